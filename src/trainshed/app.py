@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
@@ -24,7 +25,7 @@ from trainshed.api.rest import LazyApp, make_app
 from trainshed.api.storage import storage_routes
 from trainshed.api.table import Handlers, google_table
 from trainshed.config import Settings
-from trainshed.config.engine import engine_of
+from trainshed.config.engine import engines_of
 from trainshed.config.settings import DROP, LOG, PASS, GatewaySettings
 from trainshed.controller.loop import Controller
 from trainshed.controller.perform import Compose
@@ -37,6 +38,7 @@ from trainshed.service.audit_log import AuditLog, AuditRetention
 from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
+from trainshed.service.engine_images import images_of
 from trainshed.service.file_modes import PRIVATE_FOLDER, make_private
 from trainshed.service.gateway.listening import GatewayListener, Serving
 from trainshed.service.gateway.places import HOSTS, NO_GATEWAY, OTHER_HOSTS, TELEMETRY_HOSTS
@@ -44,7 +46,6 @@ from trainshed.service.gateway.stored_attempts import AttemptOfPeer, AttemptsOfS
 from trainshed.service.gateway.telemetry import TASK, Telemetry, tell_in_story
 from trainshed.service.gateway.tokens import AttemptTokens
 from trainshed.service.housekeeping import ClockWatch, DiskWatch, Expiry, Housekeeping, Retention
-from trainshed.service.images import Images
 from trainshed.service.interpreters import LIBRARY
 from trainshed.service.jobs import JobService, OperationService
 from trainshed.service.launching import Launching
@@ -84,7 +85,7 @@ class Application:
     table: Sequence[Method]
     around: Surroundings
     audit_log: AuditLog
-    engine: Engine
+    engine: Engines
     gateway: GatewayListener | None
     """What replicas have of Google's; None: turned off, or the engine cannot tell who calls."""
 
@@ -127,7 +128,7 @@ def _check_machine(machine: str, servers: Sequence[str]) -> None:
 def build(
     settings: Settings, *, engine: Engine | None = None, compose: Compose | None = None
 ) -> Application:
-    """Wire a server.  ``engine`` is the one that the settings name, unless given.
+    """Wire a server.  ``engine`` is what the settings name, unless given.
 
     Raises StoreFault where the database cannot be used, UsageFault for settings that do not fit.
     """
@@ -136,11 +137,13 @@ def build(
         raise UsageFault(f"{folder} is a backup; trainshed restore {folder} puts it in place")
     make_private(folder)
     with ThreadPoolExecutor(1) as beside:  # an engine asks docker, which takes its time
-        made = beside.submit(lambda: engine or engine_of(settings))
+        made = beside.submit(lambda: _engines(settings, engine))
         store = open_store(settings.database or f"sqlite:///{folder / 'trainshed.db'}")
-        engine = made.result()
-    traits = engine.traits
-    images = Images(settings.environments, settings.images, traits.python, traits.containers)
+        engines = made.result()
+    engines.ask(store.engines_of)
+    images = images_of(
+        engines, settings.environments, settings.images, have_tables=bool(settings.engines)
+    )
     settings.jobs_dir.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     objects = _objects(settings)
     uploads = Uploads(objects)
@@ -153,10 +156,10 @@ def build(
         failures_a_minute=settings.failed_sign_ins_a_minute,
     )
     audit_log = AuditLog(store)
-    gateway = _gateway(settings, store, engine, storage, access, audit_log)
+    gateway = _gateway(settings, store, engines, storage, access, audit_log)
     launching = Launching(
         store,
-        engine,
+        engines,
         images=images,
         buckets=buckets_of(folder),
         library=folder / LIBRARY,
@@ -166,9 +169,10 @@ def build(
     )
     controller = Controller(
         store,
-        engine,
+        engines,
         server=f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(3)}",
         compose=compose or launching,
+        startable=launching.startable,
         make_trial_job=TrialJobs(store, settings.running_s_default),
         quotas=settings.quotas,
         pace=Pace(grace_s=settings.grace_s),
@@ -176,9 +180,10 @@ def build(
         hang_restart=settings.hang_restart,
         clock=partial(_time_of, store),
     )
-    logs = LogService(store, JobLog(settings.jobs_dir))
+    logs = LogService(store, _job_log(settings, engines))
     rules = SubmitRules(
         images=images,
+        engines=engines,
         quotas=settings.quotas,
         project_jobs_max=settings.project_jobs_max,
         project_bytes=project_bytes,
@@ -202,9 +207,10 @@ def build(
         store=store,
         notice_s=settings.notice_s,
         ordered=controller.look_at_nodes,
-        gpus_now=engine.traits.gpus_now,
+        gpus_now=engines.traits.gpus_now,
+        engines=engines,
     )
-    attempts = AttemptService(store, Engines.of(engine))
+    attempts = AttemptService(store, engines)
     buckets = BucketService(store=store, has_folder=objects.buckets.has)
     streams = Streams(settings.streams_max)
     native = LazyApp(
@@ -232,20 +238,24 @@ def build(
         store=store,
         controller=controller,
         gateway=gateway,
-        housekeeping=_housekeeping(settings, store, engine, access, uploads, project_bytes),
+        housekeeping=_housekeeping(settings, store, engines, access, uploads, project_bytes),
         http=http,
         soon=_soon(native, store),
         table=table,
         around=around,
         audit_log=audit_log,
-        engine=engine,
+        engine=engines,
     )
+
+
+def _engines(settings: Settings, given: Engine | None) -> Engines:
+    return engines_of(settings) if given is None else Engines.of(given)
 
 
 def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
     settings: Settings,
     store: Store,
-    engine: Engine,
+    engine: Engines,
     storage: Sequence[RawMethod],
     access: Access,
     audit_log: AuditLog,
@@ -301,7 +311,7 @@ def _objects(settings: Settings) -> Objects:
     return ObjectsWithRemotes(data_dir=settings.data_dir, remotes=remotes_of(settings.buckets))
 
 
-def _telemetry(settings: Settings, store: Store, engine: Engine) -> Telemetry | None:
+def _telemetry(settings: Settings, store: Store, engine: Engines) -> Telemetry | None:
     """What takes logs and metrics; None: they are Google's.  Raises UsageFault."""
     if settings.gateway.telemetry == PASS:
         return None
@@ -336,17 +346,28 @@ def _time_of(store: Store) -> datetime:
     return datetime.now(UTC) - timedelta(seconds=store.clock_skew_s())
 
 
+def _jobs_dirs(settings: Settings, engines: Engines) -> tuple[Path, ...]:
+    """Where folders of jobs are: the server's own, and those of engines that have others."""
+    found = [each.engine.traits.jobs for each in engines.served.values()]
+    return tuple(dict.fromkeys([settings.jobs_dir, *filter(None, found)]))
+
+
+def _job_log(settings: Settings, engines: Engines) -> JobLog:
+    own, *also = _jobs_dirs(settings, engines)
+    return JobLog(own, tuple(also))
+
+
 def _housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
     settings: Settings,
     store: Store,
-    engine: Engine,
+    engine: Engines,
     access: Access,
     uploads: Uploads,
     project_bytes: ProjectBytes,
 ) -> Housekeeping:
     retention = Retention(
         store=store,
-        job_log=JobLog(settings.jobs_dir),
+        job_log=_job_log(settings, engine),
         bytes_max=settings.log_bytes_max,
         days_max=settings.log_days_max,
         clock=lambda: store.now().timestamp(),
@@ -360,7 +381,7 @@ def _housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
     measuring = Measuring(
         store=store,
         buckets=buckets_of(settings.data_dir).root,
-        jobs=settings.jobs_dir,
+        jobs=_jobs_dirs(settings, engine),
         uploads=uploads,
         known=project_bytes,
     )

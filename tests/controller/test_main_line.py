@@ -202,12 +202,12 @@ def test_every_waiting_job_says_why_after_one_pass_also_behind_the_front(make_wo
 def test_a_drained_node_takes_nothing_new_and_goes_on_when_it_is_back(make_world):
     world: World = make_world(nodes(1), script=runs())
     controller = world.controller()
-    world.store.set_node_state("node-0", NodeState.DRAINED)
+    world.store.set_node_state("fake", "node-0", NodeState.DRAINED)
     uid = world.submit()
     go(controller)
     assert world.state(uid) is JobState.QUEUED
     assert world.job(uid).job.explanation.reason is Reason.DRAINED
-    world.store.set_node_state("node-0", NodeState.READY)
+    world.store.set_node_state("fake", "node-0", NodeState.READY)
     world.clock.s += 2
     go(controller)
     assert world.state(uid) is JobState.RUNNING

@@ -90,7 +90,7 @@ def test_jobs_elsewhere_and_on_drained_nodes_run_on(make_world):
     uids = [world.submit() for _ in range(3)]
     go(controller, 2)
     by_node = {world.node(uid): uid for uid in uids}
-    world.store.set_node_state("node-0", NodeState.DRAINED)
+    world.store.set_node_state("fake", "node-0", NodeState.DRAINED)
     world.maintain("node-1", 0.0)
     go(controller, 3)
     assert world.state(by_node["node-0"]) is JobState.RUNNING
@@ -306,7 +306,9 @@ def test_once_a_node_is_drained_nothing_is_placed_on_it(make_world, order):
     controller = world.controller()
     world.submit()
     go(controller)
-    world.store.set_node_state("node-0", order, 60.0)  # said to another server, a moment ago
+    world.store.set_node_state(
+        "fake", "node-0", order, 60.0
+    )  # said to another server, a moment ago
     once_only = world.submit(scheduling=Scheduling(disable_retries=True))
     controller.schedule_once()
     controller.maintain_once()

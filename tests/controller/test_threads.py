@@ -132,7 +132,7 @@ def test_maintenance_and_deadlines_need_nobody_to_ask(world, run):
     run()
     wait_for(lambda: world.state(stays) is JobState.RUNNING)
     node = world.node(stays)
-    world.store.set_node_state(node, NodeState.MAINTENANCE, 0.0)
+    world.store.set_node_state("fake", node, NodeState.MAINTENANCE, 0.0)
     wait_for(lambda: world.job(stays).attempt == 2 and world.state(stays) is JobState.RUNNING)
     assert world.node(stays) != node
     wait_for(lambda: world.state(ends) is JobState.CANCELLED)

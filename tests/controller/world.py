@@ -194,10 +194,10 @@ class World:
         return "\n".join(event.message for event in self.store.events(uid))
 
     def maintain(self, name: str, notice_s: float = 120.0) -> None:
-        assert self.store.set_node_state(name, NodeState.MAINTENANCE, notice_s)
+        assert self.store.set_node_state("fake", name, NodeState.MAINTENANCE, notice_s)
 
     def resume(self, name: str) -> None:
-        assert self.store.set_node_state(name, NodeState.READY)
+        assert self.store.set_node_state("fake", name, NodeState.READY)
 
     def node(self, uid: int) -> str:
         """The node of a job's first replica."""

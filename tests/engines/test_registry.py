@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.config import Settings
-from trainshed.config.engine import engine_of
+from trainshed.config import Settings, load_settings
+from trainshed.config.engine import engines_of
 from trainshed.engines.base import EngineContext
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.registry import GROUP, LOCAL, open_engine
@@ -42,13 +42,76 @@ def cloudy(tmp_path, monkeypatch):
 
 def test_another_package_brings_an_engine_with_settings_of_its_own(cloudy, tmp_path):
     settings = Settings(data_dir=tmp_path, engine=cloudy, engine_options={"queue": "gpu"})
-    engine = engine_of(settings)
-    assert engine.name == "cloudy"
+    engine = engines_of(settings).get("cloudy")
     assert engine.context == EngineContext(
-        jobs_dir=tmp_path / "jobs", buckets=tmp_path / "buckets", options={"queue": "gpu"}
+        jobs_dir=tmp_path / "jobs",
+        name="cloudy",
+        installation=(tmp_path / "installation").read_text(),
+        buckets=tmp_path / "buckets",
+        options={"queue": "gpu"},
     )
     with pytest.raises(UsageFault, match="cloudy has no option colour"):
-        engine_of(Settings(data_dir=tmp_path, engine=cloudy, engine_options={"colour": 1}))
+        engines_of(Settings(data_dir=tmp_path, engine=cloudy, engine_options={"colour": 1}))
+
+
+def tables(tmp_path, text, **flags):
+    path = tmp_path / "config.toml"
+    path.write_text('[fleet]\ncontainer_runtime = "none"\n' + text)
+    return load_settings(path, {"TRAINSHED_DATA_DIR": str(tmp_path)}, flags)
+
+
+BOTH = """
+[[engine]]
+name = "here"
+kind = "local"
+regions = ["us-central1"]
+[[engine]]
+kind = "cloudy"
+queue = "gpu"
+labels = { trainshed-slurm-qos = "low" }
+environments = { torch = "/opt/torch/bin/python" }
+"""
+
+
+@pytest.mark.usefixtures("cloudy")
+def test_a_server_runs_with_several_engines_in_their_order(tmp_path):
+    engines = engines_of(tables(tmp_path, BOTH))
+    assert list(engines.served) == ["here", "cloudy"]
+    assert isinstance(engines.get(""), LocalEngine)
+    assert engines.served["here"].regions == ("us-central1",)
+    assert engines.wishes("cloudy", {}) == {"trainshed-slurm-qos": "low"}
+    assert engines.get("cloudy").context.environments == {"torch": "/opt/torch/bin/python"}
+    assert list(engines_of(tables(tmp_path, BOTH, engine=["cloudy"])).served) == ["cloudy"]
+    with pytest.raises(UsageFault, match="accepted: here, cloudy"):
+        engines_of(tables(tmp_path, BOTH, engine=["moon"]))
+
+
+@pytest.mark.usefixtures("cloudy")
+def test_a_server_runs_without_an_engine_that_cannot_be_made(tmp_path):
+    engines = engines_of(tables(tmp_path, BOTH.replace("queue", "colour")))
+    assert list(engines.served) == ["here"]
+    assert "no option colour" in engines.healths()["cloudy"].message
+    engines = engines_of(tables(tmp_path, BOTH.replace('"cloudy"', '"moon"')))
+    assert "no engine 'moon'" in engines.healths()["moon"].message
+    alone = BOTH.replace("queue", "colour")
+    with pytest.raises(UsageFault, match="no option colour"):
+        engines_of(tables(tmp_path, alone, engine=["cloudy"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[engine]]\nname = 'x'", "has no kind"),
+        ("[[engine]]\nkind = 'local'\nslots = 3", "the key 'slots'"),
+        ("[[engine]]\nkind = 'local'\n[[engine]]\nkind = 'local'", "another engine named"),
+        ("[[engine]]\nkind = 'a'\nname = 'A b'", "a lower-case letter"),
+        ("[[engine]]\nkind = 'a'\nlabels = { team = 'x' }", "begin with"),
+        ("[[engine]]\nkind = 'a'\nenvironments = { x = 'python' }", "paths of interpreters"),
+    ],
+)
+def test_a_wrong_table_says_what_would_be_accepted(tmp_path, text, said):
+    with pytest.raises(UsageFault, match=said):
+        tables(tmp_path, text)
 
 
 @pytest.mark.usefixtures("cloudy")
@@ -60,13 +123,13 @@ def test_an_unknown_name_is_refused_with_those_there_are(tmp_path):
 
 def test_the_local_engine_is_the_default_and_takes_no_options(tmp_path):
     settings = Settings(data_dir=tmp_path, container_runtime="none", fake_gpus=1)
-    engine = engine_of(settings)
+    engine = engines_of(settings).get("local")
     assert isinstance(engine, LocalEngine)
     assert engine.fleet()[0].gpu_alias["NVIDIA_TESLA_T4"] == "any"
     assert not engine.traits.containers.runtime
     assert engine.traits.python == sys.executable
     with pytest.raises(UsageFault, match=r"\[fleet\] and \[hangs\]"):
-        engine_of(Settings(data_dir=tmp_path, engine_options={"slots": 1}))
+        engines_of(Settings(data_dir=tmp_path, engine_options={"slots": 1}))
 
 
 def test_what_is_known_without_metadata_is_what_is_installed():

@@ -25,7 +25,7 @@ def measuring(store, tmp_path, known):
     return Measuring(
         store=store,
         buckets=tmp_path / "buckets",
-        jobs=tmp_path / "jobs",
+        jobs=(tmp_path / "jobs",),
         uploads=Uploads(Objects(data_dir=tmp_path)),
         known=known,
     )

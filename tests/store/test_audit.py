@@ -48,7 +48,7 @@ def filled(store, clock):
     """One waits, one runs, one is over and was deleted; the store is told why and how."""
     store.join(SERVER, LEASE_S)
     store.see_nodes("local", [Node(name="n1"), Node(name="n2")])
-    store.set_node_state("n2", NodeState.MAINTENANCE, notice_s=9.0)
+    store.set_node_state("local", "n2", NodeState.MAINTENANCE, notice_s=9.0)
     uids = [add(store).uid for _ in range(3)]
     for uid in uids[1:]:
         place(store, uid)

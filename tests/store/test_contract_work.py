@@ -145,33 +145,37 @@ class TestWork:
         uid = add(store).uid
         place(store, uid)
         found = {row.node.name: row for row in store.nodes()}
-        assert (found["n1"].node, found["n1"].engine, found["n1"].replicas) == (n1, "local", 2)
+        assert (found["n1"].node, found["n1"].engine, found["n1"].replicas) == (
+            replace(n1, engine="local"),
+            "local",
+            2,
+        )
         clock.forward(1)
         bigger = replace(n1, vcpus=16)
         store.see_nodes("local", [bigger])
         found = {row.node.name: row for row in store.nodes()}
         assert set(found) == {"n1", "n3"}
-        assert found["n1"].node == bigger
+        assert found["n1"].node == replace(bigger, engine="local")
         assert found["n1"].seen > found["n3"].seen
         go(store, uid, JobState.FAILED)
         assert {row.replicas for row in store.nodes()} == {0}
         assert store.fleet() == [row.node for row in store.nodes()]
 
     def test_an_administrators_state_outlives_reports(self, store: Store) -> None:
-        assert not store.set_node_state("n1", NodeState.DRAINED)
+        assert not store.set_node_state("local", "n1", NodeState.DRAINED)
         store.see_nodes("local", [Node(name="n1")])
-        assert store.set_node_state("n1", NodeState.DRAINED)
+        assert store.set_node_state("local", "n1", NodeState.DRAINED)
         store.see_nodes("local", [Node(name="n1", vcpus=2)])
         assert [row.node.state for row in store.nodes()] == [NodeState.DRAINED]
         assert [node.state for node in store.fleet()] == [NodeState.DRAINED]
-        assert store.set_node_state("n1", NodeState.READY)
+        assert store.set_node_state("local", "n1", NodeState.READY)
         assert [row.node.state for row in store.nodes()] == [NodeState.READY]
 
     def test_orders_about_nodes_stand_until_they_are_taken_back(self, store: Store) -> None:
         store.see_nodes("local", [Node(name=f"n{number}") for number in (1, 2, 3)])
         assert not store.node_orders()
-        store.set_node_state("n2", NodeState.DRAINED, notice_s=5.0)
-        store.set_node_state("n1", NodeState.MAINTENANCE, notice_s=120.0)
+        store.set_node_state("local", "n2", NodeState.DRAINED, notice_s=5.0)
+        store.set_node_state("local", "n1", NodeState.MAINTENANCE, notice_s=120.0)
         assert [(o.name, o.state, o.notice_s) for o in store.node_orders()] == [
             ("n1", NodeState.MAINTENANCE, 120.0),
             ("n2", NodeState.DRAINED, None),
@@ -182,5 +186,5 @@ class TestWork:
         assert len(store.node_orders()) == 2, "a node that is away comes back under its orders"
         store.see_nodes("local", [Node(name="n1"), Node(name="n2")])
         for name in ("n1", "n2"):
-            assert store.set_node_state(name, NodeState.READY)
+            assert store.set_node_state("local", name, NodeState.READY)
         assert not store.node_orders()

@@ -78,7 +78,7 @@ def fill(url, tmp_path, clock):
     names = ("waits", "runs", "runs again", "ended")
     uids = {name: add(store, job_id=name, retry_key=name, **limits).uid for name in names}
     store.see_nodes("local", [Node(name="n1")])
-    store.set_node_state("n1", NodeState.DRAINED)
+    store.set_node_state("local", "n1", NodeState.DRAINED)
     for name in names[1:]:
         place(store, uids[name])
         go(store, uids[name], JobState.RUNNING)
@@ -130,7 +130,12 @@ def test_every_job_goes_on_as_it_was(first_url, old, clock):
     assert (old["ended"], Command.STOP, None) in commands
     assert store.add_job(new_job(retry_key="waits")) == (found["waits"], False)
     [order] = store.node_orders()
-    assert (order.name, order.state, order.notice_s) == ("n1", NodeState.DRAINED, None)
+    assert (order.engine, order.name, order.state, order.notice_s) == (
+        "local",
+        "n1",
+        NodeState.DRAINED,
+        None,
+    )
     store.close()
 
 

@@ -268,17 +268,17 @@ def _fleet(native: Native) -> APIRouter:
         """
         return nodes.listing(partial(caller.may, AccessRole.VIEWER))
 
-    @router.post("/nodes/{node}:drain", **ordered)
+    @router.post("/nodes/{node:path}:drain", **ordered)
     def drain(node: str, order: shown.NodeOrder | None = None) -> Json:
         """Let a node take no new replicas; those on it run on, unless a notice is given."""
         return nodes.drain(node, _notice(order))
 
-    @router.post("/nodes/{node}:maintain", **ordered)
+    @router.post("/nodes/{node:path}:maintain", **ordered)
     def maintain(node: str, order: shown.NodeOrder | None = None) -> Json:
         """Give the replicas on a node notice; their jobs start again elsewhere, or wait."""
         return nodes.maintain(node, _notice(order))
 
-    @router.post("/nodes/{node}:resume", **ordered)
+    @router.post("/nodes/{node:path}:resume", **ordered)
     def resume(node: str) -> Json:
         """Let a node take replicas again."""
         return nodes.resume(node)

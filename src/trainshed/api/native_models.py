@@ -175,10 +175,20 @@ class Node(BaseModel):
     devices: list[NodeGpu] | None = None
 
 
+class EngineHealth(BaseModel):
+    """How an engine of the server does; ``health`` is empty while it is well."""
+
+    name: str
+    health: str
+    message: str
+    since: str
+
+
 class Nodes(BaseModel):
-    """The fleet."""
+    """The fleet, and how the engines do whose nodes they are."""
 
     nodes: list[Node]
+    engines: list[EngineHealth] = Field(default_factory=list)
 
 
 class NodeOrder(Strict):

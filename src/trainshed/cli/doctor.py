@@ -10,7 +10,7 @@ from typing import Any, Final
 from trainshed.cli.flags import Request
 from trainshed.cli.terminal import DIM, answer, painted, wants_colour
 from trainshed.config import load_settings
-from trainshed.config.engine import engine_of
+from trainshed.config.engine import engines_of
 from trainshed.engines.container_runtime import NO_RUNTIME
 from trainshed.model.faults import UsageFault
 from trainshed.workbench.doctor.examine import DoctorReport, examine
@@ -35,8 +35,8 @@ def run(request: Request) -> int:
     settings = load_settings(None, os.environ, flags)
     if not settings.data_dir.is_dir():
         raise UsageFault(f"there is no data directory {settings.data_dir}; --data-dir names one")
-    engine = engine_of(replace(settings, container_runtime=NO_RUNTIME, isolation=None))
-    report = examine(partial(look, settings.data_dir, settings.store_url, engine.known))
+    engines = engines_of(replace(settings, container_runtime=NO_RUNTIME, isolation=None))
+    report = examine(partial(look, settings.data_dir, settings.store_url, engines.known))
     text = "\n".join(_lines(report, colour=wants_colour("auto", sys.stdout)))
     answer(args, _document(report), text)
     if "unseen" in report.words:

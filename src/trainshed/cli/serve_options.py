@@ -19,8 +19,8 @@ def serve(prog: str) -> flags.Parser:
     gc.set_threshold(*GC_THRESHOLDS)
     parser = flags.Parser(
         prog,
-        summary="Runs the service: gcloud's and the Vertex SDK's API, the controller and the local "
-        "engine in one process. It is ready when /healthz answers; trainshed env prints how to "
+        summary="Runs the service: gcloud's and the Vertex SDK's API, the controller and the "
+        "engines in one process. It is ready when /healthz answers; trainshed env prints how to "
         "point clients at it.",
         example=EXAMPLE,
         usage=f"{prog} [flags]",
@@ -53,6 +53,12 @@ def serve(prog: str) -> flags.Parser:
         metavar="N",
         help="So many GPUs that exist in name only, instead of the machine's own: of any type "
         "that a job asks for, and no program can compute on them",
+    )
+    parser.add_argument(
+        "--engine",
+        action="append",
+        metavar="NAME",
+        help="Run with this one of the engines of the settings; may be repeated; default: all",
     )
     parser.add_argument("--verbose", action="store_true", help="Log what only developers read")
     flags.add_format(parser)

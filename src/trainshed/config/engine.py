@@ -1,15 +1,21 @@
-"""The engine that the settings name."""
+"""The engines that the settings name, made."""
 
+import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainshed.config.settings import Settings
+from trainshed.config.settings import EngineSettings, Settings
 from trainshed.engines.base import Engine, EngineContext
 from trainshed.engines.registry import LOCAL, open_engine
+from trainshed.engines.several import Engines, ServedEngine
+from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import ANY_GPU
+from trainshed.service.server_files import installation
 from trainshed.storage.buckets import buckets_of, cache_dir
+
+_LOG = logging.getLogger(__name__)
 
 #: The settings that are options of the local engine by the same name.
 _LOCAL = (
@@ -19,22 +25,70 @@ _LOCAL = (
 )  # fmt: skip
 
 
-def engine_of(settings: Settings) -> Engine:
-    """Make it.  Raises UsageFault for a name that no package has, or options that do not fit."""
+def engines_of(settings: Settings) -> Engines:
+    """Make them; one that cannot be made is left out, and its health says why.
+
+    Raises UsageFault where none can be made, and for a name that is not in the settings.
+    """
+    tables = _asked(settings)
+    if len(tables) == 1:
+        return Engines(_served(tables[0], _made(settings, tables[0])))
+    served: dict[str, ServedEngine] = {}
+    failed: dict[str, Explanation] = {}
+    for each in tables:
+        try:
+            served |= _served(each, _made(settings, each))
+        except (UsageFault, OSError) as fault:
+            _LOG.error("the server runs without the engine %s: %s", each.name, fault)
+            failed[each.name] = Explanation(reason=Reason.ENGINE_AWAY, message=str(fault))
+    if not served:
+        said = "; ".join(f"{name}: {why.message}" for name, why in failed.items())
+        raise UsageFault(f"no engine is left: {said}")
+    return Engines(served, failed)
+
+
+def _asked(settings: Settings) -> Sequence[EngineSettings]:
+    """The tables of the engines that this server is to run."""
+    options = settings.engine_options
+    only = EngineSettings(name=settings.engine, kind=settings.engine, options=options)
+    tables = settings.engines or (only,)
+    names = {each.name for each in tables}
+    if unknown := [name for name in settings.start_engines if name not in names]:
+        accepted = ", ".join(each.name for each in tables)
+        raise UsageFault(f"--engine is {unknown[0]!r}; accepted: {accepted}")
+    started = settings.start_engines or names
+    return [each for each in tables if each.name in started]
+
+
+def _served(table: EngineSettings, engine: Engine) -> dict[str, ServedEngine]:
+    served = ServedEngine(
+        engine=engine,
+        regions=table.regions,
+        labels=table.labels,
+        environments=table.environments,
+    )
+    return {table.name: served}
+
+
+def _made(settings: Settings, table: EngineSettings) -> Engine:
+    """Raises UsageFault for a kind that no package has, or options that do not fit."""
     context = EngineContext(
         jobs_dir=settings.jobs_dir,
+        name=table.name,
+        installation="" if table.kind == LOCAL.name else installation(settings.data_dir),
         buckets=buckets_of(settings.data_dir).root,
         cache_dir=cache_dir(os.environ),
-        options=_options(settings),
+        environments=table.environments,
+        options=_options(settings, table),
     )
-    return open_engine(settings.engine, context)
+    return open_engine(table.kind, context)
 
 
-def _options(settings: Settings) -> Mapping[str, Any]:
-    """What is under [engine.options]; the local engine is set in tables of its own."""
-    if settings.engine != LOCAL.name:
-        return settings.engine_options
-    if settings.engine_options:
+def _options(settings: Settings, table: EngineSettings) -> Mapping[str, Any]:
+    """The kind's own keys; the local engine is set in tables of its own."""
+    if table.kind != LOCAL.name:
+        return table.options
+    if table.options:
         raise UsageFault("[engine.options] are for other engines; [fleet] and [hangs] set local's")
     own = {name: getattr(settings, name) for name in _LOCAL}
     own["isolation"] = settings.isolation and settings.isolation._asdict()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from trainshed.config.engine_tables import read_engines
 from trainshed.config.settings import (
     GatewaySettings,
     IsolationSettings,
@@ -165,6 +166,8 @@ _ROWS: Mapping[str, tuple[str, Callable[..., Any], tuple[str, ...], Mapping[str,
     ),
 }
 
+#: One table, as it was when a server had one engine, or a list of tables.
+_ENGINE = "engine"
 #: The table of buckets that are kept elsewhere: its keys are their names.
 _BUCKETS = "buckets"
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://.+")
@@ -206,7 +209,9 @@ def _read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
         raise UsageFault(f"cannot read the settings {path}: {error}") from error
     found: dict[str, Any] = {}
     for name, value in document.items():
-        if name in _TABLES:
+        if name == _ENGINE and isinstance(value, list):
+            found["engines"] = read_engines(f"{path}: {name}", value, _read)
+        elif name in _TABLES:
             values = _read_table(f"{path}: {name}", value, _TABLES[name])
             found |= {name: _WHOLE[name](**values)} if name in _WHOLE else values
         elif name in _ROWS:
@@ -291,6 +296,8 @@ def _read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("anonymous", "insecure_http"):
         if given.get(name):
             found[name] = True
+    if given.get("engine"):
+        found["start_engines"] = tuple(given["engine"])
     return found
 
 

@@ -50,6 +50,23 @@ class GatewaySettings(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """One table ``[[engine]]``."""
+
+    name: str
+    kind: str
+    """What ``engines.registry`` knows it by."""
+    regions: tuple[str, ...] = ()
+    """The regions whose jobs it gets; all if empty."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Wishes that its jobs have unless their own labels say otherwise."""
+    environments: Mapping[str, str] = field(default_factory=dict)
+    """Interpreters on its nodes by the names of environments."""
+    options: Mapping[str, object] = field(default_factory=dict)
+    """All other keys: the kind's own settings, not yet looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings.  ``policy`` None: best-effort where the machine has GPUs, else emulate."""
 
@@ -69,9 +86,13 @@ class Settings:
     """Host names besides loopback and ``host`` that requests may be addressed to."""
     allowed_origins: tuple[str, ...] = ()
     engine: str = "local"
-    """The name of what runs attempts (``engines.registry``)."""
+    """The name of what runs attempts (``engines.registry``), where ``engines`` has none."""
     engine_options: Mapping[str, object] = field(default_factory=dict)
     """The own settings of an engine that another package brings."""
+    engines: tuple[EngineSettings, ...] = ()
+    """What runs attempts, in the order in which jobs are offered; none: ``engine`` alone."""
+    start_engines: tuple[str, ...] = ()
+    """The names of those of ``engines`` that this server runs; all if empty."""
     policy: FleetPolicy | None = None
     slots: int | None = None
     """Replicas at once on this machine; if None: 32, or 8 per core where that is more."""

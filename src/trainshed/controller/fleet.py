@@ -1,8 +1,8 @@
-"""The nodes: what the engine offers goes to the store, from where every server knows them."""
+"""The nodes: what the engines offer goes to the store, from where every server knows them."""
 
 from collections.abc import Callable, Sequence
 
-from trainshed.engines.base import Engine
+from trainshed.engines.several import Engines
 from trainshed.model.resources import Node
 from trainshed.store.opening import Store
 
@@ -11,22 +11,29 @@ SEEN_AGAIN_S = 30.0
 
 
 class FleetReporter:
-    """Reports what the engine has, when it has changed or was last reported long ago."""
+    """Reports what each engine has, when it has changed or was last reported long ago."""
 
-    def __init__(self, store: Store, engine: Engine, monotonic: Callable[[], float]) -> None:
+    def __init__(self, store: Store, engines: Engines, monotonic: Callable[[], float]) -> None:
         """Nothing has been reported yet."""
         self._store = store
-        self._engine = engine
+        self._engines = engines
         self._monotonic = monotonic
-        self._reported: Sequence[Node] | None = None
-        self._reported_at = float("-inf")
+        self._reported: dict[str, tuple[Sequence[Node], float]] = {}
 
     def once(self) -> bool:
-        """Ask the engine; whether the fleet is another one than before."""
-        nodes = tuple(self._engine.fleet())
-        changed = nodes != self._reported
+        """Ask the engines; whether the fleet is another one than before."""
+        changed = [name for name in self._engines.served if self._report(name)]
+        return bool(changed)
+
+    def _report(self, name: str) -> bool:
+        """Whether the fleet of an engine has changed; one that cannot say it keeps the last."""
+        found = self._engines.fleet_of(name)
+        if found is None:
+            return False
+        nodes = tuple(found)
+        before, reported_at = self._reported.get(name, (None, float("-inf")))
         now = self._monotonic()
-        if changed or now - self._reported_at >= SEEN_AGAIN_S:
-            self._store.see_nodes(self._engine.name, nodes)
-            self._reported, self._reported_at = nodes, now
-        return changed
+        if nodes != before or now - reported_at >= SEEN_AGAIN_S:
+            self._store.see_nodes(name, nodes)
+            self._reported[name] = nodes, now
+        return nodes != before

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from trainshed.engines.base import Engine, Places
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.placement.jobs import ChosenEngine
 from trainshed.store.records import WaitingJob
@@ -25,21 +24,6 @@ PAUSE_S: Final = 1.0
 PAUSE_S_MAX: Final = 60.0
 
 _Group = tuple[str, str, frozenset[tuple[str, str]]]
-
-
-def only(engine: Engine) -> Choose:
-    """The choice of a server that has one engine."""
-    traits = engine.traits
-    if traits.places is Places.SERVER:
-        known = ChosenEngine(name="")
-        return lambda _job: known
-    return lambda job: ChosenEngine(
-        name=engine.name,
-        places=True,
-        enqueued_max=traits.enqueued_max,
-        wants=job.wants,
-        closed=engine.health(),
-    )
 
 
 @dataclass(frozen=True, slots=True)

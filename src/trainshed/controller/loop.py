@@ -12,9 +12,9 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
+from trainshed.controller.choosing import Startable
 from trainshed.controller.deadlines import Deadlines
 from trainshed.controller.fleet import FleetReporter
-from trainshed.controller.handing_over import Choose, only
 from trainshed.controller.hangs import Hangs
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.launches import Launches
@@ -25,7 +25,8 @@ from trainshed.controller.perform import COMMANDS_MAX, Compose, Performer
 from trainshed.controller.schedule import Scheduler
 from trainshed.controller.studies import MakeJob, Studies
 from trainshed.controller.worker import Pace, Worker
-from trainshed.engines.base import Engine, Traits
+from trainshed.engines.base import Engine
+from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
@@ -67,8 +68,7 @@ class Controller:
         quotas: Sequence[QuotaRule] = (),
         budgets: Budgets | None = None,
         hang_restart: bool = False,
-        choose: Choose | None = None,
-        traits_of: Callable[[str], Traits] | None = None,
+        startable: Startable | None = None,
         pace: Pace | None = None,
         clock: Callable[[], datetime] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -77,17 +77,19 @@ class Controller:
 
         ``make_trial_job`` makes the jobs of trials; without it there is no tuning.
         ``budgets`` say how often a job may start again.  ``hang_restart``: one that hangs does,
-        and is not only reported.  ``choose`` says which engine is to run a job, and ``traits_of``
-        what is constant of it, if there are more than one.
+        and is not only reported.  ``engine`` may be several (``Engines``); ``startable`` says then
+        why the programs of a job cannot be started by one of them.
         """
         pace = pace or Pace()
+        engines = Engines.of(engine)
+        engines.ask(store.engines_of)
         self._monotonic = monotonic
         self._observe_s = pace.observe_s
         self._observed_at = float("-inf")
         leases = self._leases = Leases(store, server, ttl_s=pace.lease_ttl_s, monotonic=monotonic)
         holdings = Holdings(store)
         budgets = budgets or Budgets()
-        self._fleet = FleetReporter(store, engine, monotonic)
+        self._fleet = FleetReporter(store, engines, monotonic)
         self._scheduler = Scheduler(
             store,
             leases,
@@ -96,17 +98,18 @@ class Controller:
             clock or store.now,
             monotonic,
             pace,
-            choose or only(engine),
+            engines,
+            startable,
         )
         hangs = Hangs(store, restart=hang_restart, grace_s=pace.grace_s)
-        self._observer = Observer(store, engine, leases, holdings, hangs, budgets, pace)
-        traits_of = traits_of or (lambda _name: engine.traits)
+        self._observer = Observer(store, engines, leases, holdings, hangs, budgets, pace)
         self._launches = Launches(
-            lambda name: traits_of(name).launches_at_once, partial(self._wake, "perform", "observe")
+            lambda name: engines.traits_of(name).launches_at_once,
+            partial(self._wake, "perform", "observe"),
         )
         self._performer = Performer(
             store,
-            engine,
+            engines,
             leases,
             holdings,
             compose,
@@ -115,15 +118,15 @@ class Controller:
             monotonic,
             self._launches,
         )
-        self._deadlines = Deadlines(store, engine, leases, pace)
+        self._deadlines = Deadlines(store, engines, leases, pace)
         self._maintenance = Maintenance(
-            store, leases, holdings, budgets, pace, self._scheduler.look_at_nodes, traits_of
+            store, leases, holdings, budgets, pace, self._scheduler.look_at_nodes, engines.traits_of
         )
         self._studies = (
-            Studies(store, engine, leases, make_job=make_trial_job) if make_trial_job else None
+            Studies(store, engines, leases, make_job=make_trial_job) if make_trial_job else None
         )
         self._workers = {worker.name: worker for worker in self._make_workers(pace)}
-        engine.listen(self._hear)
+        engines.listen(self._hear)
 
     def _make_workers(self, pace: Pace) -> Iterator[Worker]:
         yield Worker("lease", self.lease_once, tick_s=pace.lease_ttl_s / _RENEWALS)

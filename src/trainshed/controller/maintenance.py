@@ -31,6 +31,7 @@ _NEVER: Final = float("inf")
 _RESTARTABLE = frozenset({JobState.ENQUEUED, JobState.PREPARING, JobState.RUNNING})
 
 _Attempt = tuple[int, int]
+_Orders = Mapping[tuple[str, str], NodeStateRow]
 
 
 @dataclass(eq=False)
@@ -55,7 +56,8 @@ class Maintenance:
         if not self.leases.leading:
             return 0
         server = self.leases.name
-        found = {o.name: o for o in self.store.node_orders() if o.state is NodeState.MAINTENANCE}
+        orders = self.store.node_orders()
+        found = {(o.engine, o.name): o for o in orders if o.state is NodeState.MAINTENANCE}
         on_them = self._on(found) if found else {}
         self._settled = {key: s for key, s in self._settled.items() if key in on_them}
         new = [key for key in on_them if not self._had(key, on_them[key])]
@@ -66,7 +68,7 @@ class Maintenance:
         steps = list(self._steps(records, on_them, server))
         return sum(apply_all(self.store, steps, self.pace.batch))
 
-    def _on(self, found: Mapping[str, NodeStateRow]) -> dict[_Attempt, NodeStateRow]:
+    def _on(self, found: _Orders) -> dict[_Attempt, NodeStateRow]:
         """The attempts that have places on such nodes; of several nodes the shortest notice."""
         on_them: dict[_Attempt, NodeStateRow] = {}
         for held in self.holdings.refresh().values():
@@ -146,6 +148,6 @@ def _sooner(record: JobRecord, order: StopOrder, server: str) -> Step:
     )
 
 
-def _orders_of(held: Holding, found: Mapping[str, NodeStateRow]) -> Sequence[NodeStateRow]:
-    nodes = {seat.node for seat in held.seats}
-    return [found[name] for name in sorted(nodes & found.keys())]
+def _orders_of(held: Holding, found: _Orders) -> Sequence[NodeStateRow]:
+    nodes = {(seat.engine, seat.node) for seat in held.seats}
+    return [found[node] for node in sorted(nodes & found.keys())]

@@ -7,23 +7,26 @@ behind the front gets a short explanation, which costs the same however long the
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
 
 from trainshed.controller import story
-from trainshed.controller.handing_over import Choose, HandingOver
+from trainshed.controller.choosing import Startable, choosing
+from trainshed.controller.handing_over import HandingOver
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import apply_all, placed_rows
 from trainshed.controller.worker import Pace
+from trainshed.engines.base import Places
+from trainshed.engines.several import Engines
 from trainshed.lifecycle import decide
 from trainshed.lifecycle.commands import commands_of
 from trainshed.lifecycle.events import HandedOver, Placed
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.resource_names import AttemptNumber
-from trainshed.model.resources import Allotment, Claim, Node, NodeState, Seat
+from trainshed.model.resources import Allotment, Claim, JobDemand, Node, NodeState, Seat
 from trainshed.model.status import JobState
 from trainshed.placement.jobs import (
     RUNNING_S_DEFAULT,
@@ -54,13 +57,15 @@ class Scheduler:
     clock: Callable[[], datetime]
     monotonic: Callable[[], float]
     pace: Pace
-    choose: Choose
+    engines: Engines
+    startable: Startable | None = None
     _front: Sequence[WaitingJob] = field(default=(), init=False)
     _shown: dict[int, Explanation] = field(default_factory=dict, init=False)
     _departures: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         """Know nothing before the first pass."""
+        self._choose = choosing(self.engines, self.never, self.startable)
         self._forget()
 
     def due(self) -> bool:
@@ -78,6 +83,10 @@ class Scheduler:
         """Read the nodes anew in the next pass; any thread may say so."""
         self._nodes_at = float("-inf")
 
+    def never(self, demand: JobDemand) -> Explanation | None:
+        """Why the nodes could never hold a job, as they were last seen."""
+        return self._planner.never(demand) if self._nodes else None
+
     def once(self) -> int:
         """One pass; how many jobs were placed.  0 while another server leads."""
         if not self.leases.leading:
@@ -91,9 +100,7 @@ class Scheduler:
         handing = self._handing()
         closed = handing.look(self._front)
         queue = [
-            _queued(job, seatless=handing.chosen[job.uid].places)
-            for job in self._front
-            if job.uid not in closed
+            _queued(job, handing.chosen[job.uid]) for job in self._front if job.uid not in closed
         ]
         plan = self._planner.plan(queue, self.clock().timestamp(), explain_uids=new)
         places, held_back = self._places(plan.placed, handing)
@@ -147,12 +154,17 @@ class Scheduler:
         if now - self._nodes_at < NODES_EVERY_S:
             return False
         self._nodes_at = now
-        nodes = tuple(self.store.fleet())
+        nodes = tuple(node for node in self.store.fleet() if self._is_ours(node))
         if nodes == self._nodes:
             return False
         self._planner.set_nodes(nodes)
         self._nodes = nodes
         return True
+
+    def _is_ours(self, node: Node) -> bool:
+        """Whether the server gives out its places."""
+        is_served = node.engine in self.engines.served
+        return is_served and self.engines.places(node.engine) is Places.SERVER
 
     def _hold(self, holding: Holding) -> None:
         running_s = holding.running_s_max or RUNNING_S_DEFAULT
@@ -171,7 +183,7 @@ class Scheduler:
     # what goes into queues of engines
 
     def _handing(self) -> HandingOver:
-        chosen: dict[int, ChosenEngine] = {job.uid: self.choose(job) for job in self._front}
+        chosen: dict[int, ChosenEngine] = {job.uid: self._choose(job) for job in self._front}
         some = any(each.places for each in chosen.values())
         under_way = self.store.handing_over() if some else {}
         return HandingOver(chosen, self._enqueued, under_way, self.clock())
@@ -206,7 +218,8 @@ class Scheduler:
         open_to = {
             uid
             for uid, place in placed.items()
-            if isinstance(place, Claim) or closed.isdisjoint(seat.node for seat in place)
+            if isinstance(place, Claim)
+            or closed.isdisjoint((seat.engine, seat.node) for seat in place)
         }
         jobs = [waiting for waiting in self._front if waiting.uid in open_to]
         if not jobs or not self.leases.leading:
@@ -230,10 +243,11 @@ class Scheduler:
             self._hold(_holding(job, placed[job.uid], self.clock()))
         return {job.uid for job in done}
 
-    def _closed(self) -> frozenset[str]:
+    def _closed(self) -> frozenset[tuple[str, str]]:
         """Nodes that were drained since they were read: what is placed on them would be ended."""
-        closed = frozenset(order.name for order in self.store.node_orders())
-        if any(node.name in closed and node.state is NodeState.READY for node in self._nodes):
+        closed = frozenset((order.engine, order.name) for order in self.store.node_orders())
+        ready = (node for node in self._nodes if node.state is NodeState.READY)
+        if any((node.engine, node.name) in closed for node in ready):
             self.look_at_nodes()
         return closed
 
@@ -320,16 +334,17 @@ def _but_for(uids: Collection[int], found: Mapping[int, Explanation]) -> Mapping
     return {uid: why for uid, why in found.items() if uid not in uids}
 
 
-def _queued(job: WaitingJob, *, seatless: bool) -> QueuedJob:
+def _queued(job: WaitingJob, chosen: ChosenEngine) -> QueuedJob:
+    only = chosen.name if chosen.name and not chosen.places else None
     return QueuedJob(
         uid=job.uid,
         project=job.project,
         name=job.name,
         priority=job.priority,
         order=_ns(job.create_time),
-        demand=job.demand,
+        demand=replace(job.demand, engine=only) if only else job.demand,
         running_s_max=job.running_s_max or RUNNING_S_DEFAULT,
-        seatless=seatless,
+        seatless=chosen.places,
     )
 
 

@@ -131,6 +131,15 @@ class Traits:
     probe: Callable[[], Iterator[Finding]] | None = field(default=None, compare=False)
     """Run a small task there and say what it has found; takes minutes where no node is free.
     Raises EngineFault or OSError.  None: there is nothing that is not seen from here."""
+    jobs: Path | None = None
+    """The folder in which the server finds the log of an attempt in ``UID/ATTEMPT/log``; None: the
+    server's own (``EngineContext.jobs_dir``)."""
+    here: Callable[[str], Path] | None = field(default=None, compare=False)
+    """Where the server finds a folder of which a ``Sight`` says how replicas see it; None: under
+    the same path."""
+    versions: Callable[[str], Mapping[str, str]] | None = field(default=None, compare=False)
+    """What an interpreter on its nodes has, from memory: versions by distribution, its own under
+    ``python``; empty: not known yet.  None: the server asks interpreters itself."""
     fence: Callable[[AttemptKey], None] | None = field(default=None, compare=False)
     """Take an administrator's word that nothing of an attempt lives: it is LOST from now on.
     Raises EngineFault for one that is known to live.  None: the engine always knows by itself."""
@@ -210,6 +219,8 @@ class EngineContext:
     """The folder that holds a folder for every bucket."""
     cache_dir: Path | None = None
     """Where installed packages are kept; None: the engine's own place."""
+    environments: Mapping[str, str] = field(default_factory=dict)
+    """Interpreters on its nodes by the names that ``[[image]]`` tables map images to."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The engine's own settings, not yet looked at."""
 

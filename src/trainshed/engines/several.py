@@ -56,12 +56,12 @@ class ServedEngine:
     """The regions that it serves; all if empty."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Wishes that its jobs have unless their own labels say otherwise."""
+    environments: Mapping[str, str] = field(default_factory=dict)
+    """Interpreters on its nodes by the names of environments."""
 
 
 class Engines:
     """Engines by name, in the configured order; an ``Engine`` to the controller."""
-
-    name = "engines"
 
     def __init__(
         self, served: Mapping[str, ServedEngine], failed: Mapping[str, Explanation] | None = None
@@ -69,7 +69,7 @@ class Engines:
         """``served`` has one at least; ``failed`` could not be made, and say why."""
         self.served = dict(served)
         self.failed = dict(failed or {})
-        self._first = next(iter(self.served))
+        self._first = self.name = next(iter(self.served))
         self._find: EnginesOf = _nobody
         self._of: dict[AttemptKey, str] = {}
         self._since: dict[str, tuple[Reason, float]] = {}
@@ -108,8 +108,9 @@ class Engines:
         return served.engine if served else None
 
     def traits_of(self, name: str) -> Traits:
-        """The traits of an engine.  Raises OSError where this server runs without it."""
-        return self._must(name).traits
+        """The traits of an engine; of one that this server runs without, those of all."""
+        engine = self.get(name)
+        return engine.traits if engine else self._traits
 
     def places(self, name: str) -> Places:
         """Who places the jobs of an engine; the server, as long as nobody can be asked."""
@@ -177,7 +178,7 @@ class Engines:
 
     def sight(self, key: AttemptKey, shape: Sequence[ReplicaShape]) -> Sight:
         """As the attempt's engine says."""
-        return self._must(self.engine_of(key)).sight(key, shape)
+        return self.serving(self.engine_of(key)).sight(key, shape)
 
     def health(self) -> Explanation | None:
         """What keeps them from working, where none of them works."""
@@ -198,18 +199,18 @@ class Engines:
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> Mapping[str, str]:
         """As the engine of the place says."""
-        return self._must(_engine_of(place)).manifest(key, plan, place)
+        return self.serving(engine_of(place)).manifest(key, plan, place)
 
     def launch(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> None:
         """By the engine of the place."""
-        name = _engine_of(place) or self._first
-        engine = self._must(name)
+        name = engine_of(place) or self._first
+        engine = self.serving(name)
         self._remember(key, name)
         engine.launch(key, plan, place)
 
     def stop(self, key: AttemptKey, order: StopOrder) -> None:
         """By the attempt's engine."""
-        self._must(self.engine_of(key)).stop(key, order)
+        self.serving(self.engine_of(key)).stop(key, order)
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
         """Each engine is asked for its own; one that fails says UNKNOWN."""
@@ -222,7 +223,7 @@ class Engines:
 
     def measured(self, key: AttemptKey, after: int) -> Measured:
         """By the attempt's engine."""
-        return self._must(self.engine_of(key)).measured(key, after)
+        return self.serving(self.engine_of(key)).measured(key, after)
 
     def known(self) -> Sequence[Known]:
         """What all of them find; one that fails finds nothing."""
@@ -268,7 +269,8 @@ class Engines:
         except Exception:  # noqa: BLE001 - one engine's fault is not the others'
             _LOG.exception("the engine %s does not close", name)
 
-    def _must(self, name: str) -> Engine:
+    def serving(self, name: str) -> Engine:
+        """The engine of a name.  Raises OSError where this server runs without it."""
         engine = self.get(name)
         if engine is None:
             why = self.failed.get(name)
@@ -299,7 +301,7 @@ class Engines:
 
     def _asked(self, name: str, what: str, ask: Callable[[Engine], T], otherwise: T) -> T:
         """The answer of one engine; what it cannot say is logged once, until it can again."""
-        engine = self._must(name)
+        engine = self.serving(name)
         try:
             found = ask(engine)
         except Exception:  # noqa: BLE001 - one engine's fault is not the others'
@@ -322,8 +324,8 @@ class Engines:
         return replace(found, since_s=before[1])
 
 
-def _engine_of(place: Allotment) -> str:
-    """A gang is on one engine."""
+def engine_of(place: Allotment) -> str:
+    """The engine of a gang: it is on one; empty: the first."""
     if isinstance(place, Claim):
         return place.engine
     return next((seat.engine for seat in place if seat.engine), "")

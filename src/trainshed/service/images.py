@@ -6,9 +6,10 @@ An image that nothing here has the content of runs in a container, where there i
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Protocol
 
 from trainshed.catalog.software import (
     PrebuiltImage,
@@ -73,6 +74,13 @@ class StandIn:
         return self.environment == CONTAINER
 
 
+class ImagesByEngine(Protocol):
+    """A table for every engine."""
+
+    def of(self, engine: str) -> "Images":
+        """The table of an engine by its name; empty: of the first."""
+
+
 class Images:
     """The table, over the environments of this machine."""
 
@@ -82,14 +90,23 @@ class Images:
         mappings: Sequence[ImageMapping],
         default_python: str,
         containers: container_runtime.Found = container_runtime.NONE,
+        ask: Callable[[str], Installed] | None = None,
     ) -> None:
-        """Keep the table.  Raises UsageFault for a row of an environment that is not configured."""
+        """Keep the table; ``ask`` says what an interpreter has: one of this machine itself if None.
+
+        Raises UsageFault for a row of an environment that is not configured.
+        """
+        self._ask = ask or installed
         self._pythons = {DEFAULT: default_python, **{e.name: e.python for e in environments}}
         self._mappings = tuple(mappings)
         self._containers = containers
         self._named = lru_cache(_REMEMBERED_MAX)(self._for_name)
         for mapping in mappings:
             self._check(mapping)
+
+    def of(self, _engine: str) -> "Images":
+        """The table of an engine: where there is one table it is that of all."""
+        return self
 
     @property
     def no_containers(self) -> str:
@@ -129,7 +146,8 @@ class Images:
         if is_reduction_server(uri):
             return StandIn(environment=DEFAULT, python=self._pythons[DEFAULT])
         wanted = None if mapping else prebuilt_image(uri)
-        if wanted and (self._containers.runtime is None or self._has(wanted.framework)):
+        is_here = wanted is not None and self._is_known
+        if wanted and is_here and (self._containers.runtime is None or self._has(wanted.framework)):
             return self._nearest(wanted, uri)
         return self._itself(uri)
 
@@ -145,6 +163,11 @@ class Images:
             note += " Its own files cannot be changed; /tmp and the job's folders can."
         return StandIn(environment=CONTAINER, python=self._pythons[DEFAULT], note=note)
 
+    @property
+    def _is_known(self) -> bool:
+        """Whether anything is known of what environments have: else only the table counts."""
+        return any(found.is_known for _, found in self._candidates())
+
     def _has(self, framework: str) -> bool:
         """Whether an environment can stand in for an image of a framework at all."""
         return any(framework in found.frameworks for _, found in self._candidates())
@@ -153,13 +176,13 @@ class Images:
         mapping = next((m for m in self._mappings if _fits(m.runtime_version, name)), None)
         asked = f"runtime version {name}"
         if mapping:
-            return _with_lacks(self._mapped(mapping, asked), name)
+            return self._with_lacks(self._mapped(mapping, asked), name)
         known = runtimes().get(name)
         tensorflow = known.tensorflow if known else name
         wanted = PrebuiltImage(
             framework="TensorFlow", version=tensorflow, accelerator="cpu", python=python
         )
-        return _with_lacks(self._nearest(wanted, asked), name)
+        return self._with_lacks(self._nearest(wanted, asked), name)
 
     def _mapped(self, mapping: ImageMapping, asked: str) -> StandIn:
         name = mapping.environment
@@ -169,7 +192,7 @@ class Images:
             python=python,
             entrypoint=tuple(mapping.entrypoint),
             note=f"Asked for {asked}; the configuration maps it to environment {name}"
-            f"{_content(installed(python))}.",
+            f"{_content(self._ask(python))}.",
         )
 
     def _nearest(self, wanted: PrebuiltImage, asked: str) -> StandIn:
@@ -185,21 +208,25 @@ class Images:
     def _candidates(self) -> Iterator[tuple[str, Installed]]:
         """The configured environments in their order, then our own."""
         for name in (*(n for n in self._pythons if n != DEFAULT), DEFAULT):
-            yield name, installed(self._pythons[name])
+            yield name, self._ask(self._pythons[name])
 
+    def has_trainer(self, python: str) -> bool:
+        """Whether programs of an interpreter can import the trainer library without our help."""
+        return self._ask(python).has_trainer
 
-def _with_lacks(found: StandIn, runtime: str) -> StandIn:
-    """The same, with what its environment lacks of the runtime version's packages (R25)."""
-    here = installed(found.python)
-    lacks = [name for name in packages_of(runtime) if name not in here.packages]
-    if not (here.python and lacks):
-        return found
-    named = ", ".join(lacks[:_LACKS_NAMED]) + _more(len(lacks) - _LACKS_NAMED)
-    note = (
-        f"{found.note} It lacks {named}, which runtime version {runtime} had; "
-        f"`trainshed environments build DIR --runtime {runtime}` makes an environment that has it."
-    )
-    return replace(found, note=note)
+    def _with_lacks(self, found: StandIn, runtime: str) -> StandIn:
+        """The same, with what its environment lacks of the runtime version's packages (R25)."""
+        here = self._ask(found.python)
+        lacks = [name for name in packages_of(runtime) if name not in here.packages]
+        if not (here.python and lacks):
+            return found
+        named = ", ".join(lacks[:_LACKS_NAMED]) + _more(len(lacks) - _LACKS_NAMED)
+        note = (
+            f"{found.note} It lacks {named}, which runtime version {runtime} had; "
+            f"`trainshed environments build DIR --runtime {runtime}` makes an environment that has "
+            "it."
+        )
+        return replace(found, note=note)
 
 
 def _more(count: int) -> str:
@@ -215,6 +242,8 @@ def _fits(pattern: str | None, text: str) -> bool:
 
 def _content(found: Installed, framework: str | None = None) -> str:
     """``: PyTorch 2.13.0, Python 3.11``."""
+    if not found.is_known:
+        return ""
     if not found.python:
         return ", whose interpreter does not answer"
     names = found.frameworks if framework is None else (framework,)

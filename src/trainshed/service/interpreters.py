@@ -61,6 +61,22 @@ class Installed:
     """Of what the images of runtime versions had: the distributions that are here."""
     has_trainer: bool = False
     """Whether a program can import the trainer library."""
+    is_known: bool = True
+    """Whether anybody could ask it."""
+
+
+#: An interpreter elsewhere that nobody has asked yet.
+UNKNOWN: Final = Installed(is_known=False)
+
+
+def installed_of(versions: Mapping[str, str]) -> Installed:
+    """What an interpreter has by its distributions' versions; its own is that of ``python``."""
+    return Installed(
+        python=".".join(versions.get("python", "").split(".")[:2]),
+        frameworks=_frameworks(versions),
+        packages=_packages(versions),
+        has_trainer=_DISTRIBUTION in versions,
+    )
 
 
 @functools.cache

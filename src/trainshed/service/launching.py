@@ -8,15 +8,17 @@ import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Final, NamedTuple
 
-from trainshed.engines.base import Engine, ReplicaShape, Sight
+from trainshed.engines.base import Engine, ReplicaShape, Sight, Traits
 from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT
+from trainshed.engines.several import Engines, engine_of
 from trainshed.files.beneath import Place
 from trainshed.launch import names
 from trainshed.launch.compose import compose
-from trainshed.launch.context import unchanged
+from trainshed.launch.context import program_of, unchanged
 from trainshed.launch.directories import FOLDER, under
 from trainshed.launch.reduction_env import procs_of
 from trainshed.launch.variables import (
@@ -25,6 +27,7 @@ from trainshed.launch.variables import (
     CLOUD_ML_HP_METRIC_FILE,
 )
 from trainshed.model.attempt import AttemptKey, MetricsPlan
+from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.gateway import LABEL, OFF, GatewaySight
 from trainshed.model.job import JobSpec
@@ -35,6 +38,7 @@ from trainshed.service.bucket_uris import (
     buckets_of_project,
     check_buckets,
     mounted,
+    named,
     with_real_paths,
 )
 from trainshed.service.gateway.places import (
@@ -44,7 +48,7 @@ from trainshed.service.gateway.places import (
     OpenGateway,
     sight_of,
 )
-from trainshed.service.images import Images, StandIn
+from trainshed.service.images import Images, ImagesByEngine, StandIn
 from trainshed.service.interpreters import TrainerLibrary
 from trainshed.service.local_run import AIP_FOLDERS, PORT_ORDER, in_environment, installed_here
 from trainshed.service.placing import NodeOfReplica, as_placed, limited, placing_notes
@@ -60,9 +64,48 @@ from trainshed.store.records import JobRecord
 METRIC_FILE = "output.metrics"
 
 PYTHON_WORD = "python"
+_PYTHONPATH: Final = "PYTHONPATH"
+#: Jobs of which it is remembered whether their images can be run.
+_REMEMBERED_MAX: Final = 4096
 
 #: Where nobody listens in a container whose network is its own.
 _NOBODY = "127.0.0.1"
+
+
+class _There(NamedTuple):
+    """Where an attempt is to run."""
+
+    key: AttemptKey
+    name: str
+    engine: Engine
+    traits: Traits
+    images: Images
+
+    def here(self, path: str) -> Path:
+        """Where the server finds a folder that replicas see under a path."""
+        return self.traits.here(path) if self.traits.here else Path(path)
+
+
+class _Shown(NamedTuple):
+    """How replicas see what lies in folders of the server: pairs of them."""
+
+    pairs: tuple[tuple[Path, Path], ...]
+
+    def path(self, path: str) -> str:
+        """A path of the server's as replicas see it."""
+        for ours, theirs in self.pairs:
+            if ours != theirs and Path(path).is_relative_to(ours):
+                return str(theirs / Path(path).relative_to(ours))
+        return path
+
+    def environment(self, found: Environment) -> Environment:
+        """What is installed, by paths there."""
+        packages = tuple(map(self.path, found.packages))
+        return replace(found, packages=packages, buckets=str(self.pairs[0][1]))
+
+    def binds(self, found: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+        """Folders and where they are mounted."""
+        return tuple((self.path(folder), mount) for folder, mount in found)
 
 
 class Launching:
@@ -73,7 +116,7 @@ class Launching:
         store: Store,
         engine: Engine,
         *,
-        images: Images,
+        images: ImagesByEngine,
         buckets: Buckets,
         library: Path,
         environ: Mapping[str, str] = os.environ,
@@ -88,8 +131,9 @@ class Launching:
         gateway; without one they get paths.  ``proxies`` are the server's variables that jobs get.
         """
         self._store = store
-        self._engine = engine
+        self._engines = Engines.of(engine)
         self._images = images
+        self._startable = lru_cache(_REMEMBERED_MAX)(self._why_not_startable)
         self._buckets = buckets
         self._environ = environ
         self._library = TrainerLibrary(library)
@@ -103,25 +147,50 @@ class Launching:
         Raises Fault for a job that cannot be started at all, EngineFault for a package that is not
         there, a folder that cannot be written to, or no free port.
         """
-        seats = () if isinstance(place, Claim) else place
+        there = self._there(AttemptKey(record.uid, attempt), place)
         try:
-            return self._plan(record, attempt, seats)
+            return self._plan(record, attempt, place, there)
         except UsageFault as fault:
             raise EngineFault(str(fault)) from fault
 
-    def _plan(self, record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
+    def startable(self, uid: int, engine: str) -> Explanation | None:
+        """Why the programs of a job cannot be started by an engine; None: they can."""
+        return self._startable(uid, engine)
+
+    def _why_not_startable(self, uid: int, engine: str) -> Explanation | None:
+        spec, _ = self._store.to_launch(uid)
+        images = self._images.of(engine)
+        found = stand_ins(spec, images)
+        lacking = {role for role, stand_in in found.items() if stand_in is None}
+        gone = [program_of(spec, group) for group in spec.groups if group.role in lacking]
+        uris = dict.fromkeys(each.image_uri for each in gone if each and each.image_uri)
+        if not uris:
+            return None
+        message = f"nothing there can run the image {', '.join(uris)}: no environment stands in for"
+        return Explanation(reason=Reason.IMAGE, message=f"{message} it, and {images.no_containers}")
+
+    def _there(self, key: AttemptKey, place: Allotment) -> _There:
+        """Raises OSError where this server runs without the engine of the place."""
+        name = engine_of(place) or self._engines.first
+        engine = self._engines.serving(name)
+        return _There(key, name, engine, engine.traits, self._images.of(name))
+
+    def _plan(self, record: JobRecord, attempt: int, place: Allotment, there: _There) -> LaunchPlan:
+        seats = () if isinstance(place, Claim) else place
         asked, asked_notes = self._store.to_launch(record.uid)
         has_bucket = buckets_of_project(self._store, record.job.project)
         check_buckets(asked, has_bucket)
-        found = self._stand_ins(asked)
+        found = _found_stand_ins(asked, there.images)
         contained = in_containers(found)
-        sight = self._engine.sight(AttemptKey(record.uid, attempt), tuple(_shape(asked)))
-        seen = Buckets(root=Path(sight.buckets))
+        sight = there.engine.sight(there.key, tuple(_shape(asked)))
+        seen = _buckets_there(sight, asked, there)
         spec, mount_notes = with_real_paths(asked, seen, has_bucket, contained)
-        environment = _environment(spec, found[Role.PRIMARY], seen, Path(sight.work))
-        make_all([Place(Path(sight.work)), *_folders(spec, self._buckets)], FOLDER_MODE)
+        work = there.here(sight.work)
+        shown = _Shown(((self._buckets.root, seen.root), (work, Path(sight.work))))
+        environment = _environment(spec, found[Role.PRIMARY], self._buckets, work)
+        make_all([Place(work), *_folders(spec, self._buckets)], FOLDER_MODE)
         project, number = self._store.project(record.job.project)
-        gateway = self._gateway_of(asked, contained)
+        gateway = self._gateway_of(asked, contained, there)
         plan = compose(
             spec,
             job_id=spec.trial.study_job_id if spec.trial else record.job.job_id,
@@ -129,7 +198,7 @@ class Launching:
             metric_file=f"{sight.metrics}/{METRIC_FILE}",
             attempt=attempt,
             addresses=sight.addresses,
-            environment=environment,
+            environment=shown.environment(environment),
             project=project,
             project_number=number,
             map_uri=unchanged if self._keeps_uris(gateway) else partial(_path_of, buckets=seen),
@@ -150,80 +219,118 @@ class Launching:
         plan = replace(
             plan,
             environment=installed_here(plan),
-            replicas=tuple(self._started(replica, found) for replica in replicas),
+            replicas=tuple(self._started(replica, found, there) for replica in replicas),
             notes=tuple(dict.fromkeys(notes)),
             hosts=(*_hosts(spec, plan, sight), *(gateway.names if gateway else ())),
-            binds=mounted(record.job.project, seen, self._store),
+            binds=shown.binds(mounted(record.job.project, self._buckets, self._store)),
             checkpoints=tuple(_checkpoints(spec, attempt, sight, seen)),
             metrics=_metrics(spec, plan, seen, sight.metrics),
             owner=Owner(
                 project=record.job.project, number=self._store.owner_number(record.job.project)
             ),
             reads=(
-                str(self._library.folder),
+                there.traits.library or str(self._library.folder),
                 *dict.fromkeys(each.python for each in found.values()),
             ),
             shown=(gateway.folder,) if gateway else (),
         )
-        return with_token(plan, Path(sight.exchange))
+        return with_token(plan, there.here(sight.exchange), sight.exchange)
 
-    def _stand_ins(self, spec: JobSpec) -> dict[Role, StandIn]:
-        """The configuration may have changed since the job was submitted.  Raises EngineFault."""
-        found = stand_ins(spec, self._images)
-        gone = [role for role, stand_in in found.items() if stand_in is None]
-        if gone:
-            message = "the server's configuration has no local environment for the job's image any "
-            message += f"more, see the [[image]] tables; and {self._images.no_containers}"
-            raise EngineFault(message)
-        return {role: stand_in for role, stand_in in found.items() if stand_in}
+    def _gateway_of(
+        self, spec: JobSpec, contained: Collection[Role], there: _There
+    ) -> GatewaySight | None:
+        """What the job's replicas see of it; None for a job that is to have none.
 
-    def _gateway_of(self, spec: JobSpec, contained: Collection[Role]) -> GatewaySight | None:
-        """What the job's replicas see of it; None for a job that is to have none."""
+        It is one machine's: an engine elsewhere cannot tell who calls.
+        """
+        if there.traits is not self._engines.traits:
+            return None
         if spec.labels.get(LABEL) == OFF or (place := self._open_gateway()) is None:
             return None
-        if self._is_cut_off(spec, contained):
-            bridge = self._engine.traits.bridge
+        if _is_cut_off(spec, contained, there.traits):
+            bridge = there.traits.bridge
             if bridge is None or bridge not in place.also:
                 return None
             sight = sight_of(place._replace(host=bridge), proxies=self._proxies)
             return sight._replace(closed=tuple((_NOBODY, name) for name in METADATA_NAMES))
         has_processes = len(contained) < sum(1 for group in spec.groups if group.count)
-        has_names = not has_processes or self._engine.traits.has_names
+        has_names = not has_processes or there.traits.has_names
         return sight_of(place, has_names=has_names, proxies=self._proxies)
-
-    def _is_cut_off(self, spec: JobSpec, contained: Collection[Role]) -> bool:
-        """Whether it runs in a container whose network has no loopback of the machine's."""
-        runtime = self._engine.traits.containers.runtime
-        return bool(
-            contained
-            and runtime is not None
-            and runtime.has_walls
-            and runtime.name not in CHILDREN_OF_CLIENT
-            and spec.replica_count == 1
-        )
 
     def _keeps_uris(self, gateway: GatewaySight | None) -> bool:
         return gateway is not None and self._gs_paths is GsPaths.URI
 
     def _nodes(self, seats: Sequence[Seat]) -> NodeOfReplica:
-        nodes = {node.name: node for node in self._store.fleet()}
-        return {(seat.role, seat.index): nodes[seat.node] for seat in seats if seat.node in nodes}
+        nodes = {(node.engine, node.name): node for node in self._store.fleet()}
+        first = self._engines.first
+        at = {(each.role, each.index): (each.engine or first, each.node) for each in seats}
+        return {replica: nodes[node] for replica, node in at.items() if node in nodes}
 
-    def _started(self, replica: ReplicaPlan, found: Mapping[Role, StandIn]) -> ReplicaPlan:
+    def _started(
+        self, replica: ReplicaPlan, found: Mapping[Role, StandIn], there: _There
+    ) -> ReplicaPlan:
         """A replica's command with its own interpreter, whose programs are found before others."""
+        if replica.role is Role.REDUCER and there.traits.library:
+            replica = replace(replica, env={**replica.env, _PYTHONPATH: there.traits.library})
         if replica.container or replica.role is Role.REDUCER:
-            return started_here(replica, self._engine.traits.python)
+            return started_here(replica, there.traits.python)
         stand_in = found[replica.role]
         first, *rest = in_environment(replica.argv)
         is_other = stand_in.python != found[Role.PRIMARY].python
         first = stand_in.python if first == PYTHON_WORD and is_other else first
-        env = {"PATH": self._path(stand_in.python), **replica.env}
-        env |= self._library.variables(stand_in.python, replica.env, self._environ)
+        env = {"PATH": self._path(stand_in.python, there), **replica.env}
+        env |= self._library_variables(stand_in.python, replica, there)
         return replace(replica, argv=(first, *rest), env=env)
 
-    def _path(self, python: str) -> str:
-        binaries = Path(shutil.which(python) or python).parent
-        return os.pathsep.join(filter(None, [str(binaries), self._environ.get("PATH", "")]))
+    def _library_variables(
+        self, python: str, replica: ReplicaPlan, there: _There
+    ) -> Mapping[str, str]:
+        """What lets a program find the trainer library."""
+        if there.traits.library is None:
+            return self._library.variables(python, replica.env, self._environ)
+        if there.images.has_trainer(python):
+            return {}
+        parts = (replica.env.get(_PYTHONPATH), there.traits.library)
+        return {_PYTHONPATH: os.pathsep.join(filter(None, parts))}
+
+    def _path(self, python: str, there: _There) -> str:
+        """PATH of a program: the server's own is nothing to another machine."""
+        if there.traits.path is not None:
+            binaries = str(Path(python).parent) if "/" in python else ""
+            return os.pathsep.join(filter(None, [binaries, there.traits.path]))
+        binaries = str(Path(shutil.which(python) or python).parent)
+        return os.pathsep.join(filter(None, [binaries, self._environ.get("PATH", "")]))
+
+
+def _found_stand_ins(spec: JobSpec, images: Images) -> dict[Role, StandIn]:
+    """The configuration may have changed since the job was submitted.  Raises EngineFault."""
+    found = stand_ins(spec, images)
+    gone = [role for role, stand_in in found.items() if stand_in is None]
+    if gone:
+        message = "the server's configuration has no local environment for the job's image any "
+        message += f"more, see the [[image]] tables; and {images.no_containers}"
+        raise EngineFault(message)
+    return {role: stand_in for role, stand_in in found.items() if stand_in}
+
+
+def _buckets_there(sight: Sight, spec: JobSpec, there: _There) -> Buckets:
+    """The buckets as replicas see them.  Raises EngineFault for a job that needs what is not."""
+    if not sight.buckets and (wanted := sorted(named(spec))):
+        message = f"jobs of the engine {there.name} see no buckets, and this one names {wanted[0]}"
+        raise EngineFault(f"{message}; accepted: `buckets` in the engine's table, a folder there")
+    return Buckets(root=Path(sight.buckets))
+
+
+def _is_cut_off(spec: JobSpec, contained: Collection[Role], traits: Traits) -> bool:
+    """Whether it runs in a container whose network has no loopback of the machine's."""
+    runtime = traits.containers.runtime
+    return bool(
+        contained
+        and runtime is not None
+        and runtime.has_walls
+        and runtime.name not in CHILDREN_OF_CLIENT
+        and spec.replica_count == 1
+    )
 
 
 def _shape(spec: JobSpec) -> Iterator[ReplicaShape]:

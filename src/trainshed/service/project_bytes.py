@@ -7,7 +7,7 @@ all that they were run for.
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,7 +67,8 @@ class Measuring:
 
     store: Store
     buckets: Path
-    jobs: Path
+    jobs: tuple[Path, ...]
+    """The folders that have a folder for every job."""
     uploads: Uploads
     known: ProjectBytes
     _settled: dict[JobUid, tuple[str, int]] = field(default_factory=dict, init=False)
@@ -94,20 +95,25 @@ class Measuring:
             yield self._owner(bucket), size
 
     def _of_jobs(self) -> Iterator[tuple[str, int]]:
-        uids = {JobUid(int(name)) for name in _names(self.jobs) if name.isdecimal()}
+        named = {root: set(_names(root)) for root in self.jobs}
+        uids = {JobUid(int(name)) for name in set().union(*named.values()) if name.isdecimal()}
         for uid in self._settled.keys() - uids:
             del self._settled[uid]
         records = {uid: self.store.job_by_uid(uid) for uid in uids - self._settled.keys()}
-        found = sizes([self.jobs / str(uid) for uid, record in records.items() if record])
+        folders = {uid: self._folders(uid, named) for uid, record in records.items() if record}
+        found = sizes([folder for theirs in folders.values() for folder in theirs])
         for uid, record in records.items():
-            size = found.get(self.jobs / str(uid))
-            if record is None or size is None:
+            if record is None or not any(folder in found for folder in folders[uid]):
                 continue
+            size = sum(found.get(folder, 0) for folder in folders[uid])
             if record.job.status.state.is_final:
                 self._settled[uid] = record.job.project, size
             else:
                 yield record.job.project, size
         yield from self._settled.values()
+
+    def _folders(self, uid: JobUid, named: Mapping[Path, Collection[str]]) -> list[Path]:
+        return [root / str(uid) for root, names in named.items() if str(uid) in names]
 
     def _owner(self, bucket: str) -> str:
         known = self.store.bucket(bucket)

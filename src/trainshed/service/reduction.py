@@ -33,10 +33,11 @@ def started_here(replica: ReplicaPlan, python: str = sys.executable) -> ReplicaP
     return replace(replica, argv=(python, *_COMMAND, *replica.argv[1:]))
 
 
-def with_token(plan: LaunchPlan, folder: Path) -> LaunchPlan:
+def with_token(plan: LaunchPlan, folder: Path, shown: str = "") -> LaunchPlan:
     """The plan of an attempt whose replicas know its secret, if they share one.
 
-    The file is made in ``folder``, which containers of the attempt see too.  An attempt that is
+    The file is made in ``folder``, which containers of the attempt see too; replicas elsewhere see
+    it as ``shown``.  An attempt that is
     planned again keeps its secret: its replicas may run already.  Raises OSError.
     """
     if not has_reducers(plan):
@@ -46,7 +47,7 @@ def with_token(plan: LaunchPlan, folder: Path) -> LaunchPlan:
     # containers run as other users; nobody else gets into the folders of attempts
     mode = PUBLIC if any(replica.container for replica in plan.replicas) else PRIVATE
     write_first(path, os.urandom(_TOKEN_BYTES).hex().encode(), mode)
-    return with_token_file(plan, str(path))
+    return with_token_file(plan, f"{shown or folder}/{_TOKEN_FILE}")
 
 
 @contextmanager

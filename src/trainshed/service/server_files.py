@@ -8,10 +8,13 @@ whatever the umask is, then renamed.
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from trainshed.model.faults import UsageFault
 
 #: Only its owner reads it.
 PRIVATE = 0o600
@@ -19,6 +22,8 @@ PRIVATE = 0o600
 PUBLIC = 0o644
 
 _LOCK = "first-start.lock"
+_INSTALLATION = "installation"
+_WORD = re.compile("[a-z0-9]{1,32}")
 
 
 def write_file(path: Path, content: bytes, mode: int = PRIVATE) -> None:
@@ -126,6 +131,18 @@ def forget_running(data_dir: Path, pid: int) -> None:
     found = read_running(data_dir)
     if found is not None and found.pid == pid:
         (data_dir / FILE).unlink(missing_ok=True)
+
+
+def installation(data_dir: Path) -> str:
+    """A short word of letters and digits that no other data directory has; made once."""
+    path = data_dir / _INSTALLATION
+    if not path.exists():
+        with alone_in(data_dir):
+            write_first(path, os.urandom(4).hex().encode())
+    word = path.read_text("utf-8").strip()
+    if not _WORD.fullmatch(word):
+        raise UsageFault(f"{path} is damaged; it holds 1 to 32 lower-case letters and digits")
+    return word
 
 
 def read_token(path: Path) -> str | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.admission import ClusterRow, Scope
+from trainshed.engines.several import Engines
 from trainshed.launch.devices import GPU_PREFIX
 from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, TimeLimits, limits_of
 from trainshed.model.explanation import Reason
@@ -27,7 +28,7 @@ from trainshed.placement.feasibility import Feasibility
 from trainshed.placement.jobs import QuotaRule
 from trainshed.planning.prediction import Prediction
 from trainshed.service.bucket_uris import HasBucket, refused_places
-from trainshed.service.images import Images
+from trainshed.service.images import Images, ImagesByEngine
 from trainshed.service.judging import ONLY_ADVICE, Accepted, JudgedDocument, Rulebook, accept, judge
 from trainshed.service.project_bytes import ProjectBytes
 from trainshed.service.refusing import Merged, invalid
@@ -110,7 +111,9 @@ def _today() -> date:
 class SubmitRules:
     """What submitted jobs are judged by, beside the catalog's newest editions."""
 
-    images: Images
+    images: ImagesByEngine
+    engines: Engines | None = None
+    """Those that a job may go to; None: one that is not asked."""
     quotas: tuple[QuotaRule, ...] = ()
     overlays: tuple[Path, ...] = ()
     today: Callable[[], date] = field(default=_today)
@@ -179,7 +182,7 @@ def admit(
         spec=judgement.question.asked,
         expanded=accepted.spec,
         demand=demand_of(accepted.cluster, accepted.spec.region),
-        notes=_notes(accepted, rules.images),
+        notes=_notes(accepted, rules.images.of("")),
         events=_planned(accepted.reduction),
         limits=limits_of(accepted.spec.scheduling, rules.running_s_default),
     )
@@ -203,7 +206,7 @@ def _violations(
     fields = {violation.field for violation in found}
     spec = judgement.question.spec
     places = refused_places(spec, has_bucket)
-    for violation in (*_missing(spec), *places, *missing_starts(spec, rules.images)):
+    for violation in (*_missing(spec), *places, *missing_starts(spec, rules.images.of(""))):
         assert isinstance(violation.field, FieldPath)  # noqa: S101  # none of these has words yet
         name = judgement.say(violation.field)
         if name not in fields:

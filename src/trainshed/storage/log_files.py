@@ -215,9 +215,13 @@ def _decoded(data: bytes) -> LogLine | None:
 
 @dataclass(frozen=True, slots=True)
 class JobLog:
-    """The logs of all jobs below one folder: ``UID/ATTEMPT/log/SEGMENT``."""
+    """The logs of all jobs below one folder: ``UID/ATTEMPT/log/SEGMENT``.
+
+    Those of some attempts may lie in others (``also``), in the same way: each in one of them.
+    """
 
     root: Path
+    also: tuple[Path, ...] = ()
 
     def tail(self, uid: JobUid, count: int, *, task: str | None = None) -> list[LogLine]:
         """The last ``count`` lines, oldest first."""
@@ -238,8 +242,11 @@ class JobLog:
 
         The newest segment of every attempt stays, since it may still be written.
         """
+        return sum(self._prune(root, uid, bytes_max) for root in self._roots)
+
+    def _prune(self, root: Path, uid: JobUid, bytes_max: int) -> int:
         removed = 0
-        with self._opened() as jobs:
+        with self._opened(root) as jobs:
             sizes = self._sizes(jobs, uid)
             excess = sum(size for _, size in sizes) - bytes_max
             newest = {name.rpartition("/")[0]: name for name, _ in sizes}
@@ -255,21 +262,30 @@ class JobLog:
 
     def remove(self, uid: JobUid) -> None:
         """Remove all lines of a job that has ended."""
-        with self._opened() as jobs:
-            for log in self._logs(jobs, uid):
-                with suppress(OSError), jobs.parent(log) as (folder, leaf):
-                    shutil.rmtree(leaf, ignore_errors=True, dir_fd=folder)
+        for root in self._roots:
+            with self._opened(root) as jobs:
+                for log in self._logs(jobs, uid):
+                    with suppress(OSError), jobs.parent(log) as (folder, leaf):
+                        shutil.rmtree(leaf, ignore_errors=True, dir_fd=folder)
 
     def uids(self) -> Iterator[JobUid]:
         """The jobs that have a folder."""
-        with suppress(FileNotFoundError):
-            names = (path.name for path in self.root.iterdir() if path.name.isdecimal())
-            yield from sorted(JobUid(int(name)) for name in names)
+        found: set[JobUid] = set()
+        for root in self._roots:
+            with suppress(FileNotFoundError):
+                names = (path.name for path in root.iterdir() if path.name.isdecimal())
+                found.update(JobUid(int(name)) for name in names)
+        yield from sorted(found)
+
+    @property
+    def _roots(self) -> tuple[Path, ...]:
+        return self.root, *(root for root in self.also if root.is_dir())
 
     @contextmanager
-    def _opened(self) -> Iterator[Beneath]:
-        self.root.mkdir(parents=True, exist_ok=True)
-        with Beneath(self.root) as jobs:
+    def _opened(self, root: Path) -> Iterator[Beneath]:
+        if root == self.root:
+            root.mkdir(parents=True, exist_ok=True)
+        with Beneath(root) as jobs:
             yield jobs
 
     def _logs(self, jobs: Beneath, uid: JobUid) -> list[str]:
@@ -292,9 +308,15 @@ class JobLog:
         return found
 
     def _segments(self, uid: JobUid) -> list[LogSegment]:
-        with self._opened() as jobs:
+        if not self.also:
+            return self._segments_in(self.root, uid)
+        found = [segment for root in self._roots for segment in self._segments_in(root, uid)]
+        return sorted(found, key=lambda segment: segment.first_ns)
+
+    def _segments_in(self, root: Path, uid: JobUid) -> list[LogSegment]:
+        with self._opened(root) as jobs:
             names = list(self._names(jobs, uid))
-        found = (LogSegment.open(self.root, name) for name in names)
+        found = (LogSegment.open(root, name) for name in names)
         return [segment for segment in found if segment is not None]
 
 

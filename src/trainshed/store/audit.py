@@ -22,7 +22,7 @@ from trainshed.store import codec
 from trainshed.store.base import StoreFault
 from trainshed.store.database import check_ours, connect, file_of, parsed
 from trainshed.store.faults import fault_of, place_of
-from trainshed.store.fleet import ALL, PLACES, node_row
+from trainshed.store.fleet import ALL, PLACES, node_row, places_of
 from trainshed.store.migrate import check_version
 from trainshed.store.records import (
     Holding,
@@ -107,7 +107,7 @@ def _audit(connection: Connection, now_ns: int) -> Audit:
     def every(query: Any) -> Sequence[Any]:
         return connection.execute(query).all()
 
-    places = {row.node: row.places for row in every(PLACES)}
+    places = places_of(every(PLACES))
     return Audit(
         jobs=[job_record(row, now_ns) for row in every(_JOBS)],
         held={row.uid: holding(row) for row in every(HOLDING)},
@@ -124,7 +124,7 @@ def _audit(connection: Connection, now_ns: int) -> Audit:
             of_columns(AuditedTrial, row, study_uid=row.uid, state=TrialState(row.state))
             for row in every(_TRIALS)
         ],
-        nodes=[node_row(row, places.get(row.name, 0)) for row in every(ALL)],
+        nodes=[node_row(row, places) for row in every(ALL)],
         last_events={row.uid: stored_event(row) for row in every(LAST_EVENTS)},
         leases={row.name: (row.holder, row.until_ns) for row in every(select(LEASES))},
         buckets=connection.execute(select(BUCKETS.c.name)).scalars().all(),

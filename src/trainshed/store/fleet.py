@@ -1,6 +1,6 @@
 """The nodes that engines report, and what administrators say of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -12,7 +12,7 @@ from trainshed.model.resources import Node, NodeState
 from trainshed.store import codec
 from trainshed.store.database import Database
 from trainshed.store.records import NodeRow, NodeStateRow
-from trainshed.store.tables import JOBS, NODE_STATES, NODES, REPLICAS
+from trainshed.store.tables import ATTEMPTS, JOBS, NODE_STATES, NODES, REPLICAS
 from trainshed.store.writer import Transaction
 
 _new = insert(NODES)
@@ -22,7 +22,7 @@ _PUT = _new.on_conflict_do_update(
 )
 _new_state = insert(NODE_STATES)
 _PUT_STATE = _new_state.on_conflict_do_update(
-    index_elements=["name"],
+    index_elements=["engine", "name"],
     set_={"state": _new_state.excluded.state, "notice_s": _new_state.excluded.notice_s},
 )
 _KNOWN = select(NODES.c.name, NODES.c.node).where(NODES.c.engine == bindparam("of_engine"))
@@ -30,28 +30,33 @@ _SEEN = update(NODES).where(NODES.c.engine == bindparam("of_engine"))
 _GONE = delete(NODES).where(
     NODES.c.engine == bindparam("of_engine"), NODES.c.name == bindparam("of_name")
 )
+_OF_NODE = (NODE_STATES.c.engine == NODES.c.engine) & (NODE_STATES.c.name == NODES.c.name)
 ALL = (
     select(NODES, NODE_STATES.c.state, NODE_STATES.c.notice_s)
-    .outerjoin(NODE_STATES, NODE_STATES.c.name == NODES.c.name)
+    .outerjoin(NODE_STATES, _OF_NODE)
     .order_by(NODES.c.engine, NODES.c.name)
 )
 #: Nodes are read every second and hardly ever change.
 _REMEMBERED_MAX = 10_000
 _STATES = (
-    select(NODES.c.node, NODE_STATES.c.state)
-    .outerjoin(NODE_STATES, NODE_STATES.c.name == NODES.c.name)
+    select(NODES.c.engine, NODES.c.node, NODE_STATES.c.state)
+    .outerjoin(NODE_STATES, _OF_NODE)
     .order_by(NODES.c.engine, NODES.c.name)
 )
 _ORDERS = (
     select(NODE_STATES)
     .where(NODE_STATES.c.state != NodeState.READY.value)
-    .order_by(NODE_STATES.c.name)
+    .order_by(NODE_STATES.c.engine, NODE_STATES.c.name)
 )
 PLACES = (
-    select(REPLICAS.c.node, func.count().label("places"))
+    select(ATTEMPTS.c.engine, REPLICAS.c.node, func.count().label("places"))
     .join(JOBS, (JOBS.c.uid == REPLICAS.c.uid) & (JOBS.c.attempt == REPLICAS.c.attempt))
+    .join(
+        ATTEMPTS,
+        (ATTEMPTS.c.uid == REPLICAS.c.uid) & (ATTEMPTS.c.attempt == REPLICAS.c.attempt),
+    )
     .where(JOBS.c.held_ns.is_not(None))
-    .group_by(REPLICAS.c.node)
+    .group_by(ATTEMPTS.c.engine, REPLICAS.c.node)
 )
 
 
@@ -81,20 +86,23 @@ class StoredNodes:
 
         self._db.write(see)
 
-    def set_node_state(self, name: str, state: NodeState, notice_s: float | None = None) -> bool:
-        """Drain a node, or take it back; False where there is none of this name.
+    def set_node_state(
+        self, engine: str, name: str, state: NodeState, notice_s: float | None = None
+    ) -> bool:
+        """Drain a node, or take it back; False where the engine has none of this name.
 
         ``notice_s`` belongs to MAINTENANCE: what its replicas get between notice and kill.
         """
         row = {
+            "engine": engine,
             "name": name,
             "state": state.value,
             "notice_s": notice_s if state is NodeState.MAINTENANCE else None,
         }
 
         def put(tx: Transaction) -> bool:
-            of_name = select(NODES.c.name).where(NODES.c.name == name)
-            if tx.connection.execute(of_name).first() is None:
+            found = select(NODES.c.name).where(NODES.c.engine == engine, NODES.c.name == name)
+            if tx.connection.execute(found).first() is None:
                 return False
             tx.connection.execute(_PUT_STATE, row)
             return True
@@ -104,25 +112,42 @@ class StoredNodes:
     def node_orders(self) -> Sequence[NodeStateRow]:
         """The nodes that are not READY because somebody has said so."""
         return [
-            NodeStateRow(name=row.name, state=NodeState(row.state), notice_s=row.notice_s)
+            NodeStateRow(
+                engine=row.engine,
+                name=row.name,
+                state=NodeState(row.state),
+                notice_s=row.notice_s,
+            )
             for row in self._db.rows(_ORDERS)
         ]
 
     def nodes(self) -> Sequence[NodeRow]:
         """All nodes that were seen, with what is on them."""
-        places = {row.node: row.places for row in self._db.rows(PLACES)}
-        return [node_row(row, places.get(row.name, 0)) for row in self._db.rows(ALL)]
+        places = places_of(self._db.rows(PLACES))
+        return [node_row(row, places) for row in self._db.rows(ALL)]
 
     def fleet(self) -> Sequence[Node]:
         """The nodes alone: nothing is counted, so it may be asked every second."""
-        return [_node(text, state) for text, state in self._db.rows(_STATES)]
+        return [_node(engine, text, state) for engine, text, state in self._db.rows(_STATES)]
 
 
-def node_row(row: Row[Any], replicas: int) -> NodeRow:
-    """A row of ``ALL``, with how many replicas hold a place on the node."""
+Places = Mapping[tuple[str, str], int]
+
+
+def places_of(rows: Iterable[Row[Any]]) -> Places:
+    """How many replicas hold a place on each node, by engine and name: rows of ``PLACES``."""
+    return {(row.engine, row.node): row.places for row in rows}
+
+
+def node_row(row: Row[Any], places: Places) -> NodeRow:
+    """A row of ``ALL``, with how many replicas hold a place on the node.
+
+    An attempt that names no engine was launched when there was one.
+    """
+    replicas = places.get((row.engine, row.name), 0) + places.get(("", row.name), 0)
     return NodeRow(
         engine=row.engine,
-        node=_node(row.node, row.state),
+        node=_node(row.engine, row.node, row.state),
         seen=codec.to_time(row.seen_ns),
         replicas=replicas,
         notice_s=row.notice_s,
@@ -130,6 +155,6 @@ def node_row(row: Row[Any], replicas: int) -> NodeRow:
 
 
 @lru_cache(_REMEMBERED_MAX)
-def _node(text: str, state: str | None) -> Node:
-    node = codec.NODE.decode(text)
+def _node(engine: str, text: str, state: str | None) -> Node:
+    node = replace(codec.NODE.decode(text), engine=engine)
     return node if state is None else replace(node, state=NodeState(state))

@@ -326,6 +326,7 @@ class NodeRow:
 class NodeStateRow:
     """What an administrator has said of a node that is not READY."""
 
+    engine: str
     name: str
     state: NodeState
     notice_s: float | None

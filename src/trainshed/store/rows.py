@@ -1,7 +1,7 @@
 """Rows of the tables as the records of ``store.records``."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache, lru_cache
 from typing import Any, Final, TypeVar, cast
 
@@ -10,7 +10,7 @@ from sqlalchemy import Row, Select, select
 from trainshed.lifecycle.events import Command
 from trainshed.model.engine_wishes import WISH, wishes
 from trainshed.model.resource_names import resource_name
-from trainshed.model.resources import JobDemand
+from trainshed.model.resources import JobDemand, Seat
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import Job, JobState, JobStatus
 from trainshed.store import codec
@@ -143,7 +143,7 @@ def holding(row: Row[Any]) -> Holding:
         Holding,
         row,
         demand=_demand(row.demand),
-        seats=codec.SEATS.decode(row.seats),
+        seats=_seats(row.seats, row.engine),
         claim=codec.CLAIM.decode(row.claim) if row.claim else None,
         enqueued=bool(row.enqueued),
         since=codec.to_time(row.held_ns),
@@ -168,6 +168,12 @@ def of_columns(kind: type[T], row: Row[Any], /, **found: Any) -> T:
 @cache
 def _names(kind: Any, *found: str) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.name not in found)
+
+
+def _seats(text: str, engine: str) -> tuple[Seat, ...]:
+    """A gang is on one engine, which its older seats do not name."""
+    found = codec.SEATS.decode(text)
+    return tuple(seat if seat.engine else replace(seat, engine=engine) for seat in found)
 
 
 @lru_cache(_DEMANDS_MAX)

@@ -1,6 +1,7 @@
 """What the steps of one write add to the tables beside jobs, table by table."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,10 +108,14 @@ def _attempt_row(step: Step, attempt: int, now_ns: int) -> dict[str, Any]:
         "uid": step.uid,
         "attempt": attempt,
         "seats": codec.SEATS.encode(step.seats),
-        "engine": codec.plain(step.engine),
+        "engine": codec.plain(step.engine or _engine_of(step.seats)),
         "claim": None if step.claim is None else codec.CLAIM.encode(step.claim),
         "create_ns": now_ns,
     }
+
+
+def _engine_of(seats: Sequence[Seat]) -> str:
+    return next((seat.engine for seat in seats if seat.engine), "")
 
 
 def _command_row(step: Step, attempt: int, kind: Command) -> dict[str, Any]:

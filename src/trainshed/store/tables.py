@@ -256,7 +256,12 @@ NODES = Table(
 
 #: States that an administrator gave; they outlive what engines report.
 NODE_STATES = Table(
-    "node_states", METADATA, _key("name"), *_texts("state"), Column("notice_s", Float)
+    "node_states",
+    METADATA,
+    _key("engine"),
+    _key("name"),
+    *_texts("state"),
+    Column("notice_s", Float),
 )
 
 #: Every change and every refusal, with no secret in it (``store.audit_log``).

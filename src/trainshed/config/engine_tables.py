@@ -1,0 +1,94 @@
+"""The ``[[engine]]`` tables of the file: what runs attempts, one table each.
+
+A key that is not in the list below is the kind's own, and its factory judges it.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from trainshed.config.settings import EngineSettings
+from trainshed.config.values import Reader, WrongValue, text, texts
+from trainshed.engines.registry import LOCAL
+from trainshed.model.engine_wishes import ENGINE_LABEL, WISH
+from trainshed.model.faults import UsageFault
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,30}")
+_LABEL: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+
+
+def read_engines(
+    place: str, rows: Any, read: Callable[[str, Any, Reader], Any]
+) -> tuple[EngineSettings, ...]:
+    """The tables in their order.  Raises UsageFault; ``read`` names the place of a wrong value."""
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        raise UsageFault(f"{place} must be a list of tables: write [[engine]] above each")
+    found: list[EngineSettings] = []
+    for position, row in enumerate(rows, 1):
+        found.append(_engine(f"{place} {position}", row, read))
+        _check_beside(f"{place} {position}", found)
+    return tuple(found)
+
+
+def _engine(
+    place: str, row: Mapping[str, Any], read: Callable[[str, Any, Reader], Any]
+) -> EngineSettings:
+    if "kind" not in row:
+        raise UsageFault(f"{place} has no kind; it needs one, such as {LOCAL.name!r} or 'slurm'")
+    named = {"name": row["kind"], **row}
+    values = {
+        key: read(f"{place}.{key}", named[key], reader)
+        for key, reader in _KEYS.items()
+        if key in named
+    }
+    options = {key: value for key, value in row.items() if key not in _KEYS}
+    if values["kind"] == LOCAL.name and options:
+        own = ", ".join(_KEYS)
+        raise UsageFault(
+            f"{place} has the key {min(options)!r}; the kind {LOCAL.name} is set in [fleet], "
+            f"[isolation] and [hangs], and has here only: {own}"
+        )
+    return EngineSettings(**values, options=options)
+
+
+def _check_beside(place: str, found: Sequence[EngineSettings]) -> None:
+    *before, last = found
+    if last.name in {each.name for each in before}:
+        raise UsageFault(f"{place}: there is another engine named {last.name!r}")
+    if last.kind == LOCAL.name and any(each.kind == LOCAL.name for each in before):
+        raise UsageFault(f"{place}: this machine is one engine, and it has its table already")
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise WrongValue("a lower-case letter, then up to 30 of those, digits and hyphens")
+    return value
+
+
+def _wishes(value: Any) -> dict[str, str]:
+    is_table = isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+    if not is_table or not all(_is_wish(key) for key in value):
+        raise WrongValue(f'a table of labels that begin with "{WISH}", but not {ENGINE_LABEL}')
+    return dict(value)
+
+
+def _is_wish(key: str) -> bool:
+    return key.startswith(WISH) and key != ENGINE_LABEL and bool(_LABEL.fullmatch(key))
+
+
+def _environments(value: Any) -> dict[str, str]:
+    is_table = isinstance(value, dict) and all(
+        isinstance(python, str) and python.startswith("/") for python in value.values()
+    )
+    if not is_table:
+        raise WrongValue("a table from names of environments to paths of interpreters there")
+    return dict(value)
+
+
+_KEYS: Final[Mapping[str, Reader]] = {
+    "name": _name,
+    "kind": text,
+    "regions": texts,
+    "labels": _wishes,
+    "environments": _environments,
+}

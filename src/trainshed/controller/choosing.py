@@ -1,0 +1,91 @@
+"""Says which engine is to run a job that waits, anew in each pass.
+
+With one engine there is nothing to choose, and nothing is asked.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from trainshed.controller.handing_over import Choose
+from trainshed.engines.base import Asked, Places
+from trainshed.engines.several import Engines
+from trainshed.model.engine_wishes import ENGINE_LABEL, OfferedEngine
+from trainshed.model.explanation import Explanation
+from trainshed.model.resources import JobDemand
+from trainshed.placement.engine_choice import EngineChoice, choose
+from trainshed.placement.jobs import ChosenEngine
+from trainshed.store.records import WaitingJob
+
+#: Engines are asked how they do no more often than so: a pass has thousands of jobs (seconds).
+_ASKED_AGAIN_S: Final = 0.1
+
+#: Why a job's programs cannot be started by an engine; None: they can.
+Startable = Callable[[int, str], Explanation | None]
+
+
+def choosing(
+    engines: Engines, never: Callable[[JobDemand], Explanation | None], startable: Startable | None
+) -> Choose:
+    """The choice among the engines of a server.
+
+    ``never`` says why the nodes whose places the server gives out can never hold a job.
+    """
+    if engines.are_several:
+        return _Chooser(engines, never, startable)
+    name = engines.first
+    if engines.places(name) is Places.SERVER:
+        known = ChosenEngine(name="")
+        return lambda _job: known
+    return lambda job: _chosen(engines, job, name)
+
+
+@dataclass(eq=False, slots=True)
+class _Chooser:
+    engines: Engines
+    never: Callable[[JobDemand], Explanation | None]
+    startable: Startable | None
+    _offered: tuple[OfferedEngine, ...] = field(default=(), init=False)
+    _asked_at: float = field(default=float("-inf"), init=False)
+
+    def __call__(self, job: WaitingJob) -> ChosenEngine:
+        found = self._choice(job)
+        if (refusal := found.refusal) is not None:
+            # it goes nowhere: what it waits for is that the engines become others
+            return ChosenEngine(name=self.engines.first, places=True, closed=refusal)
+        assert found.engine is not None  # noqa: S101 - then there would be a refusal
+        return _chosen(self.engines, job, found.engine, found.sentence)
+
+    def _choice(self, job: WaitingJob) -> EngineChoice:
+        asked = Asked(
+            demand=job.demand,
+            running_s_max=job.running_s_left,
+            wants=job.wants,
+            project=job.project,
+        )
+        judge = self.engines.judging(asked, self.never)
+
+        def whole(name: str) -> Explanation | None:
+            return judge(name) or (self.startable(job.uid, name) if self.startable else None)
+
+        return choose(job.wants.get(ENGINE_LABEL), job.demand.region, self._now_offered(), whole)
+
+    def _now_offered(self) -> tuple[OfferedEngine, ...]:
+        now = time.monotonic()
+        if now - self._asked_at >= _ASKED_AGAIN_S:
+            self._offered, self._asked_at = self.engines.offered(), now
+        return self._offered
+
+
+def _chosen(engines: Engines, job: WaitingJob, name: str, why: str = "") -> ChosenEngine:
+    if engines.places(name) is Places.SERVER:
+        return ChosenEngine(name=name, why=why)
+    return ChosenEngine(
+        name=name,
+        places=True,
+        enqueued_max=engines.traits_of(name).enqueued_max,
+        wants=engines.wishes(name, job.wants),
+        why=why,
+        closed=engines.health_of(name),
+    )

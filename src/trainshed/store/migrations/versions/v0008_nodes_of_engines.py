@@ -1,0 +1,38 @@
+"""Nodes are known by their engine and their name."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+
+#: The engine of a server that was never told of another.
+_USUAL = "local"
+
+
+def upgrade() -> None:
+    """Give what administrators said, and every attempt, to the one engine that was there."""
+    engine = _only_engine()
+    said = sa.text(
+        "SELECT states.name, states.state, states.notice_s, MIN(nodes.engine) AS engine "
+        "FROM node_states AS states LEFT JOIN nodes ON nodes.name = states.name "
+        "GROUP BY states.name, states.state, states.notice_s"
+    )
+    rows = [dict(row) for row in op.get_bind().execute(said).mappings()]
+    op.drop_table("node_states")
+    states = op.create_table(
+        "node_states",
+        sa.Column("engine", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("notice_s", sa.Float(), nullable=True),
+        sa.PrimaryKeyConstraint("engine", "name"),
+    )
+    op.bulk_insert(states, [{**row, "engine": row["engine"] or engine} for row in rows])
+    named = sa.text("UPDATE attempts SET engine = :engine WHERE engine = ''")
+    op.execute(named.bindparams(engine=engine))
+
+
+def _only_engine() -> str:
+    found = op.get_bind().execute(sa.text("SELECT DISTINCT engine FROM nodes")).scalars().all()
+    return str(found[0]) if len(found) == 1 else _USUAL
