@@ -9,15 +9,17 @@ from controller.test_crashes import Fuse, Killed, deadly_controller
 from controller.world import T4, compose, go, nodes, runs
 from trainshed.controller.handing_over import AT_ONCE_MAX
 from trainshed.engines.base import Places
+from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.attempt import AttemptKey, Loss
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.filters import Compare
 from trainshed.model.job import Scheduling
+from trainshed.model.resources import Node
 from trainshed.model.restarts import Budgets, Restarts
 from trainshed.model.status import FINAL, JobState
-from trainshed.placement.jobs import ChosenEngine, QuotaRule
+from trainshed.placement.jobs import QuotaRule
 from trainshed.store.records import JobQuery, Kind
-from trainshed.testing.fake_engine import Script
+from trainshed.testing.fake_engine import FakeEngine, Script
 
 S = JobState
 PRIORITY = Explanation(reason=Reason.ENGINE_QUEUE, message="Others have a higher priority there.")
@@ -348,22 +350,28 @@ def test_to_clients_it_is_queued_and_filters_find_it(queue_world):
 
 
 def test_each_engine_gets_its_own_jobs(queue_world):
-    """The choice is somebody else's; what is placed here and what there goes on side by side."""
+    """What is placed here and what there goes on side by side."""
     world = queue_world(script=runs(queue_s=1000.0))
-    told = {}
-
-    def choose(job):
-        why = "Goes to fake; passed over: local (it has no GPUs)."
-        return told.setdefault(
-            job.uid, ChosenEngine(name="fake", places=True, wants={"trainshed-x": "y"}, why=why)
-        )
-
-    controller = world.controller(choose=choose)
-    uid = world.submit()
+    one = [Node(name="node-0", slots=1)]
+    here = FakeEngine(one, script=runs(1000.0), monotonic=world.clock.monotonic)
+    engines = Engines(
+        {
+            "local": ServedEngine(engine=here),
+            "fake": ServedEngine(engine=world.engine, labels={"trainshed-x": "y"}),
+        }
+    )
+    controller = world.controller(engine=engines)
+    small, gang = world.submit(), world.submit(replicas=3)
     go(controller)
-    (held,) = world.store.holding()
-    assert held.claim.wants == {"trainshed-x": "y"}
-    assert "passed over: local" in world.told(uid)
+    held = {each.uid: each for each in world.store.holding()}
+    assert held[gang].claim.wants == {"trainshed-x": "y"}
+    assert "passed over: local (" in world.told(gang)
+    assert (held[small].engine, held[small].claim) == ("local", None)
+    assert [seat.engine for seat in held[small].seats] == ["local"]
+    assert (world.state(small), world.state(gang)) == (S.RUNNING, S.ENQUEUED)
+    places = {(row.engine, row.node.name): row.replicas for row in world.store.nodes()}
+    assert places["local", "node-0"] == 1
+    assert not places["fake", "node-0"]
 
 
 @pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.full)])

@@ -109,7 +109,7 @@ class World:
         """A server that has just started."""
         found = Controller(
             self.store,
-            self.engine,
+            more.pop("engine", self.engine),
             server=server,
             compose=more.pop("compose", compose),
             clock=self.clock.now,

@@ -10,7 +10,7 @@ from trainshed.config import Settings, load_settings
 from trainshed.config.engine import engines_of
 from trainshed.engines.base import EngineContext
 from trainshed.engines.local.engine import LocalEngine
-from trainshed.engines.registry import GROUP, LOCAL, open_engine
+from trainshed.engines.registry import GROUP, OWN, open_engine
 from trainshed.model.faults import UsageFault
 
 MODULE = """
@@ -134,4 +134,6 @@ def test_the_local_engine_is_the_default_and_takes_no_options(tmp_path):
 
 def test_what_is_known_without_metadata_is_what_is_installed():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
-    assert project["project"]["entry-points"][GROUP] == {LOCAL.name: LOCAL.value}
+    assert project["project"]["entry-points"][GROUP] == {
+        name: found.value for name, found in OWN.items()
+    }
