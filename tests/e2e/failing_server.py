@@ -5,9 +5,9 @@
 The places are all calls by which the server commits or acts: those of the store that write, every
 commit of the database, and those of the engine; and of the local engine all that it writes or
 starts.  Each has a side, ``before`` or ``after``.  FAILPOINTS.json is
-``{"kill": PLACE or null, "after": N, "seen": FILE, "engine": SOCKET or null}``: the process is
-killed (SIGKILL, by itself) when it comes to PLACE for the N-th time; all places that it comes to
-are written to FILE, a line each.
+``{"kill": PLACE or null, "after": N, "seen": FILE, "engine": SOCKET or null, "places": who does}``:
+the process is killed (SIGKILL, by itself) when it comes to PLACE for the N-th time; all places that
+it comes to are written to FILE, a line each.
 """
 
 import functools
@@ -23,6 +23,7 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from trainshed import app
 from trainshed.cli.main import main
+from trainshed.engines.base import Places
 from trainshed.engines.local.attempts import plan_file, start
 from trainshed.engines.local.attempts.fence import Fence
 from trainshed.engines.local.engine import LocalEngine
@@ -101,6 +102,8 @@ class Failpoints:
 def _role():
     """What the thread does: ``controller-schedule``, or ``api`` for all that answer clients."""
     name = threading.current_thread().name
+    if name.startswith("launch-"):
+        return "launch"
     return name if name.startswith(("controller-", "store-")) else "api"
 
 
@@ -117,7 +120,7 @@ class Watched:
         return getattr(self._real, name)
 
 
-def instrument(failpoints, engine_socket):
+def instrument(failpoints, engine_socket, places):
     open_store, build = app.open_store, app.build
     app.open_store = lambda *args, **kwargs: Watched(
         open_store(*args, **kwargs), "store", WRITES, failpoints
@@ -131,7 +134,8 @@ def instrument(failpoints, engine_socket):
         from controller.tuning_world import with_arguments  # noqa: PLC0415 - only when simulated
         from e2e.remote_engine import RemoteEngine  # noqa: PLC0415 - the same
 
-        remote = Watched(RemoteEngine(engine_socket), "engine", ACTS, failpoints)
+        remote = RemoteEngine(engine_socket, Places(places))
+        remote = Watched(remote, "engine", ACTS, failpoints)
         fake = functools.partial(build, engine=remote, compose=with_arguments)
         app.build = fake
         sys.modules["trainshed.cli.serve"].build = fake
@@ -141,6 +145,6 @@ if __name__ == "__main__":
     asked = json.loads(Path(sys.argv[1]).read_text())
     import trainshed.cli.serve  # noqa: F401 - to be instrumented
 
-    instrument(Failpoints(asked), asked.get("engine"))
+    instrument(Failpoints(asked), asked.get("engine"), asked.get("places", "SERVER"))
     sys.argv[1:] = sys.argv[2:]
     sys.exit(main())

@@ -18,12 +18,13 @@ REACH_S_MAX = 60
 class FailingServer(ServerProcess):
     """A server with failpoints; ``arm`` says at which one the next start ends."""
 
-    def __init__(self, data_dir, *flags, engine=None):
+    def __init__(self, data_dir, *flags, engine=None, places="SERVER"):
         super().__init__(data_dir, *flags, environ={"TRAINSHED_CACHE_DIR": str(data_dir / "cache")})
         (data_dir / "config.toml").write_text(settings())
         self._seen = data_dir / "seen.txt"
         self._asked = data_dir / "failpoints.json"
         self._engine = str(engine) if engine else None
+        self._places = places
         self.program = (PROGRAM, self._asked)
         self.ready_s = []
 
@@ -32,7 +33,8 @@ class FailingServer(ServerProcess):
 
     def arm(self, place, after=1):
         """The next start is killed when it comes to a place for the n-th time."""
-        asked = {"kill": place, "after": after, "seen": str(self._seen), "engine": self._engine}
+        asked = {"kill": place, "after": after, "seen": str(self._seen)}
+        asked |= {"engine": self._engine, "places": self._places}
         self._asked.write_text(json.dumps(asked))
 
     def seen(self):

@@ -12,20 +12,20 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
-from trainshed.engines.base import Reach, Traits
+from trainshed.engines.base import Places, Reach, Refused, Traits
 from trainshed.model.attempt import AttemptKey, Measured, Observation
 from trainshed.model.explanation import Explanation
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.reduction_report import ReductionReport
-from trainshed.model.resources import Node, Seat
+from trainshed.model.resources import Claim, Node, Seat
 from trainshed.model.stopping import StopOrder
 
 
 class Launch(NamedTuple):
     key: AttemptKey
     plan: LaunchPlan
-    seats: list[Seat]
+    place: Claim | list[Seat]
 
 
 class Stop(NamedTuple):
@@ -46,6 +46,7 @@ ARGUMENTS = {
     "observe": TypeAdapter(list[AttemptKey]),
     "measured": TypeAdapter(Ask),
     "forget": TypeAdapter(tuple[int]),
+    "health": TypeAdapter(tuple[()]),
 }
 ANSWERS = {
     "fleet": TypeAdapter(tuple[Node, ...]),
@@ -54,7 +55,9 @@ ANSWERS = {
     "observe": TypeAdapter(list[Observation]),
     "measured": TypeAdapter(Measured),
     "forget": TypeAdapter(bool),
+    "health": TypeAdapter(Explanation | None),
 }
+_WHY = TypeAdapter(Explanation)
 ANSWERS["observe"].rebuild(  # the supervisor has these in memory, so it names them only
     _types_namespace={each.__name__: each for each in (Explanation, ReductionReport, Seat)}
 )
@@ -64,17 +67,24 @@ class RemoteEngine:
     """``engines.base.Engine`` at the server's end."""
 
     name = "fake"
-    traits = Traits(reach=Reach.ANY, python=sys.executable)
 
-    def __init__(self, path):
+    def __init__(self, path, places=Places.SERVER):
+        at_once = 4 if places is Places.ENGINE else 1
+        self.traits = Traits(
+            reach=Reach.ANY, python=sys.executable, places=places, launches_at_once=at_once
+        )
         self._path = str(path)
         self._local = threading.local()
 
     def fleet(self):
         return self._call("fleet", ())
 
-    def launch(self, key, plan, seats):
-        self._call("launch", Launch(key, plan, list(seats)))
+    def health(self):
+        return self._call("health", ())
+
+    def launch(self, key, plan, place):
+        place = place if isinstance(place, Claim) else list(place)
+        self._call("launch", Launch(key, plan, place))
 
     def stop(self, key, order):
         self._call("stop", Stop(key, order))
@@ -101,6 +111,8 @@ class RemoteEngine:
         verdict, _, text = stream.readline().rstrip(b"\n").partition(b" ")
         if verdict == b"fault":
             raise EngineFault(text.decode())
+        if verdict == b"refused":
+            raise Refused(_WHY.validate_json(text))
         assert verdict == b"good", (verdict, text)
         return ANSWERS[what].validate_json(text)
 
@@ -149,6 +161,8 @@ class _Handler(socketserver.StreamRequestHandler):
                 found = list(call(arguments)) if what == "observe" else call(*arguments)
             except EngineFault as fault:
                 self._answer(b"fault " + str(fault).encode())
+            except Refused as refusal:
+                self._answer(b"refused " + _WHY.dump_json(refusal.why))
             else:
                 self._answer(b"good " + ANSWERS[what].dump_json(found))
 
