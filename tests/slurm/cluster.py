@@ -41,8 +41,9 @@ class Settings:
     gpus: int = 4
     gpu_type: str = "t4"
     min_job_age_s: int = 300
-    partitions: Sequence[str] = ("main Nodes=ALL Default=YES MaxTime=INFINITE State=UP",)
-    """After ``PartitionName=``; ``{n}`` is what the names of nodes begin with."""
+    """How long it knows of what has ended."""
+    grace_s: int = 0
+    """What jobs have to save when others, in the partition ``urgent``, take their nodes."""
     lines: Sequence[str] = ()
     """More of ``slurm.conf``."""
 
@@ -134,10 +135,14 @@ class Cluster:
         self._daemon("slurmctld", "-f", self.folder / "slurm.conf")
         self.wait_for(lambda: "UP" in self.run("scontrol", "ping", check=False))
 
-    def stop_controller(self) -> None:
-        """Kill it, as a crash would."""
-        self._kill([pid for pid in self._everything() if _name(pid) == "slurmctld"])
-        self.wait_for(lambda: "UP" not in self.run("scontrol", "ping", check=False))
+    def stop_controller(self, *, is_crash: bool = False) -> None:
+        """One that crashes may forget the jobs of its last seconds, and give their numbers anew."""
+        signum = signal.SIGKILL if is_crash else signal.SIGTERM
+        self._kill(self._controllers(), signum)
+        self.wait_for(lambda: not self._controllers())
+
+    def _controllers(self) -> list[int]:
+        return [pid for pid in self._everything() if _name(pid) == "slurmctld"]
 
     def forget_state(self) -> None:
         """What the controller kept is gone; it must not run."""
@@ -182,6 +187,20 @@ class Cluster:
         """A line for each job that is not over."""
         return self.run("squeue", "-h", "-o", form).splitlines()
 
+    @contextmanager
+    def everything_taken(self) -> Iterator[None]:
+        """Somebody urgent has all nodes: what runs there is preempted."""
+        script = self.folder / "urgent"
+        script.write_text("#!/bin/sh\nexec sleep 600\n")
+        flags = ("--partition=urgent", f"-N{len(self.nodes)}", "--exclusive", "--output=/dev/null")
+        number = self.run("sbatch", "--parsable", *flags, script).strip()
+        try:
+            self.wait_for(lambda: number in self.jobs_in("RUNNING"))
+            yield
+        finally:
+            self.run("scancel", number)
+            self.wait_for(lambda: number not in "\n".join(self.jobs("%A")).split())
+
     def jobs_in(self, state: str) -> list[str]:
         """The numbers of jobs in one of Slurm's states."""
         return self.run("squeue", "-h", "-o", "%A", "-t", state).split()
@@ -202,7 +221,14 @@ class Cluster:
         self.run("scancel", "--state=PENDING", "--user=root", check=False)
         self.run("scancel", "--user=root", check=False)
         self.wait_for(lambda: not self.jobs())
-        self.wait_for(self.all_idle)
+        self.wait_for(self._is_whole)
+
+    def _is_whole(self) -> bool:
+        """All are idle; one that was taken out of service because of a lost job is put back."""
+        out = self.run("sinfo", "-h", "-N", "-t", "drain", "-o", "%n", check=False).split()
+        if out:
+            self.run("scontrol", "update", f"nodename={','.join(out)}", "state=resume", check=False)
+        return self.all_idle()
 
     def _revive(self) -> None:
         names = {pid: _name(pid) for pid in self._everything()}
@@ -300,10 +326,10 @@ class Cluster:
         found = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
         return [pid for pid in found if pid != self._holder.pid and own == _network(pid)]
 
-    def _kill(self, pids: Sequence[int]) -> Sequence[int]:
+    def _kill(self, pids: Sequence[int], signum: int = signal.SIGKILL) -> Sequence[int]:
         for pid in pids:
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, signum)
         return pids
 
     def _remove_cgroups(self, node: str) -> None:
@@ -334,8 +360,13 @@ class Cluster:
         size = f"CPUs={settings.cpus} RealMemory={settings.memory_mib} {gres}"
         for port, node in enumerate(self.nodes, 17101):
             yield f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {size}"
-        for partition in settings.partitions:
-            yield f"PartitionName={partition.format(n=self.prefix)}"
+        yield "PreemptType=preempt/partition_prio"
+        yield "PreemptMode=CANCEL"
+        for name, more in (
+            ("main Default=YES PriorityTier=1", f"GraceTime={settings.grace_s}"),
+            ("urgent PriorityTier=2", "PreemptMode=OFF"),
+        ):
+            yield f"PartitionName={name} Nodes=ALL MaxTime=INFINITE State=UP {more}"
 
 
 COMMON = (

@@ -1,6 +1,16 @@
 import pytest
 
+from conformance.conftest import gcloud, gcloud_at, gcloud_env, own_folder, warm
 from slurm.cluster import LARGE, running_cluster, why_not
+
+__all__ = ["gcloud", "gcloud_at", "gcloud_env", "own_folder", "warm"]
+
+
+def pytest_itemcollected(item):
+    """Of the contract only a class's own choice runs in ``make test``."""
+    quick = getattr(item.cls, "QUICK", None)
+    if quick is not None and item.originalname not in quick:
+        item.add_marker(pytest.mark.full)
 
 
 def _cluster(*settings):

@@ -502,7 +502,7 @@ class ProgramContract(EngineContract):
         env = {**plan.primary.env, "KIT": "as 'it' is\n=$HOME"}
         replica = replace(plan.primary, argv=argv, env=env)
         plan = replace(plan, replicas=(replica,), cwd=work, unset_env=("UNSET",))
-        engine.launch(key, plan, ())
+        engine.launch(key, plan, place_of(engine, plan))
         assert ended(engine, key).exit_code == 0
         mask = os.umask(0)
         os.umask(mask)

@@ -59,6 +59,9 @@ _KNOWN_MAX: Final = 10_000
 _LAUNCHES: Final = 4
 #: How often a job that goes on is asked again to end.
 _CANCEL_S: Final = 10.0
+#: How long a launch waits for another of the same attempt, and how often it looks.
+_SUBMIT_S_MAX: Final = 15.0
+_LOCK_POLL_S: Final = 0.02
 #: What a job's own limit gets on top before its launcher ends it by itself.
 _SPARE_S: Final = 240.0
 _DRAIN: Final = "scontrol update nodename=NODE state=drain reason=REASON"
@@ -219,7 +222,7 @@ class SlurmEngine:
         rows: defaultdict[AttemptKey, list[Job]] = defaultdict(list)
         for row in self._queue.jobs():
             key = _key(row.comment)
-            if key is not None:
+            if key is not None and self._is_alive(row):  # Slurm shows for minutes what has ended
                 rows[key].append(row)
         return [self._known(key, rows[key]) for key in sorted({*self._spool.keys(), *rows})]
 
@@ -228,7 +231,7 @@ class SlurmEngine:
         rows = self._queue.jobs()
         name = script.job_name(self._installation, uid)
         ours = [row for row in rows if row.name == name or row.name.startswith(f"{name}.")]
-        if any(states.state_of([row]) not in OVER for row in ours):
+        if any(self._is_alive(row) for row in ours):
             return False
         keys = self._spool.attempts_of(uid)
         if any(self._lives(key) for key in keys):
@@ -255,29 +258,41 @@ class SlurmEngine:
             return
         if attempt.folder.stop_order() is not None or attempt.final is not None:
             return
+        with self._submitting(key) as lock:
+            self._submit_first(attempt, plan, claim, lock)
+
+    def _submit_first(
+        self, attempt: SlurmAttempt, plan: LaunchPlan, claim: Claim, lock: int
+    ) -> None:
+        """The same under the lock: another server may have been quicker."""
+        key = attempt.key
+        attempt.submitted = before = spool.submitted(attempt.folder)
+        if before is not None and before.job:
+            return
         asked = self._asked(key, plan, claim)
         if before is None:
             self._refuse_planted(attempt)
             self._spool.make(key)
             compose.write(attempt.folder, self._spec(asked, plan, claim))
-        self._submit(attempt, asked, plan)
+        self._submit(attempt, asked, plan, lock)
 
     def _refuse_planted(self, attempt: SlurmAttempt) -> None:
         if spool.is_claimed(attempt.folder):
             path = f"{attempt.folder.path}/claim"
             raise EngineFault(f"{path} was there before the attempt was: it is not taken for ours")
 
-    def _submit(self, attempt: SlurmAttempt, asked: Submission, plan: LaunchPlan) -> None:
+    def _submit(
+        self, attempt: SlurmAttempt, asked: Submission, plan: LaunchPlan, lock: int
+    ) -> None:
         """Have Slurm take it, once: as long as a submission may be under way there is no second."""
-        with self._submitting(attempt.key) as lock:
-            found = self._found(attempt.key) if attempt.submitted is not None else ""
-            kept = Submitted(time.time(), found, _placings(asked.shape, plan))
-            spool.keep_submitted(attempt.folder, kept)
-            attempt.submitted = kept
-            if not found and not spool.is_claimed(attempt.folder):
-                number = self._queue.submit(script.sbatch_words(asked), lock)
-                attempt.submitted = kept._replace(job=number)
-                spool.keep_submitted(attempt.folder, attempt.submitted)
+        found = self._found(attempt.key) if attempt.submitted is not None else ""
+        kept = Submitted(time.time(), found, _placings(asked.shape, plan))
+        spool.keep_submitted(attempt.folder, kept)
+        attempt.submitted = kept
+        if not found and not spool.is_claimed(attempt.folder):
+            number = self._queue.submit(script.sbatch_words(asked), lock)
+            attempt.submitted = kept._replace(job=number)
+            spool.keep_submitted(attempt.folder, attempt.submitted)
 
     def _found(self, key: AttemptKey) -> str:
         """The number of a job that was submitted before, by whom did not live to write it down."""
@@ -288,12 +303,12 @@ class SlurmEngine:
     def _submitting(self, key: AttemptKey) -> Iterator[int]:
         """Hold the lock of a submission, which sbatch inherits: a killed server's may live on."""
         path = f"{self._locks}/{key.uid}-{key.attempt}"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        deadline = time.monotonic() + _SUBMIT_S_MAX
+        while (descriptor := _locked(path)) is None:
+            if time.monotonic() > deadline:
+                raise SlurmAway("an earlier sbatch of the same attempt still runs")
+            time.sleep(_LOCK_POLL_S)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise SlurmAway("an earlier sbatch of the same attempt still runs") from None
             yield descriptor
             with suppress(OSError):
                 os.unlink(path)
@@ -407,13 +422,20 @@ class SlurmEngine:
     def _known(self, key: AttemptKey, rows: Sequence[Job]) -> Known:
         """What folder and Slurm say; a job of Slurm's is what lives."""
         phase = self._observation(key).phase
-        alive = [row for row in rows if states.state_of([row]) not in OVER]
         living = tuple(
             Living(key, int(row.id), f"job {row.id} of Slurm, {row.state} on {','.join(row.nodes)}")
-            for row in alive
-            if states.state_of([row]) is not SlurmState.PENDING
+            for row in rows
+            if self._is_alive(row) and states.state_of([row]) is not SlurmState.PENDING
         )
         return Known(key, phase, living)
+
+    def _is_alive(self, row: Job) -> bool:
+        """Whether something of a job may run; of one that has just told its end nothing does."""
+        if states.state_of([row]) in OVER:
+            return False
+        key = _key(row.comment)
+        attempt = self._attempts.get(key) if key else None
+        return attempt is None or attempt.final is None or not _is_ending(attempt)
 
     def _lives(self, key: AttemptKey) -> bool:
         phase = self._observation(key).phase
@@ -519,6 +541,18 @@ class SlurmEngine:
         with self._lock:
             keys = [key for key, each in self._attempts.items() if each.final is None]
         self._tell(keys)
+
+
+def _locked(path: str) -> int | None:
+    """A descriptor that holds the lock of this name; None: somebody else has it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with suppress(BlockingIOError, FileNotFoundError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # who had it before may have removed it meanwhile: then the name is another file's
+        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            return descriptor
+    os.close(descriptor)
+    return None
 
 
 def _claim(name: str, place: Allotment) -> Claim:
