@@ -21,7 +21,14 @@ from trainshed.engines.supervise.records import (
     Ready,
     Recovered,
 )
-from trainshed.engines.supervise.spec import AttemptSpec, HangRule, ReplicaSpec
+from trainshed.engines.supervise.spec import (
+    AttemptSpec,
+    HangRule,
+    RemoteRule,
+    ReplicaMarks,
+    ReplicaSpec,
+    StepRule,
+)
 from trainshed.model.attempt import Hang, MetricsPlan, Outcome, ReplicaExit
 from trainshed.model.launch_plan import ContainerPlan, Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
@@ -93,6 +100,15 @@ SPECS = st.builds(
     hang=st.builds(HangRule, after_s=st.none() | st.floats(0, 1e6), stacks=st.booleans()),
     checkpoints=TEXTS,
     metrics=st.none() | st.builds(MetricsPlan, files=TEXTS, tags=TEXTS, summaries=TEXTS),
+    remote=st.none()
+    | st.builds(
+        RemoteRule,
+        steps=st.lists(st.builds(StepRule, argv=TEXTS), max_size=2).map(tuple),
+        marks=st.lists(st.builds(ReplicaMarks, host=WORDS), max_size=2).map(tuple),
+        packages=VARIABLES,
+        keeps=TEXTS,
+        ends_s=st.none() | st.floats(0, 1e6),
+    ),
 )
 EXITS = st.builds(
     ReplicaExit,

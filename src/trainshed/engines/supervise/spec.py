@@ -88,6 +88,8 @@ class RemoteRule(NamedTuple):
     """What is installed on every node first (``model.launch_plan.Environment``); empty: nothing."""
     keeps: tuple[str, ...] = ()
     """Names of variables of the nodes, besides the usual, that programs have; * is anything."""
+    unset: tuple[str, ...] = ()
+    """Names of those that they never have."""
     listen_variable: str = ""
     """The variable in which a node may find an address of the first node."""
     cache: str = ""

@@ -61,6 +61,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
         marks=marks.used(key, ((each.role, each.index) for each in plan.replicas), _texts(plan)),
         packages=encode(plan.environment) if needs_packages(plan) else {},
         keeps=tuple(keeps),
+        unset=plan.unset_env,
         listen_variable=listen_variable,
         cache=cache,
         ends_s=ends_s,

@@ -31,8 +31,11 @@ _LOOPBACK: Final = "127."
 _LOOK_S_MAX: Final = 5.0
 _SIGNS_PER_LOOK: Final = 20
 _LOOK_S_MIN: Final = 0.1
-#: A warden that has said nothing for so long is gone, however its machine is.
-_SILENT_S: Final = 60.0
+#: A warden that has said nothing for so long is gone, though its machine answers: it may wait for
+#: a file system that is away, so this is long.
+_SILENT_S: Final = 600.0
+#: A machine that takes nothing for so long is gone.
+_UNTAKEN_S: Final = 60.0
 #: What a warden gets to end by itself what it was to kill, and a command to end after its wardens.
 _SLACK_S: Final = 5.0
 _LEAVE_S: Final = 10.0
@@ -200,6 +203,7 @@ class RemoteGang:
             waiting.cancel()
 
         channel = Channel(self._loop, end, protocol.WARDEN_FRAME_MAX, heard, ended)
+        protocol.give_up_after(end, _UNTAKEN_S)
         waiting: Timer = self._loop.after(protocol.PROVE_S, channel.close)
 
     def _here(self, channel: Channel, end: socket.socket, message: Mapping[str, Any]) -> None:
@@ -232,6 +236,7 @@ class RemoteGang:
             "folder": self._around.folder.path,
             "ports": [len(marks.ports), int(marks.rendezvous > 0)],
             "keeps": list(self._rule.keeps),
+            "unset": list(self._rule.unset),
             "packages": self._rule.packages,
             "cache": self._rule.cache,
             "package_bytes_max": self._rule.package_bytes_max,

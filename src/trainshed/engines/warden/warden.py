@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -36,7 +36,8 @@ from trainshed.model.codec import decode, encode
 
 _LOOK_S: Final = 0.1
 _LOOK_FOR_PARENT_S: Final = 2.0
-_LAUNCHER_SILENT_S: Final = 60.0
+#: It may wait for a file system that is away; where its machine is, the kernel finds it out.
+_LAUNCHER_SILENT_S: Final = 900.0
 #: How long the launcher has to answer one whose machine wants it to end.
 _ANSWER_S: Final = 5.0
 #: How long everything may take to be taken by a launcher that lives.
@@ -205,7 +206,7 @@ class _Warden:
 
     def _complete(self, replica: ReplicaSpec) -> ReplicaSpec:
         """Add what only this node knows."""
-        env = env_of(os.environ, replica.env, self._taken["keeps"])
+        env = env_of(os.environ, replica.env, self._taken["keeps"], self._taken["unset"])
         env = with_packages(env, replica.role, self._entries)
         env[trainer_contract.NOTICE_FILE] = self._folder.notice
         env[trainer_contract.PROGRESS_FILE] = self._folder.progress(replica.task_name)
@@ -340,12 +341,14 @@ class _Warden:
         self._channel.say({"is": "empty"})
 
 
-def env_of(node: Mapping[str, str], given: Mapping[str, str], keeps: "list[str]") -> dict[str, str]:
+def env_of(
+    node: Mapping[str, str], given: Mapping[str, str], keeps: Sequence[str], unset: Sequence[str]
+) -> dict[str, str]:
     """A program's environment: what it was given, and of its node's what it needs to run there."""
     kept = {
         name: text
         for name, text in of_programs(node, keeps).items()
-        if not name.startswith(_OF_CLUSTER)
+        if not name.startswith(_OF_CLUSTER) and name not in unset
     }
     devices: dict[str, str] = {name: kept[name] for name in _DEVICES if name in kept}
     return {**kept, **given, **devices}
