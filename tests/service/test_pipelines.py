@@ -93,7 +93,11 @@ def test_a_pipeline_is_what_its_child_is(desk, state):
     if state is not JobState.QUEUED:
         desk.put(child_of(desk, view), state)
     found = shown(desk.pipelines.get(PROJECT, PLACE, view.job.job_id))
-    told = {JobState.PREPARING: "PENDING", JobState.RESTARTING: "RUNNING"}
+    told = {
+        JobState.ENQUEUED: "QUEUED",
+        JobState.PREPARING: "PENDING",
+        JobState.RESTARTING: "RUNNING",
+    }
     word = told.get(state, state.value)
     assert found["state"] == f"PIPELINE_STATE_{word}"
     assert ("endTime" in found) is state.is_final

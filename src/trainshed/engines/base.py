@@ -137,6 +137,8 @@ class Traits:
     here: Callable[[str], Path] | None = field(default=None, compare=False)
     """Where the server finds a folder of which a ``Sight`` says how replicas see it; None: under
     the same path."""
+    asked_s: Callable[[], float | None] | None = field(default=None, compare=False)
+    """When what runs there was last asked and answered, in seconds since 1970; None: never yet."""
     versions: Callable[[str], Mapping[str, str]] | None = field(default=None, compare=False)
     """What an interpreter on its nodes has, from memory: versions by distribution, its own under
     ``python``; empty: not known yet.  None: the server asks interpreters itself."""

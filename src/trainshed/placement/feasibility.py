@@ -49,11 +49,18 @@ class Feasibility:
         if blocking_reason is Reason.NO_SUCH_NODE:
             message = self.no_such_node(demand)
             return Explanation(reason=blocking_reason, message=message, change=change)
+        why = self.too_large(project, demand)
+        return why and replace(why, change=change)
+
+    def too_large(self, project: str, demand: JobDemand) -> Explanation | None:
+        """Why a job can never run whatever nodes there are: it exceeds a quota by itself."""
+        found = self._quotas.too_large(project, demand)
+        if not found:
+            return None
         return Explanation(
             reason=Reason.QUOTA,
-            message=messages.too_large(too_large[0]),
-            blockers=tuple(str(claim.bucket) for claim in too_large),
-            change=change,
+            message=messages.too_large(found[0]),
+            blockers=tuple(str(claim.bucket) for claim in found),
         )
 
     def no_such_node(self, demand: JobDemand) -> str:

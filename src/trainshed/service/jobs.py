@@ -25,7 +25,14 @@ from trainshed.service.paging import ListCall, one_page
 from trainshed.service.refusing import invalid, not_found
 from trainshed.service.story import place_in_queue
 from trainshed.service.studies import as_study, resuming, trial_views
-from trainshed.service.submission import Admitted, Parse, SeenFleet, SubmitRules, admit
+from trainshed.service.submission import (
+    Admitted,
+    Parse,
+    SeenFleet,
+    SubmitRules,
+    admit,
+    lacks_of,
+)
 from trainshed.store.base import AlreadyThere, StaleEtag
 from trainshed.store.decisions import cancel_step
 from trainshed.store.opening import Store
@@ -71,7 +78,7 @@ class JobService:
         ``submitted`` says that it is a new job, which concerns fewer; ``wake`` unless given.
         """
         self._store = store
-        self._fleet = SeenFleet(store, rules.quotas)
+        self._fleet = SeenFleet(store, rules.quotas, engines=rules.engines)
         self._bytes = rules.project_bytes
         self._open_jobs = OpenJobs(store.open_count, rules.project_jobs_max)
         self._rules = rules
@@ -113,7 +120,7 @@ class JobService:
 
         Raises Refusal.
         """
-        self._fleet.check(project, admitted.demand)
+        self._fleet.check(admitted.asked(project), lacks_of(admitted.expanded, self._rules))
         self._bytes.check(project)
         self._open_jobs.admit(project)
 

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.admission import ClusterRow, Scope
+from trainshed.engines.base import Asked, Places
 from trainshed.engines.several import Engines
 from trainshed.launch.devices import GPU_PREFIX
 from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, TimeLimits, limits_of
-from trainshed.model.explanation import Reason
+from trainshed.model.engine_wishes import ENGINE_LABEL, wishes
+from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.reduction_report import PLANNED
@@ -24,6 +26,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import ProjectId
 from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node
 from trainshed.model.roles import Dialect
+from trainshed.placement.engine_choice import choose
 from trainshed.placement.feasibility import Feasibility
 from trainshed.placement.jobs import QuotaRule
 from trainshed.planning.prediction import Prediction
@@ -60,6 +63,14 @@ def _group(row: ClusterRow) -> GroupDemand:
     return GroupDemand(role=row.role, count=row.count, each=each)
 
 
+#: What keeps the programs of a job from being started by an engine; None: nothing.
+Lacks = Callable[[str], Explanation | None]
+
+
+def _nothing(_engine: str) -> None:
+    return None
+
+
 class SeenFleet:
     """What the fleet could hold if it were empty, as it was seen a moment ago.
 
@@ -67,9 +78,15 @@ class SeenFleet:
     """
 
     def __init__(
-        self, store: Store, quotas: Sequence[QuotaRule], clock: Callable[[], float] = time.monotonic
+        self,
+        store: Store,
+        quotas: Sequence[QuotaRule],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        engines: Engines | None = None,
     ) -> None:
-        """``clock`` counts seconds."""
+        """``clock`` counts seconds.  Without ``engines`` only nodes and quotas are looked at."""
+        self._engines = engines
         self._store = store
         self._quotas = quotas
         self._clock = clock
@@ -78,23 +95,48 @@ class SeenFleet:
         self._feasibility = Feasibility(())
         self._read_at = -math.inf
 
-    def check(self, project: str, demand: JobDemand) -> None:
+    def check(self, asked: Asked, lacks: Lacks = _nothing) -> None:
         """Refuse a job that could never run here.  A fleet that nobody saw yet refuses nothing.
 
+        ``lacks`` says what keeps its programs from being started by an engine.
         Raises Refusal: RESOURCE_EXHAUSTED for a quota, FAILED_PRECONDITION for the nodes.
         """
         with self._lock:
             self._look()
-            found = self._feasibility.judge(project, demand) if self._nodes else None
+            found = self._judge(asked, lacks)
         if found:
             is_quota = found.reason is Reason.QUOTA
             code = Code.RESOURCE_EXHAUSTED if is_quota else Code.FAILED_PRECONDITION
             raise Refusal(code, waiting(found).rstrip("."))
 
+    def _judge(self, asked: Asked, lacks: Lacks) -> Explanation | None:
+        def never(demand: JobDemand) -> Explanation | None:
+            return self._feasibility.judge(asked.project, demand) if self._nodes else None
+
+        engines = self._engines
+        if engines is None:
+            return never(asked.demand)
+        judge = engines.judging(asked, never)
+
+        def whole(name: str) -> Explanation | None:
+            too_large = self._feasibility.too_large(asked.project, asked.demand)
+            places = engines.places(name) is Places.ENGINE
+            return judge(name) or (too_large if places else None) or lacks(name)
+
+        wanted = asked.wants.get(ENGINE_LABEL)
+        return choose(wanted, asked.demand.region, engines.offered(), whole).refusal
+
+    def _is_ours(self, node: Node) -> bool:
+        """Whether the server gives out its places."""
+        engines = self._engines
+        if engines is None:
+            return True
+        return node.engine in engines.served and engines.places(node.engine) is Places.SERVER
+
     def _look(self) -> None:
         if self._nodes and self._clock() - self._read_at < SEEN_S_MAX:
             return
-        nodes = self._store.fleet()
+        nodes = [node for node in self._store.fleet() if self._is_ours(node)]
         self._read_at = self._clock()
         if nodes != self._nodes:
             self._nodes, self._feasibility = nodes, Feasibility(nodes, self._quotas)
@@ -137,6 +179,15 @@ class Admitted:
     notes: tuple[str, ...]
     events: tuple[NewEvent, ...]
     limits: TimeLimits
+
+    def asked(self, project: str) -> Asked:
+        """What it asks of an engine."""
+        return Asked(
+            demand=self.demand,
+            running_s_max=self.limits.running_s_max,
+            wants=wishes(self.spec.labels),
+            project=project,
+        )
 
     def as_new(
         self, kind: Kind, project: ProjectId, location: str, creator: str, retry_key: str | None
@@ -182,7 +233,7 @@ def admit(
         spec=judgement.question.asked,
         expanded=accepted.spec,
         demand=demand_of(accepted.cluster, accepted.spec.region),
-        notes=_notes(accepted, rules.images.of("")),
+        notes=_notes(accepted, _images(accepted.spec, rules)),
         events=_planned(accepted.reduction),
         limits=limits_of(accepted.spec.scheduling, rules.running_s_default),
     )
@@ -206,12 +257,40 @@ def _violations(
     fields = {violation.field for violation in found}
     spec = judgement.question.spec
     places = refused_places(spec, has_bucket)
-    for violation in (*_missing(spec), *places, *missing_starts(spec, rules.images.of(""))):
+    for violation in (*_missing(spec), *places, *_missing_starts(spec, rules)):
         assert isinstance(violation.field, FieldPath)  # noqa: S101  # none of these has words yet
         name = judgement.say(violation.field)
         if name not in fields:
             fields.add(name)
             yield replace(violation, field=name)
+
+
+def lacks_of(spec: JobSpec, rules: SubmitRules) -> Lacks:
+    """What keeps a job's programs from being started by each engine."""
+
+    def lacks(engine: str) -> Explanation | None:
+        found = next(missing_starts(spec, rules.images.of(engine)), None)
+        return Explanation(reason=Reason.IMAGE, message=found.message) if found else None
+
+    return lacks
+
+
+def _missing_starts(spec: JobSpec, rules: SubmitRules) -> Sequence[Violation]:
+    """What is wrong with its programs wherever it may go."""
+    return list(missing_starts(spec, _images(spec, rules)))
+
+
+def _images(spec: JobSpec, rules: SubmitRules) -> Images:
+    """The table of the first engine that it may go to and that can start it, or of the first."""
+    wanted = spec.labels.get(ENGINE_LABEL)
+    names = [
+        each.name
+        for each in (rules.engines.offered() if rules.engines else ())
+        if each.name == wanted
+        or (wanted is None and (not each.regions or spec.region in {None, *each.regions}))
+    ]
+    lacks = lacks_of(spec, rules)
+    return rules.images.of(next((name for name in names if not lacks(name)), [*names, ""][0]))
 
 
 def _missing(spec: JobSpec) -> Iterator[Violation]:

@@ -15,6 +15,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
 from trainshed.engines.base import (
@@ -109,6 +110,9 @@ class SlurmEngine:
             enqueued_max=options.enqueued_max,
             library=self._spool.keep(library.name, library.data),
             path=options.path,
+            jobs=Path(self._spool.jobs),
+            here=lambda path: Path(self._spool.here_of(path)),
+            asked_s=lambda: self._poller.answered_s,
             fence=self._fence,
             probe=lambda: probe(self._queue, self._spool, self._options),
         )

@@ -91,6 +91,12 @@ class Spool:
             raise AssertionError(f"{path} is not below {self.here}")
         return self.there + path[len(self.here) :]
 
+    def here_of(self, path: str) -> str:
+        """A path below the spool as the server has it, from what the nodes have."""
+        if not path.startswith(f"{self.there}/"):
+            raise AssertionError(f"{path} is not below {self.there}")
+        return self.here + path[len(self.there) :]
+
     def folder(self, key: AttemptKey) -> AttemptFolder:
         """The folder of an attempt, for the server."""
         return AttemptFolder(f"{self.jobs}/{key.uid}/{key.attempt}")
