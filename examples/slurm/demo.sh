@@ -29,6 +29,7 @@ else
     done
     folder=$(cat "$data/cluster")
     commands=$folder/bin/
+    mkdir -p "$folder/shared/spool"
     sed -e "s|/shared/trainshed|$folder/shared/spool|" -e "s|/usr/bin|$folder/bin|" \
         -e "s|^python = \"python3\"|python = \"$python\"|" -e "s|/opt/torch/bin/python|$python|" \
         "$here/trainshed.toml" > "$data/config.toml"

@@ -35,6 +35,10 @@ def run(request: Request) -> int:
     settings = load_settings(None, os.environ, flags)
     if not settings.data_dir.is_dir():
         raise UsageFault(f"there is no data directory {settings.data_dir}; --data-dir names one")
+    if args.engine:
+        from trainshed.cli import doctor_engine  # noqa: PLC0415 - rarely needed
+
+        return doctor_engine.run(args, settings)
     engines = engines_of(replace(settings, container_runtime=NO_RUNTIME, isolation=None))
     report = examine(partial(look, settings.data_dir, settings.store_url, engines.known))
     text = "\n".join(_lines(report, colour=wants_colour("auto", sys.stdout)))

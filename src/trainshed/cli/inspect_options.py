@@ -158,6 +158,12 @@ def doctor(prog: str) -> flags.Parser:
     parser.add_argument(
         "--database", metavar="URL", help="The server's database; default: as in config.toml"
     )
+    parser.add_argument(
+        "--engine",
+        metavar="NAME",
+        help="Run one small task on the nodes of this engine instead, and say what it finds: "
+        "versions, the shared folder from both sides, Python, clocks, the time to its first line",
+    )
     flags.add_format(parser)
     return parser
 
