@@ -98,6 +98,7 @@ class Images:
         """
         self._ask = ask or installed
         self._pythons = {DEFAULT: default_python, **{e.name: e.python for e in environments}}
+        self._has_default = any(each.name == DEFAULT for each in environments)
         self._mappings = tuple(mappings)
         self._containers = containers
         self._named = lru_cache(_REMEMBERED_MAX)(self._for_name)
@@ -146,7 +147,7 @@ class Images:
         if is_reduction_server(uri):
             return StandIn(environment=DEFAULT, python=self._pythons[DEFAULT])
         wanted = None if mapping else prebuilt_image(uri)
-        is_here = wanted is not None and self._is_known
+        is_here = self._is_known or self._has_default
         if wanted and is_here and (self._containers.runtime is None or self._has(wanted.framework)):
             return self._nearest(wanted, uri)
         return self._itself(uri)
@@ -165,7 +166,10 @@ class Images:
 
     @property
     def _is_known(self) -> bool:
-        """Whether anything is known of what environments have: else only the table counts."""
+        """Whether anything is known of what environments have.
+
+        Else only the table counts, and an environment that was given as the default.
+        """
         return any(found.is_known for _, found in self._candidates())
 
     def _has(self, framework: str) -> bool:
@@ -199,6 +203,7 @@ class Images:
         """The environment with the nearest version of the framework; of two alike, the first."""
         candidates = dict(self._candidates())
         name = min(candidates, key=lambda name: _distance(wanted, candidates[name]))
+        name = name if self._is_known else DEFAULT
         note = (
             f"Asked for {wanted.content} ({asked}); runs in environment {name}"
             f"{_content(candidates[name], wanted.framework or None)}."

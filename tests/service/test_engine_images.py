@@ -1,0 +1,55 @@
+"""Each engine has the environments of its own nodes."""
+
+import pytest
+
+from trainshed.engines.base import Reach, Traits
+from trainshed.engines.several import Engines, ServedEngine
+from trainshed.model.faults import UsageFault
+from trainshed.model.job import Program, ProgramKind
+from trainshed.service.engine_images import images_of
+from trainshed.service.images import ImageMapping
+from trainshed.testing.fake_engine import FakeEngine
+
+GOOGLES = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-13.py310:latest"
+
+
+def program(image):
+    return Program(kind=ProgramKind.CONTAINER, image_uri=image)
+
+
+def engines_of(versions=None, **environments):
+    here, there = FakeEngine([]), FakeEngine([])
+    here.traits = Traits(reach=Reach.THIS_MACHINE, python="/here/python")
+    there.traits = Traits(reach=Reach.ANY, python="python3", versions=versions)
+    return Engines(
+        {
+            "here": ServedEngine(engine=here),
+            "there": ServedEngine(engine=there, environments=environments),
+        }
+    )
+
+
+def test_a_row_maps_an_image_where_its_environment_is():
+    engines = engines_of(torch="/opt/torch/bin/python")
+    row = ImageMapping(environment="torch", image="corp/*")
+    images = images_of(engines, (), (row,), have_tables=True)
+    assert images.of("there").stand_in(program("corp/x")).python == "/opt/torch/bin/python"
+    assert images.of("here").stand_in(program("corp/x")) is None
+    with pytest.raises(UsageFault, match="there are only default, torch, container"):
+        images_of(engines, (), (ImageMapping(environment="x", image="y"),), have_tables=True)
+
+
+def test_what_nobody_has_asked_stands_in_for_nothing_unless_it_is_the_default():
+    found = images_of(engines_of(torch="/t/python"), (), (), have_tables=True)
+    assert found.of("there").stand_in(program(GOOGLES)) is None
+    engines = engines_of(torch="/t/python", default="/d/python")
+    found = images_of(engines, (), (), have_tables=True)
+    assert found.of("there").stand_in(program(GOOGLES)).python == "/d/python"
+
+
+def test_what_an_engine_knows_of_its_interpreters_decides():
+    versions = {"/t/python": {"python": "3.10.1", "torch": "1.13.1"}}
+    engines = engines_of(lambda python: versions.get(python, {}), torch="/t/python", default="/d/p")
+    found = images_of(engines, (), (), have_tables=True).of("there").stand_in(program(GOOGLES))
+    assert found.python == "/t/python"
+    assert "PyTorch 1.13.1" in found.note
