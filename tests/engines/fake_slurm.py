@@ -1,0 +1,87 @@
+"""A Slurm in memory, behind its commands: it queues, and does what a test says to its jobs."""
+
+import re
+import threading
+from itertools import count
+from pathlib import Path
+
+from engines.slurm_texts import NODES, PARTITIONS
+from trainshed.engines.slurm.commands import Answer
+
+
+class FakeSlurm:
+    """What ``commands.run_program`` would have run."""
+
+    def __init__(self):
+        self.rows = {}
+        self.calls = []
+        self.refusal = ""
+        """What sbatch says instead of taking a job."""
+        self.is_away = False
+        self.version = "slurm-wlm 22.05.8"
+        self.before_answer = lambda: None
+        """Called when sbatch has submitted and not yet said so."""
+        self._numbers = count(1)
+        self._lock = threading.Lock()
+
+    def __call__(self, argv, env, _seconds, _descriptors):
+        name, words = Path(argv[0]).name, argv[1:]
+        self.calls.append((name, words, dict(env)))
+        if self.is_away:
+            return Answer(1, err="Unable to contact slurm controller (connect failure)")
+        return getattr(self, f"_{name}")(*words)
+
+    def called(self, name):
+        return [words for each, words, _ in self.calls if each == name]
+
+    def set(self, job, state, reason="None", nodes="n1"):
+        """How a job is from now on."""
+        with self._lock:
+            row = self.rows[job]
+            row.update(state=state, reason=reason, nodes=nodes)
+
+    def forget(self, job):
+        with self._lock:
+            del self.rows[job]
+
+    def add(self, name, comment, state="PENDING"):
+        """A job that somebody else has submitted."""
+        with self._lock:
+            job = str(next(self._numbers))
+            row = {"state": state, "reason": "Priority", "nodes": ""}
+            self.rows[job] = {**row, "name": name, "comment": comment}
+            return job
+
+    def _sbatch(self, *words):
+        if words == ("--version",):
+            return Answer(0, self.version)
+        if self.refusal:
+            return Answer(1, err=self.refusal)
+        said = dict(re.findall(r"^--(job-name|comment)=(.*)$", "\n".join(words), re.MULTILINE))
+        job = self.add(said["job-name"], said["comment"])
+        self.before_answer()
+        return Answer(0, f"{job}\n")
+
+    def _squeue(self, *words):
+        only = next((each[7:] for each in words if each.startswith("--name=")), None)
+        with self._lock:
+            lines = [
+                f"{job}|{row['state']}|{row['nodes']}|N/A|{row['name']}|{row['comment']}|"
+                f"{row['reason']}"
+                for job, row in self.rows.items()
+                if only in {None, row["name"]}
+            ]
+        return Answer(0, "\n".join(lines) + "\n")
+
+    def _scancel(self, *words):
+        if "--batch" not in words and words[0] in self.rows:
+            self.set(words[0], "CANCELLED")
+        return Answer(0)
+
+    def _scontrol(self, *words):
+        texts = {
+            "ping": "Slurmctld(primary) at here is UP\n",
+            "show node -o": NODES,
+            "show partition -o": PARTITIONS,
+        }
+        return Answer(0, texts[" ".join(words)])

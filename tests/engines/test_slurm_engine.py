@@ -1,0 +1,510 @@
+"""The engine of a cluster, before a Slurm that does what a test says."""
+
+import json
+import os
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from engines.fake_slurm import FakeSlurm
+from trainshed.engines.base import EngineContext, Refused, ReplicaShape
+from trainshed.engines.slurm import factory, poll
+from trainshed.engines.supervise import records
+from trainshed.engines.supervise.folder import AttemptFolder, Order
+from trainshed.engines.supervise.records import Began, Decided, Ended, Ready
+from trainshed.model.attempt import AttemptKey, Loss, Outcome, Phase, ReplicaExit
+from trainshed.model.explanation import Reason
+from trainshed.model.faults import EngineFault, UsageFault, is_transient
+from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.resources import Claim, Demand, GroupDemand, JobDemand, Seat
+from trainshed.model.roles import Role
+from trainshed.model.stopping import StopOrder
+
+KEY = AttemptKey(4611686018427387904, 1)
+NAME = f"ts-here-{KEY.uid}"
+SECRET = "s3cr3t-of-the-server"
+DEADLINE_S = 20.0
+POLICY = (
+    "Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's "
+    "size and/or time limits)"
+)
+ORDER = StopOrder(grace_s=30.0)
+
+
+def eventually(look):
+    deadline = time.monotonic() + DEADLINE_S
+    while not (found := look()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return found
+
+
+def claim(project="vision", **more):
+    each = Demand(vcpus=1, memory_gb=1.0)
+    groups = (GroupDemand(role=Role.PRIMARY, count=1, each=each),)
+    return Claim(
+        engine="slurm", demand=JobDemand(region=None, groups=groups), project=project, **more
+    )
+
+
+def plan_of(words=("true",), env=None):
+    only = ReplicaPlan(
+        role=Role.PRIMARY, index=0, task_name="primary-0", argv=tuple(words), env=env or {}
+    )
+    return LaunchPlan(
+        job_id="j", attempt=1, replicas=(only,), environment=Environment(python="/usr/bin/python3")
+    )
+
+
+class World:
+    """One installation, one cluster."""
+
+    def __init__(self, folder):
+        self.folder, self.slurm, self.engines = folder, FakeSlurm(), []
+        self.spool = folder / "spool"
+        self.spool.mkdir()
+
+    def engine(self, **options):
+        """As after a restart of the server."""
+        context = EngineContext(
+            jobs_dir=self.folder / "data" / "jobs",
+            name="slurm",
+            installation="here",
+            buckets=self.folder / "buckets",
+            options={"spool": str(self.spool), "lost_after_s": 0, "poll_s": 0.02, **options},
+        )
+        environ = {"HOME": "/root", "TOKEN": SECRET, "SLURM_CONF": "/etc/s.conf"}
+        engine = factory.make(context, environ=environ, run=self.slurm)
+        self.engines.append(engine)
+        return engine
+
+    def attempt(self, key=KEY):
+        return AttemptFolder(str(self.spool / "here" / "jobs" / str(key.uid) / str(key.attempt)))
+
+    def begin(self, key=KEY):
+        """What a launcher does when it has the first node."""
+        folder = self.attempt(key)
+        with Path(folder.path, "claim").open("x", encoding="ascii") as file:
+            file.write("1\n")
+        self.record(Began(1, 1, "boot"), Ready(("primary-0",)), key=key)
+
+    def record(self, *found, key=KEY):
+        for each in found:
+            records.append(self.attempt(key).records, each, durably=False)
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    monkeypatch.setattr(poll, "FAST_S", 0.02)
+    monkeypatch.setattr(poll, "TICK_S", 0.01)
+    found = World(tmp_path)
+    yield found
+    for engine in found.engines:
+        with closing(engine):
+            pass
+
+
+def until(engine, *phases, key=KEY):
+    return eventually(lambda: [o for o in engine.observe([key]) if o.phase in phases])[0]
+
+
+def launched(world, **options):
+    engine = world.engine(**options)
+    engine.launch(KEY, plan_of(), claim())
+    until(engine, Phase.WAITING)
+    return engine
+
+
+def begun(world, state="RUNNING"):
+    engine = launched(world)
+    world.slurm.set("1", state)
+    world.begin()
+    until(engine, Phase.READY)
+    return engine
+
+
+def exit_of(code=None, signal=None, *, interrupted=False):
+    status = code if code is not None else 128 + signal
+    one = ReplicaExit(Role.PRIMARY, 0, "primary-0", code, signal, 1.0, stopped_by_us=interrupted)
+    return Ended(Outcome(status, "it ended", (one,), interrupted=interrupted))
+
+
+def test_one_submission_however_often_it_is_launched(world):
+    engine = launched(world)
+    engine.launch(KEY, plan_of(), claim())
+    world.engine().launch(KEY, plan_of(), claim())
+    (words,) = [each for each in world.slurm.called("sbatch") if "--version" not in each]
+    assert f"--comment={KEY}" in words
+    assert f"--job-name={NAME}" in words
+    assert "--dependency=singleton" in words
+
+
+def test_a_job_whose_number_was_never_read_is_found_by_its_comment(world):
+    engine = world.engine()
+    world.slurm.before_answer = lambda: (_ for _ in ()).throw(KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        engine.launch(KEY, plan_of(), claim())
+    world.slurm.before_answer = lambda: None
+    after = world.engine()
+    after.launch(KEY, plan_of(), claim())
+    assert list(world.slurm.rows) == ["1"]
+    until(after, Phase.WAITING)
+
+
+def test_a_submission_under_way_elsewhere_is_waited_for(world):
+    engine = world.engine()
+
+    def second():
+        with pytest.raises(OSError, match="earlier sbatch") as caught:
+            other.launch(KEY, plan_of(), claim())
+        assert is_transient(caught.value)
+
+    other = world.engine()
+    world.slurm.before_answer = second
+    engine.launch(KEY, plan_of(), claim())
+    assert list(world.slurm.rows) == ["1"]
+
+
+def test_nothing_secret_reaches_slurm(world):
+    engine = world.engine()
+    engine.launch(KEY, plan_of(env={"API_KEY": "k3y"}), claim())
+    eventually(lambda: world.slurm.called("squeue"))
+    seen = repr(world.slurm.calls)
+    assert SECRET not in seen
+    assert "k3y" not in seen
+    assert all(env["SLURM_CONF"] == "/etc/s.conf" for _, _, env in world.slurm.calls)
+
+
+def test_words_of_any_kind_arrive_byte_for_byte(world):
+    odd = "a'b\"c$HOME `id`\n\\ ü " + "x" * 100_000
+    engine = world.engine()
+    engine.launch(KEY, plan_of(("/bin/echo", odd), {"ODD": odd}), claim())
+    (replica,) = json.loads(Path(world.attempt().plan).read_text("utf-8"))["replicas"]
+    assert replica["argv"][1] == replica["env"]["ODD"] == odd
+    assert odd not in repr(world.slurm.calls)
+
+
+def test_seats_are_no_place_here(world):
+    with pytest.raises(EngineFault, match="places by itself"):
+        world.engine().launch(KEY, plan_of(), [Seat(role=Role.PRIMARY, index=0, node="n1")])
+
+
+@pytest.mark.parametrize(
+    ("refusal", "words"),
+    [
+        ("sbatch: error: Invalid account or account/partition combination specified", "sacctmgr"),
+        ("sbatch: error: Batch job submission failed: Invalid qos specification", "sacctmgr"),
+        ("sbatch: error: Batch job submission failed: Invalid partition name", "sinfo"),
+        ("sbatch: error: Requested node configuration is not available", "not available"),
+    ],
+)
+def test_what_slurm_will_never_take(world, refusal, words):
+    world.slurm.refusal = refusal
+    with pytest.raises(EngineFault, match=words) as caught:
+        world.engine().launch(KEY, plan_of(), claim())
+    assert refusal in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        f"sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: {POLICY}",
+        "sbatch: error: QOSMaxSubmitJobPerUserLimit",
+        "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
+    ],
+)
+def test_a_full_queue_refuses_for_now_and_takes_it_later(world, refusal):
+    engine = world.engine()
+    world.slurm.refusal = refusal
+    with pytest.raises(Refused) as caught:
+        engine.launch(KEY, plan_of(), claim())
+    assert caught.value.why.reason is Reason.ENGINE_FULL
+    world.slurm.refusal = ""
+    engine.launch(KEY, plan_of(), claim())
+    until(engine, Phase.WAITING)
+
+
+def test_slurm_away_is_said_with_since_when_and_heals(world):
+    engine = begun(world)
+    world.slurm.is_away = True
+    until(engine, Phase.UNKNOWN)
+    assert engine.health().reason is Reason.ENGINE_AWAY
+    assert "since" in engine.health().message
+    assert engine.fleet()
+    with pytest.raises(OSError, match="Unable to contact") as caught:
+        engine.launch(AttemptKey(7, 1), plan_of(), claim())
+    assert is_transient(caught.value)
+    world.slurm.is_away = False
+    until(engine, Phase.READY)
+    assert eventually(lambda: engine.health() is None)
+
+
+def test_an_old_slurm_is_refused_in_health(world):
+    world.slurm.version = "slurm 20.11.9"
+    engine = world.engine()
+    found = eventually(engine.health)
+    assert found.message == "Slurm is 20.11; accepted is 22.05 or newer"
+
+
+def test_it_waits_with_the_words_of_slurm(world):
+    engine = launched(world)
+    world.slurm.set("1", "PENDING", "JobHeldUser", "")
+    found = eventually(
+        lambda: [o for o in engine.observe([KEY]) if o.waits and o.waits.reason is Reason.HELD]
+    )
+    assert found[0].phase is Phase.WAITING
+
+
+def test_where_it_is_placed_is_said(world):
+    engine = begun(world)
+    found = eventually(lambda: engine.observe([KEY])[0].placed)
+    assert found == (Seat(role=Role.PRIMARY, index=0, node="n1", engine="slurm"),)
+
+
+def test_suspended_it_stands_still(world):
+    engine = begun(world)
+    world.slurm.set("1", "SUSPENDED")
+    found = eventually(lambda: [o for o in engine.observe([KEY]) if o.waits])[0]
+    assert (found.phase, found.waits.reason) == (Phase.READY, Reason.HELD)
+
+
+def test_an_end_with_a_code_is_the_end(world):
+    engine = begun(world)
+    world.record(exit_of(42))
+    assert until(engine, Phase.ENDED, Phase.LOST).outcome.exit_code == 42
+
+
+@pytest.mark.parametrize(
+    ("state", "loss", "words"),
+    [
+        ("PREEMPTED", Loss.MAINTENANCE, "preempted"),
+        ("TIMEOUT", Loss.LIMIT, "time limit"),
+        ("DEADLINE", Loss.LIMIT, "time limit"),
+        ("NODE_FAIL", Loss.INFRA, "NODE_FAIL of its job 1 on n1"),
+        ("CANCELLED", Loss.INFRA, "somebody else has stopped"),
+    ],
+)
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_signal_that_nobody_of_ours_sent_is_explained_by_slurm(
+    world, state, loss, words, recorded
+):
+    engine = begun(world)
+    if recorded:
+        world.record(exit_of(signal=15, interrupted=True))
+        assert engine.observe([KEY])[0].phase is Phase.READY  # not believed yet
+    world.slurm.set("1", state)
+    found = until(engine, Phase.ENDED, Phase.LOST)
+    assert (found.phase, found.loss) == (Phase.LOST, loss)
+    assert words in found.fault
+    world.slurm.forget("1")
+    assert until(world.engine(), Phase.ENDED, Phase.LOST) == found
+
+
+def test_a_program_that_killed_itself_has_ended_so(world):
+    engine = begun(world)
+    world.record(exit_of(signal=11))
+    world.slurm.set("1", "COMPLETED")
+    assert until(engine, Phase.ENDED, Phase.LOST).outcome.exit_code == 139
+
+
+def test_the_nodes_of_a_lost_attempt_are_avoided_by_the_next(world):
+    engine = begun(world)
+    world.slurm.set("1", "NODE_FAIL", nodes="n[1-2]")
+    until(engine, Phase.LOST)
+    engine.launch(AttemptKey(KEY.uid, 2), plan_of(), claim())
+    assert "--exclude=n1,n2" in world.slurm.called("sbatch")[-1]
+
+
+def test_an_answer_without_the_job_is_no_loss(world):
+    engine = begun(world)
+    row = dict(world.slurm.rows["1"])
+    submitted = engine._attempt(KEY)
+    submitted.submitted = submitted.submitted._replace(since_s=0.0)
+    submitted.lost_after_s = 3600.0
+    world.slurm.forget("1")
+    until(engine, Phase.UNKNOWN)
+    world.slurm.rows["1"] = row
+    until(engine, Phase.READY)
+
+
+def test_a_job_that_slurm_does_not_know_twice_and_that_says_nothing_is_lost(world):
+    engine = begun(world)
+    attempt = engine._attempt(KEY)
+    attempt.submitted = attempt.submitted._replace(since_s=0.0)
+    world.slurm.forget("1")
+    found = until(engine, Phase.LOST)
+    assert found.loss is Loss.INFRA
+
+
+def test_a_job_that_slurm_forgot_at_once_ends_by_its_records(world):
+    engine = begun(world)
+    world.slurm.forget("1")
+    world.record(Decided(0, "it ended"), exit_of(0))
+    assert until(engine, Phase.ENDED).outcome.exit_code == 0
+
+
+def test_a_job_requeued_by_somebody_is_lost_and_cancelled(world):
+    engine = begun(world)
+    world.slurm.set("1", "PENDING", "BeginTime", "")
+    found = until(engine, Phase.LOST)
+    assert "requeued" in found.fault
+    assert ("1",) in map(tuple, world.slurm.called("scancel"))
+
+
+def test_an_unknown_word_is_unknown(world):
+    engine = begun(world)
+    world.slurm.set("1", "TELEPORTING")
+    until(engine, Phase.UNKNOWN)
+    world.slurm.set("1", "RUNNING")
+    until(engine, Phase.READY)
+
+
+def test_what_can_never_start_fails_with_slurms_words(world):
+    engine = launched(world)
+    world.slurm.set("1", "PENDING", "AccountNotAllowed", "")
+    found = until(engine, Phase.ENDED)
+    assert "AccountNotAllowed" in found.fault
+    eventually(lambda: ("1",) in map(tuple, world.slurm.called("scancel")))
+
+
+def test_stopped_before_it_was_launched_it_never_starts(world):
+    engine = world.engine()
+    engine.stop(KEY, ORDER)
+    engine.launch(KEY, plan_of(), claim())
+    assert until(engine, Phase.ENDED).outcome.interrupted
+    assert not world.slurm.rows
+
+
+def test_stopped_while_it_waits_it_ends_at_once_and_leaves_the_queue(world):
+    engine = launched(world)
+    engine.stop(KEY, ORDER)
+    assert until(engine, Phase.ENDED).outcome.interrupted
+    eventually(lambda: world.slurm.rows["1"]["state"] == "CANCELLED")
+    with pytest.raises(FileExistsError):
+        world.begin()
+
+
+def test_stopped_while_it_runs_its_launcher_is_asked_to_look(world):
+    engine = begun(world)
+    engine.stop(KEY, ORDER)
+    eventually(
+        lambda: ["--batch", "--signal=USR1", "1"] in map(list, world.slurm.called("scancel"))
+    )
+    assert world.slurm.rows["1"]["state"] == "RUNNING"
+    assert AttemptFolder(world.attempt().path).stop_order().grace_s == ORDER.grace_s
+
+
+def test_one_that_does_not_obey_is_cancelled_also_by_the_next_server(world):
+    begun(world).close()
+    world.attempt().give_order(Order(grace_s=1.0))
+    os.utime(world.attempt().order, (0, 0))
+    world.engine()
+    eventually(lambda: world.slurm.rows["1"]["state"] == "CANCELLED")
+
+
+def test_a_job_named_like_ours_is_not_taken_for_ours(world):
+    engine = begun(world)
+    planted = world.slurm.add(NAME, str(KEY), "RUNNING")
+    world.slurm.add("ts-elsewhere-5", "5/1", "RUNNING")
+    engine.stop(KEY, ORDER)
+    eventually(lambda: len(world.slurm.called("scancel")))
+    assert world.slurm.rows[planted]["state"] == "RUNNING"
+    assert {each.key for each in engine.known()} == {KEY}
+
+
+def test_a_claim_that_was_planted_is_refused_with_its_path(world):
+    engine = world.engine()
+    folder = world.attempt()
+    folder.make()
+    Path(folder.path, "claim").touch()
+    with pytest.raises(EngineFault, match=f"{folder.path}/claim was there before"):
+        engine.launch(KEY, plan_of(), claim())
+    assert not world.slurm.rows
+
+
+def test_links_in_the_spool_are_not_followed(world, tmp_path):
+    engine = world.engine()
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "1").mkdir(parents=True)
+    job = Path(world.attempt().job)
+    job.symlink_to(elsewhere)
+    with pytest.raises(EngineFault, match=f"{job} is a link"):
+        engine.launch(KEY, plan_of(), claim())
+    with pytest.raises(EngineFault, match="is a link"):
+        engine.stop(KEY, ORDER)
+    assert engine.observe([KEY])[0].phase is Phase.UNKNOWN
+    assert list((elsewhere / "1").iterdir()) == []
+
+
+def test_a_spool_that_is_not_there_or_a_link_is_said(world):
+    with pytest.raises(UsageFault, match="is no folder here"):
+        world.engine(spool=str(world.folder / "nowhere"))
+    (world.spool / "here").symlink_to(world.folder)
+    with pytest.raises(UsageFault, match="is a link"):
+        world.engine()
+
+
+def test_paths_of_the_nodes_are_mapped(world):
+    engine = world.engine(spool_there="/shared", buckets="/mnt/buckets")
+    sight = engine.sight(KEY, [ReplicaShape(Role.PRIMARY, 0)])
+    there = f"/shared/here/jobs/{KEY.uid}/1"
+    assert (sight.work, sight.exchange) == (f"{there}/work", f"{there}/progress")
+    assert sight.buckets == "/mnt/buckets"
+    engine.launch(KEY, plan_of(), claim())
+    words = world.slurm.called("sbatch")[-1]
+    assert f"--chdir={there}" in words
+    assert words[-1].startswith("/shared/here/lib/warden-")
+    assert Path(world.attempt().plan).is_file()
+
+
+def test_the_manifest_is_what_is_sent(world):
+    engine = world.engine(account={"vision": "a1"})
+    shown = engine.manifest(KEY, plan_of(), claim())
+    assert not Path(world.attempt().path).exists()
+    engine.launch(KEY, plan_of(), claim())
+    words = world.slurm.called("sbatch")[-1]
+    assert shown["command"].endswith(" ".join(words[-4:]))
+    assert "--account=a1" in shown["command"]
+    kept = json.loads(Path(world.attempt().plan).read_text("utf-8"))
+    assert json.loads(shown["plan.json"]) == kept
+
+
+def test_forget_leaves_nothing_and_refuses_what_lives(world):
+    engine = begun(world)
+    assert not engine.forget(KEY.uid)
+    world.record(exit_of(0))
+    until(engine, Phase.ENDED)
+    assert not engine.forget(KEY.uid)  # its job is still there
+    world.slurm.set("1", "COMPLETED")
+    assert engine.forget(KEY.uid)
+    assert not Path(world.attempt().job).exists()
+    assert engine.known()[0].phase is Phase.UNKNOWN  # Slurm remembers it for a while
+
+
+def test_an_administrators_word_ends_what_nobody_can_know(world):
+    engine = begun(world)
+    with pytest.raises(EngineFault, match="by Slurm's own word"):
+        engine.traits.fence(KEY)
+    world.slurm.is_away = True
+    until(engine, Phase.UNKNOWN)
+    engine.traits.fence(KEY)
+    assert until(engine, Phase.LOST).loss is Loss.INFRA
+
+
+def test_news_come_when_records_grow(world):
+    engine = begun(world)
+    news = []
+    engine.listen(news.extend)
+    world.record(exit_of(0))
+    eventually(lambda: KEY in news)
+
+
+def test_at_rest_slurm_is_asked_seldom(world):
+    engine = world.engine(poll_s=3600)
+    eventually(lambda: world.slurm.called("squeue"))
+    before = len(world.slurm.called("squeue"))
+    engine.observe([KEY])
+    time.sleep(10 * poll.FAST_S)  # what it would wait if something moved, ten times
+    assert len(world.slurm.called("squeue")) == before
