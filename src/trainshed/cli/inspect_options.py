@@ -139,7 +139,8 @@ def gpu_check(prog: str) -> flags.Parser:
 
 DOCTOR_EXAMPLE = """\
   trainshed doctor
-  trainshed doctor --data-dir /srv/trainshed --format json"""
+  trainshed doctor --data-dir /srv/trainshed --format json
+  trainshed doctor --engine cluster"""
 
 
 def doctor(prog: str) -> flags.Parser:
