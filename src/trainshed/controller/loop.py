@@ -104,7 +104,7 @@ class Controller:
         hangs = Hangs(store, restart=hang_restart, grace_s=pace.grace_s)
         self._observer = Observer(store, engines, leases, holdings, hangs, budgets, pace)
         self._launches = Launches(
-            lambda name: engines.traits_of(name).launches_at_once,
+            engines.launches_at_once,
             partial(self._wake, "perform", "observe"),
         )
         self._performer = Performer(
@@ -120,7 +120,13 @@ class Controller:
         )
         self._deadlines = Deadlines(store, engines, leases, pace)
         self._maintenance = Maintenance(
-            store, leases, holdings, budgets, pace, self._scheduler.look_at_nodes, engines.traits_of
+            store,
+            leases,
+            holdings,
+            budgets,
+            pace,
+            self._scheduler.look_at_nodes,
+            engines.orders_nodes,
         )
         self._studies = (
             Studies(store, engines, leases, make_job=make_trial_job) if make_trial_job else None

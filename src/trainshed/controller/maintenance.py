@@ -17,7 +17,6 @@ from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import apply_all, events_of_attempt, step_of
 from trainshed.controller.worker import Pace
-from trainshed.engines.base import Traits
 from trainshed.lifecycle.events import Command
 from trainshed.lifecycle.outcome import AttemptFacts, last_stop, restart_ordered
 from trainshed.model.resources import NodeState
@@ -46,8 +45,8 @@ class Maintenance:
     """Its ``grace_s`` is the notice where an order says none."""
     found: Callable[[], None]
     """Called before jobs are given notice: whoever places jobs should look at the nodes again."""
-    traits_of: Callable[[str], Traits]
-    """The engine of a name; it may have administrators of its own, whose word counts there."""
+    orders_nodes: Callable[[str], str | None]
+    """By which command administrators of an engine's own order its nodes; None: they do it here."""
     _settled: dict[_Attempt, float] = field(default_factory=dict, init=False)
     """Attempts on such nodes that end already, they never run again: the notice they had."""
 
@@ -73,7 +72,7 @@ class Maintenance:
         on_them: dict[_Attempt, NodeStateRow] = {}
         for held in self.holdings.refresh().values():
             theirs = _orders_of(held, found)
-            if theirs and self.traits_of(held.engine).orders_nodes is None:
+            if theirs and self.orders_nodes(held.engine) is None:
                 on_them[held.uid, held.attempt] = min(theirs, key=self._notice_s)
         return on_them
 

@@ -201,7 +201,7 @@ class Observer:
         return None
 
     def _held(self, seen: Observation) -> Holding | None:
-        """What an attempt holds, with its places if the engine has told them to anybody."""
+        """What an attempt holds, with its places if the engine has reported them to anybody."""
         held = self.holdings.of(seen.key)
         if held is not None and held.claim is not None and not held.seats:
             self.holdings.refresh()

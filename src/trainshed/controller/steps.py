@@ -69,7 +69,7 @@ def step_of(  # noqa: PLR0913 - what a step is made of
 
 
 def place_step(active: Active, placed: tuple[Seat, ...], held: Holding, server: str) -> Step:
-    """What an engine has told of the places of an attempt only after it was seen to start."""
+    """The places of an attempt that its engine has reported only after it was seen to start."""
     state = "RUNNING" if active.state is JobState.RUNNING else "PLACED"
     seats = replace(held, seats=placed).replicas
     return Step(

@@ -17,12 +17,12 @@ _EXPLAINED: Final = (JobState.ENQUEUED, JobState.PREPARING, JobState.RUNNING)
 
 
 class Waits:
-    """What one server has told of the waits of its attempts."""
+    """What one server has stored of the waits of its attempts."""
 
     def __init__(self, store: Store) -> None:
-        """Nothing was told yet."""
+        """Nothing was stored yet."""
         self._store = store
-        self._told: dict[AttemptKey, Explanation | None] = {}
+        self._stored: dict[AttemptKey, Explanation | None] = {}
         self._waiting: set[AttemptKey] = set()
 
     @property
@@ -42,16 +42,16 @@ class Waits:
         for state, changed in found.items():
             texts = {key.uid: self._text(each) for key, each in changed.items()}
             self._store.explain(texts, state)
-            self._told |= {key: each.waits for key, each in changed.items()}
+            self._stored |= {key: each.waits for key, each in changed.items()}
 
     def keep(self, watched: Collection[AttemptKey]) -> None:
         """Forget all others: another server may have them."""
-        self._told = {key: why for key, why in self._told.items() if key in watched}
+        self._stored = {key: why for key, why in self._stored.items() if key in watched}
         self._waiting.intersection_update(watched)
 
     def forget(self, key: AttemptKey) -> None:
         """The job is in another state, and that has taken its explanation away."""
-        self._told.pop(key, None)
+        self._stored.pop(key, None)
         self._waiting.discard(key)
 
     def _is_new(self, seen: Observation, active: Active) -> bool:
@@ -60,9 +60,9 @@ class Waits:
         if seen.waits is None:
             if seen.phase is Phase.UNKNOWN:
                 return False
-            known = self._told.get(seen.key)
-            return known is not None or (active.explained and seen.key not in self._told)
-        is_same = self._told.get(seen.key) == seen.waits
+            known = self._stored.get(seen.key)
+            return known is not None or (active.explained and seen.key not in self._stored)
+        is_same = self._stored.get(seen.key) == seen.waits
         return not is_same and active.state in _EXPLAINED
 
     def _text(self, seen: Observation) -> Explanation | None:

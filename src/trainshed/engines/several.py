@@ -112,6 +112,16 @@ class Engines:
         engine = self.get(name)
         return engine.traits if engine else self._traits
 
+    def launches_at_once(self, name: str) -> int:
+        """How many launches of an engine may be under way; one, as long as nobody can be asked."""
+        engine = self.get(name)
+        return engine.traits.launches_at_once if engine else 1
+
+    def orders_nodes(self, name: str) -> str | None:
+        """By which command its own administrators order its nodes; None: the server does."""
+        engine = self.get(name)
+        return engine.traits.orders_nodes if engine else None
+
     def places(self, name: str) -> Places:
         """Who places the jobs of an engine; the server, as long as nobody can be asked."""
         engine = self.get(name)

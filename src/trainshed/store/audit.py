@@ -80,7 +80,7 @@ class Audit:
     """What is still to be performed, in the order in which it was given."""
     attempts: Mapping[tuple[int, int], tuple[Seat, ...]]
     claims: frozenset[tuple[int, int]]
-    """Attempts of engines that place by themselves: of their seats only what those have told."""
+    """Attempts of engines that place by themselves: of their seats only what those report."""
     replicas: Mapping[tuple[int, int], Sequence[ReplicaRow]]
     trials: Sequence[AuditedTrial]
     """Those of all studies, by study and number."""

@@ -68,7 +68,7 @@ class RowsSeen:
     jobs: Mapping[int, JobSeen] = field(default_factory=dict)
     attempts: Mapping[AttemptKey, tuple[SeatSeen, ...]] = field(default_factory=dict)
     claims: frozenset[AttemptKey] = frozenset()
-    """Attempts that an engine's own queue places: it may not have told where they are."""
+    """Attempts that an engine's own queue places: it may not have said where they are."""
     replicas: Mapping[AttemptKey, int] = field(default_factory=dict)
     """How many rows of replicas there are."""
     commands: Sequence[StoredCommand] = ()

@@ -6,7 +6,7 @@ from alembic import op
 revision = "0008"
 down_revision = "0007"
 
-#: The engine of a server that was never told of another.
+#: The engine of a server that never knew of another.
 _USUAL = "local"
 
 
