@@ -81,7 +81,10 @@ def test_a_server_runs_with_several_engines_in_their_order(tmp_path):
     assert engines.served["here"].regions == ("us-central1",)
     assert engines.wishes("cloudy", {}) == {"trainshed-slurm-qos": "low"}
     assert engines.get("cloudy").context.environments == {"torch": "/opt/torch/bin/python"}
-    assert list(engines_of(tables(tmp_path, BOTH, engine=["cloudy"])).served) == ["cloudy"]
+    only = engines_of(tables(tmp_path, BOTH, engine=["cloudy"]))
+    assert list(only.served) == ["cloudy"]
+    # attempts of those left out are nobody else's: they stay as they are
+    assert "--engine" in only.failed.popitem()[1].message
     with pytest.raises(UsageFault, match="accepted: here, cloudy"):
         engines_of(tables(tmp_path, BOTH, engine=["moon"]))
 

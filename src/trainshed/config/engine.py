@@ -31,10 +31,10 @@ def engines_of(settings: Settings) -> Engines:
     Raises UsageFault where none can be made, and for a name that is not in the settings.
     """
     tables = _asked(settings)
+    failed = _left_out(settings, tables)
     if len(tables) == 1:
-        return Engines(_served(tables[0], _made(settings, tables[0])))
+        return Engines(_served(tables[0], _made(settings, tables[0])), failed)
     served: dict[str, ServedEngine] = {}
-    failed: dict[str, Explanation] = {}
     for each in tables:
         try:
             served |= _served(each, _made(settings, each))
@@ -58,6 +58,14 @@ def _asked(settings: Settings) -> Sequence[EngineSettings]:
         raise UsageFault(f"--engine is {unknown[0]!r}; accepted: {accepted}")
     started = settings.start_engines or names
     return [each for each in tables if each.name in started]
+
+
+def _left_out(settings: Settings, started: Sequence[EngineSettings]) -> dict[str, Explanation]:
+    """Those of the settings that ``--engine`` does not name: their jobs stay as they are."""
+    why = Explanation(
+        reason=Reason.ENGINE_AWAY, message="the server was started without it (serve --engine)"
+    )
+    return {each.name: why for each in settings.engines if each not in started}
 
 
 def _served(table: EngineSettings, engine: Engine) -> dict[str, ServedEngine]:
