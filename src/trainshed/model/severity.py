@@ -86,7 +86,7 @@ _TRACEBACK = re.compile(r"\s*(?:\+ )?(?:Exception Group )?Traceback \(most recen
 _BEGIN: Final = r"\n[^\S\n]*(?:\[(?:rank)?\d+\]: ?)?[^\S\n]*"
 #: Finds more lines than say something, and none less: the beginnings of all that is looked for.
 _MAY_SAY: Final = re.compile(
-    rf"{_BEGIN}(?:\{{|(?:\+ )?(?:Exception Group )?Traceback|\[?{_WORD}|"
+    rf"{_BEGIN}(?=[{{+\[\dDIWEFTNSCAPfew])(?:\{{|(?:\+ )?(?:Exception Group )?Traceback|\[?{_WORD}|"
     r"\[?[DIWEF]\d{4} |\[[IWEF] |"
     r"\[?\d{4}[-/]|(?:fatal )?(?:error|warning): |Fatal Python|Segmentation f|Aborted \()"
 )
