@@ -1,12 +1,13 @@
 """Launches that are performed beside the performer's own thread, so many at once for each engine.
 
 A launch into the queue of a cluster is a command over the network: others go on meanwhile, and each
-is confirmed alone.  Threads are not kept: such a launch takes longer than to begin a thread.
+is confirmed alone.  A thread goes on as long as there is something to launch, and is not kept.
 """
 
 import logging
 import threading
-from collections import Counter
+import time
+from collections import Counter, defaultdict
 from collections.abc import Callable
 
 from trainshed.model.attempt import AttemptKey
@@ -15,42 +16,74 @@ from trainshed.store.base import StoreFault
 _LOG = logging.getLogger(__name__)
 
 
+_Launch = Callable[[], object]
+
+
 class Launches:
-    """Which launches are under way."""
+    """Which launches are under way, and which follow them."""
 
     def __init__(self, at_once: Callable[[str], int], ended: Callable[[], None]) -> None:
-        """``at_once`` of an engine; ``ended`` is called from any thread when there is room."""
+        """``at_once`` of an engine; ``ended`` is called from any thread after each launch."""
         self._at_once = at_once
         self._ended = ended
         self._lock = threading.Lock()
         self._counts = Counter[str]()
-        self._threads: dict[AttemptKey, threading.Thread] = {}
+        self._under_way: set[AttemptKey] = set()
+        self._next: defaultdict[str, dict[AttemptKey, _Launch]] = defaultdict(dict)
+        self._threads: set[threading.Thread] = set()
 
     def are_of(self, engine: str) -> bool:
         """Whether launches of this engine are performed here."""
         return self._at_once(engine) > 1
 
-    def begin(self, engine: str, key: AttemptKey, launch: Callable[[], object]) -> None:
-        """Launch unless that is under way, or as many others are as may be: then later."""
+    def forget_next(self) -> None:
+        """Forget what is not under way: what is still to be launched is said anew."""
         with self._lock:
-            if key in self._threads or self._counts[engine] >= self._at_once(engine):
+            self._next.clear()
+
+    def begin(self, engine: str, key: AttemptKey, launch: _Launch) -> None:
+        """Launch unless that is under way, now or as soon as there is room, in this order."""
+        at_once = self._at_once(engine)
+        with self._lock:
+            if key in self._under_way:
+                return
+            self._next[engine][key] = launch
+            if self._counts[engine] >= at_once:
                 return
             self._counts[engine] += 1
-            name = f"launch-{key}"
             thread = threading.Thread(
-                target=self._run, args=(engine, key, launch), name=name, daemon=True
+                target=self._run, args=(engine,), name=f"launch-{engine}", daemon=True
             )
-            self._threads[key] = thread
+            self._threads.add(thread)
         thread.start()
 
     def join(self, timeout_s: float) -> None:
-        """Wait for those under way, each so long at most."""
+        """Wait so long for those under way; none follows them."""
+        self.forget_next()
+        until = time.monotonic() + timeout_s
         with self._lock:
-            threads = list(self._threads.values())
+            threads = list(self._threads)
         for thread in threads:
-            thread.join(timeout_s)
+            thread.join(max(0.0, until - time.monotonic()))
 
-    def _run(self, engine: str, key: AttemptKey, launch: Callable[[], object]) -> None:
+    def _run(self, engine: str) -> None:
+        while found := self._take(engine):
+            self._perform(*found)
+            self._ended()
+
+    def _take(self, engine: str) -> tuple[AttemptKey, _Launch] | None:
+        """The next launch of an engine; without one the thread is over."""
+        with self._lock:
+            for key in tuple(self._next[engine]):
+                launch = self._next[engine].pop(key)
+                if key not in self._under_way:
+                    self._under_way.add(key)
+                    return key, launch
+            self._counts[engine] -= 1
+            self._threads.discard(threading.current_thread())
+            return None
+
+    def _perform(self, key: AttemptKey, launch: _Launch) -> None:
         try:
             launch()
         except StoreFault as fault:
@@ -59,6 +92,4 @@ class Launches:
             _LOG.exception("the launch of %s has failed and will be repeated", key)
         finally:
             with self._lock:
-                self._counts[engine] -= 1
-                del self._threads[key]
-            self._ended()
+                self._under_way.discard(key)

@@ -90,6 +90,7 @@ class Performer:
         with self._lock:
             self._delays = {key: delay for key, delay in self._delays.items() if key in by_key}
         self._cancelled = self._being_cancelled(by_key, server)
+        self.beside.forget_next()
         done: list[StoredCommand] = []
         confirmed, confirmed_at = 0, self.monotonic()
         for key, record in self._due(by_key):

@@ -9,11 +9,11 @@ from typing import Final
 
 from trainshed.model.attempt import AttemptKey, Observation, Phase
 from trainshed.model.explanation import Explanation
-from trainshed.model.status import JobState
+from trainshed.model.status import FINAL, JobState
 from trainshed.store.opening import Store
 from trainshed.store.records import Active
 
-_EXPLAINED: Final = (JobState.ENQUEUED, JobState.PREPARING, JobState.RUNNING)
+_EXPLAINED: Final = frozenset(JobState) - FINAL - {JobState.QUEUED}
 
 
 class Waits:
