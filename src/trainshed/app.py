@@ -448,7 +448,7 @@ def _native(  # noqa: PLR0913, PLR0917 - all that its routes ask
         store=store,
         stories=Stories(store),
         logs=logs,
-        metrics=ServerMetrics(store, nodes.gpus_now).text,
+        metrics=ServerMetrics(store, nodes.gpus_now, nodes.engines).text,
         nodes=nodes,
         attempts=attempts,
         buckets=buckets,

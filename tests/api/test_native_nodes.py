@@ -1,5 +1,6 @@
 """Nodes are drained, maintained and resumed by administrators, over a real store."""
 
+from dataclasses import replace
 from unittest.mock import MagicMock
 
 import pytest
@@ -8,9 +9,14 @@ from api.support import application, client
 from databases import new_database
 from store.builders import add, place
 from trainshed.api.native import Native, native_app
+from trainshed.engines.base import Places
+from trainshed.engines.several import Engines, ServedEngine
+from trainshed.model.refusals import Refusal
 from trainshed.model.resources import Node
+from trainshed.service.metrics import ServerMetrics
 from trainshed.service.nodes import NodeService
 from trainshed.store.opening import open_store
+from trainshed.testing.fake_engine import FakeEngine
 
 ADMIN = {"Authorization": "Bearer admin"}
 OF = "/trainshed/v1/nodes"
@@ -142,3 +148,54 @@ def test_a_notice_is_a_duration_as_json_has_it(edge, order, document):
     status, found = order("n1", "maintain", document)
     assert (status, found["error"]["status"]) == (400, "INVALID_ARGUMENT")
     assert state_of(edge, "n1") == ("READY", None)
+
+
+@pytest.fixture
+def several(store, looked):
+    """Two engines with a node of the same name; the cluster gives out its places itself."""
+    here, there = FakeEngine([]), FakeEngine([])
+    order = "scontrol update nodename=NODE state=drain reason=R"
+    there.traits = replace(there.traits, orders_nodes=order, places=Places.ENGINE)
+    engines = Engines({"test": ServedEngine(engine=here), "far": ServedEngine(engine=there)})
+    store.see_nodes("far", [Node(name="n1")])
+    return NodeService(store=store, notice_s=90.0, ordered=looked, engines=engines), there
+
+
+def test_of_several_engines_nodes_are_named_with_theirs(several):
+    nodes, there = several
+    there.unreachable = True
+    found = nodes.listing()
+    assert [node["name"] for node in found["nodes"]] == ["far/n1", "test/n1", "test/n2"]
+    assert [(each["name"], each["health"]) for each in found["engines"]] == [
+        ("test", ""),
+        ("far", "ENGINE_AWAY"),
+    ]
+    assert found["engines"][1]["since"]
+    with pytest.raises(Refusal, match="several nodes n1: far/n1, test/n1"):
+        nodes.drain("n1")
+    assert nodes.drain("test/n1")["message"].startswith("test/n1 takes no new replicas")
+    assert nodes.resume("n2")["node"]["name"] == "test/n2"
+    with pytest.raises(Refusal, match=r"scontrol update nodename=n1 state=drain reason=R"):
+        nodes.drain("far/n1")
+
+
+def test_the_page_of_figures_has_all_engines(several, store):
+    nodes, there = several
+    there.traits = replace(
+        there.traits,
+        asked_s=lambda: 1.0,
+        commands=lambda: {("squeue", True): 3, ("sbatch", False): 1},
+    )
+    page = ServerMetrics(store, None, nodes.engines).text()
+    assert 'trainshed_engine_up{engine="far",reason=""} 1.0' in page
+    assert 'trainshed_engine_enqueued{engine="far"} 0.0' in page
+    assert 'trainshed_engine_answer_age_seconds{engine="far"}' in page
+    sbatch = 'command="sbatch",engine="far",result="failed"'
+    assert f"trainshed_engine_commands_total{{{sbatch}}} 1.0" in page
+    assert 'trainshed_node_replicas{node="test/n1",state="READY"}' in page
+
+
+def test_an_order_names_a_node_with_its_engine(order, store):
+    store.see_nodes("far", [Node(name="n1")])
+    assert order("test%2Fn1", "drain")[1]["node"]["name"] == "test/n1"
+    assert order("far/n1", "drain")[0] == 200

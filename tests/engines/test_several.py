@@ -4,7 +4,8 @@ import pytest
 
 from trainshed.engines.base import Asked, Places, Reach, Traits
 from trainshed.engines.several import Engines, ServedEngine
-from trainshed.model.attempt import AttemptKey, Phase
+from trainshed.engines.waits import QueueWaits
+from trainshed.model.attempt import AttemptKey, Observation, Phase
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.resources import JobDemand, Node
 from trainshed.model.stopping import StopOrder, StopReason
@@ -112,3 +113,16 @@ def test_one_that_does_not_close_does_not_keep_the_others_from_it(pair):
     pair["b"].close = lambda: closed.append("b")
     engines_of(pair).close()
     assert closed == ["b"]
+
+
+def test_waits_in_queues_are_measured_once_from_the_first_hand_over():
+    now = [0.0]
+    waits = QueueWaits(lambda: now[0])
+    waits.handed_over(ONE)
+    now[0] = 2.0
+    waits.handed_over(ONE)
+    waits.seen("a", [Observation(key=ONE, phase=Phase.WAITING)])
+    now[0] = 5.0
+    for _ in range(2):
+        waits.seen("a", [Observation(key=ONE, phase=Phase.READY)])
+    assert waits.waited() == {"a": (1, 5.0)}

@@ -1,5 +1,6 @@
 """``trainshed nodes``."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from trainshed.cli import flags
@@ -37,10 +38,22 @@ _HEADERS = (
 
 def run(request: flags.Request) -> int:
     """List the nodes."""
-    nodes = place_of(request.args).server.call("GET", "/trainshed/v1/nodes")["nodes"]
-    tables = (table(_HEADERS, map(_row, nodes)), gpu_table(nodes))
+    found = place_of(request.args).server.call("GET", "/trainshed/v1/nodes")
+    nodes, engines = found["nodes"], found.get("engines", [])
+    tables = (table(_HEADERS, map(_row, nodes)), gpu_table(nodes), _engines(engines))
     answer(request.args, nodes, "\n\n".join(filter(None, tables)))
     return 0
+
+
+def _engines(engines: Sequence[Json]) -> str:
+    """How the engines do; of one that is well there is nothing to say."""
+    if len(engines) < 2 and not any(each["health"] for each in engines):  # noqa: PLR2004 - several
+        return ""
+    rows = (
+        (each["name"], each["health"] or "well", date_of(each["since"]), each["message"])
+        for each in engines
+    )
+    return table(("ENGINE", "HEALTH", "SINCE", "WHY"), rows)
 
 
 def _row(node: Json) -> tuple[Any, ...]:

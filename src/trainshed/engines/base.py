@@ -139,6 +139,10 @@ class Traits:
     the same path."""
     asked_s: Callable[[], float | None] | None = field(default=None, compare=False)
     """When what runs there was last asked and answered, in seconds since 1970; None: never yet."""
+    commands: Callable[[], Mapping[tuple[str, bool], int]] | None = field(
+        default=None, compare=False
+    )
+    """How many commands it has run, by their names and whether they have done what they were to."""
     versions: Callable[[str], Mapping[str, str]] | None = field(default=None, compare=False)
     """What an interpreter on its nodes has, from memory: versions by distribution, its own under
     ``python``; empty: not known yet.  None: the server asks interpreters itself."""

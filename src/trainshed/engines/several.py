@@ -23,6 +23,7 @@ from trainshed.engines.base import (
     Sight,
     Traits,
 )
+from trainshed.engines.waits import QueueWaits
 from trainshed.model.attempt import AttemptKey, Measured, Observation, Phase
 from trainshed.model.engine_wishes import OfferedEngine, wishes
 from trainshed.model.explanation import Explanation, Reason
@@ -70,6 +71,7 @@ class Engines:
         self.served = dict(served)
         self.failed = dict(failed or {})
         self._first = self.name = next(iter(self.served))
+        self.waits = QueueWaits()
         self._find: EnginesOf = _nobody
         self._of: dict[AttemptKey, str] = {}
         self._since: dict[str, tuple[Reason, float]] = {}
@@ -216,6 +218,8 @@ class Engines:
         name = engine_of(place) or self._first
         engine = self.serving(name)
         self._remember(key, name)
+        if isinstance(place, Claim):
+            self.waits.handed_over(key)
         engine.launch(key, plan, place)
 
     def stop(self, key: AttemptKey, order: StopOrder) -> None:
@@ -307,6 +311,7 @@ class Engines:
         if self.get(name) is None:
             return unknown
         seen = self._asked(name, "observe", lambda engine: engine.observe(keys), unknown)
+        self.waits.seen(name, seen)
         return [_with_engine(each, name) if each.placed else each for each in seen]
 
     def _asked(self, name: str, what: str, ask: Callable[[Engine], T], otherwise: T) -> T:

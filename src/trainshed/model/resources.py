@@ -110,6 +110,11 @@ class Node:
     """Whose node it is, as the server calls the engine; engines leave it empty."""
 
 
+def shown_name(node: Node, *, several: bool) -> str:
+    """``NODE``, or ``ENGINE/NODE`` where there are several engines."""
+    return f"{node.engine}/{node.name}" if several and node.engine else node.name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
     """The place of one replica."""

@@ -19,6 +19,7 @@ from trainshed.model.resources import (
     Node,
     NodeState,
     Seat,
+    shown_name,
 )
 
 SLOTS, VCPUS, MEMORY, GPUS = 0, 1, 2, 3
@@ -202,11 +203,6 @@ def _size(each: Demand) -> tuple[object, ...]:
 def _kind(node: Node) -> _Kind:
     alias = tuple(sorted(node.gpu_alias.items()))
     return _Kind(node.engine, node.region, node.policy, tuple(sorted(node.gpus)), alias)
-
-
-def shown_name(node: Node, *, several: bool) -> str:
-    """``NODE``, or ``ENGINE/NODE`` where there are several engines."""
-    return f"{node.engine}/{node.name}" if several and node.engine else node.name
 
 
 def _request(kind: _Kind, where: Where, each: Demand) -> ReplicaRequest | None:

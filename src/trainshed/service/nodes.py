@@ -8,7 +8,7 @@ from typing import Any, Final
 from trainshed.engines.several import Engines
 from trainshed.model.durations import duration_of
 from trainshed.model.refusals import Code, Refusal
-from trainshed.model.resources import NodeState
+from trainshed.model.resources import NodeState, shown_name
 from trainshed.service import node_gpus
 from trainshed.service.node_gpus import GpusNow
 from trainshed.store.opening import Store
@@ -130,7 +130,7 @@ def _meant(name: str, rows: Sequence[NodeRow], *, several: bool) -> NodeRow:
 
 
 def _name(row: NodeRow, *, several: bool) -> str:
-    return f"{row.engine}/{row.node.name}" if several else row.node.name
+    return shown_name(row.node, several=several)
 
 
 def _time(since_s: float | None) -> str:

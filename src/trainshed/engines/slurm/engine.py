@@ -112,6 +112,7 @@ class SlurmEngine:
             path=options.path,
             jobs=Path(self._spool.jobs),
             here=lambda path: Path(self._spool.here_of(path)),
+            commands=self._queue.counts,
             asked_s=lambda: self._poller.answered_s,
             fence=self._fence,
             probe=lambda: probe(self._queue, self._spool, self._options),

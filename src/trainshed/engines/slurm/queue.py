@@ -38,6 +38,10 @@ class Queue:
         self.prefix: Final = f"ts-{installation}-"
         """What the names of all our jobs begin with."""
 
+    def counts(self) -> Mapping[tuple[str, bool], int]:
+        """How many commands were run, by name and whether Slurm has done what they asked."""
+        return dict(self._commands.counts)
+
     def jobs(self, name: str = "") -> list[Job]:
         """The rows of our jobs that Slurm knows, also of those that ended lately."""
         only = (f"--name={name}",) if name else ()

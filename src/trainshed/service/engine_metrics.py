@@ -1,0 +1,74 @@
+"""Prometheus families of engines: how each does, and what waits in queues of their own."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+
+from trainshed.engines.base import Places
+from trainshed.engines.several import Engines
+from trainshed.store.records import Holding
+
+
+def families(engines: Engines, held: Iterable[Holding]) -> Iterator[Metric]:
+    """Of the engines that this server was to run with."""
+    up = GaugeMetricFamily(
+        "trainshed_engine_up", "1 while an engine is well", labels=["engine", "reason"]
+    )
+    for name, why in engines.healths().items():
+        up.add_metric([name, why.reason.value if why else ""], 0.0 if why else 1.0)
+    return iter((up, _enqueued(engines, held), _waits(engines), _ages(engines), _commands(engines)))
+
+
+def _enqueued(engines: Engines, held: Iterable[Holding]) -> Metric:
+    family = GaugeMetricFamily(
+        "trainshed_engine_enqueued", "Jobs that wait in an engine's own queue", labels=["engine"]
+    )
+    counts = Counter(each.engine or engines.first for each in held if each.enqueued)
+    for name in engines.served:
+        if engines.places(name) is Places.ENGINE:
+            family.add_metric([name], counts[name])
+    return family
+
+
+def _waits(engines: Engines) -> Metric:
+    family = SummaryMetricFamily(
+        "trainshed_engine_queue_seconds",
+        "From the hand-over to an engine's queue to the start there",
+        labels=["engine"],
+    )
+    for name, waited in engines.waits.waited().items():
+        family.add_metric([name], waited.attempts, waited.seconds)
+    return family
+
+
+def _ages(engines: Engines) -> Metric:
+    family = GaugeMetricFamily(
+        "trainshed_engine_answer_age_seconds",
+        "Since what an engine asks has last answered",
+        labels=["engine"],
+    )
+    for name, served in engines.served.items():
+        asked = served.engine.traits.asked_s
+        if asked is not None and (at := asked()) is not None:
+            family.add_metric([name], max(0.0, time.time() - at))
+    return family
+
+
+def _commands(engines: Engines) -> Metric:
+    family = CounterMetricFamily(
+        "trainshed_engine_commands",
+        "Commands that an engine has run, by their ends",
+        labels=["engine", "command", "result"],
+    )
+    for name, served in engines.served.items():
+        counts = served.engine.traits.commands
+        for (command, is_well), count in (counts() if counts else {}).items():
+            family.add_metric([name, command, "done" if is_well else "failed"], count)
+    return family
