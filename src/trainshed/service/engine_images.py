@@ -71,10 +71,10 @@ def _asking(traits: Traits) -> Callable[[str], Installed] | None:
     """Who says what an interpreter has."""
     if traits.reach is Reach.THIS_MACHINE:
         return None
-    return partial(_told, traits) if traits.versions else lambda _python: UNKNOWN
+    return partial(_as_said, traits) if traits.versions else lambda _python: UNKNOWN
 
 
-def _told(traits: Traits, python: str) -> Installed:
+def _as_said(traits: Traits, python: str) -> Installed:
     assert traits.versions is not None  # noqa: S101 - asked for nobody else
     found = traits.versions(python)
     return installed_of(found) if found else UNKNOWN

@@ -435,7 +435,7 @@ class SlurmEngine:
         return Known(key, phase, living)
 
     def _is_alive(self, row: Job) -> bool:
-        """Whether something of a job may run; of one that has just told its end nothing does."""
+        """Whether something of a job may run; of one that has just said its end nothing does."""
         if states.state_of([row]) in OVER:
             return False
         key = _key(row.comment)

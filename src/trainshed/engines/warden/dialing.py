@@ -1,4 +1,4 @@
-"""How a warden reaches its launcher: by each address that it was told, again and again."""
+"""How a warden reaches its launcher: by each address that it knows, again and again."""
 
 import os
 import socket
@@ -17,8 +17,8 @@ _DIAL_S_MAX: Final = 1200.0
 
 def dialed(env: Mapping[str, str]) -> socket.socket:
     """A connection to the launcher, both ends proven.  Raises OSError when there is none."""
-    name, port, told, variable = env[LAUNCHER].split(";")
-    theirs = [env.get(variable, ""), *told.split(",")]
+    name, port, listed, variable = env[LAUNCHER].split(";")
+    theirs = [env.get(variable, ""), *listed.split(",")]
     if name == socket.gethostname():
         theirs.insert(0, "127.0.0.1")
     places = [(host, int(port)) for host in dict.fromkeys(filter(None, theirs))]

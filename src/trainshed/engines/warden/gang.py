@@ -1,7 +1,7 @@
 """The replicas of an attempt as its launcher has them: each behind a warden on its own node.
 
 The commands of the plan start the wardens.  When all are there and have what their replicas need,
-their addresses take the places of the marks, and all are told to start: together or not at all.
+their addresses take the places of the marks, and all get the word to start: together or not at all.
 """
 
 import os
@@ -137,7 +137,7 @@ class RemoteGang:
         return True
 
     def stop_looking(self) -> None:
-        """Whatever comes is told to nobody."""
+        """Whatever comes is passed on to nobody."""
         for warden in self.wardens:
             warden.tell = None
 
@@ -450,7 +450,7 @@ class RemoteTeardown:
             self._loop.after(2 * _LEAVE_S, self._gang.steps.kill)
 
     def _press(self) -> None:
-        """A warden that has not ended what it was to end is told so until it has, or is gone."""
+        """A warden that has not ended what it was to end hears of it until it has, or is gone."""
         self._gang.kill()
         late_s = self._loop.now() - self._kill_s
         if late_s > _LEAVE_S:

@@ -35,7 +35,7 @@ class Listener:
         loop.on_readable(self._socket, self._accept)
 
     def place(self, variable: str) -> str:
-        """What wardens are told (``protocol.LAUNCHER``)."""
+        """What wardens get to know (``protocol.LAUNCHER``)."""
         port = self._socket.getsockname()[1]
         return f"{socket.gethostname()};{port};{','.join(own_addresses())};{variable}"
 

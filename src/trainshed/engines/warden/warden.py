@@ -112,9 +112,9 @@ class _Warden:
         self._entries: list[str] = []
         self._locks: list[int] = []
         self._order: Order | None = None
-        self._has_told_start = False
-        self._has_told_exit = False
-        self._has_told_empty = False
+        self._has_said_start = False
+        self._has_said_exit = False
+        self._has_said_empty = False
         self._is_over = False
         self._silent = 0
         self._do: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
@@ -294,26 +294,26 @@ class _Warden:
         replicas = self._replicas
         if replicas is None:
             return
-        if not self._has_told_start:
+        if not self._has_said_start:
             self._tell_start(replicas)
-        if 0 in replicas.exits and not self._has_told_exit:
+        if 0 in replicas.exits and not self._has_said_exit:
             self._tell_exit(replicas)
-        if self._order is not None and not self._has_told_empty:
+        if self._order is not None and not self._has_said_empty:
             self._end()
-        if self._has_told_empty and not self._channel.is_open:
+        if self._has_said_empty and not self._channel.is_open:
             self._is_over = True
 
     def _tell_start(self, replicas: Replicas) -> None:
         if replicas.fault is not None:
-            self._has_told_start = True
+            self._has_said_start = True
             self._tell_fault(replicas.fault, passes=replicas.is_worth_another_try)
         elif replicas.have_started:
-            self._has_told_start = True
+            self._has_said_start = True
             self._channel.say({"is": "started", "pid": replicas.living.get(0, 0)})
 
     def _tell_exit(self, replicas: Replicas) -> None:
         """Write it down first: what is known there nobody can lose."""
-        self._has_told_exit = True
+        self._has_said_exit = True
         self._forward.drain()
         task_name = self._taken["task_name"]
         found = {"exit": encode(replicas.exits[0]), "how": replicas.end_words(task_name)}
@@ -325,7 +325,7 @@ class _Warden:
         try:
             write_json(path, found, durably=True)
         except OSError:
-            if not self._has_told_empty:
+            if not self._has_said_empty:
                 self._loop.after(_RETRY_S, partial(self._write_exit, found))
 
     def _end(self) -> None:
@@ -337,7 +337,7 @@ class _Warden:
         if self._teardown is not None:
             self._teardown.close()
         self._forward.finish()
-        self._has_told_empty = True
+        self._has_said_empty = True
         self._channel.say({"is": "empty"})
 
 
