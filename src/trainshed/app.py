@@ -348,8 +348,7 @@ def _time_of(store: Store) -> datetime:
 
 def _jobs_dirs(settings: Settings, engines: Engines) -> tuple[Path, ...]:
     """Where folders of jobs are: the server's own, and those of engines that have others."""
-    found = [each.engine.traits.jobs for each in engines.served.values()]
-    return tuple(dict.fromkeys([settings.jobs_dir, *filter(None, found)]))
+    return tuple(dict.fromkeys([settings.jobs_dir, *engines.jobs]))
 
 
 def _job_log(settings: Settings, engines: Engines) -> JobLog:

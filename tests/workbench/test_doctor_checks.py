@@ -9,7 +9,7 @@ import pytest
 from trainshed.engines.base import Living
 from trainshed.engines.leftover_means import SUBREAPER
 from trainshed.lifecycle.events import Command
-from trainshed.model.attempt import AttemptKey
+from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.status import FINAL, JobState
 from trainshed.model.trials import TrialState
@@ -169,6 +169,7 @@ BREACHES = {
     "newest-attempt-alone": snapshot(processes=(process(OLD),)),
     "over-has-no-process": snapshot(JobState.CANCELLED, processes=(process(),)),
     "active-is-attended": with_folder(is_held=False),
+    "engines-agree": snapshot(elsewhere={AttemptKey(9, 1): Phase.WAITING}),
     "nodes-not-overfull": with_rows(**OVERFULL),
     "gpus-not-shared": snapshot(
         processes=(
@@ -196,6 +197,7 @@ REMARKS = {
     "leftovers-can-be-ended": with_rows(nodes=(node_row(replace(NODE, leftovers=SUBREAPER)),)),
     "commands-are-performed": replace(BREACHES["commands-are-performed"], server_pid=None),
     "active-is-attended": replace(BREACHES["active-is-attended"], server_pid=None),
+    "engines-agree": with_rows(claims={KEY}),
 }  # fmt: skip
 
 
@@ -240,6 +242,7 @@ def test_every_check_has_its_breach():
         (with_rows(attempts={OLD: (SEAT,), KEY: ()}, replicas={OLD: 1}), "attempts-have-seats",
          "no seats"),
         (snapshot(folders={}), "active-is-attended", "no folder"),
+        (snapshot(elsewhere={OLD: Phase.READY}), "engines-agree", "attempt 7/1 is READY"),
         (with_rows(nodes=(SMALL,)), "nodes-not-overfull", "4 vCPUs"),
         (with_rows(nodes=(SMALL,)), "nodes-not-overfull", "8 GB of memory"),
         (with_rows(**OVERFULL), "nodes-not-overfull", "3 replicas and has 2 slots"),

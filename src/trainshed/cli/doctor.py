@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -11,7 +12,9 @@ from trainshed.cli.flags import Request
 from trainshed.cli.terminal import DIM, answer, painted, wants_colour
 from trainshed.config import load_settings
 from trainshed.config.engine import engines_of
+from trainshed.engines.base import Known, Reach
 from trainshed.engines.container_runtime import NO_RUNTIME
+from trainshed.engines.several import Engines
 from trainshed.model.faults import UsageFault
 from trainshed.workbench.doctor.examine import DoctorReport, examine
 from trainshed.workbench.doctor.looking import look
@@ -40,12 +43,34 @@ def run(request: Request) -> int:
 
         return doctor_engine.run(args, settings)
     engines = engines_of(replace(settings, container_runtime=NO_RUNTIME, isolation=None))
-    report = examine(partial(look, settings.data_dir, settings.store_url, engines.known))
+    with closing(engines):
+        report = examine(
+            partial(
+                look,
+                settings.data_dir,
+                settings.store_url,
+                partial(_known, engines, here=True),
+                elsewhere=partial(_known, engines, here=False),
+                roots=engines.jobs,
+            )
+        )
     text = "\n".join(_lines(report, colour=wants_colour("auto", sys.stdout)))
     answer(args, _document(report), text)
     if "unseen" in report.words:
         return EXIT_UNSEEN
     return EXIT_FAILED if "FAILED" in report.words else 0
+
+
+def _known(engines: Engines, *, here: bool) -> Sequence[Known]:
+    """What the engines of this machine, or all others, find.  Raises OSError."""
+    found = [
+        each.engine.known()
+        for each in engines.served.values()
+        if (each.engine.traits.reach is Reach.THIS_MACHINE) is here
+    ]
+    if not here and (failed := next(iter(engines.failed.items()), None)):
+        raise OSError(f"the engine {failed[0]} cannot be made: {failed[1].message}")
+    return [one for theirs in found for one in theirs]
 
 
 def _lines(report: DoctorReport, *, colour: bool) -> Iterator[str]:

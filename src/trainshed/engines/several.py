@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final, TypeVar
 
 from trainshed.engines.base import (
@@ -144,6 +145,12 @@ class Engines:
     def healths(self) -> Mapping[str, Explanation | None]:
         """What keeps each engine from working; None: it is well."""
         return {name: self.health_of(name) for name in (*self.served, *self.failed)}
+
+    @property
+    def jobs(self) -> tuple[Path, ...]:
+        """The folders of jobs that engines have beside the server's own."""
+        found = (each.engine.traits.jobs for each in self.served.values())
+        return tuple(dict.fromkeys(filter(None, found)))
 
     def offered(self) -> tuple[OfferedEngine, ...]:
         """All that this server runs with, to the choice of one for a job."""

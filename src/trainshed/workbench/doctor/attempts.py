@@ -8,7 +8,7 @@ from trainshed.engines import isolation_modes, leftover_means
 from trainshed.engines.base import Living
 from trainshed.engines.registry import LOCAL
 from trainshed.lifecycle.events import Command
-from trainshed.model.attempt import AttemptKey
+from trainshed.model.attempt import ALIVE, AttemptKey, Phase
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.status import JobState
 from trainshed.workbench.doctor.snapshot import (
@@ -22,6 +22,7 @@ from trainshed.workbench.doctor.snapshot import (
     check,
 )
 
+_AT_WORK: Final = ALIVE | {Phase.WAITING}
 _KILL: Final = "if nobody needs it any more, end it: kill -9 {}"
 
 
@@ -99,6 +100,38 @@ def active_is_attended(seen: Snapshot) -> Iterator[Finding]:
             )
 
 
+@check(
+    "engines-agree",
+    "What engines on other machines attend to is what the database has under way.",
+    Part.ROWS,
+    Part.ENGINES,
+)
+def engines_agree(seen: Snapshot) -> Iterator[Finding]:
+    """Of attempts that an engine's own queue places: none is left behind, and none unattended."""
+    rows = seen.rows
+    for key, phase in seen.elsewhere.items():
+        job = rows.jobs.get(key.uid)
+        if phase in _AT_WORK and (job is None or job.is_over or key.attempt != job.attempt):
+            label = job.label if job else "no job of the database"
+            yield Finding(
+                subject=str(key),
+                text=f"the attempt {key} is {phase.value} at its engine: {label}",
+                advice="if the database is the right one, end it there; else leave it alone",
+            )
+    commanded = {AttemptKey(each.uid, each.attempt) for each in rows.commands}
+    for job in rows.jobs.values():
+        waits = job.is_over or job.state is JobState.QUEUED or job.key in commanded
+        known = seen.elsewhere.get(job.key, Phase.UNKNOWN)
+        if not waits and job.key in rows.claims and known is Phase.UNKNOWN:
+            yield Finding(
+                subject=str(job.key),
+                text=f"{job.label}: its engine does not know of anybody who attends to it",
+                advice="trainshed explain says what is known; an administrator who knows that "
+                f"nothing of it lives says: trainshed attempts fence {job.key}",
+                is_failure=False,
+            )
+
+
 def _unattended(job: JobSeen, folder: FolderSeen | None) -> str:
     if folder is None:
         return f"attempt {job.key} has no folder"
@@ -113,12 +146,14 @@ def _unattended(job: JobSeen, folder: FolderSeen | None) -> str:
 def nodes_not_overfull(seen: Snapshot) -> Iterator[Finding]:
     """Under the node's own policy."""
     rows = seen.rows
-    held: dict[str, list[SeatSeen]] = defaultdict(list)
+    held: dict[tuple[str, str], list[SeatSeen]] = defaultdict(list)
     for job in rows.jobs.values():
-        for seat in rows.attempts.get(job.key, ()) if job.holds else ():
-            held[seat.node].append(seat)
+        is_ours = job.holds and job.key not in rows.claims
+        for seat in rows.attempts.get(job.key, ()) if is_ours else ():
+            held[seat.engine, seat.node].append(seat)
     for each in rows.nodes:
-        for wrong in _overfull(each.node, held.get(each.node.name, [])):
+        name = each.node.name
+        for wrong in _overfull(each.node, [*held["", name], *held[each.engine, name]]):
             yield Finding(
                 subject=f"{each.node.name}: {wrong}",
                 text=f"node {each.node.name} holds {wrong}",
@@ -224,6 +259,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     newest_attempt_alone,
     over_has_no_process,
     active_is_attended,
+    engines_agree,
     nodes_not_overfull,
     gpus_not_shared,
     programs_behind_walls,

@@ -45,15 +45,19 @@ _T = TypeVar("_T")
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
-def look(
+def look(  # noqa: PLR0913 - all that is looked at
     data_dir: Path,
     url: str,
     known: Callable[[], Sequence[Known]],
     clock: Callable[[], int] = time.time_ns,
+    *,
+    elsewhere: Callable[[], Sequence[Known]] = tuple,
+    roots: Iterable[Path] = (),
 ) -> Snapshot:
     """Everything as it is now.  Rows are read first: what they say has happened before.
 
-    ``known`` asks the engine (``engines.base.Engine``).
+    ``known`` asks the engine of this machine (``engines.base.Engine``), ``elsewhere`` all others;
+    ``roots`` are their folders of jobs.
     """
     unseen: dict[str, str] = {}
 
@@ -72,7 +76,10 @@ def look(
     rows = tried(Part.ROWS, lambda: _rows(audit.rows(url)))
     attempts = () if is_backup else tried(Part.PROCESSES, known)
     attended = {each.key: each for each in attempts or () if each.phase in ALIVE}
-    folders = tried(Part.DISK, lambda: dict(_folders(data_dir / "jobs", attended)))
+    others = () if is_backup else tried(Part.ENGINES, elsewhere)
+    attended |= {each.key: each for each in others or () if each.phase in ALIVE}
+    jobs = [data_dir / "jobs", *([] if is_backup else roots)]
+    folders = tried(Part.DISK, lambda: {k: f for at in jobs for k, f in _folders(at, attended)})
     now_ns = clock()
     return Snapshot(
         now_ns=now_ns,
@@ -81,7 +88,10 @@ def look(
         files_max=_files_max(server),
         rows=rows or RowsSeen(),
         folders=folders or {},
-        processes=tuple(process for each in attempts or () for process in each.living),
+        processes=tuple(
+            one for each in (*(attempts or ()), *(others or ())) for one in each.living
+        ),
+        elsewhere={each.key: each.phase for each in others or ()},
         disk=tried(Part.DISK, lambda: _disk(data_dir, now_ns / 1e9)),
         is_backup=is_backup,
         unseen=unseen,
@@ -133,7 +143,13 @@ def _attempts(found: Audit) -> Iterator[tuple[AttemptKey, tuple[SeatSeen, ...]]]
 
 def _seat(seat: Seat, asked: Mapping[Role, Demand]) -> SeatSeen:
     each = asked.get(seat.role, Demand())
-    return SeatSeen(node=seat.node, vcpus=each.vcpus, memory_gb=each.memory_gb, gpus=each.gpu_count)
+    return SeatSeen(
+        node=seat.node,
+        engine=seat.engine,
+        vcpus=each.vcpus,
+        memory_gb=each.memory_gb,
+        gpus=each.gpu_count,
+    )
 
 
 def _folders(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.engines.base import Living
-from trainshed.model.attempt import AttemptKey
+from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.status import FINAL, JobState
 from trainshed.store.audit import AuditedTrial
 from trainshed.store.records import NodeRow, StoredCommand
@@ -56,6 +56,8 @@ class SeatSeen:
     """The place of one replica, and what it asks of its node."""
 
     node: str
+    engine: str = ""
+    """Empty: of the only one that there was."""
     vcpus: int = 0
     memory_gb: float = 0.0
     gpus: int = 0
@@ -150,6 +152,8 @@ class Snapshot:
     rows: RowsSeen = field(default_factory=RowsSeen)
     folders: Mapping[AttemptKey, FolderSeen] = field(default_factory=dict)
     processes: tuple[Living, ...] = ()
+    elsewhere: Mapping[AttemptKey, Phase] = field(default_factory=dict)
+    """What engines on other machines find of attempts of this installation."""
     disk: DiskSeen | None = None
     is_backup: bool = False
     """Whether nobody works in it: neither a server nor its jobs."""
@@ -162,6 +166,7 @@ class Part(enum.Enum):
     ROWS = "the database"
     DISK = "the data directory"
     PROCESSES = "the processes"
+    ENGINES = "the engines"
     WORK = "what is at work"
     """Never unseen; a backup has none."""
 
