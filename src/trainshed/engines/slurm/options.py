@@ -57,7 +57,6 @@ class SlurmOptions:
     listen_variable: str = ""
     """A variable on the nodes with the address under which others reach them."""
     enqueued_max: int = 1000
-    hold_s: float = 0.0
     lost_after_s: float = 90.0
     """How long records may be late of a job that Slurm says is over, or does not know any more."""
     poll_s: float = 10.0
@@ -221,7 +220,6 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "log_bytes_per_s_max": _count,
     "log_bytes_max": _count,
     "package_bytes_max": _count,
-    "hold_s": _seconds,
     "lost_after_s": _seconds,
     "poll_s": _seconds,
     "grace_s": _seconds,
