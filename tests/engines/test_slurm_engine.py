@@ -509,3 +509,17 @@ def test_at_rest_slurm_is_asked_seldom(world):
     engine.observe([KEY])
     time.sleep(10 * poll.FAST_S)  # what it would wait if something moved, ten times
     assert len(world.slurm.called("squeue")) == before
+
+
+def test_gpus_of_a_type_are_asked_for_by_slurms_word_for_them(world):
+    def gpus(gpu_type):
+        each = Demand(gpu_type=gpu_type, gpu_count=2)
+        groups = (GroupDemand(role=Role.PRIMARY, count=1, each=each),)
+        return Claim(engine="slurm", demand=JobDemand(region=None, groups=groups))
+
+    engine = world.engine()
+    eventually(engine.fleet)
+    engine.launch(KEY, plan_of(), gpus("NVIDIA_A100_80GB"))
+    assert "--gres=gpu:nvidia_a100_80gb_pcie:2" in world.slurm.called("sbatch")[-1]
+    engine.launch(AttemptKey(6, 1), plan_of(), gpus("NVIDIA_TESLA_T4"))
+    assert "--gres=gpu:t4:2" in world.slurm.called("sbatch")[-1]

@@ -178,7 +178,10 @@ class SlurmAttempt:
 
     def _placed(self, rows: Sequence[Job]) -> tuple[Seat, ...]:
         parts = self.submitted.parts if self.submitted else ()
-        found = spool.spread(parts, [row.nodes for row in rows])
+        nodes = [row.nodes for row in rows]
+        # parts of a packed allocation share its nodes
+        nodes *= len(parts) if len(nodes) == 1 else 1
+        found = spool.spread(parts, nodes)
         return tuple(
             Seat(role=role, index=index, node=node, engine=self.engine)
             for role, index, node in found
@@ -239,7 +242,7 @@ class SlurmAttempt:
         spool.take_claim(self.folder)
         said = observe.last_words(self.folder)
         del nodes  # the fault was not proven to be theirs
-        return self._end(EndInSlurm(fault=said or why, loss=Loss.INFRA))
+        return self._end(EndInSlurm(fault=f"{why}: {said}" if said else why, loss=Loss.INFRA))
 
     def _end_by(self, state: SlurmState, rows: Sequence[Job]) -> EndInSlurm:
         spool.take_claim(self.folder)

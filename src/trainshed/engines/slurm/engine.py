@@ -358,8 +358,14 @@ class SlurmEngine:
     def _gres(self, part: Part) -> str:
         if not part.need.gpus:
             return ""
-        words = self._poller.cluster.words_for(part.need.gpu_type)
-        return min(words, default=self._options.gres.get(part.need.gpu_type or "", ""))
+        cluster, gpu_type = self._poller.cluster, part.need.gpu_type
+        if not cluster.nodes:
+            raise SlurmAway("the cluster's nodes were not seen yet: its GPUs are not known")
+        if not (words := cluster.words_for(gpu_type)):
+            types = ", ".join(cluster.types) or "none"
+            raise EngineFault(f"{self.name} has no {gpu_type}; its GPUs are: {types}")
+        # GPUs without a word of their own are any; those that have one come first
+        return max(words)
 
     def _avoided(self, key: AttemptKey) -> tuple[str, ...]:
         """Nodes that an earlier attempt of the job was lost with."""
@@ -573,12 +579,13 @@ def _key(comment: str) -> AttemptKey | None:
 
 
 def _placings(shape: Shape, plan: LaunchPlan) -> tuple[Placing, ...]:
-    """Which replicas are in which part; a packed one has one part, whose nodes all share."""
+    """Which replicas are in which part; the parts of a packed one share their nodes."""
     replicas = [(each.role, each.index) for each in plan.replicas]
-    if shape.packed:
-        return (Placing(tuple(replicas)),)
     return tuple(
-        Placing(tuple(replicas[part.first : part.first + part.count]), part.per_node)
+        Placing(
+            tuple(replicas[part.first : part.first + part.count]),
+            shape.share(part) if shape.packed else part.per_node,
+        )
         for part in shape.parts
     )
 

@@ -22,7 +22,7 @@ FOLLOW_S: Final = 15.0
 #: How often what needs no command is done: looking at records, and at orders.
 TICK_S: Final = 0.2
 #: How often nodes are asked for.
-NODES_S: Final = 60.0
+NODES_S: Final = 30.0
 _CLOSE_S: Final = 1.5
 
 

@@ -136,14 +136,20 @@ def _tasks(part: Part) -> Iterator[str]:
     yield f"--ntasks={part.count}"
     yield f"--cpus-per-task={part.need.cpus}"  # not handed on from sbatch since 22.05
     if part.per_node is not None and part.per_node > 1:
-        yield f"--ntasks-per-node={part.per_node}"
+        yield from _evenly(part.count, part.per_node)
         yield f"--gpu-bind=per_task:{part.need.gpus}"
+
+
+def _evenly(count: int, per_node: int) -> Iterator[str]:
+    """Where it does not come out even srun warns, and does what is wanted without it."""
+    if not count % per_node:
+        yield f"--ntasks-per-node={per_node}"
 
 
 def _step_beside(asked: Submission, number: int, part: Part) -> StepRule:
     """A step that shares the nodes with others."""
-    share = -(-part.count // asked.shape.largest.count)
-    words = [*_SRUN, "--exact", f"--ntasks={part.count}", f"--ntasks-per-node={share}"]
+    share = asked.shape.share(part)
+    words = [*_SRUN, "--exact", f"--ntasks={part.count}", *_evenly(part.count, share)]
     words += [f"--nodes={-(-part.count // share)}", f"--cpus-per-task={part.need.cpus}"]
     if part.need.memory_mib:
         words.append(f"--mem={part.need.memory_mib * share}M")

@@ -62,11 +62,15 @@ class Shape:
         """The part whose nodes the others are packed onto: the one with most GPUs, then CPUs."""
         return max(self.parts, key=lambda part: (part.need.gpus, part.need.cpus, part.count))
 
+    def share(self, part: Part) -> int:
+        """How many of a part a node of a packed allocation has at the most."""
+        return math.ceil(part.count / self.largest.count)
+
     @property
     def each_node(self) -> Need:
         """What every node of a packed allocation has: one of the largest, a share of others."""
         main = self.largest
-        shares = [(part, math.ceil(part.count / main.count)) for part in self.parts]
+        shares = [(part, self.share(part)) for part in self.parts]
         return Need(
             cpus=sum(part.need.cpus * share for part, share in shares),
             memory_mib=sum(part.need.memory_mib * share for part, share in shares),
