@@ -23,6 +23,7 @@ from trainshed.model.launch_plan import Environment
 from trainshed.model.roles import Role
 from warden.attempts import DEADLINE_S, KEY, eventually, plan_of, replica, wardens, workers
 
+OLD = str(Path.home() / ".pyenv/versions/3.9.18/bin/python")
 SECRET = protocol.new_secret()
 PIPE_BYTES = 1 << 20
 
@@ -179,15 +180,23 @@ def test_ports_of_two_wardens_of_a_node_are_never_the_same():
     assert first.take(0) == 0
 
 
-def test_packages_are_installed_once_a_node_for_all_of_its_wardens(launchers, tmp_path):
+@pytest.mark.parametrize("python", [sys.executable, OLD], ids=["ours", "3.9"])
+def test_packages_are_installed_once_a_node_for_all_of_its_wardens(launchers, tmp_path, python):
+    if not Path(python).exists():
+        pytest.skip("no Python 3.9 is here")
     wheel = make_wheel(tmp_path, "greeting", "1.0")
     cache = tmp_path / "cache"
-    environment = Environment(python=sys.executable, packages=(str(wheel),))
+    environment = Environment(python=python, packages=(str(wheel),))
     code = "import greeting, os; print(os.path.dirname(os.path.dirname(greeting.__file__)))"
     replicas = [
         dataclasses.replace(each, argv=("python", *each.argv[1:])) for each in workers(code, 3)
     ]
-    attempt = launchers.begin(plan_of(replicas, environment=environment), cache=str(cache))
+    attempt = launchers.begin(
+        plan_of(replicas, environment=environment),
+        python=python,
+        cache=str(cache),
+        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},  # for uv
+    )
     assert attempt.ended().outcome.exit_code == 0, attempt.words()
     places = set(attempt.texts()) - set(attempt.texts("service"))
     assert len(places) == 1

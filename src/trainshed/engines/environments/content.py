@@ -144,9 +144,15 @@ def _package_digest(package: Path, ignored: Sequence[str]) -> bytes:
     return digest.digest()
 
 
+_PIECE_BYTES = 1 << 18
+
+
 def _file_digest(path: Path) -> bytes:
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
+        digest = hashlib.sha256()
+        while piece := file.read(_PIECE_BYTES):
+            digest.update(piece)
+    return digest.digest()
 
 
 def files(tree: Path, ignored: Sequence[str] = ()) -> Iterator[Path]:
