@@ -8,9 +8,10 @@ import pytest
 
 from trainshed.config import ImageMapping, LocalEnvironment, Settings, load_settings
 from trainshed.config.load import _ROWS, _TABLES
-from trainshed.config.settings import GatewaySettings, IsolationSettings
+from trainshed.config.settings import EngineSettings, GatewaySettings, IsolationSettings
 from trainshed.config.values import WrongValue, fake_gpus
 from trainshed.engines.local.devices.find import COUNT_MAX
+from trainshed.engines.slurm.options import SlurmOptions
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
@@ -111,9 +112,16 @@ def test_the_page_has_every_key_and_the_file_every_setting():
         assert {field for field, _ in _TABLES[name].values()} == set(settings._fields)
     tables = (keys for name, keys in _TABLES.items() if name not in whole)
     settable = {name for keys in tables for name, _ in keys.values()}
-    settable |= {*whole, "buckets", *(row[0] for row in _ROWS.values())}
-    by_flag_only = {"data_dir", "anonymous", "insecure_http"}
+    settable |= {*whole, "buckets", "engines", *(row[0] for row in _ROWS.values())}
+    by_flag_only = {"data_dir", "anonymous", "insecure_http", "start_engines"}
     assert {f.name for f in fields(Settings)} - settable == by_flag_only
+
+
+@pytest.mark.parametrize("settings", [EngineSettings, SlurmOptions])
+def test_the_page_has_every_key_of_an_engines_table(settings):
+    text = PAGE.read_text().partition("## Engines")[2].partition("## Connections")[0]
+    known = {f.name for f in fields(settings)} - {"options"}
+    assert {key for key in known if not re.search(rf"\b{key}\b", text)} == set()
 
 
 def test_a_flag_beats_the_environment_and_that_beats_the_file(load):
