@@ -1,15 +1,22 @@
-"""A job that is restarted is found by whoever lists what runs, in the words of either dialect."""
+"""In the words of either dialect, what is restarted runs, and what an engine queues is queued."""
 
 import pytest
 
-from store.builders import PROJECT, go, new_job, place
+from store.builders import PROJECT, go, hand_over, new_job, place
 from trainshed.model.status import JobState
 from trainshed.store.records import JobQuery, Kind
 from trainshed.wire.aiplatform_v1.words import jobs_filter, pipelines_filter
 from trainshed.wire.ml_v1.words import jobs_filter as ml_jobs_filter
 
-STATES = (JobState.QUEUED, JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING)
+STATES = (
+    JobState.QUEUED,
+    JobState.ENQUEUED,
+    JobState.RUNNING,
+    JobState.RESTARTING,
+    JobState.CANCELLING,
+)
 RUN = {JobState.RUNNING, JobState.RESTARTING}
+WAIT = {JobState.QUEUED, JobState.ENQUEUED}
 
 
 @pytest.fixture
@@ -17,7 +24,9 @@ def listed(store):
     """Lists pipelines, whose children are in every state, or the children; the states found."""
     pipelines = [store.add_pipeline(new_job(), "{}", "task") for _ in STATES]
     for pipeline, state in zip(pipelines, STATES, strict=True):
-        if state is not JobState.QUEUED:
+        if state is JobState.ENQUEUED:
+            hand_over(store, pipeline.child_uid)
+        elif state is not JobState.QUEUED:
             place(store, pipeline.child_uid)
             go(store, pipeline.child_uid, state)
 
@@ -37,6 +46,14 @@ def test_what_runs_is_found_with_what_is_restarted(listed):
     assert listed(ml_jobs_filter("state:RUNNING")) == RUN
     running = pipelines_filter('state="PIPELINE_STATE_RUNNING"')
     assert listed(running, of_pipelines=True) == RUN
+
+
+def test_what_waits_is_found_with_what_waits_in_the_queue_of_its_engine(listed):
+    assert listed(jobs_filter('state="JOB_STATE_QUEUED"')) == WAIT
+    assert listed(ml_jobs_filter("state:QUEUED")) == WAIT
+    waiting = pipelines_filter('state="PIPELINE_STATE_QUEUED"')
+    assert listed(waiting, of_pipelines=True) == WAIT
+    assert listed(jobs_filter('state!="JOB_STATE_QUEUED"')) == set(STATES) - WAIT
 
 
 def test_neither_is_found_among_the_others(listed):
