@@ -71,7 +71,11 @@ class RemoteEngine:
     def __init__(self, path, places=Places.SERVER):
         at_once = 4 if places is Places.ENGINE else 1
         self.traits = Traits(
-            reach=Reach.ANY, python=sys.executable, places=places, launches_at_once=at_once
+            reach=Reach.ANY,
+            python=sys.executable,
+            places=places,
+            launches_at_once=at_once,
+            orders_nodes="fakectl drain NODE" if places is Places.ENGINE else None,
         )
         self._path = str(path)
         self._local = threading.local()
@@ -81,6 +85,9 @@ class RemoteEngine:
 
     def health(self):
         return self._call("health", ())
+
+    def judge(self, asked):
+        """Nothing: a job may wait for nodes to come."""
 
     def launch(self, key, plan, place):
         place = place if isinstance(place, Claim) else list(place)

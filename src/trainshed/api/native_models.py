@@ -24,12 +24,16 @@ class Change(BaseModel):
 
 
 class Waiting(BaseModel):
-    """Why a queued job waits; ``reason`` is from a closed set, the next job's position is 1."""
+    """Why a job waits; ``reason`` is from a closed set, the next job's position is 1.
+
+    ``since`` is there where the queue of an engine gave the reason.
+    """
 
     reason: str
     message: str
     blockers: list[str] = []
     queuePosition: int | None = None
+    since: str | None = None
     change: Change | None = None
 
 
