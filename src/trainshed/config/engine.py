@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -40,11 +41,15 @@ def engines_of(settings: Settings) -> Engines:
             served |= _served(each, _made(settings, each))
         except (UsageFault, OSError) as fault:
             _LOG.error("the server runs without the engine %s: %s", each.name, fault)
-            failed[each.name] = Explanation(reason=Reason.ENGINE_AWAY, message=str(fault))
+            failed[each.name] = _not_made(fault)
     if not served:
         said = "; ".join(f"{name}: {why.message}" for name, why in failed.items())
         raise UsageFault(f"no engine is left: {said}")
     return Engines(served, failed)
+
+
+def _not_made(fault: Exception) -> Explanation:
+    return Explanation(reason=Reason.ENGINE_AWAY, message=str(fault), since_s=time.time())
 
 
 def _asked(settings: Settings) -> Sequence[EngineSettings]:

@@ -289,7 +289,7 @@ def _step(
         uid=job.uid,
         version=job.version,
         state=decision.state,
-        events=(story.placed(place), story.PREPARING),
+        events=(story.placed(place, chosen), story.PREPARING),
         commands=commands_of(JobState.QUEUED, decision),
         seats=tuple(place),
         engine=chosen.name,

@@ -41,15 +41,16 @@ RESTART_ORDERED: Final = "RESTART_ORDERED"
 _WARNING: Final = {"severity": "WARNING"}
 
 
-def placed(seats: Sequence[Seat]) -> NewEvent:
-    """On which nodes the replicas are scheduled."""
+def placed(seats: Sequence[Seat], chosen: ChosenEngine | None = None) -> NewEvent:
+    """On which nodes the replicas are scheduled, and why on those of this engine and no other."""
+    why = f" {chosen.why.rstrip('.')}." if chosen and chosen.why else ""
     by_node = Counter(seat.node for seat in seats)
     parts = [f"{node} ({_replicas(count)})" for node, count in by_node.most_common(NODES_MAX)]
     if len(by_node) > NODES_MAX:
         parts.append(f"{len(by_node) - NODES_MAX} more nodes")
     return NewEvent(
         kind="PLACED",
-        message=f"Scheduled on {', '.join(parts)}.",
+        message=f"Scheduled on {', '.join(parts)}.{why}",
         data={"nodes": dict(by_node)},
     )
 

@@ -54,7 +54,7 @@ from trainshed.service.local_run import AIP_FOLDERS, PORT_ORDER, in_environment,
 from trainshed.service.placing import NodeOfReplica, as_placed, limited, placing_notes
 from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import started_here, with_token
-from trainshed.service.stand_ins import entry_points, in_containers, stand_ins
+from trainshed.service.stand_ins import entry_points, in_containers, notes_of, stand_ins
 from trainshed.storage.buckets import FOLDER_MODE, SCHEME, Buckets, GsPaths
 from trainshed.storage.folders import make_all
 from trainshed.store.opening import Store
@@ -212,6 +212,7 @@ class Launching:
         replicas = limited(as_placed(plan.replicas, nodes), spec, nodes)
         notes = (
             *asked_notes,
+            *(notes_of(asked, there.images) if self._engines.are_several else ()),
             *mount_notes,
             *placing_notes(plan.replicas, seats, nodes),
             *plan.notes,

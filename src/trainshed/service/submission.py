@@ -233,7 +233,7 @@ def admit(
         spec=judgement.question.asked,
         expanded=accepted.spec,
         demand=demand_of(accepted.cluster, accepted.spec.region),
-        notes=_notes(accepted, _images(accepted.spec, rules)),
+        notes=_notes(accepted, rules),
         events=_planned(accepted.reduction),
         limits=limits_of(accepted.spec.scheduling, rules.running_s_default),
     )
@@ -311,8 +311,11 @@ def _required(where: Field, rule: str, accepted: str) -> Violation:
     return Violation(field=FieldPath(where), rule=rule, message=message, accepted=accepted)
 
 
-def _notes(accepted: Accepted, images: Images) -> tuple[str, ...]:
-    found = (*accepted.advice, *notes_of(accepted.spec, images))
+def _notes(accepted: Accepted, rules: SubmitRules) -> tuple[str, ...]:
+    """What a program runs in is known when its engine is: of several each launch says it."""
+    are_several = rules.engines is not None and rules.engines.are_several
+    of_images = () if are_several else notes_of(accepted.spec, _images(accepted.spec, rules))
+    found = (*accepted.advice, *of_images)
     return tuple(dict.fromkeys(found))
 
 
