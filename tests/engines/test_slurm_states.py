@@ -80,7 +80,8 @@ def test_reasons_are_said_in_our_words_and_quoted(word, reason):
     found = states.waiting_for([job(reason=word)])
     assert found.reason is reason
     assert word in found.message
-    assert found.blockers == ("slurm job 5",)
+    assert "its job 5: " in found.message
+    assert found.blockers == (), "it is not in its own way"
 
 
 def test_the_start_that_slurm_expects_is_said():

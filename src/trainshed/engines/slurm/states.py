@@ -103,11 +103,11 @@ def waiting_for(rows: Sequence[Job]) -> Explanation:
     """Why a job is still pending."""
     word = reason_of(rows)
     reason, sentence = _meaning(word)
-    quoted = f"Slurm says {word}" if word else "Slurm has not said why yet"
+    said = f"Slurm says {word}" if word else "Slurm has not said why yet"
     starts = next((row.start_s for row in rows if row.start_s), None)
     expected = "" if starts is None else f"; it expects to start it at {_clock(starts)}"
-    message = f"{sentence} ({quoted}{expected})"
-    return Explanation(reason=reason, message=message, blockers=(f"slurm job {rows[0].id}",))
+    message = f"{sentence} (its job {rows[0].id}: {said}{expected})"
+    return Explanation(reason=reason, message=message)
 
 
 def suspended(rows: Sequence[Job]) -> Explanation:
