@@ -1,9 +1,9 @@
 import pytest
 
-from conformance.conftest import gcloud, gcloud_at, gcloud_env, own_folder, warm
+from conformance.conftest import gcloud, gcloud_at, gcloud_env, own_folder, real_gcloud, warm
 from slurm.cluster import LARGE, running_cluster, why_not
 
-__all__ = ["gcloud", "gcloud_at", "gcloud_env", "own_folder", "warm"]
+__all__ = ["gcloud", "gcloud_at", "gcloud_env", "own_folder", "real_gcloud", "warm"]
 
 
 def pytest_itemcollected(item):

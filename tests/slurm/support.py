@@ -1,0 +1,75 @@
+"""Servers whose only engine is the cluster of the tests, and jobs for it."""
+
+from contextlib import contextmanager
+
+from e2e.fleet import FINAL, story_text
+from e2e.support import custom_job, native, prepared, serving, wait_until
+from slurm.world import options
+
+WAITS = """\
+import os, time
+print("began", flush=True)
+while not os.path.exists({file!r}):
+    time.sleep(0.05)
+"""
+SMALL, WHOLE_NODE = "n1-standard-4", "n1-standard-16"
+
+
+def table(cluster, **more):
+    """The engine's table in the server's file."""
+    (cluster.shared / "spool").mkdir(exist_ok=True)
+    words = {"name": "cluster", "kind": "slurm", **options(cluster, **more)}
+    lines = [f"{key} = {_toml(value)}" for key, value in words.items()]
+    return "\n".join(["[[engine]]", *lines, ""])
+
+
+def _toml(value):
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+@contextmanager
+def on_cluster(cluster, folder, *flags, **more):
+    """A started server whose jobs all go to the cluster; ``more`` are options of the engine."""
+    with serving(folder, *flags, config=table(cluster, **more)) as server:
+        yield server
+
+
+def prepared_on_cluster(cluster, folder, *flags, **more):
+    return prepared(folder, *flags, config=table(cluster, **more))
+
+
+def a_job(name, code="print('trained')", *, machine=SMALL, gpus=0, workers=0, **scheduling):
+    """A job of Vertex on small machines, so that several fit a node."""
+    document = custom_job(name, code, gpus=gpus, workers=workers)
+    for pool in document["jobSpec"]["workerPoolSpecs"]:
+        pool["machineSpec"]["machineType"] = machine
+    if scheduling:
+        document["jobSpec"]["scheduling"] = scheduling
+    return document
+
+
+def waits_for(file):
+    """A program that ends when a file is there."""
+    return WAITS.format(file=str(file))
+
+
+def come_to(server, name, state, *, timeout_s=120):
+    """Wait until a job is in a state; what the native API says then."""
+
+    def there():
+        found = native(server, name)
+        assert found["state"] == state or found["state"] not in FINAL, story_text(server, name)
+        return found if found["state"] == state else None
+
+    return wait_until(there, lambda: story_text(server, name), timeout_s=timeout_s)
+
+
+def allocations(cluster):
+    """All that Slurm has ever given out or holds, by what their names say of jobs."""
+    names = [row["Name"] for row in cluster.finished()]
+    names += [line.strip() for line in cluster.jobs("%j")]
+    return sorted(name for name in names if name.startswith("ts-"))

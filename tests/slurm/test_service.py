@@ -1,0 +1,181 @@
+"""A server whose only engine is a cluster: the same jobs, the same commands, the same answers."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conformance.gcloud import needs_gcloud
+from conformance.test_vertex_sdk import SDKS
+from e2e import fleet
+from e2e.support import FINAL, IMAGE, custom_job, good, log_lines, ml_job, native, submit
+from slurm.support import SMALL, WHOLE_NODE, a_job, allocations, come_to, on_cluster, waits_for
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+VERTEX_RUN = Path(__file__).parent.parent / "e2e" / "vertex_run.py"
+#: Each but the primary says who it is to whoever calls; the primary calls all.
+ROLES = """\
+import json, os, pathlib, socket, time
+config = json.loads(os.environ["TF_CONFIG"])
+role, index = config["task"]["type"], config["task"]["index"]
+me = f"{role} {index} gpus={os.environ.get('CUDA_VISIBLE_DEVICES', '')}"
+print(me, flush=True)
+folder = pathlib.Path(FOLDER)
+def end_of(place):
+    host, _, port = place.rpartition(":")
+    return host, int(port)
+if role in ("worker", "ps"):
+    with socket.create_server(end_of(config["cluster"][role][index])) as server:
+        while True:
+            peer = server.accept()[0]
+            peer.sendall(me.encode())
+            peer.close()
+if role == "evaluator":
+    (folder / "evaluator").touch()
+    time.sleep(600)
+for role in ("worker", "ps"):
+    for place in config["cluster"].get(role, []):
+        while True:
+            try:
+                peer = socket.create_connection(end_of(place))
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.05)
+        print("heard", peer.makefile().read(), flush=True)
+while not (folder / "evaluator").exists():
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(session_cluster, tmp_path_factory):
+    with on_cluster(session_cluster, tmp_path_factory.mktemp("slurm") / "data") as found:
+        fleet.make_bucket(found)
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _nodes_are_free(cluster):
+    """Also after a test that failed."""
+
+
+def test_jobs_of_both_dialects_run_on_the_cluster(server, cluster):
+    names = [submit(server, each) for each in (ml_job("ml_1"), custom_job("vertex-1", workers=2))]
+    for name in names:
+        found = fleet.ended(server, name)
+        assert found["state"] == "SUCCEEDED", fleet.story_text(server, name)
+        # a quick one may be over before anybody has asked where it is
+        assert {each["node"] for each in found["replicas"]} <= {*cluster.nodes, ""}
+        said = [line for line in log_lines(server, name) if line["message"] == "trained"]
+        assert 1 <= len(said) <= len(found["replicas"])
+    assert fleet.said(server, names[1]) == ["trained"]
+
+
+def test_a_gang_of_all_roles_finds_each_other(server, cluster):
+    folder = cluster.shared / "roles"
+    folder.mkdir(exist_ok=True)
+    code = ROLES.replace("FOLDER", repr(str(folder)))
+    container = {"imageUri": IMAGE, "containerCommand": ["python", "-c"], "containerArgs": [code]}
+    gpus = {"acceleratorConfig": {"type": "NVIDIA_TESLA_T4", "count": "2"}}
+    kinds = {"master": {}, "worker": gpus, "parameterServer": {}, "evaluator": {}}
+    training = {f"{kind}Type": SMALL for kind in kinds}
+    training |= {f"{kind}Config": container | more for kind, more in kinds.items()}
+    counts = {"workerCount": "2", "parameterServerCount": "1", "evaluatorCount": "1"}
+    name = submit(server, ml_job("roles", **training, **counts))
+    found = fleet.ended(server, name)
+    assert found["state"] == "SUCCEEDED", fleet.story_text(server, name)
+    heard = fleet.said(server, name, "master-replica-0")
+    assert heard[0].startswith("master 0")
+    assert [line.split(" gpus=")[0] for line in heard[1:]] == [
+        "heard worker 0",
+        "heard worker 1",
+        "heard ps 0",
+    ]
+    assert all(len(line.split("=")[1].split(",")) == 2 for line in heard[1:3])
+    assert heard[3] == "heard ps 0 gpus="
+    assert fleet.said(server, name, "evaluator-replica-0") == ["evaluator 0 gpus="]
+
+
+def test_a_gang_waits_in_the_queue_says_why_and_is_placed_when_there_is_room(server, cluster):
+    go = cluster.shared / "go-small"
+    small = [
+        fleet.begun(server, a_job(f"small-{number}", waits_for(go), machine=WHOLE_NODE))
+        for number in range(4)
+    ]
+    gang = submit(server, a_job("gang", machine=WHOLE_NODE, workers=3))
+    found = come_to(server, gang, "QUEUED")
+    why = fleet.wait_until(lambda: fleet.reason(native(server, gang)))
+    assert why["reason"] in {"CAPACITY", "ENGINE_QUEUE"}, why
+    assert good(server.call("GET", f"/v1/{gang}"))["state"] == "JOB_STATE_QUEUED"
+    assert not found["replicas"]
+    go.touch()
+    assert fleet.ended(server, gang)["state"] == "SUCCEEDED"
+    for name in small:
+        assert fleet.ended(server, name)["state"] == "SUCCEEDED"
+
+
+def test_a_job_is_cancelled_while_it_waits_and_while_it_runs(server, cluster):
+    go = cluster.shared / "never"
+    running = fleet.begun(server, a_job("runs", waits_for(go)))
+    fleet.cancel(server, running)
+    cluster.run("scontrol", "update", "partitionname=main", "state=down")
+    try:
+        waiting = submit(server, a_job("waits"))
+        fleet.wait_until(lambda: fleet.reason(native(server, waiting)))
+        fleet.cancel(server, waiting)
+    finally:
+        cluster.run("scontrol", "update", "partitionname=main", "state=up")
+    cluster.wait_for(lambda: not cluster.jobs())
+
+
+def create(gcloud, name, code):
+    """A custom job of gcloud's; its full name."""
+    pool = f"machine-type={SMALL},replica-count=1,container-image-uri={IMAGE}"
+    flags = ("--format", "value(name)", f"--worker-pool-spec={pool}", "--command=python,-c")
+    words = ("ai", "custom-jobs", "create", f"--display-name={name}", f"--args=^|^{code}")
+    return gcloud(*words, *flags).ok().stdout.strip()
+
+
+@needs_gcloud
+def test_gcloud_submits_lists_and_cancels(server, gcloud, cluster):
+    done = create(gcloud, "by-gcloud", "print('hello')")
+    assert server.wait_for(f"/v1/{done}", FINAL)["state"] == "JOB_STATE_SUCCEEDED"
+    listed = gcloud("ai", "custom-jobs", "list", "--format", "value(displayName)").ok().stdout
+    assert "by-gcloud" in listed.split()
+    other = create(gcloud, "to-cancel", waits_for(cluster.shared / "never"))
+    fleet.running(server, other)
+    gcloud("ai", "custom-jobs", "cancel", other).ok()
+    assert server.wait_for(f"/v1/{other}", FINAL)["state"] == "JOB_STATE_CANCELLED"
+
+
+@pytest.mark.full  # the command is started anew, and looks every few seconds
+@needs_gcloud
+def test_gcloud_streams_the_log_of_a_node(server, real_gcloud):
+    name = create(real_gcloud, "streamed", "print('hello from a node')")
+    words = ("ai", "custom-jobs", "stream-logs", name, "--polling-interval=1")
+    assert server.wait_for(f"/v1/{name}", FINAL)["state"] == "JOB_STATE_SUCCEEDED"
+    assert real_gcloud(*words).ok().stdout.count("hello from a node") == 1
+
+
+@pytest.mark.full  # the SDK looks every few seconds
+def test_the_vertex_sdk_runs_a_job(server):
+    python = SDKS["newest"] / "bin" / "python"
+    if not python.exists():
+        pytest.skip("the SDK is not installed; make test installs it")
+    code = "print('hello from the SDK')"
+    done = subprocess.run(
+        [python, "-W", "ignore", VERTEX_RUN, server.url, server.token, code],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "RETURNED JOB_STATE_SUCCEEDED" in done.stdout, done.stderr[-2000:]
+
+
+@pytest.mark.usefixtures("server")
+def test_every_attempt_has_had_one_allocation(cluster):
+    """Of all tests of this file."""
+    names = allocations(cluster)
+    assert len(set(names)) == len(names) > 0
