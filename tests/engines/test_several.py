@@ -126,3 +126,11 @@ def test_waits_in_queues_are_measured_once_from_the_first_hand_over():
     for _ in range(2):
         waits.seen("a", [Observation(key=ONE, phase=Phase.READY)])
     assert waits.waited() == {"a": (1, 5.0)}
+
+
+def test_an_engine_that_was_there_before_its_table_is_still_known_by_its_kind(pair):
+    pair["a"].name, pair["b"].name = "local", "b"
+    engines = engines_of(pair)
+    engines.ask(lambda keys: dict.fromkeys(keys, "local"))
+    assert engines.engine_of(OLD) == "a"
+    assert engines.get("local") is pair["a"]

@@ -1,5 +1,7 @@
 """A database of the first release goes on with every job that is in it."""
 
+from dataclasses import replace
+
 import pytest
 from alembic import command
 from alembic.config import Config
@@ -124,6 +126,8 @@ def test_every_job_goes_on_as_it_was(first_url, old, clock):
     ran_s = {name: record.ran_s for name, record in found.items()}
     assert ran_s == {"waits": 0, "runs": 30, "runs again": 10, "ended": 0}
     assert {record.restarts for record in found.values()} == {Restarts()}
+    assert {held.engine for held in store.holding()} == {"local"}
+    assert {seat.engine for held in store.holding() for seat in held.seats} == {"local"}
     store.join(SERVER, LEASE_S)
     store.take_over(SERVER)
     commands = [(c.uid, c.kind, c.stop) for c in store.commands(SERVER)]
@@ -195,10 +199,11 @@ def test_jobs_of_the_only_engine_go_on_and_others_are_handed_over(sixth_url, tmp
     states = {name: store.job_by_uid(uid).job.status.state.value for name, uid in uids.items()}
     assert list(states.values()) == ["QUEUED", "RUNNING", "RUNNING", "SUCCEEDED"]
     keys = [AttemptKey(uids["runs"], 1), AttemptKey(uids["ended"], 1)]
-    assert store.engines_of(keys) == dict.fromkeys(keys, "")
+    assert store.engines_of(keys) == dict.fromkeys(keys, "local")
     held = {each.uid: each for each in store.holding()}
     assert held.keys() == {uids["runs"], uids["runs again"]}
-    assert all(each.place == SEATS and not each.enqueued for each in held.values())
+    seats = tuple(replace(seat, engine="local") for seat in SEATS)
+    assert all(each.place == seats and not each.enqueued for each in held.values())
     hand_over(store, uids["waits"])
     go(store, uids["runs"], JobState.QUEUED)
     hand_over(store, uids["runs"])

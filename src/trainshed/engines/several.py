@@ -73,6 +73,7 @@ class Engines:
         self.failed = dict(failed or {})
         self._first = self.name = next(iter(self.served))
         self.waits = QueueWaits()
+        self._own = {each.engine.name: name for name, each in self.served.items()}
         self._find: EnginesOf = _nobody
         self._of: dict[AttemptKey, str] = {}
         self._since: dict[str, tuple[Reason, float]] = {}
@@ -107,7 +108,7 @@ class Engines:
 
     def get(self, name: str) -> Engine | None:
         """The engine of a name; empty: the first.  None: this server runs without it."""
-        served = self.served.get(name or self._first)
+        served = self.served.get(self._now(name))
         return served.engine if served else None
 
     def traits_of(self, name: str) -> Traits:
@@ -306,7 +307,16 @@ class Engines:
         if unknown:
             for key, name in self._find(unknown).items():
                 self._remember(key, name)
-        return {key: self._of.get(key) or self._first for key in keys}
+        return {key: self._now(self._of.get(key, "")) for key in keys}
+
+    def _now(self, name: str) -> str:
+        """What an engine is called now: attempts keep the name under which they were launched.
+
+        One that was there before it had a table of its own was called as its kind.
+        """
+        if not name:
+            return self._first
+        return name if name in self.served or name in self.failed else self._own.get(name, name)
 
     def _remember(self, key: AttemptKey, name: str) -> None:
         if len(self._of) >= _REMEMBERED_MAX:
