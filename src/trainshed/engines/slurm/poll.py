@@ -160,9 +160,10 @@ class Poller:
 
     def _fail(self, why: str) -> None:
         self._why = why
+        is_new = self._away_since_s is None
+        self._away_since_s = self._away_since_s or time.time()
         self.seen = self.seen._replace(is_away=True)
-        if self._away_since_s is None:
-            self._away_since_s = time.time()
+        if is_new:
             _LOG.warning("Slurm does not answer: %s", why)
             with suppress(Exception):
                 self._news()

@@ -1,0 +1,131 @@
+"""What somebody else does to a job of ours on a real cluster, and what is said of it."""
+
+import pytest
+
+from slurm.world import SlurmWorld
+from trainshed.model.attempt import AttemptKey, Loss, Phase
+from trainshed.model.explanation import Reason
+from trainshed.testing.engine_contract import (
+    ended,
+    eventually,
+    launch,
+    launched,
+    new_key,
+    ready,
+    until,
+)
+from trainshed.testing.engine_world import SERVES, WAITS, Program
+
+pytestmark = [pytest.mark.slow, pytest.mark.full, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def world(cluster, tmp_path):
+    world = SlurmWorld(cluster, tmp_path)
+    yield world
+    world.close()
+
+
+def number_of(cluster, key):
+    """Slurm's own number of an attempt."""
+    rows = (line.split() for line in cluster.jobs("%A %k"))
+    return next(number for number, comment in rows if comment == str(key))
+
+
+def runs(cluster, number):
+    return cluster.run("squeue", "-h", "-j", number, "-o", "%T", check=False).strip() == "RUNNING"
+
+
+def test_a_job_that_somebody_cancels_is_lost_by_somebody_else(world, cluster):
+    engine, key = ready(world, WAITS)
+    cluster.run("scancel", number_of(cluster, key))
+    found = until(engine, key, Phase.LOST, Phase.ENDED)
+    assert (found.phase, found.loss) == (Phase.LOST, Loss.INFRA)
+    assert "somebody else has stopped" in found.fault
+
+
+def test_a_job_that_somebody_holds_waits_and_says_so(world, cluster):
+    with world.busy():
+        engine, key = launched(world, WAITS)
+        until(engine, key, Phase.WAITING)
+        number = number_of(cluster, key)
+        cluster.run("scontrol", "hold", number)
+        eventually(
+            lambda: [
+                each
+                for each in engine.observe([key])
+                if each.waits is not None and each.waits.reason is Reason.HELD
+            ],
+            "it is said that it is held",
+        )
+        cluster.run("scontrol", "release", number)
+    until(engine, key, Phase.READY)
+    world.finish(key)
+    assert ended(engine, key).exit_code == 0
+
+
+def test_a_job_that_somebody_suspends_stands_still_and_goes_on(world, cluster):
+    engine, key = ready(world, WAITS)
+    number = number_of(cluster, key)
+    eventually(lambda: runs(cluster, number), "it runs")
+    cluster.run("scontrol", "suspend", number)
+    found = eventually(
+        lambda: [each for each in engine.observe([key]) if each.waits is not None],
+        "it is said that it stands still",
+    )[0]
+    assert (found.phase, found.waits.reason) == (Phase.READY, Reason.HELD)
+    cluster.run("scontrol", "resume", number)
+    world.finish(key)
+    assert ended(engine, key).exit_code == 0
+
+
+def test_a_job_that_somebody_requeues_is_lost_and_starts_no_second_time(world, cluster):
+    engine, key = ready(world, WAITS)
+    number = number_of(cluster, key)
+    cluster.run("scontrol", "update", f"jobid={number}", "requeue=1")
+    cluster.run("scontrol", "requeue", number)
+    found = until(engine, key, Phase.LOST, Phase.ENDED)
+    assert (found.phase, found.loss) == (Phase.LOST, Loss.INFRA)
+    assert "requeued" in found.fault
+    eventually(lambda: not cluster.jobs(), "it has left the queue")
+    assert world.started(key) == 1
+
+
+def test_a_job_whose_node_dies_is_lost_and_the_next_attempt_is_elsewhere(world, cluster):
+    engine, key = ready(world, WAITS)
+    (seat,) = eventually(lambda: engine.observe([key])[0].placed, "it is known where it is")
+    cluster.kill_node(seat.node)
+    found = until(engine, key, Phase.LOST, Phase.ENDED)
+    assert (found.phase, found.loss) == (Phase.LOST, Loss.INFRA)
+    assert seat.node in found.fault
+    second = AttemptKey(key.uid, 2)
+    launch(world, engine, second, WAITS)
+    until(engine, second, Phase.READY)
+    (other,) = eventually(lambda: engine.observe([second])[0].placed, "it is known where it is")
+    assert other.node != seat.node
+    world.finish(second)
+    assert ended(engine, second).exit_code == 0
+
+
+def test_a_restarted_controller_ends_nothing(world, cluster):
+    engine, key = ready(world, WAITS, SERVES)
+    cluster.stop_controller()
+    until(engine, key, Phase.UNKNOWN)
+    assert eventually(engine.health, "it is said").reason is Reason.ENGINE_AWAY
+    cluster.start_controller()
+    until(engine, key, Phase.READY)
+    world.finish(key)
+    assert ended(engine, key).exit_code == 0
+
+
+def test_a_controller_without_its_state_loses_no_end_and_doubles_nothing(world, cluster):
+    engine, key = ready(world, WAITS)
+    waiting = new_key()
+    cluster.stop_controller()
+    cluster.forget_state()
+    cluster.start_controller()
+    found = until(engine, key, Phase.LOST, Phase.ENDED)
+    assert found.phase is Phase.LOST
+    launch(world, engine, waiting, Program(exit_code=7))
+    assert ended(engine, waiting).exit_code == 7
+    assert world.started(key) == 1
