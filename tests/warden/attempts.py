@@ -146,7 +146,7 @@ class Launchers:
         self.archive = archived(archives)
         self._started: list[Attempt] = []
 
-    def begin(
+    def begin(  # noqa: PLR0913 - what an attempt is made with
         self,
         plan: LaunchPlan,
         *,
@@ -154,6 +154,7 @@ class Launchers:
         steps: Sequence[StepRule] | None = None,
         env: Mapping[str, str] = {},
         key: AttemptKey = KEY,
+        plan_text: str | None = None,
         **more,
     ) -> Attempt:
         folder = self.folder(key)
@@ -161,7 +162,9 @@ class Launchers:
         spec = compose.spec_of(
             plan, key, folder, steps=steps or (step(self.archive, 0, tasks, python),), **more
         )
-        compose.write(folder, spec)
+        compose.write(folder, spec._replace(settle_s=DEADLINE_S))  # the machine may be busy
+        if plan_text is not None:
+            Path(folder.plan).write_text(plan_text)
         with Path(folder.words).open("wb") as words:
             launcher = subprocess.Popen(
                 [python, "-I", "-S", self.archive, "attempt", folder.path],

@@ -64,16 +64,21 @@ def outcome_of(ended):
 
 def test_replicas_run_and_their_lines_exits_and_records_are_those_of_any_attempt(launchers):
     code = (
-        "import os, sys\n"
-        "print('out', os.environ['TRAINSHED_TASK'], os.getcwd(), sys.stdin.read() == '')\n"
-        "print('err', file=sys.stderr)\n"
-        "sys.exit(42 if 'worker' in os.environ['TRAINSHED_TASK'] else 0)\n"
+        "import os, sys, time\n"
+        "name = os.environ['TRAINSHED_TASK']\n"
+        "print('out', name, os.getcwd(), sys.stdin.read() == '', flush=True)\n"
+        "print('err', file=sys.stderr, flush=True)\n"
+        "open(name, 'w').close()\n"
+        "while name != 'worker-0' or len(os.listdir('.')) < 3: time.sleep(0.02)\n"
+        "sys.exit(42)\n"
     )
     attempt = launchers.begin(plan_of(workers(code, 3)))
     ended = attempt.ended()
     assert ended.outcome.exit_code == 42
     assert not ended.lost
-    assert outcome_of(ended)[1:] == [("worker-0", 42, None), ("worker-1", 42, None)]
+    assert outcome_of(ended) == [
+        ("primary-0", None, 15), ("worker-0", 42, None), ("worker-1", None, 15),
+    ]  # fmt: skip
     for name in ("primary-0", "worker-0", "worker-1"):
         said = attempt.lines(name)
         assert {(line.text, line.stream) for line in said} == {
@@ -217,7 +222,9 @@ def test_the_end_of_its_time_is_kept_with_nobody_there(launchers):
     attempt = launchers.begin(plan_of([replica(OBEYS)]), ends_s=3.0, grace_s=20.0)
     ended = attempt.ended()
     assert ended.outcome.interrupted
-    assert notice_in(attempt, "primary-0")["reason"] == "timeout"
+    has_run = attempt.records().ready is not None  # the machine may be busy
+    why = "it has run for 3 s" if has_run else "stopped before it was started"
+    assert ended.outcome.message == why
 
 
 def test_a_node_that_is_to_be_left_gives_notice_to_all(launchers):
@@ -277,7 +284,7 @@ def test_wardens_that_do_not_come_are_named_and_no_program_runs(launchers):
     attempt = launchers.begin(plan_of(workers(FOREVER, 2)), steps=(some, none), start_timeout_s=3.0)
     ended = attempt.ended()
     assert ended.lost
-    assert ended.fault == "worker-0 did not come up within 3 s"
+    assert ended.fault.endswith("worker-0 did not come up within 3 s")
     assert not attempt.texts("primary-0")
 
 
@@ -341,9 +348,14 @@ def test_a_replica_that_hangs_is_told_with_its_stacks_and_a_heartbeat_is_a_sign(
     attempt = launchers.begin(
         plan, hang=HangRule(3.0), env={"PATH": f"{tool.parent}:{os.environ['PATH']}"}
     )
-    (hang,) = attempt.until(lambda: list(attempt.records().hung.values()), "it hangs")
-    assert hang.task_name == "worker-0"
+    hang = attempt.until(lambda: attempt.records().hung.get("worker-0"), "it hangs")
     assert hang.stacks == "Thread 1 (idle)"
     assert Path(attempt.folder.progress("primary-0")).exists()
     attempt.stop(0.0)
     attempt.ended()
+
+
+def test_a_plan_that_cannot_be_read_is_the_launcher_s_fault(launchers):
+    attempt = launchers.begin(plan_of([replica(FOREVER)]), plan_text="{")
+    ended = attempt.ended()
+    assert ended.fault.startswith("the launcher failed: ")

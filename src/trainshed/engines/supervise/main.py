@@ -96,6 +96,7 @@ class _Supervisor:
     ) -> None:
         self._folder = folder
         self._elsewhere = elsewhere
+        self._who = "the local engine" if elsewhere is None else "the launcher"
         self._reaper = reaper
         self._lock = lock
         self._loop = Loop()
@@ -114,7 +115,7 @@ class _Supervisor:
         except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for the end
             sys.excepthook(*sys.exc_info())
             self._end_everything()
-            why = f"the local engine failed: {type(error).__name__}: {error}"
+            why = f"{self._who} failed: {type(error).__name__}: {error}"
             ended = failed(why)._replace(lost=True)  # our mistake is not the program's
         if ended is not None:
             self._facts.tell(ended, durably=True)
@@ -127,7 +128,7 @@ class _Supervisor:
             remove_folder(self._folder)
 
     def _ended(self) -> Ended | None:
-        spec, fault = _spec_of(self._folder)
+        spec, fault = _spec_of(self._folder, self._who)
         if spec is not None:
             self._tree = _tree_of(spec)
         places = {} if self._tree is None else self._tree.places
@@ -269,11 +270,11 @@ def _record(line: bytes) -> Record | None:
         return None
 
 
-def _spec_of(folder: AttemptFolder) -> tuple[AttemptSpec | None, str]:
+def _spec_of(folder: AttemptFolder, who: str) -> tuple[AttemptSpec | None, str]:
     try:
         return specs.read(folder.plan), ""
     except (OSError, ValueError) as error:
-        return None, f"the local engine failed: {type(error).__name__}: {error}"
+        return None, f"{who} failed: {type(error).__name__}: {error}"
 
 
 def _tree_of(spec: AttemptSpec) -> ProcessTree:
