@@ -8,6 +8,7 @@ import pytest
 from controller.test_crashes import Fuse, Killed, deadly_controller
 from controller.world import T4, compose, go, nodes, runs
 from trainshed.controller.handing_over import AT_ONCE_MAX
+from trainshed.controller.observe import PARTS
 from trainshed.engines.base import Places
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.attempt import AttemptKey, Loss
@@ -438,12 +439,25 @@ def test_many_that_wait_cost_little_and_are_handed_over_without_delay(queue_worl
     calls = []
     real = world.engine.observe
     world.engine.observe = lambda keys: (calls.append(len(keys)), real(keys))[1]
-    for _ in range(5):
+    for _ in range(PARTS):
         controller.observe_once()
-    assert sum(calls) == len(uids), "each is looked at once in five passes"
+    assert sum(calls) == len(uids), "each is looked at once in so many passes"
     world.engine.explain(AttemptKey(uids[0], 1), HELD)
     controller.observe_once()
     assert explained(world, uids[0]).reason is Reason.HELD, "what is heard of is looked at at once"
+
+
+def test_more_than_go_at_once_go_on_as_soon_as_those_are_confirmed(queue_world):
+    world = queue_world(script=runs(queue_s=1e9))
+    controller = world.controller()
+    for _ in range(AT_ONCE_MAX + 1):
+        world.submit()
+    controller.schedule_once()
+    controller.perform_once()
+    assert len(world.engine.enqueued) == AT_ONCE_MAX
+    assert controller._scheduler.due(), "nobody need say anything"
+    go(controller)
+    assert len(world.engine.enqueued) == AT_ONCE_MAX + 1
 
 
 def test_launches_go_on_beside_each_other_and_hold_up_nobody(queue_world):

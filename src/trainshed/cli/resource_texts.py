@@ -45,7 +45,7 @@ def why_it_waits(waiting: Json) -> Iterator[str]:
     if "queuePosition" in waiting:
         yield f"place in the queue: {waiting['queuePosition']}"
     if "since" in waiting:
-        yield f"since: {time_of(waiting['since']):%Y-%m-%d %H:%M:%S}"
+        yield f"since: {date_of(waiting['since'])}"
     for blocker in waiting.get("blockers", ()):
         yield f"in its way: {blocker}"
     if change := waiting.get("change"):

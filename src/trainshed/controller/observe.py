@@ -42,7 +42,7 @@ _LOG = logging.getLogger(__name__)
 COMMANDS_MAX = 100_000
 #: More waiting attempts than these are looked at in so many passes, unless something is heard.
 WAITING_AT_ONCE: Final = 100
-PARTS: Final = 5
+PARTS: Final = 10
 _NO_FACTS = AttemptFacts()
 _RUN_ON: Final = frozenset({JobState.PREPARING, JobState.RUNNING})
 

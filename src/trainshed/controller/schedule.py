@@ -106,7 +106,7 @@ class Scheduler:
         places, held_back = self._places(plan.placed, handing)
         placed = self._place(places, handing.chosen, server)
         self._again = len(placed) < len(places) or (bool(placed) and self._front_is_full)
-        self._ask_later(handing, held_back)
+        self._ask_later(handing, placed, held_back)
         refused = {job.uid for job in self._front if job.refused is not None}
         waiting = {**plan.waiting, **_but_for(refused, {**closed, **held_back})}
         self._explain({uid: why for uid, why in waiting.items() if self._shown.get(uid) != why})
@@ -201,11 +201,14 @@ class Scheduler:
         found |= {job.uid: _claim(job, handing.chosen[job.uid]) for job in taken}
         return found, waiting
 
-    def _ask_later(self, handing: HandingOver, held_back: Mapping[int, Explanation]) -> None:
+    def _ask_later(
+        self, handing: HandingOver, placed: Collection[int], held_back: Mapping[int, Explanation]
+    ) -> None:
         """Room in a queue comes with a change; the end of a pause, or of a launch, does not."""
         pause_s = handing.next_s()
         self._ask_at = float("inf") if pause_s is None else self._passed_at + pause_s
-        if any(handing.under_way.get(handing.chosen[uid].name) for uid in held_back):
+        launching = handing.under_way.keys() | {handing.chosen[uid].name for uid in placed}
+        if any(handing.chosen[uid].name in launching for uid in held_back):
             self._again = True
 
     # what is written

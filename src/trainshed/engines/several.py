@@ -329,7 +329,10 @@ class Engines:
             return unknown
         seen = self._asked(name, "observe", lambda engine: engine.observe(keys), unknown)
         self.waits.seen(name, seen)
-        return [_with_engine(each, name) if each.placed else each for each in seen]
+        return [
+            _with_engine(each, name) if each.placed and each.placed[0].engine != name else each
+            for each in seen
+        ]
 
     def _asked(self, name: str, what: str, ask: Callable[[Engine], T], otherwise: T) -> T:
         """The answer of one engine; what it cannot say is logged once, until it can again."""

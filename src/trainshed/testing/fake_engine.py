@@ -550,7 +550,7 @@ class FakeEngine:
         if len(room) < len(plan.replicas):
             return None
         return tuple(
-            Seat(role=each.role, index=each.index, node=node)
+            Seat(role=each.role, index=each.index, node=node, engine=self.name)
             for each, node in zip(plan.replicas, room, strict=False)
         )
 
