@@ -68,6 +68,10 @@ HOT = {
     **{f"drop {place} {drop.table.name}": drop for place, drop in enumerate(jobs.DROPS)},
     **{f"step to {state.name}": steps.STATEMENTS[state, False] for state in JobState},
     "opening step": steps.STATEMENTS[JobState.PREPARING, True],
+    "hand-over": steps.STATEMENTS[JobState.ENQUEUED, True],
+    "under way": work.HANDING_OVER,
+    "engines": work.ENGINES,
+    "place": step_rows.PLACE,
 }
 #: Tables that are never large: those who live, and what is still to be done.
 SMALL = ("leases", "commands")
