@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import Final
 
-from trainshed.cli.terminal import answer, painted, wants_colour
+from trainshed.cli.terminal import answer, out, painted, wants_colour
 from trainshed.config import Settings
 from trainshed.config.engine import engines_of
 from trainshed.engines.base import Engine, Finding
@@ -26,7 +26,7 @@ def run(args: Namespace, settings: Settings) -> int:
         for each in _probed(engine):
             found.append(each)
             if shows:
-                sys.stdout.write("\n".join(_lines(each)) + "\n")
+                out("\n".join(_lines(each)))
                 sys.stdout.flush()
     words = {_word(each) for each in found}
     if not shows:
