@@ -94,9 +94,9 @@ DELETE /resumable/upload/storage/v1/b/{bucket}/o              bucket submitter
 NATIVE = """
 GET    /openapi.json                                          known
 GET    /nodes                                                 known
-POST   /nodes/{node}:drain                                    administrator
-POST   /nodes/{node}:maintain                                 administrator
-POST   /nodes/{node}:resume                                   administrator
+POST   /nodes/{node:path}:drain                               administrator
+POST   /nodes/{node:path}:maintain                            administrator
+POST   /nodes/{node:path}:resume                              administrator
 POST   /attempts/{uid}/{attempt}:fence                        administrator
 GET    /metrics                                               administrator
 GET    /tokens                                                administrator

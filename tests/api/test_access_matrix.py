@@ -108,7 +108,7 @@ NAMES = {
     "model": "7", "batch_prediction_job": "7", "endpoint": "7", "persistent_resource": "7",
     "pipeline_job": "7", "tensorboard": "7",
     "bucket": BUCKET, "name:path": "thing", "name": "thing",
-    "node": "none", "uid": "7", "attempt": "1", "token": "none", "key": "none",
+    "node:path": "none", "node": "none", "uid": "7", "attempt": "1", "token": "none", "key": "none",
 }  # fmt: skip
 LOG_QUERY = {
     "filter": 'resource.labels.job_id="7" AND timestamp>="1970-01-01T01:00:00Z"',
