@@ -219,3 +219,16 @@ def _pages_touched(read):
     assert len(read()) == 10
     after = resource.getrusage(resource.RUSAGE_SELF)
     return after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt
+
+
+def test_attempts_may_lie_in_folders_of_their_own(tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    for root, attempt, stamp in ((here, 1, 5), (there, 2, 9), (here, 3, 12)):
+        folder = root / str(UID) / str(attempt) / "log"
+        folder.mkdir(parents=True)
+        (folder / segment_name(1)).write_bytes(encode(line(stamp)))
+    log = JobLog(here, (there, tmp_path / "away"))
+    assert [each.stamp_ns for each in log.read(UID, Span())] == [5, 9, 12]
+    assert list(log.uids()) == [UID]
+    log.remove(UID)
+    assert list(log.read(UID, Span())) == []
