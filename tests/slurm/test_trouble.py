@@ -1,0 +1,188 @@
+"""What happens to a cluster and its server, and what must not: lost, doubled or needless starts."""
+
+import pytest
+
+from e2e import fleet
+from e2e.chaos import check_count, counting
+from e2e.interrupting import small_job
+from e2e.support import good, native, submit, wait_until
+from slurm.support import WHOLE_NODE, a_job, allocations, come_to, on_cluster, waits_for
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+STEPS, STEP_S = 400, 0.05
+
+
+@pytest.fixture
+def server(cluster, tmp_path):
+    with on_cluster(cluster, tmp_path / "data") as found:
+        fleet.make_bucket(found)
+        yield found
+
+
+def node_of(server, name):
+    """Where the primary of a job runs."""
+    return native(server, name)["replicas"][0]["node"]
+
+
+def test_a_job_outlives_its_server(server, cluster):
+    """Whether it was only handed over or runs already; each has one allocation."""
+    go = cluster.shared / "go-outlive"
+    before = allocations(cluster)
+    running = fleet.begun(server, a_job("runs", counting(go)), "1")
+    handed = submit(server, a_job("just-submitted", "print('trained')"))
+    server.kill()
+    go.touch()
+    server.start()
+    for name in (running, handed):
+        found = fleet.ended(server, name)
+        assert (found["state"], found["attempt"]) == ("SUCCEEDED", 1), fleet.story_text(
+            server, name
+        )
+    check_count(fleet.said(server, running))
+    assert len(allocations(cluster)) - len(before) == 2
+
+
+@pytest.mark.full
+def test_a_controller_that_is_away_or_has_forgotten_costs_no_job(server, cluster):
+    go = cluster.shared / "go-away"
+    name = fleet.begun(server, a_job("runs", counting(go, pause_s=0.05)), "1")
+    cluster.stop_controller()
+    late = submit(server, a_job("late"))
+    assert native(server, late)["state"] in {"QUEUED", "ENQUEUED"}
+    assert native(server, name)["state"] == "RUNNING"
+    cluster.start_controller()
+    assert fleet.ended(server, late)["state"] == "SUCCEEDED"
+    go.touch()
+    found = fleet.ended(server, name)
+    assert (found["state"], found["attempt"]) == ("SUCCEEDED", 1)
+    check_count(fleet.said(server, name))
+
+
+@pytest.mark.full
+def test_what_a_controller_with_an_empty_state_has_ended_is_started_again_once(server, cluster):
+    """It ends the jobs that it does not know any more."""
+    training = small_job(server, "forgotten", STEPS, STEP_S)
+    training_runs(server, training)
+    cluster.stop_controller()
+    cluster.forget_state()
+    cluster.start_controller()
+    fleet.running(server, training.name, 2)
+    assert training.weights()
+    assert native(server, training.name)["restarts"]["infra"] == 1
+
+
+@pytest.mark.full
+def test_a_job_whose_node_dies_goes_on_elsewhere_and_ends_alike(server, cluster):
+    straight = small_job(server, "straight", STEPS, 0).weights()
+    training = small_job(server, "node-dies", STEPS, STEP_S)
+    training_runs(server, training)
+    dead = node_of(server, training.name)
+    cluster.kill_node(dead)
+    fleet.running(server, training.name, 2)
+    assert node_of(server, training.name) != dead
+    assert training.weights() == straight
+    assert native(server, training.name)["restarts"] == {"infra": 1, "maintenance": 0, "user": 0}
+
+
+def training_runs(server, training):
+    fleet.running(server, training.name)
+    wait_until(lambda: any(training.checkpoints.glob("checkpoint-*")))
+
+
+@pytest.mark.full
+def test_a_daemon_that_crashes_does_not_make_a_second_attempt_beside_the_first(server, cluster):
+    go = cluster.shared / "go-crash"
+    name = fleet.begun(server, a_job("crash", counting(go, pause_s=0.05)), "1")
+    node = node_of(server, name)
+    cluster.crash_daemon(node)
+    cluster.start_node(node)
+    go.touch()
+    found = fleet.ended(server, name)
+    assert (found["state"], found["attempt"]) == ("SUCCEEDED", 1), fleet.story_text(server, name)
+
+
+@pytest.mark.full
+def test_what_somebody_else_cancels_is_lost_and_said(server, cluster):
+    name = fleet.begun(server, a_job("theirs", waits_for(cluster.shared / "never")))
+    (number,) = cluster.jobs("%A")
+    cluster.run("scancel", number)
+    fleet.running(server, name, 2)
+    assert native(server, name)["restarts"]["infra"] == 1
+    fleet.cancel(server, name)
+
+
+@pytest.mark.full
+def test_what_is_held_there_says_so(server, cluster):
+    go = cluster.shared / "go-held"
+    holders = [
+        fleet.begun(server, a_job(f"holds-{n}", waits_for(go), machine=WHOLE_NODE))
+        for n in range(6)
+    ]
+    name = submit(server, a_job("held", machine=WHOLE_NODE))
+    come_to(server, name, "QUEUED")
+    number = wait_until(lambda: cluster.jobs_in("PENDING"))[0]
+    cluster.run("scontrol", "hold", number)
+    wait_until(lambda: (fleet.reason(native(server, name)) or {}).get("reason") == "HELD")
+    cluster.run("scontrol", "release", number)
+    go.touch()
+    for each in (*holders, name):
+        assert fleet.ended(server, each)["state"] == "SUCCEEDED"
+
+
+@pytest.mark.full
+def test_a_time_limit_ends_a_job_also_while_no_server_lives(server, cluster):
+    document = a_job("limited", waits_for(cluster.shared / "never"), timeout="20s")
+    name = fleet.begun(server, document)
+    server.kill()
+    cluster.wait_for(lambda: not cluster.jobs(), 420)
+    server.start()
+    assert fleet.ended(server, name)["state"] in {"FAILED", "CANCELLED"}
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        (a_job("too-many-nodes", machine=WHOLE_NODE, workers=6), "6"),
+        (a_job("too-large", machine="n1-standard-96"), "16"),
+    ],
+)
+def test_what_no_set_of_nodes_can_ever_hold_is_refused_at_submit(shared_server, document, words):
+    path = "/v1/projects/demo-proj/locations/us-central1/customJobs"
+    status, answer = shared_server.call("POST", path, document)
+    assert status == 400, answer
+    assert words in answer["error"]["message"]
+
+
+@pytest.fixture(scope="module")
+def shared_server(session_cluster, tmp_path_factory):
+    with on_cluster(session_cluster, tmp_path_factory.mktemp("refuses") / "data") as found:
+        yield found
+
+
+@pytest.mark.full
+def test_two_servers_with_data_of_their_own_share_a_cluster(server, cluster, tmp_path):
+    with on_cluster(cluster, tmp_path / "other") as other:
+        names = [(each, submit(each, a_job("same-name"))) for each in (server, other)]
+        for each, name in names:
+            assert fleet.ended(each, name)["state"] == "SUCCEEDED"
+        for each, name in names:
+            assert fleet.said(each, name) == ["trained"]
+
+
+@pytest.mark.full
+def test_a_hundred_cancelled_trees_leave_nothing(server, cluster):
+    tree = (
+        "import subprocess, time\n"
+        "subprocess.Popen(['setsid', 'sh', '-c', \"trap '' TERM; setsid sleep 987 & wait\"])\n"
+        "print('began', flush=True)\ntime.sleep(600)\n"
+    )
+    for _ in range(10):
+        names = [submit(server, a_job(f"tree-{n}", tree)) for n in range(10)]
+        for name in names:
+            fleet.wait_for_words(server, name, "began")
+            good(server.call("POST", f"/v1/{name}:cancel", {}))
+        for name in names:
+            assert fleet.ended(server, name)["state"] == "CANCELLED"
+    cluster.wait_for(lambda: not cluster.jobs())
+    assert not cluster.programs(b"987")
