@@ -58,6 +58,8 @@ _LOG = logging.getLogger(__name__)
 _FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
 _KNOWN_MAX: Final = 10_000
 _LAUNCHES: Final = 4
+#: Attempts that wait may be thousands: they are looked at every so many times.
+_TICKS_OF_ALL: Final = 5
 #: How often a job that goes on is asked again to end.
 _CANCEL_S: Final = 10.0
 #: How long a launch waits for another of the same attempt, and how often it looks.
@@ -122,6 +124,7 @@ class SlurmEngine:
         self._attempts: dict[AttemptKey, SlurmAttempt] = {}
         self._orders: set[AttemptKey] = set()
         self._swept_at = 0
+        self._ticks = 0
         self._callback: Callable[[Collection[AttemptKey]], None] | None = None
         self._poller = Poller(
             queue,
@@ -475,11 +478,15 @@ class SlurmEngine:
 
     def _work(self) -> bool:
         """Tell of records that grew, and carry out orders; whether something moves."""
+        self._ticks += 1
+        looks_at_all = self._ticks % _TICKS_OF_ALL == 0
         with self._lock:
-            running = [each for each in self._attempts.values() if each.final is None]
+            open_ = [each for each in self._attempts.values() if each.final is None]
             orders = list(self._orders)
+        running = open_ if looks_at_all else [each for each in open_ if each.known.began]
         seen = self._poller.seen
-        self._poller.miss(frozenset(each.job for each in running if each.job))
+        if looks_at_all:
+            self._poller.miss(frozenset(each.job for each in open_ if each.job))
         self._tell([each.key for each in running if _has_grown(each)])
         for key in orders:
             self._carry_out(key)

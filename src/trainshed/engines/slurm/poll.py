@@ -117,7 +117,7 @@ class Poller:
 
     def _round(self) -> None:
         if self._work():
-            self._follow_until_s = max(self._follow_until_s, time.monotonic() + FAST_S)
+            self._follow_until_s = max(self._follow_until_s, time.monotonic() + 2 * FAST_S)
         now_s = time.monotonic()
         pause_s = FAST_S if now_s < self._follow_until_s else self._rest_s
         if now_s - self._asked_s >= pause_s:
