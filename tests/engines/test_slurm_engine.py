@@ -523,3 +523,16 @@ def test_gpus_of_a_type_are_asked_for_by_slurms_word_for_them(world):
     assert "--gres=gpu:nvidia_a100_80gb_pcie:2" in world.slurm.called("sbatch")[-1]
     engine.launch(AttemptKey(6, 1), plan_of(), gpus("NVIDIA_TESLA_T4"))
     assert "--gres=gpu:t4:2" in world.slurm.called("sbatch")[-1]
+
+
+def test_what_cannot_be_read_is_unknown_however_often_it_is_asked_for(world):
+    engine = begun(world)
+    records_file = Path(world.attempt().records)
+    aside = records_file.with_suffix(".aside")
+    records_file.rename(aside)
+    records_file.symlink_to(records_file)
+    phases = {engine.observe([KEY])[0].phase for _ in range(3)}
+    records_file.unlink()
+    aside.rename(records_file)
+    assert phases == {Phase.UNKNOWN}
+    until(engine, Phase.READY)

@@ -8,6 +8,7 @@ ours has ordered is believed only when Slurm has said how the job ended.
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -48,6 +49,9 @@ class SlurmAttempt:
     cancelled_s: float = float("-inf")
     records_size: int = -1
     """How long its records were when somebody last heard of them."""
+    _sign: tuple[object, ...] | None = None
+    """What folder and answer were when it was last looked at."""
+    _last: Observation | None = None
     _began_at: int | None = None
     """The number of the answer that had it waiting when its records said that it had begun."""
     is_requeued: bool = False
@@ -72,12 +76,35 @@ class SlurmAttempt:
         # a controller that lost its state gives the same numbers again
         return rows if rows and self._is_mine(rows[0]) else ()
 
+    def unchanged(self, seen: Seen) -> Observation | None:
+        """What was found last, where neither its folder nor Slurm's answer is another since.
+
+        There may be thousands that wait or run.  What may change with time alone is looked at.
+        """
+        if self.final is not None:
+            return self.final
+        is_timed = self._over_s is not None or self.known.ended is not None or not self.rows(seen)
+        sign, self._sign = self._sign, None if is_timed else self._signature(seen)
+        return self._last if sign is not None and sign == self._sign else None
+
+    def _signature(self, seen: Seen) -> tuple[object, ...] | None:
+        try:
+            found = os.lstat(self.folder.path)
+            with suppress(FileNotFoundError):
+                size = os.lstat(self.folder.records).st_size
+                return (seen.number, seen.is_away, found.st_ino, found.st_mtime_ns, size)
+        except OSError:
+            return None
+        return (seen.number, seen.is_away, found.st_ino, found.st_mtime_ns)
+
     def observation(self, seen: Seen, bad_nodes: Callable[[], frozenset[str]]) -> Observation:
         """What can be proven now.  Raises what reading a folder can raise."""
+        self._last = None  # what cannot be read now is not as it was
         if self.final is None:
             self._read()
             found = self._looked_at(seen, bad_nodes)
             if found.phase not in {Phase.ENDED, Phase.LOST}:
+                self._last = found
                 return found
             self.final = observe.with_report(found, self.folder)
         return self.final

@@ -402,6 +402,9 @@ class SlurmEngine:
     def _observation(self, key: AttemptKey) -> Observation:
         attempt = self._attempt(key)
         try:
+            with self._lock:
+                if (last := attempt.unchanged(self._poller.seen)) is not None:
+                    return last
             self._spool.check(key)
             with self._lock:
                 return attempt.observation(self._poller.seen, self._bad_nodes)
