@@ -19,10 +19,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import slurm_sides as sides
-from service_load import Client
 from service_servers import Server
 from slurm_chart import draw
-from slurm_sides import Cluster, moments, submit
+from slurm_sides import Caller, Cluster, moments, submit
 
 from launch import Figure, at_least, at_most, verdict
 
@@ -60,7 +59,7 @@ def tell(text: str) -> None:
     print(f"  {text}", file=sys.stderr, flush=True)
 
 
-def by_us(client: Client, at: Cluster, told: Path, count: int) -> None:
+def by_us(client: Caller, at: Cluster, told: Path, count: int) -> None:
     """Submit by the API."""
     submit(client, sides.a_job(at, told, count))
 
@@ -85,7 +84,7 @@ def first_lines(
 
 
 def starts_of(
-    report: Report, client: Client, at: Cluster, skip: Sequence[str]
+    report: Report, client: Caller, at: Cluster, skip: Sequence[str]
 ) -> dict[str, tuple[int, Callable[[Path], None]]]:
     """All sides that can be had."""
     found: dict[str, tuple[int, Callable[[Path], None]]] = {
@@ -117,7 +116,7 @@ def compare(report: Report) -> None:
             report.figures.append(at_most(f"first line, over {peer}'s", ratio, most, "times"))
 
 
-def measure_ends(report: Report, client: Client, at: Cluster, rounds: int) -> None:
+def measure_ends(report: Report, client: Caller, at: Cluster, rounds: int) -> None:
     """From the last exit to the final state, and from a cancel to it."""
     ends, cancels = [], []
     for _ in range(rounds):
@@ -132,14 +131,14 @@ def measure_ends(report: Report, client: Client, at: Cluster, rounds: int) -> No
         other = submit(client, sides.a_job(at, at.told(), 1, str(told / "never")))
         sides.await_state(client, other, "RUNNING")
         began = time.time()
-        client.answer("POST", f"/v1/{other}:cancel", {})
+        client.call("POST", f"/v1/{other}:cancel", {})
         cancels.append(sides.await_state(client, other, "CANCELLED") - began)
     end_s, cancel_s = statistics.median(ends), statistics.median(cancels)
     report.figures.append(at_most("last exit to final state", end_s, 1.5, "s"))
     report.figures.append(at_most("cancel of a job that obeys", cancel_s, 2.0, "s"))
 
 
-def measure_rates(report: Report, client: Client, at: Cluster, jobs: int) -> None:
+def measure_rates(report: Report, client: Caller, at: Cluster, jobs: int) -> None:
     """How quickly many small jobs are handed over and drained."""
     at.idle()
     told, began = at.told(), time.time()
@@ -161,7 +160,7 @@ def measure_rates(report: Report, client: Client, at: Cluster, jobs: int) -> Non
     ]
 
 
-def _all_handed_over(client: Client, names: Sequence[str]) -> float:
+def _all_handed_over(client: Caller, names: Sequence[str]) -> float:
     """The moment at which the last one is in Slurm's queue or beyond, by its story."""
 
     def is_handed(name: str) -> bool:
@@ -174,7 +173,7 @@ def _all_handed_over(client: Client, names: Sequence[str]) -> float:
     return time.time()
 
 
-def measure_queue(report: Report, client: Client, server: Server, at: Cluster, queued: int) -> None:
+def measure_queue(report: Report, client: Caller, server: Server, at: Cluster, queued: int) -> None:
     """What a long queue costs while nothing moves."""
     idle_mb = server.memory_mb()
     go = at.folder / "shared" / "go-queue"
@@ -195,7 +194,7 @@ def measure_queue(report: Report, client: Client, server: Server, at: Cluster, q
     go.touch()
 
 
-def measure_log(report: Report, client: Client, at: Cluster) -> None:
+def measure_log(report: Report, client: Caller, at: Cluster) -> None:
     """Many lines through the warden, beside a plain file."""
     at.idle()
     program = at.folder / "shared" / "writes.py"
@@ -234,7 +233,8 @@ def _plain_write_s(at: Cluster, program: Path) -> float:
 
 def measure_large(report: Report) -> None:
     """A gang of 64 on 100 nodes, beside plain srun."""
-    with sides.cluster("--large") as at, sides.server_on(at) as server, server.client() as client:
+    with sides.cluster("--large") as at, sides.server_on(at) as server:
+        client = Caller(server)
         plain, ours = [], []
         for _ in range(2):
             told, began = at.told(), time.time()
@@ -264,7 +264,8 @@ def _allocated(at: Cluster, after: float) -> float:
 def measure(arguments: argparse.Namespace) -> Report:
     """All of it."""
     report = Report()
-    with sides.cluster() as at, sides.server_on(at) as server, server.client() as client:
+    with sides.cluster() as at, sides.server_on(at) as server:
+        client = Caller(server)
         starts = starts_of(report, client, at, arguments.skip)
         first_lines(report, at, starts, arguments.rounds)
         compare(report)

@@ -15,8 +15,8 @@ import venv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from service_load import Client
 from service_servers import Server, local
 
 ROOT = Path(__file__).parent.parent
@@ -88,6 +88,18 @@ class Cluster:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A connection a request: between two of them the server would end it as idle."""
+
+    server: Server
+
+    def call(self, verb: str, path: str, document: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The answer's document."""
+        with self.server.client() as client:
+            return client.call(verb, path, document)
+
+
 def wait_until(is_so: Callable[[], object], what: str, seconds: float = WAIT_S_MAX) -> None:
     """Look again and again.  Raises SystemExit when it takes too long."""
     deadline = time.monotonic() + seconds
@@ -120,6 +132,7 @@ def cluster(*flags: str) -> Iterator[Cluster]:
             at = Path(where.read_text().strip())
             program = at / "shared" / "program.py"
             program.write_text(PROGRAM)
+            (at / "shared" / "spool").mkdir()
             yield Cluster(folder=at, program=program)
         finally:
             child.send_signal(signal.SIGTERM)
@@ -171,17 +184,17 @@ def a_job(at: Cluster, told: Path, count: int, *more: str) -> dict[str, object]:
     return {"displayName": "bench", "jobSpec": {"workerPoolSpecs": pools}}
 
 
-def submit(client: Client, document: dict[str, object]) -> str:
+def submit(client: Caller, document: dict[str, object]) -> str:
     """Submit a job; its name."""
     return str(client.call("POST", JOBS, document)["name"])
 
 
-def state(client: Client, name: str) -> str:
+def state(client: Caller, name: str) -> str:
     """What a job's state is to clients."""
     return str(client.call("GET", f"/v1/{name}")["state"]).removeprefix("JOB_STATE_")
 
 
-def await_state(client: Client, name: str, *states: str) -> float:
+def await_state(client: Caller, name: str, *states: str) -> float:
     """The moment at which a job is seen in one of these states."""
     wait_until(lambda: state(client, name) in states, f"{name} is {states}")
     return time.time()
