@@ -67,8 +67,8 @@ class World:
         self.spool = folder / "spool"
         self.spool.mkdir()
 
-    def engine(self, **options):
-        """As after a restart of the server."""
+    def engine(self, *, serves=True, **options):
+        """As after a restart of the server, or of what only looks."""
         context = EngineContext(
             jobs_dir=self.folder / "data" / "jobs",
             name="slurm",
@@ -79,16 +79,18 @@ class World:
         environ = {"HOME": "/root", "TOKEN": SECRET, "SLURM_CONF": "/etc/s.conf"}
         engine = factory.make(context, environ=environ, run=self.slurm)
         self.engines.append(engine)
+        if serves:
+            engine.listen(lambda _: None)
         return engine
 
     def attempt(self, key=KEY):
         return AttemptFolder(str(self.spool / "here" / "jobs" / str(key.uid) / str(key.attempt)))
 
-    def begin(self, key=KEY):
+    def begin(self, key=KEY, job="1"):
         """What a launcher does when it has the first node."""
         folder = self.attempt(key)
         with Path(folder.path, "claim").open("x", encoding="ascii") as file:
-            file.write("1\n")
+            file.write(f"{job}\n")
         self.record(Began(1, 1, "boot"), Ready(("primary-0",)), key=key)
 
     def record(self, *found, key=KEY):
@@ -536,3 +538,106 @@ def test_what_cannot_be_read_is_unknown_however_often_it_is_asked_for(world):
     aside.rename(records_file)
     assert phases == {Phase.UNKNOWN}
     until(engine, Phase.READY)
+
+
+def answers(engine, count):
+    """Wait for so many more answers of Slurm, and look at each."""
+    until_number = engine._poller.seen.number + count
+    return eventually(
+        lambda: [
+            found for found in engine.observe([KEY]) if engine._poller.seen.number >= until_number
+        ]
+    )[0]
+
+
+def test_the_job_that_has_the_claim_is_the_attempt_s_whatever_was_submitted(world):
+    engine = launched(world)
+    late = world.slurm.add(NAME, str(KEY), "RUNNING")  # of an sbatch that gave no answer
+    world.begin(job=late)
+    until(engine, Phase.READY)
+    assert answers(engine, 5).phase is Phase.READY
+    assert not world.slurm.called("scancel")
+    world.slurm.set(late, "NODE_FAIL")
+    assert until(engine, Phase.LOST).loss is Loss.INFRA
+
+
+def test_an_attempt_whose_number_was_never_read_is_lost_once_slurm_has_forgotten_it(world):
+    engine = launched(world)
+    engine.close()
+    world.begin()
+    kept = Path(world.attempt().path, "slurm.json")
+    kept.write_text(json.dumps({**json.loads(kept.read_text("utf-8")), "job": "", "since_s": 0}))
+    world.slurm.forget("1")
+    assert "does not know" in until(world.engine(), Phase.LOST).fault
+
+
+@pytest.mark.parametrize("name", ["slurm.json", "slurm-end.json", "stop"])
+@pytest.mark.parametrize("text", ["[]", "{}", "7", '{"since_s": 0, "job": 5, "parts": []}'])
+def test_what_a_program_has_written_in_its_folder_holds_up_no_other(world, name, text):
+    begun(world).close()
+    Path(world.attempt().path, name).write_text(text)
+    engine, other = world.engine(), AttemptKey(6, 1)
+    engine.stop(KEY, ORDER)
+    engine.launch(other, plan_of(), claim())
+    until(engine, Phase.WAITING, key=other)
+    engine.stop(other, ORDER)
+    until(engine, Phase.ENDED, key=other)
+    eventually(lambda: world.slurm.rows["2"]["state"] == "CANCELLED")
+
+
+def test_work_that_fails_keeps_nobody_from_asking(world):
+    engine = launched(world)
+    engine._poller._work = lambda: 1 / 0
+    answers(engine, 3)
+
+
+def test_who_only_looks_asks_and_changes_nothing(world):
+    begun(world).close()
+    world.engines[-1]._poller._thread.join(DEADLINE_S)
+    other = AttemptKey(6, 1)
+    engine = world.engine()
+    engine.launch(other, plan_of(), claim())
+    engine.close()
+    engine._poller._thread.join(DEADLINE_S)
+    for key in (KEY, other):
+        world.attempt(key).give_order(Order(grace_s=0.0))
+        os.utime(world.attempt(key).order, (0, 0))
+    before = sorted((str(each), each.lstat().st_mtime_ns) for each in world.spool.rglob("*"))
+    calls = len(world.slurm.calls)
+    looks = world.engine(serves=False)
+    assert {each.key for each in looks.known()} == {KEY, other}
+    assert looks._poller._thread is None
+    assert [name for name, *_ in world.slurm.calls[calls:]] == ["squeue"]
+    after = sorted((str(each), each.lstat().st_mtime_ns) for each in world.spool.rglob("*"))
+    assert after == before
+
+
+def test_an_order_is_carried_out_for_a_job_whose_number_was_lost_with_a_server(world):
+    launched(world).close()
+    kept = Path(world.attempt().path, "slurm.json")
+    kept.write_text(json.dumps({**json.loads(kept.read_text("utf-8")), "job": ""}))
+    world.attempt().give_order(Order(grace_s=1.0))
+    world.engine()
+    eventually(lambda: world.slurm.rows["1"]["state"] == "CANCELLED")
+
+
+def test_what_slurm_has_refused_is_forgotten(world, monkeypatch):
+    engine = world.engine()
+    world.slurm.refusal = "sbatch: error: Invalid account"
+    with pytest.raises(EngineFault):
+        engine.launch(KEY, plan_of(), claim())
+    assert not engine.forget(KEY.uid)  # it was asked for just now
+    monkeypatch.setattr(slurm_engine, "_CANCEL_S", -1.0)
+    assert engine.forget(KEY.uid)
+    assert not Path(world.attempt().job).exists()
+
+
+def test_an_order_for_what_was_never_submitted_is_done_some_day(world, monkeypatch):
+    engine = world.engine()
+    world.slurm.refusal = "sbatch: error: Invalid account"
+    with pytest.raises(EngineFault):
+        engine.launch(KEY, plan_of(), claim())
+    monkeypatch.setattr(slurm_engine, "_CANCEL_S", -1.0)
+    engine.stop(KEY, ORDER)
+    until(engine, Phase.ENDED)
+    eventually(lambda: not engine._orders)

@@ -46,12 +46,15 @@ class SlurmAttempt:
     is_strange: bool = False
     asked_to_look: bool = False
     """Whether its launcher was reminded of its order."""
+    only_looks: bool = False
+    """Whether nothing may be changed by looking: nobody serves it from here."""
     cancelled_s: float = float("-inf")
     records_size: int = -1
     """How long its records were when somebody last heard of them."""
     _sign: tuple[object, ...] | None = None
     """What folder and answer were when it was last looked at."""
     _last: Observation | None = None
+    _knows_claimant: bool = False
     _began_at: int | None = None
     """The number of the answer that had it waiting when its records said that it had begun."""
     is_requeued: bool = False
@@ -70,8 +73,7 @@ class SlurmAttempt:
         if self.submitted is not None and not self.submitted.job:
             found = next((job for job, rows in seen.rows.items() if self._is_mine(rows[0])), "")
             if found:
-                self.submitted = self.submitted._replace(job=found)
-                spool.keep_submitted(self.folder, self.submitted)
+                self._has_job(self.submitted, found)
         rows = seen.rows.get(self.job, ())
         # a controller that lost its state gives the same numbers again
         return rows if rows and self._is_mine(rows[0]) else ()
@@ -113,6 +115,26 @@ class SlurmAttempt:
         if self.submitted is None or not self.submitted.job:
             self.submitted = spool.submitted(self.folder) or self.submitted
         self.known.read(self.folder.records)
+        self._follow_claim()
+
+    def _follow_claim(self) -> None:
+        """The job that has the claim is the attempt's, whatever else was submitted for it.
+
+        A submission that gave no answer in time may have been taken late, and was made again.
+        """
+        if self._knows_claimant or self.submitted is None:
+            return
+        if self.job and self.known.began is None:
+            return
+        job = spool.claimant(self.folder)
+        if job and job != self.job:
+            self._has_job(self.submitted, job)
+        self._knows_claimant = bool(job)
+
+    def _has_job(self, submitted: Submitted, job: str) -> None:
+        self.submitted = submitted._replace(job=job)
+        if not self.only_looks:
+            spool.keep_submitted(self.folder, self.submitted)
 
     def _looked_at(self, seen: Seen, bad_nodes: Callable[[], frozenset[str]]) -> Observation:
         end = spool.end_in_slurm(self.folder)
@@ -122,11 +144,16 @@ class SlurmAttempt:
         rows = self.rows(seen)
         if self.submitted is None:
             return self._not_submitted(order)
-        if order is not None and self.known.began is None and spool.take_claim(self.folder):
+        if order is not None and self._never_begins():
             return self._end(_early(order))
         if self.known.ended is not None:
             return self._with_end(seen, rows, order)
         return self._going(seen, rows, bad_nodes)
+
+    def _never_begins(self) -> bool:
+        """Whether no job has begun it, and none will: the claim is ours."""
+        is_open = self.known.began is None and not self.only_looks
+        return is_open and spool.take_claim(self.folder)
 
     def _not_submitted(self, order: Order | None) -> Observation:
         if order is None:

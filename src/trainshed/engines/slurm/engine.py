@@ -62,6 +62,7 @@ _LAUNCHES: Final = 4
 _TICKS_OF_ALL: Final = 5
 #: How often a job that goes on is asked again to end.
 _CANCEL_S: Final = 10.0
+_KEY_MAX: Final = 40
 #: How long a launch waits for another of the same attempt, and how often it looks.
 _SUBMIT_S_MAX: Final = 15.0
 _LOCK_POLL_S: Final = 0.02
@@ -133,7 +134,7 @@ class SlurmEngine:
             work=self._work,
             news=self._tell_all,
         )
-        self._poller.start()
+        # it starts with who needs it: what only looks, as doctor does, carries out no orders
 
     @property
     def jobs(self) -> str:
@@ -147,6 +148,7 @@ class SlurmEngine:
 
     def fleet(self) -> Sequence[Node]:
         """The cluster's nodes as last seen."""
+        self._poller.start()
         return nodes.fleet(self._poller.cluster, self._options.policy)
 
     def sight(self, key: AttemptKey, shape: Sequence[ReplicaShape]) -> Sight:
@@ -168,10 +170,12 @@ class SlurmEngine:
 
     def health(self) -> Explanation | None:
         """Whether Slurm answers, and since when it does not."""
+        self._poller.start()
         return self._poller.health()
 
     def judge(self, asked: Asked) -> Explanation | None:
         """Whether nodes and limits as last seen can ever hold it."""
+        self._poller.start()
         return judged(asked, self._poller.cluster, self._options)
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> Mapping[str, str]:
@@ -190,6 +194,7 @@ class SlurmEngine:
         Raises EngineFault for what Slurm will never take, Refused for what it does not take now,
         and OSError where it gives no answer.
         """
+        self._poller.start()
         claim = _claim(self.name, place)
         with self._launching[key]:
             try:
@@ -204,6 +209,7 @@ class SlurmEngine:
 
     def stop(self, key: AttemptKey, order: StopOrder) -> None:
         """Order the end of an attempt, also of one that was never submitted; return at once."""
+        self._poller.start()
         try:
             self._spool.check(key)
             attempt = self._attempt(key)
@@ -218,6 +224,7 @@ class SlurmEngine:
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
         """What the folders of these attempts say, and Slurm as last heard."""
+        self._poller.start()
         self._forget_old(keys)
         return [self._observation(key) for key in keys]
 
@@ -253,6 +260,7 @@ class SlurmEngine:
     def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
         """Call back when records have grown, or Slurm has said something new."""
         self._callback = callback
+        self._poller.start()
 
     def close(self) -> None:
         """End the thread; jobs run on."""
@@ -407,6 +415,7 @@ class SlurmEngine:
                     return last
             self._spool.check(key)
             with self._lock:
+                attempt.only_looks = not self._poller.is_started
                 return attempt.observation(self._poller.seen, self._bad_nodes)
         except Exception:  # noqa: BLE001 - one folder that cannot be read hides no other attempt
             if not attempt.is_strange:
@@ -456,9 +465,14 @@ class SlurmEngine:
 
     def _lives(self, key: AttemptKey) -> bool:
         phase = self._observation(key).phase
-        if phase is Phase.UNKNOWN:
-            return self._attempt(key).submitted is not None
-        return phase not in _FINAL
+        if phase is not Phase.UNKNOWN:
+            return phase not in _FINAL
+        attempt = self._attempt(key)
+        if attempt.submitted is None:
+            return False
+        # Slurm has refused it, or nobody lived to submit it: with the claim taken it never begins
+        is_none = not attempt.job and _is_old(attempt)
+        return not (is_none and spool.take_claim(attempt.folder))
 
     def _fence(self, key: AttemptKey) -> None:
         """Take an administrator's word that nothing of an attempt lives.  Raises EngineFault."""
@@ -512,7 +526,9 @@ class SlurmEngine:
                 is_over = spool.end_in_slurm(attempt.folder) is not None
                 has_order = attempt.folder.stop_order() is not None
                 requeued = attempt.is_requeued
-                if attempt.job == job and (is_over or has_order or requeued):
+                # one whose number was lost with a server is found by its comment
+                is_its = attempt.job in {job, ""} and attempt.submitted is not None
+                if is_its and (is_over or has_order or requeued):
                     with self._lock:
                         self._orders.add(key)
 
@@ -535,7 +551,7 @@ class SlurmEngine:
         self._observation(attempt.key)
         rows = attempt.rows(seen)
         if not attempt.job:
-            return attempt.submitted is None
+            return attempt.submitted is None or (attempt.final is not None and _is_old(attempt))
         state = states.state_of(rows) if rows else None
         if state in OVER or (state is None and attempt.final is not None and seen.number):
             return state is not None or _is_old(attempt)
@@ -584,7 +600,7 @@ def _claim(name: str, place: Allotment) -> Claim:
 
 def _key(comment: str) -> AttemptKey | None:
     uid, _, attempt = comment.partition("/")
-    is_one = uid.isdecimal() and attempt.isdecimal()
+    is_one = uid.isdecimal() and attempt.isdecimal() and len(comment) <= _KEY_MAX
     return AttemptKey(int(uid), int(attempt)) if is_one else None
 
 

@@ -59,6 +59,8 @@ class Poller:
         self._wake = threading.Event()
         self._ends = False
         self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._work_fails = False
         self._follow_until_s = 0.0
         self._asked_s = float("-inf")
         self._nodes_s = float("-inf")
@@ -72,10 +74,16 @@ class Poller:
         """When Slurm answered last, by the machine's clock."""
 
     def start(self) -> None:
-        """Ask once, and from now on."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._loop, name="slurm-poll", daemon=True)
-            self._thread.start()
+        """Ask at once, and from now on; to be called as often as one likes."""
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._loop, name="slurm-poll", daemon=True)
+                self._thread.start()
+
+    @property
+    def is_started(self) -> bool:
+        """Whether somebody wants to hear from Slurm again and again."""
+        return self._thread is not None
 
     def follow(self) -> None:
         """Something was just done: look closely for a while."""
@@ -116,13 +124,25 @@ class Poller:
             self._wake.clear()
 
     def _round(self) -> None:
-        if self._work():
+        if self._worked():
             self._follow_until_s = max(self._follow_until_s, time.monotonic() + 2 * FAST_S)
         now_s = time.monotonic()
         pause_s = FAST_S if now_s < self._follow_until_s else self._rest_s
         if now_s - self._asked_s >= pause_s:
             self._asked_s = now_s
             self._ask()
+
+    def _worked(self) -> bool:
+        """Whether something moves; what cannot be done now keeps nobody from asking Slurm."""
+        try:
+            moves = self._work()
+        except Exception:  # noqa: BLE001 - the next try may succeed
+            if not self._work_fails:
+                _LOG.exception("what follows from Slurm's answers cannot be done")
+            self._work_fails = True
+            return False
+        self._work_fails = False
+        return moves
 
     def _ask(self) -> None:
         try:

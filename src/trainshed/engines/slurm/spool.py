@@ -7,9 +7,9 @@ the server.
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from trainshed.engines.supervise.folder import AttemptFolder, read_json, sync_folder, write_json
 from trainshed.files.beneath import Beneath, Kind
@@ -24,6 +24,9 @@ _LIBRARY: Final = "lib"
 _SUBMITTED: Final = "slurm.json"
 _ENDED: Final = "slurm-end.json"
 _CLAIM: Final = "claim"
+_NUMBER_MAX: Final = 32
+
+T = TypeVar("T")
 
 
 class Placing(NamedTuple):
@@ -169,14 +172,7 @@ class Spool:
 
 def submitted(folder: AttemptFolder) -> Submitted | None:
     """What is known of a submission.  Raises OSError or ValueError."""
-    found = _read(folder, _SUBMITTED)
-    if found is None:
-        return None
-    parts = tuple(
-        Placing(tuple((Role(role), index) for role, index in replicas), per_node)
-        for replicas, per_node in found["parts"]
-    )
-    return Submitted(found["since_s"], found["job"], parts)
+    return _read(folder, _SUBMITTED, _submitted)
 
 
 def keep_submitted(folder: AttemptFolder, found: Submitted) -> None:
@@ -191,11 +187,7 @@ def keep_submitted(folder: AttemptFolder, found: Submitted) -> None:
 
 def end_in_slurm(folder: AttemptFolder) -> EndInSlurm | None:
     """What was kept of an attempt's end.  Raises OSError or ValueError."""
-    found = _read(folder, _ENDED)
-    if found is None:
-        return None
-    loss = None if found["loss"] is None else Loss(found["loss"])
-    return EndInSlurm(**{**found, "loss": loss, "nodes": tuple(found["nodes"])})
+    return _read(folder, _ENDED, _end)
 
 
 def keep_end(folder: AttemptFolder, end: EndInSlurm) -> None:
@@ -240,11 +232,41 @@ def _is_ours(folder: AttemptFolder) -> bool:
         return False
 
 
-def _read(folder: AttemptFolder, name: str) -> Any:
+def claimant(folder: AttemptFolder) -> str:
+    """The number of the job that has the claim; empty: none has, or it is not there to be read."""
     try:
-        return read_json(f"{folder.path}/{name}")
+        with Beneath(folder.path) as own, own.read(_CLAIM) as file:
+            found = file.read(_NUMBER_MAX).strip()
+    except OSError:
+        return ""
+    return found.decode() if found.isdigit() else ""
+
+
+def _read(folder: AttemptFolder, name: str, read: Callable[[Any], T]) -> T | None:
+    """What a file says; programs of the job may have written anything there."""
+    path = f"{folder.path}/{name}"
+    try:
+        return read(read_json(path))
     except FileNotFoundError:
         return None
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} is not as it was written: {error!r:.200}") from error
+
+
+def _submitted(found: Any) -> Submitted:
+    parts = tuple(
+        Placing(tuple((Role(role), int(index)) for role, index in replicas), per_node)
+        for replicas, per_node in found["parts"]
+    )
+    job = found["job"]
+    if job and not (job.isascii() and job.isdecimal()):
+        raise ValueError(f"{job!r:.100} is no number of a job")
+    return Submitted(float(found["since_s"]), job, parts)
+
+
+def _end(found: Any) -> EndInSlurm:
+    loss = None if found["loss"] is None else Loss(found["loss"])
+    return EndInSlurm(**{**found, "loss": loss, "nodes": tuple(map(str, found["nodes"]))})
 
 
 def _has(path: str, data: bytes) -> bool:
