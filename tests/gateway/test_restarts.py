@@ -73,7 +73,7 @@ def test_strangers_do_not_have_the_store_asked_as_often_as_they_like(store):
 def test_an_attempt_lives_from_its_launch_to_its_end(store, state):
     store.state = state
     find = AttemptsOfStore(store, clock=lambda: 0.0)
-    lives = state is not JobState.QUEUED and not state.is_final
+    lives = state not in {JobState.QUEUED, JobState.ENQUEUED} and not state.is_final
     assert (find(ONE) is not None) == lives
     assert find(AttemptKey(ONE.uid, 2)) is None  # a later or an earlier one
     assert find.is_remembered(ONE)

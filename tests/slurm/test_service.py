@@ -104,7 +104,7 @@ def test_a_gang_waits_in_the_queue_says_why_and_is_placed_when_there_is_room(ser
         for number in range(4)
     ]
     gang = submit(server, a_job("gang", machine=WHOLE_NODE, workers=3))
-    found = come_to(server, gang, "QUEUED")
+    found = come_to(server, gang, "ENQUEUED")
     why = fleet.wait_until(lambda: fleet.reason(native(server, gang)))
     assert why["reason"] in {"CAPACITY", "ENGINE_QUEUE"}, why
     assert good(server.call("GET", f"/v1/{gang}"))["state"] == "JOB_STATE_QUEUED"
