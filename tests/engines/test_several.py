@@ -2,6 +2,7 @@
 
 import pytest
 
+from trainshed.engines import several
 from trainshed.engines.base import Asked, Places, Reach, Traits
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.engines.waits import QueueWaits
@@ -74,6 +75,27 @@ def test_an_engine_that_could_not_be_made_is_told_and_its_attempts_are_left_alon
     with pytest.raises(OSError, match="without the engine b: at most 4 nodes"):
         engines.stop(TWO, STOP)
     assert not pair["a"].stops
+
+
+def test_attempts_of_an_engine_that_has_no_table_any_more_are_not_taken_for_anothers(pair):
+    engines = engines_of({"a": pair["a"]})
+    (seen,) = engines.observe([TWO])
+    assert seen.phase is Phase.UNKNOWN
+    assert seen.waits.message == "this server runs without the engine b"
+    with pytest.raises(OSError, match="without the engine b"):
+        engines.stop(TWO, STOP)
+
+
+def test_an_attempt_whose_engine_was_forgotten_to_make_room_is_not_taken_for_anothers(
+    pair, monkeypatch
+):
+    monkeypatch.setattr(several, "_REMEMBERED_MAX", 1)
+    asked = []
+    monkeypatch.setattr(pair["a"], "observe", lambda keys: asked.extend(keys) or [])
+    engines = engines_of(pair)
+    engines.stop(TWO, STOP)
+    engines.observe([TWO, ONE])
+    assert asked == [ONE]
 
 
 def test_since_when_it_is_away_stays_until_it_is_back(pair):

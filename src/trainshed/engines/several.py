@@ -236,8 +236,6 @@ class Engines:
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
         """Each engine is asked for its own; one that fails says UNKNOWN."""
-        if len(self.served) == 1 and not self.failed:
-            return self._observe(self._first, keys)
         by_engine: defaultdict[str, list[AttemptKey]] = defaultdict(list)
         for key, name in self._names_of(keys).items():
             by_engine[name].append(key)
@@ -295,19 +293,22 @@ class Engines:
         """The engine of a name.  Raises OSError where this server runs without it."""
         engine = self.get(name)
         if engine is None:
-            why = self.failed.get(name)
-            message = f"this server runs without the engine {name}"
-            raise OSError(errno.EAGAIN, f"{message}: {why.message}" if why else message)
+            raise OSError(errno.EAGAIN, self._without(name))
         return engine
 
+    def _without(self, name: str) -> str:
+        why = self.failed.get(name)
+        message = f"this server runs without the engine {name}"
+        return f"{message}: {why.message}" if why else message
+
     def _names_of(self, keys: Collection[AttemptKey]) -> dict[AttemptKey, str]:
-        if len(self.served) == 1 and not self.failed:
-            return dict.fromkeys(keys, self._first)
-        unknown = [key for key in keys if key not in self._of]
-        if unknown:
+        # looked up once: what is remembered may be forgotten meanwhile, here or by another thread
+        found = {key: name for key in keys if (name := self._of.get(key)) is not None}
+        if unknown := [key for key in keys if key not in found]:
             for key, name in self._find(unknown).items():
+                found[key] = name
                 self._remember(key, name)
-        return {key: self._now(self._of.get(key, "")) for key in keys}
+        return {key: self._now(found.get(key, "")) for key in keys}
 
     def _now(self, name: str) -> str:
         """What an engine is called now: attempts keep the name under which they were launched.
@@ -324,9 +325,10 @@ class Engines:
         self._of[key] = name
 
     def _observe(self, name: str, keys: Collection[AttemptKey]) -> Sequence[Observation]:
-        unknown: Sequence[Observation] = [Observation(key=key, phase=Phase.UNKNOWN) for key in keys]
         if self.get(name) is None:
-            return unknown
+            why = Explanation(reason=Reason.ENGINE_AWAY, message=self._without(name))
+            return [Observation(key=key, phase=Phase.UNKNOWN, waits=why) for key in keys]
+        unknown: Sequence[Observation] = [Observation(key=key, phase=Phase.UNKNOWN) for key in keys]
         seen = self._asked(name, "observe", lambda engine: engine.observe(keys), unknown)
         self.waits.seen(name, seen)
         return [
