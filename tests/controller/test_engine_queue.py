@@ -159,6 +159,31 @@ def test_what_is_admitted_makes_room_in_the_queue(queue_world):
     assert [world.state(uid) for uid in uids] == [S.RUNNING, S.ENQUEUED]
 
 
+def test_who_waits_for_room_in_the_queue_is_thought_of_as_soon_as_there_is(queue_world):
+    world = queue_world(script=runs(queue_s=1.0), enqueued_max=1)
+    controller = world.controller()
+    world.submit(), world.submit()
+    go(controller, 2)
+    assert not controller._scheduler.due()
+    world.clock.s += 2
+    controller.observe_once()
+    assert controller._scheduler.due()
+
+
+def test_one_that_was_refused_says_that_its_engine_is_away_meanwhile(queue_world):
+    world = queue_world(script=lambda _k, _p: Script(refused=FULL, runs_s=None))
+    controller = world.controller()
+    uid = world.submit()
+    go(controller)
+    assert explained(world, uid).message == FULL.message
+    world.engine.unreachable = True
+    go(controller, 2)
+    assert explained(world, uid).reason is Reason.ENGINE_AWAY
+    world.engine.unreachable = False
+    go(controller, 2)
+    assert explained(world, uid).reason is Reason.ENGINE_FULL
+
+
 def test_one_that_is_refused_waits_on_and_is_tried_again_with_another_number(queue_world):
     refusing = [True]
     world = queue_world(

@@ -44,6 +44,8 @@ NEW_MAX: Final = 1000
 #: New jobs whose admitting change is sought in their first pass, wherever they stand: it costs.
 CHANGES_MAX: Final = 16
 _NS: Final = 1_000_000_000
+#: Of a job that its engine has refused; that the engine is away since then is news.
+_SAYS_LESS: Final = frozenset({Reason.ENGINE_FULL, Reason.BEHIND_QUEUE})
 
 
 @dataclass(eq=False)
@@ -108,7 +110,8 @@ class Scheduler:
         self._again = len(placed) < len(places) or (bool(placed) and self._front_is_full)
         self._ask_later(handing, placed, held_back)
         refused = {job.uid for job in self._front if job.refused is not None}
-        waiting = {**plan.waiting, **_but_for(refused, {**closed, **held_back})}
+        told = refused - self._shown.keys()
+        waiting = {**plan.waiting, **_but_for(told, {**closed, **held_back})}
         self._explain({uid: why for uid, why in waiting.items() if self._shown.get(uid) != why})
         self._shown = {w.uid: self._shown[w.uid] for w in self._front if w.uid in self._shown}
         return len(placed)
@@ -120,6 +123,7 @@ class Scheduler:
         self._planner = Planner(self.quotas)
         self._held: dict[int, int] = {}
         self._enqueued = Counter[str]()
+        self._held_back: frozenset[str] = frozenset()
         self._ask_at = float("inf")
         self._synced: Mapping[int, Holding] | None = None
         self._nodes: Sequence[Node] = ()
@@ -137,7 +141,10 @@ class Scheduler:
         if holdings is self._synced:
             return changed
         self._synced = holdings
-        self._enqueued = Counter(held.engine for held in holdings.values() if held.enqueued)
+        enqueued = Counter(held.engine for held in holdings.values() if held.enqueued)
+        if not self._held_back.isdisjoint(self._enqueued - enqueued):
+            changed = True  # what has left a queue makes room for those that it had none for
+        self._enqueued = enqueued
         for uid in self._held.keys() - holdings.keys():
             self._planner.release(uid)
             del self._held[uid]
@@ -205,10 +212,11 @@ class Scheduler:
         self, handing: HandingOver, placed: Collection[int], held_back: Mapping[int, Explanation]
     ) -> None:
         """Room in a queue comes with a change; the end of a pause, or of a launch, does not."""
+        self._held_back = frozenset(handing.chosen[uid].name for uid in held_back)
         pause_s = handing.next_s()
         self._ask_at = float("inf") if pause_s is None else self._passed_at + pause_s
         launching = handing.under_way.keys() | {handing.chosen[uid].name for uid in placed}
-        if any(handing.chosen[uid].name in launching for uid in held_back):
+        if not self._held_back.isdisjoint(launching):
             self._again = True
 
     # what is written
@@ -334,7 +342,9 @@ def _claim(job: WaitingJob, chosen: ChosenEngine) -> Claim:
 
 def _but_for(uids: Collection[int], found: Mapping[int, Explanation]) -> Mapping[int, Explanation]:
     """What was written when a job was refused says more than that others were."""
-    return {uid: why for uid, why in found.items() if uid not in uids}
+    return {
+        uid: why for uid, why in found.items() if uid not in uids or why.reason not in _SAYS_LESS
+    }
 
 
 def _queued(job: WaitingJob, chosen: ChosenEngine) -> QueuedJob:
