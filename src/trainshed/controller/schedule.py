@@ -110,8 +110,8 @@ class Scheduler:
         self._again = len(placed) < len(places) or (bool(placed) and self._front_is_full)
         self._ask_later(handing, placed, held_back)
         refused = {job.uid for job in self._front if job.refused is not None}
-        told = refused - self._shown.keys()
-        waiting = {**plan.waiting, **_but_for(told, {**closed, **held_back})}
+        untouched = refused - self._shown.keys()
+        waiting = {**plan.waiting, **_but_for(untouched, {**closed, **held_back})}
         self._explain({uid: why for uid, why in waiting.items() if self._shown.get(uid) != why})
         self._shown = {w.uid: self._shown[w.uid] for w in self._front if w.uid in self._shown}
         return len(placed)
