@@ -267,6 +267,7 @@ def test_a_breach_is_told_in_words(seen, name, words):
     "seen",
     [
         with_folder(log=LogSeen(first_ns=20, last_ns=30, is_torn=True)),
+        replace(with_folder(log=LogSeen(first_ns=19, last_ns=30)), rows=rows(job(), fenced={OLD})),
         with_folder(is_held=False, records=(BEGAN, {"is": "Decided"})),
         with_rows(row=job(JobState.PREPARING, update_ns=NOW), commands=(LAUNCH,)),
         snapshot(processes=(process(AttemptKey(12345, 1)),)),
@@ -282,6 +283,7 @@ def test_a_breach_is_told_in_words(seen, name, words):
     ],
     ids=[
         "a line may be torn while it is written",
+        "what was fenced and lives after all writes on",
         "an end that was decided is enough",
         "a launch may be on its way",
         "a process of another data directory",

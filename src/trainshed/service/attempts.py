@@ -15,14 +15,13 @@ from trainshed.model.faults import EngineFault
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
 from trainshed.store.opening import Store
-from trainshed.store.records import JobRecord, NewEvent
+from trainshed.store.records import FENCED, JobRecord, NewEvent
 
 Json = dict[str, Any]
 
 #: Takes the word for an attempt (``Traits.fence``).
 Fence = Callable[[AttemptKey], None]
 
-FENCED: Final = "FENCED"
 NOT_FENCED: Final = "NOT_FENCED"
 
 _SEEN: Final = {

@@ -25,6 +25,7 @@ from trainshed.store.faults import fault_of, place_of
 from trainshed.store.fleet import ALL, PLACES, node_row, places_of
 from trainshed.store.migrate import check_version
 from trainshed.store.records import (
+    FENCED,
     Holding,
     JobRecord,
     NodeRow,
@@ -50,6 +51,7 @@ _CLAIMS: Final = select(ATTEMPTS.c.uid, ATTEMPTS.c.attempt).where(ATTEMPTS.c.cla
 _REPLICAS: Final = select(REPLICAS).order_by(
     REPLICAS.c.uid, REPLICAS.c.attempt, REPLICAS.c.role, REPLICAS.c.number
 )
+_FENCED: Final = select(EVENTS.c.uid, EVENTS.c.attempt).where(EVENTS.c.kind == FENCED)
 LAST_EVENTS: Final = select(EVENTS).where(
     EVENTS.c.seq.in_(select(func.max(EVENTS.c.seq)).group_by(EVENTS.c.uid))
 )
@@ -81,6 +83,8 @@ class Audit:
     attempts: Mapping[tuple[int, int], tuple[Seat, ...]]
     claims: frozenset[tuple[int, int]]
     """Attempts of engines that place by themselves: of their seats only what those report."""
+    fenced: frozenset[tuple[int, int]]
+    """Attempts of which an administrator has said that nothing of them lives."""
     replicas: Mapping[tuple[int, int], Sequence[ReplicaRow]]
     trials: Sequence[AuditedTrial]
     """Those of all studies, by study and number."""
@@ -116,6 +120,7 @@ def _audit(connection: Connection, now_ns: int) -> Audit:
             (row.uid, row.attempt): codec.SEATS.decode(row.seats) for row in every(select(ATTEMPTS))
         },
         claims=frozenset((row.uid, row.attempt) for row in every(_CLAIMS)),
+        fenced=frozenset((row.uid, row.attempt) for row in every(_FENCED)),
         replicas={
             key: [replica_row(row) for row in group]
             for key, group in groupby(every(_REPLICAS), lambda row: (row.uid, row.attempt))

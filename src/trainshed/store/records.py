@@ -198,6 +198,10 @@ class Active:
     """Whether it is stored why it waits."""
 
 
+#: The kind of an administrator's word that nothing of an attempt lives.
+FENCED: Final = "FENCED"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEvent:
     """One sentence of a job's story.  ``kind`` is an upper-case word that scripts may match."""

@@ -28,7 +28,10 @@ SKEW_S_MAX: Final = 5.0
     Part.DISK,
 )
 def logs_are_whole(seen: Snapshot) -> Iterator[Finding]:
-    """The last line may be torn while it is written, or by the kill of its supervisor."""
+    """The last line may be torn while it is written, or by the kill of its supervisor.
+
+    What was fenced and lives after all writes on, beside the next attempt.
+    """
     last: dict[int, int] = {}
     for key, folder in sorted(seen.folders.items()):
         for wrong in _wrong_log(folder, folder.log, last.get(key.uid)):
@@ -38,7 +41,7 @@ def logs_are_whole(seen: Snapshot) -> Iterator[Finding]:
                 advice=f"the other lines are read all the same; the files are in "
                 f"{folder.path / 'log'}",
             )
-        if folder.log.last_ns is not None:
+        if folder.log.last_ns is not None and key not in seen.rows.fenced:
             last[key.uid] = max(folder.log.last_ns, last.get(key.uid, 0))
 
 

@@ -103,6 +103,7 @@ def _rows(found: Audit) -> RowsSeen:
         jobs={record.uid: _job(record, found.held.get(record.uid)) for record in found.jobs},
         attempts=dict(_attempts(found)),
         claims=frozenset(AttemptKey(*key) for key in found.claims),
+        fenced=frozenset(AttemptKey(*key) for key in found.fenced),
         replicas={AttemptKey(*key): len(rows) for key, rows in found.replicas.items()},
         commands=found.commands,
         trials=found.trials,

@@ -71,6 +71,8 @@ class RowsSeen:
     attempts: Mapping[AttemptKey, tuple[SeatSeen, ...]] = field(default_factory=dict)
     claims: frozenset[AttemptKey] = frozenset()
     """Attempts that an engine's own queue places: it may not have said where they are."""
+    fenced: frozenset[AttemptKey] = frozenset()
+    """Attempts of which an administrator has said that nothing of them lives."""
     replicas: Mapping[AttemptKey, int] = field(default_factory=dict)
     """How many rows of replicas there are."""
     commands: Sequence[StoredCommand] = ()
