@@ -1,8 +1,13 @@
-"""Does the contract of engines notice mistakes?  Each mutation is one; the contract alone is run.
+"""Does the contract of engines notice mistakes?  Each mutation is one.
+
+Of ``fake`` and ``local`` the contract alone is run:
 
     python scripts/mutate_engines.py fake
     python scripts/mutate_engines.py local        # slow: an hour on a busy machine
     python scripts/mutate_engines.py local 7 12   # these only, by their numbers
+    python scripts/mutate_engines.py slurm        # its own quick tests first, then the contract
+
+The contract of ``slurm`` needs a cluster (``make slurm``); TRAINSHED_MUTATE=quick leaves it out.
 
 Sources are changed in a copy.  A mutation that the contract does not notice is printed as SURVIVED,
 one whose text the source has no more as GONE: write it anew.
@@ -16,18 +21,49 @@ import subprocess
 import sys
 import tempfile
 import time
+from compileall import compile_dir
 from contextlib import suppress
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from typing import Final, NamedTuple
 
+from slurm_mutations import SLURM
+
 ROOT: Final = Path(__file__).parent.parent
-RUN_S_MAX: Final = 120.0
-TESTS: Final = {
-    "fake": "tests/testing/test_fake_contract.py",
-    "local": "tests/engines/test_engine_contract.py",
+
+
+class Run(NamedTuple):
+    """Some tests, and how many seconds they may take."""
+
+    tests: tuple[str, ...]
+    seconds: float = 120.0
+
+
+_QUICK: Final = os.environ.get("TRAINSHED_MUTATE") == "quick"
+_OF_SLURM: Final = Run(
+    tuple(
+        f"tests/engines/test_slurm_{name}.py"
+        for name in ("script", "states", "unreachable", "options", "judge", "engine")
+    ),
+    200.0,
+)
+_OF_WARDENS: Final = Run(
+    ("tests/warden/test_marks.py", "tests/warden/test_trouble.py", "tests/warden/test_attempts.py"),
+    300.0,
+)
+_ON_CLUSTER: Final = Run(("tests/slurm/test_engine_contract.py",), 600.0)
+#: What is run of a kind, one after the other until a mistake is noticed.
+RUNS: Final = {
+    "fake": (Run(("tests/testing/test_fake_contract.py",)),),
+    "local": (Run(("tests/engines/test_engine_contract.py",)),),
+    "slurm": (_OF_SLURM, _OF_WARDENS) if _QUICK else (_OF_SLURM, _OF_WARDENS, _ON_CLUSTER),
 }
 #: Mutants may wait for what never comes.
-DEADLINES: Final = {"fake": "DEADLINE_S: Final = 3.0", "local": "DEADLINE_S: Final = 12.0"}
+DEADLINES: Final = {
+    "fake": "DEADLINE_S: Final = 3.0",
+    "local": "DEADLINE_S: Final = 12.0",
+    "slurm": "DEADLINE_S: Final = 60.0",
+}
 
 
 _FAILED: Final = re.compile(r"^(?:FAILED|ERROR) .*::(\S+)", re.MULTILINE)
@@ -46,8 +82,8 @@ _ATTEMPT: Final = "testing/fake_engine.py"
 FAKE: Final = tuple(
     Mutation(*each)
     for each in (
-        (_ENGINE, "if key in self._world.attempts or key in self._world.stopped:", "if False:"),
-        (_ENGINE, "or key in self._world.stopped:", "or False:"),
+        (_ENGINE, "if self._knows(key):", "if False:"),
+        (_ENGINE, "(world.attempts, world.stopped, world.queue,", "(world.attempts, world.queue,"),
         (_ENGINE, "if script.fault is not None:", "if False:"),
         (_ENGINE, "self._world.stopped.add(key)", "pass"),
         (
@@ -78,7 +114,7 @@ FAKE: Final = tuple(
             "dict.fromkeys(self.leftovers, Phase.READY)",
         ),
         (_ENGINE, "if self._lives(key) else ()", "if True else ()"),
-        (_ENGINE, "if any(map(self._lives, keys)):", "if False:"),
+        (_ENGINE, "if any(self._lives(key) or not self._admit(key) for", "if any(False for"),
         (_ENGINE, "*world.stopped, *self.leftovers}", "*world.stopped}"),
         (_ENGINE, "if key.uid == uid]", "]"),
         (_ENGINE, "self._world.attempts.pop(key, None)", "pass"),
@@ -94,8 +130,8 @@ FAKE: Final = tuple(
         (_ENGINE, "return never_started(key)", "return Observation(key=key, phase=Phase.UNKNOWN)"),
         (
             _ENGINE,
-            "if attempt.ended is not None:\n            return attempt.ended",
-            "if False:\n            return attempt.ended",
+            "if seen is None:\n            seen = attempt.look",
+            "if True:\n            seen = attempt.look",
         ),
         (_ATTEMPT, "now >= min(self._own_end, self._ordered_end):", "now >= self._ordered_end:"),
         (_ATTEMPT, "code = SIGNAL_BASE + number if number else", "code = number if number else"),
@@ -118,7 +154,7 @@ FAKE: Final = tuple(
         ),
         (_ATTEMPT, 'code = None if how.get("signal") else exit_code', "code = exit_code"),
         (_ATTEMPT, "phase=Phase.LOST,", "phase=Phase.ENDED,"),
-        (_ATTEMPT, 'fault="the machine was lost",', ""),
+        (_ATTEMPT, 'return why.get(loss, "the machine was lost") if loss', 'return "" if True'),
         (_ATTEMPT, "signum = _SIGKILL if killed else _SIGTERM", "signum = _SIGTERM"),
         (_ATTEMPT, '"stopped_by_us": True,', '"stopped_by_us": False,'),
         (_ATTEMPT, '"killed": killed,', '"killed": False,'),
@@ -173,7 +209,7 @@ LOCAL: Final = tuple(
         ),
         (_LOCAL, "if any(map(self._lives, keys)):", "if False:"),
         (_LOCAL, "self._drop(key)\n        with", "pass\n        with"),
-        (_LOCAL, "shutil.rmtree(folder)", "pass"),
+        (_LOCAL, "remove_tree(folder)", "pass"),
         (_LOCAL, "return phase in ALIVE", "return phase is Phase.STARTING"),
         (_LOCAL, "or bool(marked(str(key)))", ""),
         (_LOCAL, "self._news.watch(key, attempt.child)", "pass"),
@@ -191,21 +227,29 @@ LOCAL: Final = tuple(
         ),
         (
             _LOCAL_ATTEMPT,
-            "if not sweeper.is_clean(self.key, known.began, self.folder):",
+            "if not sweeper.is_clean(self.key, began, self.folder):",
             "if False:",
         ),
         (
             _LOCAL_ATTEMPT,
-            "if self.known.ended is None and not self._lives():",
-            "if self.known.ended is None:",
+            "if self.known.ended is None:\n            if not self._lives():",
+            "if self.known.ended is None:\n            if True:",
         ),
         (
             _LOCAL_ATTEMPT,
             "return observe.ended(self.key, self.known, STOPPED_EARLY)",
             "return Observation(key=self.key, phase=Phase.UNKNOWN)",
         ),
-        (_FIND, "if key and (below in data or _path(root, key).exists()):", "if key:"),
-        (_FIND, "tuple(living[key])", "()"),
+        (
+            _FIND,
+            "is_ours = key and (_path(root, key).exists() or any(",
+            "is_ours = key and (True or any(",
+        ),
+        (
+            _FIND,
+            "AttemptFolder(_path(root, key)), living[key])",
+            "AttemptFolder(_path(root, key)), [])",
+        ),
         (_FIND, "keys.union(living)", "keys"),
         (
             _FIND,
@@ -222,7 +266,11 @@ LOCAL: Final = tuple(
         ),
         (_LOCAL, "if self._callback is not None:", "if False:"),
         (_LOCAL, "os.eventfd_write(self._stop, 1)", "pass"),
-        ("engines/supervise/observe.py", "file.seek(after)", "file.seek(0)"),
+        (
+            "engines/supervise/observe.py",
+            "_read_on(folder.reports, after)",
+            "_read_on(folder.reports, 0)",
+        ),
         (
             "engines/supervise/observe.py",
             "mark=after + len(whole) + len(newline)",
@@ -233,7 +281,11 @@ LOCAL: Final = tuple(
             "**mark_of(key),\n        trainer_contract.ATTEMPT",
             "trainer_contract.ATTEMPT",
         ),
-        ("engines/local/attempts/start.py", "if name not in _SECRET_VARIABLES", ""),
+        (
+            "engines/local/attempts/start.py",
+            "variables.without_secrets(os.environ)",
+            "dict(os.environ)",
+        ),
         ("engines/local/attempts/plan_file.py", "if name not in plan.unset_env", ""),
         (
             _RUN,
@@ -285,10 +337,18 @@ LOCAL: Final = tuple(
         ),
         ("model/exits.py", "if ended.oom and ended.status:", "if False:"),
         ("model/success.py", "if ended is not None and ended.status == 0:", "if False:"),
-        ("engines/supervise/leftovers.py", "tree.kill_listed(lambda: marked(mark))", "pass"),
+        (
+            "engines/supervise/leftovers.py",
+            "tree.kill_listed(lambda: {*marked(mark), *below(reaper)})",
+            "pass",
+        ),
     )
 )
-ALL: Final = {"fake": FAKE, "local": LOCAL}
+ALL: Final = {
+    "fake": FAKE,
+    "local": LOCAL,
+    "slurm": tuple(Mutation(*each) for each in SLURM),
+}
 
 
 def main() -> int:
@@ -302,7 +362,8 @@ def main() -> int:
         kit = source / "trainshed/testing/engine_contract.py"
         impatient = kit.read_text().replace("DEADLINE_S: Final = 60.0", DEADLINES[kind])
         kit.write_text(impatient)
-        if _word(kind, source) != "SURVIVED":
+        compile_dir(folder, quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+        if any(_word(run, source) != "SURVIVED" for run in RUNS[kind]):
             print("the contract fails without any mutation")
             return 1
         for number, mutation in enumerate(ALL[kind], 1):
@@ -323,20 +384,27 @@ def _tried(kind: str, mutation: Mutation, source: Path) -> str:
     mutant = before.replace(mutation.old, mutation.new, 1)
     compile(mutant, str(path), "exec")  # or the contract would catch bad grammar
     path.write_text(mutant)
+    words = (_word(run, source) for run in _runs(kind, mutation))
     try:
-        return _word(kind, source)
+        return next((word for word in words if word != "SURVIVED"), "SURVIVED")
     finally:
         path.write_text(before)
 
 
-def _word(kind: str, source: Path) -> str:
-    """What the contract says of a copy of the sources, and which test said it."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", TESTS[kind]]
+def _runs(kind: str, mutation: Mutation) -> tuple[Run, ...]:
+    """The engine's own tests never start a warden, and those of wardens never the engine."""
+    strange = _OF_WARDENS if mutation.file.startswith("engines/slurm/") else _OF_SLURM
+    return tuple(run for run in RUNS[kind] if run is not strange)
+
+
+def _word(run: Run, source: Path) -> str:
+    """What some tests say of a copy of the sources, and which of them said it."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *run.tests]
     env = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
     with tempfile.TemporaryFile("w+") as out:
-        run = subprocess.Popen(command, cwd=ROOT, env=env, stdout=out, start_new_session=True)
+        child = subprocess.Popen(command, cwd=ROOT, env=env, stdout=out, start_new_session=True)
         try:
-            if not run.wait(RUN_S_MAX):
+            if not child.wait(run.seconds):
                 return "SURVIVED"
             out.seek(0)
             return f"caught {' '.join(_FAILED.findall(out.read()))}"
@@ -344,7 +412,7 @@ def _word(kind: str, source: Path) -> str:
             return "caught it hangs"
         finally:
             _kill_all(str(source))
-            run.wait()
+            child.wait()
 
 
 def _kill_all(mark: str) -> None:

@@ -1,0 +1,185 @@
+"""The mistakes of the Slurm engine and its wardens that ``mutate_engines.py`` makes."""
+
+from typing import Final
+
+_ATTEMPT: Final = "engines/slurm/attempt.py"
+_ENGINE: Final = "engines/slurm/engine.py"
+_POLL: Final = "engines/slurm/poll.py"
+_QUEUE: Final = "engines/slurm/queue.py"
+_SCRIPT: Final = "engines/slurm/script.py"
+_SPOOL: Final = "engines/slurm/spool.py"
+_STATES: Final = "engines/slurm/states.py"
+_FOLDER: Final = "engines/supervise/folder.py"
+_DIALING: Final = "engines/warden/dialing.py"
+_FORWARD: Final = "engines/warden/forward.py"
+_GANG: Final = "engines/warden/gang.py"
+_LISTENING: Final = "engines/warden/listening.py"
+_MARKS: Final = "engines/warden/marks.py"
+_PORTS: Final = "engines/warden/ports.py"
+_WARDEN: Final = "engines/warden/warden.py"
+
+#: File, what it says, what it says then; those of the engine first.
+SLURM: Final = (
+    # one attempt is submitted once and begins once
+    (_SCRIPT, '{ echo "$SLURM_JOB_ID" > claim; } 2>/dev/null || exit 0\n', ""),
+    (_SCRIPT, "set -C\n", ""),
+    (_SCRIPT, '    yield "--dependency=singleton"\n', ""),
+    (_SCRIPT, '    yield "--no-requeue"\n', ""),
+    (_SCRIPT, '    yield f"--comment={asked.key}"\n', ""),
+    (_SCRIPT, "if asked.exclude:", "if False:"),
+    (_SCRIPT, "if asked.minutes is not None:", "if False:"),
+    (_ENGINE, "if before is not None and before.job:\n            return\n        if", "if"),
+    (_ENGINE, "if before is not None and before.job:\n            return\n        asked", "asked"),
+    (
+        _ENGINE,
+        "found = self._found(attempt.key) if attempt.submitted is not None else",
+        "found =",
+    ),
+    (_ENGINE, "        spool.keep_submitted(attempt.folder, kept)\n", ""),
+    (_ENGINE, "if not found and not spool.is_claimed(attempt.folder):", "if not found:"),
+    (_ENGINE, "self._refuse_planted(attempt)", "pass"),
+    (_ENGINE, "if attempt.folder.stop_order() is not None or attempt.final is not None:", "if 0:"),
+    (
+        _ENGINE,
+        "number = self._queue.submit(script.sbatch_words(asked), lock)",
+        "number = self._queue.submit(script.sbatch_words(asked))",
+    ),
+    (_ENGINE, "fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass"),
+    # orders
+    (_ENGINE, "attempt.folder.give_order(", "(lambda _: None)("),
+    (
+        _ENGINE,
+        "with self._lock:\n            self._orders.add(key)\n        self._poller",
+        "self._poller",
+    ),
+    (_ENGINE, "or attempt.known.began is None or attempt.overdue()", "or attempt.overdue()"),
+    (_ENGINE, "or attempt.overdue() or", "or"),
+    (_ENGINE, "or attempt.is_requeued:\n            self._cancel", ":\n            self._cancel"),
+    (_ENGINE, "self._queue.look_now(attempt.job)", "pass"),
+    (_ENGINE, "            self._sweep(seen.rows)", "            pass"),
+    (_ENGINE, "found.update(end.nodes if end else ())", "pass"),
+    (_ENGINE, "if any(self._is_alive(row) for row in ours):", "if False:"),
+    (_ENGINE, "if any(self._lives(key) for key in keys):", "if False:"),
+    (_ENGINE, "if self._is_alive(row) and states", "if states"),
+    (_ENGINE, "self._tell([each.key for each in running if _has_grown(each)])", "pass"),
+    (
+        _ENGINE,
+        "if phase is not Phase.UNKNOWN:\n            raise",
+        "if False:\n            raise",
+    ),
+    # what is believed
+    (_ATTEMPT, "_MISSES: Final = 2", "_MISSES: Final = 1"),
+    (_ATTEMPT, "return row.comment == str(self.key)", "return True"),
+    (_ATTEMPT, "if seen.is_away or not seen.is_up or not seen.number:", "if not seen.number:"),
+    (_ATTEMPT, "        if seen.is_away:\n            return self._unknown()\n", ""),
+    (
+        _ATTEMPT,
+        "if order is not None and self.known.began is None and spool.take_claim",
+        "if order is not None and self.known.began is None and not spool.is_claimed",
+    ),
+    (_ATTEMPT, "or not _is_doubtful(ended.outcome):", "or True:"),
+    (
+        _ATTEMPT,
+        'preempted its job {job}", Loss.MAINTENANCE',
+        'preempted its job {job}", Loss.INFRA',
+    ),
+    (_ATTEMPT, 'limit of Slurm", Loss.LIMIT', 'limit of Slurm", Loss.INFRA'),
+    (_ATTEMPT, "Loss.INFRA, nodes)", "Loss.INFRA)"),
+    (_ATTEMPT, "        spool.keep_end(self.folder, end)\n", ""),
+    (_ATTEMPT, "self.is_requeued = self.is_requeued or seen.number > self._began_at + 1", "pass"),
+    (_ATTEMPT, "if why is not None and spool.take_claim(self.folder):", "if False:"),
+    (_ATTEMPT, "        if silent:\n", "        if False:\n"),
+    (_ATTEMPT, "if state is SlurmState.SUSPENDED else None", "if False else None"),
+    (_ATTEMPT, "return found._replace(placed=self._placed(rows))", "return found"),
+    (
+        _ATTEMPT,
+        "if not self._has_waited():\n            return self._still(rows)",
+        "if False:\n            return self._still(rows)",
+    ),
+    (_POLL, "self.seen = self.seen._replace(is_away=True)", "pass"),
+    (
+        _POLL,
+        "pause_s = FAST_S if now_s < self._follow_until_s else self._rest_s",
+        "pause_s = FAST_S",
+    ),
+    (_QUEUE, "if row.name.startswith(self.prefix)]", "]"),
+    (
+        _QUEUE,
+        "return Refused(Explanation(reason=Reason.ENGINE_FULL, message=text))",
+        "return EngineFault(text)",
+    ),
+    (_STATES, '"PREEMPTED": SlurmState.PREEMPTED', '"PREEMPTED": SlurmState.NODE_LOST'),
+    (_STATES, '"COMPLETING": SlurmState.ENDING', '"COMPLETING": SlurmState.DONE'),
+    (_STATES, "    SlurmState.UNKNOWN,\n    SlurmState.REQUEUED,", "    SlurmState.REQUEUED,"),
+    (
+        _SPOOL,
+        "flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW",
+        "flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW",
+    ),
+    (_SPOOL, "        return _is_ours(folder)\n", "        return True\n"),
+    (_SPOOL, "if os.path.lexists(path) and (strange := _strange(path)):", "if False:"),
+    (_SPOOL, "value, durably=True)\n\n\ndef end_in_slurm", "value)\n\n\ndef end_in_slurm"),
+    (_SPOOL, "value, durably=True)\n\n\ndef take_claim", "value)\n\n\ndef take_claim"),
+    # wardens and their launcher
+    (_LISTENING, "if not is_same(came, self._theirs):", "if False:"),
+    (
+        _LISTENING,
+        "timer = self._loop.after(PROVE_S, partial(self._hang_up, caller))",
+        "timer = self._loop.after(600, partial(self._hang_up, caller))",
+    ),
+    (_DIALING, "if not is_same(came, theirs):", "if False:"),
+    (_DIALING, "env.pop(name, None)", "pass"),
+    (_GANG, "return all(warden.prepared for", "return any(warden.prepared for"),
+    (_GANG, "argv=tuple(filled(word, found) for word in replica.argv)", "argv=replica.argv"),
+    (
+        _GANG,
+        "env={name: filled(text, found) for name, text in replica.env.items()}",
+        "env=replica.env",
+    ),
+    (
+        _GANG,
+        "hosts=tuple((filled(address, found), name) for address, name in replica.hosts)",
+        "hosts=replica.hosts",
+    ),
+    (
+        _GANG,
+        "self.wardens[index].channel is not None:\n            channel.say",
+        "False:\n            channel.say",
+    ),
+    (_GANG, "        self._read_exit(warden)\n", ""),
+    (
+        _GANG,
+        "if warden.index not in self.exits:\n            self.living",
+        "if False:\n            self.living",
+    ),
+    (_GANG, "        self._around.obey(order, said)\n", ""),
+    (
+        _GANG,
+        "        if self._order is not None:\n            warden.say",
+        "        if False:\n            warden.say",
+    ),
+    (_GANG, "if not all(warden.is_empty or", "if False and not all(warden.is_empty or"),
+    (_GANG, "                warden.channel.pause(on)", "                pass"),
+    (_WARDEN, "        self._write_exit(found)\n", ""),
+    (_WARDEN, "write_json(path, found, durably=True)", "write_json(path, found)"),
+    (_WARDEN, "        self._forward.drain()\n", ""),
+    (
+        _WARDEN,
+        'the launcher is gone: {why}\\n")\n        self._kill()',
+        'the launcher is gone: {why}\\n")\n        self._is_over = True',
+    ),
+    (_WARDEN, "if not name.startswith(_OF_CLUSTER) and name not in unset", "if name not in unset"),
+    (
+        _WARDEN,
+        "if self._replicas is None or self._order is not None:\n            return",
+        "if self._replicas is None:\n            return",
+    ),
+    (_WARDEN, "return {**kept, **given, **devices}", "return {**kept, **given}"),
+    (_FORWARD, "if self._channel.waiting > _WAITING_BYTES_MAX and", "if False and"),
+    (
+        _PORTS,
+        "            if run:\n                self._held += run",
+        "            if run:\n                [each.close() for each in run]",
+    ),
+    (_MARKS, "(?<![0-9])4[0-9]{9}(?![0-9])", "4[0-9]{9}"),
+)
