@@ -43,7 +43,7 @@ _QUICK: Final = os.environ.get("TRAINSHED_MUTATE") == "quick"
 _OF_SLURM: Final = Run(
     tuple(
         f"tests/engines/test_slurm_{name}.py"
-        for name in ("script", "states", "unreachable", "options", "judge", "engine")
+        for name in ("script", "states", "spool", "unreachable", "options", "judge", "engine")
     ),
     200.0,
 )

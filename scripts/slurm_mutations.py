@@ -60,7 +60,7 @@ SLURM: Final = (
     (_ENGINE, "found.update(end.nodes if end else ())", "pass"),
     (_ENGINE, "if any(self._is_alive(row) for row in ours):", "if False:"),
     (_ENGINE, "if any(self._lives(key) for key in keys):", "if False:"),
-    (_ENGINE, "if self._is_alive(row) and states", "if states"),
+    (_ENGINE, "if key is not None and self._is_alive(row):", "if key is not None:"),
     (_ENGINE, "self._tell([each.key for each in running if _has_grown(each)])", "pass"),
     (
         _ENGINE,

@@ -18,15 +18,20 @@ class FakeSlurm:
         self.refusal = ""
         """What sbatch says instead of taking a job."""
         self.is_away = False
+        self.is_up = True
+        """Whether its controller says of itself that it works."""
         self.version = "slurm-wlm 22.05.8"
         self.before_answer = lambda: None
         """Called when sbatch has submitted and not yet said so."""
+        self.inherited = ()
+        """The descriptors that the last command got that got any."""
         self._numbers = count(1)
         self._lock = threading.Lock()
 
-    def __call__(self, argv, env, _seconds, _descriptors):
+    def __call__(self, argv, env, _seconds, descriptors):
         name, words = Path(argv[0]).name, argv[1:]
         self.calls.append((name, words, dict(env)))
+        self.inherited = descriptors or self.inherited
         if self.is_away:
             return Answer(1, err="Unable to contact slurm controller (connect failure)")
         return getattr(self, f"_{name}")(*words)
@@ -80,7 +85,7 @@ class FakeSlurm:
 
     def _scontrol(self, *words):
         texts = {
-            "ping": "Slurmctld(primary) at here is UP\n",
+            "ping": f"Slurmctld(primary) at here is {'UP' if self.is_up else 'DOWN'}\n",
             "show node -o": NODES,
             "show partition -o": PARTITIONS,
         }

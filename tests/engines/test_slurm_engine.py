@@ -144,16 +144,53 @@ def test_one_submission_however_often_it_is_launched(world):
     assert "--dependency=singleton" in words
 
 
-def test_a_job_whose_number_was_never_read_is_found_by_its_comment(world):
-    engine = world.engine()
-    world.slurm.before_answer = lambda: (_ for _ in ()).throw(KeyboardInterrupt)
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def killed_while_it_submits(world):
+    """A server that does not live to read what sbatch says."""
+    world.slurm.before_answer = interrupt
     with pytest.raises(KeyboardInterrupt):
-        engine.launch(KEY, plan_of(), claim())
+        world.engine().launch(KEY, plan_of(), claim())
     world.slurm.before_answer = lambda: None
+
+
+def test_a_job_whose_number_was_never_read_is_found_by_its_comment(world):
+    killed_while_it_submits(world)
     after = world.engine()
     after.launch(KEY, plan_of(), claim())
     assert list(world.slurm.rows) == ["1"]
     until(after, Phase.WAITING)
+
+
+def test_a_job_that_began_and_that_slurm_forgot_is_not_submitted_again(world):
+    killed_while_it_submits(world)
+    world.begin()
+    world.slurm.forget("1")
+    world.engine().launch(KEY, plan_of(), claim())
+    assert world.slurm.rows == {}
+
+
+def test_the_sbatch_of_a_killed_server_is_waited_for(world, monkeypatch):
+    monkeypatch.setattr(slurm_engine, "_SUBMIT_S_MAX", 0.05)
+    lives_on = []
+
+    def kill():
+        lives_on.extend(map(os.dup, world.slurm.inherited))
+        raise KeyboardInterrupt
+
+    engine = world.engine()
+    world.slurm.before_answer = kill
+    with pytest.raises(KeyboardInterrupt):
+        engine.launch(KEY, plan_of(), claim())
+    world.slurm.before_answer = lambda: None
+    with pytest.raises(OSError, match="earlier sbatch"):
+        world.engine().launch(KEY, plan_of(), claim())
+    for descriptor in lives_on:
+        os.close(descriptor)
+    world.engine().launch(KEY, plan_of(), claim())
+    assert list(world.slurm.rows) == ["1"]
 
 
 def test_a_submission_under_way_elsewhere_is_waited_for(world, monkeypatch):
@@ -342,6 +379,21 @@ def test_a_job_that_slurm_does_not_know_twice_and_that_says_nothing_is_lost(worl
     assert found.loss is Loss.INFRA
 
 
+def test_what_a_controller_that_does_not_work_misses_is_not_lost(world):
+    engine = begun(world)
+    attempt = engine._attempt(KEY)
+    attempt.submitted = attempt.submitted._replace(since_s=0.0)
+    engine._poller.miss(frozenset({"1"}))
+    world.slurm.is_up = False
+    world.slurm.forget("1")
+    until(engine, Phase.UNKNOWN)
+    asked = engine._poller.seen.number
+    eventually(lambda: engine.observe([KEY]) and engine._poller.seen.number > asked + 5)
+    assert engine.observe([KEY])[0].phase is Phase.UNKNOWN
+    world.slurm.is_up = True
+    until(engine, Phase.LOST)
+
+
 def test_a_job_that_slurm_forgot_at_once_ends_by_its_records(world):
     engine = begun(world)
     world.slurm.forget("1")
@@ -388,6 +440,13 @@ def test_stopped_while_it_waits_it_ends_at_once_and_leaves_the_queue(world):
     eventually(lambda: world.slurm.rows["1"]["state"] == "CANCELLED")
     with pytest.raises(FileExistsError):
         world.begin()
+
+
+def test_an_order_that_comes_as_a_job_begins_is_no_early_end(world):
+    engine = launched(world)
+    Path(world.attempt().path, "claim").write_text("1\n")  # its launcher has recorded nothing yet
+    engine.stop(KEY, ORDER)
+    assert until(engine, Phase.ENDED, Phase.LOST).phase is Phase.LOST
 
 
 def test_stopped_while_it_runs_its_launcher_is_asked_to_look(world):
@@ -484,6 +543,17 @@ def test_forget_leaves_nothing_and_refuses_what_lives(world):
     assert not Path(world.attempt().job).exists()
     world.slurm.set("1", "COMPLETED")
     assert engine.known() == []  # though Slurm shows it for a while
+
+
+def test_forget_refuses_what_nobody_knows(world):
+    engine = begun(world)
+    attempt = engine._attempt(KEY)
+    attempt.submitted = attempt.submitted._replace(since_s=0.0)
+    attempt.lost_after_s = 3600.0
+    world.slurm.forget("1")
+    until(engine, Phase.UNKNOWN)
+    assert not engine.forget(KEY.uid)
+    assert Path(world.attempt().plan).exists()
 
 
 def test_an_administrators_word_ends_what_nobody_can_know(world):

@@ -446,12 +446,12 @@ class SlurmEngine:
                     self._launching.pop(key, None)
 
     def _known(self, key: AttemptKey, rows: Sequence[Job]) -> Known:
-        """What folder and Slurm say; a job of Slurm's is what lives."""
+        """What folder and Slurm say; a job of Slurm's that may run is what lives."""
         phase = self._observation(key).phase
         living = tuple(
             Living(key, int(row.id), f"job {row.id} of Slurm, {row.state} on {','.join(row.nodes)}")
             for row in rows
-            if self._is_alive(row) and states.state_of([row]) is not SlurmState.PENDING
+            if states.state_of([row]) is not SlurmState.PENDING
         )
         return Known(key, phase, living)
 

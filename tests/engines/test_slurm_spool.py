@@ -1,0 +1,52 @@
+"""What the folder that server and nodes share keeps of an attempt."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from trainshed.engines.slurm import spool
+from trainshed.engines.slurm.spool import EndInSlurm, Submitted
+from trainshed.engines.supervise.folder import AttemptFolder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    found = AttemptFolder(str(tmp_path / "7" / "1"))
+    found.make()
+    return found
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """The inodes that were brought to the disk."""
+    found = set()
+    sync = os.fsync
+
+    def note(descriptor):
+        found.add(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("keep", "name"),
+    [
+        (lambda folder: spool.keep_submitted(folder, Submitted(1.0)), "slurm.json"),
+        (lambda folder: spool.keep_end(folder, EndInSlurm(stands=True)), "slurm-end.json"),
+        (spool.take_claim, "claim"),
+    ],
+)
+def test_what_is_kept_outlasts_a_loss_of_power(folder, synced, keep, name):
+    keep(folder)
+    assert Path(folder.path, name).stat().st_ino in synced
+    assert Path(folder.path).stat().st_ino in synced
+
+
+def test_a_claim_of_ours_may_be_taken_again_and_that_of_a_job_never(folder):
+    assert spool.take_claim(folder)
+    assert spool.take_claim(folder)
+    Path(folder.path, "claim").write_text("4711\n")
+    assert not spool.take_claim(folder)
