@@ -41,6 +41,10 @@ def choosing(
     return lambda job: _chosen(engines, job, name)
 
 
+#: What of a job an engine's judgement depends on: its name, and what it is asked.
+_Like = tuple[str, JobDemand, float | None, str, frozenset[tuple[str, str]]]
+
+
 @dataclass(eq=False, slots=True)
 class _Chooser:
     engines: Engines
@@ -48,6 +52,8 @@ class _Chooser:
     startable: Startable | None
     _offered: tuple[OfferedEngine, ...] = field(default=(), init=False)
     _asked_at: float = field(default=float("-inf"), init=False)
+    _judged: dict[_Like, Explanation | None] = field(default_factory=dict, init=False)
+    """Since the engines were last asked: thousands of jobs ask for the same few things."""
 
     def __call__(self, job: WaitingJob) -> ChosenEngine:
         found = self._choice(job)
@@ -65,16 +71,22 @@ class _Chooser:
             project=job.project,
         )
         judge = self.engines.judging(asked, self.never)
+        offered, wants = self._now_offered(), frozenset(job.wants.items())
 
         def whole(name: str) -> Explanation | None:
-            return judge(name) or (self.startable(job.uid, name) if self.startable else None)
+            like = name, job.demand, asked.running_s_max, job.project, wants
+            if like not in self._judged:
+                self._judged[like] = judge(name)
+            why = self._judged[like]
+            return why or (self.startable(job.uid, name) if self.startable else None)
 
-        return choose(job.wants.get(ENGINE_LABEL), job.demand.region, self._now_offered(), whole)
+        return choose(job.wants.get(ENGINE_LABEL), job.demand.region, offered, whole)
 
     def _now_offered(self) -> tuple[OfferedEngine, ...]:
         now = time.monotonic()
         if now - self._asked_at >= _ASKED_AGAIN_S:
             self._offered, self._asked_at = self.engines.offered(), now
+            self._judged.clear()
         return self._offered
 
 
