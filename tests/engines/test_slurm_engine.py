@@ -394,6 +394,17 @@ def test_what_a_controller_that_does_not_work_misses_is_not_lost(world):
     until(engine, Phase.LOST)
 
 
+def test_records_that_are_late_are_waited_for(world):
+    engine = begun(world)
+    engine._attempt(KEY).lost_after_s = 3600.0
+    world.slurm.set("1", "COMPLETED")
+    asked = engine._poller.seen.number
+    eventually(lambda: engine.observe([KEY]) and engine._poller.seen.number > asked + 2)
+    assert engine.observe([KEY])[0].phase is Phase.READY
+    world.record(Decided(0, "it ended"), exit_of(0))
+    assert until(engine, Phase.ENDED).outcome.exit_code == 0
+
+
 def test_a_job_that_slurm_forgot_at_once_ends_by_its_records(world):
     engine = begun(world)
     world.slurm.forget("1")
@@ -568,6 +579,7 @@ def test_an_administrators_word_ends_what_nobody_can_know(world):
 
 def test_news_come_when_records_grow(world):
     engine = begun(world)
+    engine._poller._news = lambda: None  # Slurm says nothing of it
     news = []
     engine.listen(news.extend)
     world.record(exit_of(0))
