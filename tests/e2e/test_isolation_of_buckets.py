@@ -40,7 +40,14 @@ def test_the_native_routes_tell_nothing_of_others(world, verb, path):
 
 
 #: The node is there, and stays as it is.
-NAMES = {"token": "none", "key": "none", "node": os.uname().nodename, "bucket": "none"}
+NAMES = {
+    "token": "none",
+    "key": "none",
+    "node": os.uname().nodename,
+    "bucket": "none",
+    "uid": "1",
+    "attempt": "1",
+}
 
 
 @pytest.mark.parametrize(("verb", "path"), ADMINISTRATION)
