@@ -56,6 +56,7 @@ class SlurmWorld(ShellWorld):
         )
         self._opened.append(open_engine("slurm", context))
         if not self._is_away:
+            self._opened[-1].fleet()  # it asks Slurm from now on
             self._cluster.wait_for(lambda: self._opened[-1].polled_s)
         return self._opened[-1]
 
