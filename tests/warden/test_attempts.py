@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from trainshed.engines.base import ReplicaShape
+from trainshed.engines.processes import tree
 from trainshed.engines.supervise.leftovers import marked
 from trainshed.engines.supervise.observe import measured
 from trainshed.engines.supervise.spec import HangRule, StepRule
@@ -227,10 +228,13 @@ def test_the_end_of_its_time_is_kept_with_nobody_there(launchers):
     assert ended.outcome.message == why
 
 
-def test_a_node_that_is_to_be_left_gives_notice_to_all(launchers):
+@pytest.mark.parametrize("heard_by", ["warden", "what stands behind it"])
+def test_a_node_that_is_to_be_left_gives_notice_to_all(launchers, heard_by):
     attempt = launchers.begin(plan_of(workers(OBEYS, 3)), grace_s=20.0)
     runs(attempt, 3)
-    os.kill(wardens(attempt)[-1], signal.SIGTERM)
+    warden = wardens(attempt)[-1]
+    # Slurm tells the task alone, which is the process that the warden has forked from
+    os.kill(warden if heard_by == "warden" else tree.parent_of(warden), signal.SIGTERM)
     ended = attempt.ended()
     assert ended.outcome.interrupted
     assert {notice_in(attempt, each.task_name)["reason"] for each in ended.outcome.replicas} == {

@@ -8,7 +8,10 @@ be the machine's init, which ends nothing, and of an attempt only its marks woul
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from types import FrameType
 from typing import Final, NoReturn
 
 from trainshed.engines.processes import identity, tree
@@ -19,10 +22,11 @@ _FIRST_PAUSE_S: Final = 0.005
 _PAUSE_S_MAX: Final = 1.0
 
 
-def fork_below_reaper() -> Identity | None:
+def fork_below_reaper(*, hands_on: bool = False) -> Identity | None:
     """Go on in a child, and have this process end whatever the child leaves; gives this process.
 
-    None: it cannot be had, and the caller goes on as it was.
+    ``hands_on``: who wants the child to end knows only this process, as Slurm does; the child
+    hears of it.  None: it cannot be had, and the caller goes on as it was.
     """
     if not tree.can_list() or not tree.adopt_orphans(True):
         return None
@@ -33,24 +37,35 @@ def fork_below_reaper() -> Identity | None:
         tree.adopt_orphans(False)
         return None
     if child:
-        _stand_behind(child)
+        _stand_behind(child, hands_on=hands_on)
     os.setsid()
     return reaper
 
 
-def _stand_behind(supervisor: int) -> NoReturn:
+def _stand_behind(supervisor: int, *, hands_on: bool) -> NoReturn:
     """Wait for its end, then kill until nothing is left.  Never returns."""
     try:
-        for signum in _ENDING:  # the supervisor hears of them itself, and has a grace to give
-            signal.signal(signum, signal.SIG_IGN)
+        # the supervisor has a grace to give; where it hears of them itself they are not for us
+        _on_ending(partial(_hand_on, supervisor) if hands_on else signal.SIG_IGN)
         while os.wait()[0] != supervisor:
             pass
+        _on_ending(signal.SIG_IGN)
         pause_s = _FIRST_PAUSE_S
         while _any_left():
             time.sleep(pause_s)
             pause_s = min(_PAUSE_S_MAX, 2 * pause_s)
     finally:
         os._exit(0)
+
+
+def _on_ending(what: "Callable[[int, FrameType | None], object] | signal.Handlers") -> None:
+    for signum in _ENDING:
+        signal.signal(signum, what)
+
+
+def _hand_on(supervisor: int, signum: int, _frame: "FrameType | None") -> None:
+    with suppress(ProcessLookupError):
+        os.kill(supervisor, signum)
 
 
 def _any_left() -> bool:

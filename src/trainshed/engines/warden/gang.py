@@ -280,7 +280,7 @@ class RemoteGang:
     def _take_ending(self, warden: _Warden, message: Mapping[str, Any]) -> None:
         """Its machine wants it to end: the cluster preempts, or its time is over."""
         said = f"{message['signal']} on {warden.host}: stopping all replicas"
-        order = Order(self._around.spec.grace_s, _MAINTENANCE, f"{warden.host} is to be left")
+        order = Order(self._around.spec.grace_s, _MAINTENANCE, f"{warden.host} {protocol.IS_LEFT}")
         self._around.obey(order, said)
 
     def _take_empty(self, warden: _Warden, _message: Mapping[str, Any]) -> None:

@@ -22,6 +22,8 @@ from trainshed.engines.supervise.loop import Loop
 
 #: Kinds of frames.
 JSON, STDOUT, STDERR = 0, 1, 2
+#: What is said of a machine that wants its wardens to end, behind its name.
+IS_LEFT: Final = "is to be left"
 #: The program's bytes that one frame has at most, and all that a warden may say in one.
 BYTES_MAX: Final = 1 << 18
 WARDEN_FRAME_MAX: Final = 1 << 20

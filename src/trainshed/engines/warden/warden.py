@@ -59,7 +59,7 @@ def main(index: int) -> int:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     parent = os.getppid()
-    reaper = fork_below_reaper()
+    reaper = fork_below_reaper(hands_on=True)
     tree.adopt_orphans(True)
     wake = hear_signals()
     try:
