@@ -243,7 +243,11 @@ def test_a_node_that_is_to_be_left_gives_notice_to_all(launchers, heard_by):
     assert [code for _, code, _ in outcome_of(ended)] == [4, 4, 4]
 
 
-def test_a_warden_that_is_killed_is_a_lost_attempt_and_leaves_nothing(launchers):
+def test_a_warden_that_is_killed_is_a_lost_attempt_and_leaves_nothing(
+    launchers, tmp_path, monkeypatch
+):
+    # its folder on the node stays behind, as whatever a killed process has in /tmp
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     attempt = launchers.begin(plan_of(workers(ESCAPES, 2)), grace_s=0.5)
     runs(attempt, 2)
     os.kill(wardens(attempt)[0], signal.SIGKILL)
