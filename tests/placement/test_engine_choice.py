@@ -59,3 +59,7 @@ def test_wishes_are_labels_with_our_beginning_and_the_engines_are_their_defaults
         "trainshed-slurm-account": "a",
     }
     assert wishes(labels) == {"trainshed-slurm-qos": "high"}
+
+
+def test_where_an_engine_is_chosen_nothing_is_refused():
+    assert choose(None, None, [THERE], fine).refusal is None

@@ -207,3 +207,19 @@ def test_the_order_of_the_nodes_changes_nothing(nodes, rules, queue, data):
     shuffled = data.draw(st.permutations(nodes))
     plans = [planner_of(*some, quotas=rules).plan(queue, 0.0) for some in (nodes, shuffled)]
     assert plans[0] == plans[1]
+
+
+def test_what_is_said_twice_changes_nothing():
+    planner = planner_of(node("n1", 1))
+    job = held(queued(1, demand(gpus=1)), (), 60.0)
+    planner.hold(job)
+    planner.hold(job)
+    planner.set_nodes((node("n1", 1),))
+    planner.release(1)
+    assert set(planner.plan([queued(2, demand(gpus=1))], 0.0).placed) == {2}
+
+
+def test_a_demand_that_no_node_holds_is_never_held_whoever_asks():
+    planner = planner_of(node("n1", 1))
+    assert planner.never(demand(gpus=1)) is None
+    assert planner.never(demand(gpus=2)) is not None
