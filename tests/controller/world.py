@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 from databases import new_database
@@ -99,6 +100,8 @@ class World:
             fleet, script=script, monotonic=self.clock.monotonic, stranger=stranger, **traits
         )
         self.store: Store = open_store(url or new_database(folder), self.clock.ns)
+        # jobs belong to servers by their uids: one after another, so that each server has some
+        self.store._db.new_uid = count(1 << 40).__next__
         self.submitted = 0
 
     def close(self):
