@@ -90,7 +90,7 @@ class World:
         """What a launcher does when it has the first node."""
         folder = self.attempt(key)
         with Path(folder.path, "claim").open("x", encoding="ascii") as file:
-            file.write(f"{job}\n")
+            file.write(f"{job} n1\n")
         self.record(Began(1, 1, "boot"), Ready(("primary-0",)), key=key)
 
     def record(self, *found, key=KEY):
@@ -128,10 +128,10 @@ def begun(world, state="RUNNING"):
     return engine
 
 
-def exit_of(code=None, signal=None, *, interrupted=False):
+def exit_of(code=None, signal=None, *, interrupted=False, message="it ended"):
     status = code if code is not None else 128 + signal
     one = ReplicaExit(Role.PRIMARY, 0, "primary-0", code, signal, 1.0, stopped_by_us=interrupted)
-    return Ended(Outcome(status, "it ended", (one,), interrupted=interrupted))
+    return Ended(Outcome(status, message, (one,), interrupted=interrupted))
 
 
 def test_one_submission_however_often_it_is_launched(world):
@@ -270,7 +270,9 @@ def test_a_full_queue_refuses_for_now_and_takes_it_later(world, refusal):
 def test_slurm_away_is_said_with_since_when_and_heals(world):
     engine = begun(world)
     world.slurm.is_away = True
-    until(engine, Phase.UNKNOWN)
+    away = until(engine, Phase.UNKNOWN)
+    assert away.waits.reason is Reason.ENGINE_AWAY
+    assert "since" in away.waits.message
     assert engine.health().reason is Reason.ENGINE_AWAY
     assert "since" in engine.health().message
     assert engine.fleet()
@@ -311,6 +313,14 @@ def test_suspended_it_stands_still(world):
     assert (found.phase, found.waits.reason) == (Phase.READY, Reason.HELD)
 
 
+def test_a_quick_end_says_where_it_was(world):
+    engine = launched(world)
+    world.begin()
+    world.record(exit_of(0))
+    (seat,) = until(engine, Phase.ENDED).placed
+    assert (seat.role, seat.node, seat.engine) == (Role.PRIMARY, "n1", "slurm")
+
+
 def test_an_end_with_a_code_is_the_end(world):
     engine = begun(world)
     world.record(exit_of(42))
@@ -341,6 +351,17 @@ def test_a_signal_that_nobody_of_ours_sent_is_explained_by_slurm(
     assert words in found.fault
     world.slurm.forget("1")
     assert until(world.engine(), Phase.ENDED, Phase.LOST) == found
+
+
+@pytest.mark.parametrize(
+    ("message", "loss"), [("n1 is to be left", Loss.MAINTENANCE), ("", Loss.INFRA)]
+)
+def test_what_ends_within_the_grace_of_a_preemption_is_maintenance(world, message, loss):
+    engine = begun(world)
+    world.record(exit_of(143, interrupted=True, message=message))
+    world.slurm.set("1", "FAILED")
+    found = until(engine, Phase.ENDED, Phase.LOST)
+    assert (found.phase, found.loss) == (Phase.LOST, loss)
 
 
 def test_a_program_that_killed_itself_has_ended_so(world):

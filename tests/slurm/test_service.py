@@ -65,8 +65,7 @@ def test_jobs_of_both_dialects_run_on_the_cluster(server, cluster):
     for name in names:
         found = fleet.ended(server, name)
         assert found["state"] == "SUCCEEDED", fleet.story_text(server, name)
-        # a quick one may be over before anybody has asked where it is
-        assert {each["node"] for each in found["replicas"]} <= {*cluster.nodes, ""}
+        assert {each["node"] for each in found["replicas"]} <= {*cluster.nodes}
         said = [line for line in log_lines(server, name) if line["message"] == "trained"]
         assert 1 <= len(said) <= len(found["replicas"])
     assert fleet.said(server, names[1]) == ["trained"]

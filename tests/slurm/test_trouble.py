@@ -6,6 +6,7 @@ from e2e import fleet
 from e2e.chaos import check_count, counting
 from e2e.interrupting import small_job
 from e2e.support import good, native, submit, wait_until
+from slurm.cluster import Settings, running_cluster
 from slurm.support import WHOLE_NODE, a_job, allocations, come_to, on_cluster, waits_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -49,6 +50,8 @@ def test_a_controller_that_is_away_or_has_forgotten_costs_no_job(server, cluster
     name = fleet.begun(server, a_job("runs", counting(go, pause_s=0.05)), "1")
     cluster.stop_controller()
     late = submit(server, a_job("late"))
+    for each in (late, name):  # one knows of it when squeue gives up
+        wait_until(lambda each=each: _reason(server, each) == "ENGINE_AWAY")
     assert native(server, late)["state"] in {"QUEUED", "ENQUEUED"}
     assert native(server, name)["state"] == "RUNNING"
     cluster.start_controller()
@@ -57,6 +60,10 @@ def test_a_controller_that_is_away_or_has_forgotten_costs_no_job(server, cluster
     found = fleet.ended(server, name)
     assert (found["state"], found["attempt"]) == ("SUCCEEDED", 1)
     check_count(fleet.said(server, name))
+
+
+def _reason(server, name):
+    return (fleet.reason(native(server, name)) or {}).get("reason")
 
 
 @pytest.mark.full
@@ -100,6 +107,23 @@ def test_a_daemon_that_crashes_does_not_make_a_second_attempt_beside_the_first(s
     go.touch()
     found = fleet.ended(server, name)
     assert (found["state"], found["attempt"]) == ("SUCCEEDED", 1), fleet.story_text(server, name)
+
+
+@pytest.mark.full
+def test_preemption_with_grace_is_a_notice_and_costs_the_budget_of_maintenance(tmp_path):
+    with (
+        running_cluster(Settings(nodes=2, grace_s=30)) as cluster,
+        on_cluster(cluster, tmp_path / "data") as server,
+    ):
+        fleet.make_bucket(server)
+        straight = small_job(server, "straight", STEPS, 0).weights()
+        training = small_job(server, "preempted", STEPS, STEP_S)
+        training_runs(server, training)
+        with cluster.everything_taken():
+            fleet.wait_for_words(server, training.name, "told to stop")
+            wait_until(lambda: native(server, training.name)["attempt"] == 2)
+        assert training.weights() == straight
+        assert native(server, training.name)["restarts"]["maintenance"] == 1
 
 
 @pytest.mark.full

@@ -30,7 +30,7 @@ from trainshed.lifecycle.outcome import (
     hand_over_refused,
 )
 from trainshed.model.attempt import AttemptKey
-from trainshed.model.explanation import Explanation
+from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import EngineFault, Fault, is_transient
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import Allotment
@@ -239,9 +239,20 @@ class Performer:
         if tries == 1:
             log_not_taken(self.store, key.uid, error)
             self.store.add_event(key.uid, story.not_taken(error))
+        if tries == 1 and is_transient(error):
+            self._say_away(key, error)
         with self._lock:
             self._delays[key] = _Delay(tries, self.monotonic() + pause)
         return False
+
+    def _say_away(self, key: AttemptKey, error: Exception) -> None:
+        """A job that is still to be handed over waits for its engine, not in that one's queue."""
+        why = Explanation(
+            reason=Reason.ENGINE_AWAY,
+            message=f"Its engine does not take it now: {error}",
+            since_s=self.store.now().timestamp(),
+        )
+        self.store.explain({key.uid: why}, JobState.ENQUEUED)
 
 
 def _is_enqueued(record: JobRecord | None) -> bool:

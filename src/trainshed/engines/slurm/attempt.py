@@ -21,6 +21,7 @@ from trainshed.engines.supervise import observe
 from trainshed.engines.supervise.folder import AttemptFolder, Order
 from trainshed.engines.supervise.judging import STOPPED_EARLY
 from trainshed.engines.supervise.observe import AttemptRecords, decided_outcome
+from trainshed.engines.warden.protocol import IS_LEFT
 from trainshed.model.attempt import SIGNAL_BASE, AttemptKey, Loss, Observation, Outcome, Phase
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.resources import Seat
@@ -108,6 +109,8 @@ class SlurmAttempt:
             if found.phase not in {Phase.ENDED, Phase.LOST}:
                 self._last = found
                 return found
+            # it may be over before Slurm was asked where it is
+            found = found._replace(placed=self._placed(spool.nodes_of(self.folder)))
             self.final = observe.with_report(found, self.folder)
         return self.final
 
@@ -169,7 +172,7 @@ class SlurmAttempt:
         if state is None and not self._is_gone(seen):
             return self._still(rows)
         if state is SlurmState.DONE and ended.outcome.interrupted:
-            return self._end(EndInSlurm("somebody else has ended its launcher", Loss.INFRA))
+            return self._end(_interrupted(ended.outcome))
         if state is None or state is SlurmState.DONE:
             return self._end(EndInSlurm(stands=True))
         if state in _QUEUED:
@@ -228,11 +231,11 @@ class SlurmAttempt:
             found = observe.recorded(self.key, self.known)
         finally:
             self.known.ended = ended
-        return found._replace(placed=self._placed(rows))
+        return found._replace(placed=self._placed([row.nodes for row in rows]))
 
-    def _placed(self, rows: Sequence[Job]) -> tuple[Seat, ...]:
+    def _placed(self, nodes: list[tuple[str, ...]]) -> tuple[Seat, ...]:
+        """Where its replicas are, by the nodes of its parts."""
         parts = self.submitted.parts if self.submitted else ()
-        nodes = [row.nodes for row in rows]
         # parts of a packed allocation share its nodes
         nodes *= len(parts) if len(nodes) == 1 else 1
         found = spool.spread(parts, nodes)
@@ -357,6 +360,13 @@ def _is_doubtful(outcome: Outcome) -> bool:
     return outcome.interrupted or any(
         each.signal is not None or (each.exit_code or 0) >= SIGNAL_BASE for each in outcome.replicas
     )
+
+
+def _interrupted(outcome: Outcome) -> EndInSlurm:
+    """Why an attempt has ended in time: of a job that ends in its grace Slurm says no more."""
+    if outcome.message.endswith(IS_LEFT):
+        return EndInSlurm(f"the cluster wants its nodes: {outcome.message}", Loss.MAINTENANCE)
+    return EndInSlurm("somebody else has ended its launcher", Loss.INFRA)
 
 
 def _nodes(rows: Sequence[Job]) -> tuple[str, ...]:

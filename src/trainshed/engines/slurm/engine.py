@@ -285,6 +285,8 @@ class SlurmEngine:
         attempt.submitted = before = spool.submitted(attempt.folder)
         if before is not None and before.job:
             return
+        if self._poller.seen.is_away and (why := self.health()) is not None:
+            raise SlurmAway(why.message)  # sbatch would try for long
         asked = self._asked(key, plan, claim)
         if before is None:
             self._refuse_planted(attempt)
@@ -408,6 +410,11 @@ class SlurmEngine:
         )
 
     def _observation(self, key: AttemptKey) -> Observation:
+        found = self._looked_at(key)
+        is_away = found.phase is Phase.UNKNOWN and found.waits is None
+        return found._replace(waits=self.health()) if is_away else found
+
+    def _looked_at(self, key: AttemptKey) -> Observation:
         attempt = self._attempt(key)
         try:
             with self._lock:

@@ -179,8 +179,8 @@ class Poller:
         self._nodes_s = time.monotonic()
 
     def _fail(self, why: str) -> None:
-        self._why = why
         is_new = self._away_since_s is None
+        self._why = why if is_new else self._why  # each new sentence would be stored
         self._away_since_s = self._away_since_s or time.time()
         self.seen = self.seen._replace(is_away=True)
         if is_new:

@@ -15,9 +15,12 @@ BATCH: Final = """\
 #!/bin/sh
 # folder of the attempt, interpreter, archive
 umask 077
-set -C
+set -Cf
 cd "$1" || exit 71
-{ echo "$SLURM_JOB_ID" > claim; } 2>/dev/null || exit 0
+nodes=${SLURM_JOB_NODELIST_HET_GROUP_0:-$SLURM_JOB_NODELIST}
+nodes="$nodes $SLURM_JOB_NODELIST_HET_GROUP_1 $SLURM_JOB_NODELIST_HET_GROUP_2"
+nodes="$nodes $SLURM_JOB_NODELIST_HET_GROUP_3 $SLURM_JOB_NODELIST_HET_GROUP_4"
+{ echo $SLURM_JOB_ID $nodes > claim; } 2>/dev/null || exit 0
 export SLURM_EXPORT_ENV=ALL
 exec "$2" -I -S "$3" attempt "$1"
 """

@@ -9,8 +9,10 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
+from trainshed.engines.slurm import parse
 from trainshed.engines.supervise.folder import AttemptFolder, read_json, sync_folder, write_json
 from trainshed.files.beneath import Beneath, Kind
 from trainshed.files.trees import remove_tree
@@ -220,6 +222,19 @@ def is_claimed(folder: AttemptFolder) -> bool:
         return False
 
 
+def nodes_of(folder: AttemptFolder) -> list[tuple[str, ...]]:
+    """The nodes of each part, as the job that has the claim wrote them down; empty: none has."""
+    try:
+        with Beneath(folder.path) as own, own.read(_CLAIM) as file:
+            words = file.read(_CLAIM_BYTES_MAX).decode(errors="replace").split()
+        return [tuple(islice(parse.host_names(word), _NODES_MAX)) for word in words[1:]]
+    except (OSError, ValueError):
+        return []
+
+
+#: No attempt has more nodes, and none needs more to say which.
+_NODES_MAX: Final = 100_000
+_CLAIM_BYTES_MAX: Final = 1 << 20
 #: In a claim that the server has taken, where a job writes its number.
 _OURS: Final = "server"
 
@@ -236,7 +251,7 @@ def claimant(folder: AttemptFolder) -> str:
     """The number of the job that has the claim; empty: none has, or it is not there to be read."""
     try:
         with Beneath(folder.path) as own, own.read(_CLAIM) as file:
-            found = file.read(_NUMBER_MAX).strip()
+            found = file.read(_NUMBER_MAX).partition(b" ")[0].strip()
     except OSError:
         return ""
     return found.decode() if found.isdigit() else ""
