@@ -123,7 +123,11 @@ def test_preemption_with_grace_is_a_notice_and_costs_the_budget_of_maintenance(t
             fleet.wait_for_words(server, training.name, "told to stop")
             wait_until(lambda: native(server, training.name)["attempt"] == 2)
         assert training.weights() == straight
-        assert native(server, training.name)["restarts"]["maintenance"] == 1
+        said = fleet.said(server, training.name)
+        (stopped,) = [line for line in said if line.startswith("told to stop at ")]
+        assert stopped.replace("told to stop at", "resumed from") in said
+        paid = native(server, training.name)["restarts"]
+        assert paid == {"infra": 0, "maintenance": 1, "user": 0}
 
 
 @pytest.mark.full
