@@ -230,7 +230,7 @@ def _guarded(call):
             self.type != socket.SOCK_DGRAM or call.__name__ == "sendto"
         )  # connecting UDP is local
         if sends and self.family in {socket.AF_INET, socket.AF_INET6}:
-            host = args[-1][0]
+            host = os.fsdecode(args[-1][0])
             assert host in {"localhost", "::1", ""} or host.startswith("127."), (
                 f"a test reaches for {host}: only this machine is allowed"
             )

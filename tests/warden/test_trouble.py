@@ -1,12 +1,14 @@
 """Strangers, packages, a log that cannot be written, and a wire that says nonsense."""
 
 import dataclasses
+import hmac
 import os
 import resource
 import signal
 import socket
 import struct
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 from engines.wheels import make_wheel
 from trainshed.engines.supervise.leftovers import marked
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.warden import protocol
+from trainshed.engines.warden import dialing, proof
 from trainshed.engines.warden.listening import Listener
 from trainshed.engines.warden.ports import Ports
 from trainshed.engines.warden.protocol import Channel
@@ -24,7 +26,7 @@ from trainshed.model.roles import Role
 from warden.attempts import DEADLINE_S, KEY, eventually, plan_of, replica, wardens, workers
 
 OLD = str(Path.home() / ".pyenv/versions/3.9.18/bin/python")
-SECRET = protocol.new_secret()
+SECRET = proof.new_secret()
 PIPE_BYTES = 1 << 20
 
 
@@ -64,15 +66,40 @@ def call(listener):
     return socket.create_connection(("127.0.0.1", listener.port), timeout=DEADLINE_S)
 
 
+def read(loop, end, length):
+    """What the other end says next, up to so much; nothing where it has hung up."""
+    end.setblocking(False)
+    came = []
+
+    def is_there():
+        try:
+            came.append(end.recv(length - len(b"".join(came))))
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            came.append(b"")
+        return not came[-1] or len(b"".join(came)) == length
+
+    until(loop, is_there)
+    return b"".join(came)
+
+
+def prove(loop, end):
+    """What a warden says; the launcher's proof is looked at."""
+    theirs, ours = read(loop, end, proof.NONCE), proof.new_nonce()
+    said = ours + proof.of_warden(SECRET, theirs, ours)
+    end.sendall(said)
+    assert read(loop, end, proof.PROOF) == proof.of_launcher(SECRET, theirs, ours)
+    return said
+
+
 def test_strangers_hold_up_nobody_and_learn_nothing(loop, listener):
     silent = [call(listener) for _ in range(20)]
     liar = call(listener)
     liar.sendall(b"GET / HTTP/1.1\r\n" + b"x" * 200)
     friend = call(listener)
-    ours, theirs = protocol.halves(SECRET)
-    friend.sendall(ours)
+    prove(loop, friend)
     until(loop, lambda: listener.proven)
-    assert friend.recv(protocol.HALF) == theirs
     liar.setblocking(False)
     heard = []
 
@@ -83,10 +110,10 @@ def test_strangers_hold_up_nobody_and_learn_nothing(loop, listener):
             return False
         except ConnectionError:
             heard.append(b"")
-        return True
+        return not heard[-1]
 
     until(loop, is_hung_up)
-    assert heard == [b""]
+    assert len(b"".join(heard)) == proof.NONCE
     assert len(listener.proven) == 1
     for each in (*silent, liar, friend):
         each.close()
@@ -96,18 +123,61 @@ def test_of_too_many_strangers_the_first_are_hung_up_on(loop, listener, monkeypa
     monkeypatch.setattr("trainshed.engines.warden.listening._STRANGERS_MAX", 3)
     called = [call(listener) for _ in range(6)]
     until(loop, lambda: len(listener._strangers) == 3)
-    called[-1].sendall(protocol.halves(SECRET)[0])
+    prove(loop, called[-1])
     until(loop, lambda: listener.proven)
     for each in called:
         each.close()
 
 
-def test_secrets_are_compared_whole():
-    assert protocol.is_same(b"abc", b"abc")
-    assert not protocol.is_same(b"abc", b"abd")
-    assert not protocol.is_same(b"ab", b"abc")
-    assert len(SECRET) == 2 * protocol.HALF
-    assert protocol.new_secret() != SECRET
+def test_what_one_end_has_said_proves_nothing_again(loop, listener):
+    friend, echo = call(listener), call(listener)
+    said = prove(loop, friend)
+    echo.sendall(said)  # as it was heard, to another nonce
+    assert read(loop, echo, proof.NONCE)
+    assert read(loop, echo, 1) == b""
+    mirror = call(listener)
+    nonce = read(loop, mirror, proof.NONCE)
+    mirror.sendall(nonce + proof.of_launcher(SECRET, nonce, nonce))
+    assert read(loop, mirror, 1) == b""
+    assert len(listener.proven) == 1
+    for each in (friend, echo, mirror):
+        each.close()
+
+
+def test_a_warden_tells_a_stranger_nothing_that_is_of_use():
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        place = ("127.0.0.1", stranger.getsockname()[1])
+        said = []
+
+        def pretend():
+            end, _ = stranger.accept()
+            with end:
+                end.sendall(bytes(proof.NONCE))
+                said.append(end.recv(1000))
+                end.sendall(said[0][-proof.PROOF :])
+
+        thread = threading.Thread(target=pretend)
+        thread.start()
+        with pytest.raises(OSError, match="somebody else"):
+            dialing._proven(place, SECRET)
+        thread.join(DEADLINE_S)
+    assert SECRET.encode() not in said[0]
+    assert bytes.fromhex(SECRET) not in said[0]
+
+
+def test_a_proof_is_the_hmac_of_the_standard():
+    key, message = SECRET.encode(), os.urandom(100)
+    assert proof.mac(key, message) == hmac.digest(key, message, "sha256")
+    assert proof.mac(b"short", b"") == hmac.digest(b"short", b"", "sha256")
+    with pytest.raises(ValueError, match="accepted"):
+        proof.mac(b"x" * 65, b"")
+
+
+def test_proofs_are_compared_whole():
+    assert proof.is_same(b"abc", b"abc")
+    assert not proof.is_same(b"abc", b"abd")
+    assert not proof.is_same(b"ab", b"abc")
+    assert proof.new_secret() != SECRET
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from trainshed.engines.warden.protocol import HALF, LAUNCHER, PROVE_S, SECRET, halves, is_same
+from trainshed.engines.warden import proof
+from trainshed.engines.warden.protocol import LAUNCHER, PROVE_S, SECRET
 
 _PAUSE_S: Final = 0.2
 _PAUSE_S_MAX: Final = 5.0
@@ -42,22 +43,36 @@ def _dialed(places: list[tuple[str, int]], secret: str) -> socket.socket:
 
 def _proven(place: tuple[str, int], secret: str) -> socket.socket:
     """Raises OSError where nobody listens, or a stranger."""
-    ours, theirs = halves(secret)
     end = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         end.settimeout(PROVE_S)
         end.connect((place[0].encode(), place[1]))  # a text would have a codec imported
-        end.sendall(ours)
-        came = b""
-        while len(came) < HALF and (data := end.recv(HALF - len(came))):
-            came += data
+        _prove(end, secret)
     except BaseException:
         end.close()
         raise
-    if not is_same(came, theirs):
-        end.close()
-        raise OSError("somebody else listens there")
     return end
+
+
+def _prove(end: socket.socket, secret: str) -> None:
+    until_s = time.monotonic() + PROVE_S
+    theirs, ours = _received(end, proof.NONCE, until_s), proof.new_nonce()
+    end.sendall(ours + proof.of_warden(secret, theirs, ours))
+    answer = _received(end, proof.PROOF, until_s)
+    if not proof.is_same(answer, proof.of_launcher(secret, theirs, ours)):
+        raise OSError("somebody else listens there")
+
+
+def _received(end: socket.socket, length: int, until_s: float) -> bytes:
+    """So many bytes.  Raises OSError where they do not come in time."""
+    came = b""
+    while len(came) < length:
+        end.settimeout(max(0.001, until_s - time.monotonic()))
+        data = end.recv(length - len(came))
+        if not data:
+            raise OSError("somebody else listens there, or many call at once")
+        came += data
+    return came
 
 
 def forget(env: "os._Environ[str]") -> None:

@@ -1,23 +1,34 @@
 """Where wardens reach their launcher, and who of those that call is one.
 
-Nothing that a caller sends is looked at before it has sent its half of the attempt's secret, and
-whoever does not do so soon is hung up on.
+Nothing that a caller sends is looked at before it has proven that it knows the attempt's secret,
+and whoever does not do so soon is hung up on.
 """
 
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from trainshed.engines.supervise.loop import Loop, Timer
-from trainshed.engines.warden.protocol import HALF, PROVE_S, halves, is_same
+from trainshed.engines.warden import proof
+from trainshed.engines.warden.protocol import PROVE_S
 
 #: So many may be proving themselves; of more, those that came first are hung up on.
 _STRANGERS_MAX: Final = 256
 _BACKLOG: Final = 1024
+#: What a caller answers: its own nonce, and its proof.
+_ANSWER: Final = proof.NONCE + proof.PROOF
 #: An address of documentation (RFC 5737): nothing is sent there, but the kernel says by which way.
 _FAR: Final = ("192.0.2.1", 9)
+
+
+class _Stranger(NamedTuple):
+    """Who has called, and not proven itself yet."""
+
+    nonce: bytes
+    timer: Timer
+    came: bytes = b""
 
 
 class Listener:
@@ -26,9 +37,9 @@ class Listener:
     def __init__(self, loop: Loop, secret: str, proven: Callable[[socket.socket], object]) -> None:
         """``proven`` gets the connection of each warden.  Raises OSError."""
         self._loop = loop
-        self._theirs, self._ours = halves(secret)
+        self._secret = secret
         self._proven = proven
-        self._strangers: dict[socket.socket, tuple[bytes, Timer]] = {}
+        self._strangers: dict[socket.socket, _Stranger] = {}
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._socket.bind(("", 0))
         self._socket.listen(_BACKLOG)
@@ -55,44 +66,53 @@ class Listener:
             self._hang_up(next(iter(self._strangers)))
         caller.setblocking(False)
         timer = self._loop.after(PROVE_S, partial(self._hang_up, caller))
-        self._strangers[caller] = (b"", timer)
+        self._strangers[caller] = stranger = _Stranger(proof.new_nonce(), timer)
         self._loop.on_readable(caller, partial(self._hear, caller))
+        if not _sent(caller, stranger.nonce):
+            self._hang_up(caller)
 
     def _hear(self, caller: socket.socket) -> None:
-        came, timer = self._strangers[caller]
+        stranger = self._strangers[caller]
         try:
-            data = caller.recv(HALF - len(came))
+            data = caller.recv(_ANSWER - len(stranger.came))
         except BlockingIOError:
             return
         except OSError:
             data = b""
-        came += data
-        self._strangers[caller] = (came, timer)
+        stranger = self._strangers[caller] = stranger._replace(came=stranger.came + data)
         if not data:
             self._hang_up(caller)
-        elif len(came) == HALF:
-            self._judge(caller, came)
+        elif len(stranger.came) == _ANSWER:
+            self._judge(caller, stranger)
 
-    def _judge(self, caller: socket.socket, came: bytes) -> None:
-        if not is_same(came, self._theirs):
+    def _judge(self, caller: socket.socket, stranger: _Stranger) -> None:
+        ours = stranger.nonce
+        theirs, shown = stranger.came[: proof.NONCE], stranger.came[proof.NONCE :]
+        if not proof.is_same(shown, proof.of_warden(self._secret, ours, theirs)):
             self._hang_up(caller)
             return
-        _, timer = self._strangers.pop(caller)
-        timer.cancel()
-        self._loop.forget(caller)
-        try:
-            caller.sendall(self._ours)  # so little goes at once
-        except OSError:
-            caller.close()
+        if not _sent(caller, proof.of_launcher(self._secret, ours, theirs)):
+            self._hang_up(caller)
             return
+        del self._strangers[caller]
+        stranger.timer.cancel()
+        self._loop.forget(caller)
         self._proven(caller)
 
     def _hang_up(self, caller: socket.socket) -> None:
         known = self._strangers.pop(caller, None)
         if known is not None:
-            known[1].cancel()
+            known.timer.cancel()
             self._loop.forget(caller)
             caller.close()
+
+
+def _sent(caller: socket.socket, data: bytes) -> bool:
+    """Whether it went; so little goes at once."""
+    try:
+        return caller.send(data) == len(data)
+    except OSError:
+        return False
 
 
 def own_addresses() -> tuple[str, ...]:

@@ -1,8 +1,7 @@
 """How a launcher and its wardens talk: frames over TCP, each of JSON or of a program's bytes.
 
-Before the first frame each proves to the other that it is of the same attempt: the warden sends
-one half of the attempt's secret, the launcher answers with the other.  A frame is five bytes, its
-length and its kind, and its content; nothing in it is ever run or unpickled.
+Before the first frame each proves to the other that it is of the same attempt (``proof``).  A frame
+is five bytes, its length and its kind, and its content; nothing in it is ever run or unpickled.
 
 What the launcher says (``do``): ``take``, ``start``, ``stop``, ``kill``, ``look``, ``ping``,
 ``leave``.  What a warden says (``is``): ``here``, ``note``, ``prepared``, ``started``, ``fault``,
@@ -10,7 +9,6 @@ What the launcher says (``do``): ``take``, ``start``, ``stop``, ``kill``, ``look
 """
 
 import json
-import os
 import socket
 import struct
 from collections import deque
@@ -33,8 +31,6 @@ LAUNCHER_FRAME_MAX: Final = 1 << 26
 #: the name of one in which a node may find an address of the first node.
 LAUNCHER: Final = "TRAINSHED_LAUNCHER"
 SECRET: Final = "TRAINSHED_LAUNCHER_SECRET"  # noqa: S105 - a name, no secret
-#: The characters of one half of a secret.
-HALF: Final = 64
 #: How long the other may take to prove who it is.
 PROVE_S: Final = 5.0
 
@@ -42,24 +38,6 @@ _HEAD: Final = struct.Struct("!IB")
 _READ_BYTES: Final = 1 << 18
 #: The kernel asks for a sign of a machine that has been silent, and gives up on one without.
 _KEEP_IDLE_S, _KEEP_EVERY_S, _KEEP_COUNT = 15, 5, 6
-
-
-def new_secret() -> str:
-    """Both halves, for one attempt."""
-    return os.urandom(HALF).hex()
-
-
-def halves(secret: str) -> tuple[bytes, bytes]:
-    """What the warden sends, and what the launcher answers."""
-    return secret[:HALF].encode(), secret[HALF:].encode()
-
-
-def is_same(left: bytes, right: bytes) -> bool:
-    """Compare secrets in a time that does not tell where they differ."""
-    difference = len(left) ^ len(right)
-    for one, other in zip(left, right):  # noqa: B905 - Python 3.9 knows no strict
-        difference |= one ^ other
-    return difference == 0
 
 
 def message_of(kind: int, data: bytes) -> Mapping[str, Any]:
