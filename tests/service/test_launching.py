@@ -4,11 +4,13 @@ import json
 import os
 import sys
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engines.support import Recorder, run
+from launch.builders import STUDY, TRIAL
 from service.submitting import DOCKER, MAPPED, Desk, custom_job, images, ml_job, pool
 from trainshed.config import ImageMapping, LocalEnvironment
 from trainshed.engines.isolation.compose import Isolation
@@ -351,6 +353,16 @@ def test_with_a_gateway_directories_are_uris_as_on_google(desk, store, tmp_path,
         ("127.0.0.2", "metadata.google.internal"),
     } <= set(plan.hosts)
     assert plan.shown == (str(tmp_path / "gateway"),)
+
+
+def test_event_files_are_looked_for_in_the_folder_that_the_uri_means(desk, store, tmp_path, place):
+    record = desk.custom(custom_job(**WRITES))
+    spec, notes = store.to_launch(record.uid)
+    tuned = replace(spec, study=STUDY, trial=TRIAL)
+    store.to_launch = lambda _: (tuned, notes)
+    plan = with_gateway(store, tmp_path, place)(record, 1, [])
+    assert plan.primary.env["AIP_TENSORBOARD_LOG_DIR"] == "gs://out/a/3/logs/"
+    assert plan.metrics.summaries == (f"{tmp_path}/buckets/out/a/3/logs",)
 
 
 def test_a_setting_gives_paths_to_programs_that_have_a_gateway_too(desk, store, tmp_path, place):

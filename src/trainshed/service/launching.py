@@ -398,7 +398,7 @@ def _metrics(spec: JobSpec, plan: LaunchPlan, buckets: Buckets, folder: str) -> 
     named = filter(None, (each.env.get(CLOUD_ML_HP_METRIC_FILE) for each in plan.replicas))
     ours = (f"{folder}/", f"{buckets.root}/")
     logs = plan.primary.env.get(AIP_TENSORBOARD_LOG_DIR)
-    places = [_results(spec, spec.job_dir, buckets), logs]
+    places = [_results(spec, spec.job_dir, buckets), logs and _path_of(logs, buckets)]
     return MetricsPlan(
         files=tuple(name for name in named if os.path.normpath(name).startswith(ours)),
         tags=tuple(metric.metric_id for metric in spec.study.metrics),
