@@ -7,20 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainshed.engines.apptainer import Bind, client_env, mount, variables
 from trainshed.engines.container_runtime import NONE, UNPRIVILEGED, Found, Runtime
 from trainshed.engines.local.containers.argv import (
     SHM_BYTES_MIN,
-    Bind,
     ContainerSpec,
     apptainer_run,
     docker_run,
     docker_started,
-    mount,
     shm_bytes,
 )
 from trainshed.engines.local.containers.detect import find
 from trainshed.engines.local.containers.start import AttemptSetup, container_name, replica_start
-from trainshed.engines.local.containers.variables import client_env, for_apptainer, for_docker
+from trainshed.engines.local.containers.variables import for_docker
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan
 from trainshed.model.roles import Role
@@ -193,7 +192,7 @@ def test_every_variable_reaches_its_container_as_it_is(env):
 def test_no_variable_of_a_job_changes_what_the_runtime_s_own_command_does(name):
     for value in ("/evil.so", "/evil.so\n"):
         assert name not in for_docker({name: value}).process
-        assert name not in for_apptainer("apptainer", {name: value})
+        assert name not in variables("apptainer", {name: value})
 
 
 def test_a_value_of_many_lines_and_a_long_one_do_not_get_into_the_arguments():
@@ -203,7 +202,7 @@ def test_a_value_of_many_lines_and_a_long_one_do_not_get_into_the_arguments():
 
 
 def test_apptainer_knows_variables_by_a_prefix():
-    found = for_apptainer("apptainer", {"A": "a\nb", "HOME": "/x", "PATH": "/bin"})
+    found = variables("apptainer", {"A": "a\nb", "HOME": "/x", "PATH": "/bin"})
     assert found == {"APPTAINERENV_A": "a\nb", "APPTAINERENV_PATH": "/bin"}
 
 

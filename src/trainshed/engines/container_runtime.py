@@ -61,6 +61,11 @@ class Found(NamedTuple):
     runtime: Runtime | None
     reason: str = ""
     """``docker is installed but its daemon does not answer``; empty where there is a runtime."""
+    way_out: str = (
+        "a container runtime on the server (docker, podman or apptainer); then a restart of the "
+        "server"
+    )
+    """What would be one, for people."""
 
     def with_walls(self, *, is_read_only: bool, is_root: bool = False) -> "Found":
         """The same for the jobs of a server; ``is_root``: its own user is root, and no job may be.

@@ -114,6 +114,11 @@ class Images:
         """Why no image can be run itself; empty where there is a container runtime."""
         return self._containers.reason
 
+    @property
+    def way_to_containers(self) -> str:
+        """What would run images there."""
+        return self._containers.way_out
+
     def _check(self, mapping: ImageMapping) -> None:
         if mapping.environment == CONTAINER:
             if mapping.image is None or mapping.entrypoint:

@@ -18,10 +18,7 @@ UNMAPPED: Final = (
     "nothing here can run the image {uri}: there is no container runtime ({reason}), and no "
     "[[image]] table of the server's configuration file maps it to a local environment"
 )
-WAYS_OUT: Final = (
-    "one of Google's prebuilt training images; or {lines}; or a container runtime on the server "
-    "(docker, podman or apptainer); then a restart of the server"
-)
+WAYS_OUT: Final = "one of Google's prebuilt training images; or {lines}; or {container}"
 #: What an administrator adds: TOML, written in one line.
 LINES: Final = (
     "in the server's configuration file, before other [[image]] tables: [[image]] / image = {uri} "
@@ -65,7 +62,7 @@ def missing_starts(spec: JobSpec, images: Images) -> Iterator[Violation]:
         stand_in = found[group.role]
         if stand_in is None:
             if group.program is program and not _is_inherited(spec, group.role, uri, unmapped):
-                yield _unmapped(group.role, program, images.no_containers)
+                yield _unmapped(group.role, program, images)
             unmapped.add(uri)
         elif stand_in.is_container:
             if group.program is program and not IMAGE_FORM.fullmatch(uri):
@@ -94,14 +91,16 @@ def _is_inherited(spec: JobSpec, role: Role, uri: str, reported: set[str]) -> bo
     return role is not Role.PRIMARY and bool(spec.job_id) and uri in reported
 
 
-def _unmapped(role: Role, program: Program | None, reason: str) -> Violation:
+def _unmapped(role: Role, program: Program | None, images: Images) -> Violation:
     uri = (program and program.image_uri) or ""
     has_start = bool(program and (program.command or program.kind is ProgramKind.PYTHON_PACKAGE))
     return Violation(
         field=FieldPath(Field.IMAGE_URI, role),
         rule="image-unmapped",
-        message=UNMAPPED.format(uri=uri, reason=reason),
-        accepted=WAYS_OUT.format(lines=_lines(uri, DEFAULT, has_start=has_start)),
+        message=UNMAPPED.format(uri=uri, reason=images.no_containers),
+        accepted=WAYS_OUT.format(
+            lines=_lines(uri, DEFAULT, has_start=has_start), container=images.way_to_containers
+        ),
     )
 
 

@@ -31,6 +31,7 @@ from trainshed.engines.base import (
 from trainshed.engines.slurm import judge, nodes, script, spool, states
 from trainshed.engines.slurm.attempt import SlurmAttempt
 from trainshed.engines.slurm.commands import SlurmAway
+from trainshed.engines.slurm.images import containers_of
 from trainshed.engines.slurm.judge import fitting, judged, partition_of
 from trainshed.engines.slurm.options import SlurmOptions, wishes_of
 from trainshed.engines.slurm.parse import Job
@@ -102,9 +103,11 @@ class SlurmEngine:
         )
         warden, library = archive.build(), archive.library()
         self._archive = self._spool.keep(warden.name, warden.data)
+        self._containers = containers_of(options.containers)
         self.traits = Traits(
             reach=Reach.ANY,
             python=options.python,
+            containers=self._containers,
             isolation="by the cluster: jobs run as the server's user",
             leftovers="Slurm ends whatever a job has started, by its cgroup",
             places=Places.ENGINE,
@@ -407,6 +410,7 @@ class SlurmEngine:
             start_timeout_s=options.start_timeout_s,
             package_bytes_max=options.package_bytes_max,
             relax_pins=options.relax_pins,
+            runtime=self._containers.runtime,
         )
 
     def _observation(self, key: AttemptKey) -> Observation:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+from trainshed.engines.slurm.images import NO_CONTAINERS, PROGRAMS, is_choice
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 
@@ -44,6 +45,8 @@ class SlurmOptions:
     """Whether Slurm is asked for CPUs and memory of the machine type (``exact``), or not."""
     environments: Mapping[str, str] = field(default_factory=dict)
     """Interpreters on the nodes by name."""
+    containers: str = NO_CONTAINERS
+    """What runs the images of jobs on the nodes: ``apptainer`` or ``singularity``, or its path."""
     python: str = "python3"
     """The nodes' interpreter for what is Trainshed's own there: 3.9 or newer."""
     path: str = "/usr/local/bin:/usr/bin:/bin"
@@ -156,6 +159,17 @@ def _host(name: str, value: Any) -> str:
     return text
 
 
+def _containers(name: str, value: Any) -> str:
+    text = _text(name, value)
+    if not is_choice(text):
+        words = ", ".join(PROGRAMS)
+        raise UsageFault(
+            f"{name} of a Slurm engine is {text!r}; accepted is {NO_CONTAINERS}, {words}, or the "
+            "path of one of these from /"
+        )
+    return text
+
+
 def _wishes(name: str, value: Any) -> tuple[str, ...]:
     listed = isinstance(value, list | tuple)
     strange = [each for each in value if each not in WISHES] if listed else [value]
@@ -203,6 +217,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "buckets": _folder,
     "cache": _folder,
     "ssh": _host,
+    "containers": _containers,
     "partition": _slurm_name,
     "account": _account,
     "qos": _slurm_name,

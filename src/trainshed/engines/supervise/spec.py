@@ -39,6 +39,9 @@ class ReplicaSpec(NamedTuple):
     """Programs that end what its own end leaves alive (containers), before the end is recorded."""
     isolation: View | None = None
     """The walls around it; None: it is what its supervisor is."""
+    container: str = ""
+    """The runtime (apptainer or singularity) whose command its warden is to complete; ``env`` is
+    then the container's (``engines.warden.images``).  Empty: the command is the program's."""
 
 
 class HangRule(NamedTuple):

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from trainshed.engines.container_runtime import Runtime
+from trainshed.engines.isolation.compose import own_folders
 from trainshed.engines.supervise.commands import PYTHON_WORD, with_python
 from trainshed.engines.supervise.compose import (
     GRACE_S,
@@ -21,9 +23,10 @@ from trainshed.engines.supervise.spec import (
     ReplicaSpec,
     StepRule,
 )
-from trainshed.engines.warden import marks
+from trainshed.engines.warden import images, marks
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import encode
+from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 
 #: Variables of a node, besides what all programs have, that say what a program may use there.
@@ -49,11 +52,13 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     warnings: Sequence[str] = (),
     package_bytes_max: int | None = None,
     relax_pins: bool = False,
+    runtime: Runtime | None = None,
 ) -> AttemptSpec:
     """The spec of a plan; its paths are those that the nodes see.
 
     ``steps`` are the commands that start wardens, ``ends_s`` the seconds after which the attempt
-    ends by itself.  Raises ValueError where the steps and the replicas do not match.
+    ends by itself, ``runtime`` is what runs images on the nodes.  Raises ValueError where the
+    steps and the replicas do not match, EngineFault for an image that nothing runs.
     """
     _check(steps, len(plan.replicas))
     remote = RemoteRule(
@@ -69,7 +74,12 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
         package_bytes_max=package_bytes_max,
         relax_pins=relax_pins,
     )
-    replicas = tuple(_replica(plan, key, folder, each) for each in plan.replicas)
+    replicas = tuple(
+        _replica(plan, key, folder, each)
+        if each.container is None
+        else _in_image(plan, key, folder, each, runtime)
+        for each in plan.replicas
+    )
     return attempt_of(
         key,
         plan,
@@ -106,6 +116,28 @@ def _replica(
         key, folder, plan, replica, with_python(replica.argv, python), env_of(replica, {}, {})
     )
     return found._replace(limits=Limits())
+
+
+def _in_image(
+    plan: LaunchPlan,
+    key: AttemptKey,
+    folder: AttemptFolder,
+    replica: ReplicaPlan,
+    runtime: Runtime | None,
+) -> ReplicaSpec:
+    if runtime is None:
+        raise EngineFault(
+            "the job's image needs apptainer on the nodes, and there is none any more"
+        )
+    argv = images.command_of(
+        runtime,
+        replica,
+        home=folder.work,
+        folders=own_folders(plan, folder),
+        binds=plan.binds,
+    )
+    found = process_of(key, folder, plan, replica, argv, env_of(replica, {}, {}))
+    return found._replace(cwd=folder.work, limits=Limits(), container=runtime.name)
 
 
 def _texts(plan: LaunchPlan) -> Iterator[str]:

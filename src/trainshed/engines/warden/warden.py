@@ -26,7 +26,7 @@ from trainshed.engines.supervise.replicas import Replicas
 from trainshed.engines.supervise.signals import ENDING, close_inherited, hear_signals
 from trainshed.engines.supervise.spawn import raise_descriptor_limit
 from trainshed.engines.supervise.spec import ReplicaSpec
-from trainshed.engines.warden import protocol
+from trainshed.engines.warden import images, protocol
 from trainshed.engines.warden.dialing import dialed, forget
 from trainshed.engines.warden.forward import Forward
 from trainshed.engines.warden.ports import Ports
@@ -206,10 +206,15 @@ class _Warden:
 
     def _complete(self, replica: ReplicaSpec) -> ReplicaSpec:
         """Add what only this node knows."""
+        files = {
+            trainer_contract.NOTICE_FILE: self._folder.notice,
+            trainer_contract.PROGRESS_FILE: self._folder.progress(replica.task_name),
+        }
+        if replica.container:
+            given = {**devices_of(os.environ), **files}
+            return images.completed(replica, os.environ, given, self._folder.path)
         env = env_of(os.environ, replica.env, self._taken["keeps"], self._taken["unset"])
-        env = with_packages(env, replica.role, self._entries)
-        env[trainer_contract.NOTICE_FILE] = self._folder.notice
-        env[trainer_contract.PROGRESS_FILE] = self._folder.progress(replica.task_name)
+        env = {**with_packages(env, replica.role, self._entries), **files}
         argv = with_python(replica.argv, self._python) if self._python else replica.argv
         return replica._replace(argv=argv, env=env)
 
@@ -350,8 +355,12 @@ def env_of(
         for name, text in of_programs(node, keeps).items()
         if not name.startswith(_OF_CLUSTER) and name not in unset
     }
-    devices: dict[str, str] = {name: kept[name] for name in _DEVICES if name in kept}
-    return {**kept, **given, **devices}
+    return {**kept, **given, **devices_of(kept)}
+
+
+def devices_of(node: Mapping[str, str]) -> dict[str, str]:
+    """What a node says of the devices that a program may use."""
+    return {name: node[name] for name in _DEVICES if name in node}
 
 
 def _private_folder() -> str:

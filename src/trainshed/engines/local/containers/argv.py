@@ -3,17 +3,13 @@
 Docker's and podman's ``run`` stays in the foreground: it passes the container's output and signals
 on and ends with its exit status.  What the job chose comes behind ``--`` or behind an equals sign,
 so that an image named ``--privileged`` is an image that does not exist.
-
-Under apptainer and singularity the processes are children of the replica's own, as the same user:
-limits, kills, host names and the rest of what surrounds a process surround them too.
 """
 
-import csv
-import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from trainshed.engines.apptainer import Bind, mount, run_words
 from trainshed.engines.container_runtime import PODMAN, Runtime
 from trainshed.model.launch_plan import ContainerPlan
 
@@ -25,14 +21,6 @@ _SHM_SHARE: Final = 2
 
 #: Threads count too: a large machine's data loaders have thousands, a fork bomb has more.
 PROCESSES_MAX: Final = 32_768
-
-
-class Bind(NamedTuple):
-    """A folder or file of the machine at a place in the container."""
-
-    here: str
-    there: str
-    is_read_only: bool = False
 
 
 class ContainerSpec(NamedTuple):
@@ -66,15 +54,6 @@ def shm_bytes(memory_bytes: int | None, machine_bytes: int, replicas: int) -> in
     """
     share = machine_bytes // max(replicas, 1)
     return max(SHM_BYTES_MIN, min(memory_bytes or share, share) // _SHM_SHARE)
-
-
-def mount(bind: Bind) -> str:
-    """The value of ``--mount``, which all runtimes read as a line of CSV."""
-    fields = ["type=bind", f"source={bind.here}", f"target={bind.there}"]
-    fields += ["readonly"] if bind.is_read_only else []
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(fields)
-    return text.getvalue()
 
 
 #: How containers of ours differ from those of others, and of which attempt they are.
@@ -206,27 +185,14 @@ def _limits(spec: ContainerSpec) -> Iterator[str]:
 
 
 def apptainer_run(runtime: Runtime, spec: ContainerSpec) -> tuple[str, ...]:
-    """The words of ``run`` or ``exec``.
-
-    ``--compat`` is what makes it like docker: nothing of the user's home and environment, a /tmp
-    and a process namespace of its own, and a file system that may be written to.
-    """
-    return (
+    """The words of ``run`` or ``exec`` (``engines.apptainer``)."""
+    return run_words(
         runtime.program,
-        "exec" if spec.plan.command else "run",
-        *("--compat", "--cleanenv"),
-        *(("--nv",) if spec.devices else ()),
-        *("--home", spec.home),
-        *_mounts(spec),
-        *apptainer_started(spec.plan),
+        spec.plan,
+        home=spec.home,
+        mounts=[mount(bind) for bind in spec.binds],
+        has_devices=bool(spec.devices),
     )
-
-
-def apptainer_started(plan: ContainerPlan) -> Iterator[str]:
-    """Docker's table: ``exec`` knows no ENTRYPOINT, and ``run`` puts args in the place of CMD."""
-    yield f"docker://{plan.image}"
-    yield from plan.command or ()
-    yield from plan.args or ()
 
 
 def _mounts(spec: ContainerSpec) -> Iterator[str]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from trainshed.engines.apptainer import client_env
 from trainshed.engines.container_runtime import (
     APPTAINER,
     AUTO,
@@ -32,7 +33,6 @@ from trainshed.engines.local.containers.argv import (
     remove_argv,
     running_argv,
 )
-from trainshed.engines.local.containers.variables import client_env
 
 #: A daemon that takes longer is of no use to a server that starts.
 _DETECT_S_MAX: Final = 5.0

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from trainshed.engines.apptainer import Bind, client_env, variables
 from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, DOCKER, Runtime
 from trainshed.engines.isolation_modes import USER_NAME
 from trainshed.engines.local.containers.argv import (
     PROCESSES_MAX,
-    Bind,
     ContainerSpec,
     apptainer_run,
     docker_run,
     empty_argv,
     shm_bytes,
 )
-from trainshed.engines.local.containers.variables import client_env, for_apptainer, for_docker
+from trainshed.engines.local.containers.variables import for_docker
 from trainshed.engines.supervise.mounts import PASSWD, write_passwd
 from trainshed.files.trees import opened_folders
 from trainshed.model.faults import EngineFault
@@ -86,7 +86,7 @@ def replica_start(  # noqa: PLR0913 - one replica, and what is chosen for it
     spec = spec._replace(binds=(*spec.binds, *_known(runtime, replica, around)))
     client = client_env(launcher_env)
     if runtime.name in CHILDREN_OF_CLIENT:
-        inside = for_apptainer(runtime.name, spec.env)
+        inside = variables(runtime.name, spec.env)
         return Start(apptainer_run(runtime, spec), {**client, **inside}, is_process=True)
     found = for_docker(spec.env)
     flags = ("--env-file", _written(around.files, replica.task_name, found.file), *found.flags)
