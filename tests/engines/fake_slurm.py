@@ -18,6 +18,8 @@ class FakeSlurm:
         self.refusal = ""
         """What sbatch says instead of taking a job."""
         self.is_away = False
+        self.away = Answer(1, err="Unable to contact slurm controller (connect failure)")
+        """What every command says then."""
         self.is_up = True
         """Whether its controller says of itself that it works."""
         self.version = "slurm-wlm 22.05.8"
@@ -33,7 +35,7 @@ class FakeSlurm:
         self.calls.append((name, words, dict(env)))
         self.inherited = descriptors or self.inherited
         if self.is_away:
-            return Answer(1, err="Unable to contact slurm controller (connect failure)")
+            return self.away
         return getattr(self, f"_{name}")(*words)
 
     def called(self, name):

@@ -12,6 +12,7 @@ from engines.fake_slurm import FakeSlurm
 from trainshed.engines.base import EngineContext, Refused, ReplicaShape
 from trainshed.engines.slurm import engine as slurm_engine
 from trainshed.engines.slurm import factory, poll
+from trainshed.engines.slurm.commands import Answer
 from trainshed.engines.supervise import records
 from trainshed.engines.supervise.folder import AttemptFolder, Order
 from trainshed.engines.supervise.records import Began, Decided, Ended, Ready
@@ -282,6 +283,43 @@ def test_slurm_away_is_said_with_since_when_and_heals(world):
     world.slurm.is_away = False
     until(engine, Phase.READY)
     assert eventually(lambda: engine.health() is None)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "sbatch: error: slurm_receive_msg: Protocol authentication error",
+        "squeue: error: If munged is up, restart with --num-threads=10",
+        "slurm_load_jobs error: Socket timed out on send/recv operation",
+    ],
+)
+def test_what_keeps_slurm_away_from_the_start_is_said_and_heals(world, words):
+    world.slurm.is_away, world.slurm.away = True, Answer(1, err=words)
+    engine = world.engine()
+    why = eventually(engine.health)
+    assert why.reason is Reason.ENGINE_AWAY
+    assert "not answered since" in why.message
+    assert words in why.message
+    with pytest.raises(OSError, match="since") as caught:
+        engine.launch(KEY, plan_of(), claim())
+    assert is_transient(caught.value)
+    world.slurm.is_away = False
+    assert eventually(lambda: engine.health() is None)
+    engine.launch(KEY, plan_of(), claim())
+    until(engine, Phase.WAITING)
+    assert list(world.slurm.rows) == ["1"]
+
+
+@pytest.mark.parametrize(
+    "words", ["Permission denied (publickey).", "connect to host there port 22: No such host"]
+)
+def test_a_login_node_that_refuses_is_said_with_since_when(world, words):
+    world.slurm.is_away, world.slurm.away = True, Answer(255, err=words)
+    engine = world.engine(ssh="user@there", spool_there="/there")
+    why = eventually(engine.health)
+    assert why.reason is Reason.ENGINE_AWAY
+    assert "not answered since" in why.message
+    assert words in why.message
 
 
 def test_an_old_slurm_is_refused_in_health(world):

@@ -1,5 +1,6 @@
 """A server whose only engine is a cluster: the same jobs, the same commands, the same answers."""
 
+import hashlib
 import subprocess
 from pathlib import Path
 
@@ -126,6 +127,30 @@ def test_a_job_is_cancelled_while_it_waits_and_while_it_runs(server, cluster):
     finally:
         cluster.run("scontrol", "update", "partitionname=main", "state=up")
     cluster.wait_for(lambda: not cluster.jobs())
+
+
+ODD = "a'b\"c$HOME `id` ;|&*?~ #\n\\ \u00fc \u6f22"
+ARRIVED = """\
+import hashlib, os, sys
+for words in (os.fsencode(sys.argv[1]), os.environb[b"ODD"]):
+    print(len(words), hashlib.sha256(words).hexdigest(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("more", [("x" * 100_000, ""), ("", "y" * 100_000)], ids=["args", "env"])
+def test_words_of_any_kind_arrive_byte_for_byte(server, more):
+    word, text = (ODD + each for each in more)  # both are in CLUSTER_SPEC too: 128 KiB a variable
+    document = a_job('it\'s "odd" $HOME `id` \u00fc', ARRIVED)
+    container = document["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
+    container["args"].append(word)
+    container["env"] = [{"name": "ODD", "value": text}]
+    name = submit(server, document)
+    found = fleet.ended(server, name)
+    assert found["state"] == "SUCCEEDED", fleet.story_text(server, name)
+    assert fleet.said(server, name) == [
+        f"{len(sent)} {hashlib.sha256(sent).hexdigest()}" for sent in (word.encode(), text.encode())
+    ]
+    assert good(server.call("GET", f"/v1/{name}"))["displayName"] == document["displayName"]
 
 
 def create(gcloud, name, code):

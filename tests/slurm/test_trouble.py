@@ -1,5 +1,7 @@
 """What happens to a cluster and its server, and what must not: lost, doubled or needless starts."""
 
+import time
+
 import pytest
 
 from e2e import fleet
@@ -60,6 +62,64 @@ def test_a_controller_that_is_away_or_has_forgotten_costs_no_job(server, cluster
     found = fleet.ended(server, name)
     assert (found["state"], found["attempt"]) == ("SUCCEEDED", 1)
     check_count(fleet.said(server, name))
+
+
+@pytest.mark.full
+def test_a_minute_without_a_controller_costs_neither_what_runs_nor_what_waits(server, cluster):
+    go = cluster.shared / "go-minute"
+    names = [
+        fleet.begun(server, a_job(f"whole-{n}", counting(go), machine=WHOLE_NODE), "1")
+        for n in range(6)
+    ]
+    names += [submit(server, a_job(f"waits-{n}")) for n in range(6)]
+    for name in names[6:]:
+        wait_until(lambda name=name: _reason(server, name) in {"CAPACITY", "ENGINE_QUEUE"})
+    cluster.stop_controller()
+    wait_until(lambda: _reason(server, names[0]) == "ENGINE_AWAY")
+    time.sleep(60)  # longer than any time that Slurm's commands or the server give it
+    go.touch()
+    cluster.start_controller()
+    for name in names:
+        found = fleet.ended(server, name)
+        assert (found["state"], found["attempt"]) == ("SUCCEEDED", 1), fleet.story_text(
+            server, name
+        )
+    for name in names[:6]:
+        check_count(fleet.said(server, name))
+    uids = {native(server, name)["uid"] for name in names}
+    ours = [each for each in allocations(cluster) if each.rpartition("-")[2] in uids]
+    assert len(ours) == len(names), ours
+
+
+@pytest.mark.full
+def test_what_slurm_forgets_at_once_ends_as_it_did(tmp_path):
+    with (
+        running_cluster(Settings(nodes=2, min_job_age_s=2)) as cluster,
+        on_cluster(cluster, tmp_path / "data") as server,
+    ):
+        go = cluster.shared / "go-forgotten"
+        well = fleet.begun(server, a_job("well", counting(go)), "1")
+        badly = fleet.begun(server, a_job("badly", counting(go, status=3)), "1")
+        server.kill()
+        go.touch()
+        cluster.wait_for(lambda: not cluster.run("squeue", "-h", "--states=all").strip())
+        server.start()
+        for name, state in ((well, "SUCCEEDED"), (badly, "FAILED")):
+            found = fleet.ended(server, name)
+            assert (found["state"], found["attempt"]) == (state, 1), fleet.story_text(server, name)
+            check_count(fleet.said(server, name))
+
+
+@pytest.mark.full
+def test_a_node_without_our_python_says_so(cluster, tmp_path):
+    absent = "/opt/absent/python3"
+    with on_cluster(cluster, tmp_path / "absent", python=absent) as server:
+        name = submit(server, a_job("no-python"))
+        wait_until(
+            lambda: absent in fleet.story_text(server, name),
+            lambda: fleet.story_text(server, name),
+        )
+        fleet.cancel(server, name)
 
 
 def _reason(server, name):
