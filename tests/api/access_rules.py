@@ -107,6 +107,7 @@ POST   /keys                                                  administrator
 DELETE /keys/{key}                                            administrator
 GET    /projects/{project}/jobs/{job}                         viewer
 GET    /projects/{project}/jobs/{job}/explain                 viewer
+GET    /projects/{project}/jobs/{job}/manifest                viewer
 GET    /projects/{project}/jobs/{job}/events                  viewer
 GET    /projects/{project}/jobs/{job}/trials                  viewer
 GET    /projects/{project}/jobs/{job}/logs                    viewer

@@ -277,6 +277,12 @@ def test_a_job_tells_its_story(client, created):
     kinds = [e["kind"] for e in client("jobs", "events", name, "--format", "json").json]
     assert (kinds[0], kinds[-1]) == ("ACCEPTED", "FAILED")
     assert "workerpool0-0 exited with code 5" in client("jobs", "events", name).out
+    sent = client("jobs", "manifest", name, "--format", "json").json
+    assert (sent["attempt"], [part["name"] for part in sent["parts"]]) == (1, ["plan.json"])
+    assert "--- plan.json" in client("jobs", "manifest", name, "--attempt", "1").out
+    none = client("jobs", "manifest", name, "--attempt", "7")
+    assert none.code != 0
+    assert "has no attempt 7" in none.err
     explained = client("jobs", "explain", name).out
     assert explained.startswith(f"{name}: FAILED\n")
     assert "non-zero status of 5" in explained

@@ -782,3 +782,12 @@ def test_an_order_for_what_was_never_submitted_is_done_some_day(world, monkeypat
     engine.stop(KEY, ORDER)
     until(engine, Phase.ENDED)
     eventually(lambda: not engine._orders)
+
+
+def test_what_was_sent_is_what_its_manifest_said(world):
+    engine = world.engine()
+    assert engine.traits.sent(KEY) == {}
+    said = engine.manifest(KEY, plan_of(), claim())
+    engine.launch(KEY, plan_of(), claim())
+    assert engine.traits.sent(KEY) == dict(said)
+    assert "sbatch --parsable" in said["command"]

@@ -70,6 +70,12 @@ def test_jobs_of_both_dialects_run_on_the_cluster(server, cluster):
         said = [line for line in log_lines(server, name) if line["message"] == "trained"]
         assert 1 <= len(said) <= len(found["replicas"])
     assert fleet.said(server, names[1]) == ["trained"]
+    sent = native(server, names[1], "/manifest")
+    parts = {each["name"]: each["text"] for each in sent["parts"]}
+    assert (sent["attempt"], sent["engine"]) == (1, "cluster")
+    assert "sbatch --parsable" in parts["command"]
+    assert parts["command"].split()[-4].rpartition("/")[2] in parts
+    assert "print('trained')" in parts["plan.json"]
 
 
 def test_a_gang_of_all_roles_finds_each_other(server, cluster):

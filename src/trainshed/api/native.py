@@ -33,6 +33,7 @@ from trainshed.service.buckets import BucketService
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.stream import LogCursor, check_trial
 from trainshed.service.log.streams import Streams
+from trainshed.service.manifests import Manifests
 from trainshed.service.nodes import NodeService
 from trainshed.service.story import Stories
 from trainshed.store.base import StoreFault
@@ -145,6 +146,7 @@ def native_app(native: Native, version: str) -> FastAPI:
 def _jobs(native: Native) -> APIRouter:
     router = APIRouter(prefix="/projects/{project}", tags=["jobs"])
     stories = native.stories
+    manifests = Manifests(stories, native.attempts.engines)
 
     @router.get("/jobs/{job}", response_model=shown.Job, response_model_exclude_none=True)
     def describe(project: Readable, job: str) -> Json:
@@ -167,6 +169,15 @@ def _jobs(native: Native) -> APIRouter:
     ) -> Json:
         """Tell the story of the job, oldest first, from behind the event ``after``."""
         return stories.events(project, job, after=after, limit=limit)
+
+    @router.get("/jobs/{job}/manifest", response_model=shown.Manifest)
+    def manifest(
+        project: Readable,
+        job: str,
+        attempt: Annotated[int | None, Query(ge=1, le=ATTEMPT_MAX)] = None,
+    ) -> Json:
+        """Show what was sent for the newest attempt of the job, or another, without secrets."""
+        return manifests.manifest(project, job, attempt)
 
     @router.get("/jobs/{job}/trials", response_model=shown.Trials, response_model_exclude_none=True)
     def trials(project: Readable, job: str) -> Json:

@@ -114,6 +114,22 @@ class Trial(BaseModel):
     infeasibleReason: str | None = None
 
 
+class Sent(BaseModel):
+    """One thing that was sent: a plan, a script, a command line."""
+
+    name: str
+    text: str
+
+
+class Manifest(BaseModel):
+    """What an engine was sent for an attempt of a job."""
+
+    job: str
+    attempt: int
+    engine: str
+    parts: list[Sent]
+
+
 class Trials(BaseModel):
     """The trials of a tuning job by number; any other job has none."""
 

@@ -1,4 +1,4 @@
-"""``trainshed jobs events`` and ``trainshed jobs explain``."""
+"""``trainshed jobs events``, ``trainshed jobs explain`` and ``trainshed jobs manifest``."""
 
 from collections.abc import Iterator
 
@@ -13,6 +13,8 @@ _SUMMARIES = {
     "events": "Tells the story of a job: what happened to it, and when.",
     "explain": "Says why a job is where it is: what it waits for, its place in the queue, and the "
     "one change that would let it start now.",
+    "manifest": "Prints what was sent for an attempt of a job, without secrets: the plan, and on a "
+    "cluster the script and the command line.",
 }
 
 
@@ -29,6 +31,8 @@ def parser(prog: str) -> flags.Parser:
     parser.add_argument(
         "job", metavar="JOB", help="AI Platform job id, Vertex job number, or full name of either"
     )
+    if action == "manifest":
+        parser.add_argument("--attempt", type=int, help="Which attempt; default: the newest")
     flags.add_client_flags(parser)
     return parser
 
@@ -42,6 +46,10 @@ def run(request: flags.Request) -> int:
         events = list(_events(place, path))
         rows = [(date_of(e["time"]), e["attempt"], e["kind"], e["message"]) for e in events]
         answer(args, events, table(("TIME", "ATTEMPT", "EVENT", "MESSAGE"), rows))
+    elif args.action == "manifest":
+        query = {} if args.attempt is None else {"attempt": args.attempt}
+        found = place.server.call("GET", f"{path}/manifest", query=query)
+        answer(args, found, "\n".join(_manifest(found)))
     else:
         found = place.server.call("GET", f"{path}/explain")
         answer(args, found, "\n".join(_explanation(found)))
@@ -53,6 +61,13 @@ def _events(place: ServerPlace, path: str) -> Iterator[Json]:
     while found := place.server.call("GET", f"{path}/events", query={"after": after})["events"]:
         yield from found
         after = found[-1]["seq"]
+
+
+def _manifest(found: Json) -> Iterator[str]:
+    yield f"{found['job']}: attempt {found['attempt']}, by the engine {found['engine']}"
+    for part in found["parts"]:
+        yield f"--- {part['name']}"
+        yield part["text"]
 
 
 def _explanation(found: Json) -> Iterator[str]:

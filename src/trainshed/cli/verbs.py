@@ -92,6 +92,7 @@ VERBS = (
     Verb("jobs watch", "watch", "show a job while it runs: state, replicas, last lines"),
     Verb("jobs explain", "job_story", "say why a job is where it is, and what would start it"),
     Verb("jobs events", "job_story", "tell what happened to a job"),
+    Verb("jobs manifest", "job_story", "print what was sent for an attempt of a job"),
     Verb("nodes drain", "nodes_order", "let a node take no new replicas"),
     Verb("nodes maintain", "nodes_order", "give the replicas on a node notice, and free it"),
     Verb("nodes resume", "nodes_order", "let a node take replicas again"),

@@ -146,6 +146,9 @@ class Traits:
     versions: Callable[[str], Mapping[str, str]] | None = field(default=None, compare=False)
     """What an interpreter on its nodes has, from memory: versions by distribution, its own under
     ``python``; empty: not known yet.  None: the server asks interpreters itself."""
+    sent: Callable[[AttemptKey], Mapping[str, str]] | None = field(default=None, compare=False)
+    """What ``launch`` has sent for an attempt, by name; empty: nothing, or nothing is left of it.
+    Raises OSError.  None: the engine does not keep it."""
     fence: Callable[[AttemptKey], None] | None = field(default=None, compare=False)
     """Take an administrator's word that nothing of an attempt lives: it is LOST from now on.
     Raises EngineFault for one that is known to live.  None: the engine always knows by itself."""

@@ -48,6 +48,7 @@ from trainshed.engines.supervise.compose import GRACE_S
 from trainshed.engines.supervise.folder import AttemptFolder, Order
 from trainshed.engines.supervise.leftovers import marked
 from trainshed.engines.supervise.observe import measured
+from trainshed.engines.supervise.sent import sent
 from trainshed.engines.supervise.spec import HangRule, LogRule
 from trainshed.files.trees import remove_tree
 from trainshed.model.attempt import ALIVE, AttemptKey, Measured, Observation, Phase
@@ -141,6 +142,7 @@ class LocalEngine:
             isolation=isolation.description if isolation else "",
             leftovers=leftover_means.described(leftovers),
             attempt_at=self._attempt_at,
+            sent=lambda key: sent(self._folder(key)),
             add_lines=self._add_lines,
             gpus_now=self._gpus_now,
             has_names=isolation.has_names if isolation else mounts.allowed(),

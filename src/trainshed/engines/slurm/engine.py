@@ -42,6 +42,7 @@ from trainshed.engines.slurm.script import Submission
 from trainshed.engines.slurm.shape import Part, Shape, shape_of
 from trainshed.engines.slurm.spool import EndInSlurm, Placing, Spool, Submitted
 from trainshed.engines.slurm.states import MOVING, OVER, SlurmState
+from trainshed.engines.supervise import sent
 from trainshed.engines.supervise.folder import Order
 from trainshed.engines.supervise.observe import measured
 from trainshed.engines.supervise.spec import AttemptSpec, HangRule, LogRule
@@ -121,6 +122,7 @@ class SlurmEngine:
             commands=self._queue.counts,
             asked_s=lambda: self._poller.answered_s,
             fence=self._fence,
+            sent=self._sent,
             probe=lambda: probe(self._queue, self._spool, self._options),
         )
         self._lock = threading.RLock()
@@ -184,11 +186,9 @@ class SlurmEngine:
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> Mapping[str, str]:
         """The plan, the script and the command as they are sent."""
         asked = self._asked(key, plan, _claim(self.name, place))
-        command = self._queue.shown(script.sbatch_words(asked))
         return {
-            "plan.json": json.dumps(encode(self._spec(asked, plan, place)), indent=2),
-            script.BATCH_NAME: script.BATCH,
-            "command": shlex.join(command),
+            sent.PLAN: json.dumps(encode(self._spec(asked, plan, place)), indent=2),
+            **self._sent_beside(script.sbatch_words(asked)),
         }
 
     def launch(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> None:
@@ -311,9 +311,23 @@ class SlurmEngine:
         spool.keep_submitted(attempt.folder, kept)
         attempt.submitted = kept
         if not found and not spool.is_claimed(attempt.folder):
-            number = self._queue.submit(script.sbatch_words(asked), lock)
+            words = script.sbatch_words(asked)
+            sent.keep(attempt.folder, self._sent_beside(words))
+            number = self._queue.submit(words, lock)
             attempt.submitted = kept._replace(job=number)
             spool.keep_submitted(attempt.folder, attempt.submitted)
+
+    def _sent_beside(self, words: Sequence[str]) -> dict[str, str]:
+        command = shlex.join(self._queue.shown(words))
+        return {script.BATCH_NAME: script.BATCH, "command": command}
+
+    def _sent(self, key: AttemptKey) -> Mapping[str, str]:
+        """What was sent for an attempt.  Raises OSError."""
+        try:
+            self._spool.check(key)
+        except EngineFault as fault:
+            raise OSError(str(fault)) from fault
+        return sent.sent(self._spool.folder(key))
 
     def _found(self, key: AttemptKey) -> str:
         """The number of a job that was submitted before, by whom did not live to write it down."""
