@@ -6,6 +6,7 @@ Programs write the moment of their first line into a file that all see, one a ta
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -35,6 +36,8 @@ os.rename(name + ".new", name)
 while len(sys.argv) > 2 and not os.path.exists(sys.argv[2]):
     time.sleep(0.05)
 """
+#: What sdiag says of squeue, which asks for a user's jobs in a message of its own.
+_ASKED = re.compile(r"^\s*REQUEST_JOB_(?:USER_)?INFO\s*\(\s*\d+\)\s*count:\s*(\d+)", re.MULTILINE)
 SUBMITIT = """\
 import sys, submitit
 
@@ -247,9 +250,7 @@ def _run_in(at: Cluster, argv: Sequence[str], *, may_fail: bool = False) -> None
 
 def asked(at: Cluster) -> int:
     """How many times the controller was asked for its jobs since it was reset."""
-    said = at.command("sdiag")
-    rows = [line.split() for line in said.splitlines() if "REQUEST_JOB_INFO" in line]
-    return sum(int(row[2].removeprefix("count:") or row[3]) for row in rows)
+    return sum(map(int, _ASKED.findall(at.command("sdiag"))))
 
 
 def as_json(found: object) -> str:
