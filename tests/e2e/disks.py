@@ -1,4 +1,4 @@
-"""File systems that a test fills up or makes read-only; only root may."""
+"""File systems that a test fills up, makes read-only or takes away; only root may."""
 
 import contextlib
 import os
@@ -47,6 +47,17 @@ def read_only(place):
         pytest.skip("only root may mount")
     try:
         assert _mount("-o", "remount,bind,ro", place)
+        yield
+    finally:
+        subprocess.run([_program("umount"), "--lazy", place], check=True)
+
+
+@contextlib.contextmanager
+def away(place):
+    """It is empty, as before its file system was mounted; what is open already is not affected."""
+    if os.geteuid() != 0 or not _mount("-t", "tmpfs", "tmpfs", place):
+        pytest.skip("only root may mount")
+    try:
         yield
     finally:
         subprocess.run([_program("umount"), "--lazy", place], check=True)

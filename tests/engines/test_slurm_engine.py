@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 from contextlib import closing
 from pathlib import Path
@@ -320,6 +321,22 @@ def test_a_login_node_that_refuses_is_said_with_since_when(world, words):
     assert why.reason is Reason.ENGINE_AWAY
     assert "not answered since" in why.message
     assert words in why.message
+
+
+def test_a_spool_that_is_away_costs_no_job(world):
+    engine = world.engine()
+    aside, ours = world.folder / "aside", world.spool / "here"
+    ours.rename(aside)
+    (ours / "jobs" / str(KEY.uid)).mkdir(parents=True)  # as whoever writes a job's log has it made
+    with pytest.raises(OSError, match="not there") as caught:
+        engine.launch(KEY, plan_of(), claim())
+    assert is_transient(caught.value)
+    assert world.slurm.rows == {}
+    shutil.rmtree(ours)
+    aside.rename(ours)
+    engine.launch(KEY, plan_of(), claim())
+    until(engine, Phase.WAITING)
+    assert list(world.slurm.rows) == ["1"]
 
 
 def test_an_old_slurm_is_refused_in_health(world):

@@ -290,6 +290,8 @@ class SlurmEngine:
             return
         if self._poller.seen.is_away and (why := self.health()) is not None:
             raise SlurmAway(why.message)  # sbatch would try for long
+        if not self._spool.has(script.BATCH_NAME):
+            raise SlurmAway(f"the spool {self._spool.here} is not there now, or empty")
         asked = self._asked(key, plan, claim)
         if before is None:
             self._refuse_planted(attempt)

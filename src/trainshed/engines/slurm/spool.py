@@ -117,6 +117,10 @@ class Spool:
             if os.path.lexists(path) and (strange := _strange(path)):
                 raise EngineFault(f"{path} {strange}: it is not taken for a folder of ours")
 
+    def has(self, name: str) -> bool:
+        """Whether a file is beside the jobs: without the file system that is mounted there, no."""
+        return os.path.isfile(f"{self.here}/{_LIBRARY}/{name}")
+
     def make(self, key: AttemptKey) -> AttemptFolder:
         """Have the folder of an attempt there.  Raises OSError or EngineFault."""
         folder = self.folder(key)
