@@ -28,6 +28,7 @@ SLURM: Final = (
     (_SCRIPT, '    yield f"--comment={asked.key}"\n', ""),
     (_SCRIPT, "if asked.exclude:", "if False:"),
     (_SCRIPT, "if asked.minutes is not None:", "if False:"),
+    # these two survive: each looks before it submits, once before and once with the lock held
     (_ENGINE, "if before is not None and before.job:\n            return\n        if", "if"),
     (_ENGINE, "if before is not None and before.job:\n            return\n        asked", "asked"),
     (
@@ -74,8 +75,8 @@ SLURM: Final = (
     (_ATTEMPT, "        if seen.is_away:\n            return self._unknown()\n", ""),
     (
         _ATTEMPT,
-        "if order is not None and self.known.began is None and spool.take_claim",
-        "if order is not None and self.known.began is None and not spool.is_claimed",
+        "return is_open and spool.take_claim(self.folder)",
+        "return is_open and not spool.is_claimed(self.folder)",
     ),
     (_ATTEMPT, "or not _is_doubtful(ended.outcome):", "or True:"),
     (

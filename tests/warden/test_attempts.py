@@ -129,10 +129,15 @@ def test_what_stands_for_addresses_becomes_those_that_the_wardens_have(launchers
         "OTHER": f"x{first.host}y 14000000100 4999999999",
     }
     code = (
-        "import os, json, socket\n"
-        "print(json.dumps({k: os.environ[k] for k in ('CLUSTER', 'NEXT', 'MASTER_PORT', 'OTHER')}))"
+        "import os, json, sys\n"
+        "found = {k: os.environ[k] for k in ('CLUSTER', 'NEXT', 'MASTER_PORT', 'OTHER')}\n"
+        "print(json.dumps({**found, 'argv': sys.argv[1]}))"
     )
-    attempt = launchers.begin(plan_of(workers(code, 2, env=env)))
+    replicas = [
+        dataclasses.replace(each, argv=(*each.argv, f"--at={second.text}"))
+        for each in workers(code, 2, env=env)
+    ]
+    attempt = launchers.begin(plan_of(replicas))
     assert attempt.ended().outcome.exit_code == 0
     (said,), (same,) = attempt.texts("primary-0"), attempt.texts("worker-0")
     assert said == same
@@ -140,6 +145,7 @@ def test_what_stands_for_addresses_becomes_those_that_the_wardens_have(launchers
     cluster = json.loads(found["CLUSTER"])
     host, _, port = cluster["worker"][0].partition(":")
     assert host == "127.0.0.1"
+    assert found["argv"] == f"--at=127.0.0.1:{port}"
     assert found["NEXT"] == f"127.0.0.1:{int(port) + 2}"
     own = cluster["chief"][0].partition(":")[2]
     assert len({own, port, found["MASTER_PORT"]}) == 3
@@ -157,7 +163,7 @@ def test_an_environment_and_a_command_arrive_byte_for_byte(launchers):
     )
     words = ("it's", '"$x"', "a\nb", "", "ü")
     path = str(launchers.root / "said")
-    one = replica(code, env=odd)
+    one = replica(code, env={**odd, "CUDA_VISIBLE_DEVICES": "9"})  # its node knows better
     one = dataclasses.replace(one, argv=(*one.argv, path, *words))
     attempt = launchers.begin(
         plan_of([one]),
