@@ -1,0 +1,102 @@
+"""Studies whose trials run on the nodes of a cluster find what they find on one machine."""
+
+from pathlib import Path
+
+import pytest
+
+import trainshed
+from e2e.altered_server import altered
+from e2e.support import native, serving
+from e2e.test_tuning import create, ended, make_bucket, study, told
+from engines import events
+from slurm.support import table
+
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(600)]
+
+TRIALS, PARALLEL = 30, 6
+#: Writes a curve as TensorFlow does, and reports nothing itself.  What of ours comes with every job
+#: has no reader of event files.
+WRITES_EVENTS = f"""\
+import sys
+sys.path.insert(0, {str(Path(trainshed.__file__).parents[1])!r})
+{Path(events.__file__).read_text()}
+import argparse, json, os
+from trainshed_trainer import local_path
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--opt")
+args = parser.parse_args()
+trial = os.environ["CLOUD_ML_TRIAL_ID"]
+print("told", json.dumps({{"trial": trial}}), flush=True)
+folder = local_path(os.environ["AIP_TENSORBOARD_LOG_DIR"])
+folder.mkdir(parents=True, exist_ok=True)
+with (folder / "events.out.tfevents.1").open("wb") as file:
+    file.write(first())
+    for step in range(1, 6):
+        file.write(record(event(tensor("accuracy", args.lr / step), step=step)))
+"""
+
+
+@pytest.fixture
+def on_cluster(cluster, tmp_path):
+    with _server(tmp_path / "cluster", table(cluster)) as server:
+        yield server
+
+
+@pytest.fixture
+def here(tmp_path):
+    with _server(tmp_path / "here", "") as server:
+        yield server
+
+
+def _server(folder, config):
+    return serving(folder, "--anonymous", config=config, program=altered("draws-alike"))
+
+
+def found_by(server, document, in_between=lambda: None):
+    """All that is known of a study's trials but when, where and for how long."""
+    make_bucket(server)
+    name = create(server, document)
+    in_between()
+    job = ended(server, name, timeout_s=300)
+    assert job["state"] == "JOB_STATE_SUCCEEDED", native(server, name, "/explain")
+    heard = told(server, name)
+    assert {len(each) for each in heard.values()} == {1}, "a trial ran twice"
+    return [_lasting(trial) for trial in job["trials"]]
+
+
+def _lasting(trial):
+    return {
+        **{key: trial[key] for key in ("id", "state", "parameters")},
+        "measured": [_without_time(each) for each in trial["measurements"]],
+        "last": _without_time(trial["finalMeasurement"]),
+    }
+
+
+def _without_time(measurement):
+    return {key: measurement[key] for key in ("stepCount", "metrics")}
+
+
+def test_trials_by_hypertunes_file_are_those_of_one_machine(on_cluster, here):
+    document = study(trials=TRIALS, parallel=PARALLEL, algorithm="RANDOM_SEARCH")
+
+    def dies():
+        on_cluster.kill()
+        on_cluster.start()
+
+    there = found_by(on_cluster, document, dies)
+    assert len(there) == TRIALS
+    assert there == found_by(here, document)
+
+
+def test_trials_by_event_files_are_those_of_one_machine(on_cluster, here):
+    document = study(WRITES_EVENTS, trials=12, parallel=PARALLEL, algorithm="RANDOM_SEARCH")
+    there = found_by(on_cluster, document)
+    assert {trial["last"]["stepCount"] for trial in there} == {"5"}
+    assert there == found_by(here, document)
+
+
+def test_what_is_tried_next_follows_from_what_nodes_have_reported(on_cluster, here):
+    """One at a time, so that what is known before each trial is the same."""
+    document = study(trials=5, parallel=1)
+    assert found_by(on_cluster, document) == found_by(here, document)
