@@ -7,6 +7,7 @@ import pytest
 
 from trainshed.engines.slurm import probe as probing
 from trainshed.engines.slurm.commands import Commands
+from trainshed.engines.slurm.interpreters import Interpreters
 from trainshed.engines.slurm.options import read
 from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.slurm.spool import Spool
@@ -28,12 +29,27 @@ def _probed(cluster, folder, **options):
 
 
 def test_a_cluster_that_is_well_has_nothing_to_change(probed):
-    found = probed(python=sys.executable)
+    found = probed(python=sys.executable, environments={"tests": sys.executable})
     unwell = [each for each in found.values() if not each.is_well]
     assert not unwell
     assert list(found)[:2] == ["version", "process tracking"]
     assert {"shared folder, seen from a node", "shared folder, seen from here"} <= found.keys()
     assert "probing" not in found["python"].found
+    assert found["environment tests"].found.startswith(f"Python {sys.version_info[0]}.")
+
+
+def test_what_an_environment_holds_is_kept_and_one_that_is_not_there_is_named(probed, tmp_path):
+    found = probed(
+        python=sys.executable,
+        environments={"tests": sys.executable, "gone": "/nowhere/bin/python"},
+    )
+    assert not found["environment gone"].is_well
+    assert found["environment gone"].found.endswith("has no /nowhere/bin/python")
+    spool = Spool(str(tmp_path), str(tmp_path), "probing")
+    kept = Interpreters(spool)
+    kept.look()
+    assert kept.versions(sys.executable)["pytest"] == pytest.__version__
+    assert kept.versions("/nowhere/bin/python") == {}
 
 
 def test_a_node_without_the_interpreter_is_named(probed):

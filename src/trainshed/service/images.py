@@ -101,7 +101,8 @@ class Images:
         self._has_default = any(each.name == DEFAULT for each in environments)
         self._mappings = tuple(mappings)
         self._containers = containers
-        self._named = lru_cache(_REMEMBERED_MAX)(self._for_name)
+        # what an engine says of interpreters elsewhere may become known later
+        self._named = self._for_name if ask else lru_cache(_REMEMBERED_MAX)(self._for_name)
         for mapping in mappings:
             self._check(mapping)
 

@@ -32,6 +32,7 @@ from trainshed.engines.slurm import judge, nodes, script, spool, states
 from trainshed.engines.slurm.attempt import SlurmAttempt
 from trainshed.engines.slurm.commands import SlurmAway
 from trainshed.engines.slurm.images import containers_of
+from trainshed.engines.slurm.interpreters import Interpreters
 from trainshed.engines.slurm.judge import fitting, judged, partition_of
 from trainshed.engines.slurm.options import SlurmOptions, wishes_of
 from trainshed.engines.slurm.parse import Job
@@ -105,6 +106,8 @@ class SlurmEngine:
         warden, library = archive.build(), archive.library()
         self._archive = self._spool.keep(warden.name, warden.data)
         self._containers = containers_of(options.containers)
+        self._interpreters = Interpreters(self._spool)
+        self._interpreters.look()
         self.traits = Traits(
             reach=Reach.ANY,
             python=options.python,
@@ -123,6 +126,7 @@ class SlurmEngine:
             asked_s=lambda: self._poller.answered_s,
             fence=self._fence,
             sent=self._sent,
+            versions=self._interpreters.versions,
             probe=lambda: probe(self._queue, self._spool, self._options),
         )
         self._lock = threading.RLock()
@@ -530,6 +534,7 @@ class SlurmEngine:
         running = open_ if looks_at_all else [each for each in open_ if each.known.began]
         seen = self._poller.seen
         if looks_at_all:
+            self._interpreters.look()
             self._poller.miss(frozenset(each.job for each in open_ if each.job))
         self._tell([each.key for each in running if _has_grown(each)])
         for key in orders:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainshed.engines.base import Finding
-from trainshed.engines.slurm import states
+from trainshed.engines.slurm import interpreters, states
 from trainshed.engines.slurm.options import SlurmOptions
 from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.slurm.spool import Spool
@@ -33,9 +33,10 @@ _CLOCK_S: Final = 2.0
 _PYTHON: Final = (3, 9)
 _QUESTION: Final = "question"
 _ANSWER: Final = "answer.json"
-_ANSWER_BYTES_MAX: Final = 1 << 16
+_ANSWER_BYTES_MAX: Final = 1 << 22
 
-#: What the task runs; its words are the folder and the interpreter, and nothing is put into it.
+#: What the task runs; its words are the folder and the interpreters, its own one first, and nothing
+#: is put into it.
 SCRIPT: Final = """\
 #!/bin/sh
 umask 077
@@ -47,8 +48,23 @@ if ! command -v "$2" > /dev/null 2>&1; then
     exit 0
 fi
 exec "$2" -I -c '
-import importlib.util, json, os, sys, time
+import importlib.util, json, os, subprocess, sys, time
 folder, began = sys.argv[1], time.time()
+ASK = (
+    "import json, sys\\n"
+    "from importlib import metadata\\n"
+    "held = reversed(list(metadata.distributions()))\\n"
+    "names = {str(each.metadata[\\"Name\\"]): str(each.version) for each in held}\\n"
+    "found = {name.lower().replace(\\"_\\", \\"-\\"): each for name, each in names.items()}\\n"
+    "found[\\"python\\"] = \\".\\".join(map(str, sys.version_info[:3]))\\n"
+    "print(json.dumps(found))"
+)
+def held(python):
+    try:
+        said = subprocess.run([python, "-I", "-c", ASK], capture_output=True, timeout=60)
+        return json.loads(said.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return {}
 while "question" not in os.listdir(folder) and time.time() - began < 120:
     time.sleep(0.05)
 with open(folder + "/question") as file:
@@ -62,10 +78,12 @@ answer = {
     "in_cgroup": "slurm" in groups or "job_" in groups,
     "numpy": importlib.util.find_spec("numpy") is not None,
 }
+answer["pythons"] = {each: held(each) for each in sys.argv[2:]}
+answer["now"] = time.time()
 with open(folder + "/answer.part", "w") as file:
     json.dump(answer, file)
 os.rename(folder + "/answer.part", folder + "/answer.json")
-' "$folder"
+' "$@"
 """
 SCRIPT_NAME: Final = f"probe-{hashlib.sha256(SCRIPT.encode()).hexdigest()[:16]}.sh"
 
@@ -84,13 +102,16 @@ def probe(
         there = f"{spool.there}/{name}"
         script = spool.keep_script(SCRIPT_NAME, SCRIPT, is_remote=bool(options.ssh))
         asked = time.time()
-        job = queue.submit([*_words(queue, options), script, there, options.python])
+        pythons = interpreters.asked(options)
+        job = queue.submit([*_words(queue, options), script, there, *pythons])
         answer = _answer(folder, answer_s_max)
         seen = time.time()
         if answer is None:
             yield _silent(queue, job, answer_s_max)
         else:
+            interpreters.keep(spool, answer)
             yield from _of_answer(answer, word, options.python, asked, seen)
+            yield from interpreters.findings(options, answer)
     finally:
         if job:
             queue.cancel(job)
