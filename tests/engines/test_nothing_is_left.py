@@ -64,7 +64,15 @@ TRAINERS = {
 }
 MEANS = ["leaf", "sweep"]
 
-every_trainer = pytest.mark.parametrize("trainer", TRAINERS.values(), ids=TRAINERS)
+#: Who ignores its orders, and who leaves its session; test_kill.py ends every kind there is.
+HARDEST = {"deaf", "daemon"}
+every_trainer = pytest.mark.parametrize(
+    "trainer",
+    [
+        pytest.param(code, id=name, marks=() if name in HARDEST else pytest.mark.full)
+        for name, code in TRAINERS.items()
+    ],
+)
 #: What a trainer does about its end does not depend on which signal the command was sent.
 every_signal = pytest.mark.parametrize(
     ("signum", "trainer"),
@@ -73,7 +81,9 @@ every_signal = pytest.mark.parametrize(
             signum,
             trainer,
             id=f"{signum.name}-{name}",
-            marks=pytest.mark.full if signum is not signal.SIGINT and name != "deaf" else (),
+            marks=()
+            if name == "deaf" or (signum, name) == (signal.SIGINT, "daemon")
+            else pytest.mark.full,
         )
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         for name, trainer in TRAINERS.items()

@@ -51,7 +51,14 @@ def half_and_whole(shape, values):
     return tuple(bodies.body_of(shape, n, SIZE * n // items) for n in (items // 2 or 1, items))
 
 
-@pytest.mark.parametrize("name", bodies.SHAPES)
+#: What differs most in what it takes.
+WIDE = {"unknown keys", "arguments", "conditions without a value", "deep values of another kind"}
+SHAPES = [
+    pytest.param(name, marks=() if name in WIDE else pytest.mark.full) for name in bodies.SHAPES
+]
+
+
+@pytest.mark.parametrize("name", SHAPES)
 def test_twice_the_body_costs_at_most_two_and_a_half_times(way, name):
     """In calls, and in processor time, where one of several tries must be free of strangers."""
     shape = bodies.SHAPES[name]
@@ -62,13 +69,6 @@ def test_twice_the_body_costs_at_most_two_and_a_half_times(way, name):
     half, whole = half_and_whole(shape, 19_000 * max(FACTOR, 1 / 3))
     half_s, whole_s = bodies.times(way.take, half, whole)
     assert whole_s <= bodies.RATIO_MAX * max(half_s, bodies.LEAST_S)
-
-
-#: What differs most in what it takes.
-WIDE = {"unknown keys", "arguments", "conditions without a value", "deep values of another kind"}
-SHAPES = [
-    pytest.param(name, marks=() if name in WIDE else pytest.mark.full) for name in bodies.SHAPES
-]
 
 
 @pytest.mark.parametrize("name", [*SHAPES, *bodies.RAW])
