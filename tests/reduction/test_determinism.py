@@ -14,7 +14,7 @@ from trainshed_trainer.reduction import pacing
 pytestmark = pytest.mark.slow
 
 WORLD = 3
-RUNS = 10 if FULL else 3
+RUNS = 10 if FULL else 1
 #: What each rank waits, in seconds, before it gives its next tensor.
 DELAYS = {
     "at once": (0.0, 0.0, 0.0),

@@ -42,7 +42,7 @@ def run(fork, reducer, world, count, **settings):
         stage.close()
 
 
-@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("world", [2, pytest.param(4, marks=pytest.mark.full)])
 def test_a_reducer_s_peak_is_its_rings_whatever_the_tensor(fork, world):
     """The worst case is measured: rings of the largest size, a tensor many times as large."""
     allowed = BASE + PER_RING * (world + 2) * RING_MAX

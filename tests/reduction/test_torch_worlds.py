@@ -55,6 +55,7 @@ def test_workers_reduce_too_where_reducers_are_slower_than_a_ring(tmp_path):
     assert_right(answers)
 
 
+@pytest.mark.full  # e2e/test_reduction.py has a worker that dies
 def test_a_worker_that_dies_is_named_to_the_others_and_nobody_hangs(tmp_path):
     """No reducers at all here: the workers reduce by themselves."""
     *answers, dead = run_world("dying", tmp_path, {"VICTIM": "2", **ALWAYS}, [{}] * 3)
