@@ -168,6 +168,7 @@ def create(gcloud, name, code):
 
 
 @needs_gcloud
+@pytest.mark.full  # conformance has gcloud; the API knows no engine
 def test_gcloud_submits_lists_and_cancels(server, gcloud, cluster):
     done = create(gcloud, "by-gcloud", "print('hello')")
     assert server.wait_for(f"/v1/{done}", FINAL)["state"] == "JOB_STATE_SUCCEEDED"

@@ -282,6 +282,7 @@ def test_packages_that_cannot_be_had_fail_the_job_and_start_nothing(launchers, t
     assert not marked(str(KEY))
 
 
+@pytest.mark.full  # the code of engines/test_supervisor_disk.py
 def test_programs_wait_while_the_log_cannot_be_written_and_no_line_is_lost(launchers):
     go, done = launchers.root / "go", launchers.root / "done"
     code = (
