@@ -3,8 +3,8 @@
     python failing_server.py FAILPOINTS.json serve --data-dir ...
 
 The places are all calls by which the server commits or acts: those of the store that write, every
-commit of the database, and those of the engine; and of the local engine all that it writes or
-starts.  Each has a side, ``before`` or ``after``.  FAILPOINTS.json is
+commit of the database, and those of the engine; and of the local engine and that of a cluster all
+that they write, start or order.  Each has a side, ``before`` or ``after``.  FAILPOINTS.json is
 ``{"kill": PLACE or null, "after": N, "seen": FILE, "engine": SOCKET or null, "places": who does}``:
 the process is killed (SIGKILL, by itself) when it comes to PLACE for the N-th time; all places that
 it comes to are written to FILE, a line each.
@@ -27,7 +27,10 @@ from trainshed.engines.base import Places
 from trainshed.engines.local.attempts import plan_file, start
 from trainshed.engines.local.attempts.fence import Fence
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.slurm import spool
+from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.warden import compose as warden_compose
 
 #: What changes the store; whatever else it has is only read.
 WRITES = frozenset(
@@ -62,6 +65,18 @@ LOCAL = (
     (plan_file, "write"),
     (plan_file, "write_json"),
     (start, "spawn"),
+)
+#: Where that of a cluster does.
+SLURM = (
+    (spool.Spool, "make"),
+    (spool.Spool, "remove"),
+    (warden_compose, "write"),
+    (spool, "keep_submitted"),
+    (spool, "keep_end"),
+    (spool, "take_claim"),
+    (Queue, "submit"),
+    (Queue, "cancel"),
+    (Queue, "look_now"),
 )
 
 
@@ -127,9 +142,10 @@ def instrument(failpoints, engine_socket, places):
     )
     # all that is committed, whatever it is: the group of writes of many callers too
     DefaultDialect.do_commit = failpoints.around(DefaultDialect.do_commit, "commit")
-    for owner, name in LOCAL:
-        inside = failpoints.around(getattr(owner, name), f"local {name}")
-        setattr(owner, name, inside)
+    for kind, places_of in (("local", LOCAL), ("slurm", SLURM)):
+        for owner, name in places_of:
+            inside = failpoints.around(getattr(owner, name), f"{kind} {name}")
+            setattr(owner, name, inside)
     if engine_socket:
         from controller.tuning_world import with_arguments  # noqa: PLC0415 - only when simulated
         from e2e.remote_engine import RemoteEngine  # noqa: PLC0415 - the same

@@ -18,9 +18,9 @@ REACH_S_MAX = 60
 class FailingServer(ServerProcess):
     """A server with failpoints; ``arm`` says at which one the next start ends."""
 
-    def __init__(self, data_dir, *flags, engine=None, places="SERVER"):
+    def __init__(self, data_dir, *flags, engine=None, places="SERVER", config=""):
         super().__init__(data_dir, *flags, environ={"TRAINSHED_CACHE_DIR": str(data_dir / "cache")})
-        (data_dir / "config.toml").write_text(settings())
+        (data_dir / "config.toml").write_text(settings(config))
         self._seen = data_dir / "seen.txt"
         self._asked = data_dir / "failpoints.json"
         self._engine = str(engine) if engine else None
