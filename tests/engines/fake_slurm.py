@@ -23,6 +23,8 @@ class FakeSlurm:
         self.is_up = True
         """Whether its controller says of itself that it works."""
         self.version = "slurm-wlm 22.05.8"
+        self.left = "UNLIMITED\n"
+        """How long jobs may still run."""
         self.before_answer = lambda: None
         """Called when sbatch has submitted and not yet said so."""
         self.inherited = ()
@@ -70,6 +72,9 @@ class FakeSlurm:
         return Answer(0, f"{job}\n")
 
     def _squeue(self, *words):
+        if words[-1] == "%L":
+            row = self.rows.get(words[words.index("-j") + 1])
+            return Answer(0, self.left) if row else Answer(1, err="Invalid job id specified")
         only = next((each[7:] for each in words if each.startswith("--name=")), None)
         with self._lock:
             lines = [
@@ -86,9 +91,17 @@ class FakeSlurm:
         return Answer(0)
 
     def _scontrol(self, *words):
+        if words[0] == "update":
+            self._update(**dict(word.split("=", 1) for word in words[1:]))
+            return Answer(0)
         texts = {
             "ping": f"Slurmctld(primary) at here is {'UP' if self.is_up else 'DOWN'}\n",
             "show node -o": NODES,
             "show partition -o": PARTITIONS,
         }
         return Answer(0, texts[" ".join(words)])
+
+    def _update(self, jobid, comment):
+        with self._lock:
+            if jobid in self.rows:
+                self.rows[jobid]["comment"] = comment

@@ -32,6 +32,8 @@ def test_what_is_not_said_has_a_default():
         ({"wishes": "partition"}, "accepted is a list of"),
         ({"policy": "emulate"}, "exact or best-effort"),
         ({"packing": "yes"}, "true or false"),
+        ({"hold_s": -1}, "a number from 0"),
+        ({"hold_s": 3601}, "a number from 0 to 3600"),
         ({"poll_s": "10"}, "a number from 0"),
         ({"account": {"p": "--x"}}, "a name of Slurm's"),
         ({"gres": "t4"}, "a table of texts"),

@@ -9,6 +9,7 @@ from trainshed.lifecycle.commands import commands_of
 from trainshed.lifecycle.events import (
     Admitted,
     AllReady,
+    CancelRequested,
     Command,
     Drained,
     GaveUp,
@@ -146,5 +147,25 @@ def test_a_decision_s_commands(before, event, commands):
     assert commands_of(before, decide(before, event)) == commands
 
 
-def test_a_job_that_waits_has_nothing_to_stop():
-    assert commands_of(JobState.QUEUED, decide(JobState.RUNNING, RestartGranted())) == ()
+def test_the_engine_of_its_last_attempt_hears_that_a_waiting_job_is_cancelled():
+    """It may have kept places for the next."""
+    decision = decide(JobState.QUEUED, CancelRequested())
+    assert commands_of(JobState.QUEUED, decision) == (Command.STOP,)
+
+
+@pytest.mark.parametrize(
+    ("state", "what", "facts", "reason"),
+    [
+        (JobState.RUNNING, KILLED, FACTS, StopReason.AGAIN),
+        (JobState.RUNNING, KILLED, SPENT, None),
+        (JobState.RUNNING, LOST, FACTS, None),
+        (JobState.RESTARTING, ORDERED, FACTS, StopReason.AGAIN),
+        (JobState.RESTARTING, LOST, FACTS, None),
+        (JobState.CANCELLING, ORDERED, FACTS, None),
+    ],
+)
+def test_an_engine_is_told_that_another_attempt_follows_one_that_has_ended(
+    state, what, facts, reason
+):
+    stop = judge(state, what, facts).stop
+    assert (stop and stop.reason) is reason

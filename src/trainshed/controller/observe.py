@@ -218,7 +218,7 @@ class Observer:
         if held is None or not placed:
             self._known_places[seen.key] = seen.placed
             return None
-        return place_step(active, placed, held, server)
+        return place_step(active, seen, placed, held, server)
 
     def _facts(self, active: Active) -> AttemptFacts:
         record = self.store.job_by_uid(active.uid)

@@ -51,7 +51,7 @@ def step_of(  # noqa: PLR0913 - what a step is made of
     placed = newly_placed(seen, held)
     if held is not None and placed:
         held = replace(held, seats=placed)
-    where = (story.placed(placed),) if placed else ()
+    where = (story.placed(placed, how=seen.placed_how),) if placed and seen else ()
     return Step(
         uid=active.uid,
         version=active.version,
@@ -68,7 +68,9 @@ def step_of(  # noqa: PLR0913 - what a step is made of
     )
 
 
-def place_step(active: Active, placed: tuple[Seat, ...], held: Holding, server: str) -> Step:
+def place_step(
+    active: Active, seen: Observation, placed: tuple[Seat, ...], held: Holding, server: str
+) -> Step:
     """The places of an attempt that its engine has reported only after it was seen to start."""
     state = "RUNNING" if active.state is JobState.RUNNING else "PLACED"
     seats = replace(held, seats=placed).replicas
@@ -76,7 +78,7 @@ def place_step(active: Active, placed: tuple[Seat, ...], held: Holding, server: 
         uid=active.uid,
         version=active.version,
         state=active.state,
-        events=(story.placed(placed),),
+        events=(story.placed(placed, how=seen.placed_how),),
         placed=placed,
         replicas=tuple(_row(held.kind, seat, state) for seat in seats),
         server=server,

@@ -41,8 +41,11 @@ RESTART_ORDERED: Final = "RESTART_ORDERED"
 _WARNING: Final = {"severity": "WARNING"}
 
 
-def placed(seats: Sequence[Seat], chosen: ChosenEngine | None = None) -> NewEvent:
-    """On which nodes the replicas are scheduled, and why on those of this engine and no other."""
+def placed(seats: Sequence[Seat], chosen: ChosenEngine | None = None, *, how: str = "") -> NewEvent:
+    """On which nodes the replicas are scheduled, and why on those of this engine and no other.
+
+    ``how`` is what their engine has to say of it.
+    """
     why = f" {chosen.why.rstrip('.')}." if chosen and chosen.why else ""
     by_node = Counter(seat.node for seat in seats)
     parts = [f"{node} ({_replicas(count)})" for node, count in by_node.most_common(NODES_MAX)]
@@ -50,7 +53,7 @@ def placed(seats: Sequence[Seat], chosen: ChosenEngine | None = None) -> NewEven
         parts.append(f"{len(by_node) - NODES_MAX} more nodes")
     return NewEvent(
         kind="PLACED",
-        message=f"Scheduled on {', '.join(parts)}.{why}",
+        message=f"Scheduled on {', '.join(parts)}{how and ', '}{how}.{why}",
         data={"nodes": dict(by_node)},
     )
 

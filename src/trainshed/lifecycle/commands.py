@@ -11,8 +11,9 @@ from trainshed.model.status import JobState
 def commands_of(before: JobState, decision: Decision) -> tuple[Command, ...]:
     """The commands of a decision that was taken in the state ``before``.
 
-    A job that waits has no attempt to stop: it never had one, or its last one was proven gone and
-    got its STOP when the job came back.  What lies in an engine's queue was launched into it.
+    What lies in an engine's queue was launched into it.  A job that waits has no attempt that
+    lives; when it ends there, the engine of its last one hears of it all the same, as it may have
+    kept places for the next.
     """
     done = _DONE.get(before)
     return tuple(each for each in decision.commands if each is not done)
@@ -20,6 +21,5 @@ def commands_of(before: JobState, decision: Decision) -> tuple[Command, ...]:
 
 #: What is done already where a job is in this state.
 _DONE: Final[Mapping[JobState, Command]] = {
-    JobState.QUEUED: Command.STOP,
     JobState.ENQUEUED: Command.LAUNCH,
 }

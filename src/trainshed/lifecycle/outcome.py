@@ -26,7 +26,7 @@ from trainshed.model.explanation import Explanation
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets, Cause, Restarts
 from trainshed.model.status import JobError, JobState
-from trainshed.model.stopping import StopOrder
+from trainshed.model.stopping import StopOrder, StopReason
 
 #: google.rpc.Code: the program failed; its time was over; it could not be started; our mistake; its
 #: machines were lost.
@@ -35,6 +35,10 @@ DEADLINE_EXCEEDED: Final = 4
 FAILED_PRECONDITION: Final = 9
 INTERNAL: Final = 13
 UNAVAILABLE: Final = 14
+#: To an attempt of which nothing lives, and that another one follows.
+_AGAIN: Final = StopOrder(
+    grace_s=0.0, reason=StopReason.AGAIN, message="The job has another attempt."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +139,8 @@ def _ended(seen: Observation, facts: AttemptFacts) -> Judgement:
     granted = _another_try(seen, facts)
     if granted is None:
         return _failed(seen)
-    return Judgement(event=granted, reason=failure(seen.outcome, seen.fault), charged=Cause.USER)
+    why = failure(seen.outcome, seen.fault)
+    return Judgement(event=granted, reason=why, charged=Cause.USER, stop=_AGAIN)
 
 
 def _failed(seen: Observation) -> Judgement:
@@ -176,11 +181,12 @@ def _ended_restarting(seen: Observation, facts: AttemptFacts) -> Judgement:
     return _restarted(seen, facts)
 
 
-def _restarted(_seen: Observation, facts: AttemptFacts) -> Judgement:
+def _restarted(seen: Observation, facts: AttemptFacts) -> Judgement:
     """The restart was counted when it was ordered."""
     if facts.pending_error is not None:
         return gave_up(facts.pending_error.message, facts.pending_error.code)
-    return Judgement(event=Drained(), reason=f"Attempt {facts.attempt} has ended")
+    stop = _AGAIN if seen.phase is Phase.ENDED else None
+    return Judgement(event=Drained(), reason=f"Attempt {facts.attempt} has ended", stop=stop)
 
 
 def _cancelled(_seen: Observation, _facts: AttemptFacts) -> Judgement:

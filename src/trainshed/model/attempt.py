@@ -136,6 +136,8 @@ class Observation(NamedTuple):
     """What it waits for at its engine: WAITING, STARTING, or READY and suspended."""
     placed: "tuple[Seat, ...]" = ()
     """Where its replicas are, if the engine chose their nodes."""
+    placed_how: str = ""
+    """What else there is to say of its places, as the end of a sentence."""
     since_s: float | None = None
     """When this was so, in seconds since 1970; None: now."""
 

@@ -11,6 +11,8 @@ class StopReason(enum.Enum):
     TIMEOUT = "timeout"
     MAINTENANCE = "maintenance"
     HANG = "hang"
+    AGAIN = "again"
+    """The attempt has ended and the job has another: what that needs may be kept for it."""
     END = "end"
     """The job is over, or the attempt was given up: whatever may be left of it must go."""
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from trainshed.engines.slurm import spool, states
+from trainshed.engines.slurm import holding, spool, states
 from trainshed.engines.slurm.parse import Job
 from trainshed.engines.slurm.poll import Seen
 from trainshed.engines.slurm.spool import EndInSlurm, Submitted
@@ -56,6 +56,8 @@ class SlurmAttempt:
     """What folder and answer were when it was last looked at."""
     _last: Observation | None = None
     _knows_claimant: bool = False
+    _held_at: int | None = None
+    """The number of the answer before which its launcher was seen to keep its nodes."""
     _began_at: int | None = None
     """The number of the answer that had it waiting when its records said that it had begun."""
     is_requeued: bool = False
@@ -110,7 +112,7 @@ class SlurmAttempt:
                 self._last = found
                 return found
             # it may be over before Slurm was asked where it is
-            found = found._replace(placed=self._placed(spool.nodes_of(self.folder)))
+            found = self._at(found, spool.nodes_of(self.folder))
             self.final = observe.with_report(found, self.folder)
         return self.final
 
@@ -173,11 +175,20 @@ class SlurmAttempt:
             return self._still(rows)
         if state is SlurmState.DONE and ended.outcome.interrupted:
             return self._end(_interrupted(ended.outcome))
-        if state is None or state is SlurmState.DONE:
+        is_kept = state is SlurmState.RUNNING and self._is_kept(seen)
+        if state is None or state is SlurmState.DONE or is_kept:
             return self._end(EndInSlurm(stands=True))
         if state in _QUEUED:
             return self._pending(seen, rows)
         return self._end(self._end_by(state, rows)) if state in OVER else self._still(rows)
+
+    def _is_kept(self, seen: Seen) -> bool:
+        """Whether its job was seen to run on after its end: then nobody else has ended it."""
+        if holding.read(self.folder) is None:
+            return False
+        if self._held_at is None:
+            self._held_at = seen.number
+        return seen.number > self._held_at + 1  # one may have been under way
 
     def _going(
         self, seen: Seen, rows: Sequence[Job], bad_nodes: Callable[[], frozenset[str]]
@@ -231,7 +242,12 @@ class SlurmAttempt:
             found = observe.recorded(self.key, self.known)
         finally:
             self.known.ended = ended
-        return found._replace(placed=self._placed([row.nodes for row in rows]))
+        return self._at(found, [row.nodes for row in rows])
+
+    def _at(self, found: Observation, nodes: list[tuple[str, ...]]) -> Observation:
+        kept = self.submitted.kept if self.submitted else 0
+        how = f"in the allocation kept from attempt {kept} (Slurm job {self.job})" if kept else ""
+        return found._replace(placed=self._placed(nodes), placed_how=how)
 
     def _placed(self, nodes: list[tuple[str, ...]]) -> tuple[Seat, ...]:
         """Where its replicas are, by the nodes of its parts."""
@@ -336,7 +352,9 @@ class SlurmAttempt:
         return observe.lost(self.key, self.known, end.fault, ran_s)._replace(loss=end.loss)
 
     def _is_mine(self, row: Job) -> bool:
-        return row.comment == str(self.key)
+        found = holding.key_of(row.comment)
+        is_kept = self.submitted is not None and self.submitted.kept > 0
+        return found == self.key or (is_kept and found is not None and found.uid == self.key.uid)
 
     def overdue(self) -> bool:
         """Whether it has been given longer than its order says."""

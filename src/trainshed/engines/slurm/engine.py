@@ -28,9 +28,10 @@ from trainshed.engines.base import (
     Sight,
     Traits,
 )
-from trainshed.engines.slurm import judge, nodes, script, spool, states
+from trainshed.engines.slurm import holding, judge, nodes, script, spool, states
 from trainshed.engines.slurm.attempt import SlurmAttempt
 from trainshed.engines.slurm.commands import SlurmAway
+from trainshed.engines.slurm.holding import Holding
 from trainshed.engines.slurm.images import containers_of
 from trainshed.engines.slurm.interpreters import Interpreters
 from trainshed.engines.slurm.judge import fitting, judged, partition_of
@@ -54,18 +55,19 @@ from trainshed.model.explanation import Explanation
 from trainshed.model.faults import EngineFault, UsageFault, is_transient
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import Allotment, Claim, Node
-from trainshed.model.stopping import StopOrder
+from trainshed.model.stopping import StopOrder, StopReason
 
 _LOG = logging.getLogger(__name__)
 
 _FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
 _KNOWN_MAX: Final = 10_000
 _LAUNCHES: Final = 4
+#: Orders after which a job may have another attempt, in the allocation of this one.
+_GOES_ON: Final = frozenset({StopReason.AGAIN, StopReason.HANG})
 #: Attempts that wait may be thousands: they are looked at every so many times.
 _TICKS_OF_ALL: Final = 5
 #: How often a job that goes on is asked again to end.
 _CANCEL_S: Final = 10.0
-_KEY_MAX: Final = 40
 #: How long a launch waits for another of the same attempt, and how often it looks.
 _SUBMIT_S_MAX: Final = 15.0
 _LOCK_POLL_S: Final = 0.02
@@ -100,6 +102,7 @@ class SlurmEngine:
         os.makedirs(locks, mode=0o700, exist_ok=True)
         self._spool = Spool(options.spool, options.spool_of_nodes, installation)
         self._spool.open()
+        self._holding = Holding(queue, self._spool, is_on=options.hold_s > 0)
         self._script = self._spool.keep_script(
             script.BATCH_NAME, script.BATCH, is_remote=bool(options.ssh)
         )
@@ -223,6 +226,8 @@ class SlurmEngine:
             if attempt.final is None:
                 attempt.folder.give_order(Order(order.grace_s, order.reason.value, order.message))
                 attempt.asked_to_look = False
+            if self._options.hold_s and order.reason not in _GOES_ON:
+                self._holding.end(key.uid)
         except OSError as error:
             raise EngineFault(f"the attempt {key} cannot be stopped: {error}") from error
         with self._lock:
@@ -243,7 +248,7 @@ class SlurmEngine:
         """Every folder of an attempt, and every job of Slurm's that bears our name."""
         rows: defaultdict[AttemptKey, list[Job]] = defaultdict(list)
         for row in self._queue.jobs():
-            key = _key(row.comment)
+            key = holding.key_of(row.comment)
             if key is not None and self._is_alive(row):  # Slurm shows for minutes what has ended
                 rows[key].append(row)
         return [self._known(key, rows[key]) for key in sorted({*self._spool.keys(), *rows})]
@@ -254,6 +259,7 @@ class SlurmEngine:
         name = script.job_name(self._installation, uid)
         ours = [row for row in rows if row.name == name or row.name.startswith(f"{name}.")]
         if any(self._is_alive(row) for row in ours):
+            self._holding.end(uid)
             return False
         keys = self._spool.attempts_of(uid)
         if any(self._lives(key) for key in keys):
@@ -301,7 +307,7 @@ class SlurmEngine:
             self._refuse_planted(attempt)
             self._spool.make(key)
             compose.write(attempt.folder, self._spec(asked, plan, claim))
-        self._submit(attempt, asked, plan, lock)
+        self._submit(attempt, asked, plan, self._ends_s(claim), lock)
 
     def _refuse_planted(self, attempt: SlurmAttempt) -> None:
         if spool.is_claimed(attempt.folder):
@@ -309,19 +315,28 @@ class SlurmEngine:
             raise EngineFault(f"{path} was there before the attempt was: it is not taken for ours")
 
     def _submit(
-        self, attempt: SlurmAttempt, asked: Submission, plan: LaunchPlan, lock: int
+        self,
+        attempt: SlurmAttempt,
+        asked: Submission,
+        plan: LaunchPlan,
+        ends_s: float | None,
+        lock: int,
     ) -> None:
         """Have Slurm take it, once: as long as a submission may be under way there is no second."""
         found = self._found(attempt.key) if attempt.submitted is not None else ""
-        kept = Submitted(time.time(), found, _placings(asked.shape, plan))
+        about = holding.shape_of(asked)
+        kept = Submitted(time.time(), found, _placings(asked.shape, plan), about)
         spool.keep_submitted(attempt.folder, kept)
         attempt.submitted = kept
-        if not found and not spool.is_claimed(attempt.folder):
+        if not found and (taker := self._holding.take(asked, ends_s, self._poller.cluster)):
+            kept = kept._replace(job=taker.job, kept=taker.attempt)
+        elif not found and not spool.is_claimed(attempt.folder):
             words = script.sbatch_words(asked)
             sent.keep(attempt.folder, self._sent_beside(words))
-            number = self._queue.submit(words, lock)
-            attempt.submitted = kept._replace(job=number)
-            spool.keep_submitted(attempt.folder, attempt.submitted)
+            kept = kept._replace(job=self._queue.submit(words, lock))
+        if kept != attempt.submitted:
+            attempt.submitted = kept
+            spool.keep_submitted(attempt.folder, kept)
 
     def _sent_beside(self, words: Sequence[str]) -> dict[str, str]:
         command = shlex.join(self._queue.shown(words))
@@ -381,7 +396,7 @@ class SlurmEngine:
             script=self._script,
             python=options.python,
             archive=self._archive,
-            minutes=None if limit is None else judge.minutes_of(limit, options.grace_s),
+            minutes=None if limit is None else judge.minutes_of(limit, options.beyond_s),
             gres_of=tuple(self._gres(part) for part in shape.parts),
             exclude=self._avoided(key),
             partition=partition,
@@ -415,7 +430,6 @@ class SlurmEngine:
 
     def _spec(self, asked: Submission, plan: LaunchPlan, place: Allotment) -> AttemptSpec:
         options = self._options
-        limit = place.running_s_max if isinstance(place, Claim) else None
         return compose.spec_of(
             plan,
             asked.key,
@@ -426,12 +440,18 @@ class SlurmEngine:
             log=LogRule(options.log_bytes_per_s_max, options.log_bytes_max),
             listen_variable=options.listen_variable,
             cache=options.cache,
-            ends_s=None if limit is None else limit + options.grace_s + _SPARE_S,
+            ends_s=self._ends_s(place),
             start_timeout_s=options.start_timeout_s,
             package_bytes_max=options.package_bytes_max,
             relax_pins=options.relax_pins,
             runtime=self._containers.runtime,
+            hold_s=options.hold_s,
         )
+
+    def _ends_s(self, place: Allotment) -> float | None:
+        """After how many seconds a launcher ends its attempt by itself; None: never."""
+        limit = place.running_s_max if isinstance(place, Claim) else None
+        return None if limit is None else limit + self._options.grace_s + _SPARE_S
 
     def _observation(self, key: AttemptKey) -> Observation:
         found = self._looked_at(key)
@@ -479,6 +499,8 @@ class SlurmEngine:
     def _known(self, key: AttemptKey, rows: Sequence[Job]) -> Known:
         """What folder and Slurm say; a job of Slurm's that may run is what lives."""
         phase = self._observation(key).phase
+        if phase in _FINAL and self._holding.goes_on(self._spool.folder(key)):
+            return Known(key, phase)  # nothing of it runs, and its nodes are given back in time
         living = tuple(
             Living(key, int(row.id), f"job {row.id} of Slurm, {row.state} on {','.join(row.nodes)}")
             for row in rows
@@ -490,9 +512,11 @@ class SlurmEngine:
         """Whether something of a job may run; of one that has just said its end nothing does."""
         if states.state_of([row]) in OVER:
             return False
-        key = _key(row.comment)
+        key = holding.key_of(row.comment)
         attempt = self._attempts.get(key) if key else None
-        return attempt is None or attempt.final is None or not _is_ending(attempt)
+        if attempt is None or attempt.final is None or not _is_ending(attempt):
+            return True
+        return self._holding.goes_on(attempt.folder)
 
     def _lives(self, key: AttemptKey) -> bool:
         phase = self._observation(key).phase
@@ -547,12 +571,14 @@ class SlurmEngine:
     def _sweep(self, rows: Mapping[str, Sequence[Job]]) -> None:
         """Take up orders that were given before this server began, and ends that left a job."""
         for job, parts in rows.items():
-            key = _key(parts[0].comment)
+            key = holding.key_of(parts[0].comment)
             if key is None or states.state_of(parts) in OVER:
                 continue
             attempt = self._attempt(key)
             with suppress(OSError, ValueError, EngineFault):
                 self._spool.check(key)
+                if attempt.final is not None and self._holding.name(key, parts[0]):
+                    continue
                 if attempt.submitted is None:
                     attempt.submitted = spool.submitted(attempt.folder)
                 is_over = spool.end_in_slurm(attempt.folder) is not None
@@ -582,6 +608,8 @@ class SlurmEngine:
             return False
         self._observation(attempt.key)
         rows = attempt.rows(seen)
+        if attempt.final is not None and self._holding.goes_on(attempt.folder):
+            return not rows or self._holding.name(attempt.key, rows[0])
         if not attempt.job:
             return attempt.submitted is None or (attempt.final is not None and _is_old(attempt))
         state = states.state_of(rows) if rows else None
@@ -628,12 +656,6 @@ def _claim(name: str, place: Allotment) -> Claim:
     if not isinstance(place, Claim):
         raise EngineFault(f"{name} places by itself, and got seats")
     return place
-
-
-def _key(comment: str) -> AttemptKey | None:
-    uid, _, attempt = comment.partition("/")
-    is_one = uid.isdecimal() and attempt.isdecimal() and len(comment) <= _KEY_MAX
-    return AttemptKey(int(uid), int(attempt)) if is_one else None
 
 
 def _placings(shape: Shape, plan: LaunchPlan) -> tuple[Placing, ...]:

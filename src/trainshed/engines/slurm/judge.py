@@ -42,9 +42,9 @@ def partition_of(gpus: Mapping[str, int], wishes: Mapping[str, str], options: Sl
     return wishes.get("partition") or by_type or options.partition
 
 
-def minutes_of(running_s_max: float, grace_s: float) -> int:
+def minutes_of(running_s_max: float, beyond_s: float) -> int:
     """Slurm's time for a job that may run so long: whole minutes, up."""
-    return math.ceil((running_s_max + grace_s + SPARE_S) / 60)
+    return math.ceil((running_s_max + beyond_s + SPARE_S) / 60)
 
 
 def fitting(cluster: Cluster, partition: Partition | None) -> Callable[[Need], int]:
@@ -63,9 +63,9 @@ def _time(
 ) -> Explanation | None:
     if running_s_max is None or partition is None or partition.minutes_max is None:
         return None
-    if minutes_of(running_s_max, options.grace_s) <= partition.minutes_max:
+    if minutes_of(running_s_max, options.beyond_s) <= partition.minutes_max:
         return None
-    longest = max(0, int(partition.minutes_max * 60 - SPARE_S - options.grace_s))
+    longest = max(0, int(partition.minutes_max * 60 - SPARE_S - options.beyond_s))
     text = (
         f"may run {running_s_max:g} s, and the partition {partition.name} lets jobs run "
         f"{longest} s at the most"

@@ -13,6 +13,8 @@ from trainshed.model.resources import FleetPolicy
 WISH: Final = "trainshed-slurm-"
 #: Labels may say these where ``wishes`` lists them.
 WISHES: Final = ("partition", "account", "qos", "reservation", "nice")
+#: Nodes that are kept do nothing, and somebody pays for them.
+HOLD_S_MAX: Final = 3600.0
 #: What Slurm's names are made of: none begins with a dash, so none is taken for an option.
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,@%+-]*")
 
@@ -60,6 +62,8 @@ class SlurmOptions:
     listen_variable: str = ""
     """A variable on the nodes with the address under which others reach them."""
     enqueued_max: int = 1000
+    hold_s: float = 0.0
+    """How long an allocation is kept for the next attempt of its job; not at all if 0."""
     lost_after_s: float = 90.0
     """How long records may be late of a job that Slurm says is over, or does not know any more."""
     poll_s: float = 10.0
@@ -77,6 +81,11 @@ class SlurmOptions:
     def spool_of_nodes(self) -> str:
         """The spool as nodes see it."""
         return self.spool_there or self.spool
+
+    @property
+    def beyond_s(self) -> float:
+        """How long an attempt may have its nodes beyond the time for which it may run."""
+        return self.grace_s + self.hold_s
 
     def account_of(self, project: str) -> str:
         """The account that pays for a project; empty: the user's default."""
@@ -193,6 +202,15 @@ def _seconds(name: str, value: Any) -> float:
     return float(value)
 
 
+def _hold(name: str, value: Any) -> float:
+    seconds = _seconds(name, value)
+    if seconds > HOLD_S_MAX:
+        raise UsageFault(
+            f"{name} of a Slurm engine is {value!r}; accepted is a number from 0 to {HOLD_S_MAX:g}"
+        )
+    return seconds
+
+
 def _count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise UsageFault(
@@ -235,6 +253,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "log_bytes_per_s_max": _count,
     "log_bytes_max": _count,
     "package_bytes_max": _count,
+    "hold_s": _hold,
     "lost_after_s": _seconds,
     "poll_s": _seconds,
     "grace_s": _seconds,

@@ -49,6 +49,25 @@ def jobs(text: str) -> Iterator[Job]:
 _JOB_ID: Final = re.compile(r"(\d+)(?:\+(\d+))?")
 
 
+_LEFT: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+
+
+def left_s(text: str) -> float | None:
+    """The shortest of times such as ``1-02:03:04``, or infinity; None for anything else."""
+    found = [_left_s(line.strip()) for line in text.splitlines()]
+    return None if not found or None in found else min(filter(None, found), default=0.0)
+
+
+def _left_s(text: str) -> float | None:
+    if text == "UNLIMITED":
+        return float("inf")
+    found = _LEFT.fullmatch(text)
+    if not found:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
 def host_names(text: str) -> Iterator[str]:
     """``n[1-3,7],login`` as the names that it stands for."""
     for part in _parts(text):

@@ -49,6 +49,12 @@ class Queue:
         found = parse.jobs(self._commands.ask("squeue", *words, env=parse.TIME_FORMAT))
         return [row for row in found if row.name.startswith(self.prefix)]
 
+    def left_s(self, job: str) -> float | None:
+        """How long the whole of a job may still have its nodes; None: nobody knows."""
+        with suppress(SlurmRefuses):
+            return parse.left_s(self._commands.ask("squeue", "-h", "-j", job, "-o", "%L"))
+        return None
+
     def is_up(self) -> bool:
         """Whether a controller says of itself that it works."""
         return parse.is_up(self._commands.ask("scontrol", "ping"))
@@ -87,15 +93,19 @@ class Queue:
 
     def cancel(self, job: str) -> None:
         """End a job, whatever it does."""
-        self._ordered("scancel", job)
+        self._ordered(job)
+
+    def comment(self, job: str, text: str) -> None:
+        """Have a job bear other words for people."""
+        self._ordered("update", f"jobid={job}", f"comment={text}", command="scontrol")
 
     def look_now(self, job: str) -> None:
         """Have the launcher of a job look for its order."""
-        self._ordered("scancel", "--batch", "--signal=USR1", job)
+        self._ordered("--batch", "--signal=USR1", job)
 
-    def _ordered(self, *words: str) -> None:
+    def _ordered(self, *words: str, command: str = "scancel") -> None:
         with suppress(SlurmRefuses):  # it is over: nobody is there to hear it
-            self._commands.ask(*words)
+            self._commands.ask(command, *words)
 
 
 def _refused(words: str) -> Exception:

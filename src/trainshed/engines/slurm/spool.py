@@ -45,6 +45,10 @@ class Submitted(NamedTuple):
     job: str = ""
     """Slurm's number; empty: not known yet."""
     parts: tuple[Placing, ...] = ()
+    shape: str = ""
+    """A sign of all that was asked of Slurm for it."""
+    kept: int = 0
+    """The attempt whose allocation it runs in; 0: one of its own."""
 
 
 class EndInSlurm(NamedTuple):
@@ -187,7 +191,7 @@ def keep_submitted(folder: AttemptFolder, found: Submitted) -> None:
         ([(role.value, index) for role, index in part.replicas], part.per_node)
         for part in found.parts
     ]
-    value = {"since_s": found.since_s, "job": found.job, "parts": parts}
+    value = {**found._asdict(), "parts": parts}
     write_json(f"{folder.path}/{_SUBMITTED}", value, durably=True)
 
 
@@ -280,7 +284,8 @@ def _submitted(found: Any) -> Submitted:
     job = found["job"]
     if job and not (job.isascii() and job.isdecimal()):
         raise ValueError(f"{job!r:.100} is no number of a job")
-    return Submitted(float(found["since_s"]), job, parts)
+    shape, kept = str(found.get("shape", "")), int(found.get("kept", 0))
+    return Submitted(float(found["since_s"]), job, parts, shape, kept)
 
 
 def _end(found: Any) -> EndInSlurm:

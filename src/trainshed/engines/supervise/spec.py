@@ -103,6 +103,8 @@ class RemoteRule(NamedTuple):
     """Seconds after which the attempt ends by itself; never if None."""
     package_bytes_max: int | None = None
     relax_pins: bool = False
+    hold_s: float = 0.0
+    """How long its nodes are kept for a next attempt, where its end may be followed by one."""
 
 
 class AttemptSpec(NamedTuple):

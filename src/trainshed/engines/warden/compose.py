@@ -53,6 +53,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     package_bytes_max: int | None = None,
     relax_pins: bool = False,
     runtime: Runtime | None = None,
+    hold_s: float = 0.0,
 ) -> AttemptSpec:
     """The spec of a plan; its paths are those that the nodes see.
 
@@ -73,6 +74,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
         start_timeout_s=start_timeout_s,
         package_bytes_max=package_bytes_max,
         relax_pins=relax_pins,
+        hold_s=hold_s,
     )
     replicas = tuple(
         _replica(plan, key, folder, each)

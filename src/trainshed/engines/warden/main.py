@@ -31,7 +31,11 @@ def _attempt(folder: str) -> int:
 
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
-    return supervisor.main(folder, gang.make)
+    status = supervisor.main(folder, gang.make)
+    from trainshed.engines.warden import hold  # noqa: PLC0415 - the attempt is over
+
+    hold.go_on(folder)  # it does not come back where another attempt follows here
+    return status
 
 
 def _task(words: Sequence[str]) -> int:

@@ -1,0 +1,266 @@
+"""Allocations that are kept for the next attempt of their job: offered to it, shown, ended.
+
+The launcher of an attempt that has ended keeps its allocation (``engines.warden.hold``).  Here it
+is decided whether the next attempt goes there, and otherwise it is given back: jobs of one name run
+one after the other, so what is kept in vain would keep the next attempt from its own.
+"""
+
+import hashlib
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from trainshed.engines.slurm.commands import SlurmAway
+from trainshed.engines.slurm.nodes import Cluster, is_open
+from trainshed.engines.slurm.parse import Job
+from trainshed.engines.slurm.queue import Queue
+from trainshed.engines.slurm.script import Submission, job_name, sbatch_words
+from trainshed.engines.slurm.spool import Spool, submitted
+from trainshed.engines.slurm.states import SlurmState, state_of
+from trainshed.engines.supervise.folder import AttemptFolder, read_json, write_json
+from trainshed.engines.warden import hold
+from trainshed.files.beneath import Beneath
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.faults import EngineFault
+
+#: Behind an attempt in the comment of its job, while its allocation is kept.
+MARK: Final = " kept"
+_KEY_MAX: Final = 45
+_DIGITS: Final = 16
+#: How long a launcher has to take an attempt, and how often that is looked for.
+TAKE_S: Final = 10.0
+_LOOK_S: Final = 0.05
+#: How much later than it was to be a launcher may give its nodes back.
+_LATE_S: Final = 30.0
+
+
+class Held(NamedTuple):
+    """What a launcher has written of an allocation that it keeps."""
+
+    job: str
+    until_s: float
+    archive: str
+    """What it runs from, and would run the next attempt from."""
+
+
+class Taker(NamedTuple):
+    """The allocation that has taken an attempt."""
+
+    job: str
+    attempt: int
+    """Which attempt it was kept from."""
+
+
+class Holding:
+    """The kept allocations of one installation; nothing of them is in memory."""
+
+    def __init__(self, queue: Queue, spool: Spool, *, is_on: bool) -> None:
+        """``spool`` has the folders of all attempts; ``is_on``: launchers keep their nodes."""
+        self._queue = queue
+        self._spool = spool
+        self._is_on = is_on
+
+    def take(self, asked: Submission, ends_s: float | None, cluster: Cluster) -> Taker | None:
+        """The allocation that has taken an attempt as its next; None: there is none, nor will be.
+
+        ``ends_s``: how long the attempt may need it; None: for ever.  May be called again for an
+        attempt that was offered before.  Raises SlurmAway or OSError.
+        """
+        before = self._before(asked.key)
+        if before is None:
+            return None
+        key, held = before
+        folder = self._spool.folder(key)
+        if not self._is_offered(folder, held, asked, ends_s, cluster) or not self._is_taken(
+            folder, asked.key
+        ):
+            self._give_back(folder, held)
+            return None
+        name = job_name(asked.installation, asked.key.uid)
+        for row in self._queue.jobs(name):
+            if row.id == held.job and not row.component:
+                self._rename(row, str(asked.key))
+        return Taker(held.job, key.attempt)
+
+    def keeps(self, folder: AttemptFolder) -> bool:
+        """Whether the allocation of an attempt may wait for the next one."""
+        held = read(folder)
+        if held is None or time.time() > held.until_s + _LATE_S:
+            return False
+        return not _names(folder) & {hold.RELEASE, hold.TAKEN}
+
+    def goes_on(self, folder: AttemptFolder) -> bool:
+        """Whether the allocation of an attempt that has ended is kept, or the next one's by now."""
+        return read(folder) is not None and (bool(_taker(folder)) or self.keeps(folder))
+
+    def end(self, uid: int) -> None:
+        """Keep nothing for a job, neither now nor a moment later.  Raises OSError."""
+        for key in self._spool.attempts_of(uid):
+            self._spool.check(key)
+            folder = self._spool.folder(key)
+            if (held := read(folder)) is not None:
+                self._give_back(folder, held)
+            elif self._is_on:
+                hold.release(folder)  # its launcher may be about to keep it
+
+    def name(self, key: AttemptKey, row: Job) -> bool:
+        """Have ``squeue`` show that the allocation of an attempt is kept, or whose it is now.
+
+        False: it is neither, and is to end.
+        """
+        folder = self._spool.folder(key)
+        if not self.goes_on(folder):
+            return False
+        taker = _taker(folder)
+        self._rename(row, str(AttemptKey(key.uid, taker)) if taker else f"{key}{MARK}")
+        return True
+
+    def _rename(self, row: Job, comment: str) -> None:
+        if row.comment != comment:
+            with suppress(SlurmAway):  # it is for people
+                self._queue.comment(row.id, comment)
+
+    def _before(self, key: AttemptKey) -> tuple[AttemptKey, Held] | None:
+        """The last attempt before this one whose allocation was kept."""
+        for earlier in reversed(self._spool.attempts_of(key.uid)):
+            if earlier.attempt < key.attempt:
+                self._spool.check(earlier)
+                if (held := self._awaited(self._spool.folder(earlier))) is not None:
+                    return earlier, held
+        return None
+
+    def _awaited(self, folder: AttemptFolder) -> Held | None:
+        """What a launcher keeps, or is about to; one that comes to it later keeps nothing."""
+        until_s = time.monotonic() + TAKE_S
+        may_keep = _seconds(folder) > 0
+        while (held := read(folder)) is None and may_keep:
+            if hold.RELEASE in _names(folder) or time.monotonic() > until_s:
+                break
+            time.sleep(_LOOK_S)
+        if held is None and (may_keep or self._is_on):
+            hold.release(folder)
+        return held
+
+    def _is_offered(
+        self,
+        folder: AttemptFolder,
+        held: Held,
+        asked: Submission,
+        ends_s: float | None,
+        cluster: Cluster,
+    ) -> bool:
+        """Whether its launcher is asked to run the next attempt, now or before."""
+        names = _names(folder)
+        if names & {hold.TAKEN, hold.WITHDRAWN, hold.NEXT}:
+            return True
+        if hold.RELEASE in names or not self._fits(folder, held, asked, ends_s, cluster):
+            return False
+        write_json(f"{folder.path}/{hold.NEXT}", asked.key.attempt, durably=True)
+        return True
+
+    def _fits(
+        self,
+        folder: AttemptFolder,
+        held: Held,
+        asked: Submission,
+        ends_s: float | None,
+        cluster: Cluster,
+    ) -> bool:
+        """Whether an allocation is what would be asked for, whole, and there for long enough."""
+        was = submitted(folder)
+        if was is None or (was.job, was.shape) != (held.job, shape_of(asked)):
+            return False
+        if held.archive != asked.archive or time.time() > held.until_s:
+            return False
+        name = job_name(asked.installation, asked.key.uid)
+        rows = [row for row in self._queue.jobs(name) if row.id == held.job]
+        if state_of(rows) is not SlurmState.RUNNING or not _are_good(rows, asked, cluster):
+            return False
+        left_s = self._queue.left_s(held.job)
+        return left_s is not None and left_s >= (float("inf") if ends_s is None else ends_s)
+
+    def _is_taken(self, folder: AttemptFolder, key: AttemptKey) -> bool:
+        """Wait for its launcher to take it; one that does not is not asked any more."""
+        until_s = time.monotonic() + TAKE_S
+        while not (names := _names(folder)) & {hold.TAKEN, hold.WITHDRAWN}:
+            if hold.RELEASE in names or time.monotonic() > until_s:
+                hold.renamed(folder, hold.WITHDRAWN)
+                names = _names(folder)
+                break
+            time.sleep(_LOOK_S)
+        return hold.TAKEN in names and _taker(folder) == key.attempt
+
+    def _give_back(self, folder: AttemptFolder, held: Held) -> None:
+        """Not where the next attempt is on it, nor what may be another's by now."""
+        was_kept = self.keeps(folder) and _is_of(folder, held)
+        hold.release(folder)
+        if was_kept and hold.TAKEN not in _names(folder):
+            with suppress(SlurmAway):  # its launcher looks by itself
+                self._queue.cancel(held.job)
+
+
+def key_of(comment: str) -> AttemptKey | None:
+    """The attempt that the comment of a job names, also while its allocation is kept."""
+    uid, _, attempt = comment.removesuffix(MARK).partition("/")
+    is_one = uid.isdecimal() and attempt.isdecimal() and len(comment) <= _KEY_MAX
+    return AttemptKey(int(uid), int(attempt)) if is_one else None
+
+
+def shape_of(asked: Submission) -> str:
+    """A sign of what is asked of Slurm, but for what each attempt has of its own."""
+    same = replace(asked, key=AttemptKey(asked.key.uid, 0), folder="", minutes=None, exclude=())
+    return hashlib.sha256("\0".join(sbatch_words(same)).encode()).hexdigest()[:_DIGITS]
+
+
+def _are_good(rows: Sequence[Job], asked: Submission, cluster: Cluster) -> bool:
+    """Whether all nodes take jobs, and none is one that an attempt of the job was lost with."""
+    found = {node for row in rows for node in row.nodes}
+    open_ = {node.name for node in cluster.nodes if is_open(node)}
+    return bool(found) and found <= open_ and found.isdisjoint(asked.exclude)
+
+
+def read(folder: AttemptFolder) -> Held | None:
+    """What is said of a kept allocation; programs of the job may have written anything there."""
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        found = read_json(f"{folder.path}/{hold.HELD}")
+        if _is_number(found["job"]):
+            return Held(found["job"], float(found["until_s"]), str(found["archive"]))
+    return None
+
+
+def _is_of(folder: AttemptFolder, held: Held) -> bool:
+    """Whether it is the attempt's own job that is said to be kept."""
+    with suppress(OSError, ValueError):
+        was = submitted(folder)
+        return was is not None and was.job == held.job
+    return False
+
+
+def _seconds(folder: AttemptFolder) -> float:
+    """How long its launcher keeps its nodes; 0: it has ended in a way that leaves nothing to."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return hold.seconds(folder)
+    return 0.0
+
+
+def _taker(folder: AttemptFolder) -> int:
+    """The number of the attempt that has taken an allocation; 0: none has."""
+    with suppress(OSError, ValueError, TypeError, RecursionError):
+        found = read_json(f"{folder.path}/{hold.TAKEN}")
+        return found if isinstance(found, int) and not isinstance(found, bool) else 0
+    return 0
+
+
+def _is_number(found: Any) -> bool:
+    return isinstance(found, str) and found.isascii() and found.isdecimal()
+
+
+def _names(folder: AttemptFolder) -> set[str]:
+    """Listed: NFS may hide a new name from who asks for it."""
+    try:
+        with Beneath(folder.path) as own:
+            return {name for name, _ in own.entries()}
+    except FileNotFoundError as error:
+        raise EngineFault(f"{folder.path} is gone") from error
