@@ -21,16 +21,24 @@ _WARDEN: Final = "engines/warden/warden.py"
 #: File, what it says, what it says then; those of the engine first.
 SLURM: Final = (
     # one attempt is submitted once and begins once
-    (_SCRIPT, '{ echo "$SLURM_JOB_ID" > claim; } 2>/dev/null || exit 0\n', ""),
-    (_SCRIPT, "set -C\n", ""),
+    (_SCRIPT, "{ echo $SLURM_JOB_ID $nodes > claim; } 2>/dev/null || exit 0\n", ""),
+    (_SCRIPT, "set -Cf\n", "set -f\n"),
     (_SCRIPT, '    yield "--dependency=singleton"\n', ""),
     (_SCRIPT, '    yield "--no-requeue"\n', ""),
     (_SCRIPT, '    yield f"--comment={asked.key}"\n', ""),
     (_SCRIPT, "if asked.exclude:", "if False:"),
     (_SCRIPT, "if asked.minutes is not None:", "if False:"),
     # these two survive: each looks before it submits, once before and once with the lock held
-    (_ENGINE, "if before is not None and before.job:\n            return\n        if", "if"),
-    (_ENGINE, "if before is not None and before.job:\n            return\n        asked", "asked"),
+    (
+        _ENGINE,
+        "if before is not None and before.job:\n            return\n        if attempt",
+        "if attempt",
+    ),
+    (
+        _ENGINE,
+        "if before is not None and before.job:\n            return\n        if self._poller",
+        "if self._poller",
+    ),
     (
         _ENGINE,
         "found = self._found(attempt.key) if attempt.submitted is not None else",
@@ -42,8 +50,8 @@ SLURM: Final = (
     (_ENGINE, "if attempt.folder.stop_order() is not None or attempt.final is not None:", "if 0:"),
     (
         _ENGINE,
-        "number = self._queue.submit(script.sbatch_words(asked), lock)",
-        "number = self._queue.submit(script.sbatch_words(asked))",
+        "number = self._queue.submit(words, lock)",
+        "number = self._queue.submit(words)",
     ),
     (_ENGINE, "fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass"),
     # orders
@@ -91,7 +99,11 @@ SLURM: Final = (
     (_ATTEMPT, "if why is not None and spool.take_claim(self.folder):", "if False:"),
     (_ATTEMPT, "        if silent:\n", "        if False:\n"),
     (_ATTEMPT, "if state is SlurmState.SUSPENDED else None", "if False else None"),
-    (_ATTEMPT, "return found._replace(placed=self._placed(rows))", "return found"),
+    (
+        _ATTEMPT,
+        "return found._replace(placed=self._placed([row.nodes for row in rows]))",
+        "return found",
+    ),
     (
         _ATTEMPT,
         "if not self._has_waited():\n            return self._still(rows)",
@@ -122,13 +134,13 @@ SLURM: Final = (
     (_SPOOL, "value, durably=True)\n\n\ndef end_in_slurm", "value)\n\n\ndef end_in_slurm"),
     (_SPOOL, "value, durably=True)\n\n\ndef take_claim", "value)\n\n\ndef take_claim"),
     # wardens and their launcher
-    (_LISTENING, "if not is_same(came, self._theirs):", "if False:"),
+    (_LISTENING, "if not proof.is_same(shown, ", "if False and ("),
     (
         _LISTENING,
         "timer = self._loop.after(PROVE_S, partial(self._hang_up, caller))",
         "timer = self._loop.after(600, partial(self._hang_up, caller))",
     ),
-    (_DIALING, "if not is_same(came, theirs):", "if False:"),
+    (_DIALING, "if not proof.is_same(answer, ", "if False and ("),
     (_DIALING, "env.pop(name, None)", "pass"),
     (_GANG, "return all(warden.prepared for", "return any(warden.prepared for"),
     (_GANG, "argv=tuple(filled(word, found) for word in replica.argv)", "argv=replica.argv"),
@@ -175,7 +187,7 @@ SLURM: Final = (
         "if self._replicas is None or self._order is not None:\n            return",
         "if self._replicas is None:\n            return",
     ),
-    (_WARDEN, "return {**kept, **given, **devices}", "return {**kept, **given}"),
+    (_WARDEN, "return {**kept, **given, **devices_of(kept)}", "return {**kept, **given}"),
     (_FORWARD, "if self._channel.waiting > _WAITING_BYTES_MAX and", "if False and"),
     (
         _PORTS,

@@ -2,6 +2,7 @@
 
 import hashlib
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,23 @@ def test_gcloud_streams_the_log_of_a_node(server, real_gcloud):
     words = ("ai", "custom-jobs", "stream-logs", name, "--polling-interval=1")
     assert server.wait_for(f"/v1/{name}", FINAL)["state"] == "JOB_STATE_SUCCEEDED"
     assert real_gcloud(*words).ok().stdout.count("hello from a node") == 1
+
+
+@pytest.mark.full  # as above
+@needs_gcloud
+def test_gcloud_drives_a_job_of_ai_platform(server, real_gcloud, cluster):
+    jobs = partial(real_gcloud, "ai-platform", "jobs")
+    submit(server, ml_job("ml_streamed"))
+    streamed = jobs("stream-logs", "ml_streamed", "--polling-interval=1").ok()
+    assert "trained" in streamed.stdout + streamed.stderr
+    described = jobs("describe", "ml_streamed", "--format=value(state)").ok().stdout
+    assert described.strip() == "SUCCEEDED"
+    waiting = ml_job("ml_cancelled", waits_for(cluster.shared / "never"))
+    other = fleet.begun(server, waiting)
+    listed = jobs("list", "--format=value(jobId)").ok().stdout
+    assert {"ml_streamed", "ml_cancelled"} <= set(listed.split())
+    jobs("cancel", "ml_cancelled").ok()
+    assert fleet.ended(server, other)["state"] == "CANCELLED"
 
 
 @pytest.mark.full  # the SDK looks every few seconds

@@ -1,0 +1,152 @@
+"""Examples unchanged on a cluster: equal results, also where a node has died on the way."""
+
+import difflib
+import json
+import re
+import sys
+
+import pytest
+
+from e2e import fleet
+from e2e.fleet import BUCKET
+from e2e.interrupting import torch_job
+from e2e.support import ml_job, native, serving, submit
+from examples.cluster import EXAMPLES, needs
+from slurm.support import on_cluster
+
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(600)]
+
+STEPS, STEP_S = 120, 0.1
+TORCH = needs("torch", "sklearn", "matplotlib")
+#: Examples of AI Platform, how long they train, and how near their results are on any two runs.
+TRAINED = {
+    "torch-ddp": pytest.param("torch-ddp", 3, 0.0, marks=TORCH),
+    "tf-multiworker": pytest.param(
+        "tf-multiworker", 2, 1e-6, marks=needs("tensorflow", "tf_keras", "sklearn")
+    ),
+    "jax-data-parallel": pytest.param("jax-data-parallel", 3, 1e-9, marks=needs("jax", "sklearn")),
+}
+#: What no two runs of one machine have in common either.
+OF_A_RUN = {"seconds", "weights_sha256"}
+SHOWS = """\
+import json, os, pathlib
+task = json.loads(os.environ["TF_CONFIG"])["task"]
+folder = pathlib.Path(os.environ["TRAINSHED_BUCKETS"], "results", "shown")
+folder.mkdir(exist_ok=True)
+path = folder / (task["type"] + str(task["index"]))
+path.with_suffix(".new").write_text(json.dumps(dict(os.environ)))
+path.with_suffix(".new").rename(path)
+import time
+while task["type"] == "master" and len([p for p in folder.iterdir() if not p.suffix]) < 4:
+    time.sleep(0.05)
+"""
+#: Of a machine, its users, its devices and its server's environment: what the how-to says is
+#: different there.
+OF_ENGINES = {
+    *("PATH", "PYTHONPATH", "TMPDIR", "HOME", "SHELL", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ"),
+    *("SSL_CERT_DIR", "SSL_CERT_FILE", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
+}
+
+
+@pytest.fixture
+def server(cluster, tmp_path):
+    with on_cluster(cluster, tmp_path / "cluster") as found:
+        fleet.make_bucket(found)
+        yield found
+
+
+@pytest.fixture
+def here(tmp_path):
+    """Without a gateway, which a cluster has none of either."""
+    config = "[gateway]\nenabled = false\n"
+    with serving(tmp_path / "here", config=config) as found:
+        fleet.make_bucket(found)
+        yield found
+
+
+@TORCH
+def test_torch_resume_ends_with_the_same_bits_though_its_node_dies(server, here, cluster):
+    straight = torch_job(here, "straight_1", STEPS, 0).weights()
+    training = torch_job(server, "node_dies_1", STEPS, STEP_S)
+    fleet.running(server, training.name)
+    training.wait_until(lambda: any(training.checkpoints.glob("checkpoint-*")))
+    dead = native(server, training.name)["replicas"][0]["node"]
+    cluster.kill_node(dead)
+    fleet.running(server, training.name, 2)
+    assert training.weights() == straight
+    found = native(server, training.name)
+    assert found["restarts"] == {"infra": 1, "maintenance": 0, "user": 0}
+    assert dead not in {each["node"] for each in found["replicas"]}
+    said = fleet.said(server, training.name, "master-replica-0")
+    assert any(line.startswith("resumed from step ") for line in said)
+
+
+@pytest.mark.parametrize(("example", "epochs", "distance"), TRAINED.values(), ids=TRAINED)
+def test_an_example_learns_the_same_as_on_one_machine(server, here, example, epochs, distance):
+    there, ours = (trained(each, example, epochs) for each in (server, here))
+    assert there.keys() == ours.keys()
+    for key in there.keys() - OF_A_RUN:
+        if isinstance(there[key], str):
+            assert there[key] == ours[key]
+        else:
+            assert there[key] == pytest.approx(ours[key], abs=distance)
+    if not distance:
+        assert there["weights_sha256"] == ours["weights_sha256"]
+
+
+def trained(server, example, epochs):
+    """The result of a training as its configuration says."""
+    folder, job_id = EXAMPLES / example, example.replace("-", "_")
+    fleet.trainshed(
+        server, "ai-platform", "jobs", "submit", "training", job_id,
+        "--config", folder / "config.yaml",
+        "--package-path", folder / "trainer", "--module-name", "trainer.task",
+        "--runtime-version", "2.11", "--python-version", "3.7", "--region", "us-central1",
+        "--staging-bucket", f"gs://{BUCKET}", "--job-dir", f"gs://{BUCKET}/{job_id}",
+        "--", "--epochs", epochs,
+    )  # fmt: skip
+    name = f"projects/demo-proj/jobs/{job_id}"
+    assert fleet.ended(server, name, timeout_s=240)["state"] == "SUCCEEDED", fleet.story_text(
+        server, name
+    )
+    result = server.data_dir / "buckets" / BUCKET / job_id / "result.json"
+    return json.loads(result.read_text())
+
+
+def test_environments_are_equal_but_for_addresses_and_folders(server, here):
+    there, ours = (shown(each) for each in (server, here))
+    diff = list(difflib.unified_diff(ours, there, "here", "on the cluster", lineterm="", n=0))
+    sys.stdout.write("\n".join(diff))
+    told = [line for line in diff if re.match(r"[+-]\w", line)]
+    names = {line[1:].partition(" ")[2].partition("=")[0] for line in told}
+    assert names <= OF_ENGINES, "\n".join(told)
+
+
+def shown(server):
+    """What programs of all roles see, with a word for each address and folder."""
+    counts = {"workerCount": "1", "parameterServerCount": "1", "evaluatorCount": "1"}
+    kinds = ("master", "worker", "parameterServer", "evaluator")
+    container = {
+        "imageUri": "registry.test/p/img:1",
+        "containerCommand": ["python", "-c"],
+        "containerArgs": [SHOWS],
+    }
+    training = {f"{kind}Type": "n1-standard-4" for kind in kinds}
+    training |= {f"{kind}Config": container for kind in kinds}
+    name = submit(server, ml_job("shows", **training, **counts))
+    found = fleet.ended(server, name)
+    assert found["state"] == "SUCCEEDED", fleet.story_text(server, name)
+    folder = server.data_dir / "buckets" / BUCKET / "shown"
+    paths = sorted(path for path in folder.iterdir() if not path.suffix)
+    assert len(paths) == 4
+    return [
+        f"{path.name} {key}={_alike(value, found['uid'])}"
+        for path in paths
+        for key, value in sorted(json.loads(path.read_text()).items())
+    ]
+
+
+def _alike(text, uid):
+    text = re.sub(r"(/[\w.-]+)+", "FOLDER", text.replace(str(uid), "UID"))
+    text = re.sub(r"\b(\d+\.\d+\.\d+\.\d+|localhost)(:\d+)?\b", "ADDRESS", text)
+    return re.sub(r"(?<!\d)\d{4,5}(?!\d)", "PORT", text)
