@@ -154,6 +154,16 @@ def test_only_counts_that_the_machine_type_can_have_are_offered():
     assert found.change is None
 
 
+def test_the_group_that_would_have_fewer_gpus_is_named():
+    nodes = [node("a", 2), node("b", 2)]
+    found = waiting(nodes, [queued(1, demand(1))], [queued(2, demand(2, 1))])[2]
+    assert found.change.text == "would start now with 1 instead of 2 NVIDIA_TESLA_T4 on the primary"
+    nodes = [node("a", 2), node("b", 1), node("c", 1), node("d", 2), node("e", 2)]
+    found = waiting(nodes, [queued(1, demand(2, 1))], [queued(2, demand(2, 2))])[2]
+    offered = "with 1 instead of 2 NVIDIA_TESLA_T4 on each of the workers"
+    assert found.change.text == f"would start now {offered}"
+
+
 def test_a_type_that_comes_with_its_machine_is_not_offered_in_other_counts():
     a100 = "NVIDIA_TESLA_A100"
     nodes = [node("a", 2, gpu_type=a100)]

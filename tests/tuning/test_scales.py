@@ -127,3 +127,9 @@ def test_a_word_given_twice_is_one():
 def test_a_range_of_doubles_has_no_list():
     with pytest.raises(ValueError, match="no list"):
         axis_of(double()).after(None)
+
+
+def test_the_middle_of_a_range_that_is_wider_than_a_float_is_its_middle():
+    axis = axis_of(double("x", -1.7e308, 1.7e308))
+    assert axis.position(0.0) == 0.5
+    assert (axis.position(-1.7e308), axis.position(1.7e308)) == (0.0, 1.0)
