@@ -45,8 +45,9 @@ def go_on(path: str) -> None:
     """Keep the nodes if that is wanted, and become the launcher of the next attempt if it comes."""
     for signum in ENDING:
         signal.signal(signum, signal.SIG_DFL)
-    if following := kept(AttemptFolder(path)):
-        _become(following)
+    with suppress(OSError, ValueError):  # the attempt is over, and its end is written down
+        if following := kept(AttemptFolder(path)):
+            _become(following)
 
 
 def kept(folder: AttemptFolder) -> AttemptFolder | None:
@@ -84,12 +85,12 @@ def renamed(folder: AttemptFolder, name: str) -> bool:
 
 def seconds(folder: AttemptFolder) -> float:
     """How long the nodes are kept; 0: not at all, as there is nothing to be tried again."""
-    spec = specs.read(folder.plan)
     known = AttemptRecords()
     known.read(folder.records)
-    if spec.remote is None or known.ended is None or not _may_go_on(folder, known.ended):
+    if known.ended is None or not _may_go_on(folder, known.ended):
         return 0.0
-    return spec.remote.hold_s
+    remote = specs.read(folder.plan).remote
+    return remote.hold_s if remote is not None else 0.0
 
 
 def _may_go_on(folder: AttemptFolder, ended: Ended) -> bool:
