@@ -23,7 +23,7 @@ def _probed(cluster, folder, **options):
     queue = Queue(Commands(folder=found.commands), "probing")
     spool = Spool(found.spool, found.spool_of_nodes, "probing")
     spool.open()
-    findings = {each.check: each for each in probing.probe(queue, spool, found, answer_s_max=60.0)}
+    findings = {each.check: each for each in probing.probe(queue, spool, found)}
     assert not list((folder / "probing").glob("probe-*"))
     return findings
 
