@@ -118,6 +118,7 @@ def test_a_node_that_is_to_be_empty_is_not_kept(cluster, tmp_path):
     )
     with keeping(cluster, tmp_path / "data") as server:
         name = fleet.begun(server, a_job("drained", code.format(folder=str(marks), attempts=2)))
+        wait_until(lambda: native(server, name)["replicas"][0]["node"])  # it may print before
         node = native(server, name)["replicas"][0]["node"]
         cluster.run("scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
         try:
