@@ -8,7 +8,7 @@ from typing import Any, Final
 from trainshed.cli.clusters import rulebook_of
 from trainshed.cli.flags import Request
 from trainshed.cli.terminal import answer, table
-from trainshed.planning.prediction import Prediction
+from trainshed.planning.reduction_forecast import ReductionForecast
 from trainshed.planning.sizing import Option, ReducerPlan, plan
 from trainshed.workbench.reduction_hosts import ExchangeHosts, Given, hosts_of
 
@@ -87,7 +87,9 @@ def _remarks(found: ExchangeHosts, made: ReducerPlan) -> Iterator[str]:
 
 def _conclusion(found: ExchangeHosts, made: ReducerPlan) -> str:
     asked = found.asked or made.sufficient.reducers
-    prediction = Prediction(hosts=found.hosts, reducers=asked, machine_type=found.reducer_type)
+    prediction = ReductionForecast(
+        hosts=found.hosts, reducers=asked, machine_type=found.reducer_type
+    )
     return prediction.sentence
 
 

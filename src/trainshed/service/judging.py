@@ -22,7 +22,7 @@ from trainshed.launch.context import primary_program
 from trainshed.model.faults import Fault, Field, FieldPath, UsageFault, Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect, Role
-from trainshed.planning.prediction import Prediction
+from trainshed.planning.reduction_forecast import ReductionForecast
 from trainshed.planning.sizing import Hosts
 from trainshed.service.refusing import Merged, Say, in_words
 from trainshed.wire import detect
@@ -132,7 +132,7 @@ class JudgedDocument:
         return cluster_of(self.question) if self.question else ()
 
     @property
-    def reduction(self) -> Prediction | None:
+    def reduction(self) -> ReductionForecast | None:
         """What the job's reducers are worth; None without any, or where nobody knows."""
         return predicted(self.question) if self.question else None
 
@@ -194,7 +194,7 @@ class Accepted:
     say: Say
     advice: tuple[str, ...] = ()
     """What is wrong with the job elsewhere and does not matter here, and what was assumed."""
-    reduction: Prediction | None = None
+    reduction: ReductionForecast | None = None
     """What its reducers are worth: kept apart from the advice, which says nothing of them."""
 
 
@@ -263,7 +263,7 @@ def names_any(keys: frozenset[str], value: Any, depth: int = 0) -> bool:
     )
 
 
-def predicted(question: RuleContext) -> Prediction | None:
+def predicted(question: RuleContext) -> ReductionForecast | None:
     """What a job's reducers are worth; None without any, or where a bandwidth is not known."""
     reducer = question.spec.group(Role.REDUCER)
     if reducer is None or not reducer.machine_type or reducer.count < 1:
@@ -271,7 +271,7 @@ def predicted(question: RuleContext) -> Prediction | None:
     hosts = _hosts(question, reducer.machine_type, question.egress_gbps(reducer))
     if hosts is None:
         return None
-    return Prediction(hosts=hosts, reducers=reducer.count, machine_type=reducer.machine_type)
+    return ReductionForecast(hosts=hosts, reducers=reducer.count, machine_type=reducer.machine_type)
 
 
 def _hosts(question: RuleContext, reducer_type: str, reducer_gbps: float | None) -> Hosts | None:

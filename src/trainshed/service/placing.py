@@ -11,7 +11,7 @@ from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
-from trainshed.planning.prediction import ONE_MACHINE
+from trainshed.planning.reduction_forecast import ONE_MACHINE
 from trainshed.service.judging import catalog_for
 
 #: The memory of machine types is printed in GB and meant in GiB.

@@ -29,7 +29,7 @@ from trainshed.model.roles import Dialect
 from trainshed.placement.engine_choice import choose
 from trainshed.placement.feasibility import Feasibility
 from trainshed.placement.jobs import QuotaRule
-from trainshed.planning.prediction import Prediction
+from trainshed.planning.reduction_forecast import ReductionForecast
 from trainshed.service.bucket_uris import HasBucket, refused_places
 from trainshed.service.images import Images, ImagesByEngine
 from trainshed.service.judging import ONLY_ADVICE, Accepted, JudgedDocument, Rulebook, accept, judge
@@ -319,7 +319,7 @@ def _notes(accepted: Accepted, rules: SubmitRules) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _planned(reduction: Prediction | None) -> tuple[NewEvent, ...]:
+def _planned(reduction: ReductionForecast | None) -> tuple[NewEvent, ...]:
     """What its reducers are worth, at once: its summary is compared with this at the end."""
     if reduction is None:
         return ()

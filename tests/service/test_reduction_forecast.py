@@ -11,7 +11,7 @@ from trainshed.model.resources import Node, Seat
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.model.trials import TrialRecord
-from trainshed.planning.prediction import ONE_MACHINE, advice_here
+from trainshed.planning.reduction_forecast import ONE_MACHINE, advice_here
 from trainshed.service.judging import predicted
 from trainshed.service.log.stream import line_of
 from trainshed.service.placing import placing_notes

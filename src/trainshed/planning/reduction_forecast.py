@@ -22,7 +22,7 @@ ONE_MACHINE: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prediction:
+class ReductionForecast:
     """What is predicted for a job that asks for reducers."""
 
     hosts: Hosts
@@ -88,7 +88,7 @@ class Prediction:
         }
 
 
-def advice_here(spec: JobSpec, found: Prediction | None) -> tuple[str, ...]:
+def advice_here(spec: JobSpec, found: ReductionForecast | None) -> tuple[str, ...]:
     """What is said to a job with reducers that runs on one machine, a sentence each."""
     if spec.group(Role.REDUCER) is None:
         return ()

@@ -1,0 +1,83 @@
+"""What was measured of one training on one kind of host: the short runs, and what follows.
+
+The file of it is read and written by ``planning.scaling.calibration_file`` (section 9 of
+contracts/planner.md).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.training import Training
+
+
+class RunKind(StrEnum):
+    """The short runs of contracts/planner.md 5."""
+
+    COMPUTE = "A"
+    INPUT = "B"
+    HOST = "C"
+    NO_EXCHANGE = "D"
+    LINK = "E"
+    TWO_HOSTS = "F"
+    JOB = "job"
+    """A whole job that ran later: its steps calibrate as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One short run."""
+
+    kind: RunKind
+    accelerators: int = 1
+    hosts: int = 1
+    batch_per_accelerator: float = 0.0
+    """Samples; 0: as the training's."""
+    steps: int = 0
+    step_s: float = 0.0
+    """Median seconds of a step; 0 for the runs that time none (B, E)."""
+    step_s_p10: float = 0.0
+    step_s_p90: float = 0.0
+    samples_per_s: float = 0.0
+    """Of B: what one host's input pipeline delivers."""
+    link_bytes: float = 0.0
+    """Of E: goodput one way, bytes/s."""
+    latency_s: float = 0.0
+    """Of E."""
+    wait_share: float = 0.0
+    """Share of a step in which it waited for its input; of A, C, F, job."""
+    date: str = ""
+    load: float = 0.0
+    """Other load on the machine while it ran, in processors."""
+    noisy: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """What the runs say of this training on these hosts; a name that is absent is a default's.
+
+    Names: ``compute_s``, ``mu``, ``gamma``, ``sigma``, ``delta``, ``inside``, ``network``,
+    ``sync`` (the last three are multipliers, 1 on the average), ``input_per_s``, ``alpha_s``.
+    """
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    residual: float = 0.0
+    """Of the logarithm of a step's time, over the runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """One training on one kind of host.  Without runs it is what data sheets say."""
+
+    training: Training
+    host: HostKind
+    runs: tuple[Run, ...] = ()
+    fitted: Fitted = field(default_factory=Fitted)
+    trainer_digest: str = ""
+    """SHA-256 of the trainer's files; another trainer is not planned with this."""
+    date: str = ""
+
+    def of(self, kind: RunKind) -> tuple[Run, ...]:
+        """The runs of a kind."""
+        return tuple(run for run in self.runs if run.kind is kind)

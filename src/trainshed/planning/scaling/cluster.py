@@ -1,0 +1,58 @@
+"""On what it is trained: hosts of one kind, their links, and what stands beside them."""
+
+from dataclasses import dataclass
+
+_BITS = 8
+_GIGA = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostKind:
+    """One kind of host, as its data sheet has it: rates are nominal, not what software gets."""
+
+    machine_type: str = ""
+    accelerator: str = ""
+    """Catalog's word, as ``NVIDIA_TESLA_V100``; ``CPU`` where the processors train."""
+    per_host: int = 1
+    """Accelerators of a full host."""
+    cpus: int = 0
+    inside: str = ""
+    """Link inside the host: ``pcie3``, ``nvlink2``, ...; empty with one accelerator."""
+    inside_bytes: float = 0.0
+    """Its nominal rate, bytes/s one way of one accelerator."""
+    network: str = "tcp"
+    """``tcp``, ``rdma``, ``dcn`` or ``none``."""
+    network_gbps: float = 0.0
+    """Nominal, one way, all adapters of a host; 0 where nobody knows."""
+
+    @property
+    def network_bytes(self) -> float:
+        """The same in bytes/s."""
+        return self.network_gbps * _GIGA / _BITS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """What is asked for.  Raises ValueError for what cannot be."""
+
+    host: HostKind
+    accelerators: int
+    """Of the whole job (n)."""
+    hosts: int
+    """Worker hosts (h)."""
+    reducers: int = 0
+    reducer_gbps: float = 0.0
+    """Link of one reducer."""
+    servers: int = 0
+    """Parameter servers on hosts of their own; 0 with that strategy: on the worker hosts."""
+    server_gbps: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse clusters without anybody in them."""
+        if self.hosts < 1 or self.accelerators < self.hosts:
+            raise ValueError(f"{self.accelerators} accelerators on {self.hosts} hosts: none is 0")
+
+    @property
+    def per_host(self) -> float:
+        """Accelerators of the job on one host (g)."""
+        return self.accelerators / self.hosts

@@ -1,0 +1,52 @@
+"""What is said of one cluster: figures with their intervals, what binds, or why nothing is said."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trainshed.planning.scaling.cluster import Cluster
+from trainshed.planning.scaling.interval import Interval
+
+
+class Binding(StrEnum):
+    """What keeps a job from being faster."""
+
+    COMPUTE = "compute"
+    INPUT = "input"
+    INSIDE = "links inside a host"
+    NETWORK = "links between hosts"
+    SYNCHRONISATION = "synchronisation"
+    FIXED = "the fixed part"
+    BATCH = "batch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """One cluster's answer."""
+
+    cluster: Cluster
+    batch_per_accelerator: float
+    step_s: Interval
+    samples_per_s: Interval
+    speedup: Interval
+    """Times ``base_accelerators`` of what was measured, times their count."""
+    efficiency: Interval
+    """Throughput of an accelerator over that of one at the smallest count known."""
+    base_accelerators: int
+    bound_by: Binding
+    parts_s: tuple[tuple[Binding, float], ...]
+    """Seconds of a step that each term would take alone."""
+    extrapolated: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Why no point is given; bounds where some can be."""
+
+    field: str
+    """The caller's field, as ``gpus``, ``hosts``, ``calibration``, ``strategy``."""
+    message: str
+    accepted: str
+    """What would be accepted, or which command would measure it."""
+    samples_per_s: tuple[float, float] | None = None
+    """No gain and linear, where one count is known."""

@@ -1,0 +1,147 @@
+"""The time of one step: compute, exchange inside a host and between hosts, input.
+
+t = max(t_in, (C^gamma + T^gamma)^(1/gamma))        contracts/planner.md 3
+"""
+
+import math
+from dataclasses import dataclass
+
+from trainshed.planning.exchange import Links, best, ring
+from trainshed.planning.scaling.cluster import Cluster
+from trainshed.planning.scaling.training import Strategy, Training
+
+_GIGA_BITS = 1.25e8
+#: The synchronisation inside a host is given for eight accelerators: three doublings.
+_DOUBLINGS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What software gets out of one kind of host; rates in bytes/s one way."""
+
+    inside: float
+    """Between the accelerators of a host (G_i)."""
+    network: float
+    """Of a host's link (G_n)."""
+    memory: float
+    """Variables in host memory (G_p)."""
+    sums: float
+    """Sums in host memory (G_c)."""
+    servers: float
+    """Of one parameter server's link (G_s)."""
+    overlap: float
+    """1: exchange and compute follow each other; the larger, the more they overlap (gamma)."""
+    sync: float
+    """Loss inside a host of eight (sigma)."""
+    sync_first: float
+    """Its share that comes with the second accelerator (w)."""
+    stragglers: float
+    """Loss for each doubling of hosts (delta)."""
+    latency_s: float
+    """Of an exchange for each doubling of hosts, each way (alpha)."""
+    fixed_share: float
+    """Of a step at the measured batch, what does not shrink with it (mu)."""
+    input_per_s: float = math.inf
+    """Samples/s that one host's input pipeline delivers (R_in)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepParts:
+    """Seconds that each part of a step would take alone."""
+
+    compute: float
+    sync: float
+    """What synchronisation and stragglers add to it."""
+    inside: float
+    network: float
+    input: float
+
+    def seconds(self, overlap: float) -> float:
+        """The step: a smooth maximum of compute and exchange, and never faster than its input."""
+        compute, exchange = self.compute + self.sync, self.inside + self.network
+        most = max(compute, exchange)
+        ratio = min(compute, exchange) / most
+        return max(self.input, most * math.pow(1 + math.pow(ratio, overlap), 1 / overlap))
+
+
+def parts_of(training: Training, cluster: Cluster, rates: Rates, compute_s: float) -> StepParts:
+    """The parts of a step whose compute takes ``compute_s`` on one accelerator alone."""
+    g, h = cluster.per_host, cluster.hosts
+    doublings = math.log2(h) if h > 1 else 0.0
+    first, rest = rates.sync_first * (g > 1), (1 - rates.sync_first) * math.log2(max(g, 1.0))
+    lost = rates.sync * (first + rest / _DOUBLINGS) + rates.stragglers * doublings
+    latency = 2 * rates.latency_s * doublings if training.gradient_bytes else 0.0
+    return StepParts(
+        compute=compute_s,
+        sync=compute_s * lost,
+        inside=_inside(training, cluster, rates),
+        network=_network(training, cluster, rates) + latency,
+        input=training.batch_per_accelerator * g / rates.input_per_s,
+    )
+
+
+def _inside(training: Training, cluster: Cluster, rates: Rates) -> float:
+    g, size = cluster.per_host, training.gradient_bytes
+    if g <= 1 or not size:
+        return 0.0
+    match training.strategy:
+        case Strategy.FSDP:
+            return 3 * (g - 1) / g * size / rates.inside
+        case Strategy.ALLREDUCE_CPU | Strategy.PS_CPU:
+            return 2 * g * size / rates.memory
+        case Strategy.PS_GPU:
+            return 2 * (g - 1) * size / rates.inside
+        case Strategy.PS_NAIVE:
+            return 0.0
+        case _:
+            return 2 * (g - 1) / g * size / rates.inside
+
+
+def _network(training: Training, cluster: Cluster, rates: Rates) -> float:  # noqa: PLR0911 - a table
+    h, size = cluster.hosts, training.gradient_bytes
+    if not size or (h == 1 and training.strategy is not Strategy.PS_NAIVE):
+        return 0.0
+    links = Links(
+        workers=h,
+        worker_gbps=rates.network / _GIGA_BITS,
+        reducers_gbps=cluster.reducers * cluster.reducer_gbps,
+    )
+    around = ring(links).seconds(size)
+    match training.strategy:
+        case Strategy.FSDP:
+            return 1.5 * around
+        case Strategy.ALLREDUCE_CPU:
+            return max(around, around * rates.network / rates.sums)
+        case Strategy.PS_DISTRIBUTED if cluster.servers:
+            return max(size / rates.network, h * _largest_share(training, cluster) / rates.servers)
+        case Strategy.PS_NAIVE:
+            n = cluster.accelerators
+            return n * _largest_share(training, cluster) / rates.servers if n > 1 else 0.0
+        case Strategy.REDUCERS:
+            return best(links).seconds(size)
+        case _:
+            return around
+
+
+def _largest_share(training: Training, cluster: Cluster) -> float:
+    """What the busiest server holds: variables are placed whole."""
+    size = training.gradient_bytes
+    largest = size * training.largest / training.parameters if training.parameters else 0.0
+    return max(size / max(1, cluster.servers or cluster.hosts), largest)
+
+
+def compute_alone(
+    training: Training, cluster: Cluster, rates: Rates, step_s: float, rounds: int = 40
+) -> float:
+    """The compute of a step that took ``step_s`` on ``cluster``: the inverse of the step's time.
+
+    Where the exchange alone would take as long, the compute is a twentieth of the step.
+    """
+    low, high = step_s / 20, step_s
+    if parts_of(training, cluster, rates, high).input > step_s:
+        return high
+    for _ in range(rounds):
+        middle = (low + high) / 2
+        found = parts_of(training, cluster, rates, middle).seconds(rates.overlap)
+        low, high = (middle, high) if found < step_s else (low, middle)
+    return high

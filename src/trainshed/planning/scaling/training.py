@@ -1,0 +1,57 @@
+"""What is trained: the part of a job that decides how it scales, wherever it runs."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Strategy(StrEnum):
+    """How gradients or variables are exchanged (contracts/planner.md 3)."""
+
+    ALLREDUCE = "allreduce"
+    """Rings or trees among the accelerators; NCCL, Horovod, DDP, Mirrored, MultiWorkerMirrored."""
+    ALLREDUCE_CPU = "allreduce-cpu"
+    """The same, summed in host memory."""
+    FSDP = "fsdp"
+    """Shards of the parameters too; ZeRO 3."""
+    PS_CPU = "ps-cpu"
+    """One host; variables in its memory."""
+    PS_GPU = "ps-gpu"
+    """One host; variables on one of its accelerators."""
+    PS_DISTRIBUTED = "ps-distributed"
+    """Parameter servers with one local copy a host."""
+    PS_NAIVE = "ps-naive"
+    """Parameter servers; every accelerator pulls every variable."""
+    REDUCERS = "reducers"
+    """All-reduce between hosts through reducers."""
+    PODS = "dp-over-pods"
+    """Data parallel over a slow network between pods."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """A model, its batch and its software stack.  Raises ValueError for what no training can be."""
+
+    model: str = ""
+    parameters: float = 0.0
+    """Count of trained parameters; 0 where nobody knows."""
+    largest: float = 0.0
+    """Count of parameters of the largest variable; 0 where nobody knows."""
+    gradient_bytes: float = 0.0
+    """Bytes that a step exchanges for each replica (M); 0 where nothing travels."""
+    batch_per_accelerator: float = 1.0
+    """Samples of one accelerator in one step, accumulation included (m)."""
+    precision: str = "fp32"
+    strategy: Strategy = Strategy.ALLREDUCE
+    stack: str = ""
+    """Framework and version, as ``torch 2.13.0``; empty where unknown."""
+    data: str = "real"
+    """``real`` where an input pipeline feeds it, else ``synthetic``."""
+    asynchronous: bool = False
+    """Whether workers go on without each other (parameter servers only)."""
+
+    def __post_init__(self) -> None:
+        """Refuse what would divide by zero."""
+        if self.batch_per_accelerator <= 0:
+            raise ValueError(f"a step trains on some samples, not {self.batch_per_accelerator}")
+        if min(self.parameters, self.largest, self.gradient_bytes) < 0:
+            raise ValueError(f"sizes of a model are not negative: {self}")
