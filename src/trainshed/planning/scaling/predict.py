@@ -1,0 +1,187 @@
+"""What a job will do on a cluster: its step, with an interval, and what binds; or why not.
+
+An interval's ends are quantiles of what the published measurements showed where a whole system
+had been left out of the fit, for the same kind of question (``Reach``): errors are one-sided, a
+job is more often slower than foreseen than faster.
+"""
+
+import math
+
+from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
+from trainshed.planning.scaling.cluster import Cluster
+from trainshed.planning.scaling.fitting import cluster_of, parts_at, timed
+from trainshed.planning.scaling.parameters import parameters
+from trainshed.planning.scaling.prediction import Binding, Prediction, Refused
+from trainshed.planning.scaling.reach import factors
+from trainshed.planning.scaling.step import Rates, StepParts
+from trainshed.planning.scaling.training import Strategy, Training
+
+#: Beyond so many times what was measured a point is marked, and beyond the last it is refused.
+_FAR_ACCELERATORS, _FAR_HOSTS, _TOO_FAR = 8, 4, 64
+#: A step that loses less than this to everything else is bound by its compute.
+_LOSS = 0.2
+_MEASURE = "measure it: trainshed plan calibrate"
+
+
+def predict(
+    calibration: Calibration, cluster: Cluster, *, batch_per_accelerator: float | None = None
+) -> Prediction | Refused:
+    """What the calibrated job does on a cluster, or why nothing is said of it.
+
+    ``batch_per_accelerator`` is the training's where none is given.
+    """
+    refused = _refused(calibration, cluster, batch_per_accelerator)
+    if refused:
+        return refused
+    batch = batch_per_accelerator or calibration.training.batch_per_accelerator
+    base = smallest(calibration)
+    at_base = _step(calibration, cluster_of(calibration.host, base), base.batch_per_accelerator)
+    parts, rates = _parts(calibration, cluster, batch)
+    step = factors(calibration, cluster, batch).times(parts.seconds(rates.overlap))
+    samples = step.inverse(cluster.accelerators * batch)
+    base_batch = base.batch_per_accelerator or calibration.training.batch_per_accelerator
+    efficiency = samples.times(at_base / base_batch / cluster.accelerators)
+    return Prediction(
+        cluster=cluster,
+        batch_per_accelerator=batch,
+        step_s=step,
+        samples_per_s=samples,
+        speedup=efficiency.times(cluster.accelerators),
+        efficiency=efficiency,
+        base_accelerators=base.accelerators,
+        bound_by=_binding(parts, rates, calibration, batch),
+        parts_s=_terms(parts),
+        extrapolated=extrapolated(calibration, cluster),
+        warnings=_warnings(calibration, cluster),
+    )
+
+
+def smallest(calibration: Calibration) -> Run:
+    """The run of the smallest count that was measured: efficiencies are against it."""
+    return min(timed(calibration.runs), key=lambda run: (run.accelerators, run.hosts))
+
+
+def extrapolated(calibration: Calibration, cluster: Cluster) -> bool:
+    """Whether a cluster lies far beyond what was measured."""
+    accelerators, hosts = _largest(calibration)
+    return (
+        cluster.accelerators > _FAR_ACCELERATORS * accelerators
+        or cluster.hosts > _FAR_HOSTS * hosts
+    )
+
+
+def _largest(calibration: Calibration) -> tuple[int, int]:
+    runs = timed(calibration.runs)
+    return max(run.accelerators for run in runs), max(run.hosts for run in runs)
+
+
+def _step(calibration: Calibration, cluster: Cluster, batch: float) -> float:
+    parts, rates = _parts(calibration, cluster, batch)
+    return parts.seconds(rates.overlap)
+
+
+def _parts(calibration: Calibration, cluster: Cluster, batch: float) -> tuple[StepParts, Rates]:
+    batch = batch or calibration.training.batch_per_accelerator
+    return parts_at(parameters(), calibration.training, cluster, calibration.fitted.values, batch)
+
+
+def _refused(calibration: Calibration, cluster: Cluster, batch: float | None) -> Refused | None:
+    if batch is not None and not 0 < batch < math.inf:
+        return Refused(
+            field="batch_per_accelerator",
+            message=f"a step trains on some samples, not {batch:g}",
+            accepted="a number of samples above 0",
+        )
+    if "compute_s" not in calibration.fitted.values or not timed(calibration.runs):
+        return Refused(
+            field="calibration",
+            message="no step of this training was timed on these hosts",
+            accepted=_MEASURE,
+        )
+    if cluster.host != calibration.host:
+        return Refused(
+            field="host",
+            message="the calibration is of another kind of host",
+            accepted=_MEASURE,
+        )
+    return _too_far(calibration, cluster)
+
+
+def _too_far(calibration: Calibration, cluster: Cluster) -> Refused | None:
+    accelerators, hosts = _largest(calibration)
+    for field, asked, most in (
+        ("gpus", cluster.accelerators, accelerators),
+        ("hosts", cluster.hosts, hosts),
+    ):
+        if asked > _TOO_FAR * most:
+            return Refused(
+                field=field,
+                message=f"{asked} is over {_TOO_FAR} times the {most} that were measured",
+                accepted=f"up to {_TOO_FAR * most}; or {_MEASURE}",
+                samples_per_s=_bounds(calibration, cluster),
+            )
+    return None
+
+
+def _bounds(calibration: Calibration, cluster: Cluster) -> tuple[float, float]:
+    """No gain over the largest count that was measured, and a gain in proportion."""
+    run = max(timed(calibration.runs), key=lambda run: run.accelerators)
+    batch = run.batch_per_accelerator or calibration.training.batch_per_accelerator
+    rate = run.accelerators * batch / run.step_s
+    return rate, rate * cluster.accelerators / run.accelerators
+
+
+def _terms(parts: StepParts) -> tuple[tuple[Binding, float], ...]:
+    return (
+        (Binding.COMPUTE, parts.compute),
+        (Binding.SYNCHRONISATION, parts.sync),
+        (Binding.INSIDE, parts.inside),
+        (Binding.NETWORK, parts.network),
+        (Binding.INPUT, parts.input),
+    )
+
+
+def _binding(parts: StepParts, rates: Rates, calibration: Calibration, batch: float) -> Binding:
+    """The term without which most time would be saved; compute where none saves much."""
+    step = parts.seconds(rates.overlap)
+    if parts.input >= step:
+        return Binding.INPUT
+    ratio = batch / calibration.training.batch_per_accelerator
+    proportional = parts.compute * ratio * (1 + rates.fixed_share) / (ratio + rates.fixed_share)
+    exchange = parts.inside + parts.network
+    bound = step - (parts.compute + parts.sync) if exchange else 0.0
+    lost = {
+        Binding.SYNCHRONISATION: parts.sync,
+        Binding.INSIDE: bound * parts.inside / exchange if exchange else 0.0,
+        Binding.NETWORK: bound * parts.network / exchange if exchange else 0.0,
+        Binding.BATCH: parts.compute - proportional,
+    }
+    most = max(lost, key=lambda term: lost[term])
+    return most if sum(lost.values()) > _LOSS * step else Binding.COMPUTE
+
+
+def _warnings(calibration: Calibration, cluster: Cluster) -> tuple[str, ...]:
+    found = []
+    if calibration.training.data == "real" and not calibration.of(RunKind.INPUT):
+        per_host = math.ceil(cluster.per_host)
+        found.append(f"assumes that the host can feed {per_host} accelerators")
+    if cluster.hosts > 1 and not cluster.host.network_gbps and _largest(calibration)[1] == 1:
+        found.append("nobody said how fast the network between hosts is: 10 Gbit/s are assumed")
+    if _whole_variable(calibration.training, cluster):
+        megabytes = calibration.training.largest * _bytes_each(calibration.training) / 1e6
+        found.append(f"one server holds the largest variable whole: {megabytes:.0f} MB a step")
+    if any(run.noisy for run in calibration.runs):
+        found.append("the machine did other work while it was measured")
+    return tuple(found)
+
+
+def _whole_variable(training: Training, cluster: Cluster) -> bool:
+    """Whether one variable loads its parameter server more than an even share would."""
+    if training.strategy not in {Strategy.PS_NAIVE, Strategy.PS_DISTRIBUTED}:
+        return False
+    return training.largest * (cluster.servers or cluster.hosts) > training.parameters > 0
+
+
+def _bytes_each(training: Training) -> float:
+    """Bytes of a parameter's gradient on the wire."""
+    return training.gradient_bytes / training.parameters if training.parameters else 4.0

@@ -1,0 +1,173 @@
+"""What is predicted of a calibrated job: what holds for all, and the examples that are known."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.cluster import Cluster, HostKind
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.predict import predict
+from trainshed.planning.scaling.prediction import Binding, Prediction, Refused
+from trainshed.planning.scaling.training import Strategy, Training
+
+DGX = HostKind(
+    accelerator="P100",
+    per_host=8,
+    inside="nvlink1",
+    inside_bytes=80e9,
+    network="rdma",
+    network_gbps=50,
+)
+RESNET = Training(
+    model="resnet50",
+    parameters=25.56e6,
+    largest=2.36e6,
+    gradient_bytes=4 * 25.56e6,
+    batch_per_accelerator=32,
+    data="synthetic",
+)
+TRAININGS = st.builds(
+    Training,
+    gradient_bytes=st.floats(1e5, 1e10),
+    batch_per_accelerator=st.floats(1, 512),
+    strategy=st.sampled_from([Strategy.ALLREDUCE, Strategy.FSDP, Strategy.ALLREDUCE_CPU]),
+    data=st.sampled_from(["real", "synthetic"]),
+)
+SECONDS = st.floats(1e-3, 60)
+
+
+def one(step_s):
+    return Run(kind=RunKind.COMPUTE, steps=50, step_s=step_s)
+
+
+def of(calibration, accelerators, hosts, **more):
+    cluster = Cluster(host=calibration.host, accelerators=accelerators, hosts=hosts, **more)
+    return predict(calibration, cluster)
+
+
+@given(training=TRAININGS, step_s=SECONDS, rate=st.sampled_from([1.0, 10.0, 100.0]))
+@settings(max_examples=40)
+def test_an_interval_holds_its_point_and_a_step_never_shrinks_with_more_hosts(
+    training, step_s, rate
+):
+    host = HostKind(per_host=8, inside_bytes=12e9, network_gbps=rate)
+    calibration = calibrated(training, host, [one(step_s)])
+    found = [of(calibration, 8 * hosts, hosts) for hosts in (1, 2, 4, 8)]
+    steps = [each.step_s for each in found]
+    assert all(each.low <= each.point <= each.high for each in steps)
+    assert all(a.point <= b.point * 1.0001 for a, b in itertools.pairwise(steps))
+    for each in found:
+        batch = each.cluster.accelerators * training.batch_per_accelerator
+        assert each.samples_per_s.point * each.step_s.point == pytest.approx(batch)
+        assert each.speedup.point <= each.cluster.accelerators * 1.0001
+
+
+@given(training=TRAININGS, step_s=SECONDS)
+@settings(max_examples=40)
+def test_the_measured_step_is_returned_with_efficiency_one(training, step_s):
+    calibration = calibrated(training, DGX, [one(step_s)])
+    found = of(calibration, 1, 1)
+    assert found.step_s.point == pytest.approx(step_s, rel=1e-3)
+    assert found.efficiency.point == pytest.approx(1)
+    assert found.base_accelerators == 1
+
+
+@given(training=TRAININGS, compute_s=SECONDS)
+@settings(max_examples=40)
+def test_compute_is_found_again_from_a_step_of_a_whole_host(training, compute_s):
+    alone = calibrated(training, DGX, [one(compute_s)])
+    step = of(alone, 8, 1).step_s.point
+    whole = Run(kind=RunKind.HOST, accelerators=8, steps=50, step_s=step)
+    found = of(calibrated(training, DGX, [whole]), 8, 1)
+    assert found.step_s.point == pytest.approx(step, rel=0.02)
+
+
+def test_one_hour_on_256_from_29_hours_on_8():
+    step = 29 * 3600 / (90 * 1281167 / 256)
+    run = Run(kind=RunKind.HOST, accelerators=8, steps=50, step_s=step)
+    found = of(calibrated(RESNET, DGX, [run]), 256, 32)
+    hours = found.samples_per_s.inverse(90 * 1281167 / 3600)
+    assert 0.95 <= hours.point <= 1.10
+    assert hours.holds(1.0)
+    assert 0.85 <= found.efficiency.point <= 0.95
+    assert found.extrapolated
+
+
+def test_1024_from_one_is_refused_with_its_bounds():
+    found = of(calibrated(RESNET, DGX, [one(0.2)]), 1024, 128)
+    assert isinstance(found, Refused)
+    assert found.samples_per_s == pytest.approx((160, 160 * 1024))
+
+
+def shaped(reducers):
+    """The step of PyTorch's DDP over gloo on four hosts behind 200 Mbit/s."""
+    training = Training(gradient_bytes=50.4e6, stack="torch gloo", strategy=Strategy.REDUCERS)
+    host = HostKind(network="tcp", network_gbps=0.2)
+    runs = [one(0.835), Run(kind=RunKind.LINK, hosts=2, accelerators=2, link_bytes=2.42e7)]
+    calibration = calibrated(training, host, runs)
+    return of(calibration, 4, 4, reducers=reducers, reducer_gbps=0.2)
+
+
+def test_steps_over_a_slow_link_with_a_ring_and_with_reducers():
+    ring, reduced = shaped(0), shaped(4)
+    assert ring.step_s.point == pytest.approx(3.721, rel=0.05)
+    assert reduced.step_s.point == pytest.approx(2.705, rel=0.05)
+    assert ring.bound_by is Binding.NETWORK
+
+
+def naive(parameters, largest, step_s):
+    training = Training(
+        parameters=parameters,
+        largest=largest,
+        gradient_bytes=4 * parameters,
+        batch_per_accelerator=64,
+        strategy=Strategy.PS_NAIVE,
+        data="synthetic",
+    )
+    host = HostKind(per_host=4, inside_bytes=12e9, network="rdma", network_gbps=25)
+    return of(calibrated(training, host, [one(step_s)]), 16, 4)
+
+
+def test_naive_parameter_servers_are_bound_by_the_largest_variable():
+    vgg, resnet = naive(138.36e6, 102.76e6, 0.45), naive(44.55e6, 2.36e6, 0.536)
+    assert isinstance(vgg, Prediction)
+    assert vgg.speedup.point < 2.5
+    assert resnet.speedup.point > 4 * vgg.speedup.point
+    assert any("largest variable" in warning for warning in vgg.warnings)
+    assert not any("largest variable" in warning for warning in resnet.warnings)
+
+
+def test_without_a_timed_step_there_is_no_point():
+    found = of(calibrated(RESNET, DGX, []), 8, 1)
+    assert (found.field, found.samples_per_s) == ("calibration", None)
+    assert "trainshed plan calibrate" in found.accepted
+
+
+def test_data_that_must_be_fed_is_said_first():
+    training = Training(gradient_bytes=1e8, batch_per_accelerator=32)
+    calibration = calibrated(training, DGX, [one(0.2)])
+    assert of(calibration, 8, 1).warnings[0] == "assumes that the host can feed 8 accelerators"
+
+
+def test_a_host_that_cannot_feed_its_accelerators_binds():
+    training = Training(gradient_bytes=1e8, batch_per_accelerator=32)
+    runs = [one(0.2), Run(kind=RunKind.INPUT, samples_per_s=400)]
+    found = of(calibrated(training, DGX, runs), 8, 1)
+    assert found.samples_per_s.point == pytest.approx(400)
+    assert found.bound_by is Binding.INPUT
+
+
+def test_steps_without_exchange_say_how_much_of_it_is_hidden():
+    training = Training(gradient_bytes=1e9, data="synthetic")
+    alone = Run(kind=RunKind.NO_EXCHANGE, accelerators=8, steps=50, step_s=1.0)
+
+    def gamma(step_s):
+        run = Run(kind=RunKind.HOST, accelerators=8, steps=50, step_s=step_s)
+        link = Run(kind=RunKind.COMPUTE, steps=50, step_s=0.98)
+        host = HostKind(per_host=8, inside_bytes=4e9)
+        return calibrated(training, host, [link, run, alone]).fitted.values["gamma"]
+
+    assert gamma(1.1) > gamma(1.6)
