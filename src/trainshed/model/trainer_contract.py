@@ -18,6 +18,10 @@ TASK: Final = "TRAINSHED_TASK"
 NOTICE_FILE: Final = "TRAINSHED_NOTICE_FILE"
 #: A file whose time of change is the replica's heartbeat; its text may be JSON with a ``step``.
 PROGRESS_FILE: Final = "TRAINSHED_PROGRESS_FILE"
+#: Where the times of its steps are written: JSON (``model.step_times``).
+STEPS_FILE: Final = "TRAINSHED_STEPS_FILE"
+#: ``hooks``: hooks for its framework note them, without a change of the program.
+STEPS: Final = "TRAINSHED_STEPS"
 #: The folder that holds a folder for every bucket of the job's project, as the replica sees it.
 BUCKETS: Final = "TRAINSHED_BUCKETS"
 

@@ -31,6 +31,10 @@ TRAINSHED_NOTICE_FILE = "TRAINSHED_NOTICE_FILE"
 TRAINSHED_PROGRESS_FILE = "TRAINSHED_PROGRESS_FILE"
 TRAINSHED_BUCKETS = "TRAINSHED_BUCKETS"
 
+# Where the times of its steps are written; ``hooks``: hooks for its framework note them.
+TRAINSHED_STEPS_FILE = "TRAINSHED_STEPS_FILE"
+TRAINSHED_STEPS = "TRAINSHED_STEPS"
+
 # The Reduction Server: where the reducers of a job are, what proves that a worker is one of the
 # job's, and where the achieved rates are written; the last six are the job's own to choose.
 TRAINSHED_REDUCERS = "TRAINSHED_REDUCERS"

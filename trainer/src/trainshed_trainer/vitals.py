@@ -14,6 +14,7 @@ from typing import Any
 
 from trainshed_trainer import contract
 from trainshed_trainer.files import write_whole
+from trainshed_trainer.steps import step_times
 
 #: The file changes no more often than this, in seconds.
 THROTTLE_S = 1.0
@@ -36,8 +37,12 @@ def progress(step: int | None = None, total: int | None = None, **values: Any) -
     """Say how far this replica has come: at which step of how many, and any values beside.
 
     Throttled as ``heartbeat`` is, except for the last step.  Values should be JSON's own; other
-    numbers become floats, anything else text.  Says whether the file was written.
+    numbers become floats, anything else text.  Called after each step it also tells how long steps
+    take (``steps``).  Says whether the file was written.
     """
+    times = step_times() if step is not None else None
+    if times is not None:
+        times.note(step)
     path = _due(is_last=step is not None and step == total)
     if path is None:
         return False

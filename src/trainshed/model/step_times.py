@@ -1,0 +1,87 @@
+"""What a replica says of its steps: the file that the trainer library writes once a second.
+
+A trainer wrote the file, so nothing of it is believed: what is missing, negative or no number makes
+it no report.  ``trainshed_trainer.steps`` is the other end.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+#: The only version there is.
+VERSION: Final = 1
+#: Steps that are kept one by one, at either end.
+KEPT: Final = 256
+#: No step is longer, in seconds, and no count is larger.
+_MOST: Final = 1e15
+_NAME_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    """The steps of one replica so far."""
+
+    steps: int
+    first_s: tuple[float, ...] = ()
+    """How long the first steps took, in seconds, warm-up and all."""
+    recent_s: tuple[float, ...] = ()
+    """How long the last ones took; the same ones while there are few."""
+    recent_waits_s: tuple[float, ...] = ()
+    """How long each of them waited for its input."""
+    first_waits_s: tuple[float, ...] = ()
+    samples: float = 0.0
+    """All that was trained on; 0 where nobody knows."""
+    first_at: float = 0.0
+    """When it was first heard of, in seconds since 1970."""
+    last_at: float = 0.0
+    parameters: float = 0.0
+    """Of the model; 0 where no hook has counted them."""
+    largest: float = 0.0
+    gradient_bytes: float = 0.0
+    stack: str = ""
+
+
+def step_times_of(document: object) -> StepTimes:
+    """Read the JSON of the file.  Raises ValueError for anything else."""
+    if not isinstance(document, dict) or document.get("version") != VERSION:
+        raise ValueError("this is no report of steps")
+    model = document.get("model", {})
+    if not isinstance(model, dict):
+        raise ValueError("model is an object")  # noqa: TRY004 - a file's
+    first, recent = _pairs(document, "first"), _pairs(document, "recent")
+    return StepTimes(
+        steps=int(_number(document, "steps")),
+        first_s=tuple(one for one, _ in first),
+        first_waits_s=tuple(waited for _, waited in first),
+        recent_s=tuple(one for one, _ in recent),
+        recent_waits_s=tuple(waited for _, waited in recent),
+        samples=_number(document, "samples"),
+        first_at=_number(document, "first_at"),
+        last_at=_number(document, "last_at"),
+        parameters=_number(model, "parameters"),
+        largest=_number(model, "largest"),
+        gradient_bytes=_number(model, "gradient_bytes"),
+        stack=str(model.get("stack") or "")[:_NAME_MAX],
+    )
+
+
+def _pairs(document: Mapping[str, Any], name: str) -> list[tuple[float, float]]:
+    found = document.get(name)
+    if not isinstance(found, list) or len(found) > KEPT:
+        raise ValueError(f"{name} is a list of up to {KEPT} steps")
+    return [_pair(name, one) for one in found]
+
+
+def _pair(name: str, found: object) -> tuple[float, float]:
+    if not isinstance(found, list) or len(found) != 2:  # noqa: PLR2004 - a step and its wait
+        raise ValueError(f"each of {name} is a time and the wait in it")
+    step, waited = (_number({name: one}, name) for one in found)
+    return step, min(step, waited)
+
+
+def _number(table: Mapping[str, Any], name: str) -> float:
+    """A finite one that is not negative; 0 where it is absent."""
+    found = table.get(name, 0)
+    if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found <= _MOST:
+        return float(found)  # NaN is not between them
+    raise ValueError(f"{name} is a number from 0 to {_MOST:g}")

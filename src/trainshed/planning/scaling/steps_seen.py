@@ -1,0 +1,66 @@
+"""The steps of a run in figures: medians without the warm-up, and how sure they are."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainshed.model.step_times import StepTimes
+from trainshed.planning.scaling.warm_up import warm_up
+
+#: Half a 95 % interval of a median, in standard errors of a mean of normal values.
+_OF_MEDIAN = 1.96 * 1.2533
+_P10_TO_P90 = 2.563
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsSeen:
+    """The steady steps of a run."""
+
+    steps: int
+    """How many of them the figures are made of."""
+    warm_up: int
+    """How many came before."""
+    step_s: float
+    """Their median, seconds."""
+    p10_s: float
+    p90_s: float
+    wait_share: float
+    """Of their time, what they waited for input."""
+
+    @property
+    def uncertainty(self) -> float:
+        """Half the 95 % interval of the median, as a share of it."""
+        spread = (self.p90_s - self.p10_s) / _P10_TO_P90
+        return _OF_MEDIAN * spread / math.sqrt(self.steps) / self.step_s
+
+
+def steps_seen(times: StepTimes) -> StepsSeen | None:
+    """The figures of a report; None where no step was timed."""
+    if times.steps <= len(times.first_s):
+        return seen(times.first_s, times.first_waits_s)
+    return seen(times.recent_s, times.recent_waits_s)
+
+
+def seen(step_s: Sequence[float], waits_s: Sequence[float] = ()) -> StepsSeen | None:
+    """The figures of steps in their order; None where there are none."""
+    if not step_s:
+        return None
+    before = warm_up(step_s)
+    steady = step_s[before:]
+    ordered = sorted(steady)
+    return StepsSeen(
+        steps=len(steady),
+        warm_up=before,
+        step_s=max(_quantile(ordered, 0.5), 1e-9),
+        p10_s=_quantile(ordered, 0.1),
+        p90_s=_quantile(ordered, 0.9),
+        wait_share=min(1.0, sum(waits_s[before:]) / max(sum(steady), 1e-9)),
+    )
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """Between neighbours in proportion."""
+    place = share * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])

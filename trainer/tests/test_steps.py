@@ -1,0 +1,81 @@
+"""The times of steps reach their file; nothing about them can fail a training."""
+# ruff: noqa: D102, INP001, PT009, S101, SLF001  # unittest on a bare Python: no pytest, no package
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from trainshed_trainer import progress, steps
+
+
+class Steps(unittest.TestCase):
+    """One file, one process."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = Path(folder.name, "steps.json")
+        self.addCleanup(steps._TIMES.clear)
+        patched = mock.patch.dict(os.environ, {"TRAINSHED_STEPS_FILE": str(self.file)})
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def written(self) -> dict[str, Any]:
+        self.times().write()
+        found: dict[str, Any] = json.loads(self.file.read_text())
+        return found
+
+    def times(self) -> steps.StepTimes:
+        found = steps.step_times()
+        assert found is not None
+        return found
+
+    def test_progress_tells_steps(self) -> None:
+        for step in range(5):
+            progress(step)
+        found = self.written()
+        self.assertEqual((found["steps"], len(found["first"])), (4, 4))
+
+    def test_time_is_shared_out_where_numbers_jump(self) -> None:
+        times = steps.StepTimes(self.file)
+        clock = [100.0, 110.0]
+        with mock.patch("time.monotonic", side_effect=clock):
+            times.note(0)
+            times.note(50, waited_s=5.0)
+        times.write()
+        found = json.loads(self.file.read_text())
+        self.assertEqual((found["steps"], found["first"]), (50, [[0.2, 0.1]]))
+
+    def test_a_count_that_begins_anew_is_no_step(self) -> None:
+        for step in (7, 8, 0, 1, 1):
+            progress(step)
+        self.assertEqual(self.written()["steps"], 2)
+
+    def test_only_the_first_and_the_last_are_kept(self) -> None:
+        times = self.times()
+        for _ in range(3 * steps.KEPT):
+            times.note()
+        found = self.written()
+        self.assertEqual(found["steps"], 3 * steps.KEPT - 1)
+        self.assertEqual({len(found["first"]), len(found["recent"])}, {steps.KEPT})
+
+    def test_other_processes_of_a_replica_are_silent(self) -> None:
+        with mock.patch.dict(os.environ, {"LOCAL_RANK": "1"}):
+            self.assertIsNone(steps.step_times())
+
+    def test_a_file_that_cannot_be_written_fails_nobody(self) -> None:
+        with mock.patch.dict(os.environ, {"TRAINSHED_STEPS_FILE": "/proc/self/none/steps.json"}):
+            self.times().write()
+            progress(1)
+
+    def test_nothing_is_noted_outside(self) -> None:
+        with mock.patch.dict(os.environ):
+            del os.environ["TRAINSHED_STEPS_FILE"]
+            self.assertIsNone(steps.step_times())
+            progress(1)
