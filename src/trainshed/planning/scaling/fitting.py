@@ -1,24 +1,102 @@
 """From short runs to what is special about one job: seconds of compute, and multipliers of rates.
 
-Few runs cannot fix seven unknowns, so each starts at its default with a width (a prior) that says
+Few runs cannot fix eight unknowns, so each starts at its default with a width (a prior) that says
 how far jobs were seen to lie from it (contracts/planner.md 3); what the runs do not tell stays
-there.  A job measured only on eight accelerators is solved for its compute by the same step.
+there.  What no unknown explains is a drift that grows with the doublings inside a host and of
+hosts: it is carried on to larger clusters (``posterior``), so that the measured points count for
+more than the equations near them.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from trainshed.planning.scaling.calibration import Calibration, Fitted, Run, RunKind
 from trainshed.planning.scaling.cluster import Cluster, HostKind
-from trainshed.planning.scaling.least_squares import Vector, least_squares
+from trainshed.planning.scaling.least_squares import (
+    Matrix,
+    Vector,
+    forward,
+    least_squares,
+    triangle,
+)
 from trainshed.planning.scaling.parameters import Parameters, parameters
-from trainshed.planning.scaling.rates import at_batch, compute_at, overlap_of, rates_of
+from trainshed.planning.scaling.rates import at_batch, compute_at, rates_of, usual_values
 from trainshed.planning.scaling.step import Rates, StepParts, parts_of
 from trainshed.planning.scaling.training import Training
 
 TIMED = frozenset({RunKind.COMPUTE, RunKind.HOST, RunKind.TWO_HOSTS, RunKind.JOB})
+#: The unknowns of a job; names as in ``calibration.Fitted``, and of their priors.
+UNKNOWNS = {
+    "compute_s": "compute_s",
+    "inside": "inside",
+    "network": "network",
+    "sync": "sync",
+    "delta": "stragglers",
+    "gamma": "overlap",
+    "alpha_s": "latency",
+    "mu": "fixed_share",
+}
 #: A run on a busy machine is that many times less sure.
 _NOISY = 3.0
+#: A probe's link carries what the job's does within a tenth; its latency within a factor of two.
+_PROBE, _PROBE_LATENCY = 0.1, 0.7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One thing that was measured, as a logarithm, and how sure it is."""
+
+    run: Run
+    what: str
+    """``step``, ``alone`` (without exchange), ``link`` or ``latency``."""
+    value: float
+    noise: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One training on one kind of host, as the defaults see it."""
+
+    known: Parameters
+    training: Training
+    host: HostKind
+
+    def parts(
+        self, cluster: Cluster, values: Mapping[str, float], batch: float
+    ) -> tuple[StepParts, Rates]:
+        """The parts of a step at some batch, and the rates behind them."""
+        rates = rates_of(self.known, self.training, cluster, values)
+        compute = compute_at(values["compute_s"], self.training, batch, rates.fixed_share)
+        return parts_of(at_batch(self.training, batch), cluster, rates, compute), rates
+
+    def step(self, cluster: Cluster, values: Mapping[str, float], batch: float) -> float:
+        """Seconds of a step."""
+        parts, rates = self.parts(cluster, values, batch)
+        return parts.seconds(rates.overlap)
+
+    def expected(self, seen: Seen, values: Mapping[str, float]) -> float:
+        """What the values make of something that was measured; a logarithm."""
+        run = seen.run
+        cluster = Cluster(host=self.host, accelerators=run.accelerators, hosts=run.hosts)
+        parts, rates = self.parts(cluster, values, run.batch_per_accelerator)
+        match seen.what:
+            case "link":
+                return math.log(rates.network)
+            case "latency":
+                return math.log(rates.latency_s)
+            case "alone":
+                return math.log(parts.compute + parts.sync)
+            case _:
+                return math.log(parts.seconds(rates.overlap))
+
+    def usual(self, compute_s: float) -> dict[str, float]:
+        """The values of a job of which only the compute is known."""
+        return {"compute_s": compute_s, **usual_values(self.known, self.training, self.host)}
+
+    def widths(self) -> Vector:
+        """How far each unknown may lie from its default: of logarithms."""
+        return [self.known.priors[name] for name in UNKNOWNS.values()]
 
 
 def calibrated(
@@ -32,124 +110,98 @@ def calibrated(
 
     ``known``: the defaults, where they are not those of the release.
     """
-    fitted = _fitted(training, host, runs, known or parameters())
+    job = Job(known=known or parameters(), training=training, host=host)
+    fitted = _fitted(job, runs)
     return Calibration(training=training, host=host, runs=tuple(runs), fitted=fitted)
 
 
-def timed(runs: Sequence[Run]) -> list[Run]:
+def timed(runs: Iterable[Run]) -> list[Run]:
     """The runs whose steps were timed with all that a job's have."""
     return [run for run in runs if run.kind in TIMED and run.step_s > 0]
 
 
-def cluster_of(host: HostKind, run: Run) -> Cluster:
-    """The hosts on which a run was made."""
-    return Cluster(host=host, accelerators=run.accelerators, hosts=run.hosts)
+def seen_in(runs: Iterable[Run], noise: float) -> list[Seen]:
+    """What runs measured, one by one."""
+    return [one for run in runs for one in _seen(run, noise * (_NOISY if run.noisy else 1.0))]
 
 
-def parts_at(
-    known: Parameters,
-    training: Training,
-    cluster: Cluster,
-    values: Mapping[str, float],
-    batch: float,
-) -> tuple[StepParts, Rates]:
-    """The parts of a step at some batch, and the rates behind them."""
-    rates = rates_of(known, training, cluster, values)
-    compute = compute_at(values["compute_s"], training, batch, rates.fixed_share)
-    return parts_of(at_batch(training, batch), cluster, rates, compute), rates
+def spread_of(known: Parameters, seen: Sequence[Seen]) -> Matrix:
+    """The covariance of what was measured, given the unknowns: noise and drift."""
+    return [
+        [drift(known, a, b) + a.noise**2 * (i == j) for j, b in enumerate(seen)]
+        for i, a in enumerate(seen)
+    ]
 
 
-def _fitted(training: Training, host: HostKind, runs: Sequence[Run], known: Parameters) -> Fitted:
-    measured = timed(runs)
-    inputs = [run.samples_per_s for run in runs if run.kind is RunKind.INPUT]
+def drift(known: Parameters, a: Seen, b: Seen) -> float:
+    """What two steps share that no equation explains; probes of a link share nothing."""
+    if not a.what == b.what == "step":
+        return 0.0
+    return shared_drift(known, _place(a.run), _place(b.run))
+
+
+def shared_drift(known: Parameters, a: tuple[float, float], b: tuple[float, float]) -> float:
+    """Each doubling adds to it: two clusters share that of the smaller one."""
+    inside = known.priors["drift_inside"] ** 2 * min(a[0], b[0])
+    return inside + known.priors["drift_hosts"] ** 2 * min(a[1], b[1])
+
+
+def place(accelerators: int, hosts: int) -> tuple[float, float]:
+    """A cluster by its doublings: inside a host, and of hosts."""
+    return math.log2(max(1.0, accelerators / hosts)), math.log2(hosts)
+
+
+def _place(run: Run) -> tuple[float, float]:
+    return place(run.accelerators, run.hosts)
+
+
+def _seen(run: Run, noise: float) -> list[Seen]:
+    if run.kind is RunKind.LINK:
+        probe = noise + _PROBE
+        found = [Seen(run=run, what="link", value=math.log(run.link_bytes), noise=probe)]
+        if run.latency_s > 0:
+            value = math.log(run.latency_s)
+            found.append(Seen(run=run, what="latency", value=value, noise=_PROBE_LATENCY))
+        return found if run.link_bytes > 0 else []
+    if run.step_s <= 0 or run.kind is RunKind.INPUT:
+        return []
+    what = "alone" if run.kind is RunKind.NO_EXCHANGE else "step"
+    return [Seen(run=run, what=what, value=math.log(run.step_s), noise=noise)]
+
+
+def _fitted(job: Job, runs: Sequence[Run]) -> Fitted:
+    inputs = [run.samples_per_s for run in runs if run.samples_per_s > 0]
     fixed = {"input_per_s": max(inputs)} if inputs else {}
+    measured = timed(runs)
     if not measured:
         return Fitted(values=fixed)
-    names = _unknowns(measured, runs)
-    first = min(measured, key=lambda run: run.accelerators)
-    start = [math.log(first.step_s)] + [0.0] * (len(names) - 1)
+    seen = seen_in(runs, job.known.priors["noise"])
+    usual = {**job.usual(_compute_guess(job, measured)), **fixed}
+    found = _least(job, seen, usual)
+    misses = [one.value - job.expected(one, found) for one in seen if one.what == "step"]
+    residual = math.sqrt(sum(miss * miss for miss in misses) / len(misses))
+    return Fitted(values=found, residual=residual)
 
-    def values(at: Vector) -> dict[str, float]:
-        return {**fixed, **_values(dict(zip(names, at, strict=True)), known, training, host)}
+
+def _compute_guess(job: Job, measured: Sequence[Run]) -> float:
+    """The smallest cluster's step at the usual batch, as if it were all compute."""
+    first = min(measured, key=lambda run: (run.accelerators, run.hosts))
+    usual = job.training.batch_per_accelerator
+    return first.step_s * usual / (first.batch_per_accelerator or usual)
+
+
+def _least(job: Job, seen: Sequence[Seen], usual: Mapping[str, float]) -> dict[str, float]:
+    lower = triangle(spread_of(job.known, seen))
+    widths = job.widths()
+
+    def moved(at: Vector) -> dict[str, float]:
+        pairs = zip(UNKNOWNS, at, strict=True)
+        return {**usual, **{name: usual[name] * math.exp(more) for name, more in pairs}}
 
     def misses(at: Vector) -> Vector:
-        found = values(at)
-        return [
-            *(_miss(run, known, training, host, found) for run in runs if run.step_s > 0),
-            *_links(runs, known, training, host, found),
-            *(at[i] / known.priors[name] for i, name in enumerate(names) if i),
-        ]
+        values = moved(at)
+        missed = [one.value - job.expected(one, values) for one in seen]
+        priors = [more / width for more, width in zip(at, widths, strict=True)]
+        return [*forward(lower, missed), *priors]
 
-    best = least_squares(misses, start)
-    final = values(best.at)
-    seen = [_miss(run, known, training, host, final) for run in measured]
-    residual = math.sqrt(sum(one * one for one in seen) / len(seen)) * known.priors["noise"]
-    return Fitted(values=final, residual=residual)
-
-
-def _unknowns(measured: Sequence[Run], runs: Sequence[Run]) -> list[str]:
-    """Only what some run can tell; the compute is first, and has no prior."""
-    names = ["compute_s"]
-    if any(run.accelerators > run.hosts for run in measured):
-        names += ["inside", "sync"]
-    if any(run.hosts > 1 for run in measured) or any(run.kind is RunKind.LINK for run in runs):
-        names += ["network", "stragglers", "latency"]
-    if len({run.batch_per_accelerator for run in measured}) > 1:
-        names.append("fixed_share")
-    if any(run.kind is RunKind.NO_EXCHANGE for run in runs):
-        names.append("overlap")
-    return names
-
-
-def _values(
-    at: Mapping[str, float], known: Parameters, training: Training, host: HostKind
-) -> dict[str, float]:
-    found = {"compute_s": math.exp(at["compute_s"])}
-    for name in ("inside", "network", "sync"):
-        if name in at:
-            found[name] = math.exp(at[name])
-    for name, default, short in (
-        ("stragglers", known.defaults["stragglers"], "delta"),
-        ("latency", known.defaults["latency_s"], "alpha_s"),
-        ("fixed_share", known.defaults["fixed_share"], "mu"),
-        ("overlap", overlap_of(known, training, host.network_bytes), "gamma"),
-    ):
-        if name in at:
-            found[short] = default * math.exp(at[name])
-    if "gamma" in found:
-        found["gamma"] = min(6.0, max(1.0, found["gamma"]))
-    return found
-
-
-def _miss(
-    run: Run, known: Parameters, training: Training, host: HostKind, values: Mapping[str, float]
-) -> float:
-    """How far a run's step is from the fit, in widths of the noise."""
-    cluster = cluster_of(host, run)
-    batch = run.batch_per_accelerator or training.batch_per_accelerator
-    parts, rates = parts_at(known, training, cluster, values, batch)
-    step = parts.compute + parts.sync
-    if run.kind is not RunKind.NO_EXCHANGE:
-        step = parts.seconds(rates.overlap)
-    width = known.priors["noise"] * (_NOISY if run.noisy else 1.0)
-    return math.log(run.step_s / step) / width
-
-
-def _links(
-    runs: Sequence[Run],
-    known: Parameters,
-    training: Training,
-    host: HostKind,
-    values: Mapping[str, float],
-) -> Vector:
-    """What the probes of the link say, each within a tenth of what the job gets."""
-    found = []
-    for run in runs:
-        if run.kind is RunKind.LINK and run.link_bytes > 0:
-            rates = rates_of(known, training, cluster_of(host, run), values)
-            found.append(
-                math.log(run.link_bytes / rates.network) / (0.1 * (_NOISY if run.noisy else 1))
-            )
-            if run.latency_s > 0:
-                found.append(math.log(run.latency_s / rates.latency_s))
-    return found
+    return moved(least_squares(misses, [0.0] * len(UNKNOWNS)))

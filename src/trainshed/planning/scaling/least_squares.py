@@ -1,97 +1,89 @@
 """Few unknowns, few residuals: Levenberg and Marquardt's way, without NumPy.
 
-A short run has at most ten points and seven unknowns; the planner may import nothing heavy.
+A short run has at most ten points and eight unknowns; the planner may import nothing heavy.
 """
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 Vector = list[float]
 Matrix = list[Vector]
+Residuals = Callable[[Vector], Vector]
 
 _STEP = 1e-5
-_ROUNDS = 60
+_ROUNDS = 40
 _SETTLED = 1e-9
 _STIFFEST = 1e8
 
 
-@dataclass(frozen=True, slots=True)
-class Minimum:
-    """Where the sum of squares is least, and how sure that is."""
-
-    at: Vector
-    covariance: Matrix
-    """Of the unknowns, where a residual of 1 is one standard deviation."""
-
-
-def least_squares(residuals: Callable[[Vector], Vector], start: Sequence[float]) -> Minimum:
+def least_squares(residuals: Residuals, start: Sequence[float]) -> Vector:
     """The unknowns for which the squares of the residuals sum to the least."""
     at, damping = list(start), 1e-3
     now = residuals(at)
-    normal, gradient = _normal(residuals, at, now)
+    slopes = slopes_of(residuals, at, now)
     for _ in range(_ROUNDS):
-        moved = _moved(at, normal, gradient, damping)
+        moved = _moved(at, now, slopes, damping)
         then = residuals(moved)
-        gained = _square(now) - _square(then)
-        if gained > 0:
-            at, now, damping = moved, then, damping / 8
-            if gained < _SETTLED * (1 + _square(now)):
-                break
-            normal, gradient = _normal(residuals, at, now)
-        else:
+        gained = dot(now, now) - dot(then, then)
+        if gained <= 0:
             damping *= 8
             if damping > _STIFFEST:
                 break
-    return Minimum(at, inverse(_normal(residuals, at, now)[0]))
+            continue
+        at, now, damping = moved, then, damping / 8
+        if gained < _SETTLED * (1 + dot(now, now)):
+            break
+        slopes = slopes_of(residuals, at, now)
+    return at
 
 
-def solve(matrix: Matrix, right: Vector) -> Vector:
-    """The x for which matrix times x is ``right``, by Gauss's elimination with pivots."""
-    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
-    size = len(rows)
-    for i in range(size):
-        pivot = max(range(i, size), key=lambda r: abs(rows[r][i]))
-        rows[i], rows[pivot] = rows[pivot], rows[i]
-        for row in rows[i + 1 :]:
-            factor = row[i] / rows[i][i]
-            for j in range(i, size + 1):
-                row[j] -= factor * rows[i][j]
-    return _back(rows)
+def slopes_of(residuals: Residuals, at: Vector, now: Vector) -> Matrix:
+    """How each residual changes with each unknown: a row for each unknown."""
+    rows = []
+    for i, value in enumerate(at):
+        near = residuals([*at[:i], value + _STEP, *at[i + 1 :]])
+        rows.append([(b - a) / _STEP for a, b in zip(now, near, strict=True)])
+    return rows
 
 
-def inverse(matrix: Matrix) -> Matrix:
-    """Of a symmetric matrix."""
-    size = len(matrix)
-    return [solve(matrix, [float(i == j) for j in range(size)]) for i in range(size)]
+def dot(a: Sequence[float], b: Sequence[float]) -> float:
+    """The sum of products."""
+    return sum(map(float.__mul__, a, b))
 
 
-def _back(rows: Matrix) -> Vector:
-    size = len(rows)
-    found = [0.0] * size
-    for i in reversed(range(size)):
-        known = sum(rows[i][j] * found[j] for j in range(i + 1, size))
-        found[i] = (rows[i][size] - known) / rows[i][i]
+def triangle(matrix: Matrix) -> Matrix:
+    """The lower triangle whose square is a positive matrix (Cholesky)."""
+    rows: Matrix = []
+    for i, line in enumerate(matrix):
+        row: Vector = []
+        for j in range(i):
+            row.append((line[j] - dot(row, rows[j][:j])) / rows[j][j])
+        rows.append([*row, math.sqrt(line[i] - dot(row, row))])
+    return rows
+
+
+def forward(lower: Matrix, right: Sequence[float]) -> Vector:
+    """The x for which a lower triangle times x is ``right``."""
+    found: Vector = []
+    for row, value in zip(lower, right, strict=True):
+        found.append((value - dot(row[: len(found)], found)) / row[len(found)])
     return found
 
 
-def _square(values: Vector) -> float:
-    return sum(value * value for value in values)
+def backward(lower: Matrix, right: Sequence[float]) -> Vector:
+    """The x for which the transpose of a lower triangle times x is ``right``."""
+    size = len(lower)
+    found = [0.0] * size
+    for i in reversed(range(size)):
+        known = sum(lower[j][i] * found[j] for j in range(i + 1, size))
+        found[i] = (right[i] - known) / lower[i][i]
+    return found
 
 
-def _normal(
-    residuals: Callable[[Vector], Vector], at: Vector, now: Vector
-) -> tuple[Matrix, Vector]:
-    columns = []
-    for i, value in enumerate(at):
-        near = residuals([*at[:i], value + _STEP, *at[i + 1 :]])
-        columns.append([(b - a) / _STEP for a, b in zip(now, near, strict=True)])
-    normal = [[sum(map(float.__mul__, a, b)) for b in columns] for a in columns]
-    return normal, [sum(map(float.__mul__, column, now)) for column in columns]
-
-
-def _moved(at: Vector, normal: Matrix, gradient: Vector, damping: float) -> Vector:
-    stiff = [
-        [value * (1 + damping) + 1e-12 if i == j else value for j, value in enumerate(row)]
-        for i, row in enumerate(normal)
-    ]
-    return [a - s for a, s in zip(at, solve(stiff, gradient), strict=True)]
+def _moved(at: Vector, now: Vector, slopes: Matrix, damping: float) -> Vector:
+    normal = [[dot(a, b) for b in slopes] for a in slopes]
+    for i, row in enumerate(normal):
+        row[i] = row[i] * (1 + damping) + 1e-12
+    lower = triangle(normal)
+    step = backward(lower, forward(lower, [dot(row, now) for row in slopes]))
+    return [a - min(1.5, max(-1.5, s)) for a, s in zip(at, step, strict=True)]

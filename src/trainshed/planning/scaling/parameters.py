@@ -6,9 +6,10 @@ which writes the file read here.  Shares are of nominal rates: nobody gets what 
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 SCHEMA = 1
 
@@ -21,6 +22,10 @@ class Parameters:
     defaults: Mapping[str, float]
     priors: Mapping[str, float]
     """Widths, of logarithms."""
+    reach: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """By kind of question (``reach.Reach``): spreads below and above that hold 80 of 100."""
+    unprinted: Mapping[str, float] = field(default_factory=dict)
+    """Of published curves without a batch, for benchmarks: their first step's seconds."""
 
 
 @cache
@@ -38,10 +43,21 @@ def parameters_from(document: Mapping[str, object]) -> Parameters:
         date=str(document["date"]),
         defaults=_numbers(document["defaults"]),
         priors=_numbers(document["priors"]),
+        reach={name: _ends(ends) for name, ends in _table(document.get("reach", {})).items()},
+        unprinted=_numbers(document.get("unprinted", {})),
     )
 
 
 def _numbers(table: object) -> dict[str, float]:
-    if not isinstance(table, Mapping):
-        raise ValueError(f"a table of numbers is expected, not {table!r}")  # noqa: TRY004 - a file's
-    return {str(name): float(value) for name, value in table.items()}
+    return {name: float(value) for name, value in _table(table).items()}
+
+
+def _ends(value: Any) -> tuple[float, float]:
+    low, high = value
+    return float(low), float(high)
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"a table is expected, not {value!r}")  # noqa: TRY004 - a file's
+    return value

@@ -9,8 +9,9 @@ import math
 
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.cluster import Cluster
-from trainshed.planning.scaling.fitting import cluster_of, parts_at, timed
+from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.parameters import parameters
+from trainshed.planning.scaling.posterior import Posterior, posterior
 from trainshed.planning.scaling.prediction import Binding, Prediction, Refused
 from trainshed.planning.scaling.reach import factors
 from trainshed.planning.scaling.step import Rates, StepParts
@@ -33,14 +34,17 @@ def predict(
     refused = _refused(calibration, cluster, batch_per_accelerator)
     if refused:
         return refused
+    said = posterior(calibration, parameters())
     batch = batch_per_accelerator or calibration.training.batch_per_accelerator
     base = smallest(calibration)
-    at_base = _step(calibration, cluster_of(calibration.host, base), base.batch_per_accelerator)
-    parts, rates = _parts(calibration, cluster, batch)
-    step = factors(calibration, cluster, batch).times(parts.seconds(rates.overlap))
-    samples = step.inverse(cluster.accelerators * batch)
+    base_cluster = Cluster(host=calibration.host, accelerators=base.accelerators, hosts=base.hosts)
     base_batch = base.batch_per_accelerator or calibration.training.batch_per_accelerator
-    efficiency = samples.times(at_base / base_batch / cluster.accelerators)
+    parts, rates = said.job.parts(cluster, said.values, batch)
+    point = parts.seconds(rates.overlap) * said.correction(cluster)
+    step = factors(said, calibration, cluster, batch).times(point)
+    samples = step.inverse(cluster.accelerators * batch)
+    at_base = base_batch / _point(said, base_cluster, base_batch)
+    efficiency = samples.times(1 / at_base / cluster.accelerators)
     return Prediction(
         cluster=cluster,
         batch_per_accelerator=batch,
@@ -75,14 +79,8 @@ def _largest(calibration: Calibration) -> tuple[int, int]:
     return max(run.accelerators for run in runs), max(run.hosts for run in runs)
 
 
-def _step(calibration: Calibration, cluster: Cluster, batch: float) -> float:
-    parts, rates = _parts(calibration, cluster, batch)
-    return parts.seconds(rates.overlap)
-
-
-def _parts(calibration: Calibration, cluster: Cluster, batch: float) -> tuple[StepParts, Rates]:
-    batch = batch or calibration.training.batch_per_accelerator
-    return parts_at(parameters(), calibration.training, cluster, calibration.fitted.values, batch)
+def _point(said: Posterior, cluster: Cluster, batch: float) -> float:
+    return said.job.step(cluster, said.values, batch) * said.correction(cluster)
 
 
 def _refused(calibration: Calibration, cluster: Cluster, batch: float | None) -> Refused | None:

@@ -9,61 +9,79 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from trainshed.planning.scaling.cluster import Cluster
+from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.parameters import Parameters
 from trainshed.planning.scaling.step import Rates
 from trainshed.planning.scaling.training import Strategy, Training
 
-#: Nobody said how fast the links are: the slowest kind inside a host, a common one between them.
+#: Nobody said how fast the links are: the slowest kind inside a host, a common one between them,
+#: and between pods 25 Gbit/s for each of their accelerators.
 UNKNOWN_INSIDE_BYTES = 12e9
 UNKNOWN_NETWORK_BYTES = 1.25e9
+UNKNOWN_POD_BYTES = 3.125e9
 #: Host memory carries that many times what one PCIe link does.
 _MEMORY_LINKS = 4
 _PCIE_BYTES = 12e9
+_GIGA_BITS = 1.25e8
 #: Below this a link is slow enough that stacks exchange after their compute, not beside it.
 _SLOW_BYTES = 1.5e8
 _SLOW_STACKS = ("gloo", "mpi")
+#: Accelerators that compute in halves are done sooner, and what they wait for shows more.
+_HALVES = frozenset({"amp", "amp_bf16", "amp_fp16", "fp16", "bf16", "fp8"})
+_ADAPTER_BYTES = 12.5e9
+_OVERLAP = (1.0, 6.0)
+_LEAST_COMPUTE_S = 0.01
 
 
 def rates_of(
-    parameters: Parameters, training: Training, cluster: Cluster, values: Mapping[str, float]
+    known: Parameters, training: Training, cluster: Cluster, values: Mapping[str, float]
 ) -> Rates:
     """The rates of a job on hosts of a kind; ``values`` as in ``calibration.Fitted``."""
-    known, host = parameters.defaults, cluster.host
-    fast = host.inside_bytes > 2 * _PCIE_BYTES
-    inside, network = values.get("inside", 1.0), values.get("network", 1.0)
-    wire = host.network_bytes or UNKNOWN_NETWORK_BYTES
-    server = cluster.server_gbps * 1.25e8 or wire
-    share = known.get(f"network_{host.network}", known["network_tcp"])
-    sync = known["sync_nvlink" if fast else "sync_pcie"]
-    sync += known["sync_input"] * (training.data == "real")
+    shares, host = known.defaults, cluster.host
+    usual = usual_values(known, training, host)
+    found = {**usual, **values}
+    inside, network = found["inside"], found["network"]
+    wire = network_bytes(host)
+    share = _network_share(known, host)
+    naive = training.strategy is Strategy.PS_NAIVE
+    server = cluster.server_gbps * _GIGA_BITS or wire
+    nominal = host.inside_bytes or UNKNOWN_INSIDE_BYTES
+    alike = found["alpha_s"] / usual["alpha_s"]
     return Rates(
-        inside=(host.inside_bytes or UNKNOWN_INSIDE_BYTES)
-        * known["inside_nvlink" if fast else "inside_pcie"]
-        * inside,
+        inside=nominal * shares["inside_nvlink" if _fast(host) else "inside_pcie"] * inside,
         network=wire * share * network,
-        memory=_MEMORY_LINKS * _PCIE_BYTES * known["memory"] * inside,
-        sums=_PCIE_BYTES * known["sums"] * network,
-        servers=server * _server_share(known, training, share) * network,
-        overlap=values.get("gamma") or overlap_of(parameters, training, host.network_bytes),
-        sync=values.get("sigma", sync) * values.get("sync", 1.0),
-        sync_first=known["sync_first"],
-        stragglers=values.get("delta", known["stragglers"]),
-        latency_s=values.get("alpha_s", known["latency_s"]),
-        fixed_share=values.get("mu", known["fixed_share"]),
-        input_per_s=values.get("input_per_s", math.inf),
+        memory=_MEMORY_LINKS * _PCIE_BYTES * shares["memory"] * inside,
+        sums=_PCIE_BYTES * shares["sums"] * network,
+        servers=server * (shares["servers"] if naive else share) * network,
+        overlap=min(_OVERLAP[1], max(_OVERLAP[0], found["gamma"])),
+        sync=found.get("sigma", _sync(known, training, host)) * found["sync"],
+        sync_first=shares["sync_first"],
+        stragglers=found["delta"],
+        latency_s=found["alpha_s"],
+        inside_latency_s=shares["inside_latency_s"] * alike,
+        flat=shares["flat"],
+        fixed_share=_fixed_share(known, found),
+        input_per_s=found.get("input_per_s", math.inf),
     )
 
 
-def overlap_of(parameters: Parameters, training: Training, network_bytes: float) -> float:
-    """How far a stack hides its exchange behind its compute."""
-    slow = any(name in training.stack.lower() for name in _SLOW_STACKS)
-    slow |= 0 < network_bytes < _SLOW_BYTES
-    return parameters.defaults["overlap_slow" if slow else "overlap_fast"]
+def usual_values(known: Parameters, training: Training, host: HostKind) -> dict[str, float]:
+    """What a job's values are before anything of it was measured; its compute is unknown."""
+    return {
+        "inside": 1.0,
+        "network": 1.0,
+        "sync": 1.0,
+        "delta": known.defaults["stragglers"],
+        "gamma": _overlap(known, training, host),
+        "alpha_s": known.defaults["latency_s"],
+        "mu": known.defaults["fixed_share"],
+    }
 
 
-def _server_share(known: Mapping[str, float], training: Training, share: float) -> float:
-    return known["servers"] if training.strategy is Strategy.PS_NAIVE else share
+def network_bytes(host: HostKind) -> float:
+    """The nominal rate of a host's link, or a common one where nobody knows it."""
+    unknown = UNKNOWN_POD_BYTES * host.per_host if host.network == "dcn" else UNKNOWN_NETWORK_BYTES
+    return host.network_bytes or unknown
 
 
 def at_batch(training: Training, batch: float) -> Training:
@@ -77,3 +95,36 @@ def compute_at(compute_s: float, training: Training, batch: float, fixed_share: 
     """Seconds of compute at another batch; a share of a step does not shrink with it."""
     ratio = batch / training.batch_per_accelerator if batch else 1.0
     return compute_s * (ratio + fixed_share) / (1 + fixed_share)
+
+
+def _network_share(known: Parameters, host: HostKind) -> float:
+    """Of an adapter's rate; of a fast one less, up to the 100 Gbit/s of one adapter."""
+    if host.network in {"tcp", "dcn"}:
+        return known.defaults[f"network_{host.network}"]
+    of_adapter = min(1.0, network_bytes(host) / _ADAPTER_BYTES)
+    lost = math.pow(of_adapter, known.defaults["crowding"])
+    return min(1.0, known.defaults["network_rdma"] / lost)
+
+
+def _fast(host: HostKind) -> bool:
+    return host.inside_bytes > 2 * _PCIE_BYTES
+
+
+def _overlap(known: Parameters, training: Training, host: HostKind) -> float:
+    """How far a stack hides its exchange behind its compute."""
+    slow = any(name in training.stack.lower() for name in _SLOW_STACKS)
+    slow |= 0 < host.network_bytes < _SLOW_BYTES
+    return known.defaults["overlap_slow" if slow else "overlap_fast"]
+
+
+def _sync(known: Parameters, training: Training, host: HostKind) -> float:
+    loss = known.defaults["sync_nvlink" if _fast(host) else "sync_pcie"]
+    loss += known.defaults["sync_input"] * (training.data == "real")
+    loss += known.defaults["sync_halves"] * (training.precision in _HALVES)
+    return loss + known.defaults["sync_sparse"] * (not training.gradient_bytes)
+
+
+def _fixed_share(known: Parameters, found: Mapping[str, float]) -> float:
+    """What does not shrink with the batch: a share, and what any step takes at least."""
+    more = known.defaults["fixed_s"] / max(found.get("compute_s", math.inf), _LEAST_COMPUTE_S)
+    return found["mu"] * (1 + more / known.defaults["fixed_share"])

@@ -1,41 +1,70 @@
-"""How sure a prediction is: the kind of question that it answers, and the errors seen for that."""
+"""How sure a prediction is: the kind of question that it answers, and the errors seen for that.
+
+The spread of the unknowns (``posterior``) says how far a step may lie off, and the published
+curves by how many spreads it did, above and below: errors are one-sided, for a job is more often
+slower than foreseen than faster.
+"""
+
+import math
+from collections.abc import Collection
+from enum import StrEnum
 
 from trainshed.planning.scaling.calibration import Calibration
-from trainshed.planning.scaling.cluster import Cluster
+from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.interval import Interval
+from trainshed.planning.scaling.posterior import Posterior
+from trainshed.planning.scaling.training import Strategy, Training
 
-_MEASURED = (0.97, 1.03)
-_FACTORS = {
-    "hosts from hosts": (0.96, 1.06),
-    "hosts from one host": (0.95, 1.4),
-    "hosts from one accelerator": (0.95, 1.8),
-    "host": (0.92, 1.43),
-}
+Count = tuple[int, int]
+"""Accelerators and hosts."""
+
+_SERVERS = frozenset({Strategy.PS_CPU, Strategy.PS_GPU, Strategy.PS_DISTRIBUTED, Strategy.PS_NAIVE})
+_PCIE_BYTES = 24e9
+#: Of a class with few published points: spreads below and above.
+_USUAL = (-1.3, 1.6)
 
 
-def factors(calibration: Calibration, cluster: Cluster, batch: float) -> Interval:
+class Reach(StrEnum):
+    """From what is known to what is asked."""
+
+    BETWEEN = "between measured counts"
+    SERVERS = "parameter servers"
+    PCIE = "a host with PCIe"
+    REAL = "a host with real data"
+    SYNTHETIC = "a host with synthetic data"
+    FROM_HOSTS = "hosts from hosts"
+    FROM_HOST = "hosts from a full host"
+    FROM_ONE = "hosts from one accelerator"
+
+
+def factors(said: Posterior, calibration: Calibration, cluster: Cluster, batch: float) -> Interval:
     """Between which factors of the predicted time the measured one lies in 80 of 100 cases."""
-    low, high = _FACTORS[_question(calibration, cluster)]
-    if _measured(calibration, cluster, batch):
-        low, high = _MEASURED
-    return Interval(low=low, point=1.0, high=high)
+    measured = {(run.accelerators, run.hosts) for run in timed(calibration.runs)}
+    asked = (cluster.accelerators, cluster.hosts)
+    reach = reach_of(calibration.training, calibration.host, measured, asked)
+    low, high = said.job.known.reach.get(reach, _USUAL)
+    spread = said.spread(cluster, batch)
+    return Interval(low=math.exp(low * spread), point=1.0, high=math.exp(high * spread))
 
 
-def _question(calibration: Calibration, cluster: Cluster) -> str:
-    runs = timed(calibration.runs)
-    if cluster.hosts == 1:
-        return "host"
-    if any(run.hosts > 1 for run in runs):
-        return "hosts from hosts"
-    whole = any(run.accelerators >= cluster.per_host for run in runs)
-    return "hosts from one host" if whole else "hosts from one accelerator"
+def reach_of(
+    training: Training, host: HostKind, measured: Collection[Count], asked: Count
+) -> Reach:
+    """The kind of question; ``measured`` is not empty."""
+    if asked in measured or min(measured) < asked < max(measured):
+        return Reach.BETWEEN
+    if training.strategy in _SERVERS:
+        return Reach.SERVERS
+    if asked[1] > 1:
+        return _of_hosts(host, measured)
+    if 0 < host.inside_bytes < _PCIE_BYTES:
+        return Reach.PCIE
+    return Reach.REAL if training.data == "real" else Reach.SYNTHETIC
 
 
-def _measured(calibration: Calibration, cluster: Cluster, batch: float) -> bool:
-    usual = calibration.training.batch_per_accelerator
-    asked = (cluster.accelerators, cluster.hosts, batch)
-    return asked in {
-        (run.accelerators, run.hosts, run.batch_per_accelerator or usual)
-        for run in timed(calibration.runs)
-    }
+def _of_hosts(host: HostKind, measured: Collection[Count]) -> Reach:
+    if any(hosts > 1 for _, hosts in measured):
+        return Reach.FROM_HOSTS
+    whole = any(accelerators >= host.per_host for accelerators, _ in measured)
+    return Reach.FROM_HOST if whole else Reach.FROM_ONE

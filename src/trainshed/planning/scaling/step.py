@@ -41,6 +41,10 @@ class Rates:
     """Of an exchange for each doubling of hosts, each way (alpha)."""
     fixed_share: float
     """Of a step at the measured batch, what does not shrink with it (mu)."""
+    inside_latency_s: float = 0.0
+    """For each doubling of accelerators inside a host."""
+    flat: float = 0.0
+    """0: one ring over hosts after sums inside each; 1: one ring over all accelerators."""
     input_per_s: float = math.inf
     """Samples/s that one host's input pipeline delivers (R_in)."""
 
@@ -74,7 +78,7 @@ def parts_of(training: Training, cluster: Cluster, rates: Rates, compute_s: floa
     return StepParts(
         compute=compute_s,
         sync=compute_s * lost,
-        inside=_inside(training, cluster, rates),
+        inside=_inside(training, cluster, rates) + rates.inside_latency_s * math.log2(max(g, 1.0)),
         network=_network(training, cluster, rates) + latency,
         input=training.batch_per_accelerator * g / rates.input_per_s,
     )
@@ -101,12 +105,7 @@ def _network(training: Training, cluster: Cluster, rates: Rates) -> float:  # no
     h, size = cluster.hosts, training.gradient_bytes
     if not size or (h == 1 and training.strategy is not Strategy.PS_NAIVE):
         return 0.0
-    links = Links(
-        workers=h,
-        worker_gbps=rates.network / _GIGA_BITS,
-        reducers_gbps=cluster.reducers * cluster.reducer_gbps,
-    )
-    around = ring(links).seconds(size)
+    around = _around(cluster, rates, size)
     match training.strategy:
         case Strategy.FSDP:
             return 1.5 * around
@@ -118,9 +117,24 @@ def _network(training: Training, cluster: Cluster, rates: Rates) -> float:  # no
             n = cluster.accelerators
             return n * _largest_share(training, cluster) / rates.servers if n > 1 else 0.0
         case Strategy.REDUCERS:
-            return best(links).seconds(size)
+            return best(_links(cluster, rates, h)).seconds(size)
         case _:
             return around
+
+
+def _links(cluster: Cluster, rates: Rates, workers: int) -> Links:
+    return Links(
+        workers=workers,
+        worker_gbps=rates.network / _GIGA_BITS,
+        reducers_gbps=cluster.reducers * cluster.reducer_gbps,
+    )
+
+
+def _around(cluster: Cluster, rates: Rates, size: float) -> float:
+    """Between one ring over the hosts and one over all accelerators, as stacks are."""
+    over_hosts = ring(_links(cluster, rates, cluster.hosts)).seconds(size)
+    over_all = ring(_links(cluster, rates, cluster.accelerators)).seconds(size)
+    return over_hosts + rates.flat * (over_all - over_hosts)
 
 
 def _largest_share(training: Training, cluster: Cluster) -> float:
@@ -128,20 +142,3 @@ def _largest_share(training: Training, cluster: Cluster) -> float:
     size = training.gradient_bytes
     largest = size * training.largest / training.parameters if training.parameters else 0.0
     return max(size / max(1, cluster.servers or cluster.hosts), largest)
-
-
-def compute_alone(
-    training: Training, cluster: Cluster, rates: Rates, step_s: float, rounds: int = 40
-) -> float:
-    """The compute of a step that took ``step_s`` on ``cluster``: the inverse of the step's time.
-
-    Where the exchange alone would take as long, the compute is a twentieth of the step.
-    """
-    low, high = step_s / 20, step_s
-    if parts_of(training, cluster, rates, high).input > step_s:
-        return high
-    for _ in range(rounds):
-        middle = (low + high) / 2
-        found = parts_of(training, cluster, rates, middle).seconds(rates.overlap)
-        low, high = (middle, high) if found < step_s else (low, middle)
-    return high

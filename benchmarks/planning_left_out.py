@@ -1,0 +1,56 @@
+"""Fits with whole systems, or whole models, left out: exact, for they never see those rows.
+
+Systems (and models) are left out in groups, so that a few fits serve all of them: what is
+predicted of a system comes from fits of fewer rows than if it alone had been left out.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from planning_fit import fit
+from planning_questions import questions
+from planning_rows import Curve
+
+from trainshed.planning.scaling.parameters import Parameters
+
+GROUPS = 8
+
+
+def by_system(curve: Curve) -> str:
+    """The system of a curve."""
+    return curve.system
+
+
+def by_model(curve: Curve) -> str:
+    """The model of a curve."""
+    return curve.training.model
+
+
+def groups_of(curves: Sequence[Curve], key: Callable[[Curve], str]) -> list[set[str]]:
+    """Names in groups of about as many points each, whatever the points say."""
+    sizes: dict[str, int] = defaultdict(int)
+    for curve in curves:
+        sizes[key(curve)] += len(curve.points)
+    groups: list[set[str]] = [set() for _ in range(GROUPS)]
+    filled = [0] * GROUPS
+    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
+        least = filled.index(min(filled))
+        groups[least].add(name)
+        filled[least] += sizes[name]
+    return groups
+
+
+def left_out(curves: Sequence[Curve], key: Callable[[Curve], str]) -> dict[str, Parameters]:
+    """For each name the parameters of a fit without any of its rows."""
+    return {
+        name: known
+        for group in groups_of(curves, key)
+        for known in [without(curves, key, group)]
+        for name in group
+    }
+
+
+def without(curves: Sequence[Curve], key: Callable[[Curve], str], names: set[str]) -> Parameters:
+    """The fit of all other rows."""
+    others = [curve for curve in curves if key(curve) not in names]
+    return fit(others, questions(others))

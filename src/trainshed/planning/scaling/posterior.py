@@ -1,0 +1,107 @@
+"""What runs say of clusters that were not measured: the step to expect, and how far it may lie off.
+
+The unknowns and the drift of ``fitting`` are normal in logarithms, near enough: what was missed at
+the measured clusters is carried on as far as they share their drift, and the spread is what the
+unknowns and the drift could still do there.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from trainshed.planning.scaling.calibration import Calibration
+from trainshed.planning.scaling.cluster import Cluster
+from trainshed.planning.scaling.fitting import (
+    UNKNOWNS,
+    Job,
+    Seen,
+    place,
+    seen_in,
+    shared_drift,
+    spread_of,
+)
+from trainshed.planning.scaling.least_squares import (
+    Matrix,
+    Vector,
+    backward,
+    dot,
+    forward,
+    triangle,
+)
+from trainshed.planning.scaling.parameters import Parameters
+
+_STEP = 1e-4
+Logarithm = Callable[[Mapping[str, float]], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posterior:
+    """A calibrated job, ready to be asked about clusters."""
+
+    job: Job
+    values: Mapping[str, float]
+    seen: tuple[Seen, ...]
+    carried: Vector
+    """Weights of the drift: of each measured step."""
+    slopes: Matrix
+    """Of each thing that was measured, by each unknown, times the unknown's width."""
+    lower: Matrix
+    """Triangle of the covariance of what was measured, the unknowns' part included."""
+
+    def correction(self, cluster: Cluster) -> float:
+        """By which factor the equations' step is corrected."""
+        return math.exp(dot(self._shared(cluster), self.carried))
+
+    def spread(self, cluster: Cluster, batch: float) -> float:
+        """Standard deviation of the logarithm of a step."""
+        slopes = _slopes(
+            self.job, self.values, lambda v: math.log(self.job.step(cluster, v, batch))
+        )
+        at = place(cluster.accelerators, cluster.hosts)
+        alone = dot(slopes, slopes) + shared_drift(self.job.known, at, at)
+        shared = self._shared(cluster)
+        both = [dot(slopes, row) + more for row, more in zip(self.slopes, shared, strict=True)]
+        known = forward(self.lower, both)
+        noise = self.job.known.priors["noise"]
+        return math.sqrt(max(0.0, alone - dot(known, known)) + noise * noise)
+
+    def _shared(self, cluster: Cluster) -> Vector:
+        at, known = place(cluster.accelerators, cluster.hosts), self.job.known
+        return [
+            shared_drift(known, at, place(one.run.accelerators, one.run.hosts))
+            if one.what == "step"
+            else 0.0
+            for one in self.seen
+        ]
+
+
+def posterior(calibration: Calibration, known: Parameters) -> Posterior:
+    """What a calibration's runs say; it must hold a compute."""
+    job = Job(known=known, training=calibration.training, host=calibration.host)
+    values = {**job.usual(1.0), **calibration.fitted.values}
+    seen = seen_in(calibration.runs, known.priors["noise"])
+    spread = spread_of(known, seen)
+    missed = [one.value - job.expected(one, values) for one in seen]
+    drift = triangle(spread)
+    slopes = [_slopes(job, values, partial(job.expected, one)) for one in seen]
+    whole = [
+        [value + dot(slopes[i], slopes[j]) for j, value in enumerate(row)]
+        for i, row in enumerate(spread)
+    ]
+    return Posterior(
+        job=job,
+        values=values,
+        seen=tuple(seen),
+        carried=backward(drift, forward(drift, missed)),
+        slopes=slopes,
+        lower=triangle(whole),
+    )
+
+
+def _slopes(job: Job, values: Mapping[str, float], of: Logarithm) -> Vector:
+    now = of(values)
+    return [
+        width * (of({**values, name: values[name] * math.exp(_STEP)}) - now) / _STEP
+        for name, width in zip(UNKNOWNS, job.widths(), strict=True)
+    ]
