@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from planning_rows import Curve
 
+from trainshed.planning.scaling.reach import Reach, reach_of
+
 #: Absolute error of throughput in per cent: median, and 90th percentile (contracts/planner.md 11).
 GOALS = {
     "G1": (1.9, 8.0),
@@ -31,6 +33,13 @@ class Question:
     curve: int
     known: tuple[int, ...]
     asked: tuple[int, ...]
+
+    def reach(self, curves: Sequence[Curve], point: int) -> Reach:
+        """The kind of question that a point is, for its interval."""
+        curve = curves[self.curve]
+        counts = [(one.accelerators, one.hosts) for one in curve.points]
+        measured = {counts[i] for i in self.known}
+        return reach_of(curve.training, curve.host, measured, counts[point])
 
 
 def questions(curves: Sequence[Curve]) -> list[Question]:

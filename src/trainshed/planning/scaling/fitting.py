@@ -37,6 +37,10 @@ UNKNOWNS = {
     "alpha_s": "latency",
     "mu": "fixed_share",
 }
+#: What jobs on the same hosts share; how much more those of one stack; and how many such jobs
+#: weigh as much as the defaults.
+_OF_HOSTS = ("inside", "network", "sync", "delta")
+_SAME_STACK, _NO_OTHERS = 10.0, 10.0
 #: A run on a busy machine is that many times less sure.
 _NOISY = 3.0
 #: A probe's link carries what the job's does within a tenth; its latency within a factor of two.
@@ -104,14 +108,16 @@ def calibrated(
     host: HostKind,
     runs: Sequence[Run],
     *,
+    others: Sequence[Calibration] = (),
     known: Parameters | None = None,
 ) -> Calibration:
     """The calibration of a job from its short runs; without timed ones it holds no compute.
 
-    ``known``: the defaults, where they are not those of the release.
+    ``others``: of other jobs on hosts of this kind, whose links and losses this one's are likely
+    to share; ``known``: the defaults, where they are not those of the release.
     """
     job = Job(known=known or parameters(), training=training, host=host)
-    fitted = _fitted(job, runs)
+    fitted = _fitted(job, runs, _shared_with(job, others))
     return Calibration(training=training, host=host, runs=tuple(runs), fitted=fitted)
 
 
@@ -169,7 +175,20 @@ def _seen(run: Run, noise: float) -> list[Seen]:
     return [Seen(run=run, what=what, value=math.log(run.step_s), noise=noise)]
 
 
-def _fitted(job: Job, runs: Sequence[Run]) -> Fitted:
+def _shared_with(job: Job, others: Sequence[Calibration]) -> dict[str, float]:
+    """Factors of the defaults that other jobs on these hosts have; more so those of this stack."""
+    weights, sums = 0.0, dict.fromkeys(_OF_HOSTS, 0.0)
+    for other in others:
+        usual = usual_values(job.known, other.training, other.host)
+        weight = 1.0 + _SAME_STACK * (other.training.stack == job.training.stack)
+        weights += weight
+        for name in _OF_HOSTS:
+            factor = other.fitted.values.get(name, usual[name]) / usual[name]
+            sums[name] += weight * math.log(factor)
+    return {name: math.exp(total / (weights + _NO_OTHERS)) for name, total in sums.items()}
+
+
+def _fitted(job: Job, runs: Sequence[Run], shared: Mapping[str, float]) -> Fitted:
     inputs = [run.samples_per_s for run in runs if run.samples_per_s > 0]
     fixed = {"input_per_s": max(inputs)} if inputs else {}
     measured = timed(runs)
@@ -177,6 +196,7 @@ def _fitted(job: Job, runs: Sequence[Run]) -> Fitted:
         return Fitted(values=fixed)
     seen = seen_in(runs, job.known.priors["noise"])
     usual = {**job.usual(_compute_guess(job, measured)), **fixed}
+    usual.update({name: usual[name] * factor for name, factor in shared.items()})
     found = _least(job, seen, usual)
     misses = [one.value - job.expected(one, found) for one in seen if one.what == "step"]
     residual = math.sqrt(sum(miss * miss for miss in misses) / len(misses))

@@ -40,7 +40,8 @@ def rates_of(
     shares, host = known.defaults, cluster.host
     usual = usual_values(known, training, host)
     found = {**usual, **values}
-    inside, network = found["inside"], found["network"]
+    # a stack that loses much inside a host was seen to exchange slowly between hosts too
+    inside, network = found["inside"], found["network"] / found["sync"]
     wire = network_bytes(host)
     share = _network_share(known, host)
     naive = training.strategy is Strategy.PS_NAIVE

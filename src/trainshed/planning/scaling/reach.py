@@ -35,6 +35,7 @@ class Reach(StrEnum):
     SYNTHETIC = "a host with synthetic data"
     FROM_HOSTS = "hosts from hosts"
     FROM_HOST = "hosts from a full host"
+    FROM_INSIDE = "hosts from a full host and fewer accelerators"
     FROM_ONE = "hosts from one accelerator"
 
 
@@ -67,4 +68,6 @@ def _of_hosts(host: HostKind, measured: Collection[Count]) -> Reach:
     if any(hosts > 1 for _, hosts in measured):
         return Reach.FROM_HOSTS
     whole = any(accelerators >= host.per_host for accelerators, _ in measured)
-    return Reach.FROM_HOST if whole else Reach.FROM_ONE
+    if not whole:
+        return Reach.FROM_ONE
+    return Reach.FROM_INSIDE if len(measured) > 1 else Reach.FROM_HOST
