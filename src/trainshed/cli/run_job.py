@@ -87,7 +87,7 @@ def _run_job(
     for remark in remarks:
         sink.note(remark)
     began = time.time()
-    outcome, report = start(prepared, host, sink)
+    outcome, report, _ = start(prepared, host, sink)
     reduction = _achieved(report) if report else None
     metrics = metrics_of(prepared.output, since=began)
     if as_json:

@@ -243,12 +243,16 @@ def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListene
     return GatewayListener(data_dir, make, outlives=False)
 
 
-def start(prepared: Prepared, host: Host, sink: OutputSink) -> foreground.Ran:
-    """Make the folders and run the plan to its end.  Raises EngineFault."""
+def start(
+    prepared: Prepared, host: Host, sink: OutputSink, enough: foreground.Enough | None = None
+) -> foreground.Ran:
+    """Make the folders and run the plan to its end, or until ``enough``.  Raises EngineFault."""
     make_all(map(Place, prepared.folders))
     cache_dir = str(host.cache_dir) if host.cache_dir else None
     with reducing(prepared.plan, host.python, host.buckets.root.parent) as plan:
-        return foreground.run(plan, sink, cache_dir=cache_dir, runtime=host.runtime, uid=host.uid)
+        return foreground.run(
+            plan, sink, cache_dir=cache_dir, runtime=host.runtime, uid=host.uid, enough=enough
+        )
 
 
 def notes_of(job: LocalJob, host: Host, contained: Collection[Role]) -> tuple[str, ...]:

@@ -63,6 +63,11 @@ class StepTimes:
         with self._lock:
             self._model.update(model)
 
+    @property
+    def is_described(self) -> bool:
+        """Whether somebody has said what is trained."""
+        return bool(self._model)
+
     def _take(self, now: float, step: int | None, samples: float, waited_s: float) -> None:
         before, self._last = self._last, (now, step)
         self._last_at = time.time()

@@ -41,7 +41,7 @@ def progress(step: int | None = None, total: int | None = None, **values: Any) -
     take (``steps``).  Says whether the file was written.
     """
     times = step_times() if step is not None else None
-    if times is not None:
+    if times is not None and not times.is_described:  # else hooks of its framework note them
         times.note(step)
     path = _due(is_last=step is not None and step == total)
     if path is None:

@@ -11,7 +11,7 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -23,7 +23,7 @@ from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter
 from trainshed.engines.local.devices import find, gpus
 from trainshed.engines.supervise.folder import AttemptFolder, Order
-from trainshed.engines.supervise.observe import AttemptRecords, recorded, with_report
+from trainshed.engines.supervise.observe import AttemptRecords, recorded, steps_of, with_report
 from trainshed.engines.supervise.spec import HangRule
 from trainshed.engines.supervise.tether import remove_folder
 from trainshed.model import success
@@ -32,6 +32,7 @@ from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.log_line import SERVICE_TASK, LogLine
 from trainshed.model.reduction_report import ReductionReport
+from trainshed.model.step_times import StepTimes
 from trainshed.model.success import JobEnd
 
 GRACE_S: Final = 10.0
@@ -40,6 +41,8 @@ _PRIVATE_FOLDER: Final = 0o700
 _UID_BYTES: Final = 7
 _READ_BYTES: Final = 1 << 12
 _PAUSE_S: Final = 0.01
+#: How often somebody is asked who waits for enough steps, in milliseconds.
+_LOOK_MS: Final = 500
 
 
 def run(  # noqa: PLR0913 - what differs between machines and tests, each with its default
@@ -51,10 +54,12 @@ def run(  # noqa: PLR0913 - what differs between machines and tests, each with i
     fake_gpus: int = 0,
     grace_s: float = GRACE_S,
     uid: int | None = None,
+    enough: "Enough | None" = None,
 ) -> "Ran":
     """Run a job to its end and say how it ended (R11); its exit code is the deciding replica's.
 
-    ``uid`` is the number of the job, a random one if None.
+    ``uid`` is the number of the job, a random one if None.  ``enough`` is asked twice a second, and
+    ends the job when it has seen what it wanted: a sentence.
 
     ``grace_s`` is the time from SIGTERM to SIGKILL.  SIGINT, SIGTERM and SIGHUP stop the job (exit
     code 128 + N), a second one kills it.  To be called in the main thread, or signals are left
@@ -70,9 +75,8 @@ def run(  # noqa: PLR0913 - what differs between machines and tests, each with i
     )
     start = AttemptStarter(devices=devices, hang=HangRule(), grace_s=grace_s)
     with _hearing() as signals:
-        return _Run(plan, sink, signals, grace_s, new_uid() if uid is None else uid).follow(
-            start, preparation
-        )
+        number = new_uid() if uid is None else uid
+        return _Run(plan, sink, signals, grace_s, number, enough).follow(start, preparation)
 
 
 def new_uid() -> int:
@@ -85,13 +89,25 @@ class Ran(NamedTuple):
 
     outcome: Outcome
     reduction: ReductionReport | None
+    steps: Mapping[str, StepTimes]
+    """By task name, of the replicas that have told any."""
+
+
+#: Why a job has run for long enough, from how long its steps took; empty: let it run.
+Enough = Callable[[Mapping[str, StepTimes]], str]
 
 
 class _Run:
     """One attempt, from the command's side."""
 
-    def __init__(
-        self, plan: LaunchPlan, sink: OutputSink, signals: int, grace_s: float, uid: int
+    def __init__(  # noqa: PLR0913, PLR0917 - what run was given
+        self,
+        plan: LaunchPlan,
+        sink: OutputSink,
+        signals: int,
+        grace_s: float,
+        uid: int,
+        enough: Enough | None,
     ) -> None:
         self._key = AttemptKey(uid, 1)
         self._folder = AttemptFolder(f"{_temporary_folder()}/trainshed-{uid}/{self._key}")
@@ -99,6 +115,7 @@ class _Run:
         self._sink = sink
         self._signals = signals
         self._grace_s = grace_s
+        self._enough = enough
         self._tail = LogTail(self._folder.log)
         self._tether, self._theirs = socket.socketpair()
         self._known = AttemptRecords()
@@ -136,12 +153,23 @@ class _Run:
             poll.register(self._signals, select.POLLIN)
         is_over = has_more = False
         while has_more or not is_over:
-            for descriptor, _ in poll.poll(0 if has_more or is_over else None):
+            pause = None if self._enough is None else _LOOK_MS
+            for descriptor, _ in poll.poll(0 if has_more or is_over else pause):
                 if descriptor == self._signals:
                     self._on_signals()
                 elif not is_over:
                     is_over = self._is_over()
             has_more = self._deliver()
+            if self._enough is not None and not is_over:
+                self._end_if_enough(self._enough)
+
+    def _end_if_enough(self, enough: Enough) -> None:
+        if self._stop is None and (why := enough(self._steps())):
+            self._order(self._grace_s, success.interrupted(signal.SIGTERM, why))
+
+    def _steps(self) -> dict[str, StepTimes]:
+        found = {name: steps_of(self._folder, name) for name in self._replicas}
+        return {name: times for name, times in found.items() if times is not None}
 
     def _is_over(self) -> bool:
         with suppress(ConnectionError):
@@ -198,7 +226,7 @@ class _Run:
         if self._stop is not None and outcome.interrupted:
             said = success.message(self._stop)
             outcome = outcome._replace(exit_code=self._stop.exit_code, message=said)
-        return Ran(outcome, seen.reduction)
+        return Ran(outcome, seen.reduction, self._steps())
 
     def _last_seen(self, preparation: Preparation) -> Observation:
         """By its records; of an attempt that says no end, after what it has left was ended."""

@@ -106,6 +106,7 @@ def contract_of(
         trainer_contract.TASK: replica.task_name,
         trainer_contract.NOTICE_FILE: folder.notice,
         trainer_contract.PROGRESS_FILE: folder.progress(replica.task_name),
+        trainer_contract.STEPS_FILE: folder.steps(replica.task_name),
     }
 
 

@@ -118,6 +118,10 @@ class AttemptFolder:
         """The file that a replica touches as a sign of progress."""
         return f"{self.shared}/{task_name}"
 
+    def steps(self, task_name: str) -> str:
+        """The file in which a replica says how long its steps take."""
+        return f"{self.shared}/{task_name}.steps.json"
+
     def make(self) -> None:
         """Have the folder there, for us alone.  Raises OSError."""
         os.makedirs(self.path, mode=_PRIVATE_FOLDER, exist_ok=True)

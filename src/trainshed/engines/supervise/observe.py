@@ -25,6 +25,7 @@ from trainshed.model.attempt import AttemptKey, Hang, Measured, Observation, Out
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.reduction_report import ReductionReport, report_of
 from trainshed.model.roles import Role
+from trainshed.model.step_times import StepTimes, step_times_of
 
 #: No record and no report is longer.
 _PIECE_BYTES: Final = 1 << 24
@@ -212,6 +213,14 @@ def with_report(seen: Observation, folder: AttemptFolder) -> Observation:
         return seen
     found = report_at(Place.of_file(folder.reduction, (folder.job,)))
     return seen if found is None else seen._replace(reduction=found)
+
+
+def steps_of(folder: AttemptFolder, task_name: str) -> StepTimes | None:
+    """How long a replica's steps have taken so far; None where it has not said so."""
+    place = Place.of_file(folder.steps(task_name), (folder.job,))
+    with suppress(OSError, ValueError, RecursionError):
+        return step_times_of(json.loads(read_file(place, bytes_max=_REPORT_BYTES_MAX)))
+    return None
 
 
 def report_at(place: Place) -> ReductionReport | None:

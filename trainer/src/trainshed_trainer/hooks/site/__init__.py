@@ -1,0 +1,1 @@
+"""The folder that is put on PYTHONPATH to switch the hooks on."""

@@ -1,0 +1,37 @@
+"""Python imports this when it starts, and then the next of that name, as if this were not here."""
+
+import sys
+from contextlib import suppress
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+
+def _next() -> None:
+    here = Path(__file__).parent
+    others = [entry for entry in sys.path if Path(entry).resolve() != here.resolve()]
+    spec = PathFinder.find_spec("sitecustomize", others)
+    if spec is not None and spec.loader is not None:
+        spec.loader.exec_module(module_from_spec(spec))
+
+
+def _library() -> None:
+    """Have our own copy at hand in a Python that has none, and nothing else that lies beside it."""
+    if "trainshed_trainer" in sys.modules or PathFinder.find_spec("trainshed_trainer"):
+        return
+    folder = Path(__file__).parent.parent.parent
+    spec = spec_from_file_location(
+        "trainshed_trainer", folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    if spec is not None and spec.loader is not None:
+        module = sys.modules["trainshed_trainer"] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+
+
+with suppress(Exception):  # a program must start whatever happens here
+    _library()
+    from trainshed_trainer.hooks import install
+
+    install()
+with suppress(ImportError):
+    _next()

@@ -1,0 +1,136 @@
+"""PyTorch: a step is over when the first optimizer has stepped; waits are those for a DataLoader.
+
+Lightning trains with PyTorch's optimizers and loaders, so that this is all it needs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from types import ModuleType
+from typing import Any
+
+from trainshed_trainer.hooks import ALONE, INPUT, wanted
+from trainshed_trainer.steps import StepTimes, step_times
+
+#: How long the input pipeline runs alone, in seconds; before it fills its buffers.
+INPUT_S, FILL_S = 8.0, 2.0
+
+_WAITS = threading.local()
+
+
+def hook(module: ModuleType) -> None:
+    """Change one of PyTorch's modules."""
+    if module.__name__ == "torch.optim.optimizer":
+        _Steps().listen(module)
+    elif module.__name__ == "torch.utils.data.dataloader":
+        (_input_alone if INPUT in wanted() else _time_waits)(module)
+    elif ALONE in wanted():
+        _without_exchange(module)
+
+
+class _Steps:
+    """Notes the steps of the first optimizer: others step beside it."""
+
+    def __init__(self) -> None:
+        self._first: int | None = None
+
+    def listen(self, module: ModuleType) -> None:
+        register = getattr(module, "register_optimizer_step_post_hook", None)
+        if register is not None:  # PyTorch 2.0 and later
+            register(self._stepped)
+
+    def _stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        times = step_times()
+        if times is None:
+            return
+        if self._first is None:
+            self._first = id(optimizer)
+            _describe(times, optimizer)
+        if id(optimizer) == self._first:
+            _wait_for_device(optimizer)
+            waited, samples = _taken()
+            times.note(samples=samples, waited_s=waited)
+
+
+def _describe(times: StepTimes, optimizer: Any) -> None:
+    """What is trained, as the optimizer sees it."""
+    trained = [each for group in optimizer.param_groups for each in group["params"]]
+    sent = [each for each in trained if each.grad is not None]
+    times.describe(
+        parameters=sum(each.numel() for each in trained),
+        largest=max((each.numel() for each in trained), default=0),
+        gradient_bytes=sum(each.grad.numel() * each.grad.element_size() for each in sent),
+        stack=f"torch {sys.modules['torch'].__version__}",
+    )
+
+
+def _wait_for_device(optimizer: Any) -> None:
+    """A device computes on after the call has returned: a step is over when it has finished."""
+    first = next(iter(optimizer.param_groups[0]["params"]), None)
+    if first is not None and first.is_cuda:
+        sys.modules["torch"].cuda.synchronize(first.device)
+
+
+def _taken() -> tuple[float, float]:
+    """Seconds waited and samples fetched since the last step."""
+    found = getattr(_WAITS, "seconds", 0.0), getattr(_WAITS, "samples", 0.0)
+    _WAITS.seconds = _WAITS.samples = 0.0
+    return found
+
+
+def _time_waits(module: ModuleType) -> None:
+    base = module._BaseDataLoaderIter  # noqa: SLF001  # the one place that every loader passes
+    real = base.__next__
+
+    def timed(self: Any) -> Any:
+        began = time.monotonic()
+        found = real(self)
+        _WAITS.seconds = getattr(_WAITS, "seconds", 0.0) + time.monotonic() - began
+        _WAITS.samples = getattr(_WAITS, "samples", 0.0) + _size(found)
+        return found
+
+    base.__next__ = timed
+
+
+def _size(batch: Any) -> float:
+    """Samples of a batch: the length of its first tensor."""
+    while isinstance(batch, (list, tuple, dict)) and batch:
+        batch = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
+    shape: Any = getattr(batch, "shape", ())
+    return float(shape[0]) if len(shape) else 0.0
+
+
+def _input_alone(module: ModuleType) -> None:
+    """Have the first loader run by itself, epoch after epoch; then the program ends."""
+    kind = module.DataLoader
+    real = kind.__iter__
+
+    def alone(self: Any) -> Any:
+        times = step_times()
+        over = time.monotonic() + FILL_S + INPUT_S
+        while times is not None and time.monotonic() < over:
+            for batch in real(self):
+                if time.monotonic() > over - INPUT_S:
+                    times.note(samples=_size(batch))
+                if time.monotonic() > over:
+                    break
+        if times is not None:
+            times.write()
+        os._exit(0)  # threads and workers of the loader would hold an ordinary end up
+
+    kind.__iter__ = alone
+
+
+def _without_exchange(module: ModuleType) -> None:
+    """Every step of DistributedDataParallel as if gradients were accumulated: none is sent."""
+    kind = module.DistributedDataParallel
+    real = kind.forward
+
+    def alone(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self.require_backward_grad_sync = False
+        return real(self, *args, **kwargs)
+
+    kind.forward = alone

@@ -1,0 +1,93 @@
+"""Hooks come with the environment alone, and whatever goes wrong in them is not the program's."""
+# ruff: noqa: D102, INP001, PT009  # unittest on a bare Python: no pytest, no package
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+
+SITE = Path(__file__).parent.parent / "src" / "trainshed_trainer" / "hooks" / "site"
+
+#: As much of PyTorch as the hooks look at.
+TORCH = """\
+HOOKS = []
+def register_optimizer_step_post_hook(hook):
+    HOOKS.append(hook)
+class Size:
+    is_cuda = False
+    def __init__(self, count): self.count, self.grad = count, self
+    def numel(self): return self.count
+    def element_size(self): return 4
+class SGD:
+    param_groups = [{"params": [Size(30), Size(12)]}]
+    def step(self):
+        for hook in HOOKS:
+            hook(self, (), {})
+"""
+
+
+class Hooks(unittest.TestCase):
+    """A Python of its own for each test."""
+
+    def setUp(self) -> None:
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = Path(holder.name)
+        self.file = self.folder / "steps.json"
+        for name, text in (
+            ("torch/__init__.py", "__version__ = '2.9'"),
+            ("torch/optim/__init__.py", ""),
+            ("torch/optim/optimizer.py", TORCH),
+        ):
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    def run_program(self, program: str, **env: str) -> str:
+        paths = os.pathsep.join([str(SITE), str(self.folder)])
+        own = {"TRAINSHED_STEPS_FILE": str(self.file), "PYTHONPATH": paths, **env}
+        done = subprocess.run(  # noqa: S603  # our own words
+            [sys.executable, "-c", program],
+            env={**os.environ, **own},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        return done.stdout
+
+    def written(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.file.read_text())
+        return found
+
+    STEPS = "import torch.optim.optimizer as o\nfor _ in range(5): o.SGD().step()\n"
+
+    def test_steps_of_an_optimizer_are_noted(self) -> None:
+        one = "import torch.optim.optimizer as o\nsgd = o.SGD()\nfor _ in range(5): sgd.step()\n"
+        self.run_program(one, TRAINSHED_STEPS="hooks")
+        found = self.written()
+        self.assertEqual(found["steps"], 4)
+        model = {"parameters": 42, "largest": 30, "gradient_bytes": 168, "stack": "torch 2.9"}
+        self.assertEqual(found["model"], model)
+
+    def test_nothing_is_hooked_where_nobody_asked(self) -> None:
+        self.run_program(self.STEPS)
+        self.assertFalse(self.file.exists())
+
+    def test_a_framework_of_another_shape_is_left_alone(self) -> None:
+        broken = self.folder / "torch" / "optim" / "optimizer.py"
+        broken.write_text("register_optimizer_step_post_hook = 5\ndone = True\n")
+        said = self.run_program(
+            "import torch.optim.optimizer as o; print(o.done)", TRAINSHED_STEPS="hooks"
+        )
+        self.assertEqual(said, "True\n")
+
+    def test_the_programs_own_customization_is_imported_too(self) -> None:
+        (self.folder / "sitecustomize.py").write_text("print('own')\n")
+        self.assertEqual(self.run_program("pass", TRAINSHED_STEPS="hooks"), "own\n")
