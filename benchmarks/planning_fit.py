@@ -77,7 +77,7 @@ _FIXED = frozenset(
     {"sums", "servers", "overlap_slow", "network_dcn", "compute_s", "latency", "latency_s"}
 )
 _AT_MOST_ONE = frozenset({"network_tcp", "flat", "sync_first", "crowding"})
-_PASSES = (1.5, 1.3, 1.15)
+PASSES = (1.5, 1.3, 1.15)
 _ROUNDS = 3
 """Of the unknowns, for each try: they begin where the last accepted parameters left them."""
 
@@ -122,15 +122,23 @@ class Arrays:
     asked: Array
 
 
-def fit(curves: Sequence[Curve], questions: Sequence[Question]) -> Parameters:
+def fit(
+    curves: Sequence[Curve], questions: Sequence[Question], passes: Sequence[float] = PASSES
+) -> Parameters:
     """The parameters for which the questions are answered best."""
-    return as_parameters(tables_of(curves, questions))
+    return as_parameters(tables_of(curves, questions, passes))
 
 
-def tables_of(curves: Sequence[Curve], questions: Sequence[Question]) -> Tables:
-    """The same by table of the file."""
-    flat = Search(curves, questions).run()
-    return {**as_tables(flat), "reach": reach_in(curves, questions, flat)}
+def tables_of(
+    curves: Sequence[Curve], questions: Sequence[Question], passes: Sequence[float] = PASSES
+) -> Tables:
+    """The same by table of the file; ``passes``: by which factors parameters are tried."""
+    flat = Search(curves, questions).run(passes)
+    return {
+        **as_tables(flat),
+        "reach": reach_in(curves, questions, flat),
+        "errors": errors_in(curves, questions, flat),
+    }
 
 
 def as_parameters(tables: Tables, date: str = "") -> Parameters:
@@ -142,6 +150,21 @@ def as_tables(flat: Flat) -> Tables:
     """By table of the file."""
     return {
         table: {name: flat[f"{table}.{name}"] for name in names} for table, names in START.items()
+    }
+
+
+def errors_in(
+    curves: Sequence[Curve], questions: Sequence[Question], flat: Flat
+) -> dict[str, list[float]]:
+    """By goal: median and 90th percentile, per cent, of rows that are in the fit."""
+    arrays = arrays_of(curves, questions)
+    missed = answers(arrays, flat, solve(arrays, flat, start_of(arrays), _SETTLED))
+    wrong = 100 * np.abs(np.expm1(missed))
+    goals = np.array([question.goal for question in questions])
+    asked = arrays.asked > 0
+    return {
+        goal: np.quantile(wrong[(goals == goal)[:, None] & asked], (0.5, 0.9)).tolist()
+        for goal in sorted(set(goals.tolist()))
     }
 
 
@@ -178,11 +201,11 @@ class Search:
         }
         self._unknowns = start_of(self._arrays)
 
-    def run(self) -> Flat:
+    def run(self, passes: Sequence[float] = PASSES) -> Flat:
         """The best parameters after all passes."""
         self._settle(12)
         best = self._missed(self._at)[0]
-        for step in _PASSES:
+        for step in passes:
             for name in self._at:
                 if name.partition(".")[2] not in _FIXED:
                     best = self._try(name, step, best)

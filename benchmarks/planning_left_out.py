@@ -7,7 +7,7 @@ predicted of a system comes from fits of fewer rows than if it alone had been le
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from planning_fit import fit
+from planning_fit import PASSES, fit
 from planning_questions import questions
 from planning_rows import Curve
 
@@ -26,13 +26,15 @@ def by_model(curve: Curve) -> str:
     return curve.training.model
 
 
-def groups_of(curves: Sequence[Curve], key: Callable[[Curve], str]) -> list[set[str]]:
+def groups_of(
+    curves: Sequence[Curve], key: Callable[[Curve], str], count: int = GROUPS
+) -> list[set[str]]:
     """Names in groups of about as many points each, whatever the points say."""
     sizes: dict[str, int] = defaultdict(int)
     for curve in curves:
         sizes[key(curve)] += len(curve.points)
-    groups: list[set[str]] = [set() for _ in range(GROUPS)]
-    filled = [0] * GROUPS
+    groups: list[set[str]] = [set() for _ in range(count)]
+    filled = [0] * count
     for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
         least = filled.index(min(filled))
         groups[least].add(name)
@@ -40,17 +42,24 @@ def groups_of(curves: Sequence[Curve], key: Callable[[Curve], str]) -> list[set[
     return groups
 
 
-def left_out(curves: Sequence[Curve], key: Callable[[Curve], str]) -> dict[str, Parameters]:
+def left_out(
+    curves: Sequence[Curve], key: Callable[[Curve], str], count: int = GROUPS
+) -> dict[str, Parameters]:
     """For each name the parameters of a fit without any of its rows."""
     return {
         name: known
-        for group in groups_of(curves, key)
+        for group in groups_of(curves, key, count)
         for known in [without(curves, key, group)]
         for name in group
     }
 
 
-def without(curves: Sequence[Curve], key: Callable[[Curve], str], names: set[str]) -> Parameters:
+def without(
+    curves: Sequence[Curve],
+    key: Callable[[Curve], str],
+    names: set[str],
+    passes: Sequence[float] = PASSES,
+) -> Parameters:
     """The fit of all other rows."""
     others = [curve for curve in curves if key(curve) not in names]
-    return fit(others, questions(others))
+    return fit(others, questions(others), passes)

@@ -49,9 +49,11 @@ class Posterior:
     lower: Matrix
     """Triangle of the covariance of what was measured, the unknowns' part included."""
 
-    def correction(self, cluster: Cluster) -> float:
-        """By which factor the equations' step is corrected."""
-        return math.exp(dot(self._shared(cluster), self.carried))
+    def step(self, cluster: Cluster, batch: float) -> float:
+        """Seconds to expect: the equations', corrected by what they missed of what was seen."""
+        parts, rates = self.job.parts(cluster, self.values, batch)
+        correction = math.exp(dot(self._shared(cluster), self.carried))
+        return max(parts.input, parts.seconds(rates.overlap) * correction)
 
     def spread(self, cluster: Cluster, batch: float) -> float:
         """Standard deviation of the logarithm of a step."""

@@ -37,14 +37,10 @@ def predict(
     said = posterior(calibration, parameters())
     batch = batch_per_accelerator or calibration.training.batch_per_accelerator
     base = smallest(calibration)
-    base_cluster = Cluster(host=calibration.host, accelerators=base.accelerators, hosts=base.hosts)
-    base_batch = base.batch_per_accelerator or calibration.training.batch_per_accelerator
     parts, rates = said.job.parts(cluster, said.values, batch)
-    point = parts.seconds(rates.overlap) * said.correction(cluster)
-    step = factors(said, calibration, cluster, batch).times(point)
+    step = factors(said, calibration, cluster, batch).times(said.step(cluster, batch))
     samples = step.inverse(cluster.accelerators * batch)
-    at_base = base_batch / _point(said, base_cluster, base_batch)
-    efficiency = samples.times(1 / at_base / cluster.accelerators)
+    efficiency = samples.times(1 / cluster.accelerators / _rate_of_one(said, calibration, base))
     return Prediction(
         cluster=cluster,
         batch_per_accelerator=batch,
@@ -79,8 +75,11 @@ def _largest(calibration: Calibration) -> tuple[int, int]:
     return max(run.accelerators for run in runs), max(run.hosts for run in runs)
 
 
-def _point(said: Posterior, cluster: Cluster, batch: float) -> float:
-    return said.job.step(cluster, said.values, batch) * said.correction(cluster)
+def _rate_of_one(said: Posterior, calibration: Calibration, run: Run) -> float:
+    """Samples/s of one accelerator where a run was made."""
+    batch = run.batch_per_accelerator or calibration.training.batch_per_accelerator
+    cluster = Cluster(host=calibration.host, accelerators=run.accelerators, hosts=run.hosts)
+    return batch / said.step(cluster, batch)
 
 
 def _refused(calibration: Calibration, cluster: Cluster, batch: float | None) -> Refused | None:

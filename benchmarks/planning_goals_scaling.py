@@ -1,0 +1,250 @@
+"""G1 to G7, G11 and G12 of contracts/planner.md 11: how well steps are predicted.
+
+Usage: ``OMP_NUM_THREADS=1 python benchmarks/planning_goals_scaling.py [--short] [--tables DIR]``
+
+``--short``: G1 and G3, with fewer groups left out together.  ``--tables``: rows kept elsewhere, of
+the same format, against the parameters of the release (which never saw them); a model or a system
+that only they describe stands in a ``models.toml`` or ``systems.toml`` there.
+"""
+
+import argparse
+import itertools
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from planning_answers import Answer, on_models, on_systems
+from planning_baselines import NAMES
+from planning_left_out import GROUPS, by_model, by_system, left_out
+from planning_questions import GOALS, questions
+from planning_rows import TABLES, curves
+
+from trainshed.planning.scaling.parameters import parameters
+from trainshed.planning.scaling.reach import Reach
+
+_SHORT = frozenset({"G1", "G3"})
+_SHORT_GROUPS = 3
+#: G7 by family: median and 90th percentile.
+_FAMILIES = {"tf2017": (3.5, 11.0), "torch-ddp": (3.0, 5.0), "horovod2017": (13.0, 50.0)}
+_INSIDE = (75.0, 88.0)
+_CLASS = 40
+_WIDTHS = {Reach.FROM_HOST: 1.12, Reach.FROM_INSIDE: 1.12, Reach.REAL: 1.6}
+_ORDERED, _APART = 88.0, 0.10
+_UNORDERED = frozenset({"dle", "csc", "rossum"})
+_TENTH = 1.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of the report."""
+
+    goal: str
+    part: str
+    count: int
+    value: str
+    baselines: str = ""
+    wanted: str = ""
+    met: bool | None = None
+
+
+def rows_of(answers: Sequence[Answer]) -> list[Row]:
+    """Everything that the answers show."""
+    found = [row for goal in GOALS for row in _accuracy(goal, answers)]
+    return [*found, *_coverage(answers), *_order(answers)]
+
+
+def answers_of(tables: Path | None = None, *, short: bool = False) -> list[Answer]:
+    """All answers: exact leave-outs, or of rows that the release's fit never saw."""
+    return _kept_back(tables) if tables else _left_out(short=short)
+
+
+def worst(answers: Sequence[Answer], count: int = 10) -> list[str]:
+    """The rows with the largest errors, one of a curve, and what is known of them."""
+    found: dict[str, Answer] = {}
+    for answer in sorted(answers, key=lambda answer: -abs(answer.error)):
+        found.setdefault(answer.curve.name, answer)
+    return [_told(answer) for answer in itertools.islice(found.values(), count)]
+
+
+def _left_out(*, short: bool) -> list[Answer]:
+    every = curves()
+    asked = [q for q in questions(every) if not short or q.goal in _SHORT]
+    groups = _SHORT_GROUPS if short else GROUPS
+    answers = list(on_systems(every, asked, left_out(every, by_system, groups)))
+    if not short:
+        of_models = [question for question in asked if question.goal == "G7"]
+        answers += on_models(every, of_models, left_out(every, by_model, groups))
+    return answers
+
+
+def _kept_back(tables: Path) -> list[Answer]:
+    kept, ours, known = curves(tables, TABLES), curves(), parameters()
+    asked = questions(kept)
+    answers = list(on_systems(kept, asked, {by_system(c): known for c in kept}, ours))
+    of_models = [question for question in asked if question.goal == "G7"]
+    fits = {by_model(c): known for c in kept}
+    return [*answers, *on_models([*kept, *ours], of_models, fits, ours)]
+
+
+def _accuracy(goal: str, answers: Sequence[Answer]) -> Iterator[Row]:
+    of_goal = [answer for answer in answers if answer.goal == goal]
+    if not of_goal:
+        return
+    yield _errors(goal, "all", of_goal, GOALS[goal])
+    families: dict[str, list[Answer]] = defaultdict(list)
+    for answer in of_goal:
+        families[answer.curve.family].append(answer)
+    for family, of_family in sorted(families.items()):
+        wanted = _FAMILIES.get(family) if goal == "G7" else None
+        yield _errors(goal, family, of_family, wanted, against_best=goal == "G1")
+
+
+def _errors(
+    goal: str,
+    part: str,
+    answers: Sequence[Answer],
+    wanted: tuple[float, float] | None,
+    *,
+    against_best: bool = False,
+) -> Row:
+    median, tail = _quantiles([answer.error for answer in answers])
+    others = {name: _quantiles([a.baselines[name] for a in answers]) for name in NAMES}
+    best = min(found[0] for found in others.values())
+    met = median <= wanted[0] and tail <= wanted[1] if wanted else None
+    if against_best:
+        met = median <= _TENTH * best
+    told = f"<= {wanted[0]} / {wanted[1]}" if wanted else ""
+    return Row(
+        goal=goal,
+        part=part,
+        count=len(answers),
+        value=f"{median:.2f} / {tail:.1f}",
+        baselines=", ".join(f"{name} {m:.1f} / {t:.0f}" for name, (m, t) in others.items()),
+        wanted=f"<= 1.1 x {best:.2f}" if against_best else told,
+        met=met,
+    )
+
+
+def _quantiles(errors: Sequence[float]) -> tuple[float, float]:
+    """Median and 90th percentile of absolute errors, per cent."""
+    median, tail = np.quantile(100 * np.abs(errors), (0.5, 0.9)).tolist()
+    return median, tail
+
+
+def _coverage(answers: Sequence[Answer]) -> Iterator[Row]:
+    classes: dict[Reach, list[Answer]] = defaultdict(list)
+    for answer in answers:
+        if answer.goal != "G6":
+            classes[answer.reach].append(answer)
+    for reach, of_class in sorted(classes.items()):
+        inside = 100 * float(np.mean([answer.inside for answer in of_class]))
+        width = float(np.median([answer.high_s / answer.low_s for answer in of_class]))
+        met = _INSIDE[0] <= inside <= _INSIDE[1] and width <= _WIDTHS.get(reach, np.inf)
+        limit = f", width <= {_WIDTHS[reach]}" if reach in _WIDTHS else ""
+        yield Row(
+            goal="G11",
+            part=reach.value,
+            count=len(of_class),
+            value=f"{inside:.0f} % inside, width {width:.3f}",
+            wanted=f"75 to 88 %{limit}" if len(of_class) >= _CLASS else "",
+            met=bool(met) if len(of_class) >= _CLASS else None,
+        )
+
+
+def _order(answers: Sequence[Answer]) -> Iterator[Row]:
+    of_models = [answer for answer in answers if answer.goal == "G6"]
+    main = [answer for answer in of_models if answer.curve.family not in _UNORDERED]
+    if main:
+        yield _ordered("without dle, csc, rossum", main, _ORDERED)
+        yield _ordered("all", of_models, None)
+
+
+def _ordered(part: str, answers: Sequence[Answer], wanted: float | None) -> Row:
+    places: dict[tuple[str, int, int], list[Answer]] = defaultdict(list)
+    for answer in answers:
+        point = answer.point
+        places[answer.curve.system, point.accelerators, point.hosts].append(answer)
+    right, claimed, claimed_right, count = 0, 0, 0, 0
+    for answer, other in (p for at in places.values() for p in itertools.combinations(at, 2)):
+        apart = answer.efficiency(answer.point.step_s) - other.efficiency(other.point.step_s)
+        if abs(apart) <= _APART:
+            continue
+        count += 1
+        correct = apart * (answer.efficiency(answer.step_s) - other.efficiency(other.step_s)) > 0
+        right += correct
+        if _disjoint(answer, other):
+            claimed, claimed_right = claimed + 1, claimed_right + correct
+    share = 100 * right / max(1, count)
+    of_claimed = f"{100 * claimed_right / max(1, claimed):.0f} % of the {claimed} claimed"
+    return Row(
+        goal="G12",
+        part=part,
+        count=count,
+        value=f"{share:.0f} % of pairs in order; {of_claimed}",
+        wanted=f">= {wanted:.0f} %" if wanted else "",
+        met=share >= wanted if wanted else None,
+    )
+
+
+def _disjoint(a: Answer, b: Answer) -> bool:
+    ends = [(x.efficiency(x.high_s), x.efficiency(x.low_s)) for x in (a, b)]
+    return ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0]
+
+
+def _told(answer: Answer) -> str:
+    curve, point = answer.curve, answer.point
+    measured, predicted = (answer.efficiency(s) for s in (point.step_s, answer.step_s))
+    return (
+        f"{answer.goal} {100 * answer.error:+.0f} % {curve.name} "
+        f"{answer.base.accelerators} -> {point.accelerators}: efficiency {measured:.2f}, "
+        f"predicted {predicted:.2f} ({_why(answer)})"
+    )
+
+
+def _why(answer: Answer) -> str:
+    """What the row is known to be limited by, as far as its table tells."""
+    curve, point = answer.curve, answer.point
+    if curve.family == "rossum":
+        return "a box of consumer GPUs whose code copies through the host"
+    if point.batch < answer.base.batch:
+        return "the batch of an accelerator shrinks until a step is all overhead"
+    if point.hosts > answer.base.hosts:
+        return "the stack uses a small part of the network"
+    if curve.training.data == "real":
+        return "the host cannot feed its accelerators"
+    return "loss inside the host"
+
+
+def _print(rows: Sequence[Row], answers: Sequence[Answer]) -> None:
+    marks: Mapping[bool | None, str] = {True: "met", False: "MISSED", None: ""}
+    for row in rows:
+        print(
+            f"{row.goal:4} {row.part[:46]:46} {row.count:5} {row.value:44} "
+            f"{row.wanted:28} {marks[row.met]:7} {row.baselines}"
+        )
+    print("\nworst rows")
+    for line in worst(answers):
+        print(" ", line)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the report."""
+    parser = argparse.ArgumentParser(description="How well steps are predicted.")
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--tables", type=Path)
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+    asked = parser.parse_args(arguments)
+    answers = answers_of(asked.tables, short=asked.short)
+    if asked.format == "json":
+        found = {"rows": [asdict(row) for row in rows_of(answers)], "worst": worst(answers)}
+        print(json.dumps(found, indent=1))
+    else:
+        _print(rows_of(answers), answers)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
