@@ -1,6 +1,7 @@
 """What is predicted of a calibrated job: what holds for all, and the examples that are known."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -171,3 +172,56 @@ def test_steps_without_exchange_say_how_much_of_it_is_hidden():
         return calibrated(training, host, [link, run, alone]).fitted.values["gamma"]
 
     assert gamma(1.1) > gamma(1.6)
+
+
+def test_another_accelerator_is_refused_and_another_host_with_the_same_is_not():
+    calibration = calibrated(RESNET, DGX, [one(0.2)])
+    other = Cluster(host=replace(DGX, accelerator="V100"), accelerators=8, hosts=1)
+    found = predict(calibration, other)
+    assert (found.field, found.message) == ("machine_type", "measured was P100, not V100")
+    smaller = Cluster(host=replace(DGX, per_host=4), accelerators=8, hosts=2)
+    found = predict(calibration, smaller)
+    assert "links of hosts that were not measured" in " ".join(found.warnings)
+
+
+@pytest.mark.parametrize("batch", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_batch_that_trains_on_nothing_is_refused(batch):
+    calibration = calibrated(RESNET, DGX, [one(0.2)])
+    cluster = Cluster(host=DGX, accelerators=8, hosts=1)
+    found = predict(calibration, cluster, batch_per_accelerator=batch)
+    assert found.field == "batch_per_accelerator"
+
+
+def test_a_smaller_batch_keeps_what_does_not_shrink():
+    calibration = calibrated(RESNET, DGX, [one(0.2)])
+    cluster = Cluster(host=DGX, accelerators=8, hosts=1)
+    whole = predict(calibration, cluster)
+    less = predict(calibration, cluster, batch_per_accelerator=4)
+    assert whole.step_s.point / 8 < less.step_s.point < whole.step_s.point
+    assert less.bound_by is Binding.BATCH
+
+
+def test_more_runs_make_a_prediction_surer():
+    runs = [
+        one(0.2),
+        Run(kind=RunKind.HOST, accelerators=8, step_s=0.22),
+        Run(kind=RunKind.TWO_HOSTS, accelerators=16, hosts=2, step_s=0.25),
+    ]
+    found = [of(calibrated(RESNET, DGX, runs[:k]), 64, 8) for k in (1, 2, 3)]
+    widths = [each.step_s.high / each.step_s.low for each in found]
+    assert widths[0] > widths[1] > widths[2]
+
+
+def test_other_jobs_on_the_same_hosts_say_how_slow_their_network_is():
+    runs = [one(0.2), Run(kind=RunKind.TWO_HOSTS, accelerators=16, hosts=2, step_s=0.6)]
+    slow = calibrated(RESNET, DGX, runs)
+    alone = of(calibrated(RESNET, DGX, [one(0.2)]), 16, 2)
+    told = of(calibrated(RESNET, DGX, [one(0.2)], others=[slow]), 16, 2)
+    assert told.step_s.point > 1.1 * alone.step_s.point
+
+
+def test_a_busy_machine_is_said_and_weighs_less():
+    runs = [one(0.2), replace(one(0.3), noisy=True)]
+    found = of(calibrated(RESNET, DGX, runs), 1, 1)
+    assert found.step_s.point < 0.22
+    assert "other work" in found.warnings[-1]

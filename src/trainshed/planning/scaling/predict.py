@@ -8,7 +8,7 @@ job is more often slower than foreseen than faster.
 import math
 
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
-from trainshed.planning.scaling.cluster import Cluster
+from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.parameters import parameters
 from trainshed.planning.scaling.posterior import Posterior, posterior
@@ -95,13 +95,27 @@ def _refused(calibration: Calibration, cluster: Cluster, batch: float | None) ->
             message="no step of this training was timed on these hosts",
             accepted=_MEASURE,
         )
-    if cluster.host != calibration.host:
+    if _computes_otherwise(calibration.host, cluster.host):
         return Refused(
-            field="host",
-            message="the calibration is of another kind of host",
-            accepted=_MEASURE,
+            field="machine_type",
+            message=f"measured was {_called(calibration.host)}, not {_called(cluster.host)}",
+            accepted=f"{_called(calibration.host)}; or {_MEASURE}",
         )
     return _too_far(calibration, cluster)
+
+
+def _computes_otherwise(measured: HostKind, asked: HostKind) -> bool:
+    """Another accelerator; of processors, which are as fast as their host, another machine."""
+    if measured.accelerator in {"", "CPU"}:
+        return (measured.accelerator, measured.machine_type) != (
+            asked.accelerator,
+            asked.machine_type,
+        )
+    return measured.accelerator != asked.accelerator
+
+
+def _called(host: HostKind) -> str:
+    return " of ".join(word for word in (host.accelerator, host.machine_type) if word) or "a host"
 
 
 def _too_far(calibration: Calibration, cluster: Cluster) -> Refused | None:
@@ -167,6 +181,8 @@ def _warnings(calibration: Calibration, cluster: Cluster) -> tuple[str, ...]:
     if _whole_variable(calibration.training, cluster):
         megabytes = calibration.training.largest * _bytes_each(calibration.training) / 1e6
         found.append(f"one server holds the largest variable whole: {megabytes:.0f} MB a step")
+    if cluster.host != calibration.host:
+        found.append("links of hosts that were not measured are taken from their data sheet")
     if any(run.noisy for run in calibration.runs):
         found.append("the machine did other work while it was measured")
     return tuple(found)
