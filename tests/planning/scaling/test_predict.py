@@ -225,3 +225,15 @@ def test_a_busy_machine_is_said_and_weighs_less():
     found = of(calibrated(RESNET, DGX, runs), 1, 1)
     assert found.step_s.point < 0.22
     assert "other work" in found.warnings[-1]
+
+
+def test_a_probe_of_the_link_that_found_nothing_says_nothing():
+    probe = Run(kind=RunKind.LINK, accelerators=2, hosts=2)
+    told = of(calibrated(RESNET, DGX, [one(0.2), probe]), 16, 2)
+    assert told == of(calibrated(RESNET, DGX, [one(0.2)]), 16, 2)
+
+
+def test_reducers_beside_an_all_reduce_shorten_its_exchange():
+    calibration = calibrated(RESNET, replace(DGX, network_gbps=10), [one(0.2)])
+    steps = [of(calibration, 64, 8, reducers=r, reducer_gbps=10).step_s.point for r in (0, 4, 8)]
+    assert steps[0] > steps[1] > steps[2]

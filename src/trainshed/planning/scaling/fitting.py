@@ -163,16 +163,22 @@ def _place(run: Run) -> tuple[float, float]:
 
 def _seen(run: Run, noise: float) -> list[Seen]:
     if run.kind is RunKind.LINK:
-        probe = noise + _PROBE
-        found = [Seen(run=run, what="link", value=math.log(run.link_bytes), noise=probe)]
-        if run.latency_s > 0:
-            value = math.log(run.latency_s)
-            found.append(Seen(run=run, what="latency", value=value, noise=_PROBE_LATENCY))
-        return found if run.link_bytes > 0 else []
+        return _seen_of_link(run, noise)
     if run.step_s <= 0 or run.kind is RunKind.INPUT:
         return []
     what = "alone" if run.kind is RunKind.NO_EXCHANGE else "step"
     return [Seen(run=run, what=what, value=math.log(run.step_s), noise=noise)]
+
+
+def _seen_of_link(run: Run, noise: float) -> list[Seen]:
+    found = []
+    if run.link_bytes > 0:
+        value = math.log(run.link_bytes)
+        found.append(Seen(run=run, what="link", value=value, noise=noise + _PROBE))
+    if run.latency_s > 0:
+        value = math.log(run.latency_s)
+        found.append(Seen(run=run, what="latency", value=value, noise=_PROBE_LATENCY))
+    return found
 
 
 def _shared_with(job: Job, others: Sequence[Calibration]) -> dict[str, float]:

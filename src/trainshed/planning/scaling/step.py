@@ -116,7 +116,7 @@ def _network(training: Training, cluster: Cluster, rates: Rates) -> float:  # no
         case Strategy.PS_NAIVE:
             n = cluster.accelerators
             return n * _largest_share(training, cluster) / rates.servers if n > 1 else 0.0
-        case Strategy.REDUCERS:
+        case Strategy.ALLREDUCE | Strategy.REDUCERS if cluster.reducers:
             return best(_links(cluster, rates, h)).seconds(size)
         case _:
             return around
