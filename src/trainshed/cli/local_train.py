@@ -25,7 +25,7 @@ def run(request: Request) -> int:
         remarks.append("--distributed adds nothing: the file describes the cluster.")
     host = running_host_of(args, start_port=args.start_port)
     if args.config or MACHINE_FLAGS.intersection(given):
-        job, cluster = _cluster_job(args, given, user_args)
+        job, cluster = cluster_job_of(args, given, user_args)
         return run_job(args, job, host, cluster=cluster, remarks=remarks)
     if "module-name" not in given:
         raise UsageFault("--module-name is required, or a --config that names pythonModule")
@@ -47,9 +47,10 @@ def _unused(args: argparse.Namespace, given: dict[str, str]) -> list[str]:
     return found
 
 
-def _cluster_job(
+def cluster_job_of(
     args: argparse.Namespace, given: dict[str, str], user_args: Sequence[str] | None
 ) -> tuple[LocalJob, str]:
+    """The job of a file and flags, and the table of its cluster.  Raises Fault, UsageFault."""
     # the catalog and the wire are only read when there is something to check
     from trainshed.cli.clusters import cluster_table, rulebook_of  # noqa: PLC0415  # see above
     from trainshed.workbench.cluster_train import cluster_job  # noqa: PLC0415  # see above
@@ -65,7 +66,7 @@ def _cluster_job(
     source = _source(args)
     job = LocalJob(
         spec=spec,
-        job_id=args.job or spec.job_id or _new_id(),
+        job_id=getattr(args, "job", None) or spec.job_id or _new_id(),
         source=source,
         folder=working_folder(source, module),
         say=accepted.say,

@@ -17,6 +17,7 @@ SLOW = {
     "create_options": ("create",),
     "serve_options": ("serve",),
     "credentials_options": ("credentials",),
+    "calibrate_options": ("plan_calibrate",),
 }  # fmt: skip
 _OPTIONS = {name: options for options, names in SLOW.items() for name in names}
 
@@ -119,6 +120,7 @@ VERBS = (
     Verb("doctor", "doctor", "check a data directory: does every promise hold?"),
     Verb("validate", "validate", "check job files against the catalog"),
     Verb("catalog", "catalog", "show machine types, accelerators, regions, runtimes, images"),
+    Verb("plan calibrate", "plan_calibrate", "measure a trainer in runs of some seconds"),
     Verb("reduction plan", "reduction_plan", "say how many reducers a job needs, and what for"),
     Verb("explain-env", "explain_env", "print what one replica of a job would see"),
     Verb("gpu-check", "gpu_check", "run a few steps on CPU and GPU: does a GPU pay?"),

@@ -79,7 +79,7 @@ class LocalJob:
     advice: tuple[str, ...] = ()
     """What is wrong with the job elsewhere, a sentence each."""
     any_gpu_count: int = 0
-    """GPUs for the primary of a job that names no machines, whatever their type is."""
+    """GPUs for each that trains, of a job that names no machines, whatever their type is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,7 +356,7 @@ def in_environment(argv: tuple[str, ...]) -> tuple[str, ...]:
 def _startable(replica: ReplicaPlan, job: LocalJob) -> ReplicaPlan:
     if replica.role is Role.REDUCER:
         return started_here(replica)
-    gpu_count = job.any_gpu_count if replica.role is Role.PRIMARY else 0
+    gpu_count = job.any_gpu_count if replica.role in {Role.PRIMARY, Role.WORKER} else 0
     return replace(
         replica,
         argv=in_environment(replica.argv),

@@ -1,0 +1,79 @@
+"""The command line of ``trainshed plan calibrate``."""
+
+import argparse
+from pathlib import Path
+
+from trainshed.cli import flags
+
+CALIBRATE_EXAMPLE = """\
+  trainshed plan calibrate --module-name trainer.task --package-path trainer -- --epochs 100
+  trainshed plan calibrate --script task.py --processes 2 --out here.toml
+  trainshed plan calibrate --step-pattern 'step (?P<step>[0-9]+)' --batch 64 -- python task.py"""
+
+STRATEGIES = (
+    "allreduce", "allreduce-cpu", "fsdp", "ps-cpu", "ps-gpu", "ps-distributed", "ps-naive",
+)  # fmt: skip
+
+
+def plan_calibrate(prog: str) -> flags.Parser:
+    """The command line of ``trainshed plan calibrate``."""
+    parser = flags.Parser(
+        prog,
+        summary="Measures a trainer on this machine, unchanged, in runs of some seconds each: its "
+        "compute (A), its input alone (B), all processes or GPUs of the host (C), and these "
+        "without exchange (D). Writes a file that trainshed plan reads.",
+        example=CALIBRATE_EXAMPLE,
+        usage=f"{prog} [--module-name M | --script FILE | --config FILE] [flags] [-- ARGS ...]",
+    )
+    parser.own = ("module-name", "package-path")
+    program = parser.add_argument_group("program; without one of these, the words after --")
+    program.add_argument("--module-name", metavar="MODULE", help="Module to run")
+    program.add_argument("--package-path", metavar="DIR", type=Path, help="Package of the module")
+    program.add_argument("--script", metavar="FILE", type=Path, help="Python file or shell script")
+    program.add_argument("--config", metavar="FILE", help="Job file of AI Platform")
+    _add_runs(parser)
+    _add_model(parser)
+    _add_host(parser)
+    flags.add_format(parser)
+    flags.add_run_flags(parser, dry_run=False)
+    flags.add_catalog_flags(parser)
+    flags.add_gcloud_wide(parser)
+    parser.add_argument_group("-- ARGS", "The program's arguments, or all of its command.")
+    return parser
+
+
+def _add_runs(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("runs")
+    count = group.add_mutually_exclusive_group()
+    count.add_argument(
+        "--processes", metavar="N", type=int, help="Processes of a host that train on its CPUs"
+    )
+    count.add_argument("--gpus", metavar="N", type=int, help="GPUs of a host, one a process")
+    group.add_argument("--runs", metavar="A,B,C,D", help="Which to make; default: all that tell")
+    group.add_argument(
+        "--seconds", metavar="S", type=float, default=15.0, help="Longest time of a run's steps"
+    )
+    group.add_argument(
+        "--step-pattern", metavar="REGEX", default="", help="Lines that tell steps, with (?P<step>"
+    )
+    group.add_argument(
+        "--out", metavar="FILE", type=Path, default=Path("calibration.toml"), help="File to write"
+    )
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("model; hooks find most of it")
+    group.add_argument("--batch", metavar="N", type=float, help="Samples of a process in a step")
+    group.add_argument("--params", metavar="N", type=float, help="Count of trained parameters")
+    group.add_argument("--precision", metavar="P", default="fp32", help="fp32, tf32, amp, bf16")
+    group.add_argument("--strategy", choices=STRATEGIES, default="allreduce", help="Of exchange")
+    group.add_argument("--stack", metavar="NAME", default="", help="Framework and version")
+
+
+def _add_host(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("hosts like this one")
+    group.add_argument("--machine-type", metavar="TYPE", default="", help="What they are called")
+    group.add_argument(
+        "--network-gbps", metavar="GBPS", type=float, default=0.0, help="Link between them, nominal"
+    )
+    group.add_argument("--network", choices=("tcp", "rdma"), default="tcp", help="How it is used")

@@ -1,0 +1,278 @@
+"""``trainshed plan calibrate``: short runs of a trainer, in words and in the file they make."""
+
+import argparse
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from trainshed.cli.flags import Request
+from trainshed.cli.local_train import cluster_job_of
+from trainshed.cli.run_job import host_of
+from trainshed.cli.terminal import answer, note, table
+from trainshed.engines.local.devices.find import devices
+from trainshed.model.faults import EngineFault, UsageFault
+from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
+from trainshed.model.roles import Dialect, Role
+from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
+from trainshed.planning.scaling.calibration_file import written
+from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.training import Strategy, Training
+from trainshed.service.local_run import LocalJob
+from trainshed.service.programs import Source, working_folder
+from trainshed.workbench.plain_train import PlainJob, plain_spec, say
+from trainshed.workbench.short_runs import Bench, Limits, Measured, measure
+from trainshed.workbench.trainer_digest import trainer_digest
+from trainshed_trainer.files import write_whole
+
+#: Bytes that a parameter's gradient has where no hook has seen it.
+_BYTES: Final = 4.0
+#: A host whose input delivers less than this many times what its steps take is near its limit.
+_NEAR: Final = 1.1
+_WAITING: Final = 0.1
+_NAMES: Final = {
+    RunKind.COMPUTE: "compute",
+    RunKind.INPUT: "input alone",
+    RunKind.HOST: "whole host",
+    RunKind.NO_EXCHANGE: "no exchange",
+}
+
+
+def run(request: Request) -> int:
+    """Make the runs, say what they mean, and write the file.  Raises UsageFault, EngineFault."""
+    args = request.args
+    count, is_gpu = _accelerators(args)
+    kinds = _kinds(args, count)
+    bench = Bench(
+        job=_job(request),
+        host=host_of(args),
+        limits=Limits(steps_s=_positive("--seconds", args.seconds)),
+        is_gpu=is_gpu,
+        pattern=args.step_pattern,
+        batch=_positive("--batch", args.batch) if args.batch is not None else 0.0,
+    )
+    measured = _measured(bench, kinds, count)
+    made = _calibration(args, measured, count, is_gpu=is_gpu)
+    text = written(made)
+    write_whole(args.out, lambda out: out.write(text.encode()))
+    said = list(sentences(made))
+    answer(args, _as_json(made, said, args.out), _text(made, said, args.out))
+    return 0
+
+
+def _accelerators(args: argparse.Namespace) -> tuple[int, bool]:
+    """How many train on a host, and whether they are GPUs.  Raises UsageFault."""
+    cpus = os.cpu_count() or 1
+    found = len(devices()) if args.gpus is not None or args.processes is None else 0
+    if args.gpus is not None:
+        if not 1 <= args.gpus <= found:
+            raise UsageFault(
+                f"--gpus {args.gpus}: this machine has {found or 'no'} GPUs; a GPU that is not at "
+                "hand is not guessed: run the same command on a machine that has it"
+            )
+        return args.gpus, True
+    if args.processes is not None:
+        if not 1 <= args.processes <= cpus:
+            raise UsageFault(f"--processes {args.processes}: from 1 to the {cpus} CPUs here")
+        return args.processes, False
+    return (found, True) if found else (1, False)
+
+
+def _kinds(args: argparse.Namespace, count: int) -> tuple[RunKind, ...]:
+    asked = (args.runs or "A,B,C,D").upper().split(",")
+    known = {kind.value: kind for kind in _NAMES}
+    if unknown := sorted(set(asked) - set(known)):
+        raise UsageFault(f"--runs {unknown[0]}: of {', '.join(known)}, with commas between them")
+    several = {RunKind.HOST, RunKind.NO_EXCHANGE}
+    if args.runs and count == 1 and (needs := several & {known[each] for each in asked}):
+        names = ", ".join(sorted(each.value for each in needs))
+        raise UsageFault(f"--runs {names} needs several: --processes or --gpus of 2 and more")
+    found = tuple(kind for name, kind in known.items() if name in asked)
+    return found if count > 1 else tuple(kind for kind in found if kind not in several)
+
+
+def _positive(flag: str, value: float) -> float:
+    if not 0 < value < math.inf:
+        raise UsageFault(f"{flag} {value:g}: a number above 0 is accepted")
+    return value
+
+
+def _job(request: Request) -> LocalJob:
+    args, user_args = request
+    named = [each for each in (args.module_name, args.script, args.config) if each]
+    if args.config:
+        given = {"module-name": args.module_name} if args.module_name else {}
+        return cluster_job_of(args, given, user_args)[0]
+    if len(named) > 1:
+        raise UsageFault("at most one of --module-name and --script can be given")
+    source = Source(folder=Path.cwd(), package_path=args.package_path)
+    if args.module_name:
+        spec = plain_spec(PlainJob(module=args.module_name, args=user_args or ()))
+    else:
+        spec = _command_spec(_command(args, user_args or ()))
+    return LocalJob(
+        spec=spec,
+        job_id="calibrate",
+        source=source,
+        folder=working_folder(source, args.module_name),
+        say=say,
+        is_local_program=not args.module_name,
+    )
+
+
+def _command(args: argparse.Namespace, user_args: Sequence[str]) -> tuple[str, ...]:
+    if args.script:
+        if not args.script.is_file():
+            raise UsageFault(f"--script {args.script}: there is no such file")
+        starter = "python" if args.script.suffix == ".py" else "bash"
+        return (starter, str(args.script), *user_args)
+    if not user_args:
+        raise UsageFault(
+            "nothing to run: give --module-name, --script or --config, or a command after --"
+        )
+    return tuple(user_args)
+
+
+def _command_spec(command: tuple[str, ...]) -> JobSpec:
+    program = Program(kind=ProgramKind.CONTAINER, command=command)
+    group = ReplicaGroup(role=Role.PRIMARY, program=program)
+    return JobSpec(dialect=Dialect.AIPLATFORM_V1, groups=(group,))
+
+
+def _measured(bench: Bench, kinds: Sequence[RunKind], count: int) -> list[Measured]:
+    """The runs; the first must tell steps, the others may fail with a word."""
+    found: list[Measured] = []
+    for kind in kinds:
+        wide = kind in {RunKind.HOST, RunKind.NO_EXCHANGE}
+        note(f"run {kind.value}, {_NAMES[kind]}: {count if wide else 1} of {count}")
+        try:
+            found.append(measure(bench, kind, count if wide else 1, _Quiet()))
+        except EngineFault as fault:
+            if kind in {RunKind.COMPUTE, RunKind.HOST}:
+                raise
+            note(f"{fault}")
+    return found
+
+
+def _calibration(
+    args: argparse.Namespace, measured: Sequence[Measured], count: int, *, is_gpu: bool
+) -> Calibration:
+    timed = [each for each in measured if each.run.kind is not RunKind.INPUT]
+    if not timed:
+        raise UsageFault("--runs needs A or C: without steps there is nothing to plan with")
+    training = _training(args, timed[0], measured)
+    host = HostKind(
+        machine_type=args.machine_type,
+        accelerator=devices()[0].name if is_gpu else "CPU",
+        per_host=count,
+        cpus=os.cpu_count() or 0,
+        network=args.network,
+        network_gbps=args.network_gbps,
+    )
+    made = calibrated(training, host, [each.run for each in measured])
+    return replace(made, trainer_digest=_digest(args), date=f"{datetime.now(tz=UTC):%Y-%m-%d}")
+
+
+def _training(args: argparse.Namespace, first: Measured, measured: Sequence[Measured]) -> Training:
+    times = first.times
+    parameters = args.params or times.parameters
+    is_fed = any(each.run.kind is RunKind.INPUT for each in measured) or first.run.wait_share > 0
+    return Training(
+        model=args.module_name or (args.script.name if args.script else ""),
+        parameters=parameters,
+        largest=times.largest,
+        gradient_bytes=times.gradient_bytes or parameters * _BYTES,
+        batch_per_accelerator=first.run.batch_per_accelerator or 1.0,
+        precision=args.precision,
+        strategy=Strategy(args.strategy),
+        stack=args.stack or times.stack,
+        data="real" if is_fed else "synthetic",
+    )
+
+
+def _digest(args: argparse.Namespace) -> str:
+    places = [each for each in (args.package_path, args.script) if each]
+    if args.module_name and not args.package_path:
+        name = args.module_name.split(".")[0]
+        places += [path for path in (Path(name), Path(f"{name}.py")) if path.exists()]
+    return trainer_digest(places)
+
+
+def sentences(made: Calibration) -> Iterator[str]:
+    """What the runs mean, a sentence each."""
+    runs = {run.kind: run for run in made.runs}
+    one, whole = runs.get(RunKind.COMPUTE), runs.get(RunKind.HOST)
+    unit = "samples/s" if made.training.batch_per_accelerator > 1 else "steps/s"
+    if one:
+        yield f"One does {_rate(made, one):.4g} {unit}: a step takes {1000 * one.step_s:.3g} ms."
+    if one and whole:
+        gain = _rate(made, whole) / _rate(made, one)
+        yield f"{whole.accelerators} on one host do {_rate(made, whole):.4g}: {gain:.2f} times one."
+    yield from _input(made, whole or one, runs.get(RunKind.INPUT))
+    if any(run.noisy for run in made.runs):
+        yield "Noisy: the machine did other work meanwhile, so intervals are wider."
+    yield from _missing(made, runs)
+
+
+def _rate(made: Calibration, run: Run) -> float:
+    batch = run.batch_per_accelerator or made.training.batch_per_accelerator
+    return run.accelerators * batch / run.step_s
+
+
+def _input(made: Calibration, run: Run | None, alone: Run | None) -> Iterator[str]:
+    if run is None:
+        return
+    near = alone is not None and alone.samples_per_s < _NEAR * _rate(made, run)
+    if near or run.wait_share > _WAITING:
+        yield (
+            f"Bound by input: steps wait {100 * run.wait_share:.0f} % of their time. More loader "
+            "workers, cached data or more hosts help; more accelerators on a host do not."
+        )
+    elif alone is not None:
+        times = alone.samples_per_s / _rate(made, run)
+        yield f"Input alone delivers {alone.samples_per_s:.4g} samples/s, {times:.1f} times that."
+
+
+def _missing(made: Calibration, runs: dict[RunKind, Run]) -> Iterator[str]:
+    if RunKind.INPUT not in runs:
+        yield "Not measured: the input alone (B); plans assume that hosts can feed their steps."
+    if not made.training.gradient_bytes:
+        yield "Nobody said how large the gradient is: give --params, or plans leave exchange out."
+    if not made.host.network_gbps:
+        yield "Not measured: a link between hosts; give --network-gbps to plan for several."
+
+
+def _text(made: Calibration, said: Sequence[str], out: Path) -> str:
+    rows = [
+        (
+            run.kind.value,
+            _NAMES[run.kind],
+            run.accelerators,
+            run.steps,
+            f"{1000 * run.step_s:.3g}" if run.step_s else "",
+            f"{1000 * run.step_s_p10:.3g} to {1000 * run.step_s_p90:.3g}" if run.step_s else "",
+            f"{run.samples_per_s or _rate(made, run):.4g}",
+        )
+        for run in made.runs
+    ]
+    headers = ("RUN", "WHAT", "ACCELERATORS", "STEPS", "MS", "P10 TO P90", "SAMPLES/S")
+    return "\n".join(["", table(headers, rows), "", *said, f"written: {out}"])
+
+
+def _as_json(made: Calibration, said: Sequence[str], out: Path) -> dict[str, object]:
+
+    return {"file": str(out), "calibration": asdict(made), "sentences": list(said)}
+
+
+class _Quiet:
+    """Keeps to itself what a run writes: what went wrong is in its fault."""
+
+    def line(self, *_line: object) -> None:
+        """Take one line of a replica."""
+
+    def note(self, _text: str) -> None:
+        """Take one line of the engine."""

@@ -1,0 +1,142 @@
+"""The file of a calibration: TOML, schema 1 (contracts/planner.md 9).
+
+Strict: what is no calibration is refused with the name of the field, and nothing is guessed.
+"""
+
+import math
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from typing import Any, Final, get_type_hints
+
+from trainshed.planning.scaling.calibration import Calibration, Fitted, Run, RunKind
+from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.training import Strategy, Training
+
+SCHEMA: Final = 1
+_HEAD: Final = (
+    "# What short runs said of one training on one kind of host (trainshed plan calibrate)."
+)
+#: Runs of more than this are no file of ours.
+_RUNS_MAX: Final = 10_000
+
+
+def written(calibration: Calibration) -> str:
+    """The text of the file."""
+    return "\n".join(_lines(calibration)) + "\n"
+
+
+def _lines(calibration: Calibration) -> Iterator[str]:
+    yield _HEAD
+    yield f"schema = {SCHEMA}"
+    yield from _rows({"date": calibration.date, "trainer_digest": calibration.trainer_digest})
+    yield from _table("[training]", calibration.training)
+    yield from _table("[host]", calibration.host)
+    for run in calibration.runs:
+        yield from _table("[[run]]", run)
+    yield "\n[fit]"
+    yield from _rows({"residual": calibration.fitted.residual})
+    yield "\n[fit.values]"
+    yield from _rows(calibration.fitted.values)
+
+
+def _table(head: str, value: Any) -> Iterator[str]:
+    yield f"\n{head}"
+    yield from _rows({each.name: getattr(value, each.name) for each in fields(value)})
+
+
+def _rows(row: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in row.items():
+        yield f"{name} = {_text(value)}"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value)
+    return f'"{_escaped(str(value))}"'
+
+
+def _escaped(text: str) -> str:
+    plain = text.replace("\\", "\\\\").replace('"', '\\"')
+    return "".join(each if each.isprintable() else f"\\u{ord(each):04X}" for each in plain)
+
+
+def read(text: str) -> Calibration:
+    """The calibration of a text.  Raises ValueError with a sentence that names the field."""
+    try:
+        document = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ValueError(f"it is no TOML: {error}") from None
+    if document.get("schema") != SCHEMA:
+        found = document.get("schema", "none")
+        raise ValueError(f"schema is {found}; calibrations of schema {SCHEMA} are read")
+    _only(document, {"schema", "date", "trainer_digest", "training", "host", "run", "fit"}, "it")
+    training = _value(Training, document.get("training"), "training")
+    runs = document.get("run", [])
+    if not isinstance(runs, list) or len(runs) > _RUNS_MAX:
+        raise ValueError(f"run: up to {_RUNS_MAX} tables [[run]] are read")
+    return Calibration(
+        training=training,
+        host=_value(HostKind, document.get("host"), "host"),
+        runs=tuple(_value(Run, each, f"run {number}") for number, each in enumerate(runs, 1)),
+        fitted=_fitted(document.get("fit", {})),
+        trainer_digest=str(document.get("trainer_digest", "")),
+        date=str(document.get("date", "")),
+    )
+
+
+def _fitted(table: Any) -> Fitted:
+    _only(_mapping(table, "fit"), {"residual", "values"}, "fit")
+    values = _mapping(table.get("values", {}), "fit.values")
+    found = {name: _number(value, f"fit.values.{name}") for name, value in values.items()}
+    return Fitted(values=found, residual=_number(table.get("residual", 0.0), "fit.residual"))
+
+
+def _value(kind: type[Any], table: Any, where: str) -> Any:
+    """One of our values, each field of its own type."""
+    types = get_type_hints(kind)
+    _only(_mapping(table, where), types, where)
+    given = {name: _field(types[name], table[name], f"{where}.{name}") for name in table}
+    try:
+        return kind(**given)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _field(kind: Any, value: Any, where: str) -> Any:
+    if kind is float:
+        return _number(value, where)
+    if kind is int:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise ValueError(f"{where} is a whole number from 0, not {value!r}")
+        return value
+    if kind in {RunKind, Strategy}:
+        accepted = [each.value for each in kind]
+        if value not in accepted:
+            raise ValueError(f"{where} is {value!r}; one of {', '.join(accepted)} is accepted")
+        return kind(value)
+    if not isinstance(value, kind):
+        raise ValueError(f"{where} is {kind.__name__}, not {value!r}")  # noqa: TRY004 - a file's
+    return value
+
+
+def _number(value: Any, where: str) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and 0 <= value < math.inf:
+        return float(value)
+    raise ValueError(f"{where} is a number from 0, not {value!r}")
+
+
+def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}: a table is expected")  # noqa: TRY004 - a file's
+    return value
+
+
+def _only(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    if unknown := sorted(set(table) - set(known)):
+        raise ValueError(f"{where} has no {unknown[0]!r}; it has {', '.join(sorted(known))}")

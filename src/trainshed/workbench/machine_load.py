@@ -1,0 +1,29 @@
+"""What else the machine does while something is measured on it."""
+
+import os
+import time
+from pathlib import Path
+
+_STAT = Path("/proc/stat")
+#: Fields of the first line: user nice system idle iowait irq softirq steal.
+_IDLE, _IOWAIT, _STEAL = 3, 4, 7
+
+
+def busy_elsewhere(seconds: float = 0.5) -> float:
+    """How many processors others keep busy, hypervisors included, over some seconds of waiting.
+
+    0 where the system does not say.
+    """
+    try:
+        before, began = _read(), time.monotonic()
+        time.sleep(seconds)
+        after, passed = _read(), time.monotonic() - began
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    return max(0.0, (after - before) / os.sysconf("SC_CLK_TCK") / passed)
+
+
+def _read() -> int:
+    with _STAT.open(encoding="ascii") as file:
+        spent = [int(word) for word in file.readline().split()[1:]]
+    return sum(spent[: _STEAL + 1]) - spent[_IDLE] - spent[_IOWAIT]

@@ -1,0 +1,219 @@
+"""The short runs of a calibration: the user's own trainer, through the same local run as always.
+
+Each ends when its steps are known well enough, or when its time is over (contracts/planner.md 5).
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import trainshed_trainer
+from trainshed.engines.base import OutputSink
+from trainshed.model import trainer_contract
+from trainshed.model.faults import EngineFault
+from trainshed.model.job import JobSpec, ReplicaGroup
+from trainshed.model.roles import Dialect, Role
+from trainshed.model.step_times import StepTimes
+from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.steps_seen import StepsSeen, steps_seen
+from trainshed.service.local_run import Host, LocalJob, prepare, start
+from trainshed.workbench.machine_load import busy_elsewhere
+from trainshed.workbench.step_lines import StepLines, step_pattern
+from trainshed_trainer.contract import FOLDER
+
+#: A median is known well enough when half its 95 % interval is below this share of it.
+_SURE: Final = 0.02
+_STEPS_MIN, _STEPS_MAX = 20, 200
+#: Processors that others may use before a run is made again, and then is called noisy.
+_BUSY: Final = 0.3
+#: Words of TRAINSHED_STEPS by kind of run.
+_WORDS: Final[Mapping[RunKind, str]] = {
+    RunKind.INPUT: "hooks,input",
+    RunKind.NO_EXCHANGE: "hooks,alone",
+}
+_OVER: Final = "its steps are known well enough"
+_LATE: Final = "its time is over"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long a run may take, in seconds."""
+
+    steps_s: float = 15.0
+    """From its first step."""
+    start_s: float = 120.0
+    """To its first step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What is run, and on what."""
+
+    job: LocalJob
+    """With one replica; the runs make as many of it as they need."""
+    host: Host
+    limits: Limits = field(default_factory=Limits)
+    is_gpu: bool = False
+    pattern: str = ""
+    """Of lines that tell steps, where neither library nor hooks do."""
+    batch: float = 0.0
+    """Samples of one accelerator a step, where nobody else knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One run, and what it has told of the model."""
+
+    run: Run
+    times: StepTimes
+
+
+def measure(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> Measured:
+    """Make a run; again where the machine did other work meanwhile.
+
+    Raises EngineFault when the trainer fails, or tells no steps.
+    """
+    first = _measure(bench, kind, accelerators, sink)
+    if not first.run.noisy:
+        return first
+    again = _measure(bench, kind, accelerators, sink)
+    return min(first, again, key=lambda each: (each.run.noisy, each.run.load))
+
+
+def _measure(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> Measured:
+    before = busy_elsewhere()
+    times = _run(bench, kind, accelerators, sink)
+    load = max(before, busy_elsewhere())
+    return Measured(run=_as_run(kind, accelerators, times, bench.batch, load), times=times)
+
+
+def _run(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> StepTimes:
+    with _folder() as folder:
+        job = _job(bench, kind, accelerators, folder)
+        prepared = prepare(job, bench.host)
+        primary = prepared.plan.replicas[0].task_name
+        heard = StepLines(sink, step_pattern(bench.pattern or "(?P<step>$^)"), primary)
+        watch = _Watch(bench.limits, heard, primary, ends_itself=kind is RunKind.INPUT)
+        ran = start(prepared, bench.host, heard, watch.enough)
+    times = ran.steps.get(primary) or heard.times
+    if ran.outcome.exit_code and not watch.why:
+        raise EngineFault(f"run {kind.value} failed: {ran.outcome.message}")
+    if times is None or not times.first_s:
+        raise EngineFault(_silent(kind, ran.outcome.message))
+    return times
+
+
+def _silent(kind: RunKind, message: str) -> str:
+    if kind is RunKind.INPUT:
+        return "run B saw no batch of a DataLoader: the input alone is measured for PyTorch only"
+    return (
+        f"run {kind.value} told no steps ({message}): PyTorch, Lightning and Keras are seen by "
+        "hooks; else call trainshed_trainer.progress(step), or give --step-pattern"
+    )
+
+
+def _job(bench: Bench, kind: RunKind, accelerators: int, folder: Path) -> LocalJob:
+    return replace(
+        bench.job,
+        spec=_spec(bench.job.spec, accelerators, folder),
+        env={**bench.job.env, **_env(bench, kind, accelerators, folder)},
+        any_gpu_count=int(bench.is_gpu),
+    )
+
+
+def _spec(spec: JobSpec, count: int, folder: Path) -> JobSpec:
+    """As many replicas, and results in a folder of the run's own: it must not find old ones."""
+    primary = spec.groups[0]
+    groups = [replace(primary, role=Role.PRIMARY, count=1)]
+    if count > 1:
+        groups.append(ReplicaGroup(role=Role.WORKER, count=count - 1, program=primary.program))
+    return replace(
+        spec,
+        groups=tuple(groups),
+        job_dir=str(folder) if spec.job_dir else None,
+        base_output_dir=str(folder) if spec.dialect is Dialect.AIPLATFORM_V1 else None,
+    )
+
+
+def _env(bench: Bench, kind: RunKind, accelerators: int, folder: Path) -> dict[str, str]:
+    """The line in the environment that switches the hooks on, and a fair share of processors."""
+    site = Path(trainshed_trainer.__file__).parent / "hooks" / "site"
+    before = bench.job.env.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")
+    threads = max(1, (os.cpu_count() or 1) // accelerators)
+    return {
+        **{name: f"{folder}/{part}" for name, part in FOLDER.items()},
+        trainer_contract.STEPS: _WORDS.get(kind, "hooks"),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(site), before))),
+        **({} if bench.is_gpu else {"OMP_NUM_THREADS": str(threads)}),
+    }
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="trainshed-calibrate-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Watch:
+    """Says when a run has told enough."""
+
+    def __init__(
+        self, limits: Limits, heard: StepLines, task_name: str, *, ends_itself: bool
+    ) -> None:
+        self._limits = limits
+        self._heard = heard
+        self._task_name = task_name
+        self._ends_itself = ends_itself
+        self._began = self._first = _now()
+        self.why = ""
+
+    def enough(self, steps: Mapping[str, StepTimes]) -> str:
+        """See ``engines.local.foreground``."""
+        times = steps.get(self._task_name) or self._heard.times
+        seen = steps_seen(times) if times is not None else None
+        if seen is None:
+            self._first = _now()
+        self.why = self._why(seen)
+        return self.why
+
+    def _why(self, seen: StepsSeen | None) -> str:
+        if seen is None or self._ends_itself:
+            return _LATE if _now() - self._began > self._limits.start_s else ""
+        is_sure = seen.steps >= _STEPS_MIN and seen.uncertainty < _SURE
+        if is_sure or seen.steps >= _STEPS_MAX:
+            return _OVER
+        return _LATE if _now() - self._first > self._limits.steps_s else ""
+
+
+def _now() -> float:
+    return datetime.now(tz=UTC).timestamp()
+
+
+def _as_run(kind: RunKind, accelerators: int, times: StepTimes, batch: float, load: float) -> Run:
+    seen = steps_seen(times)
+    assert seen is not None  # noqa: S101  # a run without steps has failed before
+    samples = times.samples / times.steps if times.steps else 0.0
+    is_input = kind is RunKind.INPUT
+    return Run(
+        kind=kind,
+        accelerators=accelerators,
+        batch_per_accelerator=batch or samples,
+        steps=seen.steps,
+        step_s=0.0 if is_input else seen.step_s,
+        step_s_p10=0.0 if is_input else seen.p10_s,
+        step_s_p90=0.0 if is_input else seen.p90_s,
+        samples_per_s=(batch or samples or 1.0) / seen.step_s if is_input else 0.0,
+        wait_share=0.0 if is_input else seen.wait_share,
+        date=f"{datetime.now(tz=UTC):%Y-%m-%d}",
+        load=round(load, 2),
+        noisy=load > _BUSY,
+    )
