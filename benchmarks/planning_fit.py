@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 _MOST_POINTS = 6
 _ENDLESS = 1e30
 _MEMORY_BYTES, _PCIE_BYTES = 48e9, 12e9
+_OVERLAP = (1.0, 6.0)
 _HALVES = frozenset({"amp", "amp_bf16", "amp_fp16", "fp16", "bf16", "fp8"})
 
 #: Where every fit begins: contracts/planner.md 3, and round guesses for what it has not.
@@ -77,8 +78,8 @@ _FIXED = frozenset(
     {"sums", "servers", "overlap_slow", "network_dcn", "compute_s", "latency", "latency_s"}
 )
 _AT_MOST_ONE = frozenset({"network_tcp", "flat", "sync_first", "crowding"})
-PASSES = (1.5, 1.3, 1.15)
-_ROUNDS = 3
+PASSES = (2.0, 1.5, 1.3, 1.15)
+_ROUNDS = 2
 """Of the unknowns, for each try: they begin where the last accepted parameters left them."""
 
 #: The verified figure of ``papers.toml``: ResNet-50, 90 % from 8 to 256 P100, 50 Gbit/s a host.
@@ -340,36 +341,70 @@ def measured(arrays: Arrays, flat: Flat) -> Array:
     return arrays.by_point["step"] + np.log(first)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What a step is made of, in seconds unless it says otherwise."""
+
+    alone: Array
+    fixed: Array
+    """A share, as ``ratio``."""
+    ratio: Array
+    losses: Array
+    """A share of compute: synchronisation inside a host."""
+    stragglers: Array
+    """A share of compute."""
+    compute: Array
+    links: Array
+    latency: Array
+    network: Array
+    overlap: Array
+
+    def log_step(self) -> Array:
+        """The smooth maximum of compute and exchange."""
+        exchange = self.links + self.latency + self.network
+        most = np.maximum(self.compute, exchange)
+        ratio = np.minimum(self.compute, exchange) / most
+        found: Array = np.log(most) + np.log1p(ratio**self.overlap) / self.overlap
+        return found
+
+
 def expected(arrays: Arrays, flat: Flat, unknowns: Array, guess: Array) -> Array:
     """Logarithms of the equations' steps; ``planning.scaling.step`` in arrays."""
+    return _terms(arrays, flat, unknowns, guess).log_step()
+
+
+def _terms(arrays: Arrays, flat: Flat, unknowns: Array, guess: Array) -> Terms:
     p, c = arrays.by_point, arrays.by_curve
     d = {name: flat[f"defaults.{name}"] for name in START["defaults"]}
     at = dict(zip(UNKNOWNS, np.moveaxis(unknowns, 1, 0)[:, :, None], strict=True))
     alone = np.exp(guess + at["compute_s"])
-    inside = p["link_s"] / np.where(c["fast"], d["inside_nvlink"], d["inside_pcie"])
-    inside = (inside + p["memory_s"] / d["memory"]) * np.exp(-at["inside"])
-    inside = inside + d["inside_latency_s"] * np.exp(at["alpha_s"]) * p["inside"]
+    links = p["link_s"] / np.where(c["fast"], d["inside_nvlink"], d["inside_pcie"])
     rdma = np.minimum(1.0, d["network_rdma"] * c["crowd"] ** -d["crowding"])
     share = np.where(c["tcp"], d["network_tcp"], np.where(c["dcn"], d["network_dcn"], rdma))
-    servers = np.where(c["naive"], d["servers"], share)
     around = (p["network_s"] + d["flat"] * p["flat_s"]) / share
-    network = np.maximum(np.maximum(around, p["sums_s"] / d["sums"]), p["servers_s"] / servers)
-    network = network * np.exp(at["sync"] - at["network"])
-    latency = 2 * d["latency_s"] * np.exp(at["alpha_s"]) * p["hosts"] * (1 - c["sparse"])
+    servers = p["servers_s"] / np.where(c["naive"], d["servers"], share)
+    network = np.maximum(np.maximum(around, p["sums_s"] / d["sums"]), servers)
+    latency = 2 * d["latency_s"] * p["hosts"] * (1 - c["sparse"])
+    latency = latency + d["inside_latency_s"] * p["inside"]
     sync = np.where(c["fast"], d["sync_nvlink"], d["sync_pcie"]) + d["sync_input"] * c["real"]
     sync = sync + d["sync_halves"] * c["halves"] + d["sync_sparse"] * c["sparse"]
     first = d["sync_first"]
-    lost = sync * np.exp(at["sync"]) * (first * p["several"] + (1 - first) * p["inside"] / 3)
-    lost = lost + d["stragglers"] * np.exp(at["delta"]) * p["hosts"]
+    losses = sync * (first * p["several"] + (1 - first) * p["inside"] / 3) * np.exp(at["sync"])
+    stragglers = d["stragglers"] * np.exp(at["delta"]) * p["hosts"]
     fixed = (d["fixed_share"] + d["fixed_s"] / np.maximum(alone, 0.01)) * np.exp(at["mu"])
-    compute = alone * (p["ratio"] + fixed) / (1 + fixed) * (1 + lost)
-    exchange = inside + network + latency
     overlap = np.where(c["slow"], d["overlap_slow"], d["overlap_fast"]) * np.exp(at["gamma"])
-    overlap = np.clip(overlap, 1.0, 6.0)
-    most = np.maximum(compute, exchange)
-    ratio = np.minimum(compute, exchange) / most
-    found: Array = np.log(most) + np.log1p(ratio**overlap) / overlap
-    return found
+    return Terms(
+        alone=alone,
+        fixed=fixed,
+        ratio=p["ratio"],
+        losses=losses,
+        stragglers=stragglers,
+        compute=alone * (p["ratio"] + fixed) / (1 + fixed) * (1 + losses + stragglers),
+        links=(links + p["memory_s"] / d["memory"]) * np.exp(-at["inside"]),
+        latency=latency * np.exp(at["alpha_s"]),
+        network=network * np.exp(at["sync"] - at["network"]),
+        overlap=np.clip(overlap, *_OVERLAP),
+    )
 
 
 def _guess(arrays: Arrays, flat: Flat) -> Array:
@@ -429,13 +464,33 @@ def solve(arrays: Arrays, flat: Flat, unknowns: Array, rounds: int) -> Array:
 
 
 def _slopes(arrays: Arrays, flat: Flat, unknowns: Array, guess: Array) -> Array:
-    now = expected(arrays, flat, unknowns, guess)
-    slopes = np.zeros((*now.shape, len(UNKNOWNS)))
-    for i in range(len(UNKNOWNS)):
-        moved = unknowns.copy()
-        moved[:, i] += 1e-5
-        slopes[:, :, i] = (expected(arrays, flat, moved, guess) - now) / 1e-5
-    return slopes
+    """Of the steps' logarithms, by each unknown."""
+    t = _terms(arrays, flat, unknowns, guess)
+    exchange = t.links + t.latency + t.network
+    most = np.maximum(t.compute, exchange)
+    ratio = np.minimum(t.compute, exchange) / most
+    power = ratio**t.overlap
+    of_compute = np.where(t.compute >= exchange, 1.0, power) / (1 + power)
+    a_second = (1 - of_compute) / np.maximum(exchange, 1e-30)
+    lost = of_compute / (1 + t.losses + t.stragglers)
+    batch = of_compute * (1 / (t.ratio + t.fixed) - 1 / (1 + t.fixed))
+    milliseconds = flat["defaults.fixed_s"] / (
+        flat["defaults.fixed_share"] * np.maximum(t.alone, 0.01) + flat["defaults.fixed_s"]
+    )
+    free = (t.overlap > _OVERLAP[0]) & (t.overlap < _OVERLAP[1])
+    logarithm = np.log(np.maximum(ratio, 1e-30))
+    bent = power * logarithm / (1 + power) - np.log1p(power) / t.overlap
+    slopes = {
+        "compute_s": of_compute - batch * t.fixed * milliseconds * (t.alone > 0.01),
+        "inside": -a_second * t.links,
+        "network": -a_second * t.network,
+        "sync": lost * t.losses + a_second * t.network,
+        "delta": lost * t.stragglers,
+        "gamma": bent * free,
+        "alpha_s": a_second * t.latency,
+        "mu": batch * t.fixed,
+    }
+    return np.stack([slopes[name] for name in UNKNOWNS], axis=2)
 
 
 def answers(arrays: Arrays, flat: Flat, unknowns: Array) -> Array:

@@ -237,3 +237,9 @@ def test_reducers_beside_an_all_reduce_shorten_its_exchange():
     calibration = calibrated(RESNET, replace(DGX, network_gbps=10), [one(0.2)])
     steps = [of(calibration, 64, 8, reducers=r, reducer_gbps=10).step_s.point for r in (0, 4, 8)]
     assert steps[0] > steps[1] > steps[2]
+
+
+def test_few_steps_of_many_lengths_weigh_less_than_steady_ones():
+    loose = Run(kind=RunKind.JOB, steps=4, step_s=0.3, step_s_p10=0.2, step_s_p90=0.5)
+    steady = replace(one(0.2), step_s_p10=0.199, step_s_p90=0.201)
+    assert of(calibrated(RESNET, DGX, [steady, loose]), 1, 1).step_s.point < 0.21
