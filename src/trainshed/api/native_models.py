@@ -83,6 +83,8 @@ class Explanation(BaseModel):
     message: str
     waiting: Waiting | None = None
     reduction: str | None = None
+    steps: str | None = None
+    """What the steps of its newest attempt came to, of a job that told them."""
 
 
 class Event(BaseModel):

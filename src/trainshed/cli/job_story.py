@@ -76,5 +76,4 @@ def _explanation(found: Json) -> Iterator[str]:
         yield from why_it_waits(waiting)
     else:
         yield found["message"]
-    if "reduction" in found:
-        yield found["reduction"]
+    yield from (found[part] for part in ("reduction", "steps") if part in found)

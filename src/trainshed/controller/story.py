@@ -1,7 +1,7 @@
 """The sentences of a job's story, as users of gcloud know them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from trainshed.lifecycle.events import (
@@ -19,10 +19,12 @@ from trainshed.model.explanation import Explanation
 from trainshed.model.faults import EngineFault
 from trainshed.model.reduction_report import ACHIEVED
 from trainshed.model.resources import Seat
+from trainshed.model.roles import Role
 from trainshed.model.status import JobError
 from trainshed.model.stopping import StopOrder
 from trainshed.placement.jobs import ChosenEngine
 from trainshed.planning.achieved import achieved
+from trainshed.planning.steps_achieved import STEPS, steps_achieved
 from trainshed.store.records import Active, NewEvent
 
 #: A gang of hundreds is not listed replica by replica.
@@ -103,12 +105,26 @@ def of(
 
 
 def _came_to(seen: Observation | None, planned_gain: float | None) -> tuple[NewEvent, ...]:
-    """How the replicas of an attempt ended, and what their exchanges came to."""
+    """How the replicas of an attempt ended, and what their exchanges and their steps came to."""
     ended = _replicas_ended(seen.outcome) if seen is not None and seen.outcome else ()
-    if seen is None or seen.reduction is None:
+    if seen is None:
         return ended
-    found = achieved(seen.reduction, planned_gain)
-    return (*ended, NewEvent(kind=ACHIEVED, message=found.sentence, data=found.numbers))
+    return (*ended, *_reduced(seen, planned_gain), *_stepped(seen))
+
+
+def _reduced(seen: Observation, planned_gain: float | None) -> Iterator[NewEvent]:
+    if seen.reduction is not None:
+        found = achieved(seen.reduction, planned_gain)
+        yield NewEvent(kind=ACHIEVED, message=found.sentence, data=found.numbers)
+
+
+def _stepped(seen: Observation) -> Iterator[NewEvent]:
+    exits = seen.outcome.replicas if seen.outcome else ()
+    ran_s = next((each.seconds for each in exits if each.role is Role.PRIMARY), 0.0)
+    if seen.steps is not None and (found := steps_achieved(seen.steps, ran_s)):
+        severity = _WARNING if found.is_input_bound else {}
+        data = {**found.numbers, **severity}
+        yield NewEvent(kind=STEPS, message=found.sentence, data=data)
 
 
 def _restarting(message: str, attempt: int) -> NewEvent:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from trainshed.model.explanation import Explanation
     from trainshed.model.reduction_report import ReductionReport
     from trainshed.model.resources import Seat
+    from trainshed.model.step_times import StepTimes
 
 #: What a shell adds to the number of a signal to say "died of it".
 SIGNAL_BASE: Final = 128
@@ -130,6 +131,8 @@ class Observation(NamedTuple):
     """How long its replicas ran at the most, if no exit of theirs says it: ENDED or LOST."""
     reduction: "ReductionReport | None" = None
     """What its workers say of their exchanges through reducers, if they do: ENDED or LOST."""
+    steps: "StepTimes | None" = None
+    """How long the steps of the replica that decides have taken, if it says so: ENDED."""
     loss: Loss | None = None
     """Why it was lost; with phase LOST, INFRA if None."""
     waits: "Explanation | None" = None

@@ -171,6 +171,12 @@ class TrainerLibrary:
         before = next((env[_PYTHONPATH] for env in envs if _PYTHONPATH in env), "")
         return {_PYTHONPATH: os.pathsep.join(filter(None, (before, str(self.folder))))}
 
+    def shown(self) -> Path:
+        """The folder, with the library in it where the server has one.  Raises OSError."""
+        if package := _own():
+            self._show(package)
+        return self.folder
+
     def _show(self, package: str) -> None:
         """A link and no copy, so that it is renewed with the server."""
         self.folder.mkdir(parents=True, exist_ok=True)

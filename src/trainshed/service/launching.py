@@ -26,6 +26,7 @@ from trainshed.launch.variables import (
     AIP_TENSORBOARD_LOG_DIR,
     CLOUD_ML_HP_METRIC_FILE,
 )
+from trainshed.model import trainer_contract
 from trainshed.model.attempt import AttemptKey, MetricsPlan
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import EngineFault, UsageFault
@@ -65,6 +66,8 @@ METRIC_FILE = "output.metrics"
 
 PYTHON_WORD = "python"
 _PYTHONPATH: Final = "PYTHONPATH"
+#: Where the library has what switches its hooks on.
+_HOOKS: Final = "trainshed_trainer/hooks/site"
 #: Jobs of which it is remembered whether their images can be run.
 _REMEMBERED_MAX: Final = 4096
 
@@ -286,7 +289,16 @@ class Launching:
     def _library_variables(
         self, python: str, replica: ReplicaPlan, there: _There
     ) -> Mapping[str, str]:
-        """What lets a program find the trainer library."""
+        """What lets a program find the trainer library, and hooks where it asks for them."""
+        found = self._with_library(python, replica, there)
+        if trainer_contract.STEPS not in replica.env:
+            return found
+        before = found.get(_PYTHONPATH) or replica.env.get(_PYTHONPATH)
+        root = there.traits.library or str(self._library.shown())
+        paths = (f"{root}/{_HOOKS}", before)
+        return {**found, _PYTHONPATH: os.pathsep.join(filter(None, paths))}
+
+    def _with_library(self, python: str, replica: ReplicaPlan, there: _There) -> Mapping[str, str]:
         if there.traits.library is None:
             return self._library.variables(python, replica.env, self._environ)
         if there.images.has_trainer(python):

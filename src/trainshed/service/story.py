@@ -1,7 +1,7 @@
 """What happened to a job and why it is where it is, for the native API and the command line."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.model.study import StudySpec
 from trainshed.model.trials import TrialState, text_of
+from trainshed.planning.steps_achieved import STEPS
 from trainshed.service.log.stream import all_events
 from trainshed.service.studies import trial_views
 from trainshed.store.opening import Store
@@ -70,18 +71,22 @@ class Stories:
     def explain(self, project: str, job_id: str) -> Json:
         """Why the job is where it is: a sentence, what blocks it, what would admit it.
 
-        Of a job with reducers also what they are worth, predicted first and then achieved.
+        Of a job with reducers also what they are worth, predicted first and then achieved; of one
+        that told its steps, what these came to.
         """
         record = self.find(project, job_id)
         status = record.job.status
         waiting = self._waiting(record)
-        reduction = self._reduction(record)
+        parts = {event.kind: event.message for event in all_events(self.store, record.uid)}
+        reduction = self._reduction(record, parts)
+        steps = parts.get(STEPS)
         return {
             "name": record.name,
             "state": status.state.value,
             "message": waiting["message"] if waiting else self._sentence(record),
             **({"waiting": waiting} if waiting else {}),
             **({"reduction": reduction} if reduction else {}),
+            **({"steps": steps} if steps else {}),
         }
 
     def events(self, project: str, job_id: str, *, after: int = 0, limit: int = 1000) -> Json:
@@ -101,11 +106,10 @@ class Stories:
             return study_sentence(self.store, record)
         return _sentence(record)
 
-    def _reduction(self, record: JobRecord) -> str | None:
+    def _reduction(self, record: JobRecord, parts: Mapping[str, str]) -> str | None:
         """What its reducers came to in the newest attempt that said so, else the prediction."""
         if record.job.spec.group(Role.REDUCER) is None:
             return None
-        parts = {e.kind: e.message for e in all_events(self.store, record.uid)}
         return parts.get(ACHIEVED, parts.get(PLANNED))
 
     def _waiting(self, record: JobRecord) -> Json | None:

@@ -46,6 +46,7 @@ from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Address, LaunchPlan
 from trainshed.model.reduction_report import ReductionReport
 from trainshed.model.resources import Allotment, Claim, Node, Seat
+from trainshed.model.step_times import StepTimes
 from trainshed.model.stopping import StopOrder, StopReason
 
 _SIGKILL: Final = 9
@@ -80,6 +81,8 @@ class Script:
     """(seconds after ready, report), in the order of time; those after the end never come."""
     reduction: ReductionReport | None = None
     """What its workers say of their exchanges, once it is over."""
+    steps: StepTimes | None = None
+    """What its primary says of its steps, once it has ended."""
     found: str = ""
     """What was found where reports are looked for (``model.attempt.Measured``)."""
 
@@ -219,7 +222,11 @@ class FakeAttempt:
             interrupted=interrupted,
         )
         self.ended = Observation(
-            key=self.key, phase=Phase.ENDED, outcome=outcome, reduction=self.script.reduction
+            key=self.key,
+            phase=Phase.ENDED,
+            outcome=outcome,
+            reduction=self.script.reduction,
+            steps=self.script.steps,
         )
         return self.ended
 

@@ -208,11 +208,14 @@ def report_env(plan: LaunchPlan, replica: ReplicaPlan, path: str) -> dict[str, s
 
 
 def with_report(seen: Observation, folder: AttemptFolder) -> Observation:
-    """What is seen of an attempt that is over, with its report where there is one."""
+    """What is seen of an attempt that is over, with its reports where there are any."""
     if seen.phase not in _OVER:
         return seen
-    found = report_at(Place.of_file(folder.reduction, (folder.job,)))
-    return seen if found is None else seen._replace(reduction=found)
+    reduction = report_at(Place.of_file(folder.reduction, (folder.job,)))
+    exits = seen.outcome.replicas if seen.outcome else ()
+    primary = next((each.task_name for each in exits if each.role is Role.PRIMARY), None)
+    steps = steps_of(folder, primary) if primary else None
+    return seen._replace(reduction=reduction, steps=steps)
 
 
 def steps_of(folder: AttemptFolder, task_name: str) -> StepTimes | None:

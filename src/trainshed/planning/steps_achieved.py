@@ -1,0 +1,87 @@
+"""What the steps of an attempt came to: for a job's story, and for the next plan of its kind."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from trainshed.model.step_times import StepTimes
+from trainshed.planning.scaling.steps_seen import StepsSeen, steps_seen
+
+#: The kind of event in a job's story.
+STEPS: Final = "STEPS"
+#: A job whose steps wait longer for their input, as a share of their time, is bound by it.
+WAITING: Final = 0.1
+#: Of fewer steps than this nothing is said.
+STEPS_MIN: Final = 10
+WHAT_HELPS: Final = "more loader workers, cached data or more hosts would help"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsAchieved:
+    """The steps of the replica that decides."""
+
+    times: StepTimes
+    seen: StepsSeen
+    ran_s: float
+    """How long the replica ran; 0 where nobody knows."""
+
+    @property
+    def samples_per_s(self) -> float:
+        """Of this replica; 0 where nobody counted samples."""
+        return self.times.samples / self.times.steps / self.seen.step_s if self.times.steps else 0.0
+
+    @property
+    def goodput(self) -> float | None:
+        """Time in steps as they usually are, over the time since the replica began."""
+        spent = self.times.steps * self.seen.step_s
+        return min(1.0, spent / self.ran_s) if self.ran_s > 0 else None
+
+    @property
+    def is_input_bound(self) -> bool:
+        """Whether its steps wait for their input."""
+        return self.seen.wait_share > WAITING
+
+    @property
+    def sentence(self) -> str:
+        """All of it in a line, for a job's summary."""
+        seen = self.seen
+        each = f"{_ms(seen.step_s)} ms each ({_ms(seen.p10_s)} to {_ms(seen.p90_s)})"
+        text = f"Steps: {self.times.steps:,}, {each}"
+        if self.samples_per_s:
+            text += f", {self.samples_per_s:.4g} samples/s a replica"
+        if self.goodput is not None:
+            text += f"; goodput {self.goodput:.2f}"
+        if self.is_input_bound:
+            text += f"; bound by input, {100 * seen.wait_share:.0f} % of their time: {WHAT_HELPS}"
+        return f"{text}."
+
+    @property
+    def numbers(self) -> dict[str, object]:
+        """The same for programs."""
+        goodput = self.goodput
+        return {
+            "steps": self.times.steps,
+            "step_s": _rounded(self.seen.step_s),
+            "step_s_p10": _rounded(self.seen.p10_s),
+            "step_s_p90": _rounded(self.seen.p90_s),
+            "samples_per_s": _rounded(self.samples_per_s),
+            "wait_share": _rounded(self.seen.wait_share),
+            "goodput": None if goodput is None else _rounded(goodput),
+            "stack": self.times.stack,
+            "parameters": self.times.parameters,
+        }
+
+
+def steps_achieved(times: StepTimes, ran_s: float = 0.0) -> StepsAchieved | None:
+    """What a report of steps came to; None where it has too few of them."""
+    seen = steps_seen(times)
+    if seen is None or times.steps < STEPS_MIN:
+        return None
+    return StepsAchieved(times=times, seen=seen, ran_s=ran_s)
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:.3g}"
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.6g}")

@@ -1,0 +1,37 @@
+"""What a job's steps came to, in words."""
+
+from trainshed.model.step_times import StepTimes
+from trainshed.planning.steps_achieved import steps_achieved
+
+TIMES = StepTimes(
+    steps=40,
+    first_s=(0.05,) * 40,
+    first_waits_s=(0.0,) * 40,
+    recent_s=(0.05,) * 40,
+    recent_waits_s=(0.0,) * 40,
+    samples=1280,
+)
+WAITING = StepTimes(
+    steps=40, first_s=(0.05,) * 40, first_waits_s=(0.02,) * 40, recent_s=(0.05,) * 40
+)
+
+
+def test_steps_are_told_with_their_rate_and_their_goodput():
+    found = steps_achieved(TIMES, ran_s=4.0)
+    assert found is not None
+    assert found.sentence == (
+        "Steps: 40, 50 ms each (50 to 50), 640 samples/s a replica; goodput 0.50."
+    )
+    assert found.numbers["goodput"] == 0.5
+
+
+def test_a_job_that_waits_for_its_input_is_told_what_helps():
+    found = steps_achieved(WAITING)
+    assert found is not None
+    assert found.is_input_bound
+    assert "bound by input, 40 % of their time: more loader workers" in found.sentence
+    assert found.numbers["goodput"] is None
+
+
+def test_nothing_is_said_of_few_steps():
+    assert steps_achieved(StepTimes(steps=9, first_s=(0.1,) * 9, first_waits_s=(0,) * 9)) is None
