@@ -35,6 +35,12 @@ class AcceleratorType:
     family: str | None
     """The machine family it may be attached to; None where machines bring it with them."""
     memory_gib: float | None
+    inside: str
+    """The link between those of one host, such as ``nvlink2``; empty where nobody knows."""
+    inside_gbytes: float
+    """Its nominal rate one way, GB/s; 0 where nobody knows."""
+    network: str
+    """How hosts that have them exchange: ``tcp``, or ``rdma`` where adapters write memory."""
     end_of_support: date | None
     sources: tuple[str, ...]
 
@@ -64,6 +70,9 @@ def accelerator_from_row(row: Row) -> AcceleratorType:
         ),
         family=_family(row.get("attach_to", "")),
         memory_gib=row.get("memory_gib_per_unit"),
+        inside=row.get("inside", ""),
+        inside_gbytes=row.get("inside_gbytes", 0.0),
+        network=row.get("network", "tcp"),
         end_of_support=date.fromisoformat(ended) if ended else RETIRED_ON_VERTEX.get(row["name"]),
         sources=tuple(row.get("src", ["overlay"])),
     )

@@ -106,27 +106,37 @@ class Price:
     """An approximate price.  Vertex's management fee is not in it (prices.toml, note)."""
 
     usd_hour: float
-    """On demand."""
+    """On demand, or of a spot machine where that was asked for."""
     region: str
     """Whose price it is."""
     date: str
 
 
-def price_of(machine_type: str, region: str | None) -> Price | None:
+def price_of(machine_type: str, region: str | None, *, spot: bool = False) -> Price | None:
     """The price in a region, or in us-central1 where that is not known; None for neither."""
     for place in dict.fromkeys((region or US, US)):
-        if (usd_hour := _by_place().get((machine_type, place))) is not None:
+        if (usd_hour := _by_place(spot).get((machine_type, place))) is not None:
             date = table("prices")["machine_price_date"]
             return Price(usd_hour=usd_hour, region=place, date=date)
     return None
 
 
+def accelerator_price_of(name: str, *, spot: bool = False) -> Price | None:
+    """What one accelerator costs that is attached to a machine; ``name`` is the catalog's."""
+    for row in rows("prices", "gpu_unit"):
+        if row["type"] == name:
+            usd_hour = row["preemptible_usd_hour" if spot else "on_demand_usd_hour"]
+            return Price(usd_hour=usd_hour, region=US, date=table("prices")["gpu_price_date"])
+    return None
+
+
 @cache
-def _by_place() -> dict[tuple[str, str], float]:
+def _by_place(spot: bool) -> dict[tuple[str, str], float]:  # noqa: FBT001 - of a cached function
+    column = "spot_usd_hour" if spot else "on_demand_usd_hour"
     return {
-        (row["machine"], row["region"]): row["on_demand_usd_hour"]
+        (row["machine"], row["region"]): row[column]
         for row in rows("prices", "machine")
-        if "on_demand_usd_hour" in row
+        if column in row
     }
 
 

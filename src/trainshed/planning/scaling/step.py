@@ -6,7 +6,7 @@ t = max(t_in, (C^gamma + T^gamma)^(1/gamma))        contracts/planner.md 3
 import math
 from dataclasses import dataclass
 
-from trainshed.planning.exchange import Links, best, ring
+from trainshed.planning.exchange import Links, gain, ring
 from trainshed.planning.scaling.cluster import Cluster
 from trainshed.planning.scaling.training import Strategy, Training
 
@@ -116,24 +116,27 @@ def _network(training: Training, cluster: Cluster, rates: Rates) -> float:  # no
         case Strategy.PS_NAIVE:
             n = cluster.accelerators
             return n * _largest_share(training, cluster) / rates.servers if n > 1 else 0.0
-        case Strategy.ALLREDUCE | Strategy.REDUCERS if cluster.reducers:
-            return best(_links(cluster, rates, h)).seconds(size)
+        case Strategy.REDUCERS | Strategy.ALLREDUCE if cluster.reducers and cluster.reducer_gbps:
+            return around / gain(_nominal(cluster, rates))
         case _:
             return around
 
 
-def _links(cluster: Cluster, rates: Rates, workers: int) -> Links:
+def _nominal(cluster: Cluster, rates: Rates) -> Links:
+    """Of workers and reducers alike: what software loses of a link, it loses of both."""
     return Links(
-        workers=workers,
-        worker_gbps=rates.network / _GIGA_BITS,
+        workers=cluster.hosts,
+        worker_gbps=cluster.host.network_gbps or rates.network / _GIGA_BITS,
         reducers_gbps=cluster.reducers * cluster.reducer_gbps,
     )
 
 
 def _around(cluster: Cluster, rates: Rates, size: float) -> float:
     """Between one ring over the hosts and one over all accelerators, as stacks are."""
-    over_hosts = ring(_links(cluster, rates, cluster.hosts)).seconds(size)
-    over_all = ring(_links(cluster, rates, cluster.accelerators)).seconds(size)
+    over_hosts, over_all = (
+        ring(Links(workers=count, worker_gbps=rates.network / _GIGA_BITS)).seconds(size)
+        for count in (cluster.hosts, cluster.accelerators)
+    )
     return over_hosts + rates.flat * (over_all - over_hosts)
 
 
