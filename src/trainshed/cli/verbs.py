@@ -16,6 +16,7 @@ SLOW = {
     "local_options": ("local_train", "custom_local_run"),
     "create_options": ("create",),
     "serve_options": ("serve",),
+    "plan_options": ("plan",),
     "credentials_options": ("credentials",),
     "calibrate_options": ("plan_calibrate",),
 }  # fmt: skip
@@ -122,6 +123,7 @@ VERBS = (
     Verb("catalog", "catalog", "show machine types, accelerators, regions, runtimes, images"),
     Verb("plan calibrate", "plan_calibrate", "measure a trainer in runs of some seconds"),
     Verb("reduction plan", "reduction_plan", "say how many reducers a job needs, and what for"),
+    Verb("plan", "plan", "say how a job will scale, what it will cost, and what to ask for"),
     Verb("explain-env", "explain_env", "print what one replica of a job would see"),
     Verb("gpu-check", "gpu_check", "run a few steps on CPU and GPU: does a GPU pay?"),
 )

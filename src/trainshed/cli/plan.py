@@ -1,0 +1,169 @@
+"""``trainshed plan``: how a job scales, how long it takes, what it costs, which cluster to ask for.
+
+Exit codes: 0 with a plan, 2 for what cannot be read, 3 for a question that has no answer.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from trainshed.cli.clusters import rulebook_of
+from trainshed.cli.failures import print_error
+from trainshed.cli.flags import Request
+from trainshed.cli.plan_tables import HEADERS, as_csv, as_json, refused_json, rows_of, table_text
+from trainshed.cli.terminal import out, out_json
+from trainshed.planning.clusters_asked import PlannedJob, Question, global_batch
+from trainshed.planning.job_plan import JobPlan, Wishes, plan_of
+from trainshed.planning.plan_words import head, recommendations, remarks
+from trainshed.planning.prices import Interruptions, PriceList
+from trainshed.planning.scaling.calibration import Calibration
+from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.what_ifs import BatchRule, Limits, Work
+from trainshed.workbench.plan_inputs import (
+    JobFile,
+    NotPlannable,
+    check_hosts,
+    check_trainings,
+    job_of,
+    kinds_of,
+    newest_catalog,
+    read_calibration,
+    read_job,
+    read_prices,
+)
+
+EXIT_REFUSED: Final = 3
+_STEPS: Final = 1000
+
+
+def run(request: Request) -> int:
+    """Print the plan, and write its pictures.  Raises UsageFault, Fault."""
+    args = request.args
+    try:
+        plan, calibrations, notes = _plan(args)
+    except NotPlannable as refusal:
+        return _refuse(args, refusal.refused)
+    if not plan.refused:
+        _draw(args, plan, calibrations, notes)
+    _print(args, plan, calibrations, notes)
+    return EXIT_REFUSED if plan.refused else 0
+
+
+def _plan(args: argparse.Namespace) -> tuple[JobPlan, list[Calibration], list[str]]:
+    calibrations = [read_calibration(path) for path in args.calibration]
+    rulebook = rulebook_of(args)
+    found = read_job(args.file, rulebook, args.region) if args.file else None
+    check_trainings(calibrations, found)
+    catalog = found.catalog if found else newest_catalog(rulebook)
+    job = found.job if found else job_of(calibrations[0], catalog)
+    question = _question(args, kinds_of(args.machine_types, job, catalog))
+    work = _work(args, job, calibrations)
+    plan = plan_of(job, question, calibrations, work, _wishes(args, found))
+    return plan, calibrations, [*check_hosts(calibrations, job), *_of_batch(args, plan)]
+
+
+def _question(args: argparse.Namespace, kinds: tuple[HostKind, ...]) -> Question:
+    counts: dict[str, tuple[int, ...]] = {}
+    for name, listed in args.what_if:
+        counts[name] = (*counts.get(name, ()), *listed)
+    return Question(
+        accelerators=counts.get("gpus", ()),
+        hosts=counts.get("hosts", ()),
+        kinds=kinds,
+        reducers=args.reducers,
+        servers=args.parameter_servers,
+        batch=BatchRule(args.batch),
+        largest_batch=args.largest_batch,
+        model_parallel=args.model_parallel,
+        model_parallel_asked=next(iter(counts.get("model-parallel", ())), None),
+    )
+
+
+def _work(args: argparse.Namespace, job: PlannedJob, calibrations: Sequence[Calibration]) -> Work:
+    batch = global_batch(job, calibrations[0]) if calibrations else 1.0
+    kind, count = args.target or ("steps", _STEPS)
+    each = {"samples": 1.0, "epochs": args.epoch_samples or 0.0, "steps": batch}[kind]
+    words = f"for {count:,.0f} steps of {batch:,g} samples"
+    if args.target:
+        words = f"for {count:,.12g} {kind}" if kind != "steps" else words
+    return Work(
+        samples=count * each,
+        global_batch=batch,
+        words=words,
+        critical_batch=args.critical_batch,
+    )
+
+
+def _wishes(args: argparse.Namespace, found: JobFile | None) -> Wishes:
+    region = args.region or (found.region if found else None)
+    own = read_prices(args.prices) if args.prices else None
+    interruptions = None
+    if args.spot:
+        interruptions = Interruptions(
+            per_machine_hour=args.spot,
+            checkpoint_every_s=args.checkpoint_every,
+            restart_s=args.restart,
+        )
+    return Wishes(
+        worth=args.worth,
+        limits=Limits(deadline_s=args.deadline, budget=args.budget),
+        prices=PriceList(own=own, region=region, spot=bool(args.spot)),
+        interruptions=interruptions,
+    )
+
+
+def _of_batch(args: argparse.Namespace, plan: JobPlan) -> Iterator[str]:
+    """What nobody knows of larger batches."""
+    if args.batch == "keep-local" and not args.critical_batch and args.target:
+        yield (
+            "the batch grows with the accelerators: whether the model then needs more samples is "
+            "not known (--critical-batch), and no time to a quality is told"
+        )
+    measured = [each.what_if.calibration for each in plan.options if each.what_if.calibration]
+    most = max((each.training.batch_per_accelerator for each in measured), default=0.0)
+    if any(each.what_if.batch_per_accelerator > most for each in plan.options) and (
+        args.largest_batch == float("inf")
+    ):
+        yield "larger batches than were measured may not fit the accelerators' memory"
+
+
+def _print(
+    args: argparse.Namespace,
+    plan: JobPlan,
+    calibrations: Sequence[Calibration],
+    notes: Sequence[str],
+) -> None:
+    if args.format == "json":
+        out_json(as_json(plan, calibrations, notes))
+    elif args.format == "csv":
+        out(as_csv(plan).rstrip("\n"))
+    else:
+        parts = [head(plan), *recommendations(plan), "", table_text(plan), ""]
+        parts += [f"{each[0].upper()}{each[1:]}." for each in notes]
+        out("\n".join([*parts, *remarks(plan)]))
+
+
+def _refuse(args: argparse.Namespace, refused: Refused) -> int:
+    """Say why there is no plan."""
+    if args.format == "json":
+        out_json(refused_json(refused))
+    print_error(f"{refused.field}: {refused.message} (accepted: {refused.accepted})")
+    return EXIT_REFUSED
+
+
+def _draw(
+    args: argparse.Namespace,
+    plan: JobPlan,
+    calibrations: Sequence[Calibration],
+    notes: Sequence[str],
+) -> None:
+    if not (args.png or args.html):
+        return
+    from trainshed.workbench.plan_report import write_page, write_picture  # noqa: PLC0415  # heavy
+
+    if args.png:
+        write_picture(args.png, plan, calibrations)
+    if args.html:
+        words = [head(plan), *recommendations(plan), *notes]
+        write_page(args.html, plan, calibrations, words, (HEADERS, rows_of(plan)))

@@ -1,0 +1,239 @@
+"""The options of a plan as a table, as JSON and as CSV: the same figures three times."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from trainshed.cli.terminal import table
+from trainshed.planning.job_plan import JobPlan
+from trainshed.planning.plan_words import figure, head, interval, lasting_between, money
+from trainshed.planning.scaling.calibration import Calibration
+from trainshed.planning.scaling.interval import Interval
+from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.what_ifs import Option
+
+HEADERS: Final = ("N", "HOSTS", "MACHINES", "REDUCERS", "SAMPLES/S", "EFF %", "STEP MS", "TIME",
+                  "COST", "LIMITED BY", "NOTE")  # fmt: skip
+COLUMNS: Final = (
+    "accelerators", "hosts", "machine_type", "accelerator", "reducers", "parameter_servers",
+    "batch_per_accelerator", "samples_per_s_low", "samples_per_s", "samples_per_s_high",
+    "efficiency", "step_ms", "time_s_low", "time_s", "time_s_high", "accelerator_hours",
+    "cost_low", "cost", "cost_high", "currency", "limited_by", "notes",
+)  # fmt: skip
+
+
+def table_text(plan: JobPlan) -> str:
+    """A line for each option."""
+    return table(HEADERS, rows_of(plan))
+
+
+def rows_of(plan: JobPlan) -> list[list[str]]:
+    """The cells of the table."""
+    return [_row(plan, option) for option in plan.options]
+
+
+def _row(plan: JobPlan, option: Option) -> list[str]:
+    cluster, found = option.cluster, option.prediction
+    return [
+        str(cluster.accelerators),
+        str(cluster.hosts),
+        cluster.host.machine_type,
+        str(cluster.reducers),
+        interval(found.samples_per_s) if found else _between(option),
+        f"{100 * found.efficiency.point:.0f}" if found else "",
+        figure(1000 * found.step_s.point) if found else "",
+        lasting_between(option.time_s) if option.time_s else "",
+        _cost(option),
+        found.bound_by.value if found else "",
+        "; ".join(plan.notes(option)),
+    ]
+
+
+def _between(option: Option) -> str:
+    """Bounds, where there is no point."""
+    found = option.answer.samples_per_s if isinstance(option.answer, Refused) else None
+    if found:
+        return f"{figure(found[0])} to {figure(found[1])}"
+    n = option.cluster.accelerators
+    return "" if n == 1 else f"1 to {n} times one"
+
+
+def _cost(option: Option) -> str:
+    if option.cost and option.hour:
+        return money(option.cost.point, option.hour.currency)
+    return f"{figure(option.accelerator_hours.point)} h" if option.accelerator_hours else ""
+
+
+def as_csv(plan: JobPlan) -> str:
+    """The same for programs: a line for each option."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(_flat(plan, option) for option in plan.options)
+    return text.getvalue()
+
+
+def _flat(plan: JobPlan, option: Option) -> list[Any]:
+    cluster, found, hours = option.cluster, option.prediction, option.accelerator_hours
+    return [
+        cluster.accelerators,
+        cluster.hosts,
+        cluster.host.machine_type,
+        cluster.host.accelerator,
+        cluster.reducers,
+        cluster.servers,
+        _plain(found.batch_per_accelerator if found else None),
+        *_three(found.samples_per_s if found else None),
+        _plain(found.efficiency.point if found else None),
+        _plain(1000 * found.step_s.point if found else None),
+        *_three(option.time_s),
+        _plain(hours.point if hours else None),
+        *_three(option.cost),
+        option.hour.currency if option.hour else "",
+        found.bound_by.value if found else "",
+        "; ".join(plan.notes(option)),
+    ]
+
+
+def _three(value: Interval | None) -> tuple[str, str, str]:
+    if value is None:
+        return "", "", ""
+    return _plain(value.low), _plain(value.point), _plain(value.high)
+
+
+def _plain(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def as_json(
+    plan: JobPlan, calibrations: Sequence[Calibration], notes: Sequence[str]
+) -> dict[str, Any]:
+    """The plan for programs."""
+    return {
+        "text": head(plan),
+        "refused": refusal(plan.refused),
+        "work": {
+            "samples": plan.work.samples,
+            "global_batch": plan.work.global_batch,
+            "critical_batch": plan.work.critical_batch or None,
+            "text": plan.work.words,
+        },
+        "calibrations": [provenance(each) for each in calibrations],
+        "notes": list(notes),
+        "prices": _prices(plan),
+        "own": _place(plan, plan.own),
+        "marks": {
+            "fastest": _place(plan, plan.marks.fastest),
+            "cheapest": _place(plan, plan.marks.cheapest),
+            "knee": _place(plan, plan.marks.knee),
+            "meets": _place(plan, plan.marks.meets),
+        },
+        "options": [_option(plan, option) for option in plan.options],
+    }
+
+
+def refused_json(refused: Refused) -> dict[str, Any]:
+    """What is told where there is no plan at all."""
+    return {"text": refused.message, "refused": refusal(refused), "options": []}
+
+
+def refusal(refused: Refused | None) -> dict[str, str] | None:
+    """The field, why, and what would be accepted."""
+    if refused is None:
+        return None
+    return {
+        "field": refused.field,
+        "message": refused.message,
+        "accepted": refused.accepted,
+    }
+
+
+def provenance(calibration: Calibration) -> dict[str, Any]:
+    """Where a calibration's figures are from."""
+    return {
+        "model": calibration.training.model,
+        "stack": calibration.training.stack,
+        "strategy": calibration.training.strategy.value,
+        "batch_per_accelerator": calibration.training.batch_per_accelerator,
+        "machine_type": calibration.host.machine_type,
+        "accelerator": calibration.host.accelerator,
+        "date": calibration.date,
+        "trainer_digest": calibration.trainer_digest,
+        "runs": [
+            {
+                "kind": run.kind.value,
+                "accelerators": run.accelerators,
+                "hosts": run.hosts,
+                "steps": run.steps,
+                "step_s": run.step_s,
+                "noisy": run.noisy,
+            }
+            for run in calibration.runs
+        ],
+        "residual": calibration.fitted.residual,
+    }
+
+
+def _place(plan: JobPlan, option: Option | None) -> int | None:
+    """Which of the options it is, from 0."""
+    found = (place for place, each in enumerate(plan.options) if each is option)
+    return next(found, None)
+
+
+def _prices(plan: JobPlan) -> dict[str, Any] | None:
+    price = next((each.hour for each in plan.options if each.hour), None)
+    if price is None:
+        return None
+    return {
+        "currency": price.currency,
+        "dates": list(price.dates),
+        "sources": list(price.sources),
+        "spot": plan.wishes.prices.spot,
+    }
+
+
+def _option(plan: JobPlan, option: Option) -> dict[str, Any]:
+    cluster, found = option.cluster, option.prediction
+    return {
+        "accelerators": cluster.accelerators,
+        "hosts": cluster.hosts,
+        "machine_type": cluster.host.machine_type,
+        "accelerator": cluster.host.accelerator,
+        "reducers": cluster.reducers,
+        "parameter_servers": cluster.servers,
+        "batch_per_accelerator": found.batch_per_accelerator if found else None,
+        "samples_per_s": _ends(found.samples_per_s if found else None),
+        "speedup": _ends(found.speedup if found else None),
+        "base_accelerators": found.base_accelerators if found else None,
+        "efficiency": _ends(found.efficiency if found else None),
+        "step_s": _ends(found.step_s if found else None),
+        "parts_s": {term.value: seconds for term, seconds in found.parts_s} if found else None,
+        "time_s": _ends(option.time_s),
+        "accelerator_hours": _ends(option.accelerator_hours),
+        "cost": _ends(option.cost),
+        "price_hour": option.hour.amount if option.hour else None,
+        "currency": option.hour.currency if option.hour else None,
+        "limited_by": found.bound_by.value if found else None,
+        "extrapolated": found.extrapolated if found else None,
+        "warnings": list(found.warnings) if found else [],
+        "refused": refusal(option.answer) if isinstance(option.answer, Refused) else None,
+        "bounds": _bounds(option),
+        "notes": list(plan.notes(option)),
+    }
+
+
+def _bounds(option: Option) -> dict[str, Any] | None:
+    """No gain and a gain in proportion, where there is no point."""
+    if not isinstance(option.answer, Refused):
+        return None
+    found = option.answer.samples_per_s
+    return {
+        "speedup": [1, option.cluster.accelerators],
+        "samples_per_s": list(found) if found else None,
+    }
+
+
+def _ends(value: Interval | None) -> dict[str, float] | None:
+    return asdict(value) if value else None

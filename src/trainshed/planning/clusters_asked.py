@@ -1,0 +1,220 @@
+"""Which clusters a question is about: the job's own, and those of its what-ifs."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from trainshed.catalog.machines import reducers_needed
+from trainshed.planning.prices import Machines
+from trainshed.planning.scaling.calibration import Calibration
+from trainshed.planning.scaling.cluster import Cluster, HostKind
+from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.scaling.training import Strategy
+from trainshed.planning.sizing import STEPS, WORKERS_MIN
+from trainshed.planning.what_ifs import BatchRule, WhatIf, is_same, on_host
+
+#: Exchanges that reducers may carry.
+_REDUCED = frozenset({Strategy.ALLREDUCE, Strategy.REDUCERS})
+_SERVED = frozenset({Strategy.PS_DISTRIBUTED, Strategy.PS_NAIVE})
+_LARGEST_MAX = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Helpers:
+    """Machines beside the workers: reducers, or parameter servers."""
+
+    machine_type: str = ""
+    gbps: float = 0.0
+    count: int = 0
+
+    def machines(self, count: int) -> tuple[Machines, ...]:
+        """So many of them, as they are paid for."""
+        return (Machines(count=count, machine_type=self.machine_type),) if count else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedJob:
+    """A job as its file has it, or as its calibration knows it."""
+
+    host: HostKind
+    per_host: int
+    """Accelerators of each host."""
+    hosts: int = 0
+    """0 where no file says how many."""
+    reducers: Helpers
+    servers: Helpers = field(default_factory=Helpers)
+    others: tuple[Machines, ...] = ()
+    """What else is paid for: an evaluator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What was asked about a job."""
+
+    accelerators: tuple[int, ...] = ()
+    hosts: tuple[int, ...] = ()
+    kinds: tuple[HostKind, ...] = ()
+    """Other hosts; empty: the job's."""
+    reducers: int | None = None
+    """None: as many as are worth it."""
+    servers: int | None = None
+    """None: as the job has."""
+    batch: BatchRule = BatchRule.KEEP_LOCAL
+    largest_batch: float = math.inf
+    """The most samples that fit the memory of an accelerator."""
+    model_parallel: int = 1
+    """Accelerators that hold one copy of the model."""
+    model_parallel_asked: int | None = None
+
+
+def clusters(
+    job: PlannedJob, question: Question, calibrations: Sequence[Calibration]
+) -> Iterator[WhatIf]:
+    """Every cluster that is asked about, the job's own among them."""
+    for kind in question.kinds or (job.host,):
+        is_job_s = kind == job.host
+        per_host = job.per_host if is_job_s else kind.per_host
+        calibration = on_host(calibrations, kind)
+        host = calibration.host if calibration and is_same(calibration.host, kind) else kind
+        for accelerators in _counts(job, question, per_host):
+            yield _what_if(job, question, calibration, (host, per_host), accelerators)
+
+
+def _counts(job: PlannedJob, question: Question, per_host: int) -> tuple[int, ...]:
+    own = (job.hosts * job.per_host,) if job.hosts else ()
+    asked = (*question.accelerators, *(hosts * per_host for hosts in question.hosts))
+    if not asked:
+        most = max(*own, 8 * per_host, 1) if not own else 2 * own[0]
+        asked = tuple(
+            1 << power for power in range(_LARGEST_MAX.bit_length()) if 1 << power <= most
+        )
+        asked = tuple(n for n in asked if n <= per_host or n % per_host == 0)
+    return tuple(sorted({*asked, *own}))
+
+
+def _what_if(
+    job: PlannedJob,
+    question: Question,
+    calibration: Calibration | None,
+    of: tuple[HostKind, int],
+    accelerators: int,
+) -> WhatIf:
+    host, per_host = of
+    hosts = math.ceil(accelerators / per_host)
+    own = accelerators == job.hosts * job.per_host and per_host == job.per_host
+    servers = job.servers.count if question.servers is None else question.servers
+    reducers = question.reducers or (job.reducers.count if own and question.reducers is None else 0)
+    cluster = Cluster(
+        host=host,
+        accelerators=accelerators,
+        hosts=hosts,
+        reducers=reducers,
+        reducer_gbps=job.reducers.gbps if reducers else 0.0,
+        servers=servers,
+        server_gbps=job.servers.gbps if servers else 0.0,
+    )
+    batch = _batch(job, question, calibration, accelerators)
+    return WhatIf(
+        cluster=cluster,
+        machines=_machines(job, cluster),
+        calibration=calibration,
+        batch_per_accelerator=batch,
+        refused=_refused(question, calibration, cluster, batch),
+        is_own=own and (not question.kinds or host.machine_type == job.host.machine_type),
+    )
+
+
+def _machines(job: PlannedJob, cluster: Cluster) -> tuple[Machines, ...]:
+    host = cluster.host
+    has_devices = host.accelerator not in {"", "CPU"}
+    workers = Machines(
+        count=cluster.hosts,
+        machine_type=host.machine_type or job.host.machine_type,
+        accelerator=host.accelerator if has_devices else "",
+        accelerators=math.ceil(cluster.per_host) if has_devices else 0,
+    )
+    beside = (*job.reducers.machines(cluster.reducers), *job.servers.machines(cluster.servers))
+    return (workers, *beside, *job.others)
+
+
+def global_batch(job: PlannedJob, calibration: Calibration) -> float:
+    """Samples of a step of the job; of the smallest that was measured where no file says it."""
+    counts = [run.accelerators for run in calibration.runs] or [1]
+    accelerators = job.hosts * job.per_host or min(counts)
+    return accelerators * calibration.training.batch_per_accelerator
+
+
+def _batch(
+    job: PlannedJob, question: Question, calibration: Calibration | None, accelerators: int
+) -> float:
+    if calibration is None:
+        return 0.0
+    if question.batch is BatchRule.KEEP_LOCAL:
+        return calibration.training.batch_per_accelerator
+    return global_batch(job, calibration) / accelerators
+
+
+def _refused(
+    question: Question, calibration: Calibration | None, cluster: Cluster, batch: float
+) -> Refused | None:
+    n, hosts, copies = cluster.accelerators, cluster.hosts, question.model_parallel
+    if n % hosts:
+        return Refused(
+            field="gpus",
+            message=f"{n} do not divide evenly over {hosts} hosts",
+            accepted="as many on each host",
+        )
+    asked = question.model_parallel_asked
+    if asked not in {None, copies}:
+        return Refused(
+            field="model-parallel",
+            message=f"{asked} accelerators for one model were not measured, {copies} were",
+            accepted=f"{copies}; only copies of the model are added",
+        )
+    if n % copies:
+        return Refused(
+            field="gpus",
+            message=f"{n} is no multiple of the {copies} accelerators that hold one model",
+            accepted=f"multiples of {copies}",
+        )
+    if batch > question.largest_batch:
+        return Refused(
+            field="batch",
+            message=f"{batch:g} samples on one accelerator, and {question.largest_batch:g} fit",
+            accepted="more accelerators, or --batch keep-local",
+        )
+    return _unserved(question, calibration)
+
+
+def _unserved(question: Question, calibration: Calibration | None) -> Refused | None:
+    if calibration is None:
+        return None
+    strategy = calibration.training.strategy
+    if question.servers and strategy not in _SERVED:
+        return Refused(
+            field="parameter-servers",
+            message=f"the training exchanges by {strategy.value}, and has no parameter servers",
+            accepted="0, or a calibration of a training with them",
+        )
+    if question.reducers and strategy not in _REDUCED:
+        return Refused(
+            field="reducers",
+            message=f"the training exchanges by {strategy.value}, which reducers do not serve",
+            accepted="0, or a training that exchanges by allreduce",
+        )
+    return None
+
+
+def with_reducers(job: PlannedJob, what_if: WhatIf) -> Iterator[WhatIf]:
+    """The same cluster with reducers, from some to as many as match its workers."""
+    host, cluster, each = what_if.cluster.host, what_if.cluster, job.reducers.gbps
+    calibration = what_if.calibration
+    can = calibration and calibration.training.strategy in _REDUCED and not cluster.reducers
+    if not can or what_if.refused or cluster.hosts < WORKERS_MIN or not each:
+        return
+    if not host.network_gbps:
+        return
+    enough = reducers_needed(cluster.hosts * host.network_gbps, each)
+    for count in sorted({enough * step // STEPS for step in range(1, STEPS + 1)} - {0}):
+        reduced = replace(cluster, reducers=count, reducer_gbps=each)
+        yield replace(what_if, cluster=reduced, machines=_machines(job, reduced), is_own=False)

@@ -1,0 +1,143 @@
+"""The plan of a job: every cluster asked about, what each would do, and which stand out."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from trainshed.planning.clusters_asked import PlannedJob, Question, clusters, with_reducers
+from trainshed.planning.prices import Interruptions, PriceList
+from trainshed.planning.scaling.calibration import Calibration
+from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.what_ifs import (
+    Limits,
+    Marks,
+    Option,
+    WhatIf,
+    Work,
+    best_of,
+    faster,
+    marks_of,
+    weigh,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What decides among options."""
+
+    worth: float = 0.5
+    """More throughput for each doubling of price, so that it pays."""
+    limits: Limits = field(default_factory=Limits)
+    prices: PriceList = field(default_factory=PriceList)
+    interruptions: Interruptions | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlan:
+    """The answer."""
+
+    job: PlannedJob
+    work: Work
+    wishes: Wishes
+    options: tuple[Option, ...]
+    marks: Marks
+    own: Option
+    """What is told first: the job as it is, else the knee."""
+    reduced: Option | None = None
+    """The same with reducers, where they make a difference."""
+
+    @property
+    def refused(self) -> Refused | None:
+        """Why there is no plan: nothing of it could be predicted, or what was wished for."""
+        if any(option.prediction for option in self.options):
+            return self._unmet()
+        answer = self.own.answer
+        return answer if isinstance(answer, Refused) else None
+
+    def _unmet(self) -> Refused | None:
+        limits = self.wishes.limits
+        if not limits.is_set or self.marks.meets:
+            return None
+        if limits.budget < float("inf") and not any(each.cost for each in self.options):
+            return Refused(
+                field="budget",
+                message="no price of these machines is known",
+                accepted="--prices FILE, with what they cost an hour",
+            )
+        field = "deadline" if limits.deadline_s < float("inf") else "budget"
+        return Refused(
+            field=field,
+            message="none of these clusters is sure to meet it: "
+            "the pessimistic end of each interval lies beyond",
+            accepted="a later deadline, a larger budget, or other what-ifs",
+        )
+
+    def notes(self, option: Option) -> Iterator[str]:
+        """What to mind of an option."""
+        yield from self.marks.of(option)
+        if isinstance(option.answer, Refused):
+            yield _refusal(option.answer)
+            return
+        if option.answer.extrapolated:
+            yield "extrapolated"
+        before = self._before(option)
+        if before and not faster(option, before):
+            yield f"no difference that can be told from {before.cluster.accelerators}"
+
+    def _before(self, option: Option) -> Option | None:
+        """The next smaller cluster of the same kind."""
+        cluster = option.cluster
+        smaller = [
+            each
+            for each in self.options
+            if each.prediction
+            and each.cluster.host == cluster.host
+            and (each.cluster.reducers > 0) == (cluster.reducers > 0)
+            and each.cluster.accelerators < cluster.accelerators
+        ]
+        return max(smaller, key=lambda each: each.cluster.accelerators, default=None)
+
+
+def _refusal(answer: Refused) -> str:
+    return f"{answer.field}: {answer.message}"
+
+
+def plan_of(
+    job: PlannedJob,
+    question: Question,
+    calibrations: Sequence[Calibration],
+    work: Work,
+    wishes: Wishes,
+) -> JobPlan:
+    """Weigh every cluster that is asked about."""
+    found: list[Option] = []
+    reduced: dict[int, Option] = {}
+    for what_if in clusters(job, question, calibrations):
+        option = _weighed(what_if, work, wishes)
+        found.append(option)
+        if question.reducers is None and (better := _reduced(job, option, work, wishes)):
+            reduced[len(found) - 1] = better
+            found.append(better)
+    marks = marks_of(found, worth=wishes.worth, limits=wishes.limits)
+    own = next((each for each in found if each.what_if.is_own), None)
+    own = own or marks.knee or found[-1]
+    return JobPlan(
+        job=job,
+        work=work,
+        wishes=wishes,
+        options=tuple(found),
+        marks=marks,
+        own=own,
+        reduced=reduced.get(next(i for i, each in enumerate(found) if each is own)),
+    )
+
+
+def _weighed(what_if: WhatIf, work: Work, wishes: Wishes) -> Option:
+    return weigh(what_if, work, wishes.prices, wishes.interruptions)
+
+
+def _reduced(job: PlannedJob, option: Option, work: Work, wishes: Wishes) -> Option | None:
+    """The same cluster with reducers, where that is told to be faster."""
+    if not option.prediction:
+        return None
+    variants = (_weighed(each, work, wishes) for each in with_reducers(job, option.what_if))
+    return best_of(variants, option)

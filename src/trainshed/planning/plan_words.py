@@ -1,0 +1,183 @@
+"""A plan in words: one sentence for the job, then what stands out among the what-ifs.
+
+``16 GPUs: 11.2 times one (9.8 to 12.0), 4.1 h, 212 USD; limited by links between hosts; 8 reducers
+would make it 13.0 times for 4 USD more``
+"""
+
+import math
+from collections.abc import Iterator
+
+from trainshed.planning.job_plan import JobPlan
+from trainshed.planning.scaling.interval import Interval
+from trainshed.planning.scaling.prediction import Prediction, Refused
+from trainshed.planning.what_ifs import Limits, Option
+
+_UNITS = ((2 * 86_400.0, 86_400.0, "days"), (5_400.0, 3_600.0, "h"), (90.0, 60.0, "min"))
+#: Less than a tenth of a minute is told in seconds; of a price, cents.
+_CENTS_BELOW = 10.0
+_LARGE = 100.0
+
+
+def noun(accelerator: str, count: int) -> str:
+    """``16 GPUs``."""
+    if accelerator.startswith("TPU"):
+        word = "TPU"
+    else:
+        word = "CPU replica" if accelerator in {"", "CPU"} else "GPU"
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def figure(value: float) -> str:
+    """Three digits, and no exponent."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{digits}f}"
+
+
+def lasting(seconds: float) -> str:
+    """``4.1 h``."""
+    for least, unit, name in _UNITS:
+        if seconds >= least:
+            return f"{figure2(seconds / unit)} {name}"
+    return f"{figure2(seconds)} s"
+
+
+def lasting_between(value: Interval) -> str:
+    """``4.1 h [3.9 to 4.4]``: all in one unit."""
+    unit, name = next(
+        ((unit, name) for least, unit, name in _UNITS if value.point >= least), (1.0, "s")
+    )
+    low, point, high = (figure2(each / unit) for each in (value.low, value.point, value.high))
+    return f"{point} {name} [{low} to {high}]"
+
+
+def figure2(value: float) -> str:
+    """Two digits at least, and no exponent."""
+    return f"{value:,.0f}" if value >= _LARGE else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+
+
+def money(amount: float, currency: str) -> str:
+    """``212 USD``."""
+    shown = f"{amount:,.2f}" if abs(amount) < _CENTS_BELOW else f"{amount:,.0f}"
+    return f"{shown} {currency}"
+
+
+def price_words(option: Option) -> str:
+    """The cost of an option; accelerator-hours where no price is known."""
+    if option.cost and option.hour:
+        return money(option.cost.point, option.hour.currency)
+    if option.accelerator_hours:
+        kind = "CPU" if option.cluster.host.accelerator in {"", "CPU"} else "accelerator"
+        return f"{figure2(option.accelerator_hours.point)} {kind}-hours (no price is known)"
+    return ""
+
+
+def head(plan: JobPlan) -> str:
+    """The job in a sentence."""
+    option = plan.own
+    name = noun(option.cluster.host.accelerator, option.cluster.accelerators)
+    if isinstance(option.answer, Refused):
+        answer = option.answer
+        gain = f"between no gain and {option.cluster.accelerators} times one"
+        known = _bounds(option) or gain
+        return f"{name}: {known}: {answer.message}; accepted: {answer.accepted}"
+    parts = [f"{name}: {_times(option.answer)}, {_how_long(plan, option)}, {price_words(option)}"]
+    parts.append(f"limited by {option.answer.bound_by.value}")
+    parts += option.answer.warnings
+    if plan.reduced and plan.reduced.prediction:
+        parts.append(_with_reducers(plan.own, plan.reduced, plan.reduced.prediction))
+    return "; ".join(parts)
+
+
+def _times(found: Prediction) -> str:
+    base = found.base_accelerators
+    times = found.speedup.times(1 / base)
+    of = "one" if base == 1 else f"the {base} that were measured"
+    ends = f"({_short(times.low)} to {_short(times.high)})"
+    return f"{_short(times.point)} times {of} {ends}"
+
+
+def _short(value: float) -> str:
+    return f"{value:,.1f}" if value >= 1 else f"{value:.2f}"
+
+
+def _how_long(plan: JobPlan, option: Option) -> str:
+    if option.time_s is None:
+        return ""
+    return f"{lasting(option.time_s.point)} {plan.work.words}".rstrip()
+
+
+def _bounds(option: Option) -> str:
+    """No gain, and a gain in proportion, of what was measured."""
+    answer = option.answer
+    if not isinstance(answer, Refused) or answer.samples_per_s is None:
+        return ""
+    low, high = answer.samples_per_s
+    return f"between {figure(low)} and {figure(high)} samples/s"
+
+
+def _with_reducers(base: Option, reduced: Option, found: Prediction) -> str:
+    count = reduced.cluster.reducers
+    times = found.speedup.point / found.base_accelerators
+    words = f"{count} reducer{'' if count == 1 else 's'} would make it {_short(times)} times"
+    if base.cost and reduced.cost and reduced.hour:
+        more = reduced.cost.point - base.cost.point
+        side = "more" if more > 0 else "less"
+        return f"{words} for {money(abs(more), reduced.hour.currency)} {side}"
+    return words
+
+
+def recommendations(plan: JobPlan) -> Iterator[str]:
+    """What stands out, a line each."""
+    marks = plan.marks
+    named = {"fastest": marks.fastest, "cheapest": marks.cheapest, "knee": marks.knee}
+    for name, option in named.items():
+        if option:
+            yield f"{name:<9} {_named(plan, option)}"
+    limits = plan.wishes.limits
+    if limits.is_set:
+        found = _named(plan, marks.meets) if marks.meets else _refusal(plan.refused)
+        yield f"{'meets it':<9} {found} ({_limits(plan, limits)})"
+
+
+def _limits(plan: JobPlan, limits: Limits) -> str:
+    words = []
+    if limits.deadline_s < math.inf:
+        words.append(f"deadline {lasting(limits.deadline_s)}")
+    if limits.budget < math.inf:
+        currency = next((each.hour.currency for each in plan.options if each.hour), "")
+        words.append(f"budget {money(limits.budget, currency)}".rstrip())
+    return ", ".join(words)
+
+
+def _refusal(refused: Refused | None) -> str:
+    return f"{refused.message}; accepted: {refused.accepted}" if refused else ""
+
+
+def _named(plan: JobPlan, option: Option) -> str:
+    cluster = option.cluster
+    words = noun(cluster.host.accelerator, cluster.accelerators)
+    if machine := cluster.host.machine_type:
+        words += f" on {cluster.hosts} x {machine}"
+    if cluster.reducers:
+        words += f" with {cluster.reducers} reducers"
+    return f"{words}: {_how_long(plan, option)}, {price_words(option)}"
+
+
+def remarks(plan: JobPlan) -> Iterator[str]:
+    """What the figures are, and where they are from."""
+    if not any(each.prediction for each in plan.options):
+        return
+    yield "In brackets are 80 % intervals; efficiency is against the smallest count measured."
+    prices = next((each.hour for each in plan.options if each.hour), None)
+    if prices:
+        dates = f" of {' and '.join(prices.dates)}" if prices.dates else ""
+        yield f"Prices: {'; '.join(prices.sources)}{dates}."
+
+
+def interval(value: Interval | None) -> str:
+    """``1,240 [1,100 to 1,300]``."""
+    if value is None:
+        return ""
+    return f"{figure(value.point)} [{figure(value.low)} to {figure(value.high)}]"

@@ -1,0 +1,218 @@
+"""What an hour of a cluster costs: by the catalog's list, or by its owner's own figures.
+
+Own figures win, and currencies never meet: where they are in another one than the catalog's, what
+they do not price has no price.  Nothing is converted, for rates of exchange are nobody's fact here.
+"""
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from trainshed.catalog.accelerators import known_accelerators
+from trainshed.catalog.machines import accelerator_price_of, known_machines, price_of
+from trainshed.model.faults import UsageFault
+
+USD: Final = "USD"
+_HOURS_A_YEAR: Final = 8766.0
+_WATTS: Final = 1000.0
+_PER_HOUR: Final = frozenset({"per_hour"})
+_ENERGY: Final = frozenset({"watts", "per_kwh"})
+_BOUGHT: Final = frozenset({"bought_for", "years"})
+_COLUMNS: Final = _PER_HOUR | _ENERGY | _BOUGHT | {"spot_per_hour", "use"}
+_FORM: Final = "per_hour, or watts with per_kwh and bought_for with years"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """Machines that are alike, and what is attached to each."""
+
+    count: int
+    machine_type: str
+    accelerator: str = ""
+    """Enum name; empty for none."""
+    accelerators: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HourPrice:
+    """Of all machines of a cluster."""
+
+    amount: float
+    currency: str
+    dates: tuple[str, ...]
+    """Of the lists that it is from."""
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnPrices:
+    """An owner's figures, by machine type; whatever is attached is in them."""
+
+    source: str
+    currency: str
+    date: str = ""
+    per_hour: Mapping[str, float] = field(default_factory=dict)
+    spot_per_hour: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceList:
+    """Where prices are looked up."""
+
+    own: OwnPrices | None = None
+    region: str | None = None
+    spot: bool = False
+
+    def of(self, cluster: Iterable[Machines]) -> HourPrice | None:
+        """An hour of all of them; None where one has no price."""
+        found = [self._of(machines) for machines in cluster if machines.count]
+        known = [price for price in found if price]
+        if not known or len(known) < len(found):
+            return None
+        return HourPrice(
+            amount=sum(price.amount for price in known),
+            currency=known[0].currency,
+            dates=tuple(sorted({date for price in known for date in price.dates if date})),
+            sources=tuple(dict.fromkeys(source for each in known for source in each.sources)),
+        )
+
+    def _of(self, machines: Machines) -> HourPrice | None:
+        own = self.own
+        if own:
+            listed = own.spot_per_hour if self.spot else own.per_hour
+            if (amount := listed.get(machines.machine_type)) is not None:
+                return HourPrice(
+                    amount=machines.count * amount,
+                    currency=own.currency,
+                    dates=(own.date,),
+                    sources=(own.source,),
+                )
+            if own.currency != USD:
+                return None
+        return self._of_catalog(machines)
+
+    def _of_catalog(self, machines: Machines) -> HourPrice | None:
+        price = price_of(machines.machine_type, self.region, spot=self.spot)
+        if price is None:
+            return None
+        amount, dates = price.usd_hour, [price.date]
+        if _is_attached(machines):
+            each = accelerator_price_of(_short_name(machines.accelerator), spot=self.spot)
+            if each is None:
+                return None
+            amount += machines.accelerators * each.usd_hour
+            dates.append(each.date)
+        return HourPrice(
+            amount=machines.count * amount,
+            currency=USD,
+            dates=tuple(dates),
+            sources=(f"Compute Engine's list, {price.region}; approximate",),
+        )
+
+
+def _is_attached(machines: Machines) -> bool:
+    machine = known_machines().get(machines.machine_type)
+    return bool(machines.accelerators) and not (machine and machine.bundled)
+
+
+def _short_name(enum_name: str) -> str:
+    named = (a.name for a in known_accelerators() if enum_name in a.enum_by_product.values())
+    return next(named, enum_name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interruptions:
+    """Spot machines are taken away: how often, and what that costs."""
+
+    per_machine_hour: float
+    checkpoint_every_s: float
+    """Between the job's own checkpoints: half of it is lost on the average."""
+    restart_s: float
+
+    def times(self, machines: int) -> float:
+        """How many times longer a job takes; infinite where it never ends."""
+        lost_s = self.checkpoint_every_s / 2 + self.restart_s
+        share = machines * self.per_machine_hour * lost_s / 3600
+        return 1 / (1 - share) if share < 1 else math.inf
+
+
+def own_prices(text: str, source: str) -> OwnPrices:
+    """The prices of a file.  Raises UsageFault with the field that is wrong."""
+    try:
+        document = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageFault(f"{source} is no TOML: {error}") from None
+    _only(document, {"currency", "date", "machine"}, source)
+    currency = document.get("currency")
+    if not isinstance(currency, str) or not currency.isalpha():
+        raise UsageFault(f"{source}: currency is missing; a name such as USD or EUR is accepted")
+    rows = document.get("machine")
+    if not isinstance(rows, list) or not rows:
+        raise UsageFault(f"{source}: no [[machine]]; each has a name, and {_FORM}")
+    found = [_row(row, number, currency, source) for number, row in enumerate(rows, 1)]
+    return OwnPrices(
+        source=source,
+        currency=currency,
+        date=str(document.get("date", "")),
+        per_hour=_by_name(((name, hour) for name, hour, _ in found), source),
+        spot_per_hour={name: spot for name, _, spot in found if spot is not None},
+    )
+
+
+def _by_name(rows: Iterable[tuple[str, float]], source: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, value in rows:
+        if name in found:
+            raise UsageFault(f"{source}: machine {name} is there twice; one price is accepted")
+        found[name] = value
+    return found
+
+
+def _row(row: Any, number: int, currency: str, source: str) -> tuple[str, float, float | None]:
+    name = row.get("name") if isinstance(row, dict) else None
+    if not isinstance(name, str) or not name:
+        raise UsageFault(f"{source}: machine {number} has no name: the machine type that it is of")
+    where = f"{source}: machine {name}"
+    if row.get("currency", currency) != currency:
+        raise UsageFault(
+            f"{where}: currency {row['currency']} beside {currency}: "
+            "a file has one currency, and nothing is converted"
+        )
+    _only(row, _COLUMNS | {"name", "currency"}, where)
+    values = {
+        column: _positive(row[column], f"{where}: {column}") for column in _COLUMNS & set(row)
+    }
+    return name, _hour(values, where), values.get("spot_per_hour")
+
+
+def _hour(values: Mapping[str, float], where: str) -> float:
+    """Rent, or energy and what the machine loses of its value in an hour of use."""
+    given = set(values) - {"spot_per_hour"}
+    if given == _PER_HOUR:
+        return values["per_hour"]
+    parts = [part for part in (_ENERGY, _BOUGHT) if part & given]
+    is_whole = given - {"use"} == frozenset().union(*parts)
+    if not parts or not is_whole or ("use" in given and _BOUGHT not in parts):
+        raise UsageFault(f"{where}: {', '.join(sorted(given)) or 'no price'}; it has {_FORM}")
+    if (use := values.get("use", 1.0)) > 1:
+        raise UsageFault(f"{where}: use {use:g}: the share of hours that it works, up to 1")
+    amount = 0.0
+    if _ENERGY in parts:
+        amount += values["watts"] / _WATTS * values["per_kwh"]
+    if _BOUGHT in parts:
+        amount += values["bought_for"] / (values["years"] * _HOURS_A_YEAR * use)
+    return amount
+
+
+def _positive(value: Any, where: str) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 < value < math.inf:
+        raise UsageFault(f"{where} {value!r}: a number above 0 is accepted; nothing costs nothing")
+    return float(value)
+
+
+def _only(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    if unknown := sorted(set(table) - set(known)):
+        raise UsageFault(f"{where} has no {unknown[0]!r}; it has {', '.join(sorted(known))}")

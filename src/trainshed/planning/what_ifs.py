@@ -1,0 +1,267 @@
+"""What other clusters would do for a job: what each is predicted to take, and which are worth it.
+
+Nothing is recommended whose gain is smaller than what is not known of it: an option stands out from
+another only where the other's point lies outside its interval.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trainshed.planning.prices import HourPrice, Interruptions, Machines, PriceList
+from trainshed.planning.scaling.calibration import Calibration
+from trainshed.planning.scaling.cluster import Cluster, HostKind
+from trainshed.planning.scaling.interval import Interval
+from trainshed.planning.scaling.predict import predict
+from trainshed.planning.scaling.prediction import Prediction, Refused
+
+_HOUR_S = 3600.0
+MEASURE = "measure: trainshed plan calibrate"
+
+
+class BatchRule(StrEnum):
+    """What stays the same when the number of accelerators changes."""
+
+    KEEP_LOCAL = "keep-local"
+    KEEP_GLOBAL = "keep-global"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What is to be done."""
+
+    samples: float
+    global_batch: float
+    """With a batch of so many samples a step."""
+    words: str
+    """As ``for 90 epochs``."""
+    critical_batch: float = 0.0
+    """Larger batches than this need more samples for the same quality; 0 where nobody knows."""
+
+    def samples_at(self, batch: float) -> float:
+        """Samples that another batch needs (contracts/planner.md 4)."""
+        if not self.critical_batch:
+            return self.samples
+        at_own = 1 + self.global_batch / self.critical_batch
+        return self.samples * (1 + batch / self.critical_batch) / at_own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """One cluster that is thought of."""
+
+    cluster: Cluster
+    machines: tuple[Machines, ...]
+    """All that is paid for."""
+    calibration: Calibration | None = None
+    """Of this kind of host; None where it was not measured."""
+    batch_per_accelerator: float = 0.0
+    """0: as it was measured."""
+    refused: Refused | None = None
+    """Why it is not asked at all."""
+    is_own: bool = False
+    """Whether this is the job as its file has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """What a cluster would do, how long, and for how much."""
+
+    what_if: WhatIf
+    answer: Prediction | Refused
+    time_s: Interval | None = None
+    accelerator_hours: Interval | None = None
+    hour: HourPrice | None = None
+    cost: Interval | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        """What was thought of."""
+        return self.what_if.cluster
+
+    @property
+    def prediction(self) -> Prediction | None:
+        """What was predicted, where something was."""
+        return self.answer if isinstance(self.answer, Prediction) else None
+
+    @property
+    def spent(self) -> Interval | None:
+        """The cost; accelerator-hours where no price is known."""
+        return self.cost or self.accelerator_hours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What must hold at an interval's pessimistic end."""
+
+    deadline_s: float = math.inf
+    budget: float = math.inf
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is one."""
+        return min(self.deadline_s, self.budget) < math.inf
+
+    def met_by(self, option: Option) -> bool:
+        """Whether an option keeps both."""
+        if option.time_s is None or option.time_s.high > self.deadline_s:
+            return False
+        return self.budget == math.inf or bool(option.cost and option.cost.high <= self.budget)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """Which options stand out."""
+
+    fastest: Option | None = None
+    cheapest: Option | None = None
+    knee: Option | None = None
+    """The largest whose last doubling of price still pays."""
+    meets: Option | None = None
+    """The cheapest that keeps deadline and budget; None without them, or where none does."""
+
+    def of(self, option: Option) -> tuple[str, ...]:
+        """The marks of one."""
+        found = {"fastest": self.fastest, "cheapest": self.cheapest, "knee": self.knee}
+        found["meets it"] = self.meets
+        return tuple(name for name, marked in found.items() if marked is option)
+
+
+def weigh(
+    what_if: WhatIf, work: Work, prices: PriceList, interruptions: Interruptions | None = None
+) -> Option:
+    """What one cluster would do."""
+    answer = _answer(what_if)
+    machines = sum(each.count for each in what_if.machines)
+    longer = interruptions.times(machines) if interruptions else 1.0
+    if longer == math.inf:
+        answer = Refused(
+            field="spot",
+            message=f"{machines} machines are interrupted before they have written a checkpoint",
+            accepted="fewer machines, checkpoints more often, or machines on demand",
+        )
+    hour = prices.of(what_if.machines)
+    if isinstance(answer, Refused):
+        return Option(what_if=what_if, answer=answer, hour=hour)
+    batch = answer.batch_per_accelerator * what_if.cluster.accelerators
+    time_s = answer.samples_per_s.inverse(work.samples_at(batch)).times(longer)
+    return Option(
+        what_if=what_if,
+        answer=answer,
+        time_s=time_s,
+        accelerator_hours=time_s.times(what_if.cluster.accelerators / _HOUR_S),
+        hour=hour,
+        cost=time_s.times(hour.amount / _HOUR_S) if hour else None,
+    )
+
+
+def _answer(what_if: WhatIf) -> Prediction | Refused:
+    if what_if.refused:
+        return what_if.refused
+    if what_if.calibration is None:
+        return Refused(
+            field="calibration",
+            message="no step of this training was timed on such hosts",
+            accepted=MEASURE,
+        )
+    batch = what_if.batch_per_accelerator or None
+    return predict(what_if.calibration, what_if.cluster, batch_per_accelerator=batch)
+
+
+def marks_of(options: Sequence[Option], *, worth: float, limits: Limits) -> Marks:
+    """The marks of options; ``worth``: more throughput for each doubling of price, as 0.5."""
+    known = sorted((each for each in options if each.prediction), key=_size)
+    meeting = [each for each in known if limits.met_by(each)] if limits.is_set else []
+    return Marks(
+        fastest=_fastest(known),
+        cheapest=_cheapest(known),
+        knee=_knee(known, worth),
+        meets=min(meeting, key=_spent, default=None),
+    )
+
+
+def faster(one: Option, other: Option) -> bool:
+    """Whether ``one`` is told apart from ``other`` as the faster."""
+    if one.time_s is None or other.time_s is None:
+        return False
+    return one.time_s.high < other.time_s.point
+
+
+def _size(option: Option) -> tuple[float, float]:
+    amount = option.hour.amount if option.hour else float(option.cluster.accelerators)
+    return amount, option.cluster.reducers + option.cluster.servers
+
+
+def _spent(option: Option) -> float:
+    return option.spent.point if option.spent else math.inf
+
+
+def _fastest(known: Sequence[Option]) -> Option | None:
+    """The fewest machines of which no more are told to be faster."""
+    found = None
+    for each in known:
+        if found is None or faster(each, found):
+            found = each
+    return found
+
+
+def _cheapest(known: Sequence[Option]) -> Option | None:
+    """The one that spends least; the quickest of those that spend no less that can be told."""
+    least = min(known, key=_spent, default=None)
+    if least is None or least.spent is None:
+        return least
+    high = least.spent.high
+    alike = [each for each in known if _spent(each) <= least.spent.point * (1 + 1e-9)]
+    return min(alike, key=lambda each: each.time_s.point if each.time_s else high)
+
+
+def _knee(known: Sequence[Option], worth: float) -> Option | None:
+    """Where the next larger one gives less than ``worth`` for a doubling of price."""
+    found = None
+    for each in known:
+        if found is None or (faster(each, found) and _returns(found, each) >= worth):
+            found = each
+    return found
+
+
+def _returns(smaller: Option, larger: Option) -> float:
+    """More throughput for each doubling of price between two options."""
+    if smaller.time_s is None or larger.time_s is None:
+        return 0.0
+    doublings = math.log2(_size(larger)[0] / _size(smaller)[0])
+    gained = math.log2(smaller.time_s.point / larger.time_s.point)
+    if doublings <= 0:
+        return math.inf if gained > 0 else 0.0
+    return math.pow(2, gained / doublings) - 1
+
+
+def best_of(variants: Iterable[Option], base: Option) -> Option | None:
+    """Of variants of a cluster the one that spends least, if it is told to be faster."""
+    better = [each for each in variants if faster(each, base)]
+    return min(better, key=_spent, default=None)
+
+
+def pays(variant: Option, base: Option) -> bool:
+    """Whether time times price falls."""
+    both = variant.cost and base.cost
+    return bool(both and variant.cost and base.cost and variant.cost.point < base.cost.point)
+
+
+def on_host(calibrations: Sequence[Calibration], host: HostKind) -> Calibration | None:
+    """The calibration that says something of a kind of host; None where none does.
+
+    Of other hosts with the same accelerator links are taken from their data sheet (``predict``).
+    """
+    same = (each for each in calibrations if is_same(each.host, host))
+    alike = (each for each in calibrations if each.host.accelerator == host.accelerator != "CPU")
+    return next(same, None) or next(alike, None)
+
+
+def is_same(measured: HostKind, host: HostKind) -> bool:
+    """Whether a kind of host is the one that was measured."""
+    if measured.accelerator != host.accelerator:
+        return False
+    if measured.machine_type not in {"", host.machine_type}:
+        return False
+    return host.accelerator == "CPU" or measured.per_host == host.per_host

@@ -1,0 +1,227 @@
+"""A plan as a picture, and as one page that needs nothing else: no server, no network, no script.
+
+The picture is matplotlib's: throughput with its band beside what was measured and a straight line,
+and cost against time.  The page holds it as SVG; without matplotlib it holds the table alone.
+"""
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from trainshed.model.faults import UsageFault
+from trainshed.planning.job_plan import JobPlan
+from trainshed.planning.plan_words import noun, remarks
+from trainshed.planning.scaling.calibration import Calibration
+from trainshed.planning.scaling.fitting import timed
+from trainshed.planning.what_ifs import Option
+from trainshed_trainer.files import write_whole
+
+#: What the page may do: show what is in it; nothing is loaded, run or sent.
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+STYLE: Final = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #1b1f24; max-width: 1200px;
+  margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+p { color: #57606a; margin: .3rem 0; } .first { color: #1b1f24; font-size: 1.05rem; }
+.wide { overflow-x: auto; } svg { max-width: 100%; height: auto; }
+table { border-collapse: collapse; font-size: 13px; }
+th, td { padding: .3rem .8rem .3rem 0; text-align: left; vertical-align: top; }
+td { border-top: 1px solid #e6e9ed; } td.n { text-align: right; white-space: nowrap;
+  font-variant-numeric: tabular-nums; } tr.own td { background: #e7f6ec; }
+"""
+_BLUE, _GREY, _RED, _GREEN = "#0969da", "#8c959f", "#cf222e", "#1a7f37"
+_MISSING: Final = "matplotlib is not installed, which draws it: pip install 'trainshed[plan]'"
+#: The columns that are figures, but for one.
+_NUMBERS, _MACHINES = 9, 2
+_LOG_FROM: Final = 8
+
+
+def write_picture(path: Path, plan: JobPlan, calibrations: Sequence[Calibration]) -> None:
+    """Write the picture.  Raises UsageFault where matplotlib is missing, and OSError."""
+    try:
+        content = _drawn(plan, calibrations, "png")
+    except ImportError:
+        raise UsageFault(f"--png: {_MISSING}") from None
+    write_whole(path, lambda out: out.write(content))
+
+
+def write_page(
+    path: Path,
+    plan: JobPlan,
+    calibrations: Sequence[Calibration],
+    words: Sequence[str],
+    table: tuple[Sequence[str], Sequence[Sequence[str]]],
+) -> None:
+    """Write the page.  Raises OSError."""
+    drawing = f"<p>No picture: {escape(_MISSING)}</p>"
+    with suppress(ImportError):
+        text = _drawn(plan, calibrations, "svg").decode()
+        drawing = f'<div class="wide">{text[text.index("<svg") :]}</div>'
+    page = "\n".join(_page(plan, calibrations, words, drawing, table))
+    write_whole(path, lambda out: out.write(page.encode()))
+
+
+def _drawn(plan: JobPlan, calibrations: Sequence[Calibration], form: str) -> bytes:
+    from matplotlib import rc_context  # noqa: PLC0415  # heavy, and an extra
+    from matplotlib.figure import Figure  # noqa: PLC0415  # the same
+
+    with rc_context({"svg.hashsalt": "trainshed", "font.size": 9.0, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(11, 4.4), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        _throughput(left, plan, calibrations)
+        _spending(right, plan)
+        written = io.BytesIO()
+        figure.savefig(
+            written, format=form, dpi=120, metadata={"Date": None} if form == "svg" else {}
+        )
+    return written.getvalue()
+
+
+def _throughput(axes: Any, plan: JobPlan, calibrations: Sequence[Calibration]) -> None:
+    for number, line in enumerate(_lines(plan)):
+        colour = (_BLUE, _GREEN, _RED, "#8250df", "#bf8700")[number % 5]
+        counts = [each.cluster.accelerators for each in line]
+        samples = [each.prediction.samples_per_s for each in line if each.prediction]
+        low, high = [each.low for each in samples], [each.high for each in samples]
+        axes.fill_between(counts, low, high, color=colour, alpha=0.18, linewidth=0)
+        name = _name(line[0])
+        axes.plot(counts, [each.point for each in samples], "o-", color=colour, ms=3, label=name)
+    measured = [
+        (run.accelerators, run.accelerators * batch / run.step_s)
+        for each in calibrations
+        for run in timed(each.runs)
+        for batch in [run.batch_per_accelerator or each.training.batch_per_accelerator]
+    ]
+    if measured:
+        n, rate = min(measured)
+        most = max(each.cluster.accelerators for each in plan.options)
+        axes.plot([n, most], [rate, rate * most / n], "--", color=_GREY, label="in proportion")
+        axes.plot(*zip(*measured, strict=True), "k^", ms=6, label="measured")
+    _scale(axes, plan)
+    axes.set_xlabel(noun(plan.job.host.accelerator, 2).partition(" ")[2])
+    axes.set_ylabel("samples/s, with 80 % intervals")
+    axes.legend(frameon=False)
+
+
+def _scale(axes: Any, plan: JobPlan) -> None:
+    counts = sorted({each.cluster.accelerators for each in plan.options if each.prediction})
+    if counts[-1] >= _LOG_FROM * counts[0]:
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+    axes.set_xticks(counts, [f"{count}" for count in counts])
+    axes.grid(visible=True, alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _lines(plan: JobPlan) -> Iterator[list[Option]]:
+    """Options that differ in nothing but their number."""
+    found: dict[tuple[object, bool], list[Option]] = {}
+    for option in plan.options:
+        if option.prediction:
+            kind = (option.cluster.host, option.cluster.reducers > 0)
+            found.setdefault(kind, []).append(option)
+    yield from found.values()
+
+
+def _name(option: Option) -> str:
+    machine = option.cluster.host.machine_type or "predicted"
+    return f"{machine} with reducers" if option.cluster.reducers else machine
+
+
+def _spending(axes: Any, plan: JobPlan) -> None:
+    known = [each for each in plan.options if each.time_s and each.spent]
+    unit, name = _unit([each.time_s.point for each in known if each.time_s])
+    for each in known:
+        if each.time_s is None or each.spent is None:
+            continue
+        time, spent = each.time_s, each.spent
+        chosen = plan.marks.of(each)
+        axes.errorbar(
+            time.point / unit, spent.point, fmt="o", ms=5, capsize=2,
+            xerr=[[(time.point - time.low) / unit], [(time.high - time.point) / unit]],
+            yerr=[[spent.point - spent.low], [spent.high - spent.point]],
+            color=_GREEN if chosen else _BLUE, ecolor=_GREY, elinewidth=0.8,
+        )  # fmt: skip
+        words = f"{each.cluster.accelerators}{' + r' if each.cluster.reducers else ''}"
+        axes.annotate(
+            ": ".join(filter(None, [words, ", ".join(chosen)])),
+            (time.point / unit, spent.point), xytext=(5, 5), textcoords="offset points",
+        )  # fmt: skip
+    axes.set_xlabel(f"{name} {plan.work.words}")
+    currency = next((each.hour.currency for each in known if each.cost and each.hour), None)
+    axes.set_ylabel(currency or "accelerator-hours")
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(left=0)
+    axes.grid(visible=True, alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _unit(times: Iterable[float]) -> tuple[float, str]:
+    most = max(times)
+    return next(
+        ((unit, name) for unit, name in ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"))
+         if most >= 2 * unit),
+        (1.0, "seconds"),
+    )  # fmt: skip
+
+
+def _page(
+    plan: JobPlan,
+    calibrations: Sequence[Calibration],
+    words: Sequence[str],
+    drawing: str,
+    table: tuple[Sequence[str], Sequence[Sequence[str]]],
+) -> Iterator[str]:
+    headers, rows = table
+    yield "<!DOCTYPE html>"
+    yield '<html lang="en"><head><meta charset="utf-8">'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    yield f"<title>Plan of a training job</title><style>{STYLE}</style></head><body>"
+    yield "<h1>Plan of a training job</h1>"
+    yield f'<p class="first">{escape(words[0])}.</p>'
+    yield from (f"<p>{escape(each)}</p>" for each in words[1:])
+    yield drawing
+    yield '<h2>Clusters</h2><div class="wide"><table><thead><tr>'
+    yield "".join(f"<th>{escape(each.capitalize())}</th>" for each in headers)
+    yield "</tr></thead><tbody>"
+    for option, row in zip(plan.options, rows, strict=True):
+        cells = (f"<td{_kind(place)}>{escape(cell)}</td>" for place, cell in enumerate(row))
+        own = ' class="own"' if option is plan.own else ""
+        yield f"<tr{own}>{''.join(cells)}</tr>"
+    yield "</tbody></table></div>"
+    yield from (f"<p>{escape(each)}</p>" for each in remarks(plan))
+    yield from _provenance(calibrations)
+    yield "</body></html>\n"
+
+
+def _kind(place: int) -> str:
+    return ' class="n"' if place < _NUMBERS and place != _MACHINES else ""
+
+
+def _provenance(calibrations: Sequence[Calibration]) -> Iterator[str]:
+    """What was measured, on what, and when."""
+    yield "<h2>What was measured</h2>"
+    for each in calibrations:
+        training, host = each.training, each.host
+        known = (
+            *(training.model, training.stack, training.strategy.value, training.precision),
+            f"{training.batch_per_accelerator:g} samples an accelerator and step",
+            f"{training.gradient_bytes / 1e6:,.1f} MB of gradients",
+            f"{host.per_host} x {host.accelerator} on {host.machine_type or 'a machine'}",
+            each.date,
+            f"trainer {each.trainer_digest[:12]}" if each.trainer_digest else "",
+        )
+        yield f"<p>{escape('; '.join(filter(None, known)))}</p>"
+        heads = ("Run", "N", "Hosts", "Steps", "Step ms", "10 to 90 %", "Date", "")
+        yield f"<table><thead><tr>{''.join(f'<th>{h}</th>' for h in heads)}</tr></thead><tbody>"
+        for run in each.runs:
+            cells = (run.kind.value, run.accelerators, run.hosts, run.steps or "",
+                     f"{1000 * run.step_s:.4g}" if run.step_s else "",
+                     f"{1000 * run.step_s_p10:.4g} to {1000 * run.step_s_p90:.4g}"
+                     if run.step_s_p90 else "",
+                     run.date, "noisy" if run.noisy else "")  # fmt: skip
+            yield f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in cells)}</tr>"
+        yield "</tbody></table>"
