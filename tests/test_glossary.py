@@ -44,7 +44,10 @@ BANNED = {
 }
 
 #: What users' scripts read stays as it is.
-KEPT = {"cli": {"verdict"}}  # a key of gpu-check's JSON
+KEPT = {
+    "cli": {"verdict"},  # a key of gpu-check's JSON
+    "planning": {"told"},  # "no difference that can be told"
+}
 
 
 @cache

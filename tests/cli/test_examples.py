@@ -14,6 +14,11 @@ from cli.conftest import FINAL, PARENT, pool
 from service.keeping import Account, write_key_file
 from trainshed.cli.main import main
 from trainshed.cli.verbs import VERBS
+from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.calibration_file import written
+from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.training import Training
 
 #: The number that stands in the examples for one that a server gave.
 NUMBER = "4611686018427387904"
@@ -36,6 +41,7 @@ LEFT_OUT = {
     "ai hp-tuning-jobs watch": "there is no tuning job yet; test_tuning_watch has it",
     "ai hp-tuning-jobs report": "there is no tuning job yet; test_tuning_report has it",
     "ai-platform jobs report": "census_1 is no tuning job; test_tuning_report has one",
+    "plan calibrate": "it needs a trainer that takes steps for a while",
     "jobs manifest": "census_1 fails before it is sent to its engine; test_jobs_verbs has it",
 }
 
@@ -71,6 +77,14 @@ def commands():
                 yield pytest.param(words, has_server, id=shlex.join(words))
 
 
+def calibration_text():
+    """As short runs on the machines of job.yaml would have left it."""
+    host = HostKind(machine_type="n1-standard-4", accelerator="CPU", network_gbps=10)
+    training = Training(batch_per_accelerator=64, gradient_bytes=1e5)
+    run = Run(kind=RunKind.COMPUTE, steps=100, step_s=0.01)
+    return written(calibrated(training, host, [run]))
+
+
 @pytest.fixture
 def folder(tmp_path):
     package = tmp_path / "trainer"
@@ -81,6 +95,7 @@ def folder(tmp_path):
         (tmp_path / name).write_text(TRAINER)
     (tmp_path / "config.yaml").write_text(json.dumps(ML))
     (tmp_path / "job.yaml").write_text(json.dumps({"workerPoolSpecs": [POOL]}))
+    (tmp_path / "calibration.toml").write_text(calibration_text())
     account = Account()
     write_key_file(tmp_path / "service-account.json", account)
     (tmp_path / "ci.pem").write_text(account.public_pem)

@@ -118,7 +118,7 @@ def _of_batch(args: argparse.Namespace, plan: JobPlan) -> Iterator[str]:
     if args.batch == "keep-local" and not args.critical_batch and args.target:
         yield (
             "the batch grows with the accelerators: whether the model then needs more samples is "
-            "not known (--critical-batch), and no time to a quality is told"
+            "not known (--critical-batch), and no time to a quality is given"
         )
     measured = [each.what_if.calibration for each in plan.options if each.what_if.calibration]
     most = max((each.training.batch_per_accelerator for each in measured), default=0.0)

@@ -104,7 +104,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
         "--target",
         metavar="samples=N | epochs=N | steps=N",
         type=_target,
-        help="How long the job trains; default: the time of 1,000 steps is told",
+        help="How long the job trains; default: the time of 1,000 steps is given",
     )
     group.add_argument(
         "--epoch-samples", metavar="N", type=_number, help="Samples of an epoch, for epochs=N"

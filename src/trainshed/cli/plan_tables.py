@@ -135,7 +135,7 @@ def as_json(
 
 
 def refused_json(refused: Refused) -> dict[str, Any]:
-    """What is told where there is no plan at all."""
+    """What is said where there is no plan at all."""
     return {"text": refused.message, "refused": refusal(refused), "options": []}
 
 

@@ -41,7 +41,7 @@ class JobPlan:
     options: tuple[Option, ...]
     marks: Marks
     own: Option
-    """What is told first: the job as it is, else the knee."""
+    """What is said first: the job as it is, else the knee."""
     reduced: Option | None = None
     """The same with reducers, where they make a difference."""
 
@@ -136,7 +136,7 @@ def _weighed(what_if: WhatIf, work: Work, wishes: Wishes) -> Option:
 
 
 def _reduced(job: PlannedJob, option: Option, work: Work, wishes: Wishes) -> Option | None:
-    """The same cluster with reducers, where that is told to be faster."""
+    """The same cluster with reducers, where that is sure to be faster."""
     if not option.prediction:
         return None
     variants = (_weighed(each, work, wishes) for each in with_reducers(job, option.what_if))

@@ -13,7 +13,7 @@ from trainshed.planning.scaling.prediction import Prediction, Refused
 from trainshed.planning.what_ifs import Limits, Option
 
 _UNITS = ((2 * 86_400.0, 86_400.0, "days"), (5_400.0, 3_600.0, "h"), (90.0, 60.0, "min"))
-#: Less than a tenth of a minute is told in seconds; of a price, cents.
+#: Less than a tenth of a minute is said in seconds; of a price, cents.
 _CENTS_BELOW = 10.0
 _LARGE = 100.0
 

@@ -182,7 +182,7 @@ def marks_of(options: Sequence[Option], *, worth: float, limits: Limits) -> Mark
 
 
 def faster(one: Option, other: Option) -> bool:
-    """Whether ``one`` is told apart from ``other`` as the faster."""
+    """Whether ``one`` is sure to be faster than ``other``."""
     if one.time_s is None or other.time_s is None:
         return False
     return one.time_s.high < other.time_s.point
@@ -198,7 +198,7 @@ def _spent(option: Option) -> float:
 
 
 def _fastest(known: Sequence[Option]) -> Option | None:
-    """The fewest machines of which no more are told to be faster."""
+    """The fewest machines of which no more are sure to be faster."""
     found = None
     for each in known:
         if found is None or faster(each, found):
@@ -207,7 +207,7 @@ def _fastest(known: Sequence[Option]) -> Option | None:
 
 
 def _cheapest(known: Sequence[Option]) -> Option | None:
-    """The one that spends least; the quickest of those that spend no less that can be told."""
+    """The one that spends least; the quickest of those that spend the same."""
     least = min(known, key=_spent, default=None)
     if least is None or least.spent is None:
         return least
@@ -237,7 +237,7 @@ def _returns(smaller: Option, larger: Option) -> float:
 
 
 def best_of(variants: Iterable[Option], base: Option) -> Option | None:
-    """Of variants of a cluster the one that spends least, if it is told to be faster."""
+    """Of variants of a cluster the one that spends least, if it is sure to be faster."""
     better = [each for each in variants if faster(each, base)]
     return min(better, key=_spent, default=None)
 

@@ -68,7 +68,7 @@ class Bench:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One run, and what it has told of the model."""
+    """One run, and what it has reported of the model."""
 
     run: Run
     times: StepTimes
@@ -113,7 +113,7 @@ def _silent(kind: RunKind, message: str) -> str:
     if kind is RunKind.INPUT:
         return "run B saw no batch of a DataLoader: the input alone is measured for PyTorch only"
     return (
-        f"run {kind.value} told no steps ({message}): PyTorch, Lightning and Keras are seen by "
+        f"run {kind.value} reported no steps ({message}): PyTorch, Lightning and Keras are seen by "
         "hooks; else call trainshed_trainer.progress(step), or give --step-pattern"
     )
 
@@ -164,7 +164,7 @@ def _folder() -> Iterator[Path]:
 
 
 class _Watch:
-    """Says when a run has told enough."""
+    """Says when a run has shown enough."""
 
     def __init__(
         self, limits: Limits, heard: StepLines, task_name: str, *, ends_itself: bool

@@ -90,7 +90,7 @@ class Ran(NamedTuple):
     outcome: Outcome
     reduction: ReductionReport | None
     steps: Mapping[str, StepTimes]
-    """By task name, of the replicas that have told any."""
+    """By task name, of the replicas that have reported any."""
 
 
 #: Why a job has run for long enough, from how long its steps took; empty: let it run.
