@@ -1,7 +1,7 @@
 """What a replica tells of its steps is seen at the end of its attempt, and can end a local run."""
 
 import json
-import os
+from pathlib import Path
 
 import pytest
 
@@ -36,9 +36,8 @@ def test_a_replica_that_tells_none_has_none(root, mark):
 @pytest.mark.parametrize("text", ["", "{", "[" * 50_000, json.dumps({**DOCUMENT, "steps": -1})])
 def test_what_is_no_report_is_none(tmp_path, text):
     folder = AttemptFolder(tmp_path / "1" / "1")
-    os.makedirs(folder.shared)
-    with open(folder.steps("master-replica-0"), "w") as file:
-        file.write(text)
+    Path(folder.shared).mkdir(parents=True)
+    Path(folder.steps("master-replica-0")).write_text(text)
     assert steps_of(folder, "master-replica-0") is None
 
 

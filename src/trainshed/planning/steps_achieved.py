@@ -47,7 +47,7 @@ class StepsAchieved:
         each = f"{_ms(seen.step_s)} ms each ({_ms(seen.p10_s)} to {_ms(seen.p90_s)})"
         text = f"Steps: {self.times.steps:,}, {each}"
         if self.samples_per_s:
-            text += f", {self.samples_per_s:.4g} samples/s a replica"
+            text += f", {_rate(self.samples_per_s)} samples/s a replica"
         if self.goodput is not None:
             text += f"; goodput {self.goodput:.2f}"
         if self.is_input_bound:
@@ -77,6 +77,10 @@ def steps_achieved(times: StepTimes, ran_s: float = 0.0) -> StepsAchieved | None
     if seen is None or times.steps < STEPS_MIN:
         return None
     return StepsAchieved(times=times, seen=seen, ran_s=ran_s)
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"  # noqa: PLR2004 - three digits
 
 
 def _ms(seconds: float) -> str:
