@@ -31,7 +31,7 @@ settings.register_profile("short", deadline=None, derandomize=True)
 settings.register_profile("full", deadline=None, derandomize=False)
 settings.load_profile("full" if FULL else "short")
 #: How many examples are drawn of 100 that a property asks for, which is the default.
-EXAMPLES_PERCENT = 1000 if FULL else 25
+EXAMPLES_PERCENT = 1000 if FULL else 12
 
 
 def pytest_collection_modifyitems(config, items):

@@ -64,6 +64,7 @@ def uris(done):
     return json.loads(done.stdout)["trainingInput"]["packageUris"]
 
 
+@pytest.mark.full  # conformance/test_over_https.py does, and runs it
 def test_gcloud_uploads_a_package(server, submit, package):
     server.make("stage-bkt", token="one-submitter")
     done = submit("j1", "--package-path", str(package), "--staging-bucket", "gs://stage-bkt")
@@ -88,6 +89,7 @@ def test_gcloud_uploads_a_large_file_in_pieces(server, submit, tmp_path):
     assert (server.data_dir / "buckets" / uri.removeprefix("gs://")).read_bytes() == content
 
 
+@pytest.mark.full  # conformance/test_gcloud_ai_platform.py has one
 def test_gcloud_is_told_that_there_is_no_bucket(submit, package):
     done = submit("j3", "--package-path", str(package), "--staging-bucket", "gs://none-bkt")
     assert done.returncode == 1

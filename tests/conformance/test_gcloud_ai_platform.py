@@ -237,6 +237,7 @@ def test_a_wrong_token_is_told_so(gcloud, tmp_path):
     assert "UNAUTHENTICATED" in done.stderr
 
 
+@pytest.mark.full  # above each verb is called once, two by the command itself
 def test_a_day_with_the_real_command(real_gcloud, server, config):
     """Every verb once as its own process, as a user types it."""
     flags = ("--config", config, "--packages", "gs://stage-bkt/p.tar.gz")

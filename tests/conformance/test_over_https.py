@@ -55,7 +55,7 @@ def test_gcloud_uploads_a_package_submits_it_and_lists(gcloud, trainer):
 
 
 @pytest.mark.usefixtures("jobs")
-@pytest.mark.parametrize("sdk", ["newest", pytest.param("1.60.0", marks=pytest.mark.full)])
+@pytest.mark.parametrize("sdk", ["newest", "1.60.0"])
 def test_googles_python_clients_call_it(server, sdk):
     python = SDKS[sdk] / "bin" / "python"
     if not python.exists():

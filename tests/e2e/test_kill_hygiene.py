@@ -15,8 +15,8 @@ from e2e.support import FINAL, custom_job, good, log_lines, serving, submit
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800 if FULL else 900)]
 
-CANCELS = 200 if FULL else 16
-ENDS = 40 if FULL else 4
+CANCELS = 200 if FULL else 10
+ENDS = 40 if FULL else 2
 TORCHRUNS = 6 if FULL else 1
 AT_ONCE = 10
 CONFIG = "[fleet]\ngrace_s = 1\nslots = 64\n"

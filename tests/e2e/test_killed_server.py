@@ -26,7 +26,7 @@ from e2e.support import (
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-JOBS = 1000 if FULL else 400
+JOBS = 1000 if FULL else 160
 CLIENTS = 8
 #: The server is killed each time so many submits have been acknowledged.
 KILLED_AT = (JOBS * 3 // 20, JOBS * 2 // 5, JOBS * 4 // 5)

@@ -5,6 +5,7 @@ import json
 import psutil
 import pytest
 
+from e2e.chaos import PAUSE_S
 from e2e.support import (
     FINAL,
     PROJECT,
@@ -28,7 +29,7 @@ COUNT = """\
 import itertools, os, time
 for number in itertools.count(1):
     print(number, flush=True)
-    time.sleep(0.002)
+    time.sleep({pause_s})
     if os.path.exists({go!r}):
         print("last", number, flush=True)
         break
@@ -112,8 +113,8 @@ def stamp(text):
 def test_running_jobs_survive_two_kills_of_the_server(tmp_path):
     names = ("talks", "talks-too", "ends-alone", "fails", "cancelled")
     go = {name: tmp_path / f"{name}-may-end" for name in names}
-    code = {name: COUNT.format(go=str(path)) for name, path in go.items()}
-    code |= {"fails": FAIL.format(go=str(go["fails"])), "cancelled": NEVER_ENDS}
+    code = {name: COUNT.format(go=str(path), pause_s=PAUSE_S) for name, path in go.items()}
+    code |= {"fails": FAIL.format(go=str(go["fails"]), pause_s=PAUSE_S), "cancelled": NEVER_ENDS}
     with serving(tmp_path / "data") as server:
         jobs = {name: submit(server, custom_job(name, code[name])) for name in code}
         pollers = {name: Poller(server, jobs[name]) for name in ("talks", "talks-too")}

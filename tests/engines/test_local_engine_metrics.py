@@ -30,7 +30,7 @@ from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.model.attempt import Measured, MetricsPlan
 from trainshed.model.launch_plan import ContainerPlan
 
-COUNTS = {"hypertune": 1000, "ignite": 400, "trainer": 400}
+COUNTS = {"hypertune": 400, "ignite": 400, "trainer": 400}
 
 
 def told(root):

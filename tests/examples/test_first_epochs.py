@@ -22,9 +22,9 @@ def case(example, args, *marks, **fewer):
 @pytest.mark.parametrize(
     ("example", "args", "fewer"),
     [
-        case("torch-ddp", EPOCH, TORCH, needs("matplotlib"), workerCount=1),
+        case("torch-ddp", EPOCH, TORCH, needs("matplotlib"), FULL, workerCount=1),
         case("model-parallel", EPOCH, TORCH, FULL, workerCount=1),
-        case("tuning", EPOCH, needs("sklearn", "hypertune")),
+        case("tuning", EPOCH, needs("sklearn", "hypertune"), FULL),
         case("tf-multiworker", EPOCH, KERAS),
         case("tf-parameter-server", EPOCH, KERAS, FULL, workerCount=1, parameterServerCount=1),
         case("jax-data-parallel", EPOCH, needs("jax", "sklearn")),

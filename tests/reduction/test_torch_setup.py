@@ -4,6 +4,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 from reduction.torch_world import environment
 
 
@@ -64,6 +66,7 @@ def test_the_environment_can_ask_for_it_on_behalf_of_an_unchanged_trainer():
     )
 
 
+@pytest.mark.full  # the worlds of test_torch_worlds.py register it so
 def test_without_the_entry_point_it_is_registered_by_hand():
     run(
         """

@@ -45,8 +45,8 @@ TRAINERS = {
 LOCALLY = ("storage_client",)
 #: In `make test`, each in one dialect.
 CHEAP = {
-    "ml": ("credentials", "gcsfs_files", "tf_gfile"),
-    "vertex": ("fsspec_urls", "pandas_frames", "storage_client"),
+    "ml": ("credentials", "tf_gfile"),
+    "vertex": ("fsspec_urls", "storage_client"),
 }
 DIALECTS = ("ml", "vertex")
 
