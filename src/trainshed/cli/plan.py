@@ -47,7 +47,7 @@ def run(request: Request) -> int:
     if not plan.refused:
         _draw(args, plan, calibrations, notes)
     _print(args, plan, calibrations, notes)
-    return EXIT_REFUSED if plan.refused else 0
+    return _say(plan.refused) if plan.refused else 0
 
 
 def _plan(args: argparse.Namespace) -> tuple[JobPlan, list[Calibration], list[str]]:
@@ -148,6 +148,10 @@ def _refuse(args: argparse.Namespace, refused: Refused) -> int:
     """Say why there is no plan."""
     if args.format == "json":
         out_json(refused_json(refused))
+    return _say(refused)
+
+
+def _say(refused: Refused) -> int:
     print_error(f"{refused.field}: {refused.message} (accepted: {refused.accepted})")
     return EXIT_REFUSED
 

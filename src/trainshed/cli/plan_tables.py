@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from trainshed.cli.terminal import table
 from trainshed.planning.job_plan import JobPlan
-from trainshed.planning.plan_words import figure, head, interval, lasting_between, money
+from trainshed.planning.plan_words import bounds, figure, head, interval, lasting_between, money
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.scaling.prediction import Refused
@@ -41,7 +41,7 @@ def _row(plan: JobPlan, option: Option) -> list[str]:
         str(cluster.hosts),
         cluster.host.machine_type,
         str(cluster.reducers),
-        interval(found.samples_per_s) if found else _between(option),
+        interval(found.samples_per_s) if found else bounds(option).replace(" and ", " to "),
         f"{100 * found.efficiency.point:.0f}" if found else "",
         figure(1000 * found.step_s.point) if found else "",
         lasting_between(option.time_s) if option.time_s else "",
@@ -49,15 +49,6 @@ def _row(plan: JobPlan, option: Option) -> list[str]:
         found.bound_by.value if found else "",
         "; ".join(plan.notes(option)),
     ]
-
-
-def _between(option: Option) -> str:
-    """Bounds, where there is no point."""
-    found = option.answer.samples_per_s if isinstance(option.answer, Refused) else None
-    if found:
-        return f"{figure(found[0])} to {figure(found[1])}"
-    n = option.cluster.accelerators
-    return "" if n == 1 else f"1 to {n} times one"
 
 
 def _cost(option: Option) -> str:

@@ -54,7 +54,7 @@ class Question:
     accelerators: tuple[int, ...] = ()
     hosts: tuple[int, ...] = ()
     kinds: tuple[HostKind, ...] = ()
-    """Other hosts; empty: the job's."""
+    """Other hosts, beside the job's."""
     reducers: int | None = None
     """None: as many as are worth it."""
     servers: int | None = None
@@ -71,18 +71,21 @@ def clusters(
     job: PlannedJob, question: Question, calibrations: Sequence[Calibration]
 ) -> Iterator[WhatIf]:
     """Every cluster that is asked about, the job's own among them."""
-    for kind in question.kinds or (job.host,):
+    for kind in dict.fromkeys((job.host, *question.kinds)):
         is_job_s = kind == job.host
         per_host = job.per_host if is_job_s else kind.per_host
         calibration = on_host(calibrations, kind)
         host = calibration.host if calibration and is_same(calibration.host, kind) else kind
         for accelerators in _counts(job, question, per_host):
-            yield _what_if(job, question, calibration, (host, per_host), accelerators)
+            found = _what_if(job, question, calibration, (host, per_host), accelerators)
+            is_own = is_job_s and accelerators == job.hosts * job.per_host
+            is_asked = not is_job_s or accelerators in _asked(question, per_host)
+            yield replace(found, is_own=is_own, is_asked=is_asked)
 
 
 def _counts(job: PlannedJob, question: Question, per_host: int) -> tuple[int, ...]:
     own = (job.hosts * job.per_host,) if job.hosts else ()
-    asked = (*question.accelerators, *(hosts * per_host for hosts in question.hosts))
+    asked = _asked(question, per_host)
     if not asked:
         most = max(*own, 8 * per_host, 1) if not own else 2 * own[0]
         asked = tuple(
@@ -90,6 +93,10 @@ def _counts(job: PlannedJob, question: Question, per_host: int) -> tuple[int, ..
         )
         asked = tuple(n for n in asked if n <= per_host or n % per_host == 0)
     return tuple(sorted({*asked, *own}))
+
+
+def _asked(question: Question, per_host: int) -> tuple[int, ...]:
+    return (*question.accelerators, *(hosts * per_host for hosts in question.hosts))
 
 
 def _what_if(
@@ -101,7 +108,7 @@ def _what_if(
 ) -> WhatIf:
     host, per_host = of
     hosts = math.ceil(accelerators / per_host)
-    own = accelerators == job.hosts * job.per_host and per_host == job.per_host
+    own = accelerators == job.hosts * job.per_host
     servers = job.servers.count if question.servers is None else question.servers
     reducers = question.reducers or (job.reducers.count if own and question.reducers is None else 0)
     cluster = Cluster(
@@ -120,7 +127,6 @@ def _what_if(
         calibration=calibration,
         batch_per_accelerator=batch,
         refused=_refused(question, calibration, cluster, batch),
-        is_own=own and (not question.kinds or host.machine_type == job.host.machine_type),
     )
 
 
@@ -205,16 +211,19 @@ def _unserved(question: Question, calibration: Calibration | None) -> Refused | 
     return None
 
 
+def matching_reducers(job: PlannedJob, cluster: Cluster) -> int:
+    """The fewest reducers that match the workers; 0 where a link is unknown."""
+    each, of_host = job.reducers.gbps, cluster.host.network_gbps
+    return reducers_needed(cluster.hosts * of_host, each) if each and of_host else 0
+
+
 def with_reducers(job: PlannedJob, what_if: WhatIf) -> Iterator[WhatIf]:
     """The same cluster with reducers, from some to as many as match its workers."""
-    host, cluster, each = what_if.cluster.host, what_if.cluster, job.reducers.gbps
-    calibration = what_if.calibration
+    cluster, calibration = what_if.cluster, what_if.calibration
+    enough = matching_reducers(job, cluster)
     can = calibration and calibration.training.strategy in _REDUCED and not cluster.reducers
-    if not can or what_if.refused or cluster.hosts < WORKERS_MIN or not each:
+    if not can or what_if.refused or cluster.hosts < WORKERS_MIN or not enough:
         return
-    if not host.network_gbps:
-        return
-    enough = reducers_needed(cluster.hosts * host.network_gbps, each)
     for count in sorted({enough * step // STEPS for step in range(1, STEPS + 1)} - {0}):
-        reduced = replace(cluster, reducers=count, reducer_gbps=each)
+        reduced = replace(cluster, reducers=count, reducer_gbps=job.reducers.gbps)
         yield replace(what_if, cluster=reduced, machines=_machines(job, reduced), is_own=False)

@@ -1,9 +1,15 @@
 """The plan of a job: every cluster asked about, what each would do, and which stand out."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from trainshed.planning.clusters_asked import PlannedJob, Question, clusters, with_reducers
+from trainshed.planning.clusters_asked import (
+    PlannedJob,
+    Question,
+    clusters,
+    matching_reducers,
+    with_reducers,
+)
 from trainshed.planning.prices import Interruptions, PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.prediction import Refused
@@ -16,6 +22,7 @@ from trainshed.planning.what_ifs import (
     best_of,
     faster,
     marks_of,
+    pays,
     weigh,
 )
 
@@ -48,10 +55,11 @@ class JobPlan:
     @property
     def refused(self) -> Refused | None:
         """Why there is no plan: nothing of it could be predicted, or what was wished for."""
-        if any(option.prediction for option in self.options):
+        asked = [each for each in self.options if each.what_if.is_asked] or self.options
+        if any(each.prediction for each in asked):
             return self._unmet()
-        answer = self.own.answer
-        return answer if isinstance(answer, Refused) else None
+        answers = (each.answer for each in (self.own, *asked))
+        return next((each for each in answers if isinstance(each, Refused)), None)
 
     def _unmet(self) -> Refused | None:
         limits = self.wishes.limits
@@ -79,9 +87,20 @@ class JobPlan:
             return
         if option.answer.extrapolated:
             yield "extrapolated"
+        if _is_idle(self.job, option):
+            enough = matching_reducers(self.job, option.cluster)
+            yield f"{enough} reducers match the workers, and more are idle"
+        elif (base := self._without_reducers(option)) and pays(option, base):
+            yield "its reducers pay: time x price falls"
         before = self._before(option)
         if before and not faster(option, before):
             yield f"no difference that can be told from {before.cluster.accelerators}"
+
+    def _without_reducers(self, option: Option) -> Option | None:
+        if not option.cluster.reducers:
+            return None
+        plain = replace(option.cluster, reducers=0, reducer_gbps=0.0)
+        return next((each for each in self.options if each.cluster == plain), None)
 
     def _before(self, option: Option) -> Option | None:
         """The next smaller cluster of the same kind."""
@@ -117,7 +136,8 @@ def plan_of(
         if question.reducers is None and (better := _reduced(job, option, work, wishes)):
             reduced[len(found) - 1] = better
             found.append(better)
-    marks = marks_of(found, worth=wishes.worth, limits=wishes.limits)
+    sound = [each for each in found if not _is_idle(job, each)]
+    marks = marks_of(sound, worth=wishes.worth, limits=wishes.limits)
     own = next((each for each in found if each.what_if.is_own), None)
     own = own or marks.knee or found[-1]
     return JobPlan(
@@ -129,6 +149,11 @@ def plan_of(
         own=own,
         reduced=reduced.get(next(i for i, each in enumerate(found) if each is own)),
     )
+
+
+def _is_idle(job: PlannedJob, option: Option) -> bool:
+    """Whether some of its reducers have nothing to do."""
+    return option.cluster.reducers > matching_reducers(job, option.cluster) > 0
 
 
 def _weighed(what_if: WhatIf, work: Work, wishes: Wishes) -> Option:

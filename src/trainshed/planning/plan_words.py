@@ -79,9 +79,12 @@ def head(plan: JobPlan) -> str:
     name = noun(option.cluster.host.accelerator, option.cluster.accelerators)
     if isinstance(option.answer, Refused):
         answer = option.answer
-        gain = f"between no gain and {option.cluster.accelerators} times one"
-        known = _bounds(option) or gain
-        return f"{name}: {known}: {answer.message}; accepted: {answer.accepted}"
+        parts = [
+            _bounds(option),
+            f"{answer.field}: {answer.message}",
+            f"accepted: {answer.accepted}",
+        ]
+        return f"{name}: {'; '.join(filter(None, parts))}"
     parts = [f"{name}: {_times(option.answer)}, {_how_long(plan, option)}, {price_words(option)}"]
     parts.append(f"limited by {option.answer.bound_by.value}")
     parts += option.answer.warnings
@@ -109,12 +112,20 @@ def _how_long(plan: JobPlan, option: Option) -> str:
 
 
 def _bounds(option: Option) -> str:
-    """No gain, and a gain in proportion, of what was measured."""
+    found = bounds(option)
+    return f"between {found}" if found else ""
+
+
+def bounds(option: Option) -> str:
+    """No gain, and a gain in proportion, where there is no point; empty where there is one."""
     answer = option.answer
-    if not isinstance(answer, Refused) or answer.samples_per_s is None:
+    if not isinstance(answer, Refused):
         return ""
-    low, high = answer.samples_per_s
-    return f"between {figure(low)} and {figure(high)} samples/s"
+    if answer.samples_per_s:
+        low, high = answer.samples_per_s
+        return f"{figure(low)} and {figure(high)} samples/s"
+    n = option.cluster.accelerators
+    return f"1 and {n:,} times one" if option.what_if.calibration is None and n > 1 else ""
 
 
 def _with_reducers(base: Option, reduced: Option, found: Prediction) -> str:

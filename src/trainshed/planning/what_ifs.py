@@ -62,6 +62,8 @@ class WhatIf:
     """Why it is not asked at all."""
     is_own: bool = False
     """Whether this is the job as its file has it."""
+    is_asked: bool = False
+    """Whether somebody named it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

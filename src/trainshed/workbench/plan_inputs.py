@@ -1,5 +1,6 @@
 """What a plan is made from: a job file, calibrations, prices; each is read once, as it is then."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ from trainshed.workbench.reduction_hosts import recommended
 _BYTES_MAX: Final = 8 << 20
 _GIGA: Final = 1e9
 _CPU: Final = "CPU"
+#: A field of a calibration, where a sentence begins with one.
+_FIELD: Final = re.compile(r"(?:training|host|fit|run \d+)(?:\.\w+)*|schema")
 #: Names of stacks, as files of calibrations have them, by the framework of a prebuilt image.
 _STACKS: Final = {"TensorFlow": ("tensorflow", "keras"), "PyTorch": ("torch",)}
 
@@ -208,9 +211,10 @@ def read_calibration(path: Path) -> Calibration:
     try:
         return read_calibration_text(text)
     except ValueError as error:
+        named = _FIELD.match(str(error))
         raise NotPlannable(
             Refused(
-                field="calibration",
+                field=named[0] if named else "calibration",
                 message=f"{path}: {error}",
                 accepted="a file that trainshed plan calibrate wrote",
             )

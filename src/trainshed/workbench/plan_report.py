@@ -37,6 +37,7 @@ _MISSING: Final = "matplotlib is not installed, which draws it: pip install 'tra
 #: The columns that are figures, but for one.
 _NUMBERS, _MACHINES = 9, 2
 _LOG_FROM: Final = 8
+_TICKS: Final = tuple(digit * 10.0**power for power in range(-3, 5) for digit in (1, 2, 5))
 
 
 def write_picture(path: Path, plan: JobPlan, calibrations: Sequence[Calibration]) -> None:
@@ -100,14 +101,15 @@ def _throughput(axes: Any, plan: JobPlan, calibrations: Sequence[Calibration]) -
         most = max(each.cluster.accelerators for each in plan.options)
         axes.plot([n, most], [rate, rate * most / n], "--", color=_GREY, label="in proportion")
         axes.plot(*zip(*measured, strict=True), "k^", ms=6, label="measured")
-    _scale(axes, plan)
+    _scale(axes, plan, [n for n, _ in measured])
     axes.set_xlabel(noun(plan.job.host.accelerator, 2).partition(" ")[2])
     axes.set_ylabel("samples/s, with 80 % intervals")
     axes.legend(frameon=False)
 
 
-def _scale(axes: Any, plan: JobPlan) -> None:
-    counts = sorted({each.cluster.accelerators for each in plan.options if each.prediction})
+def _scale(axes: Any, plan: JobPlan, measured: Sequence[int]) -> None:
+    predicted = {each.cluster.accelerators for each in plan.options if each.prediction}
+    counts = sorted(predicted | set(measured))
     if counts[-1] >= _LOG_FROM * counts[0]:
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
@@ -145,16 +147,27 @@ def _spending(axes: Any, plan: JobPlan) -> None:
             yerr=[[spent.point - spent.low], [spent.high - spent.point]],
             color=_GREEN if chosen else _BLUE, ecolor=_GREY, elinewidth=0.8,
         )  # fmt: skip
-        words = f"{each.cluster.accelerators}{' + r' if each.cluster.reducers else ''}"
+        is_reduced = each.cluster.reducers > 0
         axes.annotate(
-            ": ".join(filter(None, [words, ", ".join(chosen)])),
-            (time.point / unit, spent.point), xytext=(5, 5), textcoords="offset points",
-        )  # fmt: skip
+            "\n".join((f"{each.cluster.accelerators}{' + r' * is_reduced}", *chosen)),
+            (time.point / unit, spent.point),
+            xytext=(5, -4 if is_reduced else 4),
+            textcoords="offset points",
+            va="top" if is_reduced else "bottom",
+        )
     axes.set_xlabel(f"{name} {plan.work.words}")
     currency = next((each.hour.currency for each in known if each.cost and each.hour), None)
     axes.set_ylabel(currency or "accelerator-hours")
+    if any(each.cluster.reducers for each in known):
+        axes.set_title("r: with reducers", loc="right", fontsize="small")
+    axes.margins(x=0.2, y=0.2)
     axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
+    times = [each.time_s.point / unit for each in known if each.time_s]
+    if max(times) >= _LOG_FROM * min(times):
+        axes.set_xscale("log")
+        ticks = [tick for tick in _TICKS if min(times) / 2 <= tick <= 2 * max(times)]
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
     axes.grid(visible=True, alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
 

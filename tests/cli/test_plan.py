@@ -1,0 +1,334 @@
+"""``trainshed plan``: what is read, what is refused and how, and the forms of the answer."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from golden import check_golden
+from planning.test_what_ifs import CALIBRATION, HOST, JOB, RUNS, TRAINING, WORK
+from trainshed.cli.plan_tables import as_csv, as_json, table_text
+from trainshed.planning.clusters_asked import Question, clusters
+from trainshed.planning.job_plan import JobPlan, Wishes
+from trainshed.planning.plan_words import head, recommendations, remarks
+from trainshed.planning.scaling.calibration_file import written as calibration_text
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.interval import Interval
+from trainshed.planning.scaling.prediction import Binding, Prediction, Refused
+from trainshed.planning.what_ifs import Limits, Option, marks_of
+
+GOLDEN = Path(__file__).parent.parent / "golden/cli"
+V100 = {"machineType": "n1-standard-32", "acceleratorType": "NVIDIA_TESLA_V100",
+        "acceleratorCount": 8}  # fmt: skip
+IMAGE = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-13.py310:latest"
+ML = {"trainingInput": {"scaleTier": "CUSTOM", "region": "us-central1",
+                        "masterType": "n1-standard-32", "workerType": "n1-standard-32",
+                        "workerCount": 3,
+                        "masterConfig": {"acceleratorConfig": {"type": "NVIDIA_TESLA_V100",
+                                                               "count": 8}},
+                        "workerConfig": {"acceleratorConfig": {"type": "NVIDIA_TESLA_V100",
+                                                               "count": 8}}}}  # fmt: skip
+
+
+def job(workers=3, machine=V100, image="img"):
+    container = {"imageUri": image}
+    primary = {"machineSpec": V100, "replicaCount": 1, "containerSpec": container}
+    others = {"machineSpec": machine, "replicaCount": workers, "containerSpec": container}
+    return {"workerPoolSpecs": [primary, others]}
+
+
+@pytest.fixture
+def plan(trainshed, written):
+    """``trainshed plan`` of four hosts of eight V100, which were measured up to two."""
+    written("job.json", job())
+    written("calibration.toml", calibration_text(CALIBRATION))
+
+    def run(*words, file="job.json", calibration="calibration.toml"):
+        of = ("--calibration", calibration) if calibration else ()
+        return trainshed("plan", *((file,) if file else ()), *of, *words)
+
+    return run
+
+
+def refused(answer):
+    """The field of a refusal, which its sentence names as well."""
+    assert answer.code == 3, answer.err
+    found = answer.json["refused"]
+    assert answer.err.startswith(f"error: {found['field']}: ")
+    assert found["message"] in answer.err
+    assert found["accepted"] in answer.err
+    return found["field"]
+
+
+def test_both_dialects_ask_the_same(plan, written):
+    of_vertex = plan("--format", "json")
+    of_ml = plan("--format", "json", file=written("config.yaml", ML))
+    assert of_vertex.code == of_ml.code == 0
+    assert of_ml.json == of_vertex.json
+    own = of_vertex.json["options"][of_vertex.json["own"]]
+    assert (own["accelerators"], own["hosts"], own["accelerator"]) == (32, 4, "NVIDIA_TESLA_V100")
+
+
+def test_a_calibration_is_enough_where_its_counts_are_asked(plan):
+    found = plan("--what-if", "hosts=1,2,4", "--format", "json", file=None).json
+    assert [each["accelerators"] for each in found["options"] if not each["reducers"]] == [
+        8,
+        16,
+        32,
+    ]
+    assert found["calibrations"][0]["model"] == "resnet50"
+    assert [run["kind"] for run in found["calibrations"][0]["runs"]] == ["A", "C", "F"]
+
+
+def test_words_come_first_then_the_table(plan):
+    found = plan("--what-if", "gpus=8,16", "--target", "samples=100000000")
+    first, *marks = found.out.partition("\n\n")[0].splitlines()
+    assert re.match(r"32 GPUs: [\d.]+ times one \([\d.]+ to [\d.]+\), [\d.]+ h ", first)
+    assert [line.split()[0] for line in marks] == ["fastest", "cheapest", "knee"]
+    assert "no time to a quality is given" in found.out
+
+
+def hand_made():
+    """A plan of figures that no fit changes."""
+    prices = Wishes(limits=Limits(deadline_s=10 * 3600.0))
+    question = Question(accelerators=(8, 16, 4096), reducers=0)
+    made = []
+    for what_if in clusters(JOB, question, [CALIBRATION]):
+        cluster = what_if.cluster
+        n = cluster.accelerators
+        if n == 4096:
+            answer = Refused(field="gpus", message="4096 is too far", accepted="up to 1024",
+                             samples_per_s=(4000.0, 1_000_000.0))  # fmt: skip
+            made.append(Option(what_if=what_if, answer=answer))
+            continue
+        rate = Interval(low=300.0 * n**0.9, point=320.0 * n**0.9, high=330.0 * n**0.9)
+        answer = Prediction(
+            cluster=cluster, batch_per_accelerator=64.0, step_s=rate.inverse(64.0 * n),
+            samples_per_s=rate, speedup=rate.times(1 / 320), efficiency=rate.times(1 / 320 / n),
+            base_accelerators=1, bound_by=Binding.NETWORK, parts_s=((Binding.COMPUTE, 0.18),),
+            warnings=("assumes that the host can feed 8 accelerators",),
+        )  # fmt: skip
+        hour = prices.prices.of(what_if.machines)
+        time_s = rate.inverse(WORK.samples)
+        made.append(
+            Option(
+                what_if=what_if, answer=answer, time_s=time_s, hour=hour,
+                accelerator_hours=time_s.times(n / 3600),
+                cost=time_s.times(hour.amount / 3600),
+            )
+        )  # fmt: skip
+    marks = marks_of(made, worth=0.5, limits=prices.limits)
+    own = next(each for each in made if each.what_if.is_own)
+    return JobPlan(job=JOB, work=WORK, wishes=prices, options=tuple(made), marks=marks, own=own)
+
+
+def test_the_table_the_json_and_the_csv_look_like_this():
+    made = hand_made()
+    text = "\n".join([head(made), *recommendations(made), "", table_text(made), "", *remarks(made)])
+    check_golden(GOLDEN / "plan.txt", f"{text}\n")
+    shown = json.dumps(as_json(made, [CALIBRATION], ["a note"]) | {"calibrations": []}, indent=2)
+    check_golden(GOLDEN / "plan.json", f"{shown}\n")
+    check_golden(GOLDEN / "plan.csv", as_csv(made))
+
+
+def test_without_a_calibration_there_are_bounds_and_no_point(plan):
+    found = plan("--format", "json", calibration=None)
+    assert refused(found) == "calibration"
+    assert "trainshed plan calibrate" in found.json["refused"]["accepted"]
+    assert all(each["samples_per_s"] is each["time_s"] is None for each in found.json["options"])
+    assert found.json["options"][-1]["bounds"]["speedup"] == [1, 64]
+    assert "between 1 and 32 times one" in plan(calibration=None).out
+
+
+def test_another_accelerator_has_bounds_beside_the_measured_one(plan):
+    found = plan("--machine-types", "a2-highgpu-8g", "--what-if", "gpus=16", "--format", "json")
+    by_type = {each["machine_type"]: each for each in found.json["options"]}
+    assert by_type["n1-standard-32"]["samples_per_s"]
+    assert by_type["a2-highgpu-8g"]["samples_per_s"] is None
+    assert by_type["a2-highgpu-8g"]["refused"]["field"] == "calibration"
+
+
+def test_far_counts_are_marked_and_those_beyond_are_refused(plan):
+    far = plan("--what-if", "gpus=256", "--reducers", "0", "--format", "json").json["options"][-1]
+    assert far["extrapolated"]
+    assert "extrapolated" in far["notes"]
+    beyond = plan("--what-if", "gpus=100000", "--format", "json")
+    assert refused(beyond) == "gpus"
+    assert beyond.json["options"][-1]["bounds"]["samples_per_s"]
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        (("--what-if", "model-parallel=8"), "model-parallel"),
+        (("--what-if", "gpus=13"), "gpus"),
+        (("--parameter-servers", "2"), "parameter-servers"),
+        (("--batch", "keep-global", "--what-if", "gpus=1", "--largest-batch", "256"), "batch"),
+        (("--deadline", "1s"), "deadline"),
+        (("--budget", "0.01"), "budget"),
+    ],
+)
+def test_what_cannot_be_known_or_met_is_refused_by_its_field(plan, words, field):
+    assert refused(plan(*words, "--format", "json")) == field
+
+
+def test_an_unknown_strategy_is_refused_by_its_field(plan, written):
+    text = calibration_text(CALIBRATION).replace('"allreduce"', '"gossip"')
+    found = plan("--format", "json", calibration=written("other.toml", text))
+    assert refused(found) == "training.strategy"
+    assert "'gossip'" in found.err
+
+
+def test_no_time_to_a_target_is_said_where_its_steps_are_unknown(plan):
+    assert "for 1,000 steps of 2,048 samples" in plan("--what-if", "gpus=8").out
+    epochs = plan("--target", "epochs=90")
+    assert epochs.code == 2
+    assert "--epoch-samples N is needed" in epochs.err
+    found = plan("--target", "epochs=2", "--epoch-samples", "1000", "--format", "json").json
+    assert found["work"]["samples"] == 2000
+
+
+def test_real_data_without_a_rate_of_input_is_a_warning_in_the_first_line(plan):
+    first = plan("--what-if", "gpus=8").out.splitlines()[0]
+    assert "assumes that the host can feed 8 accelerators" in first
+
+
+def test_without_a_price_there_are_accelerator_hours(plan, written):
+    prices = written("own.toml", 'currency = "EUR"\n[[machine]]\nname = "other"\nper_hour = 3\n')
+    found = plan("--prices", prices, "--format", "json").json
+    assert found["prices"] is None
+    assert "accelerator-hours (no price is known)" in found["text"]
+    mine = written("own.toml", 'currency = "EUR"\n[[machine]]\nname = "n1-standard-32"\n'
+                   "per_hour = 9\n")  # fmt: skip
+    assert " EUR" in plan("--prices", mine, "--reducers", "0").out.splitlines()[0]
+    unknown = written("own.toml", 'currency = "EUR"\n[[machine]]\nname = "other"\nper_hour = 3\n')
+    poor = plan("--prices", unknown, "--budget", "5", "--format", "json")
+    assert refused(poor) == "budget"
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ("per_hour = 0", "per_hour 0: a number above 0 is accepted"),
+        ('per_hour = 2\ncurrency = "USD"', "currency USD beside EUR"),
+    ],
+)
+def test_a_price_of_nothing_and_two_currencies_are_refused(plan, written, rows, sentence):
+    text = f'currency = "EUR"\n[[machine]]\nname = "n1-standard-32"\n{rows}\n'
+    found = plan("--prices", written("own.toml", text))
+    assert (found.code, found.out) == (2, "")
+    assert sentence in found.err
+
+
+def other(training=None, host=None, digest=""):
+    made = calibrated(training or TRAINING, host or HOST, RUNS)
+    return calibration_text(
+        type(made)(
+            training=made.training, host=made.host, runs=made.runs, fitted=made.fitted,
+            trainer_digest=digest,
+        )
+    )  # fmt: skip
+
+
+def test_calibrations_of_two_trainers_are_refused(plan, written):
+    one, two = written("a.toml", other(digest="a" * 64)), written("b.toml", other(digest="b" * 64))
+    found = plan("--calibration", two, "--format", "json", calibration=one)
+    assert refused(found) == "calibration"
+    assert "two trainers" in found.err
+
+
+def test_a_calibration_of_another_stack_is_refused(plan, written):
+    stack = type(TRAINING)(stack="tensorflow 2.15", batch_per_accelerator=8)
+    name = written("tf.toml", other(training=stack))
+    file = written("torch.json", job(image=IMAGE))
+    found = plan("--format", "json", file=file, calibration=name)
+    assert refused(found) == "calibration"
+    assert "tensorflow 2.15" in found.err
+
+
+def test_a_calibration_of_another_machine_leaves_the_job_without_a_point(plan, written):
+    host = type(HOST)(machine_type="a2-highgpu-8g", accelerator="NVIDIA_TESLA_A100", per_host=8)
+    found = plan("--format", "json", calibration=written("a100.toml", other(host=host)))
+    assert refused(found) == "calibration"
+
+
+def test_hosts_that_are_not_alike_are_refused(plan, written):
+    machine = {**V100, "acceleratorCount": 4}
+    found = plan("--format", "json", file=written("two.json", job(machine=machine)))
+    assert refused(found) == "machineType"
+    assert "8 NVIDIA_TESLA_V100 and n1-standard-32 with 4" in found.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--what-if", "gpus=0"), "'0' is not a number from 1 to 1,000,000"),
+        (("--what-if", "gpus=1,x"), "'x' is not a number"),
+        (("--what-if", "cows=3"), "gpus=1,2,4 or hosts=1,2,4 is accepted"),
+        (("--target", "smiles=3"), "samples=N, epochs=N or steps=N"),
+        (("--deadline", "soon"), "'soon' is not a duration"),
+        (("--budget", "0"), "'0' is not a number above 0"),
+        (("--spot", "0.1"), "--checkpoint-every TIME is needed"),
+        (("--machine-types", "n9-huge"), "knows no machine type n9-huge"),
+        (("--machine-types", "n2-standard-16"), "n2-standard-16 cannot have 8 NVIDIA_TESLA_V100"),
+        (("--png", "no/such/plan.png"), "a file in a folder that exists"),
+        (("--calibration", "gone.toml"), "cannot read gone.toml"),
+    ],
+)
+def test_a_command_line_that_cannot_be_read_is_refused_in_a_sentence(plan, words, sentence):
+    found = plan(*words)
+    assert (found.code, found.out) == (2, "")
+    assert sentence in found.err
+
+
+def test_nothing_to_plan_is_a_usage_error(trainshed):
+    found = trainshed("plan")
+    assert found.code == 2
+    assert "a FILE or a --calibration is needed" in found.err
+
+
+def test_spot_machines_cost_less_an_hour_and_take_longer(plan):
+    words = ("--what-if", "gpus=8", "--reducers", "0", "--format", "json")
+    usual = plan(*words).json["options"][0]
+    spot = plan(*words, "--spot", "0.1", "--checkpoint-every", "30m").json["options"][0]
+    assert spot["price_hour"] < usual["price_hour"]
+    assert spot["time_s"]["point"] > usual["time_s"]["point"]
+    often = plan(*words, "--spot", "20", "--checkpoint-every", "1h")
+    assert refused(often) == "spot"
+
+
+def test_the_page_needs_nothing_else_and_a_refused_plan_leaves_no_file(plan, tmp_path):
+    pytest.importorskip("matplotlib")
+    assert plan("--png", "plan.png", "--html", "plan.html", "--what-if", "gpus=8").code == 0
+    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "plan.html").read_text()
+    assert "<svg" in page
+    assert "default-src 'none'" in page
+    assert "<script" not in page
+    assert re.findall(r"""(?:src|href)=["'](?!#)[^"']*["']""", page.replace("xlink:", "")) == []
+    assert "resnet50; torch 2.6; allreduce" in page
+    before = sorted(path.name for path in tmp_path.iterdir())
+    assert plan("--png", "b.png", "--html", "b.html", "--what-if", "gpus=100000").code == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_without_matplotlib_a_picture_is_refused_and_the_page_says_so(plan, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    found = plan("--png", "plan.png")
+    assert found.code == 2
+    assert "pip install 'trainshed[plan]'" in found.err
+    assert not (tmp_path / "plan.png").exists()
+    assert plan("--html", "plan.html").code == 0
+    assert "No picture" in (tmp_path / "plan.html").read_text()
+
+
+def test_help_does_not_import_the_planner():
+    code = (
+        "import sys; from trainshed.cli.main import main; main(['plan', '--help']); "
+        "sys.exit(any(name.startswith('trainshed.planning') for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr

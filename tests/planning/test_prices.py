@@ -1,0 +1,91 @@
+"""What an hour costs: by the catalog, by an owner's figures, and never in two currencies."""
+
+import math
+
+import pytest
+
+from trainshed.model.faults import UsageFault
+from trainshed.planning.prices import Interruptions, Machines, PriceList, own_prices
+
+V100 = Machines(count=2, machine_type="n1-standard-32", accelerator="NVIDIA_TESLA_V100",
+                accelerators=8)  # fmt: skip
+
+
+def own(rows, head='currency = "EUR"\ndate = "2026-11-01"\n'):
+    return own_prices(f"{head}{rows}", "own.toml")
+
+
+def test_attached_accelerators_are_paid_beside_their_machines():
+    found = PriceList().of([V100])
+    assert found.amount == pytest.approx(2 * (1.52 + 8 * 2.48))
+    assert found.currency == "USD"
+    assert found.dates == ("2021-06-21", "2026-07-30")
+
+
+def test_accelerators_that_a_machine_brings_are_in_its_price():
+    machine = Machines(count=1, machine_type="a2-highgpu-1g", accelerator="NVIDIA_TESLA_A100",
+                       accelerators=1)  # fmt: skip
+    assert PriceList().of([machine]).amount == pytest.approx(3.6734)
+    assert PriceList(spot=True).of([machine]).amount == pytest.approx(1.928)
+    assert PriceList(region="asia-northeast1").of([machine]).amount == pytest.approx(4.0496)
+
+
+def test_one_machine_without_a_price_leaves_the_cluster_without():
+    assert PriceList().of([V100, Machines(count=1, machine_type="my-own")]) is None
+    assert PriceList().of([]) is None
+
+
+def test_own_prices_win_and_another_currency_leaves_the_catalog_out():
+    rows = '[[machine]]\nname = "n1-standard-32"\nper_hour = 9.5\n'
+    found = PriceList(own=own(rows)).of([V100])
+    assert (found.amount, found.currency, found.dates) == (19.0, "EUR", ("2026-11-01",))
+    with_reducers = [V100, Machines(count=4, machine_type="n1-highcpu-16")]
+    assert PriceList(own=own(rows)).of(with_reducers) is None
+    in_dollars = own(rows, 'currency = "USD"\n')
+    assert PriceList(own=in_dollars).of(with_reducers).amount == pytest.approx(
+        19 + 4 * 0.5668, 0.01
+    )
+
+
+def test_energy_and_what_a_machine_loses_of_its_value():
+    found = own(
+        '[[machine]]\nname = "box"\nwatts = 900\nper_kwh = 0.32\n'
+        "bought_for = 18000\nyears = 4\nuse = 0.5\n"
+    )
+    assert found.per_hour["box"] == pytest.approx(0.9 * 0.32 + 18000 / (4 * 8766 * 0.5))
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ('[[machine]]\nname = "a"\nper_hour = 0\n', "a: per_hour 0: a number above 0"),
+        ('[[machine]]\nname = "a"\nper_hour = -3\n', "a: per_hour -3"),
+        ('[[machine]]\nname = "a"\nper_hour = nan\n', "a: per_hour nan"),
+        ('[[machine]]\nname = "a"\nper_hour = 1\ncurrency = "USD"\n', "currency USD beside EUR"),
+        ('[[machine]]\nname = "a"\nper_hour = 1\nwatts = 3\n', "it has per_hour, or watts"),
+        ('[[machine]]\nname = "a"\nwatts = 3\n', "it has per_hour, or watts"),
+        ('[[machine]]\nname = "a"\n', "no price"),
+        ('[[machine]]\nname = "a"\nper_hor = 1\n', "has no 'per_hor'"),
+        ("[[machine]]\nper_hour = 1\n", "machine 1 has no name"),
+        ('[[machine]]\nname = "a"\nbought_for = 1\nyears = 1\nuse = 2\n', "use 2: the share"),
+        ('[[machine]]\nname = "a"\nper_hour = 1\n' * 2, "a is there twice"),
+        ("", "no [[machine]]"),
+        ("machine = 3", "no [[machine]]"),
+        ("[[machine", "is no TOML"),
+    ],
+)
+def test_a_file_of_prices_is_refused_in_a_sentence(rows, sentence):
+    with pytest.raises(UsageFault, match=r"own\.toml") as refused:
+        own(rows)
+    assert sentence in str(refused.value)
+
+
+def test_a_file_without_a_currency_is_refused():
+    with pytest.raises(UsageFault, match="currency is missing"):
+        own('[[machine]]\nname = "a"\nper_hour = 1\n', "")
+
+
+def test_interruptions_cost_half_of_what_lies_between_checkpoints_and_the_restart():
+    found = Interruptions(per_machine_hour=0.1, checkpoint_every_s=1800, restart_s=300)
+    assert found.times(1) == pytest.approx(1 / (1 - 0.1 * 1200 / 3600))
+    assert found.times(30) == math.inf

@@ -1,0 +1,162 @@
+"""What is said of other clusters: marks, what cannot be told apart, and what is never asked."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from trainshed.planning.clusters_asked import Helpers, PlannedJob, Question
+from trainshed.planning.job_plan import Wishes, plan_of
+from trainshed.planning.plan_words import head, lasting, money, noun, recommendations
+from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.training import Strategy, Training
+from trainshed.planning.what_ifs import BatchRule, Limits, Work
+
+HOST = HostKind(
+    machine_type="n1-standard-32",
+    accelerator="NVIDIA_TESLA_V100",
+    per_host=8,
+    cpus=32,
+    inside="nvlink2",
+    inside_bytes=150e9,
+    network_gbps=32,
+)
+TRAINING = Training(
+    model="resnet50",
+    parameters=25.56e6,
+    largest=2.36e6,
+    gradient_bytes=4 * 25.56e6,
+    batch_per_accelerator=64,
+    stack="torch 2.6",
+)
+RUNS = (
+    Run(kind=RunKind.COMPUTE, steps=100, step_s=0.18),
+    Run(kind=RunKind.HOST, accelerators=8, steps=100, step_s=0.2),
+    Run(kind=RunKind.TWO_HOSTS, accelerators=16, hosts=2, steps=100, step_s=0.26),
+)
+CALIBRATION = calibrated(TRAINING, HOST, RUNS)
+REDUCERS = Helpers(machine_type="n1-highcpu-16", gbps=32)
+JOB = PlannedJob(host=HOST, per_host=8, hosts=4, reducers=REDUCERS)
+WORK = Work(samples=1e8, global_batch=2048, words="for 100,000,000 samples")
+
+
+def planned(*accelerators, calibration=CALIBRATION, job=JOB, wishes=None, work=WORK, **asked):
+    question = Question(accelerators=accelerators, **asked)
+    return plan_of(job, question, [calibration] if calibration else [], work, wishes or Wishes())
+
+
+def rows(plan):
+    return [(each.cluster.accelerators, each.cluster.reducers) for each in plan.options]
+
+
+def test_the_job_itself_is_among_its_what_ifs():
+    assert rows(planned(8, reducers=0)) == [(8, 0), (32, 0)]
+    default = rows(planned(reducers=0))
+    assert default == [(1, 0), (2, 0), (4, 0), (8, 0), (16, 0), (32, 0), (64, 0)]
+
+
+def test_reducers_stand_beside_what_they_make_faster_and_never_idle():
+    found = planned(8, 16, 32)
+    assert rows(found) == [(8, 0), (16, 0), (32, 0), (32, 4)]
+    assert "4 reducers would make it" in head(found)
+    assert "its reducers pay: time x price falls" in list(found.notes(found.options[-1]))
+    too_many = planned(32, reducers=40)
+    assert "4 reducers match the workers, and more are idle" in too_many.notes(too_many.options[0])
+    assert too_many.marks.fastest is None
+
+
+def test_the_sentence_says_times_time_price_and_what_binds():
+    text = head(planned(32, reducers=0))
+    number = r"[\d.]+"
+    assert re.fullmatch(
+        rf"32 GPUs: {number} times one \({number} to {number}\), {number} h "
+        r"for 100,000,000 samples, \d+ USD; limited by links between hosts; "
+        r"assumes that the host can feed 8 accelerators",
+        text,
+    )
+
+
+def test_the_fewest_that_no_more_are_sure_to_beat_are_fastest():
+    alone = calibrated(TRAINING, replace(HOST, network_gbps=0.5), RUNS[:1])
+    found = planned(8, 16, 32, calibration=alone, job=replace(JOB, host=alone.host), reducers=0)
+    assert found.marks.fastest.cluster.accelerators == 8
+    assert "no difference that can be told from 8" in list(found.notes(found.options[1]))
+
+
+def test_the_knee_is_where_a_doubling_of_price_is_worth_less():
+    found = planned(8, 16, 32, 64, reducers=0, batch=BatchRule.KEEP_GLOBAL)
+    strict = planned(8, 16, 32, 64, reducers=0, batch=BatchRule.KEEP_GLOBAL,
+                     wishes=Wishes(worth=0.9))  # fmt: skip
+    assert strict.marks.knee.cluster.accelerators < found.marks.fastest.cluster.accelerators
+    assert found.marks.cheapest.cluster.accelerators == 8
+
+
+def test_a_deadline_holds_at_the_pessimistic_end_and_the_cheapest_that_meets_it_is_named():
+    hour = 3600
+    found = planned(8, 16, 32, 64, reducers=0, wishes=Wishes(limits=Limits(deadline_s=8 * hour)))
+    assert found.marks.meets.cluster.accelerators == 16
+    assert found.marks.meets.time_s.high <= 8 * hour
+    assert any(line.startswith("meets it") for line in recommendations(found))
+    late = planned(8, 16, wishes=Wishes(limits=Limits(deadline_s=60.0)))
+    assert late.refused.field == "deadline"
+    poor = planned(8, 16, wishes=Wishes(limits=Limits(budget=1.0)))
+    assert poor.refused.field == "budget"
+
+
+def test_larger_batches_need_more_samples_where_the_critical_batch_is_known():
+    plain = planned(8, 64, reducers=0)
+    limited = planned(8, 64, reducers=0, work=replace(WORK, critical_batch=2048))
+    for a, b, batch in zip(plain.options, limited.options, (512, 2048, 4096), strict=True):
+        more = (1 + batch / 2048) / 2
+        assert b.time_s.point == pytest.approx(a.time_s.point * more)
+
+
+def test_without_a_calibration_there_are_bounds_and_the_command_that_measures():
+    found = planned(8, calibration=None)
+    assert found.refused.field == "calibration"
+    assert "between 1 and 32 times one" in head(found)
+    assert "trainshed plan calibrate" in head(found)
+    assert list(recommendations(found)) == []
+    assert all(each.time_s is None for each in found.options)
+
+
+def test_other_hosts_need_their_own_calibration_or_the_same_accelerator():
+    wide = replace(HOST, machine_type="n1-standard-64")
+    other = replace(HOST, machine_type="a2-highgpu-8g", accelerator="NVIDIA_TESLA_A100")
+    found = planned(16, kinds=(wide, other), reducers=0)
+    by_type = {}
+    for each in found.options:
+        by_type.setdefault(each.cluster.host.machine_type, []).append(each)
+    assert all(each.prediction for each in by_type["n1-standard-64"])
+    assert [each.answer.field for each in by_type["a2-highgpu-8g"]] == ["calibration"] * 2
+    assert found.own.cluster.host.machine_type == "n1-standard-32"
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"accelerators": (100_000,)}, "gpus"),
+        ({"accelerators": (13,)}, "gpus"),
+        ({"accelerators": (6,), "model_parallel": 4}, "gpus"),
+        ({"model_parallel_asked": 8}, "model-parallel"),
+        ({"servers": 2}, "parameter-servers"),
+        ({"batch": BatchRule.KEEP_GLOBAL, "accelerators": (1,), "largest_batch": 256}, "batch"),
+    ],
+)
+def test_what_cannot_be_known_is_refused_by_the_name_of_its_field(asked, field):
+    found = plan_of(JOB, Question(**asked), [CALIBRATION], WORK, Wishes())
+    assert found.refused.field == field
+    assert found.refused.accepted
+
+
+def test_reducers_do_not_serve_parameter_servers():
+    naive = calibrated(replace(TRAINING, strategy=Strategy.PS_NAIVE), HOST, RUNS)
+    assert planned(32, calibration=naive, reducers=4).refused.field == "reducers"
+
+
+def test_words_of_counts_times_and_money():
+    assert [noun("CPU", 1), noun("TPU_V3", 8)] == ["1 CPU replica", "8 TPUs"]
+    assert [lasting(30), lasting(3600), lasting(6 * 3600)] == ["30.0 s", "60.0 min", "6.0 h"]
+    assert [money(4.125, "EUR"), money(1234.4, "USD")] == ["4.12 EUR", "1,234 USD"]
