@@ -170,6 +170,8 @@ def _ordered(part: str, answers: Sequence[Answer], wanted: float | None) -> Row:
         places[answer.curve.system, point.accelerators, point.hosts].append(answer)
     right, claimed, claimed_right, count = 0, 0, 0, 0
     for answer, other in (p for at in places.values() for p in itertools.combinations(at, 2)):
+        if by_model(answer.curve) == by_model(other.curve):
+            continue
         apart = answer.efficiency(answer.point.step_s) - other.efficiency(other.point.step_s)
         if abs(apart) <= _APART:
             continue

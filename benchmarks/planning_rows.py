@@ -124,7 +124,7 @@ def _curve(
         model=row["model"],
         parameters=parameters,
         largest=model.get("largest", 0.0) * 1e6,
-        gradient_bytes=parameters * each * model.get("dense", True),
+        gradient_bytes=parameters * each * _travels(model),
         batch_per_accelerator=batches[0],
         precision=row["precision"],
         strategy=next(_STRATEGIES[key] for key in _STRATEGIES if row["strategy"].startswith(key)),
@@ -153,6 +153,11 @@ def _curve(
         points=points,
         unprinted=unprinted,
     )
+
+
+def _travels(model: dict[str, Any]) -> bool:
+    """Whether each step sends the card's parameters; a sparse layer may stand beside them."""
+    return model.get("dense", True) or "layer is extra" in model.get("src", "")
 
 
 def _batches(row: dict[str, Any]) -> tuple[list[float], bool]:
