@@ -210,6 +210,8 @@ def _told(answer: Answer) -> str:
 def _why(answer: Answer) -> str:
     """What the row is known to be limited by, as far as its table tells."""
     curve, point = answer.curve, answer.point
+    if answer.error < 0:
+        return "quicker than such links and hosts mostly are"
     if curve.family == "rossum":
         return "a box of consumer GPUs whose code copies through the host"
     if point.batch < answer.base.batch:

@@ -118,7 +118,7 @@ def _curve(
     row: dict[str, Any], model: dict[str, Any], system: dict[str, Any], rates: dict[str, float]
 ) -> Curve:
     batches, unprinted = _batches(row)
-    parameters = row.get("params") or model["params"] * 1e6
+    parameters = row.get("params") or model.get("params", 0.0) * 1e6
     each = _HALF if row["strategy"].startswith("fsdp") else _BYTES.get(row["precision"], _HALF)
     training = Training(
         model=row["model"],

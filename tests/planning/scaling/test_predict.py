@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.parameters import parameters_from
 from trainshed.planning.scaling.predict import predict
 from trainshed.planning.scaling.prediction import Binding, Prediction, Refused
 from trainshed.planning.scaling.training import Strategy, Training
@@ -243,3 +244,28 @@ def test_few_steps_of_many_lengths_weigh_less_than_steady_ones():
     loose = Run(kind=RunKind.JOB, steps=4, step_s=0.3, step_s_p10=0.2, step_s_p90=0.5)
     steady = replace(one(0.2), step_s_p10=0.199, step_s_p90=0.201)
     assert of(calibrated(RESNET, DGX, [steady, loose]), 1, 1).step_s.point < 0.21
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_every_strategy_costs_something_on_more_hosts_and_nothing_on_one_accelerator(strategy):
+    host = HostKind(per_host=4, inside_bytes=12e9, network="tcp", network_gbps=10)
+    training = replace(RESNET, strategy=strategy)
+    calibration = calibrated(training, host, [one(0.2)])
+    assert of(calibration, 1, 1).efficiency.point == pytest.approx(1)
+    assert of(calibration, 16, 4).efficiency.point < 0.97
+    assert of(calibration, 16, 4, servers=2, server_gbps=10).step_s.point > 0.2
+
+
+def test_a_network_that_nobody_knows_is_said():
+    host = HostKind(per_host=4, inside_bytes=12e9)
+    found = of(calibrated(RESNET, host, [one(0.2)]), 16, 4)
+    assert "10 Gbit/s are assumed" in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{"schema": 2}, {"schema": 1, "date": "", "defaults": 3, "priors": {}}],
+)
+def test_parameters_of_another_kind_are_not_read(document):
+    with pytest.raises(ValueError, match=r"schema 2|a table is expected"):
+        parameters_from(document)
