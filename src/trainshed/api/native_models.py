@@ -84,7 +84,7 @@ class Explanation(BaseModel):
     waiting: Waiting | None = None
     reduction: str | None = None
     steps: str | None = None
-    """What the steps of its newest attempt came to, of a job that told them."""
+    """What the steps of its newest attempt came to, of a job that reported them."""
 
 
 class Event(BaseModel):

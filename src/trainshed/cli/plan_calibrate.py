@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from trainshed.catalog.accelerators import known_accelerators
 from trainshed.cli.flags import Request
 from trainshed.cli.local_train import cluster_job_of
 from trainshed.cli.run_job import host_of
 from trainshed.cli.terminal import answer, note, table
 from trainshed.engines.local.devices.find import devices
+from trainshed.engines.local.machine import accelerator_of
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
@@ -31,6 +33,7 @@ from trainshed_trainer.files import write_whole
 
 #: Bytes that a parameter's gradient has where no hook has seen it.
 _BYTES: Final = 4.0
+_GIGA: Final = 1e9
 #: A host whose input delivers less than this many times what its steps take is near its limit.
 _NEAR: Final = 1.1
 _WAITING: Final = 0.1
@@ -165,16 +168,25 @@ def _calibration(
     if not timed:
         raise UsageFault("--runs needs A or C: without steps there is nothing to plan with")
     training = _training(args, timed[0], measured)
-    host = HostKind(
+    made = calibrated(training, _host(args, count, is_gpu=is_gpu), [each.run for each in measured])
+    return replace(made, trainer_digest=_digest(args), date=f"{datetime.now(tz=UTC):%Y-%m-%d}")
+
+
+def _host(args: argparse.Namespace, count: int, *, is_gpu: bool) -> HostKind:
+    """This machine; the link between GPUs is the data sheet's, for runs say what it is worth."""
+    name = accelerator_of(devices()[0]) if is_gpu else "CPU"
+    known = (each for each in known_accelerators() if name in each.enum_by_product.values())
+    found = next(known, None) if count > 1 else None
+    return HostKind(
         machine_type=args.machine_type,
-        accelerator=devices()[0].name if is_gpu else "CPU",
+        accelerator=name,
         per_host=count,
         cpus=os.cpu_count() or 0,
+        inside=found.inside if found else "",
+        inside_bytes=found.inside_gbytes * _GIGA if found else 0.0,
         network=args.network,
         network_gbps=args.network_gbps,
     )
-    made = calibrated(training, host, [each.run for each in measured])
-    return replace(made, trainer_digest=_digest(args), date=f"{datetime.now(tz=UTC):%Y-%m-%d}")
 
 
 def _training(args: argparse.Namespace, first: Measured, measured: Sequence[Measured]) -> Training:

@@ -39,7 +39,7 @@ def _row(plan: JobPlan, option: Option) -> list[str]:
     return [
         str(cluster.accelerators),
         str(cluster.hosts),
-        cluster.host.machine_type,
+        cluster.host.machine_type or f"{cluster.host.per_host} x {cluster.host.accelerator}",
         str(cluster.reducers),
         interval(found.samples_per_s) if found else bounds(option).replace(" and ", " to "),
         f"{100 * found.efficiency.point:.0f}" if found else "",

@@ -72,7 +72,7 @@ class Stories:
         """Why the job is where it is: a sentence, what blocks it, what would admit it.
 
         Of a job with reducers also what they are worth, predicted first and then achieved; of one
-        that told its steps, what these came to.
+        that reported its steps, what these came to.
         """
         record = self.find(project, job_id)
         status = record.job.status
