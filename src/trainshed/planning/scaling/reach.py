@@ -23,6 +23,8 @@ _SERVERS = frozenset({Strategy.PS_CPU, Strategy.PS_GPU, Strategy.PS_DISTRIBUTED,
 _PCIE_BYTES = 24e9
 #: Of a class with few published points: spreads below and above.
 _USUAL = (-1.3, 1.6)
+#: A run repeated on another day differs by as much, however steady its steps were.
+_REPEATED = (0.98, 1.03)
 
 
 class Reach(StrEnum):
@@ -46,7 +48,10 @@ def factors(said: Posterior, calibration: Calibration, cluster: Cluster, batch: 
     reach = reach_of(calibration.training, calibration.host, measured, asked)
     low, high = said.job.known.reach.get(reach, _USUAL)
     spread = said.spread(cluster, batch)
-    return Interval(low=math.exp(low * spread), point=1.0, high=math.exp(high * spread))
+    ends = math.exp(low * spread), math.exp(high * spread)
+    if asked in measured:
+        ends = min(_REPEATED[0], ends[0]), max(_REPEATED[1], ends[1])
+    return Interval(low=ends[0], point=1.0, high=ends[1])
 
 
 def reach_of(
