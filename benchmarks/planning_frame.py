@@ -1,0 +1,129 @@
+"""What goals of the planner are made of: rows, errors, figures beside their goals and baselines."""
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from trainshed.planning.scaling.tables import Tables, read
+
+ROOT: Final = Path(__file__).parent.parent
+PUBLISHED: Final = Path(__file__).parent / "scaling"
+#: How much worse rows may be that were kept elsewhere (contracts/planner.md 11).
+SLACK: Final = 1.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """The rows that fits may see, and those that are predicted.
+
+    They are the same rows, unless the second are kept elsewhere.  Either way a goal takes no row
+    of what it leaves out (system, model, round) into the fit that predicts it.
+    """
+
+    ours: Tables
+    tested: Tables
+    slack: float = 1.0
+    """By what goals are multiplied, or divided where more is better."""
+
+    @property
+    def is_kept_elsewhere(self) -> bool:
+        """Whether no tested row is among ours."""
+        return self.tested is not self.ours
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A value and what is wanted of it."""
+
+    value: float
+    goal: float | None = None
+    least: bool = False
+    """Whether it is to be at least the goal; else at most."""
+
+    def holds(self, slack: float) -> bool:
+        """Whether the goal is met."""
+        if self.goal is None:
+            return True
+        wanted = self.goal / slack if self.least else self.goal * slack
+        return self.value >= wanted if self.least else self.value <= wanted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Miss:
+    """One prediction that was wrong, for the list of the worst."""
+
+    row: str
+    predicted: float
+    measured: float
+    limit: str = ""
+    """What bounds it, or why it is missed."""
+
+    @property
+    def error(self) -> float:
+        """Share of what was measured."""
+        return abs(self.predicted / self.measured - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A line of the table: figures of ours, and the same of each baseline."""
+
+    name: str
+    count: int
+    figures: tuple[Figure, ...]
+    baselines: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a goal's function comes to."""
+
+    lines: Sequence[Line]
+    misses: Sequence[Miss] = ()
+    """All predictions of the goal's own row; the worst are printed."""
+
+
+Goal = Callable[[Data], Found]
+
+
+def tables_of(folder: Path) -> Tables:
+    """All tables of a folder."""
+    return read({path.name: path.read_text() for path in sorted(folder.glob("*.toml"))})
+
+
+def quantile(values: Iterable[float], share: float) -> float:
+    """With straight lines between neighbours; NaN of nothing."""
+    ordered = sorted(values)
+    if not ordered:
+        return float("nan")
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def spread(errors: Iterable[float]) -> tuple[float, float]:
+    """Median and 90th percentile, in per cent."""
+    found = list(errors)
+    if not found:
+        return float("nan"), float("nan")
+    return 100 * statistics.median(found), 100 * quantile(found, 0.9)
+
+
+def errors_line(
+    name: str,
+    misses: Sequence[Miss],
+    goal: tuple[float, float] | None = None,
+    baselines: Mapping[str, Sequence[float]] | None = None,
+) -> Line:
+    """Median and 90th percentile of errors beside their goals, and the same of the baselines."""
+    median, high = spread(miss.error for miss in misses)
+    of_median, of_high = goal or (None, None)
+    return Line(
+        name=name,
+        count=len(misses),
+        figures=(Figure(value=median, goal=of_median), Figure(value=high, goal=of_high)),
+        baselines={peer: spread(found) for peer, found in (baselines or {}).items()},
+    )

@@ -1,0 +1,211 @@
+"""G9 and G10: samples to target with a batch left out, minutes to it with a round left out."""
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from planning_frame import Data, Found, Miss, errors_line, quantile
+
+from trainshed.planning.scaling.tables import Result
+from trainshed.planning.scaling.targets import (
+    StepLosses,
+    ToTarget,
+    Trained,
+    amount_at,
+    minutes_at,
+    recipe_of,
+)
+
+#: With fewer batches a recipe has no inner one.
+_BATCHES: Final = 3
+_FIXED = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0)
+_PER_DOUBLING = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.8)
+#: So many predictions of all workloads weigh on the losses of one.
+_PULL: Final = 6.0
+
+
+def recipe_name(result: Result) -> str:
+    """Rounds change recipes; v0.6 is never pooled with later ones (README of the tables, 5)."""
+    return f"{result.benchmark}{'@v0.6' if result.round == 'v0.6' else ''}"
+
+
+def to_target(results: Iterable[Result]) -> dict[str, list[ToTarget]]:
+    """By recipe: the median of each batch and round, in samples, or in epochs if most lack them."""
+    recipes: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        recipes[recipe_name(result)].append(result)
+    return {name: list(_medians(rows)) for name, rows in sorted(recipes.items())}
+
+
+def _medians(rows: Sequence[Result]) -> Iterator[ToTarget]:
+    in_samples = 2 * sum(bool(row.samples_to_target) for row in rows) >= len(rows)
+    groups: dict[tuple[float, str], list[float]] = defaultdict(list)
+    for row in rows:
+        amount = row.samples_to_target if in_samples else row.epochs_to_target
+        if amount:
+            groups[row.global_batch, row.round].append(amount)
+    for (batch, origin), amounts in sorted(groups.items()):
+        yield ToTarget(batch=batch, amount=statistics.median(amounts), origin=origin)
+
+
+def samples_to_target(data: Data) -> Found:
+    """Each batch of a recipe from its other batches."""
+    known = to_target(data.ours.results)
+    inner: list[tuple[Miss, float, float]] = []
+    outer: list[tuple[Miss, float, float]] = []
+    for name, asked in to_target(data.tested.results).items():
+        batches = sorted({run.batch for run in (*asked, *known.get(name, ()))})
+        for run in asked:
+            others = [one for one in known.get(name, ()) if one.batch != run.batch]
+            if len(batches) >= _BATCHES and others:
+                place = outer if run.batch in {batches[0], batches[-1]} else inner
+                place.append(_left_out(name, run, others))
+    lines = [
+        errors_line(label, [m for m, *_ in found], goal, _peers(found))
+        for label, found, goal in (
+            ("samples to target, an inner batch", inner, (4.5, 18.0)),
+            ("samples to target, an outermost batch", outer, (6.5, 18.0)),
+        )
+    ]
+    return Found(lines=lines, misses=[miss for miss, *_ in (*inner, *outer)])
+
+
+def _peers(found: Sequence[tuple[Miss, float, float]]) -> dict[str, list[float]]:
+    return {"power law": [law for _, law, _ in found], "constant": [same for *_, same in found]}
+
+
+def _left_out(name: str, run: ToTarget, others: Sequence[ToTarget]) -> tuple[Miss, float, float]:
+    """Ours, and the errors of a power law and of constant epochs."""
+    row = f"{name} {run.origin} batch {run.batch:g}"
+    predicted = amount_at(others, run.batch, run.origin)
+    law = abs(_power_law(others, run.batch) / run.amount - 1)
+    same = abs(statistics.median(one.amount for one in others) / run.amount - 1)
+    limit = (
+        "another recipe or target than the others"
+        if run.amount < min(one.amount for one in others)
+        else "the recipe's curve"
+    )
+    return Miss(row=row, predicted=predicted, measured=run.amount, limit=limit), law, same
+
+
+def _power_law(others: Sequence[ToTarget], batch: float) -> float:
+    x, y = [math.log(o.batch) for o in others], [math.log(o.amount) for o in others]
+    if len(set(x)) < 2:
+        return math.exp(statistics.fmean(y))
+    slope, level = statistics.linear_regression(x, y)
+    return math.exp(level + slope * math.log(batch))
+
+
+Ladder = tuple[Result, Sequence[Result]]
+
+
+def ladders(results: Iterable[Result]) -> Iterator[Ladder]:
+    """Of each submission: its smallest system, and the others with the same accelerator."""
+    groups: dict[tuple[str, str, str, str], list[Result]] = defaultdict(list)
+    for row in results:
+        groups[row.round, row.submitter, row.benchmark, row.accelerator].append(row)
+    for _, rows in sorted(groups.items()):
+        base = min(rows, key=lambda row: (row.accelerators, row.minutes))
+        larger = [row for row in rows if row.accelerators > base.accelerators]
+        if larger:
+            yield base, larger
+
+
+def _trained(row: Result) -> Trained:
+    return Trained(
+        accelerators=row.accelerators, hosts=row.hosts, batch=row.global_batch, minutes=row.minutes
+    )
+
+
+def _amounts(rows: Sequence[Result], base: Result) -> Callable[[float], float]:
+    """E(B) of a workload from other rounds; where there are none, as workloads usually are."""
+    seen = [run for runs in to_target(rows).values() for run in runs]
+    if not seen:
+        seen = [ToTarget(batch=base.global_batch, amount=1.0)]
+    return recipe_of(seen).amount
+
+
+def _measured(base: Result, row: Result) -> Callable[[float], float]:
+    """E(B) as these two trainings had it; their batches where it is not known."""
+    of_base, of_row = _own(base), _own(row)
+    if not (of_base and of_row):
+        return lambda _: 1.0
+    return lambda batch: of_row if batch == row.global_batch else of_base
+
+
+def _own(row: Result) -> float:
+    return row.epochs_to_target or row.samples_to_target
+
+
+def losses_of(pairs: Sequence[tuple[Result, Result]], benchmark: str) -> StepLosses:
+    """What other rounds say of a workload's losses, drawn to those of all workloads."""
+    steps = {
+        loss: [(a.benchmark, _miss_of_step(a, b, loss)) for a, b in pairs]
+        for fixed in _FIXED
+        for per_doubling in _PER_DOUBLING
+        for loss in [StepLosses(fixed=fixed, per_doubling=per_doubling)]
+    }
+
+    def total(loss: StepLosses) -> float:
+        errors = steps[loss]
+        own = sum(error for name, error in errors if name == benchmark)
+        return own + _PULL * statistics.fmean(error for _, error in errors)
+
+    return min(steps, key=total) if pairs else StepLosses()
+
+
+def _miss_of_step(base: Result, row: Result, losses: StepLosses) -> float:
+    found = minutes_at(_trained(base), _trained(row), losses, _measured(base, row))
+    return abs(math.log(found / row.minutes))
+
+
+def minutes_to_target(data: Data) -> Found:
+    """Each round from the others: the submission's smallest system is known, the rest is asked."""
+    unknown: list[Miss] = []
+    known: list[Miss] = []
+    peers: dict[str, list[float]] = {"Amdahl": [], "linear": []}
+    for round_ in sorted({row.round for row in data.tested.results}):
+        rest = [row for row in data.ours.results if row.round != round_]
+        pairs = [(base, row) for base, rows in ladders(rest) for row in rows]
+        serial = _amdahl(pairs)
+        asked = [row for row in data.tested.results if row.round == round_]
+        for base, rows in ladders(asked):
+            losses = losses_of(pairs, base.benchmark)
+            same = [r for r in rest if recipe_name(r) == recipe_name(base)]
+            amount = _amounts(same, base)
+            for row in rows:
+                unknown.append(_miss(base, row, losses, amount))
+                known.append(_miss(base, row, losses, _measured(base, row)))
+                peers["Amdahl"].append(_error_of_share(base, row, serial))
+                peers["linear"].append(_error_of_share(base, row, 0.0))
+    lines = [
+        errors_line("minutes to target, a round left out", unknown, (11.0, 32.0), peers),
+        errors_line("the same with samples known", known, (9.0, 30.0), peers),
+    ]
+    return Found(lines=lines, misses=unknown)
+
+
+def _miss(base: Result, row: Result, losses: StepLosses, amount: Callable[[float], float]) -> Miss:
+    name = f"{row.round} {row.submitter} {row.benchmark} {row.accelerators} of {row.accelerator}"
+    predicted = minutes_at(_trained(base), _trained(row), losses, amount)
+    limit = f"from {base.accelerators}, batch {base.global_batch:g} to {row.global_batch:g}"
+    return Miss(row=name, predicted=predicted, measured=row.minutes, limit=limit)
+
+
+def _amdahl(pairs: Sequence[tuple[Result, Result]]) -> float:
+    """The share that does not scale, of the other rounds."""
+    shares = [s / 1000 for s in range(0, 500, 2)]
+    return min(
+        shares,
+        key=lambda s: quantile((_error_of_share(a, b, s) for a, b in pairs), 0.5) if pairs else s,
+    )
+
+
+def _error_of_share(base: Result, row: Result, serial: float) -> float:
+    times = row.accelerators / base.accelerators
+    return abs(base.minutes * (serial + (1 - serial) / times) / row.minutes - 1)
+
+
+GOALS = {"G9": samples_to_target, "G10": minutes_to_target}

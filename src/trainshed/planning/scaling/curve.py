@@ -1,0 +1,137 @@
+"""A curve that somebody measured: a monotone fit of it, its efficiency, and the steps that offend.
+
+The fit is of seconds for a sample of one accelerator: s (1 + a [n > n0] + b log2(n / n0)), a loss
+that comes with the first neighbour and one with each doubling.  It never gains more than in
+proportion; a measured step that does is named, and no count is refused.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from trainshed.planning.scaling.least_squares import Vector, least_squares
+from trainshed.planning.scaling.tables import Point, Series
+
+#: A step that gains this much more than in proportion is no rounding.
+_NOISE: Final = 1.01
+#: With fewer points there is nothing to fit two losses to.
+_BOTH: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Throughput by count, as a monotone model has it."""
+
+    base: int
+    """The smallest count that was measured."""
+    rate: float
+    """Throughput of one accelerator there."""
+    first: float
+    """Loss that comes with more than the base (a)."""
+    doubling: float
+    """Loss for each doubling (b)."""
+
+    def throughput(self, accelerators: float) -> float:
+        """Of the whole job."""
+        return accelerators * self.rate / (1 + self._loss(accelerators))
+
+    def _loss(self, accelerators: float) -> float:
+        doublings = math.log2(accelerators / self.base)
+        return self.first * (accelerators > self.base) + self.doubling * doublings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """One measured count beside its fit."""
+
+    point: Point
+    fitted: float
+    efficiency: float
+    """As measured: throughput of an accelerator over that at the smallest count."""
+
+    @property
+    def error(self) -> float:
+        """Of the fit, share of what was measured; negative where it is too low."""
+        return self.fitted / self.point.throughput - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """A measured curve and what is to be said of it."""
+
+    series: Series
+    fit: Fit
+    points: tuple[Fitted, ...]
+    offending: tuple[str, ...]
+    """A sentence for each step that no monotone model makes."""
+
+
+def curve_of(series: Series) -> Curve:
+    """The fit of a measured curve, with its offending steps."""
+    points = series.points
+    fit = _fit(points)
+    found = tuple(
+        Fitted(
+            point=point,
+            fitted=fit.throughput(point.accelerators),
+            efficiency=point.per_accelerator / points[0].per_accelerator,
+        )
+        for point in points
+    )
+    return Curve(series=series, fit=fit, points=found, offending=tuple(_offending(points)))
+
+
+def _fit(points: Sequence[Point]) -> Fit:
+    """Least squares of the logarithms; losses are squares, so that none is negative."""
+    base = points[0]
+    start = [math.log(base.per_accelerator), 0.2, 0.2][: len(points)]
+
+    def fit_at(unknown: Vector) -> Fit:
+        losses = [*(value**2 for value in unknown[1:]), 0.0, 0.0]
+        first, doubling = (losses[0], losses[1]) if len(unknown) == _BOTH else (0.0, losses[0])
+        return Fit(
+            base=base.accelerators, rate=math.exp(unknown[0]), first=first, doubling=doubling
+        )
+
+    def residuals(unknown: Vector) -> Vector:
+        fit = fit_at(unknown)
+        return [math.log(fit.throughput(p.accelerators) / p.throughput) for p in points]
+
+    return fit_at(least_squares(residuals, start))
+
+
+def _offending(points: Sequence[Point]) -> Iterator[str]:
+    for a, b in pairwise(points):
+        gain, ideal = b.throughput / a.throughput, b.accelerators / a.accelerators
+        step = f"from {a.accelerators} to {b.accelerators} accelerators throughput"
+        if gain > ideal * _NOISE:
+            yield f"{step} grows {gain:.2f} times, more than the {ideal:.2g} times of the count"
+        elif gain < 1:
+            yield f"{step} falls to {gain:.2f} of what it was"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedShare:
+    """A job of which a share of the time on one accelerator does not shrink with more of them."""
+
+    share: float
+
+    def speedup(self, accelerators: float) -> float:
+        """Times one accelerator."""
+        return 1 / (self.share + (1 - self.share) / accelerators)
+
+    def worth_until(self, worth: float = 0.5) -> int:
+        """The largest count whose last doubling returns that share of its price or more."""
+        count = 1
+        while self.speedup(2 * count) >= self.speedup(count) * (1 + worth):
+            count *= 2
+        return count
+
+
+def fixed_share(accelerators: int, speedup: float) -> FixedShare:
+    """What share explains a speed-up.  Raises ValueError for one that none explains."""
+    if not 1 <= speedup <= accelerators or accelerators < 2:  # noqa: PLR2004 - one is no speed-up
+        raise ValueError(f"no fixed share makes {speedup:g} times on {accelerators} accelerators")
+    return FixedShare(share=(1 / speedup - 1 / accelerators) / (1 - 1 / accelerators))

@@ -1,0 +1,70 @@
+"""Whether a host can feed its accelerators, and what becomes of a job where it cannot.
+
+A host's pipeline delivers so many samples/s (R_in) however many accelerators wait for them: more
+accelerators a host do not raise it, more hosts do.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from trainshed.planning.scaling.calibration import Run
+
+#: What real data cost even where the host is quick enough: copies to the accelerators.
+COPIES: Final = 0.99
+#: How suddenly the slower of the two decides; infinity would be their plain minimum.
+_SHARPNESS: Final = 8.0
+#: Input that takes this share of a step leaves it no room.
+FULL: Final = 0.9
+#: Real data make a step slower by this: a tenth of the throughput is lost to the input.
+SLOWER: Final = 1 / FULL - 1
+#: Share of a step in the loader from which the loader binds.
+WAITS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputBound:
+    """A job that waits for its input, and by what that was seen."""
+
+    seen: str
+    help: str = "more loader workers, data cached on the host, or more hosts"
+
+
+def real_rate(synthetic: float, input_per_s: float, hosts: int = 1) -> float:
+    """Samples/s with real data, from those with data made up in memory and R_in of one host."""
+    fed = input_per_s * hosts
+    ratio = min(synthetic, fed) / max(synthetic, fed)
+    least = COPIES * min(synthetic, fed)
+    return least / math.pow(1 + math.pow(ratio, _SHARPNESS), 1 / _SHARPNESS)
+
+
+def is_input_bound(synthetic: float, input_per_s: float, hosts: int = 1) -> bool:
+    """Whether a job of that rate would wait for hosts that deliver R_in each."""
+    return synthetic * FULL >= input_per_s * hosts
+
+
+def seen_in(
+    step_s: float, *, cached_step_s: float = 0.0, input_s: float = 0.0, wait_share: float = 0.0
+) -> InputBound | None:
+    """Whether steps with real data wait for it; what was not measured is 0.
+
+    ``cached_step_s``: a step with a batch that is there already; ``input_s``: what the pipeline
+    alone takes for the samples of a step; ``wait_share``: of a step, in the loader.
+    """
+    if cached_step_s and step_s > cached_step_s * (1 + SLOWER):
+        slower = 100 * (step_s / cached_step_s - 1)
+        return InputBound(seen=f"steps with real data take {slower:.0f} % longer than without")
+    if input_s >= FULL * step_s:
+        share = 100 * input_s / step_s
+        return InputBound(seen=f"the input pipeline alone takes {share:.0f} % of a step's time")
+    if wait_share >= WAITS:
+        return InputBound(seen=f"steps wait for their input in {100 * wait_share:.0f} % of time")
+    return None
+
+
+def of_run(run: Run, input_per_s: float, batch_per_accelerator: float) -> InputBound | None:
+    """The same of a calibration's run, with R_in where the pipeline was timed alone, else 0."""
+    batch = run.batch_per_accelerator or batch_per_accelerator
+    per_host = batch * run.accelerators / run.hosts
+    input_s = per_host / input_per_s if input_per_s else 0.0
+    return seen_in(run.step_s, input_s=input_s, wait_share=run.wait_share)

@@ -1,0 +1,423 @@
+"""Tables of what was measured: curves, results, pairs, and cards of models and systems.
+
+A pair is a job with made-up and with real data.  The published tables of ``benchmarks/scaling``
+(columns: its README) and a user's own are read by this one reader: TOML text in, values out.  What
+is wrong with a row is a sentence that names the row and the column; a row with a fault is left
+out, and the others are read.
+"""
+
+import math
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+from trainshed.model.faults import UsageFault
+
+#: Neighbouring points further apart than this, per accelerator, are in two units.
+_UNIT_JUMP: Final = 100.0
+_POINT: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One measurement of a curve."""
+
+    accelerators: int
+    hosts: int
+    throughput: float
+    """Of the whole job."""
+    batch: float = 0.0
+    """Samples of one accelerator in one step; 0 where the source does not print it."""
+
+    @property
+    def per_accelerator(self) -> float:
+        """Throughput of one accelerator."""
+        return self.throughput / self.accelerators
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One curve: one job, one system, one stack."""
+
+    id: str
+    points: tuple[Point, ...]
+    family: str = ""
+    system: str = ""
+    model: str = ""
+    framework: str = ""
+    strategy: str = "allreduce"
+    """The table's word: ``ps-cpu``, ``allreduce-tcp``, ..."""
+    precision: str = ""
+    params: float = 0.0
+    """Count of parameters where the row's source prints it, else 0."""
+    scaling: str = "weak"
+    data: str = "real"
+    metric: str = "samples/s"
+    suspect: bool = False
+    verified: bool = False
+    source: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One training to its target quality."""
+
+    round: str
+    submitter: str
+    system: str
+    benchmark: str
+    accelerators: int
+    hosts: int
+    minutes: float
+    global_batch: float
+    accelerator: str = ""
+    runs: int = 1
+    minutes_min: float = 0.0
+    minutes_max: float = 0.0
+    samples_to_target: float = 0.0
+    """0 where only epochs are known."""
+    epochs_to_target: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """The same job with data made up in memory and with real data."""
+
+    cpu: str
+    model: str
+    accelerators: int
+    synthetic: float
+    real: float
+    strategy: str = ""
+    preprocessing: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCard:
+    """Sizes of a model, in millions of parameters."""
+
+    name: str
+    params: float
+    largest: float = 0.0
+    """Of its largest variable; 0 where nobody knows."""
+    dense: bool = True
+    """Whether each step sends a gradient for each parameter."""
+    src: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemCard:
+    """One kind of host and its network, nominal."""
+
+    name: str
+    accelerator: str
+    per_host: int
+    intra: str = ""
+    network_gbps: float = 0.0
+    network: str = "none"
+    src: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkCard:
+    """A link inside a host."""
+
+    name: str
+    gbytes: float
+    """Nominal, GB/s one way of one accelerator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """All that was read."""
+
+    series: tuple[Series, ...] = ()
+    results: tuple[Result, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    models: Mapping[str, ModelCard] = field(default_factory=dict)
+    systems: Mapping[str, SystemCard] = field(default_factory=dict)
+    links: Mapping[str, LinkCard] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+    """A sentence for each row that was left out."""
+
+    def over(self, others: "Tables") -> "Tables":
+        """These rows, with the others' cards for what has none here."""
+        return Tables(
+            series=self.series,
+            results=self.results,
+            pairs=self.pairs,
+            models={**others.models, **self.models},
+            systems={**others.systems, **self.systems},
+            links={**others.links, **self.links},
+            faults=self.faults,
+        )
+
+
+def measured(text: str, name: str = "the table") -> tuple[Series, ...]:
+    """The curves of a user's own table.  Raises UsageFault with every fault in it."""
+    found = read({name: text})
+    if found.faults:
+        raise UsageFault("; ".join(found.faults))
+    if not found.series:
+        raise UsageFault(f"{name} holds no [[series]]: each has an id and points")
+    return found.series
+
+
+def read(texts: Mapping[str, str]) -> Tables:
+    """Everything in the tables of these names; what is wrong is among ``faults``."""
+    faults: list[str] = []
+    rows = [row for name, text in texts.items() for row in _rows(name, text, faults)]
+    found: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
+    for kind, where, row in rows:
+        wrong = list(_faults_of(kind, where, row))
+        faults += wrong
+        if not wrong:
+            found[kind].append(_KINDS[kind].build(row))
+    series = tuple(found["series"])
+    return Tables(
+        series=_once(series, faults),
+        results=tuple(found["result"]),
+        pairs=tuple(found["pair"]),
+        models={card.name: card for card in found["model"]},
+        systems={card.name: card for card in found["system"]},
+        links={card.name: card for card in found["intra"]},
+        faults=tuple(faults),
+    )
+
+
+def _rows(name: str, text: str, faults: list[str]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        faults.append(f"{name} is no TOML: {error}")
+        return
+    for kind, listed in document.items():
+        if kind in _NOTES:
+            continue
+        if kind not in _KINDS or not isinstance(listed, list):
+            faults.append(f"{name} has no table [[{kind}]]; it may have {_listed(_KINDS)}")
+            continue
+        for place, row in enumerate(listed, start=1):
+            if not isinstance(row, dict):
+                faults.append(f"{name}, [[{kind}]] {place}: not a table of columns")
+                continue
+            yield kind, _where(name, kind, place, row), row
+
+
+def _where(name: str, kind: str, place: int, row: Mapping[str, Any]) -> str:
+    own = row.get("id", row.get("name"))
+    return f"{name}, {kind} {own if isinstance(own, str) and own else place}"
+
+
+def _once(series: tuple[Series, ...], faults: list[str]) -> tuple[Series, ...]:
+    """The first of each id."""
+    seen: dict[str, Series] = {}
+    for one in series:
+        if one.id in seen:
+            faults.append(f"series {one.id}: id is there twice; each curve has its own")
+        seen.setdefault(one.id, one)
+    return tuple(seen.values())
+
+
+# What a column may hold: a check gives None, or what would be accepted.
+_Check = Callable[[Any], str | None]
+
+
+def _text(value: Any) -> str | None:
+    return None if isinstance(value, str) else "a text"
+
+
+def _name(value: Any) -> str | None:
+    return None if isinstance(value, str) and value else "a text that is not empty"
+
+
+def _flag(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "true or false"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _positive(value: Any) -> str | None:
+    return None if _is_number(value) and value > 0 else "a number over 0"
+
+
+def _rate(value: Any) -> str | None:
+    return None if _is_number(value) and value >= 0 else "a number, 0 or more"
+
+
+def _count(value: Any) -> str | None:
+    whole = _is_number(value) and value == int(value) and value >= 1
+    return None if whole else "a whole number, 1 or more"
+
+
+def _metric(value: Any) -> str | None:
+    single = isinstance(value, str) and not set(value) & set(",;|") and " or " not in value
+    named = single and (value.endswith("/s") or value.startswith("times "))
+    return None if named else "one unit of throughput, as samples/s or tokens/s"
+
+
+def _data(value: Any) -> str | None:
+    return None if value in {"real", "synthetic"} else "real or synthetic"
+
+
+def _batches(value: Any) -> str | None:
+    good = isinstance(value, list) and value and all(_positive(each) is None for each in value)
+    return None if good else "a list of numbers over 0, one for each point"
+
+
+def _points(value: Any) -> str | None:
+    good = (
+        isinstance(value, list)
+        and value
+        and all(isinstance(each, list) and len(each) == _POINT for each in value)
+    )
+    return None if good else "a list of [accelerators, hosts, throughput]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    needed: Mapping[str, _Check]
+    others: Mapping[str, _Check]
+    build: Callable[[Mapping[str, Any]], Any]
+
+
+def _faults_of(kind: str, where: str, row: Mapping[str, Any]) -> Iterator[str]:
+    checks = {**_KINDS[kind].needed, **_KINDS[kind].others}
+    yield from (f"{where}: {name} is missing" for name in _KINDS[kind].needed if name not in row)
+    for name, value in row.items():
+        if name not in checks:
+            yield f"{where}: there is no column {name}; there are {_listed(checks)}"
+        elif accepted := checks[name](value):
+            yield f"{where}: {name} is {accepted}, not {_shown(value)}"
+    if kind == "series" and _points(row.get("points")) is None:
+        yield from _faults_of_points(where, row)
+
+
+def _faults_of_points(where: str, row: Mapping[str, Any]) -> Iterator[str]:
+    """Of a curve's points one by one, then beside each other."""
+    points = row["points"]
+    wrong = [sentence for point in points for sentence in _faults_of_point(where, point)]
+    yield from wrong
+    batches = row.get("local_batch")
+    if isinstance(batches, list) and len(batches) != len(points):
+        yield f"{where}: local_batch has {len(batches)} values for {len(points)} points"
+    if not wrong:
+        yield from (sentence for two in pairwise(points) for sentence in _beside(where, *two))
+
+
+def _faults_of_point(where: str, point: list[Any]) -> Iterator[str]:
+    accelerators, hosts, throughput = point
+    if accepted := _count(accelerators):
+        yield f"{where}: points: accelerators are {accepted}, not {_shown(accelerators)}"
+    elif _count(hosts) or hosts > accelerators:
+        accepted = f"1 to {accelerators}, one for each accelerator at most"
+        yield f"{where}: points: hosts are {accepted}, not {_shown(hosts)}"
+    if accepted := _positive(throughput):
+        yield f"{where}: points: throughput is {accepted}, not {_shown(throughput)}"
+
+
+def _beside(where: str, before: list[Any], after: list[Any]) -> Iterator[str]:
+    """What two neighbours cannot be together."""
+    count, count_after = (int(before[0]), int(before[1])), (int(after[0]), int(after[1]))
+    if count == count_after:
+        yield f"{where}: points: {count[0]} accelerators on {_hosts(count[1])} are there twice"
+        return
+    if count > count_after:
+        yield f"{where}: points: {count_after[0]} accelerators stand after {count[0]}; sort them"
+        return
+    gain, ideal = after[2] / before[2], after[0] / before[0]
+    if gain > _UNIT_JUMP * ideal or gain < 1 / _UNIT_JUMP:
+        yield (
+            f"{where}: points: throughput goes from {before[2]:g} to {after[2]:g} between"
+            f" {before[0]} and {after[0]} accelerators: one unit for all points, that of metric"
+        )
+
+
+def _hosts(count: int) -> str:
+    return f"{count} host{'' if count == 1 else 's'}"
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 40 else f"{shown[:37]}..."  # noqa: PLR2004 - a line's end
+
+
+def _listed(names: Mapping[str, Any]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _series(row: Mapping[str, Any]) -> Series:
+    kept = {k: v for k, v in row.items() if k not in {"points", "batch_per_acc", "local_batch"}}
+    batches = row.get("local_batch") or [row.get("batch_per_acc", 0.0)] * len(row["points"])
+    points = tuple(
+        Point(accelerators=int(n), hosts=int(h), throughput=float(rate), batch=float(batch))
+        for (n, h, rate), batch in zip(row["points"], batches, strict=True)
+    )
+    return Series(points=points, **kept)
+
+
+_KINDS: Final[Mapping[str, _Kind]] = {
+    "series": _Kind(
+        needed={"id": _name, "points": _points},
+        others={
+            **dict.fromkeys(("family", "system", "model", "framework", "strategy"), _text),
+            **dict.fromkeys(("precision", "scaling", "source", "note"), _text),
+            **dict.fromkeys(("suspect", "verified"), _flag),
+            "metric": _metric,
+            "data": _data,
+            "params": _positive,
+            "batch_per_acc": _positive,
+            "local_batch": _batches,
+        },
+        build=_series,
+    ),
+    "result": _Kind(
+        needed={
+            **dict.fromkeys(("round", "submitter", "system", "benchmark"), _name),
+            **dict.fromkeys(("accelerators", "hosts"), _count),
+            **dict.fromkeys(("minutes", "global_batch"), _positive),
+        },
+        others={
+            "accelerator": _text,
+            "runs": _count,
+            **dict.fromkeys(("minutes_min", "minutes_max"), _rate),
+            **dict.fromkeys(("samples_to_target", "epochs_to_target"), _rate),
+        },
+        build=lambda row: Result(**row),
+    ),
+    "pair": _Kind(
+        needed={
+            **dict.fromkeys(("cpu", "model"), _name),
+            "accelerators": _count,
+            **dict.fromkeys(("synthetic", "real"), _positive),
+        },
+        others=dict.fromkeys(("strategy", "preprocessing", "source"), _text),
+        build=lambda row: Pair(**row),
+    ),
+    "model": _Kind(
+        needed={"name": _name, "params": _positive},
+        others={"largest": _rate, "dense": _flag, "src": _text},
+        build=lambda row: ModelCard(**row),
+    ),
+    "system": _Kind(
+        needed={"name": _name, "accelerator": _name, "per_host": _count},
+        others={
+            **dict.fromkeys(("intra", "network", "src"), _text),
+            "network_gbps": _rate,
+        },
+        build=lambda row: SystemCard(**row),
+    ),
+    "intra": _Kind(
+        needed={"name": _name, "gbytes": _positive},
+        others={"src": _text},
+        build=lambda row: LinkCard(**row),
+    ),
+}
+#: Tables that say something to people only.
+_NOTES: Final = frozenset({"record", "example"})

@@ -1,0 +1,50 @@
+"""Jobs that wait for their input."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.input_bound import is_input_bound, of_run, real_rate, seen_in
+
+
+def test_the_slower_of_two_decides_and_more_hosts_deliver_more():
+    assert real_rate(1000, 100) == pytest.approx(99, rel=0.01)
+    assert real_rate(100, 1000) == pytest.approx(99, rel=0.01)
+    assert real_rate(1000, 100, hosts=4) == pytest.approx(4 * real_rate(250, 100))
+    assert is_input_bound(1000, 100)
+    assert not is_input_bound(1000, 100, hosts=20)
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        ({"cached_step_s": 0.5}, "100 % longer"),
+        ({"input_s": 0.95}, "95 % of a step"),
+        ({"wait_share": 0.3}, "30 % of time"),
+    ],
+)
+def test_each_sign_is_named(seen, words):
+    assert words in seen_in(1.0, **seen).seen
+
+
+def test_a_job_that_is_fed_has_no_sign():
+    assert seen_in(1.0, cached_step_s=0.98, input_s=0.5, wait_share=0.01) is None
+
+
+def test_a_run_is_judged_by_what_its_host_delivers():
+    run = Run(kind=RunKind.HOST, accelerators=8, step_s=0.1)
+    assert of_run(run, 300.0, 32) is not None
+    assert of_run(run, 30000.0, 32) is None
+    assert of_run(run, 0.0, 32) is None
+
+
+def test_the_goals_of_input_are_met(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    frame, goals = (importlib.import_module(f"planning_{n}") for n in ("frame", "input"))
+    tables = frame.tables_of(frame.PUBLISHED)
+    lines = goals.input_bound(frame.Data(ours=tables, tested=tables)).lines
+    assert [
+        f"{li.name} {li.figures}" for li in lines if not all(f.holds(1) for f in li.figures)
+    ] == []

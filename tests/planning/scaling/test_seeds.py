@@ -1,0 +1,64 @@
+"""Examples of the source documents, as ``benchmarks/scaling/seeds.toml`` has them.
+
+The measured step with a ring and with reducers, one hour on 256 and the refusal of 1,024 are in
+``test_predict.py``; a model that gains nothing from a GPU is in the tests of gpu-check.
+"""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from trainshed.planning.scaling.curve import fixed_share
+
+
+@pytest.fixture
+def seeds(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    return importlib.import_module("planning_seeds")
+
+
+def test_every_figure_is_answered(seeds):
+    lines = seeds.seeds(None).lines
+    assert len(lines) == 6
+    assert [line.name for line in lines if not all(f.holds(1.0) for f in line.figures)] == []
+
+
+def test_a_step_that_gains_more_than_the_count_is_named_and_fitted(seeds):
+    curve = seeds.alexnet()
+    assert max(abs(point.error) for point in curve.points) < 0.06
+    assert len(curve.points) == 4
+    (sentence,) = curve.offending
+    assert "from 2 to 4 accelerators" in sentence
+
+
+def test_two_figures_are_a_curve_with_its_efficiency(seeds):
+    curve = seeds.curve_of(seeds.times({1: 1.0, 1024: 256 / 2.2}))
+    assert curve.points[-1].efficiency == pytest.approx(0.11, abs=0.005)
+    assert not curve.offending
+
+
+def test_an_hour_has_its_interval_and_its_efficiency(seeds):
+    found = seeds.one_hour()
+    assert 0.95 <= seeds.hours(found) <= 1.10
+    assert found.samples_per_s.holds(90 * 1_281_167 / 3600)
+
+
+def test_a_fixed_share_explains_46_times_on_512():
+    found = fixed_share(512, 46.5)
+    assert found.share == pytest.approx(0.0196, abs=2e-4)
+    assert found.speedup(512) == pytest.approx(46.5)
+    assert found.worth_until() == 32
+
+
+@pytest.mark.parametrize(("accelerators", "speedup"), [(8, 9.0), (8, 0.5), (1, 1.0)])
+def test_no_share_makes_more_than_the_count(accelerators, speedup):
+    with pytest.raises(ValueError, match="no fixed share"):
+        fixed_share(accelerators, speedup)
+
+
+def test_a_curve_that_falls_is_fitted_and_said(seeds):
+    curve = seeds.curve_of(seeds.times({8: 1531.9, 16: 546.9}))
+    assert curve.offending == ("from 8 to 16 accelerators throughput falls to 0.36 of what it was",)
+    one = seeds.curve_of(seeds.times({4: 10.0}))
+    assert one.points[0].efficiency == 1
