@@ -54,6 +54,9 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         "--seconds", metavar="S", type=float, default=15.0, help="Longest time of a run's steps"
     )
     group.add_argument(
+        "--start-seconds", metavar="S", type=float, default=120.0, help="And to its first step"
+    )
+    group.add_argument(
         "--step-pattern", metavar="REGEX", default="", help="Lines that tell steps, with (?P<step>"
     )
     group.add_argument(

@@ -26,10 +26,10 @@ from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Strategy, Training
 from trainshed.service.local_run import LocalJob
 from trainshed.service.programs import Source, working_folder
+from trainshed.service.server_files import PUBLIC, write_file
 from trainshed.workbench.plain_train import PlainJob, plain_spec, say
 from trainshed.workbench.short_runs import Bench, Limits, Measured, measure
 from trainshed.workbench.trainer_digest import trainer_digest
-from trainshed_trainer.files import write_whole
 
 #: Bytes that a parameter's gradient has where no hook has seen it.
 _BYTES: Final = 4.0
@@ -53,7 +53,10 @@ def run(request: Request) -> int:
     bench = Bench(
         job=_job(request),
         host=host_of(args),
-        limits=Limits(steps_s=_positive("--seconds", args.seconds)),
+        limits=Limits(
+            steps_s=_positive("--seconds", args.seconds),
+            start_s=_positive("--start-seconds", args.start_seconds),
+        ),
         is_gpu=is_gpu,
         pattern=args.step_pattern,
         batch=_positive("--batch", args.batch) if args.batch is not None else 0.0,
@@ -61,7 +64,7 @@ def run(request: Request) -> int:
     measured = _measured(bench, kinds, count)
     made = _calibration(args, measured, count, is_gpu=is_gpu)
     text = written(made)
-    write_whole(args.out, lambda out: out.write(text.encode()))
+    write_file(args.out, text.encode(), PUBLIC)
     said = list(sentences(made))
     answer(args, _as_json(made, said, args.out), _text(made, said, args.out))
     return 0

@@ -17,7 +17,7 @@ from trainshed.planning.plan_words import noun, remarks
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.what_ifs import Option
-from trainshed_trainer.files import write_whole
+from trainshed.service.server_files import PUBLIC, write_file
 
 #: What the page may do: show what is in it; nothing is loaded, run or sent.
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -46,7 +46,7 @@ def write_picture(path: Path, plan: JobPlan, calibrations: Sequence[Calibration]
         content = _drawn(plan, calibrations, "png")
     except ImportError:
         raise UsageFault(f"--png: {_MISSING}") from None
-    write_whole(path, lambda out: out.write(content))
+    write_file(path, content, PUBLIC)
 
 
 def write_page(
@@ -62,7 +62,7 @@ def write_page(
         text = _drawn(plan, calibrations, "svg").decode()
         drawing = f'<div class="wide">{text[text.index("<svg") :]}</div>'
     page = "\n".join(_page(plan, calibrations, words, drawing, table))
-    write_whole(path, lambda out: out.write(page.encode()))
+    write_file(path, page.encode(), PUBLIC)
 
 
 def _drawn(plan: JobPlan, calibrations: Sequence[Calibration], form: str) -> bytes:

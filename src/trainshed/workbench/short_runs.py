@@ -30,6 +30,8 @@ from trainshed_trainer.contract import FOLDER
 #: A median is known well enough when half its 95 % interval is below this share of it.
 _SURE: Final = 0.02
 _STEPS_MIN, _STEPS_MAX = 20, 200
+#: Of fewer steps than this nothing is made.
+_STEPS_LEAST: Final = 10
 #: Processors that others may use before a run is made again, and then is called noisy.
 _BUSY: Final = 0.3
 #: Words of TRAINSHED_STEPS by kind of run.
@@ -106,6 +108,11 @@ def _run(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> St
         raise EngineFault(f"run {kind.value} failed: {ran.outcome.message}")
     if times is None or not times.first_s:
         raise EngineFault(_silent(kind, ran.outcome.message))
+    if times.steps < _STEPS_LEAST:
+        raise EngineFault(
+            f"run {kind.value} took {times.steps} steps after its first ({ran.outcome.message}); "
+            f"{_STEPS_LEAST} are needed: let the trainer go on for longer"
+        )
     return times
 
 

@@ -1,0 +1,120 @@
+"""A trainer is measured as it is; what cannot be measured is said in a sentence, and nothing is left."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from trainshed.cli.main import main
+from trainshed.planning.scaling.calibration import RunKind
+from trainshed.planning.scaling.calibration_file import read, written
+
+STEPS = """\
+import time
+for step in range(3000):
+    print(f"step {step}", flush=True)
+    time.sleep(0.004)
+"""
+LIBRARY = """\
+import time
+from trainshed_trainer import progress
+for step in range(3000):
+    progress(step)
+    time.sleep(0.004)
+"""
+PATTERN = ("--step-pattern", "step (?P<step>[0-9]+)")
+
+
+@pytest.fixture
+def calibrate(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    (tmp_path / "tmp").mkdir()
+
+    def run(program, *flags):
+        Path("task.py").write_text(program)
+        quick = ("--seconds", "1", "--start-seconds", "20", "--format", "json")
+        code = main(["plan", "calibrate", "--script", "task.py", *quick, *flags])
+        said = capsys.readouterr()
+        assert os.listdir(tmp_path / "tmp") == []
+        return code, said.out, said.err
+
+    return run
+
+
+def test_steps_are_seen_by_the_lines_that_tell_them(calibrate):
+    code, out, _ = calibrate(STEPS, *PATTERN, "--batch", "32", "--runs", "A", "--params", "1e6")
+    assert code == 0
+    made = read(Path("calibration.toml").read_text())
+    (run,) = made.runs
+    assert run.kind is RunKind.COMPUTE
+    assert run.step_s >= 0.004
+    assert made.training.gradient_bytes == 4e6
+    assert made.fitted.values["compute_s"] > 0
+    assert json.loads(out)["sentences"][0].startswith("One does ")
+
+
+def test_steps_are_seen_by_the_trainer_library(calibrate):
+    code, _, _ = calibrate(LIBRARY, "--processes", "2", "--runs", "A,C")
+    made = read(Path("calibration.toml").read_text())
+    assert code == 0
+    assert [(run.kind.value, run.accelerators) for run in made.runs] == [("A", 1), ("C", 2)]
+
+
+@pytest.mark.parametrize(
+    ("program", "flags", "said"),
+    [
+        ("print('hello')", (), "run A reported no steps"),
+        ("raise SystemExit(3)", (), "run A failed"),
+        ("for step in range(3): print('step', step)", PATTERN, "took 2 steps after its first"),
+        (STEPS, (*PATTERN, "--gpus", "1000"), "run the same command on a machine that has it"),
+        (STEPS, (*PATTERN, "--processes", "0"), "--processes 0: from 1 to"),
+        (STEPS, (*PATTERN, "--runs", "A,X"), "--runs X: of A, B, C, D"),
+        (STEPS, (*PATTERN, "--runs", "C"), "--runs C needs several"),
+        (STEPS, ("--step-pattern", "step ("), "is no regular expression"),
+        (STEPS, ("--step-pattern", "step [0-9]+"), "has no group named step"),
+        (STEPS, (*PATTERN, "--batch", "0"), "--batch 0: a number above 0"),
+    ],
+    ids=lambda value: None if isinstance(value, str) and "\n" in value else str(value)[:30],
+)
+def test_what_cannot_be_measured_is_a_sentence(calibrate, program, flags, said):
+    code, _, err = calibrate(program, "--runs", "A", *flags)
+    assert code
+    assert said in err
+    assert "Traceback" not in err
+    assert not Path("calibration.toml").exists()
+
+
+def test_a_trainer_that_hangs_is_ended(calibrate):
+    code, _, err = calibrate("import time; time.sleep(600)", "--start-seconds", "0.5")
+    assert code
+    assert "run A reported no steps (its time is over)" in err
+
+
+def test_a_file_is_read_as_it_was_written(calibrate):
+    calibrate(STEPS, *PATTERN, "--runs", "A")
+    text = Path("calibration.toml").read_text()
+    assert written(read(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("schema = 1", "schema = 9", "schema is 9; calibrations of schema 1 are read"),
+        ("steps = ", "steps = -", "run 1.steps is a whole number from 0"),
+        ("step_s = ", "step_s = -", "run 1.step_s is a number from 0"),
+        ('kind = "A"', 'kind = "Z"', "run 1.kind is 'Z'; one of A, B, C"),
+        ("[host]", "[host]\nracks = 2", "host has no 'racks'; it has"),
+        ("[host]", "host", "it is no TOML"),
+        ('strategy = "allreduce"', 'strategy = "magic"', "training.strategy is 'magic'"),
+    ],
+)
+def test_what_is_no_calibration_is_refused_by_the_name_of_its_field(calibrate, before, after, said):
+    calibrate(STEPS, *PATTERN, "--runs", "A")
+    text = Path("calibration.toml").read_text()
+    with pytest.raises(ValueError, match=r"\w") as error:
+        read(text.replace(before, after, 1))
+    assert said in str(error.value)
