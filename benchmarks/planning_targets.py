@@ -4,6 +4,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Final
 
 from planning_frame import Data, Found, Miss, errors_line, quantile
@@ -15,15 +16,14 @@ from trainshed.planning.scaling.targets import (
     Trained,
     amount_at,
     minutes_at,
-    recipe_of,
 )
 
 #: With fewer batches a recipe has no inner one.
 _BATCHES: Final = 3
-_FIXED = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0)
-_PER_DOUBLING = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.8)
+_FIXED = (0.0, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0, 1.5)
+_PER_DOUBLING = (0.0, 0.007, 0.015, 0.03, 0.06, 0.1, 0.15)
 #: So many predictions of all workloads weigh on the losses of one.
-_PULL: Final = 6.0
+_PULL: Final = 2.0
 
 
 def recipe_name(result: Result) -> str:
@@ -102,10 +102,11 @@ Ladder = tuple[Result, Sequence[Result]]
 
 
 def ladders(results: Iterable[Result]) -> Iterator[Ladder]:
-    """Of each submission: its smallest system, and the others with the same accelerator."""
-    groups: dict[tuple[str, str, str, str], list[Result]] = defaultdict(list)
+    """Of each submission: its smallest system, and the others with such hosts."""
+    groups: dict[tuple[str, str, str, str, int], list[Result]] = defaultdict(list)
     for row in results:
-        groups[row.round, row.submitter, row.benchmark, row.accelerator].append(row)
+        per_host = row.accelerators // row.hosts
+        groups[row.round, row.submitter, row.benchmark, row.accelerator, per_host].append(row)
     for _, rows in sorted(groups.items()):
         base = min(rows, key=lambda row: (row.accelerators, row.minutes))
         larger = [row for row in rows if row.accelerators > base.accelerators]
@@ -124,36 +125,42 @@ def _amounts(rows: Sequence[Result], base: Result) -> Callable[[float], float]:
     seen = [run for runs in to_target(rows).values() for run in runs]
     if not seen:
         seen = [ToTarget(batch=base.global_batch, amount=1.0)]
-    return recipe_of(seen).amount
+    return cache(lambda batch: amount_at(seen, batch))
 
 
 def _measured(base: Result, row: Result) -> Callable[[float], float]:
     """E(B) as these two trainings had it; their batches where it is not known."""
-    of_base, of_row = _own(base), _own(row)
-    if not (of_base and of_row):
-        return lambda _: 1.0
-    return lambda batch: of_row if batch == row.global_batch else of_base
+    if base.samples_to_target and row.samples_to_target:
+        times = row.samples_to_target / base.samples_to_target
+    elif base.epochs_to_target and row.epochs_to_target:
+        times = row.epochs_to_target / base.epochs_to_target
+    else:
+        times = 1.0
+    return lambda batch: times if batch == row.global_batch else 1.0
 
 
-def _own(row: Result) -> float:
-    return row.epochs_to_target or row.samples_to_target
+Misses = dict[StepLosses, dict[str, list[float]]]
 
 
-def losses_of(pairs: Sequence[tuple[Result, Result]], benchmark: str) -> StepLosses:
+def misses_of(pairs: Sequence[tuple[Result, Result]]) -> Misses:
+    """What all losses that are tried miss, by workload."""
+    found: Misses = {}
+    for losses in (StepLosses(fixed=f, per_doubling=d) for f in _FIXED for d in _PER_DOUBLING):
+        found[losses] = defaultdict(list)
+        for base, row in pairs:
+            found[losses][base.benchmark].append(_miss_of_step(base, row, losses))
+    return found
+
+
+def losses_of(misses: Misses, benchmark: str) -> StepLosses:
     """What other rounds say of a workload's losses, drawn to those of all workloads."""
-    steps = {
-        loss: [(a.benchmark, _miss_of_step(a, b, loss)) for a, b in pairs]
-        for fixed in _FIXED
-        for per_doubling in _PER_DOUBLING
-        for loss in [StepLosses(fixed=fixed, per_doubling=per_doubling)]
-    }
 
-    def total(loss: StepLosses) -> float:
-        errors = steps[loss]
-        own = sum(error for name, error in errors if name == benchmark)
-        return own + _PULL * statistics.fmean(error for _, error in errors)
+    def total(losses: StepLosses) -> float:
+        everywhere = [error for errors in misses[losses].values() for error in errors]
+        usual = statistics.median(everywhere) if everywhere else 0.0
+        return sum(misses[losses].get(benchmark, ())) + _PULL * usual
 
-    return min(steps, key=total) if pairs else StepLosses()
+    return min(misses, key=total)
 
 
 def _miss_of_step(base: Result, row: Result, losses: StepLosses) -> float:
@@ -169,10 +176,10 @@ def minutes_to_target(data: Data) -> Found:
     for round_ in sorted({row.round for row in data.tested.results}):
         rest = [row for row in data.ours.results if row.round != round_]
         pairs = [(base, row) for base, rows in ladders(rest) for row in rows]
-        serial = _amdahl(pairs)
+        serial, misses = _amdahl(pairs), misses_of(pairs)
         asked = [row for row in data.tested.results if row.round == round_]
         for base, rows in ladders(asked):
-            losses = losses_of(pairs, base.benchmark)
+            losses = losses_of(misses, base.benchmark)
             same = [r for r in rest if recipe_name(r) == recipe_name(base)]
             amount = _amounts(same, base)
             for row in rows:

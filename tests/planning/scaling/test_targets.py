@@ -15,6 +15,7 @@ from trainshed.planning.scaling.targets import (
     Trained,
     amount_at,
     minutes_at,
+    published,
     recipe_of,
     two_runs,
 )
@@ -125,3 +126,13 @@ def test_no_row_of_a_round_that_is_left_out_enters_its_losses_or_recipes(monkeyp
         for swap in (False, True)
     )
     assert goals.minutes_to_target(clean).misses == goals.minutes_to_target(dirty).misses
+
+
+def test_the_workloads_of_the_release_are_refitted(monkeypatch):
+    root = Path(__file__).parents[3]
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    monkeypatch.syspath_prepend(str(root / "scripts"))
+    written = importlib.import_module("fit_targets").workloads()
+    file = root / "src/trainshed/planning/data/targets_fit.toml"
+    assert file.read_text().endswith(written)
+    assert published()["retinanet"].critical_batch == pytest.approx(1800, rel=0.5)

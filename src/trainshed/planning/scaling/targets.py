@@ -8,8 +8,11 @@ determine both numbers.
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Final
 
 from trainshed.planning.scaling.least_squares import backward, forward, triangle
@@ -25,6 +28,8 @@ _HEIGHT, _REACH, _OWN, _ELSEWHERE = 0.1, 0.7, 0.05, 0.6
 _MOST: Final = 0.2
 #: The batches at which Bc is looked for, ln over the median.
 _GRID = tuple(z / 10 for z in range(-30, 60))
+#: Written by scripts/fit_targets.py.
+_FILE: Final = "data/targets_fit.toml"
 #: Two batches closer than this do not tell Bc.
 _APART: Final = 1.2
 
@@ -61,6 +66,18 @@ class Recipe:
     def ratio(self, batch: float, base: float) -> float:
         """Amount over that of a base batch: needs no E0."""
         return (1 + batch / self.critical_batch) / (1 + base / self.critical_batch)
+
+
+@cache
+def published() -> Mapping[str, Recipe]:
+    """Of workloads of MLPerf, by name: their recipes are not a user's own."""
+    text = resources.files("trainshed.planning").joinpath(_FILE).read_text("utf-8")
+    return {
+        row["name"]: Recipe(
+            samples_at_least=row["samples_at_least"], critical_batch=row["critical_batch"]
+        )
+        for row in tomllib.loads(text)["workload"]
+    }
 
 
 def recipe_of(seen: Sequence[ToTarget]) -> Recipe:
@@ -144,8 +161,8 @@ class StepLosses:
 
     fixed: float = 0.15
     """Share of a step that does not shrink with the local batch (mu)."""
-    per_doubling: float = 0.1
-    """Growth of that share with each doubling of accelerators (d)."""
+    per_doubling: float = 0.015
+    """What each doubling of accelerators adds to it (d)."""
 
 
 def minutes_at(
@@ -157,7 +174,6 @@ def minutes_at(
     """
     local = (other.batch / other.accelerators) / (base.batch / base.accelerators)
     doublings = math.log2(other.accelerators / base.accelerators)
-    fixed = losses.fixed * max(0.1, 1 + losses.per_doubling * doublings)
-    step = (local + fixed) / (1 + losses.fixed)
+    step = (local + losses.fixed + losses.per_doubling * doublings) / (1 + losses.fixed)
     steps = amount(other.batch) / amount(base.batch) * base.batch / other.batch
     return base.minutes * steps * step
