@@ -73,3 +73,48 @@ def test_the_device_is_ours_to_choose(trainshed):
     found = trainshed("gpu-check", "--module-name", "steps", "--", "--device", "cpu")
     assert found.code == 2
     assert "--device" in found.err
+
+
+def test_prices_say_which_device_a_sample_is_cheaper_on(trainshed, machine, steps):
+    machine(1)
+    steps(2.0)
+    prices = ("--cpu-price", "1", "--gpu-price", "2.5")
+    found = trainshed("gpu-check", "--module-name", "steps", *prices)
+    assert "a sample costs 0.833" in found.out
+    assert "one GPU is cheapest" in found.out
+    assert "It breaks even at 3 per hour" in found.out
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--cpu-price", "0", "--gpu-price", "1"), "'0' is not a number above 0"),
+        (("--cpu-price", "1"), "--gpu-price is missing"),
+        (("--accelerator", "NVIDIA_TESLA_V100"), "this machine has Test GPU"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_anything_runs(trainshed, machine, flags, told):
+    machine(1)
+    found = trainshed("gpu-check", "--module-name", "steps", *flags)
+    assert found.code == 2
+    assert told in found.err
+
+
+SEEN = """
+import os, sys, time
+from trainshed_trainer import progress
+device = sys.argv[sys.argv.index("--device") + 1]
+for step in range(40):
+    time.sleep({"cpu": 0.02, "cuda": 0.005}[device])
+    progress(step=step)
+"""
+
+
+def test_steps_that_are_seen_give_the_ratio_an_interval(trainshed, machine, tmp_path):
+    machine(1)
+    (tmp_path / "steps.py").write_text(SEEN)
+    found = trainshed("gpu-check", "--module-name", "steps", "--format", "json")
+    assert found.code == 0, found.err
+    (one,) = found.json["speedups"]
+    assert one["low"] < one["point"] < one["high"]
+    assert one["gpus"] == 1

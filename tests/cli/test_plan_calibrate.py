@@ -85,7 +85,7 @@ def test_steps_are_seen_by_the_trainer_library(calibrate):
         (STEPS, (*PATTERN, "--runs", "C"), "--runs C needs several"),
         (STEPS, ("--step-pattern", "step ("), "is no regular expression"),
         (STEPS, ("--step-pattern", "step [0-9]+"), "has no group named step"),
-        (STEPS, (*PATTERN, "--batch", "0"), "--batch 0: a number above 0"),
+        (STEPS, (*PATTERN, "--batch", "0"), "--batch: '0' is not a number above 0"),
     ],
     ids=lambda value: None if isinstance(value, str) and "\n" in value else str(value)[:30],
 )

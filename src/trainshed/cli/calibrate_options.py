@@ -51,10 +51,18 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
     count.add_argument("--gpus", metavar="N", type=int, help="GPUs of a host, one a process")
     group.add_argument("--runs", metavar="A,B,C,D", help="Which to make; default: all that tell")
     group.add_argument(
-        "--seconds", metavar="S", type=float, default=15.0, help="Longest time of a run's steps"
+        "--seconds",
+        metavar="S",
+        type=flags.above_zero,
+        default=15.0,
+        help="Longest time of a run's steps",
     )
     group.add_argument(
-        "--start-seconds", metavar="S", type=float, default=120.0, help="And to its first step"
+        "--start-seconds",
+        metavar="S",
+        type=flags.above_zero,
+        default=120.0,
+        help="And to its first step",
     )
     group.add_argument(
         "--step-pattern", metavar="REGEX", default="", help="Lines that tell steps, with (?P<step>"
@@ -66,8 +74,16 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model; hooks find most of it")
-    group.add_argument("--batch", metavar="N", type=float, help="Samples of a process in a step")
-    group.add_argument("--params", metavar="N", type=float, help="Count of trained parameters")
+    group.add_argument(
+        "--batch",
+        metavar="N",
+        type=flags.above_zero,
+        default=0.0,
+        help="Samples of a process in a step",
+    )
+    group.add_argument(
+        "--params", metavar="N", type=flags.above_zero, default=0.0, help="Trained parameters"
+    )
     group.add_argument("--precision", metavar="P", default="fp32", help="fp32, tf32, amp, bf16")
     group.add_argument("--strategy", choices=STRATEGIES, default="allreduce", help="Of exchange")
     group.add_argument("--stack", metavar="NAME", default="", help="Framework and version")
@@ -77,6 +93,10 @@ def _add_host(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("hosts like this one")
     group.add_argument("--machine-type", metavar="TYPE", default="", help="What they are called")
     group.add_argument(
-        "--network-gbps", metavar="GBPS", type=float, default=0.0, help="Link between them, nominal"
+        "--network-gbps",
+        metavar="GBPS",
+        type=flags.above_zero,
+        default=0.0,
+        help="Link between them, nominal",
     )
     group.add_argument("--network", choices=("tcp", "rdma"), default="tcp", help="How it is used")

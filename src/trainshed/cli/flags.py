@@ -273,6 +273,17 @@ def add_run_flags(parser: argparse.ArgumentParser, *, dry_run: bool = True) -> N
     )
 
 
+def above_zero(text: str) -> float:
+    """A finite number above 0: for ``type`` of a flag."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return found
+
+
 def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)

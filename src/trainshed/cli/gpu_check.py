@@ -1,104 +1,116 @@
-"""``trainshed gpu-check``: does a GPU help this model?  A few steps on CPU and GPU say so (R24).
+"""``trainshed gpu-check``: whether GPUs help this model, how many, and at which price (R24).
 
-The trainer takes ``--device cpu`` or ``--device cuda`` and ends with one line of JSON that has
-``seconds``.  Both runs go through the local engine, so that the GPU is held exclusively.
+The trainer takes ``--device cpu`` or ``--device cuda``.  These are the short runs of a calibration
+on one device and the other; the local engine holds the GPUs.  A trainer whose steps nobody sees
+ends with one line of JSON that has ``seconds``.
 """
 
-import json
-from dataclasses import dataclass, field, replace
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 from trainshed.cli.flags import Request
 from trainshed.cli.run_job import host_of
-from trainshed.cli.sink import TerminalSink
-from trainshed.cli.terminal import answer, table
-from trainshed.engines.base import OutputSink, Stream
+from trainshed.cli.terminal import answer, note, table
 from trainshed.engines.local.devices.find import devices
-from trainshed.model.attempt import Outcome
 from trainshed.model.faults import EngineFault, UsageFault
-from trainshed.model.launch_plan import ReplicaPlan
-from trainshed.service.local_run import LocalJob, prepare, start
+from trainshed.planning.scaling.calibration import RunKind
+from trainshed.planning.scaling.devices_compared import Prices, Rate, decision
+from trainshed.planning.scaling.steps_seen import steps_seen
+from trainshed.service.local_run import LocalJob
 from trainshed.service.programs import Source, working_folder
+from trainshed.workbench.last_lines import LastLines
 from trainshed.workbench.plain_train import PlainJob, plain_spec, say
+from trainshed.workbench.short_runs import Bench, Limits, NoSteps, measure
 
-#: Below this the GPU mostly waits; a run of a few steps is not exact enough to say more.
-WORTH_IT = 1.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """What was measured; the GPU's half is None where there is no GPU."""
-
-    cpu_seconds: float
-    gpu_seconds: float | None = None
-    gpu_name: str | None = None
-
-    @property
-    def speedup(self) -> float | None:
-        """How many times as fast the GPU was."""
-        return self.cpu_seconds / self.gpu_seconds if self.gpu_seconds else None
-
-    @property
-    def conclusion(self) -> str:
-        """The answer in a sentence."""
-        if self.speedup is None:
-            return (
-                "This machine has no GPU, so this says what the CPU needs and nothing about a GPU. "
-                "Run the same command on a machine that has one before paying for it."
-            )
-        if self.speedup < WORTH_IT:
-            return (
-                f"A GPU does not pay: it is {self.speedup:.2g} times as fast as the CPU, and a GPU "
-                f"machine that is worth it is at least {WORTH_IT:g} times as fast."
-            )
-        return (
-            f"A GPU pays where its machine costs less than {self.speedup:.2g} times as much: "
-            "it is that many times as fast."
-        )
+#: A trainer that only says at its end how long it took has so long, in seconds.
+_UNSEEN_S: Final = 600.0
+#: A busy machine's figures are that many times less sure.
+_NOISY: Final = 3.0
 
 
 def run(request: Request) -> int:
     """Measure and say; exit code 0 whatever the answer is.
 
-    Raises EngineFault when a run fails or ends without its line of JSON.
+    Raises UsageFault, and EngineFault when a run fails or tells neither steps nor seconds.
     """
     if any(word.split("=")[0] == "--device" for word in request.user_args or ()):
         raise UsageFault("--device is what gpu-check itself gives the trainer; leave it out")
-    found = Comparison(cpu_seconds=_seconds(request, "cpu"))
-    if gpus := devices():
-        gpu_seconds = _seconds(request, "cuda")
-        found = replace(found, gpu_seconds=gpu_seconds, gpu_name=gpus[0].name)
-    answer(request.args, _as_json(found), _text(found))
+    prices, gpus = _prices(request.args), devices()
+    _refuse_absent(request.args.accelerator, [gpu.name for gpu in gpus])
+    cpu = _rate(request, "cpu", 1, "CPU")
+    counts = sorted({1, len(gpus)}) if gpus else []
+    found = [_rate(request, "cuda", count, gpus[0].name) for count in counts]
+    if found and any(not each.samples for each in (cpu, *found)):
+        note("steps are compared, for nobody has reported how many samples they hold")
+    said = list(decision(cpu, found, prices))
+    answer(request.args, _as_json(cpu, found, said), _text(cpu, found, said))
     return 0
 
 
-def _text(found: Comparison) -> str:
-    rows = [("CPU", f"{found.cpu_seconds:.3g}", "1")]
-    if found.gpu_seconds is not None and found.speedup is not None:
-        rows.append((found.gpu_name or "GPU", f"{found.gpu_seconds:.3g}", f"{found.speedup:.3g}"))
-    return "\n".join(["", table(("DEVICE", "SECONDS", "SPEEDUP"), rows), found.conclusion])
+def _prices(args: argparse.Namespace) -> Prices | None:
+    given = {"--cpu-price": args.cpu_price, "--gpu-price": args.gpu_price}
+    missing = [flag for flag, price in given.items() if price is None]
+    if len(missing) == len(given):
+        return None
+    if missing:
+        raise UsageFault(f"{missing[0]} is missing: prices of both machines are compared, or none")
+    return Prices(cpu=args.cpu_price, one_gpu=args.gpu_price)
 
 
-def _as_json(found: Comparison) -> dict[str, object]:
-    return {
-        "cpu_seconds": found.cpu_seconds,
-        "gpu_seconds": found.gpu_seconds,
-        "gpu": found.gpu_name,
-        "speedup": found.speedup,
-        "verdict": found.conclusion,
-    }
+def _refuse_absent(asked: str | None, here: Sequence[str]) -> None:
+    """What a GPU would do that is not at hand is not guessed.  Raises UsageFault."""
+    if asked and not any(_alike(asked) in _alike(name) for name in here):
+        raise UsageFault(
+            f"--accelerator {asked}: this machine has {', '.join(here) or 'no GPU'}, and nothing "
+            "measured here tells what another would do: run the same command on a machine with it"
+        )
 
 
-def _seconds(request: Request, device: str) -> float:
-    args = request.args
-    host = host_of(args)
-    prepared = prepare(_job(request, device), host)
-    sink = TerminalSink(prepared.plan.replicas, colour=args.color, to_stderr=args.format == "json")
-    listener = _Listener(sink)
-    outcome = start(prepared, host, listener).outcome
-    if outcome.exit_code:
-        raise EngineFault(f"the run with --device {device} failed: {outcome.message}")
-    return _measured(listener, outcome, device)
+def _alike(name: str) -> str:
+    """The catalog's words for cards and the driver's differ in more than case."""
+    words = name.upper().replace("_", " ").replace("-", " ").split()
+    return " ".join(word for word in words if word not in {"NVIDIA", "TESLA"})
+
+
+def _rate(request: Request, device: str, count: int, name: str) -> Rate:
+    """Of so many devices.  Raises EngineFault."""
+    heard = LastLines()
+    bench = Bench(
+        job=_job(request, device),
+        host=host_of(request.args),
+        limits=Limits(steps_s=request.args.seconds, start_s=_UNSEEN_S),
+        is_gpu=device == "cuda",
+    )
+    kind = RunKind.COMPUTE if count == 1 else RunKind.HOST
+    note(f"{count} x {name}: --device {device}")
+    try:
+        measured = measure(bench, kind, count, heard)
+    except NoSteps as fault:
+        return _timed_itself(heard, device, count, name, fault)
+    except EngineFault as fault:
+        for line in heard.lines:
+            note(line)
+        raise EngineFault(f"the run with --device {device} failed: {fault}") from None
+    seen = steps_seen(measured.times)
+    return Rate(
+        name=name,
+        count=count,
+        seconds=measured.run.step_s,
+        samples=measured.run.batch_per_accelerator,
+        uncertainty=seen.uncertainty * (_NOISY if measured.run.noisy else 1.0) if seen else None,
+    )
+
+
+def _timed_itself(heard: LastLines, device: str, count: int, name: str, fault: NoSteps) -> Rate:
+    if heard.seconds is None:
+        raise EngineFault(
+            f"the run with --device {device} ended ({fault.message}) without steps that anybody "
+            'sees, and without a line of JSON that has "seconds"'
+        )
+    return Rate(name=name, count=count, seconds=heard.seconds)
 
 
 def _job(request: Request, device: str) -> LocalJob:
@@ -111,38 +123,30 @@ def _job(request: Request, device: str) -> LocalJob:
         source=source,
         folder=working_folder(source, args.module_name),
         say=say,
-        any_gpu_count=int(device == "cuda"),
     )
 
 
-def _measured(listener: "_Listener", outcome: Outcome, device: str) -> float:
-    for text in reversed(listener.last_lines):
-        try:
-            found = json.loads(text)
-        except ValueError:
-            continue
-        seconds = found.get("seconds") if isinstance(found, dict) else None
-        if isinstance(seconds, int | float) and seconds > 0:
-            return float(seconds)
-    raise EngineFault(
-        f"the run with --device {device} ended ({outcome.message}) without a line of JSON that "
-        'has "seconds"'
-    )
+def _text(cpu: Rate, gpus: Sequence[Rate], said: Sequence[str]) -> str:
+    headers = ("DEVICE", "COUNT", "SECONDS", "SPEEDUP", "80 %")
+    return "\n".join(["", table(headers, list(_rows(cpu, gpus))), *said])
 
 
-@dataclass(slots=True)
-class _Listener:
-    """Passes output on, and keeps the last lines that look like JSON."""
+def _rows(cpu: Rate, gpus: Sequence[Rate]) -> Iterator[tuple[object, ...]]:
+    yield (cpu.name, 1, f"{cpu.seconds:.3g}", "1", "")
+    for each in gpus:
+        gain = each.times(cpu)
+        is_known = None not in {cpu.uncertainty, each.uncertainty}
+        between = f"{gain.low:.3g} to {gain.high:.3g}" if is_known else "unknown"
+        yield (each.name, each.count, f"{each.seconds:.3g}", f"{gain.point:.3g}", between)
 
-    sink: OutputSink
-    last_lines: list[str] = field(default_factory=list)
 
-    def line(self, replica: ReplicaPlan, text: str, stream: Stream) -> None:
-        """Take one line of a replica."""
-        if stream == "stdout" and text.startswith("{"):
-            self.last_lines = [*self.last_lines[-9:], text]
-        self.sink.line(replica, text, stream)
-
-    def note(self, text: str) -> None:
-        """Take one line of the engine."""
-        self.sink.note(text)
+def _as_json(cpu: Rate, gpus: Sequence[Rate], said: Sequence[str]) -> dict[str, object]:
+    one = gpus[0] if gpus else None
+    return {
+        "cpu_seconds": cpu.seconds,
+        "gpu_seconds": one.seconds if one else None,
+        "gpu": one.name if one else None,
+        "speedup": one.times(cpu).point if one else None,
+        "speedups": [{"gpus": each.count, **asdict(each.times(cpu))} for each in gpus],
+        "verdict": " ".join(said),
+    }

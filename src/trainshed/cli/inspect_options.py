@@ -123,14 +123,34 @@ def gpu_check(prog: str) -> flags.Parser:
     """The command line of ``trainshed gpu-check``."""
     parser = flags.Parser(
         prog,
-        summary="Runs a trainer's few steps with --device cpu and, where there is a GPU, with "
-        "--device cuda. The trainer ends with one line of JSON that has seconds.",
+        summary="Measures a trainer's steps with --device cpu and, where there are GPUs, with "
+        "--device cuda on one and on all of them, and says whether they pay. A trainer whose steps "
+        "no hook sees ends with one line of JSON that has seconds.",
         example=GPU_CHECK_EXAMPLE,
         usage=f"{prog} --module-name MODULE [flags] [-- USER_ARGS ...]",
     )
     parser.own = ("module-name", "package-path")
     parser.add_argument("--module-name", metavar="MODULE", required=True, help="Module to run")
     parser.add_argument("--package-path", metavar="DIR", type=Path, help="Package of the module")
+    parser.add_argument(
+        "--accelerator", metavar="TYPE", help="The GPU that is meant; another is refused"
+    )
+    parser.add_argument(
+        "--cpu-price", metavar="P", type=flags.above_zero, help="An hour of a machine without GPUs"
+    )
+    parser.add_argument(
+        "--gpu-price",
+        metavar="P",
+        type=flags.above_zero,
+        help="An hour of one with a GPU, same currency",
+    )
+    parser.add_argument(
+        "--seconds",
+        metavar="S",
+        type=flags.above_zero,
+        default=15.0,
+        help="Longest time of a run's steps",
+    )
     flags.add_format(parser)
     flags.add_run_flags(parser, dry_run=False)
     flags.add_gcloud_wide(parser)

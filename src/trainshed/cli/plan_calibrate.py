@@ -1,7 +1,6 @@
 """``trainshed plan calibrate``: short runs of a trainer, in words and in the file they make."""
 
 import argparse
-import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -53,13 +52,10 @@ def run(request: Request) -> int:
     bench = Bench(
         job=_job(request),
         host=host_of(args),
-        limits=Limits(
-            steps_s=_positive("--seconds", args.seconds),
-            start_s=_positive("--start-seconds", args.start_seconds),
-        ),
+        limits=Limits(steps_s=args.seconds, start_s=args.start_seconds),
         is_gpu=is_gpu,
         pattern=args.step_pattern,
-        batch=_positive("--batch", args.batch) if args.batch is not None else 0.0,
+        batch=args.batch,
     )
     measured = _measured(bench, kinds, count)
     made = _calibration(args, measured, count, is_gpu=is_gpu)
@@ -99,12 +95,6 @@ def _kinds(args: argparse.Namespace, count: int) -> tuple[RunKind, ...]:
         raise UsageFault(f"--runs {names} needs several: --processes or --gpus of 2 and more")
     found = tuple(kind for name, kind in known.items() if name in asked)
     return found if count > 1 else tuple(kind for kind in found if kind not in several)
-
-
-def _positive(flag: str, value: float) -> float:
-    if not 0 < value < math.inf:
-        raise UsageFault(f"{flag} {value:g}: a number above 0 is accepted")
-    return value
 
 
 def _job(request: Request) -> LocalJob:
@@ -176,7 +166,7 @@ def _calibration(
 
 
 def _host(args: argparse.Namespace, count: int, *, is_gpu: bool) -> HostKind:
-    """This machine; the link between GPUs is the data sheet's, for runs say what it is worth."""
+    """The host; its link between GPUs is the data sheet's, for runs say what it is worth."""
     name = accelerator_of(devices()[0]) if is_gpu else "CPU"
     known = (each for each in known_accelerators() if name in each.enum_by_product.values())
     found = next(known, None) if count > 1 else None

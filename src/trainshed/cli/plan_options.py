@@ -85,7 +85,7 @@ def _add_what_ifs(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--largest-batch",
         metavar="N",
-        type=_number,
+        type=flags.above_zero,
         default=math.inf,
         help="The most samples that fit the memory of an accelerator",
     )
@@ -107,12 +107,15 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
         help="How long the job trains; default: the time of 1,000 steps is given",
     )
     group.add_argument(
-        "--epoch-samples", metavar="N", type=_number, help="Samples of an epoch, for epochs=N"
+        "--epoch-samples",
+        metavar="N",
+        type=flags.above_zero,
+        help="Samples of an epoch, for epochs=N",
     )
     group.add_argument(
         "--critical-batch",
         metavar="B",
-        type=_number,
+        type=flags.above_zero,
         default=0.0,
         help="Batch of the whole job from which twice the samples are needed for the same quality",
     )
@@ -123,7 +126,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 
 def _add_money(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what it costs")
-    group.add_argument("--budget", metavar="AMOUNT", type=_number, default=math.inf)
+    group.add_argument("--budget", metavar="AMOUNT", type=flags.above_zero, default=math.inf)
     group.add_argument("--region", metavar="REGION", help="Region whose prices are taken")
     group.add_argument(
         "--prices",
@@ -135,7 +138,7 @@ def _add_money(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--spot",
         metavar="RATE",
-        type=_number,
+        type=flags.above_zero,
         help="Spot prices; RATE: interruptions of a machine in an hour, such as 0.05",
     )
     group.add_argument(
@@ -154,7 +157,7 @@ def _add_money(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--worth",
         metavar="SHARE",
-        type=_number,
+        type=flags.above_zero,
         default=0.5,
         help="More throughput that a doubling of price must bring; default: 0.5",
     )
@@ -200,7 +203,7 @@ def _target(text: str) -> tuple[str, float]:
     name, _, value = text.partition("=")
     if name not in TARGETS or not value:
         raise argparse.ArgumentTypeError(f"{text!r}: samples=N, epochs=N or steps=N is accepted")
-    return name, _number(value)
+    return name, flags.above_zero(value)
 
 
 def _reducers(text: str) -> int | None:
@@ -217,16 +220,6 @@ def _whole(least: int) -> Callable[[str], int]:
         return found
 
     return read
-
-
-def _number(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
-    if not 0 < found < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return found
 
 
 def _time(text: str) -> Any:

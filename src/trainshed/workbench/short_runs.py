@@ -76,6 +76,15 @@ class Measured:
     times: StepTimes
 
 
+class NoSteps(EngineFault):
+    """A run that ended well, and of whose steps nobody saw enough."""
+
+    def __init__(self, text: str, message: str) -> None:
+        """``message`` is how it ended."""
+        super().__init__(text)
+        self.message = message
+
+
 def measure(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> Measured:
     """Make a run; again where the machine did other work meanwhile.
 
@@ -107,11 +116,12 @@ def _run(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> St
     if ran.outcome.exit_code and not watch.why:
         raise EngineFault(f"run {kind.value} failed: {ran.outcome.message}")
     if times is None or not times.first_s:
-        raise EngineFault(_silent(kind, ran.outcome.message))
+        raise NoSteps(_silent(kind, ran.outcome.message), ran.outcome.message)
     if times.steps < _STEPS_LEAST:
-        raise EngineFault(
+        raise NoSteps(
             f"run {kind.value} took {times.steps} steps after its first ({ran.outcome.message}); "
-            f"{_STEPS_LEAST} are needed: let the trainer go on for longer"
+            f"{_STEPS_LEAST} are needed: let the trainer go on for longer",
+            ran.outcome.message,
         )
     return times
 

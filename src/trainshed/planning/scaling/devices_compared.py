@@ -1,0 +1,114 @@
+"""Whether a GPU pays for a model: rates that were measured on a CPU and on GPUs, and prices."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trainshed.planning.scaling.interval import Interval
+
+#: Below this the GPU mostly waits, whatever it costs.
+WORTH_IT: Final = 1.5
+#: Half an interval of 80 % is so much of half one of 95 %.
+_OF_95: Final = 1.2816 / 1.96
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """How fast one device, or several of a kind, were."""
+
+    name: str
+    count: int
+    seconds: float
+    """Of a step, or of the steps that the program timed itself."""
+    samples: float = 0.0
+    """Of one device in that time; 0 where nobody knows."""
+    uncertainty: float | None = None
+    """Half the 95 % interval of the seconds, as a share of them; None where nobody knows."""
+
+    def times(self, base: "Rate") -> Interval:
+        """How many times as fast it is: in samples where both tell them, else in steps."""
+        samples = self.samples / base.samples if self.samples and base.samples else 1.0
+        point = self.count * samples * base.seconds / (base.count * self.seconds)
+        half = math.hypot(self.uncertainty or 0.0, base.uncertainty or 0.0) * _OF_95
+        return Interval(low=point * math.exp(-half), point=point, high=point * math.exp(half))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """What an hour costs of a machine without GPUs, and of one with so many."""
+
+    cpu: float
+    one_gpu: float
+
+    def of(self, count: int) -> float:
+        """An hour of a machine with ``count`` GPUs: each further one costs what the first adds."""
+        return self.cpu + count * max(0.0, self.one_gpu - self.cpu)
+
+
+def decision(cpu: Rate, gpus: Sequence[Rate], prices: Prices | None = None) -> Iterator[str]:
+    """What the rates say, a sentence each."""
+    if not gpus:
+        yield (
+            "This machine has no GPU, so this says what the CPU needs and nothing about a GPU. "
+            "Run the same command on a machine that has one before paying for it."
+        )
+        return
+    one, *more = gpus
+    gain = one.times(cpu)
+    if gain.point < WORTH_IT:
+        yield (
+            f"A GPU does not pay: it is {_times(gain, one, cpu)} times as fast as the CPU, and a "
+            f"GPU machine that is worth it is at least {WORTH_IT:g} times as fast."
+        )
+    else:
+        yield (
+            f"A GPU pays where its machine costs less than {_times(gain, one, cpu)} times as much: "
+            "it is that many times as fast."
+        )
+    for several in more:
+        yield _several(several, one, cpu)
+    if prices:
+        yield from _priced(cpu, gpus, prices)
+
+
+def _times(gain: Interval, one: Rate, base: Rate) -> str:
+    if None in {one.uncertainty, base.uncertainty}:
+        return f"{gain.point:.2g}"
+    return f"{gain.point:.3g} ({gain.low:.3g} to {gain.high:.3g})"
+
+
+def _several(several: Rate, one: Rate, cpu: Rate) -> str:
+    return (
+        f"{several.count} GPUs are {_times(several.times(one), several, one)} times as fast as "
+        f"one, and pay where their machine costs less than "
+        f"{_times(several.times(cpu), several, cpu)} times as much as the CPU's."
+    )
+
+
+def _priced(cpu: Rate, gpus: Sequence[Rate], prices: Prices) -> Iterator[str]:
+    """What a sample costs beside the CPU's, of each count that was measured."""
+    best = 0
+    least = 1.0
+    for each in gpus:
+        gain, price = each.times(cpu), prices.of(each.count) / prices.cpu
+        share = gain.inverse(price)
+        yield (
+            f"With {each.count}: {price:.3g} times the price per hour and {gain.point:.3g} times "
+            f"the samples, so a sample costs {share.point:.3g} ({share.low:.3g} to "
+            f"{share.high:.3g}) times the CPU's. It breaks even at {gain.point * prices.cpu:.4g} "
+            "per hour."
+        )
+        if share.high < least:
+            best, least = each.count, share.point
+        elif share.low < 1.0 < share.high:
+            yield "That is no difference that can be told."
+    yield (
+        f"By these prices {best} GPUs are cheapest."
+        if best > 1
+        else (
+            "By these prices one GPU is cheapest."
+            if best
+            else "By these prices the CPU is not beaten."
+        )
+    )

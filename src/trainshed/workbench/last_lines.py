@@ -1,0 +1,48 @@
+"""What a replica wrote last: shown where a short run fails, and read where it ends with figures."""
+
+import json
+import math
+from collections import deque
+from typing import Final
+
+from trainshed.engines.base import Stream
+from trainshed.model.launch_plan import ReplicaPlan
+
+_KEPT: Final = 20
+_LINE_MAX: Final = 1000
+
+
+class LastLines:
+    """Keeps the last lines of all replicas, and passes none on."""
+
+    def __init__(self) -> None:
+        """Nothing was written yet."""
+        self.lines: deque[str] = deque(maxlen=_KEPT)
+        self._objects: deque[str] = deque(maxlen=_KEPT)
+
+    def line(self, replica: ReplicaPlan, text: str, stream: Stream) -> None:
+        """Take one line of a replica."""
+        short = text[:_LINE_MAX]
+        self.lines.append(f"{replica.task_name} | {short}")
+        if stream == "stdout" and text.startswith("{"):
+            self._objects.append(short)
+
+    def note(self, text: str) -> None:
+        """Take one line of the engine."""
+
+    @property
+    def seconds(self) -> float | None:
+        """What the last line of JSON says that it took; None where none does."""
+        found = (_seconds(text) for text in reversed(self._objects))
+        return next((seconds for seconds in found if seconds), None)
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    seconds = found.get("seconds") if isinstance(found, dict) else None
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        return None
+    return float(seconds) if 0 < seconds < math.inf else None

@@ -1,0 +1,39 @@
+import pytest
+
+from trainshed.planning.scaling.devices_compared import Prices, Rate, decision
+
+CPU = Rate(name="CPU", count=1, seconds=1.0, samples=32.0, uncertainty=0.02)
+
+
+def gpus(seconds, count=1, samples=32.0):
+    return Rate(name="GPU", count=count, seconds=seconds, samples=samples, uncertainty=0.02)
+
+
+def test_samples_are_compared_where_both_tell_them():
+    assert gpus(0.5, samples=64.0).times(CPU).point == pytest.approx(4.0)
+    assert gpus(0.5, samples=0.0).times(CPU).point == pytest.approx(2.0)
+
+
+def test_several_gpus_are_told_beside_one():
+    said = list(decision(CPU, [gpus(0.1), gpus(0.125, count=4)]))
+    assert "less than 10 (9.82 to 10.2) times as much" in said[0]
+    assert said[1].startswith("4 GPUs are 3.2 (")
+    assert "less than 32 (" in said[1]
+
+
+@pytest.mark.parametrize(
+    ("one_gpu", "told"),
+    [
+        (5.0, "By these prices 4 GPUs are cheapest."),
+        (30.0, "By these prices the CPU is not beaten."),
+    ],
+)
+def test_prices_choose_a_count(one_gpu, told):
+    prices = Prices(cpu=1.0, one_gpu=one_gpu)
+    found = [gpus(0.1), gpus(0.1, count=4)]
+    assert list(decision(CPU, found, prices))[-1] == told
+
+
+def test_where_intervals_reach_over_the_price_nothing_is_told():
+    said = list(decision(CPU, [gpus(0.1)], Prices(cpu=1.0, one_gpu=10.0)))
+    assert "That is no difference that can be told." in said
