@@ -68,7 +68,8 @@ def _measured(
     rows, worst = [], []
     if any(name in STEPS for name in chosen):
         answers = scaling.answers_of(tables, short=short)
-        rows += [row for row in scaling.rows_of(answers) if row.goal in chosen]
+        slack = SLACK if tables else 1.0
+        rows += [row for row in scaling.rows_of(answers, slack) if row.goal in chosen]
         worst += scaling.worst([answer for answer in answers if answer.goal in chosen])
     data = _data(tables)
     for name in (name for name in GOALS if name in chosen):
