@@ -101,15 +101,16 @@ def _row(name: str, line: Line, data: Data) -> scaling.Row:
         count=line.count,
         value=" / ".join(f"{figure.value:.3g}" for figure in line.figures),
         baselines=", ".join(peers),
-        wanted=" / ".join(map(_wanted, line.figures)) if wanted else "",
+        wanted=" / ".join(_wanted(f, data.slack) for f in line.figures) if wanted else "",
         met=all(figure.holds(data.slack) for figure in line.figures) if wanted else None,
     )
 
 
-def _wanted(figure: Figure) -> str:
+def _wanted(figure: Figure, slack: float) -> str:
     if figure.goal is None:
         return "-"
-    return f"{'>=' if figure.least else '<='} {figure.goal:.3g}"
+    goal = figure.goal / slack if figure.least else figure.goal * slack
+    return f"{'>=' if figure.least else '<='} {goal:.3g}"
 
 
 def _worst(name: str, found: Found) -> Iterator[str]:

@@ -51,14 +51,14 @@ def _medians(rows: Sequence[Result]) -> Iterator[ToTarget]:
 
 
 def samples_to_target(data: Data) -> Found:
-    """Each batch of a recipe from its other batches."""
+    """Each batch of a recipe from its other batches; of a recipe that only they have, theirs."""
     known = to_target(data.ours.results)
     inner: list[tuple[Miss, float, float]] = []
     outer: list[tuple[Miss, float, float]] = []
     for name, asked in to_target(data.tested.results).items():
         batches = sorted({run.batch for run in (*asked, *known.get(name, ()))})
         for run in asked:
-            others = [one for one in known.get(name, ()) if one.batch != run.batch]
+            others = [one for one in known.get(name, asked) if one.batch != run.batch]
             if len(batches) >= _BATCHES and others:
                 place = outer if run.batch in {batches[0], batches[-1]} else inner
                 place.append(_left_out(name, run, others))

@@ -43,7 +43,7 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fitted:
+class FittedPoint:
     """One measured count beside its fit."""
 
     point: Point
@@ -63,7 +63,7 @@ class Curve:
 
     series: Series
     fit: Fit
-    points: tuple[Fitted, ...]
+    points: tuple[FittedPoint, ...]
     offending: tuple[str, ...]
     """A sentence for each step that no monotone model makes."""
 
@@ -73,7 +73,7 @@ def curve_of(series: Series) -> Curve:
     points = series.points
     fit = _fit(points)
     found = tuple(
-        Fitted(
+        FittedPoint(
             point=point,
             fitted=fit.throughput(point.accelerators),
             efficiency=point.per_accelerator / points[0].per_accelerator,
