@@ -164,6 +164,11 @@ def reducers_needed(worker_gbps: float, reducer_gbps: float) -> int:
     return math.ceil(round(worker_gbps / reducer_gbps, _DECIMALS)) or 1
 
 
+def recommended_reducer() -> str:
+    """The machine type that Google advises for reducers (reduction_server.toml)."""
+    return str(table("reduction_server")["reduction_server"]["recommended_machine"])
+
+
 @cache
 def _ceilings() -> dict[str, float]:
     return {row["gpu"]: row["max_gbps"] for row in rows("machine_types", "gpu_vm_bandwidth_max")}

@@ -7,7 +7,6 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from trainshed.cli.clusters import rulebook_of
 from trainshed.cli.failures import print_error
 from trainshed.cli.flags import Request
 from trainshed.cli.plan_tables import HEADERS, as_csv, as_json, refused_json, rows_of, table_text
@@ -21,15 +20,11 @@ from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import Refused
 from trainshed.planning.what_ifs import BatchRule, Limits, Work
 from trainshed.workbench.plan_inputs import (
-    JobFile,
     NotPlannable,
     check_hosts,
     check_trainings,
     job_of,
-    kinds_of,
-    newest_catalog,
     read_calibration,
-    read_job,
     read_prices,
 )
 
@@ -52,15 +47,30 @@ def run(request: Request) -> int:
 
 def _plan(args: argparse.Namespace) -> tuple[JobPlan, list[Calibration], list[str]]:
     calibrations = [read_calibration(path) for path in args.calibration]
-    rulebook = rulebook_of(args)
-    found = read_job(args.file, rulebook, args.region) if args.file else None
-    check_trainings(calibrations, found)
-    catalog = found.catalog if found else newest_catalog(rulebook)
-    job = found.job if found else job_of(calibrations[0], catalog)
-    question = _question(args, kinds_of(args.machine_types, job, catalog))
+    job, kinds, framework, region = _job(args, calibrations)
+    check_trainings(calibrations, framework)
     work = _work(args, job, calibrations)
-    plan = plan_of(job, question, calibrations, work, _wishes(args, found))
+    plan = plan_of(job, _question(args, kinds), calibrations, work, _wishes(args, region))
     return plan, calibrations, [*check_hosts(calibrations, job), *_of_batch(args, plan)]
+
+
+def _job(
+    args: argparse.Namespace, calibrations: Sequence[Calibration]
+) -> tuple[PlannedJob, tuple[HostKind, ...], str, str | None]:
+    """The job, other hosts, the job's framework and region."""
+    if not (args.file or args.machine_types):
+        return job_of(calibrations[0]), (), "", args.region
+    from trainshed.cli.clusters import rulebook_of  # noqa: PLC0415  # reads the whole catalog
+    from trainshed.workbench import plan_job_file  # noqa: PLC0415  # the same
+
+    rulebook = rulebook_of(args)
+    found = plan_job_file.read_job(args.file, rulebook, args.region) if args.file else None
+    catalog = found.catalog if found else plan_job_file.newest_catalog(rulebook)
+    job = found.job if found else job_of(calibrations[0])
+    kinds = plan_job_file.kinds_of(args.machine_types, job, catalog)
+    if found is None:
+        return job, kinds, "", args.region
+    return job, kinds, found.framework, found.region
 
 
 def _question(args: argparse.Namespace, kinds: tuple[HostKind, ...]) -> Question:
@@ -95,8 +105,7 @@ def _work(args: argparse.Namespace, job: PlannedJob, calibrations: Sequence[Cali
     )
 
 
-def _wishes(args: argparse.Namespace, found: JobFile | None) -> Wishes:
-    region = args.region or (found.region if found else None)
+def _wishes(args: argparse.Namespace, region: str | None) -> Wishes:
     own = read_prices(args.prices) if args.prices else None
     interruptions = None
     if args.spot:

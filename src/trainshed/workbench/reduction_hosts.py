@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from trainshed.admission.context import RuleContext
 from trainshed.admission.rules.reduction import WorkerLinks, worker_links
 from trainshed.catalog.catalog import Catalog
-from trainshed.catalog.machines import Price, price_of
-from trainshed.catalog.rows import table
+from trainshed.catalog.machines import Price, price_of, recommended_reducer
 from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.job import ReplicaGroup
 from trainshed.model.roles import Dialect, Role
@@ -62,7 +61,7 @@ def hosts_of(given: Given, rulebook: Rulebook) -> ExchangeHosts:
     catalog = question.catalog if question else _catalog(rulebook)
     workers, words = _workers(given, judged, catalog)
     pool = question.spec.group(Role.REDUCER) if question else None
-    machine = given.reducer_machine_type or (pool and pool.machine_type) or recommended()
+    machine = given.reducer_machine_type or (pool and pool.machine_type) or recommended_reducer()
     region = given.region or (question.spec.region if question else None)
     price = None if given.reducer_gbps else price_of(machine, region)
     return ExchangeHosts(
@@ -79,11 +78,6 @@ def hosts_of(given: Given, rulebook: Rulebook) -> ExchangeHosts:
         asked=given.reducer_count or (pool.count if pool else 0),
         price=price,
     )
-
-
-def recommended() -> str:
-    """The machine type that Google advises for reducers (reduction_server.toml)."""
-    return str(table("reduction_server")["reduction_server"]["recommended_machine"])
 
 
 def _judged(given: Given, rulebook: Rulebook) -> JudgedDocument | None:
