@@ -284,10 +284,62 @@ def test_a_command_line_that_cannot_be_read_is_refused_in_a_sentence(plan, words
     assert sentence in found.err
 
 
+SERIES = """
+[[series]]
+id = "alexnet"
+strategy = "{strategy}"
+params = 61e6
+batch_per_acc = 512
+points = {points}
+"""
+CURVE = "[[1, 1, 1500], [2, 1, 2550], [4, 1, 5250], [8, 1, 9300]]"
+
+
+def test_a_measured_curve_is_planned_from_and_its_offending_step_named(plan, written):
+    table = written("curve.toml", SERIES.format(strategy="allreduce", points=CURVE))
+    words = ("--measured", table, "--what-if", "gpus=2,8,16", "--format", "json")
+    found = plan(*words, calibration=None).json
+    rates = {each["accelerators"]: each["samples_per_s"] for each in found["options"]}
+    assert rates[8]["low"] <= 9300 * 1.1
+    assert rates[16]["point"] < 2 * 9300 * 1.1
+    assert any("2 to 4" in note or "4" in note for note in found["notes"])
+    assert plan(*words, file=None, calibration=None).code == 0
+
+
+@pytest.mark.parametrize(
+    ("strategy", "points", "sentence", "code"),
+    [
+        ("gossip", CURVE, "exchanges by gossip", 3),
+        ("allreduce", "[[1, 1, -5]]", "throughput is a number over 0", 2),
+        ("allreduce", "[[1, 1, 5], [1, 1, 6]]", "are there twice", 2),
+        ("allreduce", "[[1, 1, 5], [2, 1, 9000]]", "one unit for all points", 2),
+    ],
+)
+def test_a_table_with_faults_is_refused_in_a_sentence(
+    plan, written, strategy, points, sentence, code
+):
+    table = written("curve.toml", SERIES.format(strategy=strategy, points=points))
+    found = plan("--measured", table, calibration=None)
+    assert found.code == code
+    assert sentence in found.err
+
+
+def test_a_curve_without_a_batch_or_among_several_asks_which(plan, written):
+    text = SERIES.format(strategy="allreduce", points=CURVE)
+    silent = written("silent.toml", text.replace("batch_per_acc = 512\n", ""))
+    assert (
+        refused(plan("--measured", silent, "--format", "json", calibration=None)) == "batch_per_acc"
+    )
+    several = written("two.toml", text + text.replace("alexnet", "vgg"))
+    assert "--series is one of alexnet, vgg" in plan("--measured", several, calibration=None).err
+    one = plan("--measured", several, "--series", "vgg", calibration=None)
+    assert one.code == 0
+
+
 def test_nothing_to_plan_is_a_usage_error(trainshed):
     found = trainshed("plan")
     assert found.code == 2
-    assert "a FILE or a --calibration is needed" in found.err
+    assert "a FILE, a --calibration or --measured is needed" in found.err
 
 
 def test_spot_machines_cost_less_an_hour_and_take_longer(plan):

@@ -5,7 +5,7 @@ Exit codes: 0 with a plan, 2 for what cannot be read, 3 for a question that has 
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trainshed.cli.failures import print_error
 from trainshed.cli.flags import Request
@@ -25,8 +25,12 @@ from trainshed.workbench.plan_inputs import (
     check_trainings,
     job_of,
     read_calibration,
+    read_measured,
     read_prices,
 )
+
+if TYPE_CHECKING:
+    from trainshed.workbench.plan_job_file import JobFile
 
 EXIT_REFUSED: Final = 3
 _STEPS: Final = 1000
@@ -47,30 +51,41 @@ def run(request: Request) -> int:
 
 def _plan(args: argparse.Namespace) -> tuple[JobPlan, list[Calibration], list[str]]:
     calibrations = [read_calibration(path) for path in args.calibration]
-    job, kinds, framework, region = _job(args, calibrations)
-    check_trainings(calibrations, framework)
+    found, notes = _job_file(args), list[str]()
+    if args.measured:
+        host = found.job.host if found else None
+        curve, offending = read_measured(args.measured, args.series, host)
+        calibrations.append(curve)
+        notes += offending
+    check_trainings(calibrations, found.framework if found else "")
+    job = found.job if found else job_of(calibrations[0])
+    notes += check_hosts(calibrations, job)
     work = _work(args, job, calibrations)
-    plan = plan_of(job, _question(args, kinds), calibrations, work, _wishes(args, region))
-    return plan, calibrations, [*check_hosts(calibrations, job), *_of_batch(args, plan)]
+    question = _question(args, _kinds(args, job, found))
+    plan = plan_of(job, question, calibrations, work, _wishes(args, found))
+    return plan, calibrations, [*notes, *_of_batch(args, plan)]
 
 
-def _job(
-    args: argparse.Namespace, calibrations: Sequence[Calibration]
-) -> tuple[PlannedJob, tuple[HostKind, ...], str, str | None]:
-    """The job, other hosts, the job's framework and region."""
-    if not (args.file or args.machine_types):
-        return job_of(calibrations[0]), (), "", args.region
+def _job_file(args: argparse.Namespace) -> "JobFile | None":
+    if not args.file:
+        return None
+    from trainshed.cli.clusters import rulebook_of  # noqa: PLC0415  # reads the whole catalog
+    from trainshed.workbench.plan_job_file import read_job  # noqa: PLC0415  # the same
+
+    return read_job(args.file, rulebook_of(args), args.region)
+
+
+def _kinds(
+    args: argparse.Namespace, job: PlannedJob, found: "JobFile | None"
+) -> tuple[HostKind, ...]:
+    """Hosts of other machine types."""
+    if not args.machine_types:
+        return ()
     from trainshed.cli.clusters import rulebook_of  # noqa: PLC0415  # reads the whole catalog
     from trainshed.workbench import plan_job_file  # noqa: PLC0415  # the same
 
-    rulebook = rulebook_of(args)
-    found = plan_job_file.read_job(args.file, rulebook, args.region) if args.file else None
-    catalog = found.catalog if found else plan_job_file.newest_catalog(rulebook)
-    job = found.job if found else job_of(calibrations[0])
-    kinds = plan_job_file.kinds_of(args.machine_types, job, catalog)
-    if found is None:
-        return job, kinds, "", args.region
-    return job, kinds, found.framework, found.region
+    catalog = found.catalog if found else plan_job_file.newest_catalog(rulebook_of(args))
+    return plan_job_file.kinds_of(args.machine_types, job, catalog)
 
 
 def _question(args: argparse.Namespace, kinds: tuple[HostKind, ...]) -> Question:
@@ -105,7 +120,8 @@ def _work(args: argparse.Namespace, job: PlannedJob, calibrations: Sequence[Cali
     )
 
 
-def _wishes(args: argparse.Namespace, region: str | None) -> Wishes:
+def _wishes(args: argparse.Namespace, found: "JobFile | None") -> Wishes:
+    region = found.region if found else args.region
     own = read_prices(args.prices) if args.prices else None
     interruptions = None
     if args.spot:

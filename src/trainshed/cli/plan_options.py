@@ -41,6 +41,14 @@ def plan(prog: str) -> flags.Parser:
         default=[],
         help="What trainshed plan calibrate wrote; repeatable, one for each machine type",
     )
+    parser.add_argument(
+        "--measured",
+        metavar="TABLE",
+        type=Path,
+        help="Curves that you measured, a TOML file of [[series]] with points of accelerators, "
+        "hosts and samples/s",
+    )
+    parser.add_argument("--series", metavar="ID", help="Which of its curves, if it has several")
     _add_what_ifs(parser)
     _add_work(parser)
     _add_money(parser)
@@ -177,8 +185,8 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
-    if not args.file and not args.calibration:
-        parser.error("a FILE or a --calibration is needed: there is nothing to plan")
+    if not (args.file or args.calibration or args.measured):
+        parser.error("a FILE, a --calibration or --measured is needed: there is nothing to plan")
     if args.target and args.target[0] == "epochs" and not args.epoch_samples:
         parser.error("--target epochs: --epoch-samples N is needed, the samples of one epoch")
     if args.spot and not args.checkpoint_every:

@@ -8,6 +8,8 @@ from trainshed.catalog.machines import reducers_needed
 from trainshed.planning.prices import Machines
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster, HostKind
+from trainshed.planning.scaling.parameters import parameters
+from trainshed.planning.scaling.posterior import Posterior, posterior
 from trainshed.planning.scaling.prediction import Refused
 from trainshed.planning.scaling.training import Strategy
 from trainshed.planning.sizing import STEPS, WORKERS_MIN
@@ -75,12 +77,18 @@ def clusters(
         is_job_s = kind == job.host
         per_host = job.per_host if is_job_s else kind.per_host
         calibration = on_host(calibrations, kind)
+        said = _said(calibration) if calibration else None
         host = calibration.host if calibration and is_same(calibration.host, kind) else kind
         for accelerators in _counts(job, question, per_host):
             found = _what_if(job, question, calibration, (host, per_host), accelerators)
             is_own = is_job_s and accelerators == job.hosts * job.per_host
             is_asked = not is_job_s or accelerators in _asked(question, per_host)
-            yield replace(found, is_own=is_own, is_asked=is_asked)
+            yield replace(found, said=said, is_own=is_own, is_asked=is_asked)
+
+
+def _said(calibration: Calibration) -> Posterior | None:
+    has_compute = "compute_s" in calibration.fitted.values
+    return posterior(calibration, parameters()) if has_compute else None
 
 
 def _counts(job: PlannedJob, question: Question, per_host: int) -> tuple[int, ...]:

@@ -13,8 +13,10 @@ from trainshed.planning.prices import HourPrice, Interruptions, Machines, PriceL
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.interval import Interval
+from trainshed.planning.scaling.posterior import Posterior
 from trainshed.planning.scaling.predict import predict
 from trainshed.planning.scaling.prediction import Prediction, Refused
+from trainshed.planning.scaling.targets import Recipe
 
 _HOUR_S = 3600.0
 MEASURE = "measure: trainshed plan calibrate"
@@ -40,11 +42,11 @@ class Work:
     """Larger batches than this need more samples for the same quality; 0 where nobody knows."""
 
     def samples_at(self, batch: float) -> float:
-        """Samples that another batch needs (contracts/planner.md 4)."""
+        """Samples that another batch needs."""
         if not self.critical_batch:
             return self.samples
-        at_own = 1 + self.global_batch / self.critical_batch
-        return self.samples * (1 + batch / self.critical_batch) / at_own
+        recipe = Recipe(samples_at_least=0.0, critical_batch=self.critical_batch)
+        return self.samples * recipe.ratio(batch, self.global_batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,8 @@ class WhatIf:
     """All that is paid for."""
     calibration: Calibration | None = None
     """Of this kind of host; None where it was not measured."""
+    said: Posterior | None = None
+    """What it says, made once for all clusters."""
     batch_per_accelerator: float = 0.0
     """0: as it was measured."""
     refused: Refused | None = None
@@ -168,7 +172,9 @@ def _answer(what_if: WhatIf) -> Prediction | Refused:
             accepted=MEASURE,
         )
     batch = what_if.batch_per_accelerator or None
-    return predict(what_if.calibration, what_if.cluster, batch_per_accelerator=batch)
+    return predict(
+        what_if.calibration, what_if.cluster, batch_per_accelerator=batch, said=what_if.said
+    )
 
 
 def marks_of(options: Sequence[Option], *, worth: float, limits: Limits) -> Marks:

@@ -25,16 +25,21 @@ _MEASURE = "measure it: trainshed plan calibrate"
 
 
 def predict(
-    calibration: Calibration, cluster: Cluster, *, batch_per_accelerator: float | None = None
+    calibration: Calibration,
+    cluster: Cluster,
+    *,
+    batch_per_accelerator: float | None = None,
+    said: Posterior | None = None,
 ) -> Prediction | Refused:
     """What the calibrated job does on a cluster, or why nothing is said of it.
 
-    ``batch_per_accelerator`` is the training's where none is given.
+    ``batch_per_accelerator`` is the training's where none is given; ``said``: what the calibration
+    says, where somebody asks it about many clusters.
     """
     refused = _refused(calibration, cluster, batch_per_accelerator)
     if refused:
         return refused
-    said = posterior(calibration, parameters())
+    said = said or posterior(calibration, parameters())
     batch = batch_per_accelerator or calibration.training.batch_per_accelerator
     base = smallest(calibration)
     parts, rates = said.job.parts(cluster, said.values, batch)

@@ -1,0 +1,109 @@
+"""A curve that somebody measured as a calibration: each of its counts is a run of the job."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
+from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.scaling.tables import Series, SystemCard, Tables
+from trainshed.planning.scaling.training import Strategy, Training
+
+#: By how a table's word begins; the longer ones come first.
+STRATEGIES: Final[Mapping[str, Strategy]] = {
+    "fsdp": Strategy.FSDP,
+    "allreduce-cpu": Strategy.ALLREDUCE_CPU,
+    "allreduce": Strategy.ALLREDUCE,
+    "ps-naive": Strategy.PS_NAIVE,
+    "ps-cpu": Strategy.PS_CPU,
+    "ps-gpu": Strategy.PS_GPU,
+    "ps-distributed": Strategy.PS_DISTRIBUTED,
+    "reducers": Strategy.REDUCERS,
+    "dp-over-pods": Strategy.PODS,
+}
+_BYTES: Final = {"": 4.0, "fp32": 4.0, "tf32": 4.0, "amp": 3.9}
+_HALF: Final = 2.0
+_MILLION, _GIGA = 1e6, 1e9
+#: Steps outside of these seconds show a batch in another unit than the rate.
+_SHORT_S, _LONG_S = 0.005, 60.0
+
+
+def calibration_of(
+    series: Series, tables: Tables, host: HostKind | None = None
+) -> Calibration | Refused:
+    """What a curve says of its job; ``host``: what it was measured on, where a job file says it."""
+    known = (strategy for word, strategy in STRATEGIES.items() if series.strategy.startswith(word))
+    strategy = next(known, None)
+    if strategy is None:
+        return Refused(
+            field="strategy",
+            message=f"series {series.id} exchanges by {series.strategy}, which nobody knows",
+            accepted=", ".join(STRATEGIES),
+        )
+    if not all(point.batch for point in series.points):
+        return Refused(
+            field="batch_per_acc",
+            message=f"series {series.id} has no batch: how long a step is follows from it",
+            accepted="batch_per_acc, or local_batch with a value for each point",
+        )
+    runs = [
+        Run(
+            kind=RunKind.JOB,
+            accelerators=point.accelerators,
+            hosts=point.hosts,
+            batch_per_accelerator=point.batch,
+            steps=1,
+            step_s=point.accelerators * point.batch / point.throughput,
+        )
+        for point in series.points
+    ]
+    return calibrated(_training(series, tables, strategy), host or _host(series, tables), runs)
+
+
+def doubts(calibration: Calibration) -> tuple[str, ...]:
+    """What looks as if batch and rate were in two units."""
+    return tuple(
+        f"a step of {run.step_s:.3g} s on {run.accelerators}: "
+        "is the batch in the unit that the rate counts?"
+        for run in calibration.runs
+        if not _SHORT_S <= run.step_s <= _LONG_S
+    )[:1]
+
+
+def _training(series: Series, tables: Tables, strategy: Strategy) -> Training:
+    card = tables.models.get(series.model)
+    parameters = series.params or (card.params * _MILLION if card else 0.0)
+    each = _HALF if strategy is Strategy.FSDP else _BYTES.get(series.precision, _HALF)
+    return Training(
+        model=series.model,
+        parameters=parameters,
+        largest=card.largest * _MILLION if card else 0.0,
+        gradient_bytes=0.0 if card and not card.dense else parameters * each,
+        batch_per_accelerator=series.points[0].batch,
+        precision=series.precision or "fp32",
+        strategy=strategy,
+        stack=series.framework,
+        data=series.data,
+    )
+
+
+def _host(series: Series, tables: Tables) -> HostKind:
+    most = max(-(-point.accelerators // point.hosts) for point in series.points)
+    card = tables.systems.get(series.system)
+    if card is None:
+        return HostKind(accelerator=series.system or "accelerator", per_host=most)
+    return _of_card(card, tables)
+
+
+def _of_card(card: SystemCard, tables: Tables) -> HostKind:
+    link = tables.links.get(card.intra)
+    return HostKind(
+        machine_type=card.name,
+        accelerator=card.accelerator,
+        per_host=card.per_host,
+        inside=card.intra,
+        inside_bytes=link.gbytes * _GIGA if link else 0.0,
+        network=card.network,
+        network_gbps=card.network_gbps,
+    )
