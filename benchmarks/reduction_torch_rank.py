@@ -40,6 +40,7 @@ class TorchRank:
         self.groups: dict[str, Any] = {}
         self.models: dict[str, nn.Module] = {}
         self.data = torch.zeros(0)
+        self.batch = 1
         os.environ["GLOO_SOCKET_IFNAME"] = interface
         # namespaces of one machine share its name, and are still hosts of their own
         os.environ["TRAINSHED_REDUCTION_HOSTNAME"] = f"host-{rank}"
@@ -116,9 +117,15 @@ class TorchRank:
         expected = _pattern(factor, len(self.data), self.data.dtype)
         return {"right": torch.equal(self.data, expected)}
 
-    def train(self, *, backend: str, cap_mb: int, layers: int, pause_s: float) -> Json:
-        """Make a training whose gradients go through a backend, in buckets of ``cap_mb``."""
+    def train(
+        self, *, backend: str, cap_mb: int | None, layers: int, pause_s: float, batch: int = 1
+    ) -> Json:
+        """Make a training whose gradients go through a backend, in buckets of ``cap_mb``.
+
+        None: as torch makes them by itself, the first a small one.
+        """
         torch.manual_seed(0)
+        self.batch = batch
         model = nn.Sequential(*(Layer(pause_s) for _ in range(layers)))
         self.models[backend] = DistributedDataParallel(
             model,
@@ -128,11 +135,18 @@ class TorchRank:
         )
         return {}
 
+    def train_alone(self, *, layers: int, pause_s: float, batch: int = 1) -> Json:
+        """Make the same training for a host that has nobody to exchange with: backend ``alone``."""
+        torch.manual_seed(0)
+        self.batch = batch
+        self.models["alone"] = nn.Sequential(*(Layer(pause_s) for _ in range(layers)))
+        return {}
+
     def step(self, *, at: float, backend: str) -> Json:
         """One forward and backward pass, to the moment when all gradients are averaged."""
         model = self.models[backend]
         model.zero_grad(set_to_none=False)
-        inputs = torch.full((1, WIDTH), 1.0 + self.rank)
+        inputs = torch.full((self.batch, WIDTH), 1.0 + self.rank)
         time.sleep(max(0.0, at - time.monotonic()))
         model(inputs).square().mean().backward()
         return {"end": time.monotonic()}
