@@ -1,6 +1,6 @@
 """How well the planner predicts what was measured: every goal beside its baselines.
 
-Run it: .venv/bin/python benchmarks/planning.py [--short] [--goals G8,G9] [--tables DIR]
+Run it: .venv/bin/python benchmarks/planning.py [--short] [--goals G8,G9] [--tables DIR] [--hosts]
 
 The goals of contracts/planner.md 11 leave rows out, fit what ships (``trainshed.planning``) to the
 others, and predict those that were left out.  With --tables the rows of that folder are predicted
@@ -39,6 +39,10 @@ def main() -> int:
     chosen = given.goals or (SHORT if given.short else (*STEPS, *GOALS))
     started = time.monotonic()
     rows, worst = _measured(chosen, given.tables, short=given.short)
+    if given.hosts:
+        import planning_hosts  # noqa: PLC0415 - torch is imported for it
+
+        rows += planning_hosts.rows()
     seconds = round(time.monotonic() - started, 1)
     if given.format == "json":
         found = {"rows": [asdict(row) for row in rows], "worst": worst, "seconds": seconds}
@@ -50,6 +54,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--hosts", action="store_true", help="G14 too: as root, some minutes")
     parser.add_argument("--short", action="store_true", help=f"{', '.join(SHORT)} alone")
     parser.add_argument("--goals", help="a list, as G8,G9", type=lambda text: text.split(","))
     parser.add_argument("--tables", type=Path, help="rows kept elsewhere, of the same format")
