@@ -134,6 +134,11 @@ def test_the_table_the_json_and_the_csv_look_like_this():
     check_golden(GOLDEN / "plan.csv", as_csv(made))
 
 
+def test_the_page_of_the_command_line_shows_such_a_plan():
+    page = Path(__file__).parents[2] / "docs/reference/command-line.md"
+    assert (GOLDEN / "plan.txt").read_text() in page.read_text()
+
+
 def test_without_a_calibration_there_are_bounds_and_no_point(plan):
     found = plan("--format", "json", calibration=None)
     assert refused(found) == "calibration"

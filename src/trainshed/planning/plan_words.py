@@ -180,11 +180,16 @@ def remarks(plan: JobPlan) -> Iterator[str]:
     """What the figures are, and where they are from."""
     if not any(each.prediction for each in plan.options):
         return
+    own = plan.own.prediction.warnings if plan.own.prediction else ()
+    others = (each.prediction.warnings for each in plan.options if each.prediction)
+    for warning in dict.fromkeys(warning for found in others for warning in found):
+        if warning not in own:
+            yield f"Of larger or other clusters: {warning}."
     yield "In brackets are 80 % intervals; efficiency is against the smallest count measured."
     prices = next((each.hour for each in plan.options if each.hour), None)
     if prices:
         dates = f" of {' and '.join(prices.dates)}" if prices.dates else ""
-        yield f"Prices: {'; '.join(prices.sources)}{dates}."
+        yield f"Prices{dates}: {'; '.join(prices.sources)}."
 
 
 def interval(value: Interval | None) -> str:

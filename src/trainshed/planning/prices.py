@@ -108,7 +108,7 @@ class PriceList:
             amount=machines.count * amount,
             currency=USD,
             dates=tuple(dates),
-            sources=(f"Compute Engine's list, {price.region}; approximate",),
+            sources=(f"Compute Engine's list of {price.region}, approximate",),
         )
 
 
