@@ -31,6 +31,42 @@ class SGD:
             hook(self, (), {})
 """
 
+#: As much of its modules.
+MODULES = """\
+LOOKING = []
+class Handle:
+    def remove(self): LOOKING.clear()
+def register_module_forward_pre_hook(hook):
+    LOOKING.append(hook)
+    return Handle()
+class Batch:
+    shape = (16, 3)
+class Model:
+    training = True
+    inner = None
+    def __call__(self, batch):
+        for hook in LOOKING: hook(self, (batch,))
+        if self.inner: self.inner(batch)
+"""
+
+#: As much of Keras.
+KERAS = """\
+class Data:
+    batch_size = 8
+    def get_numpy_iterator(self): return iter([1, 2, 3])
+class EpochIterator:
+    def __init__(self): self.data_adapter = Data()
+"""
+CALLBACKS = """\
+class Weight:
+    shape = (4, 5)
+class Model:
+    trainable_variables = [Weight()]
+class CallbackList:
+    model = Model()
+    def on_train_batch_end(self, batch, logs=None): pass
+"""
+
 
 class Hooks(unittest.TestCase):
     """A Python of its own for each test."""
@@ -44,6 +80,10 @@ class Hooks(unittest.TestCase):
             ("torch/__init__.py", "__version__ = '2.9'"),
             ("torch/optim/__init__.py", ""),
             ("torch/optim/optimizer.py", TORCH),
+            ("torch/nn/modules/module.py", MODULES),
+            ("keras/__init__.py", "__version__ = '3'"),
+            ("keras/src/trainers/epoch_iterator.py", KERAS),
+            ("keras/src/callbacks/callback_list.py", CALLBACKS),
         ):
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,3 +131,42 @@ class Hooks(unittest.TestCase):
     def test_the_programs_own_customization_is_imported_too(self) -> None:
         (self.folder / "sitecustomize.py").write_text("print('own')\n")
         self.assertEqual(self.run_program("pass", TRAINSHED_STEPS="hooks"), "own\n")
+
+    def test_the_models_own_batch_counts_where_no_loader_tells_samples(self) -> None:
+        self.run_program(
+            "import torch.optim.optimizer as o, torch.nn.modules.module as m\n"
+            "sgd, model = o.SGD(), m.Model()\n"
+            "model.inner = m.Model()\n"
+            "for _ in range(21):\n"
+            "    model(m.Batch()); model(m.Batch()); sgd.step()\n"
+            "assert not m.LOOKING\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        found = self.written()
+        self.assertEqual((found["steps"], found["samples"]), (20, 20 * 32))
+
+    def test_batches_of_keras_are_noted_over_epochs(self) -> None:
+        self.run_program(
+            "from keras.src.callbacks.callback_list import CallbackList\n"
+            "from keras.src.trainers.epoch_iterator import EpochIterator\n"
+            "EpochIterator()\n"
+            "callbacks = CallbackList()\n"
+            "for _ in range(2):\n"
+            "    for batch in range(5): callbacks.on_train_batch_end(batch)\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        found = self.written()
+        self.assertEqual((found["steps"], found["samples"]), (9, 72))
+        self.assertEqual(found["model"]["parameters"], 20)
+
+    def test_the_input_of_keras_runs_alone_and_ends_the_program(self) -> None:
+        said = self.run_program(
+            "import trainshed_trainer.hooks as hooks\n"
+            "hooks.FILL_S, hooks.INPUT_S = 0.0, 0.2\n"
+            "from keras.src.trainers.epoch_iterator import EpochIterator\n"
+            "EpochIterator()\n"
+            "print('trained')\n",
+            TRAINSHED_STEPS="hooks,input",
+        )
+        self.assertEqual(said, "")
+        self.assertGreater(self.written()["samples"], 0)

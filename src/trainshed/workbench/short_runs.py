@@ -128,7 +128,10 @@ def _run(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> St
 
 def _silent(kind: RunKind, message: str) -> str:
     if kind is RunKind.INPUT:
-        return "run B saw no batch of a DataLoader: the input alone is measured for PyTorch only"
+        return (
+            "run B saw no batch of PyTorch's DataLoader or of Keras's data: no other input is "
+            "measured alone"
+        )
     return (
         f"run {kind.value} reported no steps ({message}): PyTorch, Lightning and Keras are seen by "
         "hooks; else call trainshed_trainer.progress(step), or give --step-pattern"

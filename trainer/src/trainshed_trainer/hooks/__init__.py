@@ -22,6 +22,8 @@ from typing import Callable, Sequence
 from trainshed_trainer import contract
 
 HOOKS, ALONE, INPUT = "hooks", "alone", "input"
+#: How long the input pipeline runs alone, in seconds; before it fills its buffers.
+INPUT_S, FILL_S = 8.0, 2.0
 
 
 def wanted() -> frozenset[str]:
@@ -49,6 +51,12 @@ def _keras(module: ModuleType) -> None:
     keras_hooks.hook(module)
 
 
+def _keras_data(module: ModuleType) -> None:
+    from trainshed_trainer.hooks import keras_hooks  # noqa: PLC0415  # only programs with Keras
+
+    keras_hooks.hook_data(module)
+
+
 #: Which module is changed by whom once it is there.
 _AFTER: dict[str, Callable[[ModuleType], None]] = {
     "torch.optim.optimizer": _torch,
@@ -56,6 +64,7 @@ _AFTER: dict[str, Callable[[ModuleType], None]] = {
     "torch.nn.parallel.distributed": _torch,
     "keras.src.callbacks.callback_list": _keras,
     "tf_keras.src.callbacks": _keras,
+    "keras.src.trainers.epoch_iterator": _keras_data,
 }
 
 

@@ -1,12 +1,22 @@
-"""Keras 3 and the older tf_keras: a step is over when the callbacks of its batch are called."""
+"""Keras 3 and the older tf_keras: a step is over when the callbacks of its batch are called.
+
+Keras 3 also tells its batch, and its input can run alone; what a step waits for it nobody sees.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+import time
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
+from trainshed_trainer.hooks import FILL_S, INPUT, INPUT_S, wanted
 from trainshed_trainer.steps import step_times
+
+#: Samples of a batch of the newest training data; 0 where the data does not say.
+_BATCH = [0.0]
 
 
 def hook(module: ModuleType) -> None:
@@ -19,10 +29,44 @@ def hook(module: ModuleType) -> None:
         if times is not None:
             if not times.is_described:
                 times.describe(**_model(getattr(self, "_model", None) or self.model))
-            times.note(_count(self, batch))
+            times.note(_count(self, batch), samples=_BATCH[0])
         return real(self, batch, logs)
 
     kind.on_train_batch_end = ended
+
+
+def hook_data(module: ModuleType) -> None:
+    """Have whatever reads training data tell its batch, or run by itself."""
+    kind = module.EpochIterator
+    real = kind.__init__
+
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        real(self, *args, **kwargs)
+        with suppress(Exception):  # data that does not say
+            _BATCH[0] = float(self.data_adapter.batch_size or 0)
+        if INPUT in wanted():
+            _input_alone(self.data_adapter)
+
+    kind.__init__ = made
+
+
+def _input_alone(data: Any) -> None:
+    """Read batches, epoch after epoch; then the program ends."""
+    times = step_times()
+    over = time.monotonic() + FILL_S + INPUT_S
+    while times is not None and time.monotonic() < over:
+        is_empty = True
+        for _ in data.get_numpy_iterator():
+            is_empty = False
+            if time.monotonic() > over - INPUT_S:
+                times.note(samples=_BATCH[0])
+            if time.monotonic() > over:
+                break
+        if is_empty:
+            break
+    if times is not None:
+        times.write()
+    os._exit(0)  # threads of the pipeline would hold an ordinary end up
 
 
 def _count(callbacks: Any, batch: int) -> int:

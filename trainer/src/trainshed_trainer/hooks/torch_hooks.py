@@ -12,11 +12,8 @@ import time
 from types import ModuleType
 from typing import Any
 
-from trainshed_trainer.hooks import ALONE, INPUT, wanted
+from trainshed_trainer.hooks import ALONE, FILL_S, INPUT, INPUT_S, wanted
 from trainshed_trainer.steps import StepTimes, step_times
-
-#: How long the input pipeline runs alone, in seconds; before it fills its buffers.
-INPUT_S, FILL_S = 8.0, 2.0
 
 _WAITS = threading.local()
 
@@ -36,6 +33,7 @@ class _Steps:
 
     def __init__(self) -> None:
         self._first: int | None = None
+        self._batch: _Batch | None = None
 
     def listen(self, module: ModuleType) -> None:
         register = getattr(module, "register_optimizer_step_post_hook", None)
@@ -55,7 +53,48 @@ class _Steps:
         if id(optimizer) == self._first:
             _wait_for_device(optimizer)
             waited, samples = _taken()
-            times.note(samples=samples, waited_s=waited)
+            times.note(samples=samples or self._seen_by_model(), waited_s=waited)
+
+    def _seen_by_model(self) -> float:
+        """Samples of a step that no loader has fetched: the model's own batch tells."""
+        if self._batch is None:
+            self._batch = _Batch()
+        return self._batch.samples()
+
+
+class _Batch:
+    """Looks at what goes into the model, for so few steps that it costs the others nothing."""
+
+    LOOKS = 5
+
+    def __init__(self) -> None:
+        self._model: int | None = None
+        self._now = 0.0
+        self._found: list[float] = []
+        register = getattr(
+            sys.modules.get("torch.nn.modules.module"), "register_module_forward_pre_hook", None
+        )
+        self._handle: Any = register(self._entered) if register is not None else None
+
+    def _entered(self, module: Any, args: Any) -> None:
+        if not module.training:
+            return
+        if self._model is None:  # the first after a step is the one that holds all others
+            self._model = id(module)
+        if id(module) == self._model:
+            self._now += _size(args)
+
+    def samples(self) -> float:
+        """Of the step that is over; the usual count once that is known."""
+        if self._handle is None:
+            return sorted(self._found)[len(self._found) // 2] if self._found else 0.0
+        samples, self._now = self._now, 0.0
+        if self._model is not None:
+            self._found.append(samples)
+        if len(self._found) >= self.LOOKS:
+            self._handle.remove()
+            self._handle = None
+        return samples
 
 
 def _describe(times: StepTimes, optimizer: Any) -> None:
