@@ -267,6 +267,29 @@ def test_hosts_that_are_not_alike_are_refused(plan, written):
     assert "8 NVIDIA_TESLA_V100 and n1-standard-32 with 4" in found.err
 
 
+def test_hosts_without_accelerators_beside_those_that_train_are_only_paid(plan, written):
+    tpu = {"trainingInput": {"scaleTier": "BASIC_TPU", "region": "us-central1"}}
+    found = plan("--format", "json", file=written("tpu.json", tpu)).json
+    own = found["options"][found["own"]]
+    assert (own["accelerators"], own["hosts"], own["accelerator"]) == (8, 1, "TPU_V2")
+
+
+def test_a_machine_type_that_nobody_knows_is_refused_as_by_validate(plan, written):
+    unknown = {"trainingInput": {"scaleTier": "CUSTOM", "masterType": "n9-huge"}}
+    found = plan(file=written("unknown.json", unknown))
+    assert (found.code, found.out) == (2, "")
+    assert "masterType" in found.err
+
+
+def test_a_gain_smaller_than_its_interval_is_no_difference(plan, written):
+    table = written("curve.toml", SERIES.format(strategy="allreduce", points="[[1, 1, 1500]]"))
+    words = ("--measured", table, "--what-if", "gpus=8,16", "--reducers", "0", "--format", "json")
+    found = plan(*words, calibration=None).json
+    notes = {each["accelerators"]: each["notes"] for each in found["options"]}
+    assert "no difference that can be told from 8" in notes[16]
+    assert found["marks"]["fastest"] != [8, 16, 32].index(16)
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

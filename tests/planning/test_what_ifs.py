@@ -67,6 +67,17 @@ def test_reducers_stand_beside_what_they_make_faster_and_never_idle():
     assert too_many.marks.fastest is None
 
 
+def test_a_job_with_too_few_reducers_hears_of_more():
+    few = replace(JOB, reducers=replace(REDUCERS, count=2))
+    found = planned(8, job=few)
+    assert rows(found) == [(8, 0), (32, 0), (32, 4), (32, 2)]
+    assert found.own.cluster.reducers == 2
+    assert "4 reducers would make it" in head(found)
+    enough = planned(8, job=replace(JOB, reducers=replace(REDUCERS, count=4)))
+    assert rows(enough) == [(8, 0), (32, 0), (32, 4)]
+    assert "would make it" not in head(enough)
+
+
 def test_the_sentence_says_times_time_price_and_what_binds():
     text = head(planned(32, reducers=0))
     number = r"[\d.]+"

@@ -80,10 +80,18 @@ def clusters(
         said = _said(calibration) if calibration else None
         host = calibration.host if calibration and is_same(calibration.host, kind) else kind
         for accelerators in _counts(job, question, per_host):
-            found = _what_if(job, question, calibration, (host, per_host), accelerators)
             is_own = is_job_s and accelerators == job.hosts * job.per_host
-            is_asked = not is_job_s or accelerators in _asked(question, per_host)
-            yield replace(found, said=said, is_own=is_own, is_asked=is_asked)
+            found = replace(
+                _what_if(job, question, calibration, (host, per_host), accelerators),
+                said=said,
+                is_asked=not is_job_s or accelerators in _asked(question, per_host),
+            )
+            if not (is_own and job.reducers.count and question.reducers is None):
+                yield replace(found, is_own=is_own)
+                continue
+            yield found
+            own = _reduced(job, found, job.reducers.count)
+            yield replace(own, is_own=True)
 
 
 def _said(calibration: Calibration) -> Posterior | None:
@@ -116,9 +124,8 @@ def _what_if(
 ) -> WhatIf:
     host, per_host = of
     hosts = math.ceil(accelerators / per_host)
-    own = accelerators == job.hosts * job.per_host
     servers = job.servers.count if question.servers is None else question.servers
-    reducers = question.reducers or (job.reducers.count if own and question.reducers is None else 0)
+    reducers = question.reducers or 0
     cluster = Cluster(
         host=host,
         accelerators=accelerators,
@@ -233,5 +240,9 @@ def with_reducers(job: PlannedJob, what_if: WhatIf) -> Iterator[WhatIf]:
     if not can or what_if.refused or cluster.hosts < WORKERS_MIN or not enough:
         return
     for count in sorted({enough * step // STEPS for step in range(1, STEPS + 1)} - {0}):
-        reduced = replace(cluster, reducers=count, reducer_gbps=job.reducers.gbps)
-        yield replace(what_if, cluster=reduced, machines=_machines(job, reduced), is_own=False)
+        yield _reduced(job, what_if, count)
+
+
+def _reduced(job: PlannedJob, what_if: WhatIf, count: int) -> WhatIf:
+    cluster = replace(what_if.cluster, reducers=count, reducer_gbps=job.reducers.gbps)
+    return replace(what_if, cluster=cluster, machines=_machines(job, cluster), is_own=False)

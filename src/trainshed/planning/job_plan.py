@@ -129,12 +129,13 @@ def plan_of(
 ) -> JobPlan:
     """Weigh every cluster that is asked about."""
     found: list[Option] = []
-    reduced: dict[int, Option] = {}
-    for what_if in clusters(job, question, calibrations):
+    asked = list(clusters(job, question, calibrations))
+    known = {what_if.cluster for what_if in asked}
+    for what_if in asked:
         option = _weighed(what_if, work, wishes)
         found.append(option)
-        if question.reducers is None and (better := _reduced(job, option, work, wishes)):
-            reduced[len(found) - 1] = better
+        better = _reduced(job, option, work, wishes) if question.reducers is None else None
+        if better and better.cluster not in known:
             found.append(better)
     sound = [each for each in found if not _is_idle(job, each)]
     marks = marks_of(sound, worth=wishes.worth, limits=wishes.limits)
@@ -147,8 +148,20 @@ def plan_of(
         options=tuple(found),
         marks=marks,
         own=own,
-        reduced=reduced.get(next(i for i, each in enumerate(found) if each is own)),
+        reduced=_improved(own, found),
     )
+
+
+def _improved(own: Option, found: Sequence[Option]) -> Option | None:
+    """The same cluster with reducers, or more of them, where that is sure to be faster."""
+    plain = replace(own.cluster, reducers=0, reducer_gbps=0.0)
+    more = [
+        each
+        for each in found
+        if each.cluster.reducers > own.cluster.reducers
+        and replace(each.cluster, reducers=0, reducer_gbps=0.0) == plain
+    ]
+    return best_of(more, own)
 
 
 def _is_idle(job: PlannedJob, option: Option) -> bool:

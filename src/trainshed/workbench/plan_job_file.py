@@ -40,7 +40,9 @@ def read_job(path: str, rulebook: Rulebook, region: str | None) -> JobFile:
     flags = {"region": region} if region else {}
     judged = judge(merge_any(read_one(path).content, flags, source=path), rulebook)
     question = judged.question
-    if question is None or not _workers(question):
+    workers = _workers(question) if question else []
+    is_unknown = any(question and question.machine(group) is None for group in workers)
+    if question is None or not workers or (is_unknown and judged.violations):
         raise Fault(judged.violations)
     return JobFile(
         job=_planned(question),
@@ -51,6 +53,12 @@ def read_job(path: str, rulebook: Rulebook, region: str | None) -> JobFile:
 
 
 def _workers(question: RuleContext) -> list[ReplicaGroup]:
+    """The hosts that train: those with accelerators, where some have any."""
+    groups = _trainers(question)
+    return [group for group in groups if question.device(group)] or groups
+
+
+def _trainers(question: RuleContext) -> list[ReplicaGroup]:
     found = (question.spec.group(role) for role in (Role.PRIMARY, Role.WORKER))
     return [group for group in found if group and group.count and group.machine_type]
 
@@ -68,13 +76,14 @@ def _planned(question: RuleContext) -> PlannedJob:
             )
         )
     evaluator = question.spec.group(Role.EVALUATOR)
+    beside = [group for group in _trainers(question) if group not in workers]
     return PlannedJob(
         host=kinds[0],
         per_host=kinds[0].per_host,
         hosts=sum(group.count for group in workers),
         reducers=_helpers(question, question.spec.group(Role.REDUCER), recommended_reducer()),
         servers=_helpers(question, question.spec.group(Role.PARAMETER_SERVER), ""),
-        others=(_paid(question, evaluator),) if evaluator else (),
+        others=tuple(_paid(question, group) for group in (*beside, evaluator) if group),
     )
 
 
