@@ -123,3 +123,19 @@ def test_what_is_no_calibration_is_refused_by_the_name_of_its_field(before, afte
     with pytest.raises(ValueError, match=r"\w") as error:
         read(TEXT.replace(before, after, 1))
     assert said in str(error.value)
+
+
+def test_half_the_batch_is_a_run_of_its_own(calibrate):
+    flags = (*PATTERN, "--batch", "32", "--batch-flag=--size", "--runs", "A")
+    program = "import sys; print(sys.argv)\n" + STEPS
+    code, _, err = calibrate(program, *flags)
+    assert code == 0, err
+    made = read(Path("calibration.toml").read_text())
+    assert [run.batch_per_accelerator for run in made.runs] == [32.0, 16.0]
+    assert "--size=16" in err
+
+
+def test_a_run_that_fails_shows_what_it_wrote_last(calibrate):
+    code, _, err = calibrate("raise SystemExit('no data here')")
+    assert code
+    assert "no data here" in err

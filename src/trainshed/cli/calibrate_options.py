@@ -82,6 +82,12 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         help="Samples of a process in a step",
     )
     group.add_argument(
+        "--batch-flag",
+        metavar="FLAG",
+        default="",
+        help="The program's own, such as --batch-size: A is made with half of it too",
+    )
+    group.add_argument(
         "--params", metavar="N", type=flags.above_zero, default=0.0, help="Trained parameters"
     )
     group.add_argument("--precision", metavar="P", default="fp32", help="fp32, tf32, amp, bf16")

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -26,8 +27,9 @@ from trainshed.planning.scaling.training import Strategy, Training
 from trainshed.service.local_run import LocalJob
 from trainshed.service.programs import Source, working_folder
 from trainshed.service.server_files import PUBLIC, write_file
+from trainshed.workbench.last_lines import LastLines
 from trainshed.workbench.plain_train import PlainJob, plain_spec, say
-from trainshed.workbench.short_runs import Bench, Limits, Measured, measure
+from trainshed.workbench.short_runs import Bench, Limits, Measured, measure, with_batch
 from trainshed.workbench.trainer_digest import trainer_digest
 
 #: Bytes that a parameter's gradient has where no hook has seen it.
@@ -36,6 +38,8 @@ _GIGA: Final = 1e9
 #: A host whose input delivers less than this many times what its steps take is near its limit.
 _NEAR: Final = 1.1
 _WAITING: Final = 0.1
+#: Later than this no run is made again for the sake of a quieter machine, in seconds.
+_REPEATS_S: Final = 20.0
 _NAMES: Final = {
     RunKind.COMPUTE: "compute",
     RunKind.INPUT: "input alone",
@@ -57,7 +61,7 @@ def run(request: Request) -> int:
         pattern=args.step_pattern,
         batch=args.batch,
     )
-    measured = _measured(bench, kinds, count)
+    measured = _measured(bench, kinds, count, args.batch_flag)
     made = _calibration(args, measured, count, is_gpu=is_gpu)
     text = written(made)
     write_file(args.out, text.encode(), PUBLIC)
@@ -139,19 +143,54 @@ def _command_spec(command: tuple[str, ...]) -> JobSpec:
     return JobSpec(dialect=Dialect.AIPLATFORM_V1, groups=(group,))
 
 
-def _measured(bench: Bench, kinds: Sequence[RunKind], count: int) -> list[Measured]:
-    """The runs; the first must tell steps, the others may fail with a word."""
+def _measured(
+    bench: Bench, kinds: Sequence[RunKind], count: int, batch_flag: str
+) -> list[Measured]:
+    """The runs; those of steps must succeed, the others may fail with a word."""
     found: list[Measured] = []
+    began = time.monotonic()
     for kind in kinds:
         wide = kind in {RunKind.HOST, RunKind.NO_EXCHANGE}
         note(f"run {kind.value}, {_NAMES[kind]}: {count if wide else 1} of {count}")
+        may_repeat = time.monotonic() - began < _REPEATS_S
         try:
-            found.append(measure(bench, kind, count if wide else 1, _Quiet()))
+            found.append(_shown(bench, kind, count if wide else 1, may_repeat=may_repeat))
         except EngineFault as fault:
             if kind in {RunKind.COMPUTE, RunKind.HOST}:
                 raise
             note(f"{fault}")
+        if kind is RunKind.COMPUTE and batch_flag:
+            found += _halved(bench, batch_flag, found[-1].run.batch_per_accelerator)
     return found
+
+
+def _shown(bench: Bench, kind: RunKind, count: int, *, may_repeat: bool) -> Measured:
+    """A run; where it fails, with what it wrote last."""
+    heard = LastLines()
+    try:
+        return measure(bench, kind, count, heard, may_repeat=may_repeat)
+    except EngineFault:
+        for line in heard.lines:
+            note(line)
+        raise
+
+
+def _halved(bench: Bench, flag: str, batch: float) -> list[Measured]:
+    """Compute with half the batch, which tells how much of a step does not shrink with it."""
+    half = int(batch / 2)
+    if half < 1:
+        note(f"{flag}: nobody has reported how large the batch is, or it is 1; give --batch")
+        return []
+    note(f"run A, compute: {flag}={half}")
+    try:
+        found = _shown(with_batch(bench, flag, half), RunKind.COMPUTE, 1, may_repeat=False)
+    except EngineFault as fault:
+        note(f"{fault}")
+        return []
+    if found.run.batch_per_accelerator >= batch:
+        note(f"{flag}={half} has not changed the batch: that run is left out")
+        return []
+    return [found]
 
 
 def _calibration(
@@ -209,7 +248,7 @@ def _digest(args: argparse.Namespace) -> str:
 
 def sentences(made: Calibration) -> Iterator[str]:
     """What the runs mean, a sentence each."""
-    runs = {run.kind: run for run in made.runs}
+    runs = {run.kind: run for run in reversed(made.runs)}  # the first A is that of the whole batch
     one, whole = runs.get(RunKind.COMPUTE), runs.get(RunKind.HOST)
     unit = "samples/s" if made.training.batch_per_accelerator > 1 else "steps/s"
     if one:
@@ -271,13 +310,3 @@ def _text(made: Calibration, said: Sequence[str], out: Path) -> str:
 def _as_json(made: Calibration, said: Sequence[str], out: Path) -> dict[str, object]:
 
     return {"file": str(out), "calibration": asdict(made), "sentences": list(said)}
-
-
-class _Quiet:
-    """Keeps to itself what a run writes: what went wrong is in its fault."""
-
-    def line(self, *_line: object) -> None:
-        """Take one line of a replica."""
-
-    def note(self, _text: str) -> None:
-        """Take one line of the engine."""

@@ -85,16 +85,28 @@ class NoSteps(EngineFault):
         self.message = message
 
 
-def measure(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> Measured:
-    """Make a run; again where the machine did other work meanwhile.
+def measure(
+    bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink, *, may_repeat: bool = True
+) -> Measured:
+    """Make a run; again where the machine did other work meanwhile and there is time for it.
 
     Raises EngineFault when the trainer fails, or tells no steps.
     """
     first = _measure(bench, kind, accelerators, sink)
-    if not first.run.noisy:
+    if not first.run.noisy or not may_repeat:
         return first
     again = _measure(bench, kind, accelerators, sink)
     return min(first, again, key=lambda each: (each.run.noisy, each.run.load))
+
+
+def with_batch(bench: Bench, flag: str, samples: int) -> Bench:
+    """The same trainer with another batch: its own flag once more, for the last one counts."""
+    primary = bench.job.spec.groups[0]
+    assert primary.program is not None  # noqa: S101  # what a calibration runs has one
+    program = replace(primary.program, args=(*primary.program.args, f"{flag}={samples}"))
+    groups = (replace(primary, program=program), *bench.job.spec.groups[1:])
+    job = replace(bench.job, spec=replace(bench.job.spec, groups=groups))
+    return replace(bench, job=job, batch=samples if bench.batch else 0.0)
 
 
 def _measure(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> Measured:
