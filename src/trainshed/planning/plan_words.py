@@ -5,6 +5,7 @@ would make it 13.0 times for 4 USD more``
 """
 
 import math
+import re
 from collections.abc import Iterator
 
 from trainshed.planning.job_plan import JobPlan
@@ -180,16 +181,24 @@ def remarks(plan: JobPlan) -> Iterator[str]:
     """What the figures are, and where they are from."""
     if not any(each.prediction for each in plan.options):
         return
-    own = plan.own.prediction.warnings if plan.own.prediction else ()
-    others = (each.prediction.warnings for each in plan.options if each.prediction)
-    for warning in dict.fromkeys(warning for found in others for warning in found):
-        if warning not in own:
-            yield f"Of larger or other clusters: {warning}."
+    yield from (f"Of larger or other clusters: {each}." for each in _others_warnings(plan))
     yield "In brackets are 80 % intervals; efficiency is against the smallest count measured."
     prices = next((each.hour for each in plan.options if each.hour), None)
     if prices:
         dates = f" of {' and '.join(prices.dates)}" if prices.dates else ""
         yield f"Prices{dates}: {'; '.join(prices.sources)}."
+
+
+def _others_warnings(plan: JobPlan) -> Iterator[str]:
+    """What is said of other clusters, and not of the job's own with another count."""
+    found = [plan.own, *plan.options]
+    known: set[str] = set()
+    for option in found:
+        for warning in option.prediction.warnings if option.prediction else ():
+            kind = re.sub(r"\d+", "", warning)
+            if kind not in known and option is not plan.own:
+                yield warning
+            known.add(kind)
 
 
 def interval(value: Interval | None) -> str:

@@ -29,7 +29,8 @@ p { color: #57606a; margin: .3rem 0; } .first { color: #1b1f24; font-size: 1.05r
 .wide { overflow-x: auto; } svg { max-width: 100%; height: auto; }
 table { border-collapse: collapse; font-size: 13px; }
 th, td { padding: .3rem .8rem .3rem 0; text-align: left; vertical-align: top; }
-td { border-top: 1px solid #e6e9ed; } td.n { text-align: right; white-space: nowrap;
+th, td { white-space: nowrap; } td:last-child { white-space: normal; min-width: 14rem; }
+td { border-top: 1px solid #e6e9ed; } td.n { text-align: right;
   font-variant-numeric: tabular-nums; } tr.own td { background: #e7f6ec; }
 """
 _BLUE, _GREY, _RED, _GREEN = "#0969da", "#8c959f", "#cf222e", "#1a7f37"
@@ -119,13 +120,14 @@ def _scale(axes: Any, plan: JobPlan, measured: Sequence[int]) -> None:
 
 
 def _lines(plan: JobPlan) -> Iterator[list[Option]]:
-    """Options that differ in nothing but their number."""
-    found: dict[tuple[object, bool], list[Option]] = {}
-    for option in plan.options:
+    """Options that differ in nothing but their number; of several with reducers the last."""
+    found: dict[tuple[object, bool], dict[int, Option]] = {}
+    for option in sorted(plan.options, key=lambda each: each.cluster.reducers):
         if option.prediction:
             kind = (option.cluster.host, option.cluster.reducers > 0)
-            found.setdefault(kind, []).append(option)
-    yield from found.values()
+            found.setdefault(kind, {})[option.cluster.accelerators] = option
+    for line in found.values():
+        yield [line[count] for count in sorted(line)]
 
 
 def _name(option: Option) -> str:
