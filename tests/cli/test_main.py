@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 
@@ -21,7 +22,7 @@ def test_every_verb_explains_itself_with_an_example_and_prints_json(trainshed, v
     found = trainshed(*verb.words, "--help")
     assert found.code == 0
     assert "\nexample:\n  trainshed " in found.out
-    assert "--format {text,json}" in found.out
+    assert re.search(r"--format \{\w+,json", found.out)
 
 
 def modules_of(*words):

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from trainshed.model.explanation import Explanation, Reason
@@ -13,7 +14,10 @@ from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.model.study import StudySpec
 from trainshed.model.trials import TrialState, text_of
+from trainshed.placement.messages import duration
+from trainshed.planning.prices import Machines, PriceList
 from trainshed.planning.steps_achieved import STEPS
+from trainshed.planning.study_end import StudySoFar, study_end
 from trainshed.service.log.stream import all_events
 from trainshed.service.studies import trial_views
 from trainshed.store.opening import Store
@@ -24,6 +28,7 @@ from trainshed.wire.times import rfc3339, timestamp
 
 Json = dict[str, Any]
 
+_HOUR_S: Final = 3600.0
 #: Why a queued job waits, until the scheduler has come to it.
 NOT_YET = Explanation(
     reason=Reason.NOT_LOOKED_AT, message="The job was accepted and is about to be looked at."
@@ -197,6 +202,7 @@ def study_sentence(store: Store, record: JobRecord) -> str:
         _counts(study, stored),
         *_leader(store, record, study),
         *_waiting(store, stored),
+        *_ending(store, record, study, stored),
     ]
     return " ".join(sentences)
 
@@ -231,3 +237,48 @@ def _waiting(store: Store, stored: Sequence[StoredTrial]) -> Iterator[str]:
     if first is None or job is None or job.job.explanation is None:
         return
     yield f"Trial {first.trial.number} waits: {job.job.explanation.message}"
+
+
+def _ending(
+    store: Store, record: JobRecord, study: StudySpec, stored: Sequence[StoredTrial]
+) -> Iterator[str]:
+    """When it will be over, and what its machines will have cost by the catalog's prices."""
+    end = study_end(_so_far(study, stored))
+    if end is None:
+        return
+    left = [duration(each) for each in (end.left_s.point, end.left_s.low, end.left_s.high)]
+    text = f"It will be over in about {left[0]} ({left[1]} to {left[2]})"
+    if price := PriceList(region=record.job.location).of(_machines(store, record)):
+        cost = end.machine_s.times(price.amount / _HOUR_S)
+        ends = f"{cost.low:,.2f} to {cost.high:,.2f}"
+        text += f", and will have cost about {cost.point:,.2f} {price.currency} ({ends})"
+    yield f"{text}."
+
+
+def _so_far(study: StudySpec, stored: Sequence[StoredTrial]) -> StudySoFar:
+    now = datetime.now(tz=UTC)
+    times = [
+        (each.job_state.is_final, ((each.job_end_time or now) - each.job_start_time))
+        for each in stored
+        if each.job_start_time
+    ]
+    running = tuple(max(0.0, took.total_seconds()) for is_over, took in times if not is_over)
+    return StudySoFar(
+        lasted_s=tuple(took.total_seconds() for is_over, took in times if is_over),
+        running_s=running,
+        trials_max=study.trial_count_max,
+        parallel=study.trial_count_parallel or len(running),
+    )
+
+
+def _machines(store: Store, record: JobRecord) -> Iterator[Machines]:
+    """What each trial is paid for."""
+    expanded, _ = store.to_launch(record.uid)
+    for group in expanded.groups:
+        device = group.accelerator
+        yield Machines(
+            count=group.count,
+            machine_type=group.machine_type or "",
+            accelerator=(device and device.type) or "",
+            accelerators=(device and device.count) or 0,
+        )

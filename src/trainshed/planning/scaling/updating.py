@@ -1,0 +1,55 @@
+"""A calibration learns from jobs that ran: newer runs count, and older ones fade.
+
+Each job's steps become a run of kind ``job``.  Runs of the same cluster are blended into one, so a
+calibration does not grow with the jobs that it has seen.
+"""
+
+import math
+from dataclasses import replace
+from typing import Final
+
+from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
+from trainshed.planning.scaling.fitting import calibrated
+
+#: What all that was known of a cluster weighs beside its newest job.
+FORGETTING: Final = 0.7
+
+
+def updated(calibration: Calibration, run: Run) -> Calibration:
+    """The same training after another job of it.  Raises ValueError for a run without a step."""
+    if run.kind is not RunKind.JOB or not 0 < run.step_s < math.inf:
+        raise ValueError(f"a job's run has a step's time, not {run.step_s}")
+    before = [each for each in calibration.runs if _is_like(calibration, each, run)]
+    others = [each for each in calibration.runs if each not in before]
+    newest = _blended(before[-1], run) if before else run
+    made = calibrated(calibration.training, calibration.host, [*others, newest])
+    return replace(
+        made, trainer_digest=calibration.trainer_digest, date=run.date or calibration.date
+    )
+
+
+def _is_like(calibration: Calibration, one: Run, other: Run) -> bool:
+    """Whether it is a job's on the same cluster with the same batch."""
+    usual = calibration.training.batch_per_accelerator
+    places = [
+        (run.accelerators, run.hosts, run.batch_per_accelerator or usual) for run in (one, other)
+    ]
+    return one.kind is RunKind.JOB and places[0] == places[1]
+
+
+def _blended(old: Run, new: Run) -> Run:
+    """Means of logarithms, so that twice as fast and twice as slow weigh the same."""
+    share = FORGETTING / (1 + FORGETTING)
+    return replace(
+        new,
+        step_s=_between(old.step_s, new.step_s, share),
+        step_s_p10=_between(old.step_s_p10, new.step_s_p10, share),
+        step_s_p90=_between(old.step_s_p90, new.step_s_p90, share),
+        wait_share=share * old.wait_share + (1 - share) * new.wait_share,
+    )
+
+
+def _between(old: float, new: float, share: float) -> float:
+    if min(old, new) <= 0:
+        return max(old, new)
+    return math.exp(share * math.log(old) + (1 - share) * math.log(new))

@@ -1,0 +1,71 @@
+"""When a study will be over, and what it will have cost: from the trials that are."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Final
+
+from trainshed.planning.scaling.interval import Interval
+
+#: Of fewer trials nothing is concluded.
+TRIALS_MIN: Final = 3
+#: Four fifths of normal values lie within so many deviations.
+_DEVIATIONS: Final = 1.2816
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudySoFar:
+    """How far a study is; all in seconds."""
+
+    lasted_s: tuple[float, ...]
+    """Each trial that is over."""
+    running_s: tuple[float, ...] = ()
+    """Each that runs, so far."""
+    trials_max: int
+    parallel: int
+
+    @property
+    def left(self) -> int:
+        """Trials that are not over, those that run among them."""
+        return max(0, self.trials_max - len(self.lasted_s))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyEnd:
+    """80 % intervals."""
+
+    left_s: Interval
+    """Until the last trial is over."""
+    machine_s: Interval
+    """Seconds of a trial's machines, of all trials, past and to come."""
+
+
+def study_end(found: StudySoFar) -> StudyEnd | None:
+    """What is to be expected; None while too few trials are over, and when none is left."""
+    if len(found.lasted_s) < TRIALS_MIN or not found.left:
+        return None
+    at_once = max(1, min(found.parallel, found.left))
+    rounds = math.ceil(found.left / at_once)
+    each, of_round = _mean(found.lasted_s, found.left), _mean(found.lasted_s, rounds)
+    spent = fmean(found.running_s) if found.running_s else 0.0
+    return StudyEnd(
+        left_s=_less(of_round.times(rounds), min(spent, of_round.point)),
+        machine_s=_more(each.times(found.left), sum(found.lasted_s)),
+    )
+
+
+def _mean(lasted_s: Sequence[float], count: int) -> Interval:
+    """Of so many trials to come."""
+    mean = fmean(lasted_s)
+    ends = _DEVIATIONS * stdev(lasted_s) * math.sqrt(1 / len(lasted_s) + 1 / count)
+    return Interval(low=max(min(lasted_s), mean - ends), point=mean, high=mean + ends)
+
+
+def _more(value: Interval, by: float) -> Interval:
+    return Interval(low=value.low + by, point=value.point + by, high=value.high + by)
+
+
+def _less(value: Interval, by: float) -> Interval:
+    low, point, high = (max(0.0, each - by) for each in (value.low, value.point, value.high))
+    return Interval(low=low, point=point, high=high)

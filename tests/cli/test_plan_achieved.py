@@ -1,0 +1,100 @@
+"""``trainshed plan achieved``: jobs that ran, beside what was predicted of them."""
+
+import json
+
+import pytest
+
+from cli.conftest import FINAL, PARENT
+from cli.standin import StandIn
+from cli.test_examples import calibration_text
+from trainshed.planning.scaling.calibration import RunKind
+from trainshed.planning.scaling.calibration_file import read
+
+DATA = {
+    "steps": 6000,
+    "step_s": 0.0101,
+    "step_s_p10": 0.01,
+    "step_s_p90": 0.0102,
+    "samples_per_s": 0.0,
+    "wait_share": 0.0,
+    "goodput": 0.93,
+}
+TRAINER = """
+import time
+from trainshed_trainer import progress
+for step in range(40):
+    time.sleep(0.01)
+    progress(step=step)
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    found = tmp_path / "calibration.toml"
+    found.write_text(calibration_text())
+    return found
+
+
+@pytest.fixture
+def achieved(trainshed, file):
+    """Runs the command beside a server that knows what is told of some jobs."""
+
+    def run(*words, **told):
+        pages = {name: [{"seq": 1, "kind": "STEPS", "data": data}] for name, data in told.items()}
+
+        def answer(_verb, path, _document):
+            *_, job, last = path.split("/")
+            if last == "events":
+                return 200, {"events": pages.pop(job, [])}
+            return 200, {"replicas": [{"role": "primary"}], "endTime": "2026-11-24T01:02:03Z"}
+
+        with StandIn(answer) as server:
+            place = ("--url", server.url, "--project", "p", "--format", "json")
+            return trainshed("plan", "achieved", *words, "--calibration", file, *place)
+
+    return run
+
+
+def test_jobs_are_compared_and_counted(achieved):
+    found = achieved("good", "slow", good=DATA, slow={**DATA, "step_s": 0.05})
+    assert found.code == 0, found.err
+    assert [each["inside"] for each in json.loads(found.out)] == [True, False]
+
+
+def test_the_calibration_learns_where_that_is_asked(achieved, file):
+    before = file.read_text()
+    assert achieved("slow", slow={**DATA, "step_s": 0.05}).code == 0
+    assert file.read_text() == before
+    assert achieved("slow", "--update", slow={**DATA, "step_s": 0.05}).code == 0
+    (run,) = read(file.read_text()).of(RunKind.JOB)
+    assert (run.step_s, run.date) == (0.05, "2026-11-24")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("silent",), "silent has reported no steps"),
+        (("good", "--gpus", "0"), "--gpus 0: the job had 1 hosts"),
+        (("good", "--gpus", "1000000"), "(accepted: "),
+    ],
+)
+def test_what_cannot_be_compared_is_a_sentence_and_changes_nothing(achieved, file, words, says):
+    before = file.read_text()
+    found = achieved(*words, "--update", good=DATA)
+    assert found.code == 2
+    assert says in found.err
+    assert file.read_text() == before
+
+
+def test_a_trainer_that_calls_progress_is_compared(server, client, file):
+    container = {"imageUri": "registry.test/a", "command": ["python", "-c"], "args": [TRAINER]}
+    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1}
+    spec = {"workerPoolSpecs": [{**pool, "containerSpec": container}]}
+    status, made = server.call(
+        "POST", f"/v1/{PARENT}/customJobs", {"displayName": "steps", "jobSpec": spec}
+    )
+    assert status == 200, made
+    server.wait_for(f"/v1/{made['name']}", FINAL)
+    found = client("plan", "achieved", made["name"], "--calibration", file)
+    assert found.code == 0, found.err
+    assert "40 steps: predicted" in found.out or "39 steps: predicted" in found.out

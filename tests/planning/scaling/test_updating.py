@@ -1,0 +1,62 @@
+"""A calibration learns from jobs."""
+
+from dataclasses import replace
+
+import pytest
+
+from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.cluster import Cluster, HostKind
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.interval import Interval
+from trainshed.planning.scaling.predict import predict
+from trainshed.planning.scaling.prediction import Prediction
+from trainshed.planning.scaling.training import Training
+from trainshed.planning.scaling.updating import updated
+
+HOST = HostKind(machine_type="n1-standard-4", accelerator="CPU", network_gbps=1.0)
+TRAINING = Training(gradient_bytes=4e7, batch_per_accelerator=32, stack="torch 2")
+SHORT = Run(kind=RunKind.COMPUTE, steps=100, step_s=0.1, step_s_p10=0.099, step_s_p90=0.101)
+JOB = Run(
+    kind=RunKind.JOB,
+    accelerators=4,
+    hosts=4,
+    steps=5000,
+    step_s=1.5,
+    step_s_p10=1.49,
+    step_s_p90=1.51,
+    date="2026-11-24",
+)
+BEFORE = replace(calibrated(TRAINING, HOST, [SHORT]), trainer_digest="abc")
+
+
+def step(calibration) -> Interval:
+    found = predict(calibration, Cluster(host=HOST, accelerators=4, hosts=4))
+    assert isinstance(found, Prediction)
+    return found.step_s
+
+
+def test_a_job_moves_the_next_prediction_to_what_it_took():
+    after = updated(BEFORE, JOB)
+    assert abs(step(after).point - 1.5) < abs(step(BEFORE).point - 1.5)
+    assert step(after).high / step(after).low < step(BEFORE).high / step(BEFORE).low
+    assert (after.trainer_digest, after.date) == ("abc", "2026-11-24")
+    assert after.of(RunKind.COMPUTE) == (SHORT,)
+
+
+def test_newer_jobs_count_for_more_and_runs_do_not_pile_up():
+    after = updated(BEFORE, JOB)
+    for _ in range(8):
+        after = updated(after, replace(JOB, step_s=0.75))
+    (run,) = after.of(RunKind.JOB)
+    assert run.step_s == pytest.approx(0.75, rel=0.02)
+
+
+def test_jobs_of_other_clusters_are_kept_apart():
+    after = updated(updated(BEFORE, JOB), replace(JOB, accelerators=2, hosts=2))
+    assert len(after.of(RunKind.JOB)) == 2
+
+
+@pytest.mark.parametrize("run", [SHORT, replace(JOB, step_s=0.0)])
+def test_other_runs_are_refused(run):
+    with pytest.raises(ValueError, match="a step's time"):
+        updated(BEFORE, run)

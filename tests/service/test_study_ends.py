@@ -1,0 +1,45 @@
+"""A study says when it will be over and what it will have cost, from trials that are."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from databases import new_database
+from store.builders import STUDY, add_study, advance, go, place, trial, trial_job
+from trainshed.model.status import JobState
+from trainshed.model.trials import TrialState
+from trainshed.service.story import study_sentence
+from trainshed.store.opening import open_store
+from trainshed.store.records import NewTrial
+
+TWELVE = replace(STUDY, trial_count_max=12, trial_count_parallel=2)
+
+
+@pytest.fixture
+def store(tmp_path):
+    found = open_store(new_database(tmp_path))
+    yield found
+    found.close()
+
+
+def study_after(store, over):
+    """A study of twelve trials, of which some have run."""
+    record = add_study(store, study=TWELVE)
+    numbers = range(1, over + 1)
+    jobs = tuple(NewTrial(trial=trial(n), job=trial_job(n)) for n in numbers)
+    for each in advance(store, record.uid, new_trials=jobs):
+        place(store, each.job_uid)
+        go(store, each.job_uid, JobState.RUNNING)
+        go(store, each.job_uid, JobState.FAILED)
+    bad = [trial(n, state=TrialState.INFEASIBLE, infeasible_reason="it failed") for n in numbers]
+    advance(store, record.uid, trials=tuple(bad))
+    return study_sentence(store, record)
+
+
+def test_three_trials_tell_the_end(store):
+    assert re.search(r"It will be over in about \d+ s \(\d+ s to \d+ s\)", study_after(store, 3))
+
+
+def test_two_trials_tell_nothing(store):
+    assert "over in about" not in study_after(store, 2)
