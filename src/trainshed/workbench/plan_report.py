@@ -29,7 +29,7 @@ p { color: #57606a; margin: .3rem 0; } .first { color: #1b1f24; font-size: 1.05r
 .wide { overflow-x: auto; } svg { max-width: 100%; height: auto; }
 table { border-collapse: collapse; font-size: 13px; }
 th, td { padding: .3rem .8rem .3rem 0; text-align: left; vertical-align: top; }
-th, td { white-space: nowrap; } td:last-child { white-space: normal; min-width: 14rem; }
+th, td { white-space: nowrap; } td:last-child { white-space: normal; min-width: 12rem; }
 td { border-top: 1px solid #e6e9ed; } td.n { text-align: right;
   font-variant-numeric: tabular-nums; } tr.own td { background: #e7f6ec; }
 """
