@@ -10,7 +10,7 @@ def plan_achieved(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
         summary="Says what a calibration predicted of jobs that are over, and what they came to; "
-        "of several also how many their intervals have held. Their trainers told their steps: by "
+        "of several also how many their intervals have held. Their trainers reported steps: by "
         "progress(step), or by hooks.",
         example=f"  {prog} census_1 --calibration calibration.toml --update",
         usage=f"{prog} JOB ... --calibration FILE [flags]",
