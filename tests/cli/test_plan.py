@@ -19,6 +19,7 @@ from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.scaling.prediction import Binding, Prediction, Refused
 from trainshed.planning.what_ifs import Limits, Option, marks_of
+from trainshed.workbench.trainer_digest import trainer_digest
 
 GOLDEN = Path(__file__).parent.parent / "golden/cli"
 V100 = {"machineType": "n1-standard-32", "acceleratorType": "NVIDIA_TESLA_V100",
@@ -243,6 +244,17 @@ def test_calibrations_of_two_trainers_are_refused(plan, written):
     found = plan("--calibration", two, "--format", "json", calibration=one)
     assert refused(found) == "calibration"
     assert "two trainers" in found.err
+
+
+def test_a_calibration_of_a_trainer_that_has_changed_is_refused(plan, written, tmp_path):
+    written("task.py", "print(1)")
+    digest = trainer_digest([tmp_path / "task.py"])
+    name = written("mine.toml", other(digest=digest))
+    assert plan("--trainer", "task.py", calibration=name).code == 0
+    written("task.py", "print(2)")
+    found = plan("--trainer", "task.py", "--format", "json", calibration=name)
+    assert refused(found) == "calibration"
+    assert "another trainer than task.py" in found.err
 
 
 def test_a_calibration_of_another_stack_is_refused(plan, written):

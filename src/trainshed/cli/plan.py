@@ -22,6 +22,7 @@ from trainshed.planning.what_ifs import BatchRule, Limits, Work
 from trainshed.workbench.plan_inputs import (
     NotPlannable,
     check_hosts,
+    check_trainer,
     check_trainings,
     job_of,
     read_calibration,
@@ -51,6 +52,8 @@ def run(request: Request) -> int:
 
 def _plan(args: argparse.Namespace) -> tuple[JobPlan, list[Calibration], list[str]]:
     calibrations = [read_calibration(path) for path in args.calibration]
+    if args.trainer:
+        check_trainer(calibrations, args.trainer)
     found, notes = _job_file(args), list[str]()
     if args.measured:
         host = found.job.host if found else None

@@ -42,6 +42,12 @@ def plan(prog: str) -> flags.Parser:
         help="What trainshed plan calibrate wrote; repeatable, one for each machine type",
     )
     parser.add_argument(
+        "--trainer",
+        metavar="PATH",
+        type=Path,
+        help="The trainer's script or package: what was measured of another one is refused",
+    )
+    parser.add_argument(
         "--measured",
         metavar="TABLE",
         type=Path,
@@ -187,6 +193,8 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
     if not (args.file or args.calibration or args.measured):
         parser.error("a FILE, a --calibration or --measured is needed: there is nothing to plan")
+    if args.trainer and not args.trainer.exists():
+        parser.error(f"--trainer {args.trainer}: there is no such file or folder")
     if args.target and args.target[0] == "epochs" and not args.epoch_samples:
         parser.error("--target epochs: --epoch-samples N is needed, the samples of one epoch")
     if args.spot and not args.checkpoint_every:

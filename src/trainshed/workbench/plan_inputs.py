@@ -18,6 +18,7 @@ from trainshed.planning.scaling.prediction import Refused
 from trainshed.planning.scaling.tables import measured
 from trainshed.planning.scaling.tables import read as read_tables
 from trainshed.storage.folders import reason
+from trainshed.workbench.trainer_digest import trainer_digest
 
 _BYTES_MAX: Final = 8 << 20
 #: A field of a calibration, where a sentence begins with one.
@@ -110,6 +111,13 @@ def check_trainings(calibrations: Sequence[Calibration], framework: str) -> None
         raise _another("they are of two trainers: their files differ")
     if calibrations:
         _check_stack(calibrations[0], framework)
+
+
+def check_trainer(calibrations: Iterable[Calibration], trainer: Path) -> None:
+    """All were measured with the trainer as it is now.  Raises NotPlannable."""
+    now = trainer_digest([trainer])
+    if any(each.trainer_digest not in {"", now} for each in calibrations):
+        raise _another(f"it is of another trainer than {trainer}, or of what that was before")
 
 
 def _check_stack(calibration: Calibration, framework: str) -> None:
