@@ -90,7 +90,7 @@ def test_the_sentence_says_times_time_price_and_what_binds():
 
 
 def test_the_fewest_that_no_more_are_sure_to_beat_are_fastest():
-    alone = calibrated(TRAINING, replace(HOST, network_gbps=0.5), RUNS[:1])
+    alone = calibrated(TRAINING, replace(HOST, network_gbps=5), RUNS[:1])
     found = planned(8, 16, 32, calibration=alone, job=replace(JOB, host=alone.host), reducers=0)
     assert found.marks.fastest.cluster.accelerators == 8
     assert "no difference that can be told from 8" in list(found.notes(found.options[1]))
@@ -171,3 +171,11 @@ def test_words_of_counts_times_and_money():
     assert [noun("CPU", 1), noun("TPU_V3", 8)] == ["1 CPU replica", "8 TPUs"]
     assert [lasting(30), lasting(3600), lasting(6 * 3600)] == ["30.0 s", "60.0 min", "6.0 h"]
     assert [money(4.125, "EUR"), money(1234.4, "USD")] == ["4.12 EUR", "1,234 USD"]
+    assert [money(0.0123, "EUR"), money(0.0, "USD")] == ["0.012 EUR", "0.00 USD"]
+
+
+def test_more_hosts_over_a_thin_link_are_said_to_be_slower():
+    thin = calibrated(TRAINING, replace(HOST, network_gbps=0.1), RUNS[:2])
+    found = planned(8, 16, calibration=thin, job=replace(JOB, host=thin.host), reducers=0)
+    assert "slower than 8" in list(found.notes(found.options[1]))
+    assert found.marks.fastest is found.options[0]

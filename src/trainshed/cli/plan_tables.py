@@ -39,7 +39,7 @@ def _row(plan: JobPlan, option: Option) -> list[str]:
     return [
         str(cluster.accelerators),
         str(cluster.hosts),
-        cluster.host.machine_type or f"{cluster.host.per_host} x {cluster.host.accelerator}",
+        option.machine_type or f"{cluster.host.per_host} x {cluster.host.accelerator}",
         str(cluster.reducers),
         interval(found.samples_per_s) if found else bounds(option).replace(" and ", " to "),
         f"{100 * found.efficiency.point:.0f}" if found else "",
@@ -71,7 +71,7 @@ def _flat(plan: JobPlan, option: Option) -> list[Any]:
     return [
         cluster.accelerators,
         cluster.hosts,
-        cluster.host.machine_type,
+        option.machine_type,
         cluster.host.accelerator,
         cluster.reducers,
         cluster.servers,
@@ -190,7 +190,7 @@ def _option(plan: JobPlan, option: Option) -> dict[str, Any]:
     return {
         "accelerators": cluster.accelerators,
         "hosts": cluster.hosts,
-        "machine_type": cluster.host.machine_type,
+        "machine_type": option.machine_type,
         "accelerator": cluster.host.accelerator,
         "reducers": cluster.reducers,
         "parameter_servers": cluster.servers,

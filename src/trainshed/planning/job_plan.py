@@ -93,7 +93,9 @@ class JobPlan:
         elif (base := self._without_reducers(option)) and pays(option, base):
             yield "its reducers pay: time x price falls"
         before = self._before(option)
-        if before and not faster(option, before):
+        if before and faster(before, option):
+            yield f"slower than {before.cluster.accelerators}"
+        elif before and not faster(option, before):
             yield f"no difference that can be told from {before.cluster.accelerators}"
 
     def _without_reducers(self, option: Option) -> Option | None:

@@ -16,6 +16,7 @@ from trainshed.planning.what_ifs import Limits, Option
 _UNITS = ((2 * 86_400.0, 86_400.0, "days"), (5_400.0, 3_600.0, "h"), (90.0, 60.0, "min"))
 #: Less than a tenth of a minute is said in seconds; of a price, cents.
 _CENTS_BELOW = 10.0
+_CENTS = 0.1
 _LARGE = 100.0
 
 
@@ -61,6 +62,8 @@ def figure2(value: float) -> str:
 def money(amount: float, currency: str) -> str:
     """``212 USD``."""
     shown = f"{amount:,.2f}" if abs(amount) < _CENTS_BELOW else f"{amount:,.0f}"
+    if 0 < abs(amount) < _CENTS:
+        shown = figure2(amount)
     return f"{shown} {currency}"
 
 
@@ -170,7 +173,7 @@ def _refusal(refused: Refused | None) -> str:
 def _named(plan: JobPlan, option: Option) -> str:
     cluster = option.cluster
     words = noun(cluster.host.accelerator, cluster.accelerators)
-    if machine := cluster.host.machine_type:
+    if machine := option.machine_type:
         words += f" on {cluster.hosts} x {machine}"
     if cluster.reducers:
         words += f" with {cluster.reducers} reducers"

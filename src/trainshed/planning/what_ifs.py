@@ -87,6 +87,11 @@ class Option:
         return self.what_if.cluster
 
     @property
+    def machine_type(self) -> str:
+        """What the hosts that train are called; empty where nobody has named them."""
+        return self.what_if.machines[0].machine_type
+
+    @property
     def prediction(self) -> Prediction | None:
         """What was predicted, where something was."""
         return self.answer if isinstance(self.answer, Prediction) else None

@@ -131,7 +131,7 @@ def _lines(plan: JobPlan) -> Iterator[list[Option]]:
 
 
 def _name(option: Option) -> str:
-    machine = option.cluster.host.machine_type or "predicted"
+    machine = option.machine_type or "predicted"
     return f"{machine} with reducers" if option.cluster.reducers else machine
 
 
