@@ -8,7 +8,7 @@ PIP    := $(BIN)/python $(INSTALL) -c constraints.txt
 LOCKED := $(INSTALL) --require-hashes --no-deps --no-build-isolation
 UV_LOCKED := $(BIN)/uv pip install --quiet --require-hashes --no-deps
 
-.PHONY: demo demo-local demo-service demo-tuning demo-slurm test test-full test-gpu gpu-wheels postgres slurm compiler docker bubblewrap isolation check bench bench-tuning clean lock golden dist
+.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-slurm test test-full test-gpu gpu-wheels postgres slurm compiler docker bubblewrap isolation check bench bench-tuning clean lock golden dist
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -27,6 +27,11 @@ demo-service: $(VENV)/.demo
 demo-tuning: $(VENV)/.demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/tuning/demo.sh $(CURDIR)/runs/tuning
 	@echo && echo "the report is a page for any browser: runs/tuning/digits.html"
+
+# how long a trainer's steps take here, and what more hosts would bring; a minute
+demo-plan: $(VENV)/.demo
+	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/planning/demo.sh $(CURDIR)/runs/planning
+	@echo && echo "the picture: runs/planning/plan.png; the page for any browser: runs/planning/plan.html"
 
 # a gang on a Slurm of its own, real daemons on this machine; needs root
 demo-slurm: $(VENV)/.demo slurm

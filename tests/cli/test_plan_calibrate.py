@@ -55,11 +55,12 @@ def calibrate(tmp_path, monkeypatch, capsys):
 
 
 def test_steps_are_seen_by_the_lines_that_tell_them(calibrate):
-    code, out, _ = calibrate(STEPS, *PATTERN, "--batch", "32", "--runs", "A", "--params", "1e6")
+    model = ("--batch", "32", "--params", "1e6", "--stream-gbps", "0.19")
+    code, out, _ = calibrate(STEPS, *PATTERN, *model, "--runs", "A")
     assert code == 0
     made = read(Path("calibration.toml").read_text())
-    (run,) = made.runs
-    assert run.kind is RunKind.COMPUTE
+    assert [run.link_bytes for run in made.of(RunKind.LINK)] == [pytest.approx(23.75e6)]
+    (run,) = made.of(RunKind.COMPUTE)
     assert run.step_s >= 0.004
     assert made.training.gradient_bytes == 4e6
     assert made.fitted.values["compute_s"] > 0

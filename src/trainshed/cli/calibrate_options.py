@@ -105,4 +105,11 @@ def _add_host(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         help="Link between them, nominal",
     )
+    group.add_argument(
+        "--stream-gbps",
+        metavar="GBPS",
+        type=flags.above_zero,
+        default=0.0,
+        help="What a stream over that link gets, as iperf3 says: run E",
+    )
     group.add_argument("--network", choices=("tcp", "rdma"), default="tcp", help="How it is used")

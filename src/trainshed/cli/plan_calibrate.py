@@ -200,8 +200,16 @@ def _calibration(
     if not timed:
         raise UsageFault("--runs needs A or C: without steps there is nothing to plan with")
     training = _training(args, timed[0], measured)
-    made = calibrated(training, _host(args, count, is_gpu=is_gpu), [each.run for each in measured])
+    runs = [*(each.run for each in measured), *_link(args)]
+    made = calibrated(training, _host(args, count, is_gpu=is_gpu), runs)
     return replace(made, trainer_digest=_digest(args), date=f"{datetime.now(tz=UTC):%Y-%m-%d}")
+
+
+def _link(args: argparse.Namespace) -> Iterator[Run]:
+    """A link that somebody else has measured."""
+    if args.stream_gbps:
+        link_bytes = args.stream_gbps * _GIGA / 8
+        yield Run(kind=RunKind.LINK, accelerators=2, hosts=2, link_bytes=link_bytes)
 
 
 def _host(args: argparse.Namespace, count: int, *, is_gpu: bool) -> HostKind:
@@ -286,7 +294,7 @@ def _missing(made: Calibration, runs: dict[RunKind, Run]) -> Iterator[str]:
         yield "Not measured: the input alone (B); plans assume that hosts can feed their steps."
     if not made.training.gradient_bytes:
         yield "Nobody said how large the gradient is: give --params, or plans leave exchange out."
-    if not made.host.network_gbps:
+    if not made.host.network_gbps and RunKind.LINK not in runs:
         yield "Not measured: a link between hosts; give --network-gbps to plan for several."
 
 
@@ -302,6 +310,7 @@ def _text(made: Calibration, said: Sequence[str], out: Path) -> str:
             f"{run.samples_per_s or _rate(made, run):.4g}",
         )
         for run in made.runs
+        if run.kind is not RunKind.LINK
     ]
     headers = ("RUN", "WHAT", "ACCELERATORS", "STEPS", "MS", "P10 TO P90", "SAMPLES/S")
     return "\n".join(["", table(headers, rows), "", *said, f"written: {out}"])

@@ -1,0 +1,169 @@
+"""G15: what plans and short runs take, and what the planner costs those who do not plan.
+
+Usage: ``python benchmarks/planning_speed.py [--times 7] [--skip-calibration] [--format json]``
+
+A plan of twelve what-ifs is compared with Python's own start; the runs A, B and C of the digits
+trainer are timed whole; ``trainshed --help`` must not import the planner; and of the server's
+imports the planner's own are counted, each in a process of its own.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.calibration_file import written
+from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.training import Training
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+DIGITS: Final = ROOT / "examples" / "torch-reduction"
+TRAINSHED: Final = str(Path(sys.executable).with_name("trainshed"))
+TWELVE: Final = "gpus=8,16,24,32,40,48,56,64,72,80,88,96"
+PLAN_S: Final = 0.3
+CALIBRATION_S: Final = 60.0
+SERVER_MB: Final = 1.0
+#: What a server imports but for the planner comes first, then the planner: its memory, MB.
+GROWTH: Final = """
+import importlib, sys
+def resident():
+    for line in open("/proc/self/status"):
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+for name in {others}:
+    importlib.import_module(name)
+before = resident()
+for name in {ours}:
+    importlib.import_module(name)
+print(resident() - before)
+"""
+LOADED: Final = """
+import sys, trainshed.cli.serve
+print(*(name for name in sys.modules if sys.modules[name] is not None))
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """One figure, and the most it may be."""
+
+    name: str
+    value: float
+    most: float
+    unit: str
+
+    @property
+    def met(self) -> bool:
+        """Whether it is small enough."""
+        return self.value <= self.most
+
+
+def main() -> int:
+    """Measure, print; 1 where a goal is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--times", type=int, default=7, help="the least of so many counts")
+    parser.add_argument("--skip-calibration", action="store_true")
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+    given = parser.parse_args()
+    found = [*plans(given.times), help_imports(), server()]
+    if not given.skip_calibration:
+        found.append(calibration())
+    if given.format == "json":
+        print(json.dumps([{**asdict(one), "met": one.met} for one in found], indent=1))
+    else:
+        for one in found:
+            limit = f"at most {one.most:g} {one.unit}"
+            print(f"{one.name:52} {one.value:7.2f}  {limit:20} {'met' if one.met else 'MISSED'}")
+    return int(not all(one.met for one in found))
+
+
+def plans(times: int) -> list[Found]:
+    """Twelve what-ifs over Python's start, by the wall and by the processor."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "calibration.toml")
+        file.write_text(text())
+        words = ["plan", "--calibration", str(file), "--what-if", TWELVE, "--reducers", "0"]
+        plan = fastest([TRAINSHED, *words], times)
+    bare = fastest([sys.executable, "-c", "pass"], times)
+    return [Found(name="12 what-ifs over Python's start", value=plan - bare, most=PLAN_S, unit="s")]
+
+
+def text() -> str:
+    """A calibration of eight GPUs a host."""
+    training = Training(
+        model="resnet50",
+        parameters=25.6e6,
+        gradient_bytes=102e6,
+        batch_per_accelerator=128,
+        stack="torch 2.13.0",
+    )
+    host = HostKind(accelerator="NVIDIA_TESLA_V100", per_host=8, cpus=64, network_gbps=25)
+    runs = [
+        Run(kind=RunKind.COMPUTE, steps=100, step_s=0.35),
+        Run(kind=RunKind.HOST, accelerators=8, steps=100, step_s=0.38),
+    ]
+    return written(calibrated(training, host, runs))
+
+
+def fastest(argv: list[str], times: int) -> float:
+    """Seconds of a command, the least of some: others on the machine only add to it."""
+    return min(taken(argv) for _ in range(times))
+
+
+def taken(argv: list[str], cwd: Path = ROOT) -> float:
+    """Seconds of a command.  Raises CalledProcessError."""
+    began = time.monotonic()
+    subprocess.run(argv, check=True, capture_output=True, cwd=cwd)
+    return time.monotonic() - began
+
+
+def said(code: str) -> str:
+    """What a Python program prints."""
+    argv = [sys.executable, "-c", code]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+
+
+def help_imports() -> Found:
+    """Modules of planning.scaling that ``trainshed --help`` imports."""
+    argv = [sys.executable, "-X", "importtime", TRAINSHED, "--help"]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True)
+    count = sum("trainshed.planning.scaling" in line for line in done.stderr.splitlines())
+    return Found(name="modules of the planner behind --help", value=count, most=0, unit="modules")
+
+
+def server() -> Found:
+    """Memory of the planner's modules that a server imports."""
+    names = said(LOADED).split()
+    ours = [name for name in names if name.startswith("trainshed.planning.scaling")]
+    free = [name for name in names if name.startswith("trainshed.model")]
+    stdlib = [
+        name for name in names if name.split(".")[0] in sys.stdlib_module_names - {"__main__"}
+    ]
+    code = GROWTH.format(others=stdlib + free, ours=ours)
+    return Found(
+        name=f"{len(ours)} modules of the planner in a server",
+        value=min(float(said(code)) for _ in range(3)),
+        most=SERVER_MB,
+        unit="MB",
+    )
+
+
+def calibration() -> Found:
+    """The runs A, B and C of the digits trainer, with all that is around them."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["--module-name", "trainer.task", "--package-path", "trainer", "--runs", "A,B,C"]
+        out = ["--processes", "2", "--batch", "24", "--out", f"{folder}/calibration.toml"]
+        argv = [TRAINSHED, "plan", "calibrate", *words, *out]
+        seconds = taken([*argv, "--", "--epochs", "1000", "--batch-size", "24"], DIGITS)
+    return Found(name="runs A, B and C", value=seconds, most=CALIBRATION_S, unit="s")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+"""The plan of the digits trainer beside what hosts behind links do: a table and a picture.
+
+    python check.py                     1, 2, 4 and 8 hosts, links of 200 Mbit/s
+    python check.py --hosts 1,4 --mbit 500 --out runs
+
+A link is probed, the trainer of ../torch-reduction is calibrated on one host by ``trainshed plan
+calibrate``, and ``trainshed plan`` says what more hosts do with a ring and with reducers.  Then
+each of them trains.  It needs root, for hosts with links (../torch-reduction/hosts.py).
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+DIGITS = Path(__file__).resolve().parent.parent / "torch-reduction"
+sys.path.insert(0, str(DIGITS))
+
+import compare  # noqa: E402  # the trainer's neighbours
+from hosts import Host, ended, places  # noqa: E402
+
+TRAINSHED = str(Path(sys.executable).with_name("trainshed"))
+#: Samples of one host in a step: more hosts see more images at once.
+BATCH = 24
+PORT = 5201
+PROBE_S = 4.0
+#: Receives for as long as somebody sends, and tells the rate of what came after the first bytes.
+RECEIVER = f"""
+import socket, time
+with socket.create_server(("", {PORT})) as server:
+    print("listening", flush=True)
+    client, _ = server.accept()
+    client.recv(1 << 20)
+    began, total = time.monotonic(), 0
+    while data := client.recv(1 << 20):
+        total += len(data)
+    print(8 * total / (time.monotonic() - began) / 1e9, flush=True)
+"""
+SENDER = """
+import socket, sys, time
+with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as sock:
+    until = time.monotonic() + float(sys.argv[3])
+    while time.monotonic() < until:
+        sock.sendall(bytes(1 << 18))
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """One cluster: what the plan says, and what was measured."""
+
+    hosts: int
+    reducers: int
+    low: float
+    point: float
+    high: float
+    measured: float = 0.0
+
+
+def main() -> None:
+    """Probe, calibrate, plan, train, draw."""
+    asked = arguments()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    counts = sorted(asked.hosts)
+    with places(2 * counts[-1], asked.mbit, loopback=False) as hosts:
+        if hosts[0].interface == "lo":
+            raise SystemExit("hosts behind links need root, and ip, tc, unshare and nsenter")
+        gbps = probed(hosts[0], hosts[1])
+        print(f"a stream over a link of {asked.mbit:g} Mbit/s gets {1000 * gbps:.0f}", flush=True)
+        calibrate(asked, gbps)
+        answers = [trained(one, hosts, asked) for count in counts for one in planned(asked, count)]
+    tell(answers)
+    draw(answers, asked.out / "planned-and-measured.png", asked.mbit)
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description="compare a plan with what hosts do")
+    parser.add_argument("--hosts", type=numbers, default=[1, 2, 4, 8])
+    parser.add_argument("--mbit", type=float, default=200.0, help="rate of every link")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of calibration")
+    parser.add_argument("--epochs", type=int, default=1, help="of each training")
+    parser.add_argument("--out", type=Path, default=Path("runs"))
+    return parser.parse_args()
+
+
+def numbers(text: str) -> list[int]:
+    """Read numbers with commas between them."""
+    return [int(word) for word in text.split(",")]
+
+
+def probed(one: Host, other: Host) -> float:
+    """Gbit/s of a stream from one host to the other."""
+    argv = [*other.inside, sys.executable, "-c", RECEIVER]
+    receiver = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)  # noqa: S603  # ours
+    with ended([receiver]):  # type: ignore[list-item]  # it reads text
+        assert receiver.stdout
+        receiver.stdout.readline()
+        words = ["-c", SENDER, other.address, str(PORT), str(PROBE_S)]
+        with ended([sender := one.start(words, {})]):
+            sender.wait(timeout=10 * PROBE_S)
+        return float(receiver.stdout.readline())
+
+
+def calibrate(asked: argparse.Namespace, gbps: float) -> None:
+    """Time the steps of one host."""
+    words = ["--module-name", "trainer.task", "--package-path", "trainer", "--runs", "A"]
+    words += ["--seconds", str(asked.seconds), "--batch", str(BATCH), "--out", str(file_of(asked))]
+    words += ["--network-gbps", str(asked.mbit / 1000), "--stream-gbps", f"{gbps:.4g}"]
+    argv = [TRAINSHED, "plan", "calibrate", *words, "--", "--epochs", "1000"]
+    subprocess.run([*argv, "--batch-size", str(BATCH)], cwd=DIGITS, check=True)  # noqa: S603
+
+
+def file_of(asked: argparse.Namespace) -> Path:
+    """Where the calibration lies."""
+    return Path(asked.out).resolve() / "calibration.toml"
+
+
+def planned(asked: argparse.Namespace, count: int) -> list[Answer]:
+    """What the plan says of so many hosts: with a ring, and with as many reducers."""
+    return [
+        answer
+        for reducers in ([0] if count == 1 else [0, count])
+        for answer in plan(asked, count, reducers)
+    ]
+
+
+def plan(asked: argparse.Namespace, count: int, reducers: int) -> list[Answer]:
+    """One plan."""
+    words = ["--calibration", str(file_of(asked)), "--what-if", f"hosts={count}"]
+    argv = [TRAINSHED, "plan", *words, "--reducers", str(reducers), "--format", "json"]
+    done = subprocess.run(argv, check=True, capture_output=True)  # noqa: S603  # ours
+    return [
+        Answer(
+            hosts=count,
+            reducers=reducers,
+            low=rate["low"],
+            point=rate["point"],
+            high=rate["high"],
+        )
+        for option in json.loads(done.stdout)["options"]
+        if (rate := option["samples_per_s"]) and option["reducers"] == reducers
+    ]
+
+
+def trained(answer: Answer, hosts: Sequence[Host], asked: argparse.Namespace) -> Answer:
+    """Train on so many hosts, and note what they did."""
+    workers, others = hosts[: answer.hosts], hosts[answer.hosts :][: answer.reducers]
+    words = ["--batch-size", str(BATCH * answer.hosts), "--epochs", str(asked.epochs)]
+    training = argparse.Namespace(arguments=words)
+    folder = Path(asked.out).resolve() / f"{answer.hosts}-hosts-{answer.reducers}-reducers"
+    if others:
+        found = compare.trained_with_reducers(workers, others, training, folder)
+    else:
+        found = compare.trained(workers, training, folder, {})
+    return replace(answer, measured=BATCH * answer.hosts / found["step_seconds"])
+
+
+def tell(answers: Sequence[Answer]) -> None:
+    """Print a line for each."""
+    print(f"\n{'HOSTS':6} {'REDUCERS':9} {'PLANNED SAMPLES/S':24} {'MEASURED':10} OFF")
+    for each in answers:
+        span = f"{each.point:.0f} ({each.low:.0f} to {each.high:.0f})"
+        off = 100 * (each.point / each.measured - 1)
+        print(f"{each.hosts:<6} {each.reducers:<9} {span:24} {each.measured:<10.0f} {off:+.0f} %")
+
+
+def draw(answers: Sequence[Answer], path: Path, mbit: float) -> None:
+    """Draw the plans with their intervals, and what was measured on top of them."""
+    import matplotlib as mpl  # noqa: PLC0415  # slow to import
+
+    mpl.use("agg")
+    import matplotlib.pyplot as plt  # noqa: PLC0415
+
+    figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    alone = [each for each in answers if each.hosts == 1]
+    for name, is_ours, colour in (("ring", False, "#3366aa"), ("reducers", True, "#cc6633")):
+        line = [*alone, *(e for e in answers if e.hosts > 1 and (e.reducers > 0) is is_ours)]
+        hosts = [each.hosts for each in line]
+        axes.fill_between(
+            hosts, [e.low for e in line], [e.high for e in line], color=colour, alpha=0.18
+        )
+        axes.plot(hosts, [e.point for e in line], color=colour, label=f"{name}, planned")
+        axes.plot(hosts, [e.measured for e in line], "o", color=colour, label=f"{name}, measured")
+    axes.set_xscale("log", base=2)
+    counts = sorted({each.hosts for each in answers})
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("hosts")
+    axes.set_ylabel("samples/s")
+    axes.set_title(f"Digits on hosts behind links of {mbit:g} Mbit/s; bands hold 80 of 100")
+    axes.legend()
+    figure.savefig(path, dpi=120)
+    print(f"the picture: {path}")
+
+
+if __name__ == "__main__":
+    main()
