@@ -25,6 +25,9 @@ from hosts import Host, ended, places  # noqa: E402
 TRAINSHED = str(Path(sys.executable).with_name("trainshed"))
 #: Samples of one host in a step: more hosts see more images at once.
 BATCH = 24
+#: Reducers stand beside so many hosts at most: all share the processors of this machine, and more
+#: programs would be measured by them, not by their links.
+REDUCED_MAX = 4
 PORT = 5201
 PROBE_S = 4.0
 #: Receives for as long as somebody sends, and tells the rate of what came after the first bytes.
@@ -123,7 +126,7 @@ def planned(asked: argparse.Namespace, count: int) -> list[Answer]:
     """What the plan says of so many hosts: with a ring, and with as many reducers."""
     return [
         answer
-        for reducers in ([0] if count == 1 else [0, count])
+        for reducers in ([0, count] if 1 < count <= REDUCED_MAX else [0])
         for answer in plan(asked, count, reducers)
     ]
 
@@ -176,9 +179,8 @@ def draw(answers: Sequence[Answer], path: Path, mbit: float) -> None:
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
     figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-    alone = [each for each in answers if each.hosts == 1]
     for name, is_ours, colour in (("ring", False, "#3366aa"), ("reducers", True, "#cc6633")):
-        line = [*alone, *(e for e in answers if e.hosts > 1 and (e.reducers > 0) is is_ours)]
+        line = [each for each in answers if (each.reducers > 0) is is_ours]
         hosts = [each.hosts for each in line]
         axes.fill_between(
             hosts, [e.low for e in line], [e.high for e in line], color=colour, alpha=0.18
@@ -188,7 +190,7 @@ def draw(answers: Sequence[Answer], path: Path, mbit: float) -> None:
     axes.set_xscale("log", base=2)
     counts = sorted({each.hosts for each in answers})
     axes.set_xticks(counts, [str(count) for count in counts])
-    axes.set_ylim(bottom=0)
+    axes.set_yscale("log")
     axes.set_xlabel("hosts")
     axes.set_ylabel("samples/s")
     axes.set_title(f"Digits on hosts behind links of {mbit:g} Mbit/s; bands hold 80 of 100")
