@@ -90,7 +90,7 @@ def test_the_sentence_says_times_time_price_and_what_binds():
 
 
 def test_the_fewest_that_no_more_are_sure_to_beat_are_fastest():
-    alone = calibrated(TRAINING, replace(HOST, network_gbps=5), RUNS[:1])
+    alone = calibrated(TRAINING, replace(HOST, network_gbps=8), RUNS[:1])
     found = planned(8, 16, 32, calibration=alone, job=replace(JOB, host=alone.host), reducers=0)
     assert found.marks.fastest.cluster.accelerators == 8
     assert "no difference that can be told from 8" in list(found.notes(found.options[1]))
