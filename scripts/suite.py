@@ -26,6 +26,7 @@ CORE: Final = (
         f"tests/test_{name}.py"
         for name in ("durations", "faults", "resource_names", "trial_values")
     ),
+    "tests/cli/test_plan.py",
     "tests/service/test_reduction_forecast.py",
     "tests/workbench/test_study_view.py",
     "tests/controller/test_studies.py",

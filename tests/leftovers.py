@@ -127,7 +127,7 @@ def _wait(look):
     if look():
         gc.collect()  # what nobody refers to any more is as good as closed
     deadline = time.monotonic() + WAIT_S_MAX
-    while left := {each for each in look() if not _is_of_grpc(*each)}:
+    while left := {each for each in look() if not _is_of_grpc(*each) and not _is_of_a_font(*each)}:
         if time.monotonic() > deadline:
             break
         time.sleep(POLL_S)
@@ -137,6 +137,11 @@ def _wait(look):
 def _is_of_grpc(kind, name, *_):
     """The library keeps what it waits with, once it has been used."""
     return kind == "descriptor" and "grpc" in sys.modules and "[event" in _more(kind, name)
+
+
+def _is_of_a_font(kind, name, *_):
+    """Matplotlib keeps the fonts open that it has drawn with."""
+    return kind == "descriptor" and "matplotlib" in sys.modules and ".ttf" in _more(kind, name)
 
 
 def _say(text):
