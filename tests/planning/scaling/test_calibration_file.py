@@ -30,6 +30,11 @@ def test_a_file_is_read_as_it_was_written():
         ('kind = "A"', 'kind = "Z"', "run 1.kind is 'Z'; one of A, B, C"),
         ("[host]", "[host]\nracks = 2", "host has no 'racks'; it has"),
         ("[host]", "host", "it is no TOML"),
+        ("[host]", "[[host]]", "host: a table is expected"),
+        ('machine_type = ""', "machine_type = 3", "host.machine_type is str, not 3"),
+        ("[[run]]", "[run]", "run: up to 10000 tables [[run]] are read"),
+        ("batch_per_accelerator = 32.0", "batch_per_accelerator = 0", "training: a step trains on"),
+        ("parameters = 0.0", "parameters = nan", "training.parameters is a number from 0"),
         ('strategy = "allreduce"', 'strategy = "magic"', "training.strategy is 'magic'"),
     ],
 )

@@ -1,0 +1,40 @@
+"""Figures of plans, as people read them."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from planning.test_what_ifs import CALIBRATION, planned
+from trainshed.planning.job_plan import Wishes
+from trainshed.planning.plan_words import figure, interval, recommendations, remarks
+from trainshed.planning.scaling.training import Training
+from trainshed.planning.what_ifs import Limits
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.0, "0"), (math.inf, "inf"), (0.01234, "0.0123"), (12.34, "12.3"), (123456.0, "123,456")],
+)
+def test_figures_have_three_digits_and_no_exponent(value, shown):
+    assert figure(value) == shown
+
+
+def test_no_interval_is_no_word():
+    assert interval(None) == ""
+
+
+def test_limits_are_named_where_they_are_asked():
+    limits = Limits(deadline_s=3 * 3600.0, budget=1e6)
+    (line,) = [
+        each
+        for each in recommendations(planned(8, 16, reducers=0, wishes=Wishes(limits=limits)))
+        if each.startswith("meets it")
+    ]
+    assert "deadline 3.0 h" in line
+    assert "budget 1,000,000" in line
+
+
+def test_a_plan_without_figures_has_nothing_to_remark():
+    nothing = replace(CALIBRATION, training=Training(), runs=(), fitted=type(CALIBRATION.fitted)())
+    assert list(remarks(planned(8, calibration=nothing))) == []
