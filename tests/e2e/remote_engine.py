@@ -19,6 +19,7 @@ from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.reduction_report import ReductionReport
 from trainshed.model.resources import Claim, Node, Seat
+from trainshed.model.step_times import StepTimes
 from trainshed.model.stopping import StopOrder
 
 
@@ -59,7 +60,7 @@ ANSWERS = {
 }
 _WHY = TypeAdapter(Explanation)
 ANSWERS["observe"].rebuild(  # the supervisor has these in memory, so it names them only
-    _types_namespace={each.__name__: each for each in (Explanation, ReductionReport, Seat)}
+    _types_namespace={each.__name__: each for each in (Explanation, ReductionReport, Seat, StepTimes)}
 )
 
 
