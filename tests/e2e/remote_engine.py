@@ -59,8 +59,9 @@ ANSWERS = {
     "health": TypeAdapter(Explanation | None),
 }
 _WHY = TypeAdapter(Explanation)
+_NAMED = (Explanation, ReductionReport, Seat, StepTimes)
 ANSWERS["observe"].rebuild(  # the supervisor has these in memory, so it names them only
-    _types_namespace={each.__name__: each for each in (Explanation, ReductionReport, Seat, StepTimes)}
+    _types_namespace={each.__name__: each for each in _NAMED}
 )
 
 
