@@ -3,7 +3,7 @@
 from controller.world import World, go, runs
 from planning.test_steps_achieved import TIMES, WAITING
 from trainshed.model.status import JobState
-from trainshed.planning.steps_achieved import STEPS
+from trainshed.model.step_times import STEPS
 
 
 def told(world, uid):

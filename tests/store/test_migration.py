@@ -27,10 +27,12 @@ from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import Node, NodeState
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobState
+from trainshed.model.step_times import STEPS
 from trainshed.store import audit, codec, migrate
 from trainshed.store.base import StoreFault
 from trainshed.store.database import write_engine
 from trainshed.store.opening import open_store
+from trainshed.store.records import NewEvent
 from trainshed.store.tables import METADATA
 
 
@@ -50,6 +52,12 @@ def second_url(request, tmp_path):
 def sixth_url(request, tmp_path):
     """One of a release that had one engine a server."""
     return of_version(request, tmp_path, "0006")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def eighth_url(request, tmp_path):
+    """One that learned nothing of its jobs."""
+    return of_version(request, tmp_path, "0008")
 
 
 def of_version(request, tmp_path, version):
@@ -209,6 +217,16 @@ def test_jobs_of_the_only_engine_go_on_and_others_are_handed_over(sixth_url, tmp
     hand_over(store, uids["runs"])
     assert store.engines_of([AttemptKey(uids["runs"], 2)]).popitem()[1] == CLAIM.engine
     assert {each.enqueued for each in store.holding()} == {False, True}
+    store.close()
+
+
+def test_jobs_that_ran_before_teach_nothing_and_the_next_ones_do(eighth_url, tmp_path, clock):
+    uids = fill(eighth_url, tmp_path, clock)
+    store = open_store(eighth_url, clock)
+    assert not store.unscored(9)
+    steps = (NewEvent(kind=STEPS, message="Steps: 40."),)
+    go(store, uids["runs"], JobState.SUCCEEDED, events=steps)
+    assert [uid for uid, _ in store.unscored(9)] == [uids["runs"]]
     store.close()
 
 

@@ -21,10 +21,11 @@ from trainshed.model.reduction_report import ACHIEVED
 from trainshed.model.resources import Seat
 from trainshed.model.roles import Role
 from trainshed.model.status import JobError
+from trainshed.model.step_times import STEPS
 from trainshed.model.stopping import StopOrder
 from trainshed.placement.jobs import ChosenEngine
 from trainshed.planning.achieved import achieved
-from trainshed.planning.steps_achieved import STEPS, steps_achieved
+from trainshed.planning.steps_achieved import steps_achieved
 from trainshed.store.records import Active, NewEvent
 
 #: A gang of hundreds is not listed replica by replica.

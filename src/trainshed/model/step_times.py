@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+#: The kind of event in a job's story that says what the steps of an attempt came to.
+STEPS: Final = "STEPS"
 #: The only version there is.
 VERSION: Final = 1
 #: Steps that are kept one by one, at either end.

@@ -47,6 +47,7 @@ from trainshed.store.tables import (
     EVENTS,
     JOBS,
     LABELS,
+    OUTCOMES,
     PIPELINES,
     REPLICAS,
     REPORTS,
@@ -257,6 +258,7 @@ DROPS: Final = (
     DROP_UNMADE,
     delete(LABELS).where(LABELS.c.uid.in_(_THEIR_PIPELINES)),
     delete(PIPELINES).where(PIPELINES.c.child_uid.in_(_UIDS)),
+    delete(OUTCOMES).where(OUTCOMES.c.uid.in_(_UIDS), OUTCOMES.c.content.is_(None)),
     *(
         delete(table).where(table.c.uid.in_(_UIDS))
         for table in (

@@ -22,6 +22,7 @@ from trainshed.store.grants import Grants, Places
 from trainshed.store.jobs import Forgetting, StoredJobs
 from trainshed.store.migrate import migrate
 from trainshed.store.models import Models
+from trainshed.store.outcomes import Outcomes
 from trainshed.store.pipelines import Pipelines
 from trainshed.store.steady_clock import SteadyClock, resume
 from trainshed.store.steps import Steps
@@ -89,6 +90,7 @@ class Store(
     Places,
     Grants,
     StoredAuditLog,
+    Outcomes,
 ):
     """All that is asked of the store, on one database."""
 

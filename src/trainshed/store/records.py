@@ -212,6 +212,33 @@ class NewEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """What one attempt taught: all of it is written, or nothing."""
+
+    project: str
+    key: str
+    """Of the trainer and its machines."""
+    document: str
+    """The calibration from now on."""
+    jobs: int
+    """How many attempts had taught it before; 0: there was none."""
+    content: Mapping[str, object]
+    """How its prediction did; empty for an attempt that nothing was predicted of."""
+    event: NewEvent | None = None
+    """For the story of the job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCalibration:
+    """What jobs of a project have taught of one trainer on one kind of machine."""
+
+    key: str
+    document: str
+    jobs: int
+    update_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredEvent:
     """A sentence of a job's story; ``seq`` ascends in the store, ``stamp_ns`` within the job."""
 

@@ -10,11 +10,12 @@ from sqlalchemy import BigInteger, Integer, Row, Text, delete, select, tuple_, u
 from trainshed.lifecycle.events import Command
 from trainshed.model.resources import Seat
 from trainshed.model.status import JobState
+from trainshed.model.step_times import STEPS
 from trainshed.store import codec
-from trainshed.store.bulk import add_rows, given
+from trainshed.store.bulk import add_new_rows, add_rows, given
 from trainshed.store.records import ReplicaRow, Step
 from trainshed.store.story import event_rows
-from trainshed.store.tables import ATTEMPTS, COMMANDS, EVENTS, REPLICAS
+from trainshed.store.tables import ATTEMPTS, COMMANDS, EVENTS, OUTCOMES, REPLICAS
 from trainshed.store.writer import Transaction
 
 _GONE = given("gone", uid=BigInteger, attempt=Integer)
@@ -44,6 +45,7 @@ class Additions:
     replicas: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     commands: list[dict[str, Any]] = field(default_factory=list)
+    outcomes: list[dict[str, Any]] = field(default_factory=list)
     placed: list[tuple[int, int, str]] = field(default_factory=list)
     drop_launches: list[tuple[int, None]] = field(default_factory=list)
     drop_replicas: list[tuple[int, int]] = field(default_factory=list)
@@ -57,6 +59,9 @@ class Additions:
         elif step.placed:
             self.placed.append((step.uid, row.attempt, codec.SEATS.encode(step.placed)))
         self.events.extend(event_rows(step.uid, row.attempt, row.last_stamp_ns, step.events))
+        if any(event.kind == STEPS for event in step.events):
+            key = {"uid": step.uid, "attempt": row.attempt}
+            self.outcomes.append({**key, "create_ns": now_ns})
         if step.state not in _WANTS_LAUNCH:
             self._drop_launches(step.uid)
         if row.attempt:  # what was never opened needs no stopping
@@ -76,6 +81,7 @@ class Additions:
         add_rows(tx, REPLICAS, self.replicas)
         add_rows(tx, EVENTS, self.events)
         add_rows(tx, COMMANDS, self.commands)
+        add_new_rows(tx, OUTCOMES, self.outcomes)
 
     def _add_replicas(self, step: Step, attempt: int, *, opens: bool) -> None:
         replicas = step.replicas

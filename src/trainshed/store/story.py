@@ -86,6 +86,14 @@ def replica_row(row: Row[Any]) -> ReplicaRow:
     return of_columns(ReplicaRow, row, index=row.number)
 
 
+def add_event(tx: Transaction, uid: int, event: NewEvent) -> None:
+    """Add a sentence in a write that may consist of more.  Raises KeyError."""
+    row = tx.connection.execute(_ADD_EVENT, {"of_uid": uid, "now_ns": tx.now_ns}).one_or_none()
+    if row is None:
+        raise KeyError(uid)
+    add_rows(tx, EVENTS, event_rows(uid, row.attempt, row.last_stamp_ns, [event]))
+
+
 class Story:
     """Events and replicas."""
 
@@ -93,16 +101,7 @@ class Story:
 
     def add_event(self, uid: int, event: NewEvent) -> None:
         """Add a sentence to a job's story without changing its state."""
-
-        def add(tx: Transaction) -> None:
-            row = tx.connection.execute(
-                _ADD_EVENT, {"of_uid": uid, "now_ns": tx.now_ns}
-            ).one_or_none()
-            if row is None:
-                raise KeyError(uid)
-            add_rows(tx, EVENTS, event_rows(uid, row.attempt, row.last_stamp_ns, [event]))
-
-        self._db.write(add)
+        self._db.write(lambda tx: add_event(tx, uid, event))
 
     def events(self, uid: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         """The job's story in order, from behind ``after`` (a seq)."""

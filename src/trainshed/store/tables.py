@@ -274,6 +274,30 @@ AUDIT_LOG = Table(
     *_integers("is_stranger"),
 )
 
+#: A row an attempt whose steps are known.  Until it is held against what was predicted, which its
+#: ``content`` says, it has none; it outlives its job.
+OUTCOMES = Table(
+    "outcomes",
+    METADATA,
+    _uid(),
+    _part("attempt"),
+    *_texts("project", "content", null=True),
+    *_numbers("create_ns"),
+    _partial("outcomes_to_score", "create_ns", where="content IS NULL"),
+    Index("outcomes_by_age", "project", "create_ns"),
+)
+
+#: What jobs of a project have taught of one trainer on one kind of machine.
+CALIBRATIONS = Table(
+    "calibrations",
+    METADATA,
+    _key("project"),
+    _key("key"),
+    *_texts("document"),
+    *_integers("jobs"),
+    *_numbers("update_ns"),
+)
+
 TRIALS: Final = Table(
     "trials",
     METADATA,

@@ -1,0 +1,39 @@
+"""What jobs came to beside what was predicted of them, and what they teach of the next ones."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0009"
+down_revision = "0008"
+
+
+def upgrade() -> None:
+    """Add two tables."""
+    number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+    op.create_table(
+        "outcomes",
+        sa.Column("uid", number, autoincrement=False, nullable=False),
+        sa.Column("attempt", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("project", sa.Text(), nullable=True),
+        sa.Column("content", sa.Text(), nullable=True),
+        sa.Column("create_ns", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("uid", "attempt"),
+    )
+    unscored = sa.text("content IS NULL")
+    op.create_index(
+        "outcomes_to_score",
+        "outcomes",
+        ["create_ns"],
+        sqlite_where=unscored,
+        postgresql_where=unscored,
+    )
+    op.create_index("outcomes_by_age", "outcomes", ["project", "create_ns"])
+    op.create_table(
+        "calibrations",
+        sa.Column("project", sa.Text(), nullable=False),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("document", sa.Text(), nullable=False),
+        sa.Column("jobs", sa.Integer(), nullable=False),
+        sa.Column("update_ns", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("project", "key"),
+    )

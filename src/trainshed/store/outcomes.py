@@ -1,0 +1,160 @@
+"""What jobs came to beside what was predicted of them, and what they teach of the next ones.
+
+An attempt that tells its steps has a row from the transaction that ends it.  Whoever fills the row
+writes the calibration with it, so each attempt counts once, whatever server dies in between.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
+
+from trainshed.model.step_times import STEPS
+from trainshed.store import codec
+from trainshed.store.database import Database
+from trainshed.store.records import Learned, StoredCalibration, StoredEvent
+from trainshed.store.rows import of_columns
+from trainshed.store.story import add_event, stored_event
+from trainshed.store.tables import CALIBRATIONS, EVENTS, OUTCOMES
+from trainshed.store.writer import Transaction
+
+#: Of each project the newest ones are kept.
+OUTCOMES_MAX: Final = 10_000
+CALIBRATIONS_MAX: Final = 1_000
+
+_UNSCORED: Final = (
+    select(EVENTS)
+    .join(OUTCOMES, (OUTCOMES.c.uid == EVENTS.c.uid) & (OUTCOMES.c.attempt == EVENTS.c.attempt))
+    .where(OUTCOMES.c.content.is_(None), EVENTS.c.kind == STEPS)
+    .order_by(OUTCOMES.c.create_ns)
+    .limit(bindparam("most"))
+)
+_THIS: Final = (
+    OUTCOMES.c.uid == bindparam("of_uid"),
+    OUTCOMES.c.attempt == bindparam("of_attempt"),
+)
+_FILL: Final = (
+    update(OUTCOMES)
+    .where(*_THIS, OUTCOMES.c.content.is_(None))
+    .values(content=bindparam("text"), project=bindparam("of_project"))
+)
+_EMPTY: Final = update(OUTCOMES).where(*_THIS).values(content=None)
+_DROP: Final = delete(OUTCOMES).where(*_THIS)
+_LEARN: Final = (
+    update(CALIBRATIONS)
+    .where(
+        CALIBRATIONS.c.project == bindparam("of_project"),
+        CALIBRATIONS.c.key == bindparam("of_key"),
+        CALIBRATIONS.c.jobs == bindparam("before"),
+    )
+    .values(document=bindparam("text"), jobs=bindparam("after"), update_ns=bindparam("at_ns"))
+)
+_ONE: Final = select(CALIBRATIONS).where(
+    CALIBRATIONS.c.project == bindparam("of_project"), CALIBRATIONS.c.key == bindparam("of_key")
+)
+_BEGIN: Final = insert(CALIBRATIONS).on_conflict_do_nothing().returning(CALIBRATIONS.c.key)
+#: Of an attempt that nothing was predicted of.
+_NONE: Final = "{}"
+_OUTCOME: Final = (
+    select(OUTCOMES.c.content)
+    .where(OUTCOMES.c.uid == bindparam("of_uid"), OUTCOMES.c.content != _NONE)
+    .order_by(OUTCOMES.c.attempt.desc())
+    .limit(1)
+)
+
+
+class Outcomes:
+    """Outcomes and calibrations."""
+
+    _db: Database
+
+    def unscored(self, limit: int) -> Sequence[tuple[int, StoredEvent]]:
+        """Attempts that taught nothing yet, oldest first: uids, and what their steps came to."""
+        return [(row.uid, stored_event(row)) for row in self._db.rows(_UNSCORED, most=limit)]
+
+    def calibration(self, project: str, key: str) -> StoredCalibration | None:
+        """What is known of a trainer on a kind of machine."""
+        row = self._db.row(_ONE, of_project=project, of_key=key)
+        return None if row is None else of_columns(StoredCalibration, row)
+
+    def learn(self, uid: int, attempt: int, learned: Learned) -> bool:
+        """Fill a row, and write the calibration with it; False where another server was faster."""
+        return self._db.write(lambda tx: _learn(tx, (uid, attempt), learned))
+
+    def learn_nothing(self, uid: int, attempt: int) -> None:
+        """Drop the row of an attempt that cannot be compared with others."""
+        self._db.put(_DROP, of_uid=uid, of_attempt=attempt)
+
+    def outcome(self, uid: int) -> dict[str, Any] | None:
+        """What the prediction of a job's newest attempt came to, where there was one."""
+        found = self._db.column(_OUTCOME, of_uid=uid)
+        return json.loads(found[0]) if found else None
+
+    def outcomes(self, project: str, limit: int) -> Sequence[dict[str, Any]]:
+        """What predictions came to, the newest first."""
+        query = (
+            select(OUTCOMES.c.content)
+            .where(OUTCOMES.c.project == codec.plain(project), OUTCOMES.c.content != _NONE)
+            .order_by(OUTCOMES.c.create_ns.desc(), OUTCOMES.c.uid.desc())
+            .limit(limit)
+        )
+        return [json.loads(content) for content in self._db.column(query)]
+
+    def calibrations(self, project: str, limit: int) -> Sequence[StoredCalibration]:
+        """All that the jobs of a project have taught, what was learned last first."""
+        query = (
+            select(CALIBRATIONS)
+            .where(CALIBRATIONS.c.project == codec.plain(project))
+            .order_by(CALIBRATIONS.c.update_ns.desc(), CALIBRATIONS.c.key)
+            .limit(limit)
+        )
+        return [of_columns(StoredCalibration, row) for row in self._db.rows(query)]
+
+
+def _learn(tx: Transaction, attempt: tuple[int, int], learned: Learned) -> bool:
+    this = {"of_uid": attempt[0], "of_attempt": attempt[1]}
+    text = json.dumps(dict(learned.content))
+    filled = {**this, "text": text, "of_project": learned.project}
+    if not tx.connection.execute(_FILL, filled).rowcount:
+        return False
+    if not _write(tx, learned):
+        tx.connection.execute(_EMPTY, this)
+        return False
+    if learned.event is not None:
+        add_event(tx, attempt[0], learned.event)
+    _shorten(tx, learned.project)
+    return True
+
+
+def _write(tx: Transaction, learned: Learned) -> int:
+    if learned.jobs:
+        changed = {
+            "of_project": learned.project,
+            "of_key": learned.key,
+            "before": learned.jobs,
+            "after": learned.jobs + 1,
+            "text": learned.document,
+            "at_ns": tx.now_ns,
+        }
+        return tx.connection.execute(_LEARN, changed).rowcount
+    row = {
+        "project": learned.project,
+        "key": learned.key,
+        "document": learned.document,
+        "jobs": 1,
+        "update_ns": tx.now_ns,
+    }
+    return len(tx.connection.execute(_BEGIN, row).all())
+
+
+def _shorten(tx: Transaction, project: str) -> None:
+    for table, age, most in (
+        (OUTCOMES, OUTCOMES.c.create_ns, OUTCOMES_MAX),
+        (CALIBRATIONS, CALIBRATIONS.c.update_ns, CALIBRATIONS_MAX),
+    ):
+        its = table.c.project == project
+        newest = select(age).where(its).order_by(age.desc()).offset(most).limit(1)
+        for oldest in tx.connection.execute(newest).scalars().all():
+            tx.connection.execute(delete(table).where(its, age <= oldest))
