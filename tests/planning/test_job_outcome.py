@@ -37,4 +37,4 @@ def test_what_is_refused_has_no_outcome():
     [((0.26,), []), ((0.26, 0.52), ["1 of 2 jobs inside their 80 % intervals."])],
 )
 def test_several_jobs_are_counted(steps, said):
-    assert list(score([outcome(each) for each in steps])) == said
+    assert list(score([outcome(each).numbers for each in steps])) == said

@@ -1,14 +1,23 @@
 """A job that ran beside what its calibration says of it."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
-from trainshed.planning.plan_words import lasting, lasting_between
+from trainshed.planning.plan_words import figure, lasting, lasting_between, money
+from trainshed.planning.prices import HourPrice
 from trainshed.planning.scaling.calibration import Calibration, Run
 from trainshed.planning.scaling.cluster import Cluster
+from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.scaling.predict import predict
 from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.scaling.reach import reach_of
+
+#: The kind of event in a job's story that holds it against what was predicted.
+OUTCOME: Final = "OUTCOME"
+_HOUR_S: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +27,11 @@ class JobOutcome:
     job: str
     run: Run
     predicted_s: Interval
+    reach: str
+    """The kind of question that was answered (``reach.Reach``)."""
     goodput: float | None = None
+    price: HourPrice | None = None
+    """Of all its machines."""
 
     @property
     def took_s(self) -> float:
@@ -35,7 +48,15 @@ class JobOutcome:
         """``4.1 h [3.9 to 4.4] predicted, 4.0 h taken; goodput 0.93``."""
         text = f"{self.run.steps:,} steps: predicted {lasting_between(self.predicted_s)}, "
         text += f"took {lasting(self.took_s)}, {'inside' if self.is_inside else 'a miss'}"
-        return text if self.goodput is None else f"{text}; goodput {self.goodput:.2f}"
+        if self.goodput is not None:
+            text += f"; goodput {self.goodput:.2f}"
+        if self.price:
+            cost, predicted = self._cost(self.took_s), self._cost(self.predicted_s.point)
+            text += f"; cost {figure(cost)} of {money(predicted, self.price.currency)}"
+        return text
+
+    def _cost(self, seconds: float) -> float:
+        return seconds / _HOUR_S * self.price.amount if self.price else 0.0
 
     @property
     def numbers(self) -> dict[str, object]:
@@ -50,11 +71,24 @@ class JobOutcome:
             "took_s": self.took_s,
             "inside": self.is_inside,
             "goodput": self.goodput,
+            "class": self.reach,
+            **self._money,
         }
+
+    @property
+    def _money(self) -> dict[str, object]:
+        if self.price is None:
+            return {}
+        cost, predicted = self._cost(self.took_s), self._cost(self.predicted_s.point)
+        return {"cost": cost, "predicted_cost": predicted, "currency": self.price.currency}
 
 
 def outcome_of(
-    job: str, calibration: Calibration, run: Run, goodput: float | None = None
+    job: str,
+    calibration: Calibration,
+    run: Run,
+    goodput: float | None = None,
+    price: HourPrice | None = None,
 ) -> JobOutcome | Refused:
     """What was to be expected of a run before it was made, and what it came to."""
     cluster = Cluster(host=calibration.host, accelerators=run.accelerators, hosts=run.hosts)
@@ -63,11 +97,25 @@ def outcome_of(
     if isinstance(found, Refused):
         return found
     predicted = found.step_s.times(run.steps)
-    return JobOutcome(job=job, run=run, predicted_s=predicted, goodput=goodput)
+    measured = {(each.accelerators, each.hosts) for each in timed(calibration.runs)}
+    asked = (run.accelerators, run.hosts)
+    reach = reach_of(calibration.training, calibration.host, measured, asked)
+    return JobOutcome(
+        job=job, run=run, predicted_s=predicted, reach=reach.value, goodput=goodput, price=price
+    )
 
 
-def score(outcomes: list[JobOutcome]) -> Iterator[str]:
-    """How many of several jobs their intervals have held."""
+def score(outcomes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """How many of several jobs (``JobOutcome.numbers``) their intervals have held, by class."""
     if len(outcomes) > 1:
-        held = sum(each.is_inside for each in outcomes)
-        yield f"{held} of {len(outcomes)} jobs inside their 80 % intervals."
+        yield f"{_held(outcomes)} of {len(outcomes)} jobs inside their 80 % intervals."
+    by_class: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for each in outcomes:
+        by_class[each["class"]].append(each)
+    if len(by_class) > 1:
+        for name, its in sorted(by_class.items()):
+            yield f"  {name}: {_held(its)} of {len(its)}"
+
+
+def _held(outcomes: Sequence[Mapping[str, Any]]) -> int:
+    return sum(bool(each["inside"]) for each in outcomes)

@@ -6,8 +6,6 @@ from typing import Final
 from trainshed.model.step_times import StepTimes
 from trainshed.planning.scaling.steps_seen import StepsSeen, steps_seen
 
-#: The kind of event in a job's story.
-STEPS: Final = "STEPS"
 #: A job whose steps wait longer for their input, as a share of their time, is bound by it.
 WAITING: Final = 0.1
 #: Of fewer steps than this nothing is said.
@@ -68,6 +66,8 @@ class StepsAchieved:
             "goodput": None if goodput is None else _rounded(goodput),
             "stack": self.times.stack,
             "parameters": self.times.parameters,
+            "largest": self.times.largest,
+            "gradient_bytes": self.times.gradient_bytes,
         }
 
 

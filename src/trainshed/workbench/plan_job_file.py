@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from trainshed.admission.context import RuleContext
 from trainshed.catalog.catalog import Catalog
@@ -12,6 +11,7 @@ from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.job import ReplicaGroup
 from trainshed.model.roles import Dialect, Role
 from trainshed.planning.clusters_asked import Helpers, PlannedJob
+from trainshed.planning.host_kinds import CPU, host_kind
 from trainshed.planning.prices import Machines
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import Refused
@@ -19,9 +19,6 @@ from trainshed.service.judging import Rulebook, catalog_for, judge
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.merging import merge_any
 from trainshed.workbench.plan_inputs import NotPlannable
-
-_GIGA: Final = 1e9
-_CPU: Final = "CPU"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,36 +85,15 @@ def _planned(question: RuleContext) -> PlannedJob:
 
 
 def _words(kind: HostKind) -> str:
-    carried = f" with {kind.per_host} {kind.accelerator}" if kind.accelerator != _CPU else ""
+    carried = f" with {kind.per_host} {kind.accelerator}" if kind.accelerator != CPU else ""
     return f"{kind.machine_type}{carried}"
 
 
 def _kind_of(question: RuleContext, group: ReplicaGroup) -> HostKind:
     device, machine = question.device(group), question.machine(group)
-    name, count = (device.enum_name, device.count) if device else (_CPU, 1)
+    name, count = (device.enum_name, device.count) if device else (CPU, 1)
     gbps = question.egress_gbps(group) or 0.0
-    return _host(question.catalog, group.machine_type or "", machine, (name, count), gbps)
-
-
-def _host(
-    catalog: Catalog,
-    machine_type: str,
-    machine: MachineType | None,
-    devices: tuple[str, int],
-    gbps: float,
-) -> HostKind:
-    name, count = devices
-    found = catalog.accelerator(name)
-    return HostKind(
-        machine_type=machine_type,
-        accelerator=name,
-        per_host=count,
-        cpus=int(machine.vcpus) if machine and machine.vcpus else 0,
-        inside=found.inside if found and count > 1 else "",
-        inside_bytes=found.inside_gbytes * _GIGA if found and count > 1 else 0.0,
-        network=found.network if found else "tcp",
-        network_gbps=gbps,
-    )
+    return host_kind(question.catalog, group.machine_type or "", machine, (name, count), gbps)
 
 
 def _helpers(question: RuleContext, group: ReplicaGroup | None, usual: str) -> Helpers:
@@ -164,14 +140,14 @@ def _named(name: str, job: PlannedJob, catalog: Catalog) -> HostKind:
         raise UsageFault(
             f"--machine-types: edition {catalog.edition.id} knows no machine type {name}"
         )
-    devices = (_CPU, 1)
+    devices = (CPU, 1)
     if machine.bundled:
         devices = (machine.bundled.type, machine.bundled.count)
-    elif job.host.accelerator != _CPU:
+    elif job.host.accelerator != CPU:
         devices = (job.host.accelerator, job.host.per_host)
         _check_attached(machine, devices, catalog)
     gbps = catalog.egress_gbps(machine, devices[0], devices[1]) or 0.0
-    return _host(catalog, name, machine, devices, gbps)
+    return host_kind(catalog, name, machine, devices, gbps)
 
 
 def _check_attached(machine: MachineType, devices: tuple[str, int], catalog: Catalog) -> None:

@@ -13,6 +13,8 @@ from trainshed.planning.scaling.fitting import calibrated
 
 #: What all that was known of a cluster weighs beside its newest job.
 FORGETTING: Final = 0.7
+#: Clusters and batches that are remembered; the oldest goes.
+RUNS_MAX: Final = 64
 
 
 def updated(calibration: Calibration, run: Run) -> Calibration:
@@ -20,7 +22,7 @@ def updated(calibration: Calibration, run: Run) -> Calibration:
     if run.kind is not RunKind.JOB or not 0 < run.step_s < math.inf:
         raise ValueError(f"a job's run has a step's time, not {run.step_s}")
     before = [each for each in calibration.runs if _is_like(calibration, each, run)]
-    others = [each for each in calibration.runs if each not in before]
+    others = [each for each in calibration.runs if each not in before][-RUNS_MAX + 1 :]
     newest = _blended(before[-1], run) if before else run
     made = calibrated(calibration.training, calibration.host, [*others, newest])
     return replace(
