@@ -33,6 +33,8 @@ from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine, Reach
 from trainshed.engines.several import Engines
 from trainshed.model.faults import UsageFault
+from trainshed.model.roles import Dialect
+from trainshed.service import learning
 from trainshed.service.attempts import AttemptService
 from trainshed.service.audit_log import AuditLog, AuditRetention
 from trainshed.service.auth import bucket_tokens
@@ -48,7 +50,9 @@ from trainshed.service.gateway.tokens import AttemptTokens
 from trainshed.service.housekeeping import ClockWatch, DiskWatch, Expiry, Housekeeping, Retention
 from trainshed.service.interpreters import LIBRARY
 from trainshed.service.jobs import JobService, OperationService
+from trainshed.service.judging import catalog_for
 from trainshed.service.launching import Launching
+from trainshed.service.learning import Learning
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.streams import Streams
 from trainshed.service.models import ModelService
@@ -85,6 +89,8 @@ class Application:
     table: Sequence[Method]
     around: Surroundings
     audit_log: AuditLog
+    learning: Housekeeping
+    """Apart from the rest: users look at a job when it has ended."""
     engine: Engines
     gateway: GatewayListener | None
     """What replicas have of Google's; None: turned off, or the engine cannot tell who calls."""
@@ -99,12 +105,14 @@ class Application:
         self.controller.start()
         self.housekeeping.start()
         self.audit_log.start()
+        self.learning.start()
         self.soon.start()
 
     def stop(self) -> None:
         """End in order: jobs run on, and the next server finds them."""
         self.soon.cancel()
         self.housekeeping.stop()
+        self.learning.stop()
         self.audit_log.stop()
         try:
             self.controller.stop()
@@ -244,6 +252,7 @@ def build(
         table=table,
         around=around,
         audit_log=audit_log,
+        learning=_learning(store),
         engine=engines,
     )
 
@@ -400,6 +409,12 @@ def _housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
             "the disk": DiskWatch(settings.data_dir).look,
         }
     )
+
+
+def _learning(store: Store) -> Housekeeping:
+    catalog = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
+    chores = {"what jobs teach": Learning(store=store, catalog=catalog).learn}
+    return Housekeeping(chores, every_s=learning.EVERY_S)
 
 
 def _table(

@@ -111,6 +111,8 @@ GET    /projects/{project}/jobs/{job}/manifest                viewer
 GET    /projects/{project}/jobs/{job}/events                  viewer
 GET    /projects/{project}/jobs/{job}/trials                  viewer
 GET    /projects/{project}/jobs/{job}/logs                    viewer
+GET    /projects/{project}/outcomes                           viewer
+GET    /projects/{project}/calibrations                       viewer
 POST   /projects/{project}/bucketTokens                       viewer
 POST   /projects/{project}/bucketTokens/{token}:renew         viewer
 POST   /buckets/{bucket}:adopt                                 administrator

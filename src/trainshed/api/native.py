@@ -24,7 +24,7 @@ from trainshed.api.permissions import Permissions
 from trainshed.api.threads import LOG_THREADS
 from trainshed.model.access import AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service import audit_log
+from trainshed.service import audit_log, learned
 from trainshed.service.attempts import AttemptService
 from trainshed.service.audit_log import AuditLog
 from trainshed.service.auth import bucket_tokens, signing_keys, tokens
@@ -130,6 +130,7 @@ def native_app(native: Native, version: str) -> FastAPI:
     )
     app.state.permissions = Permissions(native.store.project)
     app.include_router(_jobs(native))
+    app.include_router(_plans(native))
     app.include_router(_fleet(native))
     app.include_router(_attempts(native.attempts))
     app.include_router(_bucket_tokens(native.store))
@@ -261,6 +262,23 @@ async def _stream(cursor: LogCursor, *, follow: bool, tail: int | None) -> Async
 def _written(cursor: LogCursor) -> bytes:
     texts = (json.dumps(line_json(line), ensure_ascii=False) for line in cursor.read())
     return "".join(f"{text}\n" for text in texts).encode("utf-8", "backslashreplace")
+
+
+def _plans(native: Native) -> APIRouter:
+    router = APIRouter(prefix="/projects/{project}", tags=["plans"])
+    limit = Query(ge=1, le=learned.LIST_MAX)
+
+    @router.get("/outcomes", response_model=shown.Outcomes, response_model_exclude_none=True)
+    def outcomes(project: Readable, limit: Annotated[int, limit] = learned.LIST_MAX) -> Json:
+        """Tell what was predicted of the project's jobs, and what they took."""
+        return learned.outcomes(native.store, project, limit)
+
+    @router.get("/calibrations", response_model=shown.Calibrations)
+    def calibrations(project: Readable, limit: Annotated[int, limit] = learned.LIST_MAX) -> Json:
+        """Tell what jobs have taught of each trainer on each kind of machine."""
+        return learned.calibrations(native.store, project, limit)
+
+    return router
 
 
 def _fleet(native: Native) -> APIRouter:

@@ -73,6 +73,54 @@ class Job(BaseModel):
     error: str | None = None
     replicas: list[Replica]
     waiting: Waiting | None = None
+    outcome: "Outcome | None" = None
+    """How its newest attempt compares with what was predicted of it, where something was."""
+
+
+class Outcome(BaseModel):
+    """What was predicted of a job's steps, and what they took; seconds of all of them."""
+
+    job: str
+    accelerators: int
+    hosts: int
+    steps: int
+    predicted_s: list[float]
+    """The 80 % interval's low end, the point, and the high end."""
+    took_s: float
+    inside: bool
+    goodput: float | None = None
+    """Time in steps, over the time since the replica began."""
+    reach: str = Field(alias="class")
+    """From what was known to what was asked."""
+    cost: float | None = None
+    predicted_cost: float | None = None
+    currency: str | None = None
+    sentence: str
+
+
+class Outcomes(BaseModel):
+    """Predictions that were made of a project's jobs, the newest first."""
+
+    outcomes: list[Outcome]
+
+
+class Calibration(BaseModel):
+    """What jobs have taught of one trainer on one kind of machine."""
+
+    key: str
+    jobs: int
+    updateTime: str
+    model: str
+    machineType: str
+    accelerator: str
+    document: str
+    """The file that ``trainshed plan --calibration`` takes."""
+
+
+class Calibrations(BaseModel):
+    """Those of a project, what was learned last first."""
+
+    calibrations: list[Calibration]
 
 
 class Explanation(BaseModel):
@@ -85,6 +133,8 @@ class Explanation(BaseModel):
     reduction: str | None = None
     steps: str | None = None
     """What the steps of its newest attempt came to, of a job that reported them."""
+    outcome: str | None = None
+    """How that compares with what was predicted, where something was."""
 
 
 class Event(BaseModel):

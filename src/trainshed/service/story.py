@@ -12,11 +12,13 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.restarts import Cause
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
+from trainshed.model.step_times import STEPS
 from trainshed.model.study import StudySpec
 from trainshed.model.trials import TrialState, text_of
 from trainshed.placement.messages import duration
-from trainshed.planning.prices import Machines, PriceList
-from trainshed.planning.steps_achieved import STEPS
+from trainshed.planning.job_outcome import OUTCOME
+from trainshed.planning.job_runs import machines_of
+from trainshed.planning.prices import PriceList
 from trainshed.planning.study_end import StudySoFar, study_end
 from trainshed.service.log.stream import all_events
 from trainshed.service.studies import trial_views
@@ -70,6 +72,7 @@ class Stories:
             "error": status.error.message if status.error else None,
             "replicas": [_replica(row) for row in self.store.replicas(record.uid)],
             "waiting": self._waiting(record),
+            "outcome": self.store.outcome(record.uid),
         }
         return {name: value for name, value in found.items() if value is not None}
 
@@ -77,21 +80,20 @@ class Stories:
         """Why the job is where it is: a sentence, what blocks it, what would admit it.
 
         Of a job with reducers also what they are worth, predicted first and then achieved; of one
-        that reported its steps, what these came to.
+        that reported its steps, what these came to, and how that compares with the prediction.
         """
         record = self.find(project, job_id)
         status = record.job.status
         waiting = self._waiting(record)
         parts = {event.kind: event.message for event in all_events(self.store, record.uid)}
         reduction = self._reduction(record, parts)
-        steps = parts.get(STEPS)
+        beside = {"reduction": reduction, "steps": parts.get(STEPS), "outcome": parts.get(OUTCOME)}
         return {
             "name": record.name,
             "state": status.state.value,
             "message": waiting["message"] if waiting else self._sentence(record),
             **({"waiting": waiting} if waiting else {}),
-            **({"reduction": reduction} if reduction else {}),
-            **({"steps": steps} if steps else {}),
+            **{name: text for name, text in beside.items() if text},
         }
 
     def events(self, project: str, job_id: str, *, after: int = 0, limit: int = 1000) -> Json:
@@ -248,7 +250,7 @@ def _ending(
         return
     left = [duration(each) for each in (end.left_s.point, end.left_s.low, end.left_s.high)]
     text = f"It will be over in about {left[0]} ({left[1]} to {left[2]})"
-    if price := PriceList(region=record.job.location).of(_machines(store, record)):
+    if price := PriceList(region=record.job.location).of(machines_of(store.expanded(record.uid))):
         cost = end.machine_s.times(price.amount / _HOUR_S)
         ends = f"{cost.low:,.2f} to {cost.high:,.2f}"
         text += f", and will have cost about {cost.point:,.2f} {price.currency} ({ends})"
@@ -269,16 +271,3 @@ def _so_far(study: StudySpec, stored: Sequence[StoredTrial]) -> StudySoFar:
         trials_max=study.trial_count_max,
         parallel=study.trial_count_parallel or len(running),
     )
-
-
-def _machines(store: Store, record: JobRecord) -> Iterator[Machines]:
-    """What each trial is paid for."""
-    expanded, _ = store.to_launch(record.uid)
-    for group in expanded.groups:
-        device = group.accelerator
-        yield Machines(
-            count=group.count,
-            machine_type=group.machine_type or "",
-            accelerator=(device and device.type) or "",
-            accelerators=(device and device.count) or 0,
-        )

@@ -1,0 +1,91 @@
+"""Jobs that are over teach the planner, and are held against what it would have said of them."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from trainshed.catalog.catalog import Catalog
+from trainshed.planning.job_outcome import OUTCOME, JobOutcome, outcome_of
+from trainshed.planning.job_runs import JobRun, job_run, machines_of
+from trainshed.planning.prices import PriceList
+from trainshed.planning.scaling.calibration import Calibration
+from trainshed.planning.scaling.calibration_file import read, written
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.updating import updated
+from trainshed.store.opening import Store
+from trainshed.store.records import JobRecord, Learned, NewEvent, StoredEvent
+
+#: How often it looks whether a job has ended.
+EVERY_S: Final = 2.0
+#: So many jobs are looked at before others may write.
+_AT_ONCE: Final = 25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learning:
+    """Holds attempts that reported their steps against their calibration, which then learns.
+
+    The first job of a trainer on a kind of machine makes the calibration.  Safe for several
+    servers: each attempt is written once (``store.outcomes``).
+    """
+
+    store: Store
+    catalog: Catalog
+
+    def learn(self) -> None:
+        """Look at all that have ended.  Raises StoreFault."""
+        for uid, event in self.store.unscored(_AT_ONCE):
+            record = self.store.job_by_uid(uid)
+            learned = self._learned(record, event) if record else None
+            if learned is None:
+                self.store.learn_nothing(uid, event.attempt)
+            else:
+                self.store.learn(uid, event.attempt, learned)
+
+    def _learned(self, record: JobRecord, event: StoredEvent) -> Learned | None:
+        spec = self.store.expanded(record.uid)
+        end = record.job.status.end_time
+        try:
+            found = job_run(spec, event.data, self.catalog, end.date().isoformat() if end else "")
+            if found is None:
+                return None
+            stored = self.store.calibration(record.job.project, found.key)
+            known = read(stored.document) if stored else None
+            after = updated(known, found.run) if known else _first(found)
+        except (ValueError, KeyError, TypeError, ArithmeticError):
+            return None  # a trainer's own figures, which are no run's
+        outcome = self._outcome(record, found, known, event) if known else None
+        return Learned(
+            project=record.job.project,
+            key=found.key,
+            document=written(after),
+            jobs=stored.jobs if stored else 0,
+            content={**outcome.numbers, "sentence": outcome.sentence} if outcome else {},
+            event=_event(outcome) if outcome else None,
+        )
+
+    def _outcome(
+        self, record: JobRecord, found: JobRun, known: Calibration, event: StoredEvent
+    ) -> JobOutcome | None:
+        """None where nothing could have been predicted."""
+        goodput = event.data.get("goodput")
+        price = PriceList(region=record.job.location).of(
+            machines_of(self.store.expanded(record.uid))
+        )
+        made = outcome_of(
+            record.job.job_id,
+            known,
+            found.run,
+            float(goodput) if isinstance(goodput, int | float) else None,
+            price,
+        )
+        return made if isinstance(made, JobOutcome) else None
+
+
+def _first(found: JobRun) -> Calibration:
+    return calibrated(found.training, found.host, [found.run])
+
+
+def _event(outcome: JobOutcome) -> NewEvent:
+    severity = {} if outcome.is_inside else {"severity": "WARNING"}
+    message = f"{outcome.sentence}."
+    return NewEvent(kind=OUTCOME, message=message, data={**outcome.numbers, **severity})

@@ -1,0 +1,154 @@
+"""Jobs that are over teach the planner, each once, and are held against what it had said."""
+
+import pytest
+
+from planning.test_steps_achieved import TIMES
+from service.submitting import PROJECT
+from store.builders import add, go, place
+from trainshed.api import native_models as shown
+from trainshed.model.job import Accelerator, JobSpec, Program, ProgramKind, ReplicaGroup
+from trainshed.model.roles import Dialect, Role
+from trainshed.model.status import JobState
+from trainshed.model.step_times import STEPS
+from trainshed.planning.scaling.calibration import RunKind
+from trainshed.planning.scaling.calibration_file import read
+from trainshed.planning.steps_achieved import steps_achieved
+from trainshed.service import learned
+from trainshed.service.judging import catalog_for
+from trainshed.service.learning import Learning
+from trainshed.service.story import Stories
+from trainshed.store.records import NewEvent
+
+DATA = dict(steps_achieved(TIMES, ran_s=4.0).numbers)
+PROGRAM = Program(kind=ProgramKind.CONTAINER, image_uri="registry.test/train", args=("--lr", "1"))
+
+
+@pytest.fixture
+def learning(store):
+    return Learning(store=store, catalog=catalog_for(Dialect.AIPLATFORM_V1, None, (), None))
+
+
+def spec(count=1, program=PROGRAM, **more):
+    gpu = Accelerator(type="NVIDIA_TESLA_T4", count=2)
+    pool = ReplicaGroup(
+        role=Role.PRIMARY, machine_type="n1-standard-8", accelerator=gpu, program=program
+    )
+    more_hosts = [] if count == 1 else [_workers(pool, count - 1)]
+    return JobSpec(dialect=Dialect.AIPLATFORM_V1, groups=(pool, *more_hosts, *more.get("also", ())))
+
+
+def _workers(pool, count):
+    return ReplicaGroup(
+        role=Role.WORKER,
+        count=count,
+        machine_type=pool.machine_type,
+        accelerator=pool.accelerator,
+        program=pool.program,
+    )
+
+
+def ended(store, job_id, of=None, **data):
+    """A job whose steps came to this."""
+    found = of or spec()
+    uid = add(store, project=PROJECT, job_id=job_id, spec=found, expanded=found).uid
+    place(store, uid)
+    go(store, uid, JobState.RUNNING)
+    event = NewEvent(kind=STEPS, message="Steps.", data={**DATA, **data})
+    go(store, uid, JobState.SUCCEEDED, events=(event,))
+    return uid
+
+
+def test_the_first_job_teaches_and_the_next_one_is_held_against_it(store, learning):
+    first = ended(store, "first")
+    learning.learn()
+    assert store.events(first)[-1].kind == STEPS, "nothing could be said of it before"
+    (stored,) = store.calibrations(PROJECT, 9)
+    (run,) = read(stored.document).of(RunKind.JOB)
+    assert (run.accelerators, run.hosts, run.batch_per_accelerator) == (2, 1, 16)
+    second = ended(store, "second")
+    learning.learn()
+    told = store.events(second)[-1]
+    assert told.kind == "OUTCOME"
+    assert told.message.startswith("40 steps: predicted 2.0 s [")
+    assert "inside" in told.message
+    assert "USD" in told.message
+    assert store.calibrations(PROJECT, 9)[0].jobs == 2
+
+
+def test_a_job_counts_once_whoever_looks(store, learning):
+    ended(store, "first")
+    ended(store, "second")
+    for _ in range(3):
+        learning.learn()
+    assert store.calibrations(PROJECT, 9)[0].jobs == 2
+    assert [each["job"] for each in store.outcomes(PROJECT, 9)] == ["second"]
+
+
+def test_of_two_servers_one_writes(store, learning):
+    ended(store, "first")
+    [(uid, event)] = store.unscored(9)
+    made = learning._learned(store.job_by_uid(uid), event)
+    assert store.learn(uid, event.attempt, made)
+    assert not store.learn(uid, event.attempt, made)
+    ended(store, "second")
+    [(uid, event)] = store.unscored(9)
+    assert not store.learn(uid, event.attempt, made), "another has taught it meanwhile"
+    assert [found for found, _ in store.unscored(9)] == [uid], "it is looked at again"
+
+
+def test_a_slow_job_is_a_miss_and_is_told_everywhere(store, learning):
+    ended(store, "first")
+    uid = ended(store, "slow", step_s=0.5, step_s_p10=0.5, step_s_p90=0.5, samples_per_s=64)
+    learning.learn()
+    (outcome,) = learned.outcomes(store, PROJECT, 9)["outcomes"]
+    assert outcome["inside"] is False
+    assert shown.Outcome.model_validate(outcome).took_s == 20
+    assert store.events(uid)[-1].data["severity"] == "WARNING"
+    explained = Stories(store).explain(PROJECT, "slow")
+    assert explained["outcome"] == store.events(uid)[-1].message
+    assert Stories(store).job(PROJECT, "slow")["outcome"] == outcome
+
+
+def test_jobs_of_another_kind_teach_apart(store, learning):
+    other = Program(kind=ProgramKind.CONTAINER, image_uri="registry.test/another")
+    arguments = Program(kind=ProgramKind.CONTAINER, image_uri="registry.test/train", args=("2",))
+    for name, program in (("a", PROGRAM), ("b", other), ("c", arguments)):
+        ended(store, name, spec(program=program))
+    ended(store, "d", parameters=1e6)
+    learning.learn()
+    assert sorted(each.jobs for each in store.calibrations(PROJECT, 9)) == [1, 1, 2]
+
+
+def test_more_hosts_are_of_the_same_calibration(store, learning):
+    ended(store, "one")
+    ended(store, "three", spec(3))
+    learning.learn()
+    (outcome,) = store.outcomes(PROJECT, 9)
+    assert (outcome["accelerators"], outcome["hosts"]) == (6, 3)
+    assert outcome["class"].startswith("hosts from")
+    assert learned.calibrations(store, PROJECT, 9)["calibrations"][0]["jobs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("of", "data"),
+    [
+        (spec(also=(ReplicaGroup(role=Role.REDUCER, machine_type="n1-highcpu-16"),)), {}),
+        (spec(), {"step_s": -1.0}),
+        (spec(), {"step_s": "fast"}),
+    ],
+)
+def test_what_cannot_be_compared_teaches_nothing(store, learning, of, data):
+    ended(store, "odd", of, **data)
+    learning.learn()
+    assert not store.unscored(9)
+    assert not store.calibrations(PROJECT, 9)
+
+
+def test_what_was_learned_outlives_the_job(store, learning):
+    ended(store, "first")
+    second = ended(store, "second")
+    learning.learn()
+    untaught = ended(store, "third")
+    store.forget([second, untaught])
+    assert len(store.outcomes(PROJECT, 9)) == 1
+    assert not store.unscored(9)
