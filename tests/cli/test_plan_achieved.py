@@ -1,6 +1,7 @@
 """``trainshed plan achieved``: jobs that ran, beside what was predicted of them."""
 
 import json
+import time
 
 import pytest
 
@@ -19,6 +20,8 @@ DATA = {
     "wait_share": 0.0,
     "goodput": 0.93,
 }
+#: The server looks for jobs that have ended every few seconds.
+WAIT_S_MAX = 120
 TRAINER = """
 import time
 from trainshed_trainer import progress
@@ -86,7 +89,8 @@ def test_what_cannot_be_compared_is_a_sentence_and_changes_nothing(achieved, fil
     assert file.read_text() == before
 
 
-def test_a_trainer_that_calls_progress_is_compared(server, client, file):
+def ended(server):
+    """A job whose trainer calls progress, when it is over."""
     container = {"imageUri": "registry.test/a", "command": ["python", "-c"], "args": [TRAINER]}
     pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1}
     spec = {"workerPoolSpecs": [{**pool, "containerSpec": container}]}
@@ -95,6 +99,41 @@ def test_a_trainer_that_calls_progress_is_compared(server, client, file):
     )
     assert status == 200, made
     server.wait_for(f"/v1/{made['name']}", FINAL)
-    found = client("plan", "achieved", made["name"], "--calibration", file)
+    return made["name"]
+
+
+def test_a_trainer_that_calls_progress_is_compared(server, client, file):
+    found = client("plan", "achieved", ended(server), "--calibration", file)
     assert found.code == 0, found.err
     assert "40 steps: predicted" in found.out or "39 steps: predicted" in found.out
+
+
+def test_the_second_job_of_a_trainer_is_predicted_by_the_server(server, client):
+    ended(server)
+    await_line(client, "plan", "calibrations")
+    job = ended(server)
+    said = await_line(client, "plan", "achieved", job)
+    assert "steps: predicted" in said
+    assert "inside" in said or "a miss" in said
+    outcomes = json.loads(client("plan", "score", "--format", "json").out)
+    assert job.rpartition("/")[2] in {each["job"] for each in outcomes}
+    [learned, *_] = json.loads(client("plan", "calibrations", "--format", "json").out)
+    assert read(client("plan", "calibrations", learned["key"]).out).of(RunKind.JOB)
+    assert "steps: predicted" in client("jobs", "explain", job).out
+
+
+def test_a_key_that_is_none_is_a_sentence(client):
+    found = client("plan", "calibrations", "none")
+    assert found.code == 2
+    assert "none: no calibration of this project has this key" in found.err
+
+
+def await_line(client, *words):
+    """What a command prints when the server has learned of a job's end."""
+    until = time.monotonic() + WAIT_S_MAX
+    while time.monotonic() < until:
+        found = client(*words)
+        if found.code == 0 and found.out.count("\n") > ("calibrations" in words):
+            return found.out
+        time.sleep(0.2)
+    raise AssertionError(found.out + found.err)

@@ -1,5 +1,6 @@
-"""The command line of ``trainshed plan achieved``."""
+"""The command lines of ``trainshed plan achieved`` and ``trainshed plan score``."""
 
+import argparse
 from pathlib import Path
 
 from trainshed.cli import flags
@@ -13,7 +14,7 @@ def plan_achieved(prog: str) -> flags.Parser:
         "of several also how many their intervals have held. Their trainers reported steps: by "
         "progress(step), or by hooks.",
         example=f"  {prog} census_1 --calibration calibration.toml --update",
-        usage=f"{prog} JOB ... --calibration FILE [flags]",
+        usage=f"{prog} JOB ... [flags]",
     )
     parser.add_argument(
         "job",
@@ -25,8 +26,8 @@ def plan_achieved(prog: str) -> flags.Parser:
         "--calibration",
         metavar="FILE",
         type=Path,
-        required=True,
-        help="What trainshed plan calibrate wrote for these jobs' trainer and machines",
+        help="What trainshed plan calibrate wrote for these jobs' trainer and machines; without "
+        "it, what the server had predicted",
     )
     parser.add_argument(
         "--gpus",
@@ -38,6 +39,27 @@ def plan_achieved(prog: str) -> flags.Parser:
         "--update",
         action="store_true",
         help="Let the calibration learn from the jobs, the last one named counting most",
+    )
+    flags.add_client_flags(parser)
+    parser.check = _check
+    return parser
+
+
+def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
+    given = "--update" if args.update else "--gpus" if args.gpus is not None else ""
+    if given and not args.calibration:
+        parser.error(f"{given} needs --calibration FILE: the server's own learns by itself")
+
+
+def plan_score(prog: str) -> flags.Parser:
+    """The command line of ``trainshed plan score``."""
+    parser = flags.Parser(
+        prog,
+        summary="Says how many of a project's jobs took as long as their 80 % intervals said, by "
+        "the kind of question, and which did not. A server predicts every job whose trainer and "
+        "machines an earlier job has taught it.",
+        example=f"  {prog} --project demo",
+        usage=f"{prog} [flags]",
     )
     flags.add_client_flags(parser)
     return parser

@@ -76,4 +76,4 @@ def _explanation(found: Json) -> Iterator[str]:
         yield from why_it_waits(waiting)
     else:
         yield found["message"]
-    yield from (found[part] for part in ("reduction", "steps") if part in found)
+    yield from (found[part] for part in ("reduction", "steps", "outcome") if part in found)

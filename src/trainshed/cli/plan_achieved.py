@@ -10,12 +10,12 @@ from trainshed.client.collections import native_path
 from trainshed.client.faults import Json
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Role
+from trainshed.model.step_times import STEPS
 from trainshed.planning.job_outcome import JobOutcome, outcome_of, score
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.calibration_file import written
 from trainshed.planning.scaling.prediction import Refused
 from trainshed.planning.scaling.updating import updated
-from trainshed.planning.steps_achieved import STEPS
 from trainshed.service.server_files import PUBLIC, write_file
 from trainshed.workbench.plan_inputs import NotPlannable, read_calibration
 
@@ -27,6 +27,8 @@ def run(request: Request) -> int:
     """Compare, and update the file where that is asked.  Raises UsageFault, Fault."""
     args = request.args
     place = place_of(args)
+    if args.calibration is None:
+        return _of_server(args, place)
     try:
         calibration = read_calibration(args.calibration)
     except NotPlannable as refusal:
@@ -36,9 +38,32 @@ def run(request: Request) -> int:
         for each in outcomes:
             calibration = updated(calibration, each.run)
         write_file(args.calibration, written(calibration).encode(), PUBLIC)
-    text = "\n".join([*(f"{each.job}: {each.sentence}." for each in outcomes), *score(outcomes)])
+    text = "\n".join(
+        [
+            *(f"{each.job}: {each.sentence}." for each in outcomes),
+            *score([each.numbers for each in outcomes]),
+        ]
+    )
     answer(args, [each.numbers for each in outcomes], text)
     return 0
+
+
+def _of_server(args: argparse.Namespace, place: ServerPlace) -> int:
+    """What the server had predicted before each of the jobs taught it more."""
+    found = [_predicted(place, job) for job in args.job]
+    text = "\n".join([*(f"{each['job']}: {each['sentence']}." for each in found), *score(found)])
+    answer(args, found, text)
+    return 0
+
+
+def _predicted(place: ServerPlace, job: str) -> Json:
+    outcome = place.server.call("GET", native_path(job, place.project)).get("outcome")
+    if outcome is None:
+        raise UsageFault(
+            f"{job}: nothing was predicted of it: the first job of a trainer on a kind of machine "
+            f"teaches the server, if {_TELLS}; --calibration FILE compares it with that"
+        )
+    return dict(outcome)
 
 
 def _outcome(

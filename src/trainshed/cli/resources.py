@@ -114,19 +114,29 @@ def _listed(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> 
     return islice(arrange(pages(place.server, parent, of.word, query)), args.limit)
 
 
+#: What is said of these goes beyond Google's documents.
+_EXPLAINED: Final = frozenset({"QUEUED", "SUCCEEDED", "FAILED"})
+
+
 def _describe(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
     found = place.server.call("GET", of.path(args.name, place.project, place.region))
     if args.format == "json":
         out_json(found)
     else:
         out(summary(found) if args.summarize else printed(found))
-    if of.word != "trainingPipelines" and (state_of(found) == "QUEUED" or _reduces(found)):
+    if of.word != "trainingPipelines" and (state_of(found) in _EXPLAINED or _reduces(found)):
         path = native_path(str(found.get("name", args.name)), place.project)
         explained = place.server.call("GET", f"{path}/explain")
-        for line in why_it_waits(explained.get("waiting", {})):
+        for line in _beside(explained):
             note(line)
-        if "reduction" in explained:
-            note(explained["reduction"])
+
+
+def _beside(explained: Json) -> Iterator[str]:
+    """What Google's documents have no place for: why it waits, and what it came to."""
+    yield from why_it_waits(explained.get("waiting", {}))
+    for part in ("reduction", "steps", "outcome"):
+        if part in explained:
+            yield explained[part]
 
 
 def _reduces(job: Json) -> bool:

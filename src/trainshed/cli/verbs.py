@@ -19,7 +19,7 @@ SLOW = {
     "plan_options": ("plan",),
     "credentials_options": ("credentials",),
     "calibrate_options": ("plan_calibrate",),
-    "achieved_options": ("plan_achieved",),
+    "achieved_options": ("plan_achieved", "plan_score"),
 }  # fmt: skip
 _OPTIONS = {name: options for options, names in SLOW.items() for name in names}
 
@@ -124,6 +124,8 @@ VERBS = (
     Verb("catalog", "catalog", "show machine types, accelerators, regions, runtimes, images"),
     Verb("plan calibrate", "plan_calibrate", "measure a trainer in runs of some seconds"),
     Verb("plan achieved", "plan_achieved", "compare jobs that are over with what was predicted"),
+    Verb("plan score", "plan_score", "say how often a server's predictions have held"),
+    Verb("plan calibrations", "plan_calibrations", "list what a server's jobs have taught it"),
     Verb("reduction plan", "reduction_plan", "say how many reducers a job needs, and what for"),
     Verb("plan", "plan", "say how a job will scale, what it will cost, and what to ask for"),
     Verb("explain-env", "explain_env", "print what one replica of a job would see"),

@@ -1,0 +1,19 @@
+"""``trainshed plan score``: how often a server's predictions have held."""
+
+from trainshed.cli import flags
+from trainshed.cli.connecting import place_of
+from trainshed.cli.terminal import answer, note
+from trainshed.planning.job_outcome import score
+
+
+def run(request: flags.Request) -> int:
+    """Count them."""
+    args = request.args
+    place = place_of(args)
+    path = f"/trainshed/v1/projects/{place.project}/outcomes"
+    found = place.server.call("GET", path)["outcomes"]
+    if not found:
+        note("nothing was predicted of a job of this project yet")
+    misses = [f"{each['job']}: {each['sentence']}." for each in found if not each["inside"]]
+    answer(args, found, "\n".join([*score(found), *misses]))
+    return 0
