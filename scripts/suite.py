@@ -27,6 +27,8 @@ CORE: Final = (
         for name in ("durations", "faults", "resource_names", "trial_values")
     ),
     "tests/cli/test_plan.py",
+    "tests/service/test_learning.py",
+    "tests/service/test_plan_notes.py",
     "tests/service/test_reduction_forecast.py",
     "tests/workbench/test_study_view.py",
     "tests/controller/test_studies.py",

@@ -58,6 +58,7 @@ from trainshed.service.log.streams import Streams
 from trainshed.service.models import ModelService
 from trainshed.service.nodes import NodeService
 from trainshed.service.pipelines import PipelineService
+from trainshed.service.plan_notes import PlanNotes
 from trainshed.service.project_bytes import Measuring, ProjectBytes
 from trainshed.service.server_files import BACKUP_FILE
 from trainshed.service.story import Stories
@@ -189,6 +190,8 @@ def build(
         clock=partial(_time_of, store),
     )
     logs = LogService(store, _job_log(settings, engines))
+    catalog = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
+    plan_notes = PlanNotes(store=store, catalog=catalog)
     rules = SubmitRules(
         images=images,
         engines=engines,
@@ -196,6 +199,7 @@ def build(
         project_jobs_max=settings.project_jobs_max,
         project_bytes=project_bytes,
         running_s_default=settings.running_s_default,
+        noted=plan_notes.add,
     )
     jobs = JobService(store, rules, controller.wake, submitted=controller.look)
     permissions = Permissions(store.project)
@@ -252,7 +256,7 @@ def build(
         table=table,
         around=around,
         audit_log=audit_log,
-        learning=_learning(store),
+        learning=_learning(Learning(store=store, catalog=catalog), plan_notes),
         engine=engines,
     )
 
@@ -411,9 +415,8 @@ def _housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
     )
 
 
-def _learning(store: Store) -> Housekeeping:
-    catalog = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
-    chores = {"what jobs teach": Learning(store=store, catalog=catalog).learn}
+def _learning(jobs: Learning, plan_notes: PlanNotes) -> Housekeeping:
+    chores = {"what jobs teach": jobs.learn, "notes of plans": plan_notes.write}
     return Housekeeping(chores, every_s=learning.EVERY_S)
 
 

@@ -15,6 +15,7 @@ from trainshed.client.collections import collection_of
 from trainshed.client.faults import ServerRefusal
 from trainshed.client.uploads import staging_of
 from trainshed.model.faults import UsageFault
+from trainshed.model.plan_wishes import OFF, PLAN_LABEL
 from trainshed.service.refusing import Merged
 from trainshed.workbench.job_drafts import (
     SPEC_SWITCHES,
@@ -38,6 +39,8 @@ def run(request: Request) -> int:
     args, user_args = request
     place, of = place_of(args), collection_of(args.group)
     merged = _merged(args, place, user_args)
+    if args.no_plan:
+        put(merged.content, ("labels", PLAN_LABEL), OFF)
     path = of.parent(place.project, place.region)
     try:
         job = place.server.call("POST", path, merged.content)

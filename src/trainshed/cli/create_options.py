@@ -39,6 +39,7 @@ def create(prog: str) -> flags.Parser:
     for name, metavar, text in TUNING_WORDS if is_tuning else WORDS:
         parser.add_argument(f"--{name}", dest=f"word:{name}", metavar=metavar, help=text)
     flags.add_spec_flags(parser, vertex=True)
+    flags.add_no_plan(parser)
     flags.add_client_flags(parser, located=True)
     return parser
 
@@ -122,6 +123,7 @@ def _training_parser(prog: str) -> flags.Parser:
     flags.add_stream_flag(parser)
     add_cluster_flags(parser, "they win over the file")
     flags.add_spec_flags(parser, vertex=False)
+    flags.add_no_plan(parser)
     flags.add_client_flags(parser)
     flags.add_idle(parser, words=("--tpu-tf-version",), switches=("--async",))
     parser.add_argument_group("-- USER_ARGS", "Everything after a bare -- goes to the trainer.")

@@ -265,12 +265,25 @@ def add_run_flags(parser: argparse.ArgumentParser, *, dry_run: bool = True) -> N
         group.add_argument(
             "--dry-run", action="store_true", help="Print the launch plan and start nothing"
         )
+        group.add_argument(
+            "--calibration",
+            metavar="FILE",
+            type=Path,
+            help="What trainshed plan calibrate wrote: says where the job would scale badly, wait "
+            "for its input, or cost less on other machines",
+        )
+        add_no_plan(group)
     group.add_argument(
         "--color",
         choices=("auto", "always", "never"),
         default="auto",
         help="Colour the prefixes of lines",
     )
+
+
+def add_no_plan(to: argparse._ActionsContainer) -> None:
+    """``--no-plan``."""
+    to.add_argument("--no-plan", action="store_true", help="Say nothing of the job's plan")
 
 
 def above_zero(text: str) -> float:

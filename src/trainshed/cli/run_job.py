@@ -72,19 +72,21 @@ def _run_job(
     args: argparse.Namespace, job: LocalJob, host: Host, cluster: str, remarks: Iterable[str]
 ) -> int:
     as_json = args.format == "json"
+    planned = _plan_remarks(args, job)
     prepared = prepare(job, host)
     if cluster and not as_json:
         out(f"{cluster}\n")
     if args.dry_run:
+        plan = replace(prepared.plan, notes=(*prepared.plan.notes, *planned))
         if as_json:
-            out_json(encode(prepared.plan))
+            out_json(encode(plan))
         else:
-            _print_plan(prepared.plan)
+            _print_plan(plan)
         return 0
     sink = TerminalSink(prepared.plan.replicas, colour=args.color, to_stderr=as_json)
     for flag in idle_flags(args):
         sink.note(f"{flag} means nothing on this machine.")
-    for remark in remarks:
+    for remark in (*remarks, *planned):
         sink.note(remark)
     began = time.time()
     outcome, report, _ = start(prepared, host, sink)
@@ -95,6 +97,14 @@ def _run_job(
     else:
         print_ending(outcome, metrics, prepared.output, reduction)
     return outcome.exit_code
+
+
+def _plan_remarks(args: argparse.Namespace, job: LocalJob) -> tuple[str, ...]:
+    if args.no_plan or not args.calibration:
+        return ()
+    from trainshed.cli.plan_remark import plan_remarks  # noqa: PLC0415  # few ask for it
+
+    return tuple(plan_remarks(args, job.spec))
 
 
 def _achieved(report: ReductionReport) -> "Achieved":

@@ -1,13 +1,24 @@
-"""A machine type of the catalog as a kind of host that trains."""
+"""Machine types of the catalog as kinds of hosts that train."""
 
 from typing import Final
 
 from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.machines import MachineType
+from trainshed.model.job import ReplicaGroup
 from trainshed.planning.scaling.cluster import HostKind
 
 CPU: Final = "CPU"
 _GIGA: Final = 1e9
+
+
+def kind_of(group: ReplicaGroup, catalog: Catalog) -> HostKind:
+    """The hosts of a group of an expanded spec, whose accelerators are all named."""
+    name, device = group.machine_type or "", group.accelerator
+    machine = catalog.known_machines.get(name)
+    devices = (device.type or CPU, device.count or 1) if device else (CPU, 1)
+    attached = devices if device else (None, 0)
+    gbps = catalog.egress_gbps(machine, *attached) if machine else None
+    return host_kind(catalog, name, machine, devices, gbps or 0.0)
 
 
 def host_kind(

@@ -108,11 +108,13 @@ class JobService:
         new = admitted.as_new(kind, project, place, creator, retry_key)
         self.check_place(project, admitted)
         try:
-            record, _ = self._store.add_job(new)
+            record, is_new = self._store.add_job(new)
         except AlreadyThere:
             name = resource_name(kind.value, project, location, new.job_id)
             raise Refusal(Code.ALREADY_EXISTS, f"{name} already exists") from None
         self._submitted()
+        if is_new:
+            self._rules.noted(record.uid, project, admitted.expanded)
         return record
 
     def check_place(self, project: ProjectId, admitted: Admitted) -> None:

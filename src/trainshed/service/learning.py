@@ -5,7 +5,8 @@ from typing import Final
 
 from trainshed.catalog.catalog import Catalog
 from trainshed.planning.job_outcome import OUTCOME, JobOutcome, outcome_of
-from trainshed.planning.job_runs import JobRun, job_run, machines_of
+from trainshed.planning.job_runs import JobRun, job_run
+from trainshed.planning.planned_jobs import machines_of
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read, written

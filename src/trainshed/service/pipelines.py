@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from trainshed.model.resource_names import MODELS, PIPELINES, JobId, ProjectId, resource_name
+from trainshed.model.resource_names import (
+    MODELS,
+    PIPELINES,
+    JobId,
+    JobUid,
+    ProjectId,
+    resource_name,
+)
 from trainshed.model.status import Job, JobState
 from trainshed.service.bucket_uris import buckets_of_project
 from trainshed.service.jobs import JobService, check_over, deleted
@@ -78,6 +85,7 @@ class PipelineService:
         definition = task_definition(admitted.spec)
         pipeline = self.store.add_pipeline(new, admitted.spec.envelope, definition, model)
         self.wake()
+        self.rules.noted(JobUid(pipeline.child_uid), project, admitted.expanded)
         return _view(*self._find(project, location, JobId(str(pipeline.uid))))
 
     def get(self, project: ProjectId, location: str, pipeline_id: JobId) -> PipelineView:

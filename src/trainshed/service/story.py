@@ -17,7 +17,7 @@ from trainshed.model.study import StudySpec
 from trainshed.model.trials import TrialState, text_of
 from trainshed.placement.messages import duration
 from trainshed.planning.job_outcome import OUTCOME
-from trainshed.planning.job_runs import machines_of
+from trainshed.planning.planned_jobs import machines_of
 from trainshed.planning.prices import PriceList
 from trainshed.planning.study_end import StudySoFar, study_end
 from trainshed.service.log.stream import all_events

@@ -21,15 +21,15 @@ from trainshed.model.engine_wishes import ENGINE_LABEL, wishes
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec
+from trainshed.model.plan_wishes import wants_no_plan
 from trainshed.model.reduction_report import PLANNED
 from trainshed.model.refusals import Code, Refusal
-from trainshed.model.resource_names import ProjectId
+from trainshed.model.resource_names import JobUid, ProjectId
 from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node
 from trainshed.model.roles import Dialect
 from trainshed.placement.engine_choice import choose
 from trainshed.placement.feasibility import Feasibility
 from trainshed.placement.jobs import QuotaRule
-from trainshed.planning.reduction_forecast import ReductionForecast
 from trainshed.service.bucket_uris import HasBucket, refused_places
 from trainshed.service.images import Images, ImagesByEngine
 from trainshed.service.judging import ONLY_ADVICE, Accepted, JudgedDocument, Rulebook, accept, judge
@@ -143,6 +143,12 @@ class SeenFleet:
 
 
 Parse = Callable[[Mapping[str, Any]], Parsed]
+#: Takes a job that was just stored, its project and its expanded spec, and returns at once.
+Noted = Callable[[JobUid, str, JobSpec], None]
+
+
+def _not_noted(_uid: JobUid, _project: str, _spec: JobSpec) -> None:
+    pass
 
 
 def _today() -> date:
@@ -164,6 +170,8 @@ class SubmitRules:
     project_bytes: ProjectBytes = field(default_factory=ProjectBytes)
     running_s_default: float | None = RUNNING_S_DEFAULT
     """How long a job may run that does not say; None and 0 are no limit."""
+    noted: Noted = _not_noted
+    """Makes a note of what the planner would say of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +242,7 @@ def admit(
         expanded=accepted.spec,
         demand=demand_of(accepted.cluster, accepted.spec.region),
         notes=_notes(accepted, rules),
-        events=_planned(accepted.reduction),
+        events=_planned(accepted),
         limits=limits_of(accepted.spec.scheduling, rules.running_s_default),
     )
 
@@ -319,9 +327,10 @@ def _notes(accepted: Accepted, rules: SubmitRules) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _planned(reduction: ReductionForecast | None) -> tuple[NewEvent, ...]:
+def _planned(accepted: Accepted) -> tuple[NewEvent, ...]:
     """What its reducers are worth, at once: its summary is compared with this at the end."""
-    if reduction is None:
+    reduction = accepted.reduction
+    if reduction is None or wants_no_plan(accepted.spec.labels):
         return ()
     severity = {"severity": "WARNING"} if reduction.is_warning else {}
     data = {**reduction.numbers, **severity}

@@ -55,6 +55,16 @@ _ONE: Final = select(CALIBRATIONS).where(
     CALIBRATIONS.c.project == bindparam("of_project"), CALIBRATIONS.c.key == bindparam("of_key")
 )
 _BEGIN: Final = insert(CALIBRATIONS).on_conflict_do_nothing().returning(CALIBRATIONS.c.key)
+_NEWEST: Final = (
+    select(CALIBRATIONS)
+    .where(
+        CALIBRATIONS.c.project == bindparam("of_project"),
+        CALIBRATIONS.c.key >= bindparam("least"),
+        CALIBRATIONS.c.key < bindparam("most"),
+    )
+    .order_by(CALIBRATIONS.c.update_ns.desc())
+    .limit(1)
+)
 #: Of an attempt that nothing was predicted of.
 _NONE: Final = "{}"
 _OUTCOME: Final = (
@@ -77,6 +87,12 @@ class Outcomes:
     def calibration(self, project: str, key: str) -> StoredCalibration | None:
         """What is known of a trainer on a kind of machine."""
         row = self._db.row(_ONE, of_project=project, of_key=key)
+        return None if row is None else of_columns(StoredCalibration, row)
+
+    def calibration_of(self, project: str, trainer: str) -> StoredCalibration | None:
+        """What was learned last of a trainer, whatever its model (``job_runs.trainer_key``)."""
+        within = {"least": f"{trainer}-", "most": f"{trainer}-g"}  # what follows is hexadecimal
+        row = self._db.row(_NEWEST, of_project=project, **within)
         return None if row is None else of_columns(StoredCalibration, row)
 
     def learn(self, uid: int, attempt: int, learned: Learned) -> bool:

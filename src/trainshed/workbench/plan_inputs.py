@@ -17,14 +17,13 @@ from trainshed.planning.scaling.measured import calibration_of, doubts
 from trainshed.planning.scaling.prediction import Refused
 from trainshed.planning.scaling.tables import measured
 from trainshed.planning.scaling.tables import read as read_tables
+from trainshed.planning.stack import misfit
 from trainshed.storage.folders import reason
 from trainshed.workbench.trainer_digest import trainer_digest
 
 _BYTES_MAX: Final = 8 << 20
 #: A field of a calibration, where a sentence begins with one.
 _FIELD: Final = re.compile(r"(?:training|host|fit|run \d+)(?:\.\w+)*|schema")
-#: Names of stacks, as files of calibrations have them, by the framework of a prebuilt image.
-_STACKS: Final = {"TensorFlow": ("tensorflow", "keras"), "PyTorch": ("torch",)}
 
 
 class NotPlannable(Exception):
@@ -109,8 +108,8 @@ def check_trainings(calibrations: Sequence[Calibration], framework: str) -> None
     digests = {each.trainer_digest for each in calibrations} - {""}
     if len(digests) > 1:
         raise _another("they are of two trainers: their files differ")
-    if calibrations:
-        _check_stack(calibrations[0], framework)
+    if calibrations and (why := misfit(calibrations[0], framework)):
+        raise _another(why)
 
 
 def check_trainer(calibrations: Iterable[Calibration], trainer: Path) -> None:
@@ -118,15 +117,6 @@ def check_trainer(calibrations: Iterable[Calibration], trainer: Path) -> None:
     now = trainer_digest([trainer])
     if any(each.trainer_digest not in {"", now} for each in calibrations):
         raise _another(f"it is of another trainer than {trainer}, or of what that was before")
-
-
-def _check_stack(calibration: Calibration, framework: str) -> None:
-    stack = calibration.training.stack.lower()
-    names = _STACKS.get(framework, ())
-    if stack and names and not any(name in stack for name in names):
-        raise _another(
-            f"it is of {calibration.training.stack}, and the job's image has {framework}"
-        )
 
 
 def check_hosts(calibrations: Iterable[Calibration], job: PlannedJob) -> tuple[str, ...]:

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trainshed.admission import equipped
 from trainshed.admission.context import RuleContext
 from trainshed.catalog.catalog import Catalog
-from trainshed.catalog.machines import MachineType, recommended_reducer
+from trainshed.catalog.machines import MachineType
 from trainshed.catalog.software import prebuilt_image
 from trainshed.model.faults import Fault, UsageFault
-from trainshed.model.job import ReplicaGroup
 from trainshed.model.roles import Dialect, Role
-from trainshed.planning.clusters_asked import Helpers, PlannedJob
+from trainshed.planning.clusters_asked import PlannedJob
 from trainshed.planning.host_kinds import CPU, host_kind
-from trainshed.planning.prices import Machines
+from trainshed.planning.planned_jobs import planned_job, trainers_of
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import Refused
 from trainshed.service.judging import Rulebook, catalog_for, judge
@@ -37,79 +37,19 @@ def read_job(path: str, rulebook: Rulebook, region: str | None) -> JobFile:
     flags = {"region": region} if region else {}
     judged = judge(merge_any(read_one(path).content, flags, source=path), rulebook)
     question = judged.question
-    workers = _workers(question) if question else []
+    spec = equipped(question) if question else None
+    workers = trainers_of(spec) if spec else []
     is_unknown = any(question and question.machine(group) is None for group in workers)
-    if question is None or not workers or (is_unknown and judged.violations):
+    if question is None or spec is None or not workers or (is_unknown and judged.violations):
         raise Fault(judged.violations)
+    job = planned_job(spec, question.catalog)
+    if isinstance(job, Refused):
+        raise NotPlannable(job)
     return JobFile(
-        job=_planned(question),
+        job=job,
         catalog=question.catalog,
         region=region or question.spec.region,
         framework=_framework(question),
-    )
-
-
-def _workers(question: RuleContext) -> list[ReplicaGroup]:
-    """The hosts that train: those with accelerators, where some have any."""
-    groups = _trainers(question)
-    return [group for group in groups if question.device(group)] or groups
-
-
-def _trainers(question: RuleContext) -> list[ReplicaGroup]:
-    found = (question.spec.group(role) for role in (Role.PRIMARY, Role.WORKER))
-    return [group for group in found if group and group.count and group.machine_type]
-
-
-def _planned(question: RuleContext) -> PlannedJob:
-    workers = _workers(question)
-    kinds = [_kind_of(question, group) for group in workers]
-    if any(kind != kinds[0] for kind in kinds):
-        names = " and ".join(dict.fromkeys(_words(kind) for kind in kinds))
-        raise NotPlannable(
-            Refused(
-                field="machineType",
-                message=f"the hosts that train are not alike: {names}",
-                accepted="one machine type with the same accelerators for all of them",
-            )
-        )
-    evaluator = question.spec.group(Role.EVALUATOR)
-    beside = [group for group in _trainers(question) if group not in workers]
-    return PlannedJob(
-        host=kinds[0],
-        per_host=kinds[0].per_host,
-        hosts=sum(group.count for group in workers),
-        reducers=_helpers(question, question.spec.group(Role.REDUCER), recommended_reducer()),
-        servers=_helpers(question, question.spec.group(Role.PARAMETER_SERVER), ""),
-        others=tuple(_paid(question, group) for group in (*beside, evaluator) if group),
-    )
-
-
-def _words(kind: HostKind) -> str:
-    carried = f" with {kind.per_host} {kind.accelerator}" if kind.accelerator != CPU else ""
-    return f"{kind.machine_type}{carried}"
-
-
-def _kind_of(question: RuleContext, group: ReplicaGroup) -> HostKind:
-    device, machine = question.device(group), question.machine(group)
-    name, count = (device.enum_name, device.count) if device else (CPU, 1)
-    gbps = question.egress_gbps(group) or 0.0
-    return host_kind(question.catalog, group.machine_type or "", machine, (name, count), gbps)
-
-
-def _helpers(question: RuleContext, group: ReplicaGroup | None, usual: str) -> Helpers:
-    machine_type = (group.machine_type if group else None) or usual
-    known = question.catalog.known_machines.get(machine_type)
-    gbps = question.catalog.egress_gbps(known, None, 0) if known else None
-    return Helpers(machine_type=machine_type, gbps=gbps or 0.0, count=group.count if group else 0)
-
-
-def _paid(question: RuleContext, group: ReplicaGroup) -> Machines:
-    device = question.device(group)
-    return Machines(
-        count=group.count,
-        machine_type=group.machine_type or "",
-        accelerator=device.enum_name if device else "",
-        accelerators=device.count if device else 0,
     )
 
 

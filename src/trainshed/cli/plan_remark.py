@@ -1,0 +1,49 @@
+"""What the planner says of a run on this machine before it starts, where it is worth a word."""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+
+from trainshed.model.faults import UsageFault
+from trainshed.model.job import JobSpec
+from trainshed.planning.clusters_asked import PlannedJob
+from trainshed.planning.planned_jobs import planned_job, trainers_of
+from trainshed.planning.prices import PriceList
+from trainshed.planning.scaling.calibration import Calibration
+from trainshed.planning.submit_note import submit_note
+from trainshed.service.judging import catalog_for
+from trainshed.workbench.plan_inputs import (
+    NotPlannable,
+    check_hosts,
+    check_trainer,
+    job_of,
+    read_calibration,
+)
+
+
+def plan_remarks(args: argparse.Namespace, spec: JobSpec) -> Iterator[str]:
+    """One note, or none.  Raises UsageFault where ``--calibration`` is no calibration."""
+    try:
+        calibration = read_calibration(args.calibration)
+    except NotPlannable as refusal:
+        raise UsageFault(f"--calibration: {refusal}") from None
+    try:
+        if package := getattr(args, "package_path", None):
+            check_trainer([calibration], package)
+    except NotPlannable as refusal:
+        yield f"No plan: {refusal}."
+        return
+    job = _job(calibration, spec)
+    if note := submit_note(calibration, job, PriceList(region=spec.region)):
+        minded = (f"{each[0].upper()}{each[1:]}." for each in check_hosts([calibration], job))
+        yield " ".join([f"Plan: {note.message}", *minded])
+
+
+def _job(calibration: Calibration, spec: JobSpec) -> PlannedJob:
+    """The job on its machines; on the one that was measured where it names none."""
+    catalog = catalog_for(spec.dialect, None, (), None)
+    found = planned_job(spec, catalog)
+    if isinstance(found, PlannedJob):
+        return found
+    hosts = sum(group.count for group in trainers_of(spec))
+    return replace(job_of(calibration), hosts=hosts)

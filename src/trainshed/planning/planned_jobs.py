@@ -1,0 +1,80 @@
+"""A job as the planner knows it: the hosts that train, what stands beside them, their links."""
+
+from collections.abc import Sequence
+
+from trainshed.catalog.catalog import Catalog
+from trainshed.catalog.machines import recommended_reducer
+from trainshed.model.job import JobSpec, ReplicaGroup
+from trainshed.model.roles import Role
+from trainshed.planning.clusters_asked import Helpers, PlannedJob
+from trainshed.planning.host_kinds import CPU, kind_of
+from trainshed.planning.prices import Machines
+from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.prediction import Refused
+
+_TRAINS = (Role.PRIMARY, Role.WORKER)
+
+
+def trainers_of(spec: JobSpec) -> list[ReplicaGroup]:
+    """The hosts that train: those with accelerators, where some have any."""
+    groups = _trainers(spec)
+    return [group for group in groups if group.accelerator] or groups
+
+
+def _trainers(spec: JobSpec) -> list[ReplicaGroup]:
+    found = (spec.group(role) for role in _TRAINS)
+    return [group for group in found if group and group.count]
+
+
+def planned_job(spec: JobSpec, catalog: Catalog) -> PlannedJob | Refused:
+    """The planned job of an expanded spec that names machines; why there is none."""
+    workers = [group for group in trainers_of(spec) if group.machine_type]
+    kinds = [kind_of(group, catalog) for group in workers]
+    if not kinds:
+        return _refused("no host that trains is named", "a machine type")
+    if any(kind != kinds[0] for kind in kinds):
+        names = " and ".join(dict.fromkeys(_words(kind) for kind in kinds))
+        return _refused(
+            f"the hosts that train are not alike: {names}",
+            "one machine type with the same accelerators for all of them",
+        )
+    evaluator = spec.group(Role.EVALUATOR)
+    beside = [group for group in _trainers(spec) if group not in workers]
+    return PlannedJob(
+        host=kinds[0],
+        per_host=kinds[0].per_host,
+        hosts=sum(group.count for group in workers),
+        reducers=_helpers(spec.group(Role.REDUCER), recommended_reducer(), catalog),
+        servers=_helpers(spec.group(Role.PARAMETER_SERVER), "", catalog),
+        others=tuple(_paid(group) for group in (*beside, evaluator) if group),
+    )
+
+
+def _refused(message: str, accepted: str) -> Refused:
+    return Refused(field="machineType", message=message, accepted=accepted)
+
+
+def _words(kind: HostKind) -> str:
+    carried = f" with {kind.per_host} {kind.accelerator}" if kind.accelerator != CPU else ""
+    return f"{kind.machine_type}{carried}"
+
+
+def _helpers(group: ReplicaGroup | None, usual: str, catalog: Catalog) -> Helpers:
+    machine_type = (group.machine_type if group else None) or usual
+    known = catalog.known_machines.get(machine_type)
+    gbps = catalog.egress_gbps(known, None, 0) if known else None
+    return Helpers(machine_type=machine_type, gbps=gbps or 0.0, count=group.count if group else 0)
+
+
+def machines_of(spec: JobSpec) -> Sequence[Machines]:
+    """All that a job is paid for."""
+    return [_paid(group) for group in spec.groups]
+
+
+def _paid(group: ReplicaGroup) -> Machines:
+    return Machines(
+        count=group.count,
+        machine_type=group.machine_type or "",
+        accelerator=(group.accelerator and group.accelerator.type) or "",
+        accelerators=(group.accelerator and group.accelerator.count) or 0,
+    )

@@ -1,0 +1,122 @@
+"""What is worth a word when a job is submitted: one note, or none.
+
+A note never keeps a job from running, and says nothing of a job that is as good as any other.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from trainshed.planning.clusters_asked import PlannedJob, Question
+from trainshed.planning.job_plan import JobPlan, Wishes, plan_of
+from trainshed.planning.plan_words import head, noun
+from trainshed.planning.prices import PriceList
+from trainshed.planning.scaling.calibration import Calibration
+from trainshed.planning.scaling.input_bound import InputBound, seen_in
+from trainshed.planning.scaling.prediction import Binding, Prediction
+from trainshed.planning.what_ifs import Option, Work
+
+#: Of a job that gets less than this of its accelerators something is said.
+LOW_EFFICIENCY: Final = 0.5
+#: Another cluster is worth a word where it costs so many times less and takes hardly longer.
+CHEAPER: Final = 2.0
+LONGER: Final = 1.1
+_STEPS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitNote:
+    """What is said, in words and in numbers."""
+
+    message: str
+    """A sentence or several, with full stops."""
+    numbers: Mapping[str, object] = field(default_factory=dict)
+
+
+def submit_note(calibration: Calibration, job: PlannedJob, prices: PriceList) -> SubmitNote | None:
+    """What a job should know before it runs; None where nothing is worth it.
+
+    What its reducers are worth is said by whoever judges the job (``reduction_forecast``).
+    """
+    if not job.hosts:
+        return None
+    plan = _plan(calibration, job, prices)
+    found = plan.own.prediction
+    if found is None or not plan.own.what_if.is_own:
+        return None
+    sentences = list(_worth_a_word(calibration, plan, found))
+    if not sentences:
+        return None
+    return SubmitNote(message=" ".join(sentences), numbers=_numbers(plan, found))
+
+
+def _plan(calibration: Calibration, job: PlannedJob, prices: PriceList) -> JobPlan:
+    batch = job.hosts * job.per_host * calibration.training.batch_per_accelerator
+    work = Work(samples=_STEPS * batch, global_batch=batch, words="for 1,000 of its steps")
+    plan = plan_of(job, Question(), [calibration], work, Wishes(prices=prices))
+    return replace(plan, reduced=None) if job.reducers.count else plan
+
+
+def _worth_a_word(calibration: Calibration, plan: JobPlan, found: Prediction) -> Iterator[str]:
+    is_low = found.efficiency.point < LOW_EFFICIENCY
+    bound, cheap = input_bound(calibration, found), cheaper(plan)
+    if is_low:
+        yield f"{head(plan)}. That is {100 * found.efficiency.point:.0f} % efficiency."
+    if bound:
+        yield f"It is predicted to wait for its input: {bound.seen}; {bound.help} would help."
+    if cheap:
+        yield _cheaper_words(cheap)
+
+
+def input_bound(calibration: Calibration, found: Prediction) -> InputBound | None:
+    """Whether a predicted step waits for its input, by the pipeline or as its runs have waited."""
+    input_s = dict(found.parts_s).get(Binding.INPUT, 0.0)
+    waited = max((run.wait_share for run in calibration.runs[-1:]), default=0.0)
+    return seen_in(found.step_s.point, input_s=input_s, wait_share=waited)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cheaper:
+    """Another cluster beside a job's own, for the same samples."""
+
+    option: Option
+    longer: float
+    """Its time over the job's."""
+    less: float
+    """The job's cost over its own."""
+
+
+def cheaper(plan: JobPlan) -> Cheaper | None:
+    """The cheapest that is sure to cost far less, where it takes hardly longer."""
+    found = [each for option in plan.options if (each := _beside(plan.own, option))]
+    return max(found, key=lambda each: each.less, default=None)
+
+
+def _beside(own: Option, other: Option) -> Cheaper | None:
+    if not (own.time_s and other.time_s and own.spent and other.spent):
+        return None
+    if (own.cost is None) != (other.cost is None):
+        return None
+    less, longer = own.spent.point / other.spent.point, other.time_s.point / own.time_s.point
+    is_sure = other.spent.high < own.spent.point
+    is_worth_it = is_sure and less > CHEAPER and longer <= LONGER
+    return Cheaper(option=other, longer=longer, less=less) if is_worth_it else None
+
+
+def _cheaper_words(cheap: Cheaper) -> str:
+    cluster, more = cheap.option.cluster, round(100 * (cheap.longer - 1))
+    what = noun(cluster.host.accelerator, cluster.accelerators)
+    time = f"take {more} % longer" if more > 0 else "take no longer"
+    return f"{what} would {time} for the same samples, and cost {cheap.less:.1f} times less."
+
+
+def _numbers(plan: JobPlan, found: Prediction) -> dict[str, object]:
+    """The same for programs."""
+    cheap, value = cheaper(plan), found.efficiency
+    return {
+        "accelerators": found.cluster.accelerators,
+        "hosts": found.cluster.hosts,
+        "efficiency": [value.low, value.point, value.high],
+        "limited_by": found.bound_by.value,
+        "cheaper_accelerators": cheap.option.cluster.accelerators if cheap else None,
+    }

@@ -1,0 +1,146 @@
+"""Jobs hear at their start what jobs of their trainer have taught, where that is worth a word."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from service.submitting import PROJECT
+from service.test_learning import ended, learning, spec  # noqa: F401 - a fixture
+from store.builders import add
+from trainshed.model.job import Program, ProgramKind
+from trainshed.model.roles import Dialect, Role
+from trainshed.service.judging import catalog_for
+from trainshed.service.plan_notes import KIND, PlanNotes
+
+#: A trainer that waits for its input in four tenths of a step.
+WAITS = {"wait_share": 0.4}
+
+
+@pytest.fixture
+def notes(store):
+    catalog = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
+    return PlanNotes(store=store, catalog=catalog)
+
+
+@pytest.fixture
+def taught(store, learning):  # noqa: F811 - the fixture
+    ended(store, "first", **WAITS)
+    learning.learn()
+
+
+def submitted(store, notes, job_id, of=None, *, project=PROJECT):
+    found = of or spec()
+    uid = add(store, project=project, job_id=job_id, spec=found, expanded=found).uid
+    notes.add(uid, project, found)
+    return uid
+
+
+def told(store, uid):
+    return [event for event in store.events(uid) if event.kind == KIND]
+
+
+@pytest.mark.usefixtures("taught")
+def test_a_job_that_will_wait_for_its_input_hears_that_and_what_helps(store, notes):
+    uid = submitted(store, notes, "second")
+    notes.write()
+    (note,) = told(store, uid)
+    assert note.message.startswith("From jobs of this trainer: It is predicted to wait")
+    assert "40 % of time" in note.message
+    assert "loader workers" in note.message
+    assert note.data["severity"] == "WARNING"
+    assert note.data["accelerators"] == 2
+
+
+def test_a_job_that_scales_badly_hears_its_efficiency_and_what_would_cost_less(
+    store,
+    notes,
+    learning,  # noqa: F811 - the fixture
+):
+    ended(store, "first", parameters=3e8, gradient_bytes=1.2e9)
+    learning.learn()
+    uid = submitted(store, notes, "many", spec(8))
+    notes.write()
+    (note,) = told(store, uid)
+    assert "16 GPUs: " in note.message
+    assert "% efficiency" in note.message
+    assert "times less" in note.message
+    assert note.data["cheaper_accelerators"] == 1
+
+
+def test_a_job_that_is_well_hears_nothing(store, notes, learning):  # noqa: F811 - the fixture
+    ended(store, "first")
+    learning.learn()
+    uid = submitted(store, notes, "second")
+    notes.write()
+    assert not told(store, uid)
+
+
+@pytest.mark.usefixtures("taught")
+@pytest.mark.parametrize(
+    "of",
+    [
+        replace(spec(), labels={"trainshed-plan": "off"}),
+        spec(program=Program(kind=ProgramKind.CONTAINER, image_uri="registry.test/another")),
+        replace(spec(), groups=(replace(spec().groups[0], machine_type="n1-standard-16"),)),
+        spec(also=(replace(spec().groups[0], role=Role.WORKER, machine_type="n1-standard-4"),)),
+        replace(spec(), groups=()),
+    ],
+    ids=["silent", "another trainer", "another machine", "machines unlike", "nothing"],
+)
+def test_these_hear_nothing(store, notes, of):
+    uid = submitted(store, notes, "quiet", of)
+    notes.write()
+    assert [each.message for each in told(store, uid)] == []
+
+
+@pytest.mark.usefixtures("taught")
+def test_another_project_s_jobs_teach_nothing_here(store, notes):
+    uid = submitted(store, notes, "second", project="elsewhere")
+    notes.write()
+    assert not told(store, uid)
+
+
+@pytest.mark.usefixtures("taught")
+def test_a_job_that_is_over_hears_nothing_more(store, notes):
+    uid = ended(store, "second")
+    notes.add(uid, PROJECT, spec())
+    notes.write()
+    assert not told(store, uid)
+
+
+@pytest.mark.usefixtures("taught")
+def test_notes_take_a_hundredth_of_a_processor(store, notes):
+    now, worked = [100.0], iter([0.0, 0.05, 0.05, 0.06])
+    slow = replace(notes, clock=lambda: now[0], work_clock=lambda: next(worked))
+    uids = [submitted(store, slow, f"job_{count}") for count in range(2)]
+    slow.write()
+    assert [len(told(store, uid)) for uid in uids] == [1, 0], "it has worked for long enough"
+    now[0] += 4.9
+    slow.write()
+    assert not told(store, uids[1]), "it rests: 50 ms are a hundredth of 5 s"
+    now[0] += 0.2
+    slow.write()
+    assert told(store, uids[1])
+
+
+@pytest.mark.usefixtures("taught")
+def test_many_alike_are_thought_of_once_and_too_many_go_without(store, notes, monkeypatch):
+    asked = Counter()
+    of = store.calibration_of
+
+    def counted(*which):
+        asked[which] += 1
+        return of(*which)
+
+    monkeypatch.setattr(store, "calibration_of", counted)
+    quick = replace(notes, work_clock=lambda: 0.0)
+    uids = [submitted(store, quick, f"job_{count}") for count in range(5)]
+    for _ in range(995):
+        quick.add(uids[-1], PROJECT, replace(spec(), groups=()))
+    assert len(quick._waiting) == 1000
+    quick.add(uids[-1], PROJECT, replace(spec(), groups=()))
+    quick.write()
+    assert [len(told(store, uid)) for uid in uids] == [0, 1, 1, 1, 1]
+    assert list(asked.values()) == [1]
+    assert len(quick._known) == 1
