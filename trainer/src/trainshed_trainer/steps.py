@@ -42,6 +42,8 @@ class StepTimes:
         self._recent: deque[tuple[float, float]] = deque(maxlen=KEPT)
         self._model: dict[str, Any] = {}
         self._written = 0.0
+        self.watch: Any = None
+        """Called with the time and the newest steps, each with its wait, at each write."""
 
     def note(self, step: int | None = None, samples: float = 0.0, waited_s: float = 0.0) -> None:
         """Note that a step is over.  Where numbers of steps jump, the time is shared out.
@@ -57,6 +59,8 @@ class StepTimes:
                 self._written = now
         if is_due:
             self.write()
+            if self.watch:
+                self.watch(now, tuple(self._recent))
 
     def describe(self, **model: Any) -> None:
         """Say what is trained: ``parameters``, ``largest``, ``gradient_bytes``, ``stack``."""

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from trainshed_trainer.hooks import ALONE, FILL_S, INPUT, INPUT_S, wanted
+from trainshed_trainer.hooks.input_watch import InputWatch
 from trainshed_trainer.steps import StepTimes, step_times
 
 _WAITS = threading.local()
@@ -50,6 +51,7 @@ class _Steps:
         if self._first is None:
             self._first = id(optimizer)
             _describe(times, optimizer)
+            times.watch = InputWatch()
         if id(optimizer) == self._first:
             _wait_for_device(optimizer)
             waited, samples = _taken()
