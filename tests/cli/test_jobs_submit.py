@@ -100,7 +100,7 @@ def test_flags_win_over_the_file_field_by_field(submit, server, written):
     written("config.yaml", CLUSTER)
     done = submit(
         "merged", "--config", "config.yaml", "--worker-count", "1", "--region", "us-central1",
-        "--packages", "gs://staging/other.tar.gz", "--labels", "c=d",
+        "--packages", "gs://staging/other.tar.gz", "--labels", "c=d", "--no-plan",
         "--worker-accelerator", "count=2,type=nvidia-tesla-t4",
         "--service-account", "me@p.iam.gserviceaccount.com", user_args=["--mine"],
     )  # fmt: skip
@@ -114,7 +114,7 @@ def test_flags_win_over_the_file_field_by_field(submit, server, written):
     assert asked["packageUris"] == ["gs://staging/other.tar.gz"]
     assert asked["args"] == ["--mine"]
     assert asked["serviceAccount"] == "me@p.iam.gserviceaccount.com"
-    assert found["labels"] == {"c": "d"}
+    assert found["labels"] == {"c": "d", "trainshed-plan": "off"}
 
 
 def test_remote_packages_come_first_and_all_local_ones_lie_below_one_digest(

@@ -6,6 +6,12 @@ import zipfile
 
 import pytest
 
+from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.calibration_file import written as calibration_text
+from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.training import Training
+
 LOCAL = ("ai-platform", "local", "train")
 TRAIN = (*LOCAL, "--module-name", "trainer.task")
 TELL = """
@@ -233,3 +239,65 @@ def test_a_runtime_that_google_has_retired_still_runs_here(trainshed, trainer, w
     found = trainshed(*TRAIN, "--config", written("c.json", {"trainingInput": asked}))
     assert found.code == 0, found.err
     assert "runtime version 1.8 is blocked for training" in found.err
+
+
+@pytest.fixture
+def calibration(tmp_path):
+    """Of CONFIG's machines: a model whose gradients are large beside its steps."""
+    host = HostKind(
+        machine_type="n1-highcpu-16", accelerator="NVIDIA_TESLA_T4", per_host=4, network_gbps=10
+    )
+    training = Training(batch_per_accelerator=64, parameters=3e8, gradient_bytes=1.2e9)
+    run = Run(kind=RunKind.COMPUTE, steps=100, step_s=0.05)
+    path = tmp_path / "calibration.toml"
+    path.write_text(calibration_text(calibrated(training, host, [run])))
+    return path
+
+
+BALANCED = {**CONFIG["trainingInput"], "workerConfig": CONFIG["trainingInput"]["masterConfig"]}
+LARGE = {"jobId": "large", "trainingInput": BALANCED}
+
+
+def test_a_dry_run_says_what_the_plan_is_worth(trainshed, trainer, written, calibration):
+    trainer(TELL)
+    words = (*TRAIN, "--config", written("c.json", LARGE), "--dry-run", "--calibration")
+    found = trainshed(*words, calibration)
+    assert found.code == 0, found.err
+    (note,) = [line for line in found.out.splitlines() if "Plan: " in line]
+    assert "12 GPUs: " in note
+    assert "% efficiency" in note
+    (same,) = json.loads(trainshed(*words, calibration, "--format", "json").out)["notes"]
+    assert note.endswith(same)
+    assert "Plan: " not in trainshed(*words, calibration, "--no-plan").out
+
+
+def test_a_run_says_the_same_and_runs(trainshed, trainer, written, calibration):
+    trainer("")
+    words = (*TRAIN, "--config", written("c.json", LARGE), "--calibration", calibration)
+    found = trainshed(*words)
+    assert found.code == 0, found.err
+    assert (found.out + found.err).count("Plan: 12 GPUs") == 1
+
+
+def test_a_trainer_that_was_changed_since_is_not_planned(trainshed, trainer, written, calibration):
+    folder = trainer(TELL)
+    text = calibration.read_text()
+    calibration.write_text(text.replace('trainer_digest = ""', 'trainer_digest = "aa"'))
+    words = (*TRAIN, "--config", written("c.json", LARGE), "--dry-run", "--package-path", folder)
+    found = trainshed(*words, "--calibration", calibration)
+    assert found.code == 0, found.err
+    assert "No plan: it is of another trainer" in found.out
+
+
+@pytest.mark.parametrize("text", ["", "schema = 1", None])
+def test_a_file_that_is_no_calibration_is_refused_and_nothing_starts(
+    trainshed, trainer, written, tmp_path, text
+):
+    trainer("open('started', 'w')")
+    path = tmp_path / "other.toml"
+    if text is not None:
+        path.write_text(text)
+    found = trainshed(*TRAIN, "--config", written("c.json", LARGE), "--calibration", path)
+    assert found.code == 2
+    assert "other.toml" in found.err
+    assert not (tmp_path / "started").exists()

@@ -89,17 +89,23 @@ def test_what_cannot_be_compared_is_a_sentence_and_changes_nothing(achieved, fil
     assert file.read_text() == before
 
 
-def ended(server):
-    """A job whose trainer calls progress, when it is over."""
-    container = {"imageUri": "registry.test/a", "command": ["python", "-c"], "args": [TRAINER]}
+def started(server, *words, trainer=TRAINER):
+    """A job whose trainer calls progress."""
+    container = {"imageUri": "registry.test/a", "command": ["python", "-c", trainer], "args": words}
     pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1}
     spec = {"workerPoolSpecs": [{**pool, "containerSpec": container}]}
     status, made = server.call(
         "POST", f"/v1/{PARENT}/customJobs", {"displayName": "steps", "jobSpec": spec}
     )
     assert status == 200, made
-    server.wait_for(f"/v1/{made['name']}", FINAL)
     return made["name"]
+
+
+def ended(server, *words, trainer=TRAINER):
+    """The same when it is over."""
+    name = started(server, *words, trainer=trainer)
+    server.wait_for(f"/v1/{name}", FINAL)
+    return name
 
 
 def test_a_trainer_that_calls_progress_is_compared(server, client, file):
@@ -122,18 +128,46 @@ def test_the_second_job_of_a_trainer_is_predicted_by_the_server(server, client):
     assert "steps: predicted" in client("jobs", "explain", job).out
 
 
+#: Waits for its input in most of its time; with an argument it does not end.
+STARVED = """
+import sys, time
+from trainshed_trainer.steps import step_times
+for step in range(40):
+    time.sleep(0.01)
+    step_times().note(waited_s=0.009)
+step_times().write()
+time.sleep(1000 * len(sys.argv[1:]))
+"""
+
+
+def test_a_job_hears_at_its_start_that_it_will_wait_for_its_input(server, client):
+    ended(server, trainer=STARVED)
+    await_line(client, "plan", "calibrations")
+    job = started(server, "long", trainer=STARVED)
+    said = await_line(client, "jobs", "events", job, having="predicted to wait for its input")
+    assert "loader workers" in said
+    assert client("ai", "custom-jobs", "cancel", job).code == 0
+    server.wait_for(f"/v1/{job}", FINAL)
+    lines = client("ai", "custom-jobs", "stream-logs", job).out
+    assert lines.count("predicted to wait for its input") == 1
+
+
 def test_a_key_that_is_none_is_a_sentence(client):
     found = client("plan", "calibrations", "none")
     assert found.code == 2
     assert "none: no calibration of this project has this key" in found.err
 
 
-def await_line(client, *words):
-    """What a command prints when the server has learned of a job's end."""
+def await_line(client, *words, having=""):
+    """What a command prints when the server has learned of a job's end, or has made its note."""
     until = time.monotonic() + WAIT_S_MAX
     while time.monotonic() < until:
         found = client(*words)
-        if found.code == 0 and found.out.count("\n") > ("calibrations" in words):
+        if (
+            found.code == 0
+            and having in found.out
+            and found.out.count("\n") > ("calibrations" in words)
+        ):
             return found.out
         time.sleep(0.2)
     raise AssertionError(found.out + found.err)
