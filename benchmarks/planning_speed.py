@@ -4,7 +4,8 @@ Usage: ``python benchmarks/planning_speed.py [--times 7] [--skip-calibration] [-
 
 A plan of twelve what-ifs is compared with Python's own start; the runs A, B and C of the digits
 trainer are timed whole; ``trainshed --help`` must not import the planner; and of the server's
-imports the planner's own are counted, each in a process of its own.
+imports the planner's own are counted, each in a process of its own.  Of a submit that part is timed
+that hands the job over for its note; notes rest a hundred times as long as they work.
 """
 
 import argparse
@@ -17,11 +18,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from trainshed.config import ImageMapping
+from trainshed.engines.container_runtime import Found as FoundRuntime
+from trainshed.model.job import JobSpec
+from trainshed.model.resource_names import JobUid, ProjectId
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.calibration_file import written
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Training
+from trainshed.service.images import Images
+from trainshed.service.jobs import JobService
+from trainshed.service.plan_notes import PlanNotes
+from trainshed.service.submission import SubmitRules
+from trainshed.store.opening import open_store
+from trainshed.store.records import Kind
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DIGITS: Final = ROOT / "examples" / "torch-reduction"
@@ -30,6 +41,8 @@ TWELVE: Final = "gpus=8,16,24,32,40,48,56,64,72,80,88,96"
 PLAN_S: Final = 0.3
 CALIBRATION_S: Final = 60.0
 SERVER_MB: Final = 1.0
+SUBMIT_PERCENT: Final = 1.0
+SUBMITS: Final = 300
 #: What a server imports but for the planner comes first, then the planner: its memory, MB.
 GROWTH: Final = """
 import importlib, sys
@@ -72,7 +85,7 @@ def main() -> int:
     parser.add_argument("--skip-calibration", action="store_true")
     parser.add_argument("--format", choices=("table", "json"), default="table")
     given = parser.parse_args()
-    found = [*plans(given.times), help_imports(), server()]
+    found = [*plans(given.times), help_imports(), server(), submit()]
     if not given.skip_calibration:
         found.append(calibration())
     if given.format == "json":
@@ -152,6 +165,38 @@ def server() -> Found:
         value=min(float(said(code)) for _ in range(3)),
         most=SERVER_MB,
         unit="MB",
+    )
+
+
+def submit() -> Found:
+    """What jobs that are handed over for a note add to their submits."""
+    pool = {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": 1,
+        "containerSpec": {"imageUri": "registry.test/a"},
+    }
+    mapped = (ImageMapping(environment="default", image="registry.test/*", entrypoint=("true",)),)
+    found = FoundRuntime(None, "none")
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(f"sqlite:///{folder}/jobs.db")
+        notes, spent = PlanNotes(store=store, make=lambda: lambda _: None), 0.0
+
+        def noted(uid: JobUid, project: str, spec: JobSpec) -> None:
+            nonlocal spent
+            began = time.perf_counter()
+            notes.add(uid, project, spec)
+            spent += time.perf_counter() - began
+
+        rules = SubmitRules(images=Images((), mapped, sys.executable, found), noted=noted)
+        jobs = JobService(store, rules, lambda: None)
+        began = time.perf_counter()
+        for _ in range(SUBMITS):
+            document = {"displayName": "a", "jobSpec": {"workerPoolSpecs": [pool]}}
+            jobs.create(Kind.CUSTOM_JOB, ProjectId("p"), "us-central1", document, creator="me")
+        whole = time.perf_counter() - began
+        store.close()
+    return Found(
+        name="of a submit for its note", value=100 * spent / whole, most=SUBMIT_PERCENT, unit="%"
     )
 
 

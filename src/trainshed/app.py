@@ -4,7 +4,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from trainshed.api.permissions import Permissions
 from trainshed.api.rest import LazyApp, make_app
 from trainshed.api.storage import storage_routes
 from trainshed.api.table import Handlers, google_table
+from trainshed.catalog.catalog import Catalog
 from trainshed.config import Settings
 from trainshed.config.engine import engines_of
 from trainshed.config.settings import DROP, LOG, PASS, GatewaySettings
@@ -34,7 +35,6 @@ from trainshed.engines.base import Engine, Reach
 from trainshed.engines.several import Engines
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
-from trainshed.service import learning
 from trainshed.service.attempts import AttemptService
 from trainshed.service.audit_log import AuditLog, AuditRetention
 from trainshed.service.auth import bucket_tokens
@@ -52,13 +52,12 @@ from trainshed.service.interpreters import LIBRARY
 from trainshed.service.jobs import JobService, OperationService
 from trainshed.service.judging import catalog_for
 from trainshed.service.launching import Launching
-from trainshed.service.learning import Learning
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.streams import Streams
 from trainshed.service.models import ModelService
 from trainshed.service.nodes import NodeService
 from trainshed.service.pipelines import PipelineService
-from trainshed.service.plan_notes import PlanNotes
+from trainshed.service.plan_notes import PlanNotes, Submitted
 from trainshed.service.project_bytes import Measuring, ProjectBytes
 from trainshed.service.server_files import BACKUP_FILE
 from trainshed.service.story import Stories
@@ -74,6 +73,8 @@ from trainshed.store.records import Kind
 
 #: When what can wait is made ready: by then the server has answered that it is there.
 NATIVE_S = 1.0
+#: How often a server looks for jobs that teach, and for jobs that may be worth a note, in seconds.
+_LEARN_EVERY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +192,7 @@ def build(
     )
     logs = LogService(store, _job_log(settings, engines))
     catalog = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
-    plan_notes = PlanNotes(store=store, catalog=catalog)
+    plan_notes = PlanNotes(store=store, make=partial(_submit_notes, store, catalog))
     rules = SubmitRules(
         images=images,
         engines=engines,
@@ -256,7 +257,7 @@ def build(
         table=table,
         around=around,
         audit_log=audit_log,
-        learning=_learning(Learning(store=store, catalog=catalog), plan_notes),
+        learning=_learning(store, catalog, plan_notes),
         engine=engines,
     )
 
@@ -415,9 +416,27 @@ def _housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
     )
 
 
-def _learning(jobs: Learning, plan_notes: PlanNotes) -> Housekeeping:
-    chores = {"what jobs teach": jobs.learn, "notes of plans": plan_notes.write}
-    return Housekeeping(chores, every_s=learning.EVERY_S)
+def _learning(store: Store, catalog: Catalog, plan_notes: PlanNotes) -> Housekeeping:
+    chores: dict[str, Callable[[], object]] = {
+        "what jobs teach": partial(_learn, store, catalog),
+        "notes of plans": plan_notes.write,
+    }
+    return Housekeeping(chores, every_s=_LEARN_EVERY_S)
+
+
+def _learn(store: Store, catalog: Catalog) -> None:
+    if store.unscored(1):
+        # many servers run no job that says what its steps took
+        from trainshed.service.learning import Learning  # noqa: PLC0415
+
+        Learning(store=store, catalog=catalog).learn()
+
+
+def _submit_notes(store: Store, catalog: Catalog) -> Callable[[Submitted], None]:
+    # the same
+    from trainshed.service.submit_notes import SubmitNotes  # noqa: PLC0415
+
+    return SubmitNotes(store=store, catalog=catalog).look
 
 
 def _table(

@@ -1,6 +1,5 @@
 """Jobs hear at their start what jobs of their trainer have taught, where that is worth a word."""
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,8 @@ from store.builders import add
 from trainshed.model.job import Program, ProgramKind
 from trainshed.model.roles import Dialect, Role
 from trainshed.service.judging import catalog_for
-from trainshed.service.plan_notes import KIND, PlanNotes
+from trainshed.service.plan_notes import PlanNotes
+from trainshed.service.submit_notes import KIND, SubmitNotes
 
 #: A trainer that waits for its input in four tenths of a step.
 WAITS = {"wait_share": 0.4}
@@ -20,7 +20,7 @@ WAITS = {"wait_share": 0.4}
 @pytest.fixture
 def notes(store):
     catalog = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
-    return PlanNotes(store=store, catalog=catalog)
+    return PlanNotes(store=store, make=lambda: SubmitNotes(store=store, catalog=catalog).look)
 
 
 @pytest.fixture
@@ -125,22 +125,18 @@ def test_notes_take_a_hundredth_of_a_processor(store, notes):
 
 
 @pytest.mark.usefixtures("taught")
-def test_many_alike_are_thought_of_once_and_too_many_go_without(store, notes, monkeypatch):
-    asked = Counter()
-    of = store.calibration_of
-
-    def counted(*which):
-        asked[which] += 1
-        return of(*which)
-
-    monkeypatch.setattr(store, "calibration_of", counted)
-    quick = replace(notes, work_clock=lambda: 0.0)
+def test_many_alike_are_thought_of_once_and_too_many_go_without(store, notes):
+    made = SubmitNotes(store=store, catalog=catalog_for(Dialect.AIPLATFORM_V1, None, (), None))
+    quick = replace(notes, make=lambda: made.look, work_clock=lambda: 0.0)
     uids = [submitted(store, quick, f"job_{count}") for count in range(5)]
-    for _ in range(995):
+    for _ in range(996):
         quick.add(uids[-1], PROJECT, replace(spec(), groups=()))
-    assert len(quick._waiting) == 1000
-    quick.add(uids[-1], PROJECT, replace(spec(), groups=()))
     quick.write()
     assert [len(told(store, uid)) for uid in uids] == [0, 1, 1, 1, 1]
-    assert list(asked.values()) == [1]
-    assert len(quick._known) == 1
+    assert len(made._known) == 1
+
+
+def test_a_project_that_was_taught_nothing_needs_no_planner(store, notes):
+    nobody = replace(notes, make=pytest.fail)
+    submitted(store, nobody, "first")
+    nobody.write()

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 #: The kind of event in a job's story that says what the steps of an attempt came to.
 STEPS: Final = "STEPS"
+#: The one that says what was predicted of them, and what it came to.
+OUTCOME: Final = "OUTCOME"
 #: The only version there is.
 VERSION: Final = 1
 #: Steps that are kept one by one, at either end.

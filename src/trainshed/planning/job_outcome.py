@@ -16,7 +16,6 @@ from trainshed.planning.scaling.prediction import Refused
 from trainshed.planning.scaling.reach import reach_of
 
 #: The kind of event in a job's story that holds it against what was predicted.
-OUTCOME: Final = "OUTCOME"
 _HOUR_S: Final = 3600.0
 
 

@@ -1,14 +1,12 @@
 """A job as the planner knows it: the hosts that train, what stands beside them, their links."""
 
-from collections.abc import Sequence
-
 from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.machines import recommended_reducer
 from trainshed.model.job import JobSpec, ReplicaGroup
 from trainshed.model.roles import Role
 from trainshed.planning.clusters_asked import Helpers, PlannedJob
 from trainshed.planning.host_kinds import CPU, kind_of
-from trainshed.planning.prices import Machines
+from trainshed.planning.prices import paid_for
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import Refused
 
@@ -46,7 +44,7 @@ def planned_job(spec: JobSpec, catalog: Catalog) -> PlannedJob | Refused:
         hosts=sum(group.count for group in workers),
         reducers=_helpers(spec.group(Role.REDUCER), recommended_reducer(), catalog),
         servers=_helpers(spec.group(Role.PARAMETER_SERVER), "", catalog),
-        others=tuple(_paid(group) for group in (*beside, evaluator) if group),
+        others=tuple(paid_for(group) for group in (*beside, evaluator) if group),
     )
 
 
@@ -64,17 +62,3 @@ def _helpers(group: ReplicaGroup | None, usual: str, catalog: Catalog) -> Helper
     known = catalog.known_machines.get(machine_type)
     gbps = catalog.egress_gbps(known, None, 0) if known else None
     return Helpers(machine_type=machine_type, gbps=gbps or 0.0, count=group.count if group else 0)
-
-
-def machines_of(spec: JobSpec) -> Sequence[Machines]:
-    """All that a job is paid for."""
-    return [_paid(group) for group in spec.groups]
-
-
-def _paid(group: ReplicaGroup) -> Machines:
-    return Machines(
-        count=group.count,
-        machine_type=group.machine_type or "",
-        accelerator=(group.accelerator and group.accelerator.type) or "",
-        accelerators=(group.accelerator and group.accelerator.count) or 0,
-    )

@@ -6,13 +6,14 @@ they do not price has no price.  Nothing is converted, for rates of exchange are
 
 import math
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trainshed.catalog.accelerators import known_accelerators
 from trainshed.catalog.machines import accelerator_price_of, known_machines, price_of
 from trainshed.model.faults import UsageFault
+from trainshed.model.job import JobSpec, ReplicaGroup
 
 USD: Final = "USD"
 _HOURS_A_YEAR: Final = 8766.0
@@ -33,6 +34,21 @@ class Machines:
     accelerator: str = ""
     """Enum name; empty for none."""
     accelerators: int = 0
+
+
+def machines_of(spec: JobSpec) -> Sequence[Machines]:
+    """All that a job is paid for."""
+    return [paid_for(group) for group in spec.groups]
+
+
+def paid_for(group: ReplicaGroup) -> Machines:
+    """What a group of an expanded spec is paid for."""
+    return Machines(
+        count=group.count,
+        machine_type=group.machine_type or "",
+        accelerator=(group.accelerator and group.accelerator.type) or "",
+        accelerators=(group.accelerator and group.accelerator.count) or 0,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainshed.catalog.catalog import Catalog
-from trainshed.planning.job_outcome import OUTCOME, JobOutcome, outcome_of
+from trainshed.model.step_times import OUTCOME
+from trainshed.planning.job_outcome import JobOutcome, outcome_of
 from trainshed.planning.job_runs import JobRun, job_run
-from trainshed.planning.planned_jobs import machines_of
-from trainshed.planning.prices import PriceList
+from trainshed.planning.prices import PriceList, machines_of
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.fitting import calibrated
@@ -15,8 +15,6 @@ from trainshed.planning.scaling.updating import updated
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Learned, NewEvent, StoredEvent
 
-#: How often it looks whether a job has ended.
-EVERY_S: Final = 2.0
 #: So many jobs are looked at before others may write.
 _AT_ONCE: Final = 25
 

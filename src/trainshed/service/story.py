@@ -12,13 +12,11 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.restarts import Cause
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
-from trainshed.model.step_times import STEPS
+from trainshed.model.step_times import OUTCOME, STEPS
 from trainshed.model.study import StudySpec
 from trainshed.model.trials import TrialState, text_of
 from trainshed.placement.messages import duration
-from trainshed.planning.job_outcome import OUTCOME
-from trainshed.planning.planned_jobs import machines_of
-from trainshed.planning.prices import PriceList
+from trainshed.planning.prices import PriceList, machines_of
 from trainshed.planning.study_end import StudySoFar, study_end
 from trainshed.service.log.stream import all_events
 from trainshed.service.studies import trial_views
