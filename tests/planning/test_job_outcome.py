@@ -4,6 +4,7 @@ import pytest
 
 from planning.test_what_ifs import CALIBRATION, HOST
 from trainshed.planning.job_outcome import outcome_of, score
+from trainshed.planning.prices import HourPrice
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.prediction import Refused
 from trainshed.planning.scaling.training import Training
@@ -38,3 +39,20 @@ def test_what_is_refused_has_no_outcome():
 )
 def test_several_jobs_are_counted(steps, said):
     assert list(score([outcome(each).numbers for each in steps])) == said
+
+
+def test_without_goodput_and_with_a_price_the_cost_is_said():
+    run = Run(kind=RunKind.JOB, accelerators=16, hosts=2, steps=1000, step_s=0.26)
+    price = HourPrice(amount=36.0, currency="USD", dates=(), sources=())
+    found = outcome_of("job_1", CALIBRATION, run, price=price)
+    assert "goodput" not in found.sentence
+    assert found.sentence.endswith("cost 2.60 of 2.60 USD")
+
+
+def test_jobs_of_several_classes_are_counted_apart():
+    alone = Run(kind=RunKind.JOB, accelerators=8, hosts=1, steps=1000, step_s=0.2)
+    far = Run(kind=RunKind.JOB, accelerators=32, hosts=4, steps=1000, step_s=2.7)
+    numbers = [outcome_of("job", CALIBRATION, each).numbers for each in (alone, far)]
+    whole, *classes = score(numbers)
+    assert whole.startswith("1 of 2")
+    assert sorted(each.rpartition(": ")[2] for each in classes) == ["0 of 1", "1 of 1"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from planning.test_what_ifs import CALIBRATION, planned
+from planning.test_what_ifs import CALIBRATION, JOB, planned
 from trainshed.planning.job_plan import Wishes
 from trainshed.planning.plan_words import figure, interval, recommendations, remarks
 from trainshed.planning.scaling.training import Training
@@ -38,3 +38,23 @@ def test_limits_are_named_where_they_are_asked():
 def test_a_plan_without_figures_has_nothing_to_remark():
     nothing = replace(CALIBRATION, training=Training(), runs=(), fitted=type(CALIBRATION.fitted)())
     assert list(remarks(planned(8, calibration=nothing))) == []
+
+
+def test_a_budget_alone_is_named_and_what_nothing_meets_is_explained():
+    limits = Limits(budget=1.0)
+    (line,) = [
+        each
+        for each in recommendations(planned(8, 16, reducers=0, wishes=Wishes(limits=limits)))
+        if each.startswith("meets it")
+    ]
+    assert "accepted: a later deadline" in line
+    assert line.endswith("(budget 1.00 USD)")
+
+
+def test_machines_without_a_name_and_a_price_have_hours():
+    host = replace(JOB.host, machine_type="")
+    calibration = replace(CALIBRATION, host=replace(CALIBRATION.host, machine_type=""))
+    plan = planned(8, 16, reducers=0, job=replace(JOB, host=host), calibration=calibration)
+    assert all(" on " not in each for each in recommendations(plan))
+    assert any("accelerator-hours (no price is known)" in each for each in recommendations(plan))
+    assert not any(each.startswith("Prices") for each in remarks(plan))

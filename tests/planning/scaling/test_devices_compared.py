@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from trainshed.planning.scaling.devices_compared import Prices, Rate, decision
@@ -37,3 +39,19 @@ def test_prices_choose_a_count(one_gpu, told):
 def test_where_intervals_reach_over_the_price_nothing_is_told():
     said = list(decision(CPU, [gpus(0.1)], Prices(cpu=1.0, one_gpu=10.0)))
     assert "That is no difference that can be told." in said
+
+
+def test_without_a_gpu_nothing_is_said_of_one():
+    (said,) = decision(CPU, [])
+    assert "nothing about a GPU" in said
+
+
+def test_a_gpu_that_is_hardly_faster_does_not_pay():
+    (said,) = decision(CPU, [gpus(0.9)])
+    assert said.startswith("A GPU does not pay: it is 1.11 (")
+
+
+def test_a_trainer_s_own_line_has_no_interval():
+    alone = replace(gpus(0.1), uncertainty=None)
+    (said,) = decision(CPU, [alone])
+    assert "less than 10 times as much" in said
