@@ -152,6 +152,48 @@ def test_a_job_hears_at_its_start_that_it_will_wait_for_its_input(server, client
     assert lines.count("predicted to wait for its input") == 1
 
 
+def test_trials_of_a_study_teach_as_jobs_do(server, client):
+    before = keys(client)
+    container = {
+        "imageUri": "registry.test/a",
+        "command": ["python", "-c", TRAINER + "print('a trial')"],
+    }
+    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1}
+    study = {
+        "displayName": "steps",
+        "maxTrialCount": 3,
+        "parallelTrialCount": 1,
+        "maxFailedTrialCount": 3,
+        "studySpec": {
+            "metrics": [{"metricId": "accuracy", "goal": "MAXIMIZE"}],
+            "parameters": [
+                {"parameterId": "lr", "doubleValueSpec": {"minValue": 0.1, "maxValue": 0.2}}
+            ],
+        },
+        "trialJobSpec": {"workerPoolSpecs": [{**pool, "containerSpec": container}]},
+    }
+    status, made = server.call("POST", f"/v1/{PARENT}/hyperparameterTuningJobs", study)
+    assert status == 200, made
+    server.wait_for(f"/v1/{made['name']}", {"JOB_STATE_RUNNING"})
+    shown = client("ai", "hp-tuning-jobs", "describe", made["name"])
+    assert "of 3 trials were made" in shown.out + shown.err or "about to be made" in shown.err
+    server.wait_for(f"/v1/{made['name']}", FINAL)
+    until = time.monotonic() + WAIT_S_MAX
+    while 3 not in (new := learned_jobs(client, before)) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert 3 in new
+
+
+def keys(client):
+    return {each["key"] for each in client("plan", "calibrations", "--format", "json").json}
+
+
+def learned_jobs(client, before):
+    """How many jobs have taught each new calibration."""
+    found = client("plan", "calibrations", "--format", "json").json
+    return [each["jobs"] for each in found if each["key"] not in before]
+
+
 def test_a_key_that_is_none_is_a_sentence(client):
     found = client("plan", "calibrations", "none")
     assert found.code == 2

@@ -7,9 +7,10 @@ import pytest
 
 from databases import new_database
 from store.builders import STUDY, add_study, advance, go, place, trial, trial_job
+from trainshed.api.native_models import Ending
 from trainshed.model.status import JobState
 from trainshed.model.trials import TrialState
-from trainshed.service.story import study_sentence
+from trainshed.service.story import Stories, study_sentence
 from trainshed.store.opening import open_store
 from trainshed.store.records import NewTrial
 
@@ -23,10 +24,16 @@ def store(tmp_path):
     found.close()
 
 
-def study_after(store, over):
+def study_after(store, count):
     """A study of twelve trials, of which some have run."""
     record = add_study(store, study=TWELVE)
-    numbers = range(1, over + 1)
+    over(store, record, count)
+    return study_sentence(store, record)
+
+
+def over(store, record, count):
+    """So many trials of a study run and are over."""
+    numbers = range(1, count + 1)
     jobs = tuple(NewTrial(trial=trial(n), job=trial_job(n)) for n in numbers)
     for each in advance(store, record.uid, new_trials=jobs):
         place(store, each.job_uid)
@@ -34,11 +41,20 @@ def study_after(store, over):
         go(store, each.job_uid, JobState.FAILED)
     bad = [trial(n, state=TrialState.INFEASIBLE, infeasible_reason="it failed") for n in numbers]
     advance(store, record.uid, trials=tuple(bad))
-    return study_sentence(store, record)
 
 
 def test_three_trials_tell_the_end(store):
     assert re.search(r"It will be over in about \d+ s \(\d+ s to \d+ s\)", study_after(store, 3))
+
+
+def test_programs_have_it_in_numbers(store):
+    record = add_study(store, study=TWELVE)
+    asked = Stories(store).job, record.job.project, record.job.job_id
+    assert "ending" not in asked[0](*asked[1:])
+    over(store, record, 3)
+    ending = Ending.model_validate(asked[0](*asked[1:])["ending"])
+    assert ending.left_s == sorted(ending.left_s)
+    assert len(ending.left_s) == 3
 
 
 def test_two_trials_tell_nothing(store):

@@ -75,6 +75,18 @@ class Job(BaseModel):
     waiting: Waiting | None = None
     outcome: "Outcome | None" = None
     """How its newest attempt compares with what was predicted of it, where something was."""
+    ending: "Ending | None" = None
+    """When a study that is not over will be, from three finished trials on."""
+
+
+class Ending(BaseModel):
+    """When a study will be over, and what it will have cost; 80 % intervals: low, point, high."""
+
+    left_s: list[float]
+    """Seconds until its last trial is over."""
+    cost: list[float] | None = None
+    """Of all its trials by the catalog's prices, where one is known."""
+    currency: str | None = None
 
 
 class Outcome(BaseModel):

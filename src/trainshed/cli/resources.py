@@ -124,11 +124,22 @@ def _describe(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -
         out_json(found)
     else:
         out(summary(found) if args.summarize else printed(found))
-    if of.word != "trainingPipelines" and (state_of(found) in _EXPLAINED or _reduces(found)):
+    if of.word != "trainingPipelines" and _is_explained(found):
         path = native_path(str(found.get("name", args.name)), place.project)
         explained = place.server.call("GET", f"{path}/explain")
         for line in _beside(explained):
             note(line)
+        if _is_running_study(found):
+            note(explained["message"])
+
+
+def _is_explained(job: Json) -> bool:
+    return state_of(job) in _EXPLAINED or _reduces(job) or _is_running_study(job)
+
+
+def _is_running_study(job: Json) -> bool:
+    has_trials = "studySpec" in job or "hyperparameters" in job.get("trainingInput", {})
+    return has_trials and state_of(job) == "RUNNING"
 
 
 def _beside(explained: Json) -> Iterator[str]:

@@ -17,7 +17,8 @@ from trainshed.model.study import StudySpec
 from trainshed.model.trials import TrialState, text_of
 from trainshed.placement.messages import duration
 from trainshed.planning.prices import PriceList, machines_of
-from trainshed.planning.study_end import StudySoFar, study_end
+from trainshed.planning.scaling.interval import Interval
+from trainshed.planning.study_end import StudyEnd, StudySoFar, study_end
 from trainshed.service.log.stream import all_events
 from trainshed.service.studies import trial_views
 from trainshed.store.opening import Store
@@ -71,8 +72,18 @@ class Stories:
             "replicas": [_replica(row) for row in self.store.replicas(record.uid)],
             "waiting": self._waiting(record),
             "outcome": self.store.outcome(record.uid),
+            "ending": self._ending(record),
         }
         return {name: value for name, value in found.items() if value is not None}
+
+    def _ending(self, record: JobRecord) -> Json | None:
+        """When a study will be over, in numbers."""
+        study = record.job.spec.study
+        if study is None or record.job.status.state.is_final:
+            return None
+        return _numbers(
+            self.store, record, study_end(_so_far(study, self.store.trials(record.uid)))
+        )
 
     def explain(self, project: str, job_id: str) -> Json:
         """Why the job is where it is: a sentence, what blocks it, what would admit it.
@@ -243,16 +254,30 @@ def _ending(
     store: Store, record: JobRecord, study: StudySpec, stored: Sequence[StoredTrial]
 ) -> Iterator[str]:
     """When it will be over, and what its machines will have cost by the catalog's prices."""
-    end = study_end(_so_far(study, stored))
-    if end is None:
+    found = _numbers(store, record, study_end(_so_far(study, stored)))
+    if found is None:
         return
-    left = [duration(each) for each in (end.left_s.point, end.left_s.low, end.left_s.high)]
-    text = f"It will be over in about {left[0]} ({left[1]} to {left[2]})"
-    if price := PriceList(region=record.job.location).of(machines_of(store.expanded(record.uid))):
-        cost = end.machine_s.times(price.amount / _HOUR_S)
-        ends = f"{cost.low:,.2f} to {cost.high:,.2f}"
-        text += f", and will have cost about {cost.point:,.2f} {price.currency} ({ends})"
+    low, point, high = map(duration, found["left_s"])
+    text = f"It will be over in about {point} ({low} to {high})"
+    if cost := found.get("cost"):
+        ends = f"{cost[0]:,.2f} to {cost[2]:,.2f}"
+        text += f", and will have cost about {cost[1]:,.2f} {found['currency']} ({ends})"
     yield f"{text}."
+
+
+def _numbers(store: Store, record: JobRecord, end: StudyEnd | None) -> Json | None:
+    """``left_s`` and, where a price is known, ``cost``: low, point and high."""
+    if end is None:
+        return None
+    found: Json = {"left_s": _ends(end.left_s)}
+    if price := PriceList(region=record.job.location).of(machines_of(store.expanded(record.uid))):
+        found["cost"] = _ends(end.machine_s.times(price.amount / _HOUR_S))
+        found["currency"] = price.currency
+    return found
+
+
+def _ends(value: Interval) -> list[float]:
+    return [value.low, value.point, value.high]
 
 
 def _so_far(study: StudySpec, stored: Sequence[StoredTrial]) -> StudySoFar:
