@@ -4,8 +4,11 @@ Systems (and models) are left out in groups, so that a few fits serve all of the
 predicted of a system comes from fits of fewer rows than if it alone had been left out.
 """
 
+import os
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 
 from planning_fit import PASSES, fit
 from planning_questions import questions
@@ -45,13 +48,14 @@ def groups_of(
 def left_out(
     curves: Sequence[Curve], key: Callable[[Curve], str], count: int = GROUPS
 ) -> dict[str, Parameters]:
-    """For each name the parameters of a fit without any of its rows."""
-    return {
-        name: known
-        for group in groups_of(curves, key, count)
-        for known in [without(curves, key, group)]
-        for name in group
-    }
+    """For each name the parameters of a fit without any of its rows; one fit a processor."""
+    groups, found = groups_of(curves, key, count), dict[str, Parameters]()
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        fits = [pool.submit(without, curves, key, group) for group in groups]
+        for number, (group, fitted) in enumerate(zip(groups, fits, strict=True), 1):
+            found |= dict.fromkeys(group, fitted.result())
+            print(f"{key.__name__}: fit {number} of {len(fits)}", file=sys.stderr, flush=True)
+    return found
 
 
 def without(
