@@ -1,6 +1,7 @@
 """A curve that somebody measured as a calibration: each of its counts is a run of the job."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
@@ -12,6 +13,7 @@ from trainshed.planning.scaling.training import Strategy, Training
 
 #: By how a table's word begins; the longer ones come first.
 STRATEGIES: Final[Mapping[str, Strategy]] = {
+    "fsdp-shard_grad": Strategy.ALLREDUCE,
     "fsdp": Strategy.FSDP,
     "allreduce-cpu": Strategy.ALLREDUCE_CPU,
     "allreduce": Strategy.ALLREDUCE,
@@ -33,9 +35,8 @@ def calibration_of(
     series: Series, tables: Tables, host: HostKind | None = None
 ) -> Calibration | Refused:
     """What a curve says of its job; ``host``: what it was measured on, where a job file says it."""
-    known = (strategy for word, strategy in STRATEGIES.items() if series.strategy.startswith(word))
-    strategy = next(known, None)
-    if strategy is None:
+    training = training_of(series, tables)
+    if training is None:
         return Refused(
             field="strategy",
             message=f"series {series.id} exchanges by {series.strategy}, which nobody knows",
@@ -58,7 +59,7 @@ def calibration_of(
         )
         for point in series.points
     ]
-    return calibrated(_training(series, tables, strategy), host or _host(series, tables), runs)
+    return calibrated(training, host or host_of(series, tables), runs)
 
 
 def doubts(calibration: Calibration) -> tuple[str, ...]:
@@ -71,10 +72,16 @@ def doubts(calibration: Calibration) -> tuple[str, ...]:
     )[:1]
 
 
-def _training(series: Series, tables: Tables, strategy: Strategy) -> Training:
+def training_of(series: Series, tables: Tables) -> Training | None:
+    """What a curve trains; None where its strategy is not known."""
+    known = (strategy for word, strategy in STRATEGIES.items() if series.strategy.startswith(word))
+    strategy = next(known, None)
+    if strategy is None:
+        return None
     card = tables.models.get(series.model)
     parameters = series.params or (card.params * _MILLION if card else 0.0)
-    each = _HALF if strategy is Strategy.FSDP else _BYTES.get(series.precision, _HALF)
+    is_half = series.strategy.startswith("fsdp")
+    each = _HALF if is_half else _BYTES.get(series.precision, _HALF)
     return Training(
         model=series.model,
         parameters=parameters,
@@ -88,12 +95,14 @@ def _training(series: Series, tables: Tables, strategy: Strategy) -> Training:
     )
 
 
-def _host(series: Series, tables: Tables) -> HostKind:
+def host_of(series: Series, tables: Tables) -> HostKind:
+    """Where a curve was measured."""
     most = max(-(-point.accelerators // point.hosts) for point in series.points)
     card = tables.systems.get(series.system)
     if card is None:
         return HostKind(accelerator=series.system or "accelerator", per_host=most)
-    return _of_card(card, tables)
+    found = _of_card(card, tables)
+    return replace(found, network="tcp") if "-tcp" in series.strategy else found
 
 
 def _of_card(card: SystemCard, tables: Tables) -> HostKind:
