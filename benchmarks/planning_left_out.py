@@ -7,8 +7,9 @@ predicted of a system comes from fits of fewer rows than if it alone had been le
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 from planning_fit import PASSES, fit
 from planning_questions import questions
@@ -45,17 +46,30 @@ def groups_of(
     return groups
 
 
-def left_out(
-    curves: Sequence[Curve], key: Callable[[Curve], str], count: int = GROUPS
-) -> dict[str, Parameters]:
-    """For each name the parameters of a fit without any of its rows; one fit a processor."""
-    groups, found = groups_of(curves, key, count), dict[str, Parameters]()
+#: Calls a function with each of some groups.
+Each = Callable[[Callable[[set[str]], Parameters], Sequence[set[str]]], Iterable[Parameters]]
+
+
+def on_all_processors(
+    fitted: Callable[[set[str]], Parameters], groups: Sequence[set[str]]
+) -> Iterator[Parameters]:
+    """One fit a processor; says how far they are."""
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        fits = [pool.submit(without, curves, key, group) for group in groups]
-        for number, (group, fitted) in enumerate(zip(groups, fits, strict=True), 1):
-            found |= dict.fromkeys(group, fitted.result())
-            print(f"{key.__name__}: fit {number} of {len(fits)}", file=sys.stderr, flush=True)
-    return found
+        for number, found in enumerate(pool.map(fitted, groups), 1):
+            print(f"fit {number} of {len(groups)}", file=sys.stderr, flush=True)
+            yield found
+
+
+def left_out(
+    curves: Sequence[Curve],
+    key: Callable[[Curve], str],
+    count: int = GROUPS,
+    each: Each = on_all_processors,
+) -> dict[str, Parameters]:
+    """For each name the parameters of a fit without any of its rows."""
+    groups = groups_of(curves, key, count)
+    fits = each(partial(without, curves, key), groups)
+    return {name: known for group, known in zip(groups, fits, strict=True) for name in group}
 
 
 def without(
