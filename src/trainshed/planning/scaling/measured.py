@@ -35,18 +35,18 @@ def calibration_of(
     series: Series, tables: Tables, host: HostKind | None = None
 ) -> Calibration | Refused:
     """What a curve says of its job; ``host``: what it was measured on, where a job file says it."""
+    if not all(point.batch for point in series.points):
+        return Refused(
+            field="batch_per_acc",
+            message=f"series {series.id} has no batch: how long a step is follows from it",
+            accepted="batch_per_acc, or local_batch with a value for each point",
+        )
     training = training_of(series, tables)
     if training is None:
         return Refused(
             field="strategy",
             message=f"series {series.id} exchanges by {series.strategy}, which nobody knows",
             accepted=", ".join(STRATEGIES),
-        )
-    if not all(point.batch for point in series.points):
-        return Refused(
-            field="batch_per_acc",
-            message=f"series {series.id} has no batch: how long a step is follows from it",
-            accepted="batch_per_acc, or local_batch with a value for each point",
         )
     runs = [
         Run(
