@@ -32,6 +32,20 @@ def test_a_tree_that_is_deeper_than_the_stack_is_removed(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_put_in_while_a_tree_is_removed_goes_with_it(tmp_path, monkeypatch):
+    top, late, remove = tmp_path / "top", tmp_path / "top" / "a" / "late", os.rmdir
+    (top / "a").mkdir(parents=True)
+
+    def put_in_first(name, *, dir_fd=None):
+        monkeypatch.setattr(os, "rmdir", remove)
+        late.write_text("")
+        remove(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "rmdir", put_in_first)
+    remove_tree(top)
+    assert not top.exists()
+
+
 def test_a_tree_that_is_deeper_than_the_stack_is_walked_and_its_root_comes_last(tmp_path):
     deepen(tmp_path, 1500)
     (tmp_path / "link").symlink_to(tmp_path / "a")

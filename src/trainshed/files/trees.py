@@ -3,6 +3,7 @@
 ``shutil.rmtree`` and ``os.fwalk`` call themselves for each level; a thousand are too many for them.
 """
 
+import errno
 import os
 from collections.abc import Iterator
 from itertools import chain
@@ -69,4 +70,8 @@ def _lift(tree: Beneath, folder: str, top: int) -> None:
                 os.rename(name, os.urandom(16).hex(), src_dir_fd=below, dst_dir_fd=top)
             else:
                 os.unlink(name, dir_fd=below)
-    os.rmdir(folder, dir_fd=top)
+    try:
+        os.rmdir(folder, dir_fd=top)
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:  # somebody has put something in: the next look has it
+            raise
