@@ -1,11 +1,16 @@
 """A calibration is read as it was written; anything else is refused by the name of a field."""
 
+import math
+import re
+
 import pytest
 
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.calibration_file import read, written
-from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.predict import predict
+from trainshed.planning.scaling.prediction import Prediction
 from trainshed.planning.scaling.training import Training
 
 TEXT = written(
@@ -25,16 +30,22 @@ def test_a_file_is_read_as_it_was_written():
     ("before", "after", "said"),
     [
         ("schema = 1", "schema = 9", "schema is 9; calibrations of schema 1 are read"),
-        ("steps = ", "steps = -", "run 1.steps is a whole number from 0"),
-        ("step_s = ", "step_s = -", "run 1.step_s is a number from 0"),
+        ("steps = ", "steps = -", "run 1.steps is a whole number up to"),
+        ("step_s = ", "step_s = -", "run 1.step_s is a number: 0, or between"),
         ('kind = "A"', 'kind = "Z"', "run 1.kind is 'Z'; one of A, B, C"),
         ("[host]", "[host]\nracks = 2", "host has no 'racks'; it has"),
         ("[host]", "host", "it is no TOML"),
+        ("per_host = 1", "per_host = 0", "host: per_host is 1 or more, not 0"),
+        ("\nhosts = 1", "\nhosts = 2", "run 1: 1 accelerators on 2 hosts"),
+        ("\nhosts = 1", "\nhosts = 0", "run 1: 1 accelerators on 0 hosts"),
+        ("step_s = 0.25", "step_s = 1e308", "run 1.step_s is a number: 0, or between"),
+        ("steps = 100", f"steps = 1{310 * '0'}", "run 1.steps is a whole number up to"),
+        ('date = ""', "date = 7", "date is a text, not 7"),
         ("[host]", "[[host]]", "host: a table is expected"),
-        ('machine_type = ""', "machine_type = 3", "host.machine_type is str, not 3"),
-        ("[[run]]", "[run]", "run: up to 10000 tables [[run]] are read"),
+        ('machine_type = ""', "machine_type = 3", "host.machine_type is a text, not 3"),
+        ("[[run]]", "[run]", "run: up to 64 tables [[run]] are read"),
         ("batch_per_accelerator = 32.0", "batch_per_accelerator = 0", "training: a step trains on"),
-        ("parameters = 0.0", "parameters = nan", "training.parameters is a number from 0"),
+        ("parameters = 0.0", "parameters = nan", "training.parameters is a number: 0, or between"),
         ('strategy = "allreduce"', 'strategy = "magic"', "training.strategy is 'magic'"),
     ],
 )
@@ -42,3 +53,49 @@ def test_what_is_no_calibration_is_refused_by_the_name_of_its_field(before, afte
     with pytest.raises(ValueError, match=r"\w") as error:
         read(TEXT.replace(before, after, 1))
     assert said in str(error.value)
+
+
+def test_the_fit_is_made_anew_of_the_runs():
+    """What is written of it is for people: runs that were edited, or are all there is, count."""
+    runs_alone, _, _ = TEXT.partition("[fit]")
+    assert read(runs_alone) == read(TEXT)
+    slower = read(TEXT.replace("step_s = 0.25", "step_s = 0.5"))
+    assert slower.fitted.values["compute_s"] == pytest.approx(0.5, rel=0.01)
+
+
+@pytest.mark.parametrize("stack", ["\ud800", "\U000e0001", "tab\tand\x00"])
+def test_names_that_nobody_can_print_are_written_so_that_they_can_be_read(stack):
+    made = calibrated(Training(stack=stack), HostKind(), [])
+    assert read(written(made)).training.stack == stack.replace("\ud800", "?")
+
+
+WHOLE = written(
+    calibrated(
+        Training(parameters=25e6, gradient_bytes=1e8, batch_per_accelerator=32.0, stack="torch"),
+        HostKind(accelerator="GPU", per_host=8, inside_bytes=1e11, network_gbps=25.0),
+        [
+            Run(kind=RunKind.COMPUTE, steps=100, step_s=0.1, step_s_p10=0.09, step_s_p90=0.11),
+            Run(kind=RunKind.INPUT, samples_per_s=4000.0),
+            Run(kind=RunKind.HOST, accelerators=8, steps=100, step_s=0.12),
+            Run(kind=RunKind.LINK, accelerators=2, hosts=2, link_bytes=2e9, latency_s=1e-4),
+        ],
+    )
+)
+NUMBERS = [(found.start(1), found.end(1)) for found in re.finditer(r"= ([0-9.e+-]+)$", WHOLE, re.M)]
+
+
+@pytest.mark.parametrize(
+    "number", ["0", "0.0", "1", "1e-9", "1e18", "1000000000", "-1", "inf", "7.5"]
+)
+def test_any_number_in_a_file_is_refused_or_planned_with(number):
+    for start, end in NUMBERS:
+        try:
+            made = read(f"{WHOLE[:start]}{number}{WHOLE[end:]}")
+        except ValueError:
+            continue
+        for accelerators, hosts in ((1, 1), (8, 1), (32, 4), (256, 32)):
+            cluster = Cluster(host=made.host, accelerators=accelerators, hosts=hosts)
+            found = predict(made, cluster)
+            if isinstance(found, Prediction):
+                ends = found.samples_per_s.low, found.samples_per_s.high
+                assert 0 <= ends[0] <= ends[1] < math.inf, WHOLE[start - 40 : start]

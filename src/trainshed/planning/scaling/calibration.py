@@ -27,7 +27,7 @@ class RunKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One short run."""
+    """One short run.  Raises ValueError for one of no accelerators, or of hosts without any."""
 
     kind: RunKind
     accelerators: int = 1
@@ -51,6 +51,13 @@ class Run:
     load: float = 0.0
     """Other load on the machine while it ran, in processors."""
     noisy: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what would divide by zero."""
+        if not 1 <= self.hosts <= self.accelerators:
+            raise ValueError(
+                f"{self.accelerators} accelerators on {self.hosts} hosts: each has one or more"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,17 @@
 """The file of a calibration: TOML, schema 1 (contracts/planner.md 9).
 
-Strict: what is no calibration is refused with the name of the field, and nothing is guessed.
+Strict: what is no calibration is refused with the name of the field, and nothing is guessed.  Its
+runs are what counts: ``[fit]`` is written for people, and made anew of the runs when it is read.
 """
 
-import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Final, get_type_hints
 
-from trainshed.planning.scaling.calibration import Calibration, Fitted, Run, RunKind
+from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Strategy, Training
 
 SCHEMA: Final = 1
@@ -18,7 +19,12 @@ _HEAD: Final = (
     "# What short runs said of one training on one kind of host (trainshed plan calibrate)."
 )
 #: Runs of more than this are no file of ours.
-_RUNS_MAX: Final = 10_000
+_RUNS_MAX: Final = 64
+#: What is not 0 lies between these, of whatever unit: nobody has measured anything else.
+_LEAST, _MOST, _COUNT_MOST = 1e-9, 1e18, 10**9
+_TOLD_MAX: Final = 60
+#: Types as a file's reader calls them.
+_CALLED: Final = {str: "a text", bool: "true or false"}
 
 
 def written(calibration: Calibration) -> str:
@@ -61,8 +67,9 @@ def _text(value: Any) -> str:
 
 
 def _escaped(text: str) -> str:
-    plain = text.replace("\\", "\\\\").replace('"', '\\"')
-    return "".join(each if each.isprintable() else f"\\u{ord(each):04X}" for each in plain)
+    sound = text.encode("utf-8", "replace").decode()  # half a character is none
+    plain = sound.replace("\\", "\\\\").replace('"', '\\"')
+    return "".join(each if each.isprintable() else f"\\U{ord(each):08X}" for each in plain)
 
 
 def read(text: str) -> Calibration:
@@ -73,27 +80,22 @@ def read(text: str) -> Calibration:
         raise ValueError(f"it is no TOML: {error}") from None
     if document.get("schema") != SCHEMA:
         found = document.get("schema", "none")
-        raise ValueError(f"schema is {found}; calibrations of schema {SCHEMA} are read")
+        raise ValueError(f"schema is {found!r}; calibrations of schema {SCHEMA} are read")
     _only(document, {"schema", "date", "trainer_digest", "training", "host", "run", "fit"}, "it")
     training = _value(Training, document.get("training"), "training")
     runs = document.get("run", [])
     if not isinstance(runs, list) or len(runs) > _RUNS_MAX:
         raise ValueError(f"run: up to {_RUNS_MAX} tables [[run]] are read")
-    return Calibration(
-        training=training,
-        host=_value(HostKind, document.get("host"), "host"),
-        runs=tuple(_value(Run, each, f"run {number}") for number, each in enumerate(runs, 1)),
-        fitted=_fitted(document.get("fit", {})),
-        trainer_digest=str(document.get("trainer_digest", "")),
-        date=str(document.get("date", "")),
+    made = calibrated(
+        training,
+        _value(HostKind, document.get("host"), "host"),
+        [_value(Run, each, f"run {number}") for number, each in enumerate(runs, 1)],
     )
-
-
-def _fitted(table: Any) -> Fitted:
-    _only(_mapping(table, "fit"), {"residual", "values"}, "fit")
-    values = _mapping(table.get("values", {}), "fit.values")
-    found = {name: _number(value, f"fit.values.{name}") for name, value in values.items()}
-    return Fitted(values=found, residual=_number(table.get("residual", 0.0), "fit.residual"))
+    return replace(
+        made,
+        trainer_digest=_field(str, document.get("trainer_digest", ""), "trainer_digest"),
+        date=_field(str, document.get("date", ""), "date"),
+    )
 
 
 def _value(kind: type[Any], table: Any, where: str) -> Any:
@@ -111,24 +113,31 @@ def _field(kind: Any, value: Any, where: str) -> Any:
     if kind is float:
         return _number(value, where)
     if kind is int:
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise ValueError(f"{where} is a whole number from 0, not {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _COUNT_MOST:
+            raise ValueError(f"{where} is a whole number up to {_COUNT_MOST}, not {_told(value)}")
         return value
     if kind in {RunKind, Strategy}:
         accepted = [each.value for each in kind]
         if value not in accepted:
-            raise ValueError(f"{where} is {value!r}; one of {', '.join(accepted)} is accepted")
+            raise ValueError(f"{where} is {_told(value)}; one of {', '.join(accepted)} is accepted")
         return kind(value)
     if not isinstance(value, kind):
-        raise ValueError(f"{where} is {kind.__name__}, not {value!r}")  # noqa: TRY004 - a file's
+        raise ValueError(f"{where} is {_CALLED[kind]}, not {_told(value)}")  # noqa: TRY004 - a file's
     return value
 
 
 def _number(value: Any, where: str) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and 0 <= value < math.inf:
+    if is_number and (value == 0 or _LEAST <= value <= _MOST):
         return float(value)
-    raise ValueError(f"{where} is a number from 0, not {value!r}")
+    accepted = f"0, or between {_LEAST:g} and {_MOST:g}"
+    raise ValueError(f"{where} is a number: {accepted}, not {_told(value)}")
+
+
+def _told(value: Any) -> str:
+    """A value as a sentence shows it."""
+    text = repr(value)
+    return text if len(text) <= _TOLD_MAX else f"{text[:_TOLD_MAX]}..."
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:

@@ -8,7 +8,10 @@ _GIGA = 1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostKind:
-    """One kind of host, as its data sheet has it: rates are nominal, not what software gets."""
+    """One kind of host, as its data sheet has it: rates are nominal, not what software gets.
+
+    Raises ValueError for one without accelerators.
+    """
 
     machine_type: str = ""
     accelerator: str = ""
@@ -24,6 +27,11 @@ class HostKind:
     """``tcp``, ``rdma``, ``dcn`` or ``none``."""
     network_gbps: float = 0.0
     """Nominal, one way, all adapters of a host; 0 where nobody knows."""
+
+    def __post_init__(self) -> None:
+        """Refuse a host that trains nothing."""
+        if self.per_host < 1:
+            raise ValueError(f"per_host is 1 or more, not {self.per_host}")
 
     @property
     def network_bytes(self) -> float:
