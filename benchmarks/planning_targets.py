@@ -11,11 +11,13 @@ from planning_frame import Data, Found, Miss, errors_line, quantile
 
 from trainshed.planning.scaling.tables import Result
 from trainshed.planning.scaling.targets import (
+    Recipe,
     StepLosses,
     ToTarget,
     Trained,
     amount_at,
     minutes_at,
+    recipe_of,
 )
 
 #: With fewer batches a recipe has no inner one.
@@ -120,12 +122,24 @@ def _trained(row: Result) -> Trained:
     )
 
 
-def _amounts(rows: Sequence[Result], base: Result) -> Callable[[float], float]:
-    """E(B) of a workload from other rounds; where there are none, as workloads usually are."""
-    seen = [run for runs in to_target(rows).values() for run in runs]
-    if not seen:
-        seen = [ToTarget(batch=base.global_batch, amount=1.0)]
-    return cache(lambda batch: amount_at(seen, batch))
+def _amounts(rest: Sequence[Result], base: Result) -> Callable[[float], float]:
+    """E(B) of a workload from other rounds: of its recipe, of another one, or as all mostly are."""
+    recipes = to_target(row for row in rest if row.benchmark == base.benchmark)
+    if seen := recipes.get(recipe_name(base)) or next(iter(recipes.values()), None):
+        return cache(lambda batch: amount_at(seen, batch))
+    critical = usual_critical(tuple(rest)) * base.global_batch
+    return Recipe(samples_at_least=1.0, critical_batch=critical).amount
+
+
+@cache
+def usual_critical(results: tuple[Result, ...]) -> float:
+    """Critical batches over those of submissions' smallest systems: the median."""
+    recipes = {name: recipe_of(seen) for name, seen in to_target(results).items() if seen}
+    return statistics.median(
+        recipes[name].critical_batch / base.global_batch
+        for base, _ in ladders(results)
+        if (name := recipe_name(base)) in recipes
+    )
 
 
 def _measured(base: Result, row: Result) -> Callable[[float], float]:
@@ -180,8 +194,7 @@ def minutes_to_target(data: Data) -> Found:
         asked = [row for row in data.tested.results if row.round == round_]
         for base, rows in ladders(asked):
             losses = losses_of(misses, base.benchmark)
-            same = [r for r in rest if recipe_name(r) == recipe_name(base)]
-            amount = _amounts(same, base)
+            amount = _amounts(rest, base)
             for row in rows:
                 unknown.append(_miss(base, row, losses, amount))
                 known.append(_miss(base, row, losses, _measured(base, row)))

@@ -37,10 +37,12 @@ UNKNOWNS = {
     "alpha_s": "latency",
     "mu": "fixed_share",
 }
-#: What jobs on the same hosts share; how much more those of one stack; and how many such jobs
-#: weigh as much as the defaults.
+#: What jobs on the same hosts share; how much more those of one stack, and how much less those
+#: that exchange in another way; and how many such jobs weigh as much as the defaults.
 _OF_HOSTS = ("inside", "network", "sync", "delta")
-_SAME_STACK, _OTHER_KIND, _NO_OTHERS = 10.0, 0.03, 10.0
+_SAME_STACK, _OTHER_KIND, _NO_OTHERS = 40.0, 0.03, 20.0
+#: Each job alone was drawn to the defaults by about half; what several say is drawn back.
+_DRAWN = 2.0
 #: Of a median, over the range from the 10th to the 90th percentile: 1.25 / 2.56 deviations.
 _MEDIAN = 0.49
 #: A run on a busy machine is that many times less sure.
@@ -200,13 +202,14 @@ def _shared_with(job: Job, others: Sequence[Calibration]) -> dict[str, float]:
         weights += weight
         for name in _OF_HOSTS:
             factor = other.fitted.values.get(name, usual[name]) / usual[name]
-            sums[name] += weight * math.log(factor)
+            sums[name] += _DRAWN * weight * math.log(factor)
     return {name: math.exp(total / (weights + _NO_OTHERS)) for name, total in sums.items()}
 
 
 def _weight(training: Training, other: Training) -> float:
-    """How much another job says: more of the same stack, little if only one of them exchanges."""
-    alike = bool(training.gradient_bytes) == bool(other.gradient_bytes)
+    """How much another job says: more of the same stack, little if it exchanges otherwise."""
+    alike = training.strategy is other.strategy
+    alike &= bool(training.gradient_bytes) == bool(other.gradient_bytes)
     of_stack = 1.0 + _SAME_STACK * (training.stack == other.stack)
     return of_stack if alike else _OTHER_KIND * of_stack
 
