@@ -39,7 +39,7 @@ def test_a_users_table_is_read():
         (with_points("[[1, 1, 5.0], [1, 1, 6.0]]"), "1 accelerators on 1 host are there twice"),
         (with_points("[[4, 1, 5.0], [2, 1, 6.0]]"), "2 accelerators stand after 4; sort them"),
         (with_points("[[1, 2, 5.0]]"), "hosts are 1 to 1"),
-        (with_points("[[0, 1, 5.0]]"), "accelerators are a whole number, 1 or more, not 0"),
+        (with_points("[[0, 1, 5.0]]"), "accelerators are a whole number, 1 to 10000000, not 0"),
         (with_points("[[1, 1, 5.0], [2, 1, 9000.0]]"), "one unit for all points"),
         (with_points("[1, 2]"), "points is a list of [accelerators, hosts, throughput]"),
         (GOOD + 'colour = "red"\n', "series mine: there is no column colour"),
@@ -53,6 +53,11 @@ def test_a_users_table_is_read():
         ("series = 3\n", "has no table [[series]]"),
         ("", "holds no [[series]]"),
         ("[[series", "is no TOML"),
+        (f"a = {'[' * 5000}", "is no TOML"),
+        (with_points("[[1e308, 1, 5.0]]"), "accelerators are a whole number, 1 to 10000000"),
+        (with_points("[[1, 1, 1e308]]"), "throughput is a number over 0, not 1e+308"),
+        (with_points(f"[[1, 1, 1{400 * '0'}]]"), "throughput is a number over 0, not 1000"),
+        (GOOD + "batch_per_acc = 1e-308\n", "batch_per_acc is a number over 0, not 1e-308"),
     ],
 )
 def test_a_fault_is_a_sentence(text, sentence):

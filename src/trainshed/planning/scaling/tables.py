@@ -6,7 +6,6 @@ is wrong with a row is a sentence that names the row and the column; a row with 
 out, and the others are read.
 """
 
-import math
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -192,7 +191,7 @@ def read(texts: Mapping[str, str]) -> Tables:
 def _rows(name: str, text: str, faults: list[str]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         faults.append(f"{name} is no TOML: {error}")
         return
     for kind, listed in document.items():
@@ -223,6 +222,7 @@ def _once(series: tuple[Series, ...], faults: list[str]) -> tuple[Series, ...]:
     return tuple(seen.values())
 
 
+_LEAST, _MOST, _COUNT_MOST = 1e-9, 1e18, 10**7
 # What a column may hold: a check gives None, or what would be accepted.
 _Check = Callable[[Any], str | None]
 
@@ -240,7 +240,9 @@ def _flag(value: Any) -> str | None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Of a size that somebody may have measured, in whatever unit."""
+    is_one = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_one and (value == 0 or _LEAST <= abs(value) <= _MOST)
 
 
 def _positive(value: Any) -> str | None:
@@ -252,8 +254,8 @@ def _rate(value: Any) -> str | None:
 
 
 def _count(value: Any) -> str | None:
-    whole = _is_number(value) and value == int(value) and value >= 1
-    return None if whole else "a whole number, 1 or more"
+    whole = _is_number(value) and value == int(value) and 1 <= value <= _COUNT_MOST
+    return None if whole else f"a whole number, 1 to {_COUNT_MOST}"
 
 
 def _metric(value: Any) -> str | None:
