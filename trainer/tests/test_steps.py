@@ -14,6 +14,26 @@ from unittest import mock
 from trainshed_trainer import progress, steps
 
 
+class Whole:
+    """As numpy's integers are: one to Python, none to JSON."""
+
+    def __init__(self, value: int) -> None:
+        """``value`` is what it stands for."""
+        self._value = value
+
+    def __index__(self) -> int:
+        """See operator.index."""
+        return self._value
+
+    def __sub__(self, other: Whole) -> Whole:
+        """See numpy: differences are such numbers too."""
+        return Whole(self._value - other._value)
+
+    def __radd__(self, other: int) -> Whole:
+        """See numpy: and so are sums."""
+        return Whole(other + self._value)
+
+
 class Steps(unittest.TestCase):
     """One file, one process."""
 
@@ -41,6 +61,24 @@ class Steps(unittest.TestCase):
             progress(step)
         found = self.written()
         self.assertEqual((found["steps"], len(found["first"])), (4, 4))
+
+    def test_what_is_no_whole_number_is_no_step_and_fails_nobody(self) -> None:
+        odd: Any = ("3", 3.5, [3], b"3", float("nan"))
+        for step in odd:
+            progress(step)
+        self.assertEqual(self.written()["steps"], 0)
+
+    def test_whole_numbers_of_other_libraries_are_steps(self) -> None:
+        some: Any = (Whole(3), Whole(5))
+        for step in some:
+            progress(step)
+        self.assertEqual(self.written()["steps"], 2)
+
+    def test_a_report_that_is_no_json_fails_nobody(self) -> None:
+        times = steps.StepTimes(self.file)
+        times.describe(parameters=Whole(3))
+        times.note()
+        self.assertFalse(self.file.exists())
 
     def test_time_is_shared_out_where_numbers_jump(self) -> None:
         times = steps.StepTimes(self.file)

@@ -89,10 +89,10 @@ class StepTimes:
         self._recent.append(one)
 
     def write(self) -> None:
-        """Write what is known so far."""
-        with self._lock:
-            text = json.dumps(self._document())
-        with suppress(OSError):
+        """Write what is known so far, if that can be written."""
+        with suppress(OSError, TypeError, ValueError):
+            with self._lock:
+                text = json.dumps(self._document())
             write_whole(self._path, lambda out: out.write(text.encode()), durable=False)
 
     def _document(self) -> dict[str, Any]:

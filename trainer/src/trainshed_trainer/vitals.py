@@ -6,9 +6,11 @@ It costs next to nothing and never fails: a training must not end for want of th
 from __future__ import annotations
 
 import json
+import operator
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +42,8 @@ def progress(step: int | None = None, total: int | None = None, **values: Any) -
     numbers become floats, anything else text.  Called after each step it also tells how long steps
     take (``steps``).  Says whether the file was written.
     """
-    times = step_times() if step is not None else None
-    if times is not None and not times.is_described:  # else hooks of its framework note them
-        times.note(step)
+    if step is not None:
+        _note(step)
     path = _due(is_last=step is not None and step == total)
     if path is None:
         return False
@@ -50,6 +51,15 @@ def progress(step: int | None = None, total: int | None = None, **values: Any) -
     document = {key: value for key, value in known.items() if value is not None}
     text = json.dumps({**values, **document}, default=_plain)
     return _succeeds(_write, path, text.encode())
+
+
+def _note(step: Any) -> None:
+    """Tell how long it took, where hooks of its framework do not."""
+    times = step_times()
+    if times is None or times.is_described:
+        return
+    with suppress(Exception):  # what is no whole number is no count of steps
+        times.note(operator.index(step))
 
 
 def _due(*, is_last: bool = False) -> Path | None:
