@@ -120,8 +120,8 @@ def test_jobs_of_another_kind_teach_apart(store, learning):
 
 
 def test_more_hosts_are_of_the_same_calibration(store, learning):
-    ended(store, "one")
-    ended(store, "three", spec(3))
+    ended(store, "one", parameters=1e6)
+    ended(store, "three", spec(3), parameters=1e6)
     learning.learn()
     (outcome,) = store.outcomes(PROJECT, 9)
     assert (outcome["accelerators"], outcome["hosts"]) == (6, 3)

@@ -81,7 +81,9 @@ WHOLE = written(
         ],
     )
 )
-NUMBERS = [(found.start(1), found.end(1)) for found in re.finditer(r"= ([0-9.e+-]+)$", WHOLE, re.MULTILINE)]
+NUMBERS = [
+    (found.start(1), found.end(1)) for found in re.finditer(r"= ([0-9.e+-]+)$", WHOLE, re.MULTILINE)
+]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.parameters import parameters_from
 from trainshed.planning.scaling.predict import predict
 from trainshed.planning.scaling.prediction import Binding, Prediction, Refused
+from trainshed.planning.scaling.reach import Reach, reach_of
 from trainshed.planning.scaling.training import Strategy, Training
 
 DGX = HostKind(
@@ -158,8 +159,47 @@ def test_a_host_that_cannot_feed_its_accelerators_binds():
     training = Training(gradient_bytes=1e8, batch_per_accelerator=32)
     runs = [one(0.2), Run(kind=RunKind.INPUT, samples_per_s=400)]
     found = of(calibrated(training, DGX, runs), 8, 1)
-    assert found.samples_per_s.point == pytest.approx(400)
+    assert found.samples_per_s.point == pytest.approx(400, rel=1e-3)
     assert found.bound_by is Binding.INPUT
+
+
+def test_steps_that_waited_say_what_a_host_delivers_and_what_a_fed_step_takes():
+    training = Training(gradient_bytes=1e6, batch_per_accelerator=32)
+    starved = replace(one(0.2), wait_share=0.75)
+    calibration = calibrated(training, DGX, [starved])
+    assert calibration.fitted.values["compute_s"] == pytest.approx(0.05, rel=0.05)
+    alone, host, hosts = (of(calibration, *at) for at in ((1, 1), (8, 1), (32, 4)))
+    assert {alone.bound_by, host.bound_by, hosts.bound_by} == {Binding.INPUT}
+    assert alone.step_s.point == pytest.approx(0.2, rel=0.01)
+    assert host.samples_per_s.point == pytest.approx(160, rel=0.01)
+    assert hosts.samples_per_s.point == pytest.approx(640, rel=0.01)
+
+
+def test_several_hosts_are_refused_while_nobody_knows_what_they_exchange():
+    calibration = calibrated(Training(batch_per_accelerator=32), DGX, [one(0.2)])
+    assert isinstance(of(calibration, 8, 1), Prediction)
+    found = of(calibration, 16, 2)
+    assert (found.field, found.samples_per_s) == ("gradient_bytes", (160.0, 2560.0))
+    seen = replace(one(0.3), kind=RunKind.TWO_HOSTS, accelerators=16, hosts=2)
+    known = calibrated(Training(batch_per_accelerator=32), DGX, [one(0.2), seen])
+    assert isinstance(of(known, 32, 4), Prediction)
+
+
+def test_more_hosts_than_were_measured_are_between_nothing():
+    within, apart = {(1, 1), (8, 1)}, {(1, 1), (16, 2)}
+    assert reach_of(RESNET, DGX, within, (4, 1)) is Reach.BETWEEN
+    assert reach_of(RESNET, DGX, within, (4, 4)) is Reach.FROM_INSIDE
+    assert reach_of(RESNET, DGX, apart, (8, 1)) is Reach.BETWEEN
+
+
+def test_jobs_that_differ_widen_what_is_said_of_the_next():
+    def width(low, high):
+        run = replace(one(0.2), kind=RunKind.JOB, steps=6000, step_s_p10=low, step_s_p90=high)
+        ends = of(calibrated(RESNET, DGX, [run]), 1, 1).step_s
+        return ends.high / ends.low
+
+    assert width(0.199, 0.201) < 1.1
+    assert width(0.16, 0.24) > 1.3
 
 
 def test_steps_without_exchange_say_how_much_of_it_is_hidden():

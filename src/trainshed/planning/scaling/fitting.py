@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from trainshed.planning.scaling.calibration import Calibration, Fitted, Run, RunKind
 from trainshed.planning.scaling.cluster import Cluster, HostKind
+from trainshed.planning.scaling.input_bound import WAITS
 from trainshed.planning.scaling.least_squares import (
     Matrix,
     Vector,
@@ -43,10 +44,12 @@ _OF_HOSTS = ("inside", "network", "sync", "delta")
 _SAME_STACK, _OTHER_KIND, _NO_OTHERS = 40.0, 0.03, 20.0
 #: Each job alone was drawn to the defaults by about half; what several say is drawn back.
 _DRAWN = 2.0
-#: Of a median, over the range from the 10th to the 90th percentile: 1.25 / 2.56 deviations.
-_MEDIAN = 0.49
+#: Deviations between the 10th and the 90th percentile, and of a median over those of one value.
+_TENTHS, _MEDIAN = 2.56, 1.25
 #: A run on a busy machine is that many times less sure.
 _NOISY = 3.0
+#: What a step would take without its wait is known within a tenth.
+_WAITED = 0.1
 #: A probe's link carries what the job's does within a tenth; its latency within a factor of two.
 _PROBE, _PROBE_LATENCY = 0.1, 0.7
 
@@ -57,7 +60,7 @@ class Seen:
 
     run: Run
     what: str
-    """``step``, ``alone`` (without exchange), ``link`` or ``latency``."""
+    """``step``; ``fed``, without its input; ``alone``, without exchange; ``link``; ``latency``."""
     value: float
     noise: float
 
@@ -95,6 +98,8 @@ class Job:
                 return math.log(rates.latency_s)
             case "alone":
                 return math.log(parts.compute + parts.sync)
+            case "fed":
+                return math.log(parts.fed(rates.overlap))
             case _:
                 return math.log(parts.seconds(rates.overlap))
 
@@ -128,6 +133,11 @@ def calibrated(
 def timed(runs: Iterable[Run]) -> list[Run]:
     """The runs whose steps were timed with all that a job's have."""
     return [run for run in runs if run.kind in TIMED and run.step_s > 0]
+
+
+def waits(run: Run) -> bool:
+    """Whether a run's steps waited for their input: then it shows what the input delivers."""
+    return run.kind in TIMED and WAITS <= run.wait_share < 1
 
 
 def seen_in(runs: Iterable[Run], noise: float) -> list[Seen]:
@@ -171,15 +181,20 @@ def _seen(run: Run, noise: float) -> list[Seen]:
     if run.step_s <= 0 or run.kind is RunKind.INPUT:
         return []
     what = "alone" if run.kind is RunKind.NO_EXCHANGE else "step"
-    sure = math.hypot(noise, _of_median(run))
-    return [Seen(run=run, what=what, value=math.log(run.step_s), noise=sure)]
+    sure, step_s = math.hypot(noise, _of_median(run)), run.step_s
+    if waits(run):
+        what, sure, step_s = "fed", math.hypot(sure, _WAITED), step_s * (1 - run.wait_share)
+    return [Seen(run=run, what=what, value=math.log(step_s), noise=sure)]
 
 
 def _of_median(run: Run) -> float:
     """How far a median of so many steps lies off, by their own spread; 0 where it is not known."""
     if not 0 < run.step_s_p10 <= run.step_s_p90 or not run.steps:
         return 0.0
-    return _MEDIAN * math.log(run.step_s_p90 / run.step_s_p10) / math.sqrt(run.steps)
+    deviation = math.log(run.step_s_p90 / run.step_s_p10) / _TENTHS
+    if run.kind is RunKind.JOB:  # the next job's steps are others, however many this one had
+        return deviation
+    return _MEDIAN * deviation / math.sqrt(run.steps)
 
 
 def _seen_of_link(run: Run, noise: float) -> list[Seen]:
@@ -216,6 +231,7 @@ def _weight(training: Training, other: Training) -> float:
 
 def _fitted(job: Job, runs: Sequence[Run], shared: Mapping[str, float]) -> Fitted:
     inputs = [run.samples_per_s for run in runs if run.samples_per_s > 0]
+    inputs = inputs or [_delivered(job.training, run) for run in timed(runs) if waits(run)]
     fixed = {"input_per_s": max(inputs)} if inputs else {}
     measured = timed(runs)
     if not measured:
@@ -224,16 +240,23 @@ def _fitted(job: Job, runs: Sequence[Run], shared: Mapping[str, float]) -> Fitte
     usual = {**job.usual(_compute_guess(job, measured)), **fixed}
     usual.update({name: usual[name] * factor for name, factor in shared.items()})
     found = _least(job, seen, usual)
-    misses = [one.value - job.expected(one, found) for one in seen if one.what == "step"]
+    misses = [one.value - job.expected(one, found) for one in seen if one.what in {"step", "fed"}]
     residual = math.sqrt(sum(miss * miss for miss in misses) / len(misses))
     return Fitted(values=found, residual=residual)
+
+
+def _delivered(training: Training, run: Run) -> float:
+    """Samples/s of one host's input where the steps of a run waited for it."""
+    batch = run.batch_per_accelerator or training.batch_per_accelerator
+    return batch * run.accelerators / run.hosts / run.step_s
 
 
 def _compute_guess(job: Job, measured: Sequence[Run]) -> float:
     """The smallest cluster's step at the usual batch, as if it were all compute."""
     first = min(measured, key=lambda run: (run.accelerators, run.hosts))
     usual = job.training.batch_per_accelerator
-    return first.step_s * usual / (first.batch_per_accelerator or usual)
+    step_s = first.step_s * (1 - first.wait_share) if waits(first) else first.step_s
+    return step_s * usual / (first.batch_per_accelerator or usual)
 
 
 def _least(job: Job, seen: Sequence[Seen], usual: Mapping[str, float]) -> dict[str, float]:

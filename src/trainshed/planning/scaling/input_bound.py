@@ -4,16 +4,14 @@ A host's pipeline delivers so many samples/s (R_in) however many accelerators wa
 accelerators a host do not raise it, more hosts do.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Final
 
 from trainshed.planning.scaling.calibration import Run
+from trainshed.planning.scaling.step import INPUT_OVERLAP, smooth_maximum
 
 #: What real data cost even where the host is quick enough: copies to the accelerators.
 COPIES: Final = 0.99
-#: How suddenly the slower of the two decides; infinity would be their plain minimum.
-_SHARPNESS: Final = 8.0
 #: Input that takes this share of a step leaves it no room.
 FULL: Final = 0.9
 #: Real data make a step slower by this: a tenth of the throughput is lost to the input.
@@ -32,10 +30,7 @@ class InputBound:
 
 def real_rate(synthetic: float, input_per_s: float, hosts: int = 1) -> float:
     """Samples/s with real data, from those with data made up in memory and R_in of one host."""
-    fed = input_per_s * hosts
-    ratio = min(synthetic, fed) / max(synthetic, fed)
-    least = COPIES * min(synthetic, fed)
-    return least / math.pow(1 + math.pow(ratio, _SHARPNESS), 1 / _SHARPNESS)
+    return COPIES / smooth_maximum(1 / synthetic, 1 / (input_per_s * hosts), INPUT_OVERLAP)
 
 
 def is_input_bound(synthetic: float, input_per_s: float, hosts: int = 1) -> bool:
@@ -54,11 +49,11 @@ def seen_in(
     if cached_step_s and step_s > cached_step_s * (1 + SLOWER):
         slower = 100 * (step_s / cached_step_s - 1)
         return InputBound(seen=f"steps with real data take {slower:.0f} % longer than without")
+    if wait_share >= WAITS:
+        return InputBound(seen=f"steps wait for their input in {100 * wait_share:.0f} % of time")
     if input_s >= FULL * step_s:
         share = 100 * input_s / step_s
         return InputBound(seen=f"the input pipeline alone takes {share:.0f} % of a step's time")
-    if wait_share >= WAITS:
-        return InputBound(seen=f"steps wait for their input in {100 * wait_share:.0f} % of time")
     return None
 
 

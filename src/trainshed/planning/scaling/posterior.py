@@ -30,6 +30,7 @@ from trainshed.planning.scaling.least_squares import (
     triangle,
 )
 from trainshed.planning.scaling.parameters import Parameters
+from trainshed.planning.scaling.step import INPUT_OVERLAP, smooth_maximum
 
 _STEP = 1e-4
 Logarithm = Callable[[Mapping[str, float]], float]
@@ -53,7 +54,8 @@ class Posterior:
         """Seconds to expect: the equations', corrected by what they missed of what was seen."""
         parts, rates = self.job.parts(cluster, self.values, batch)
         correction = math.exp(dot(self._shared(cluster), self.carried))
-        return max(parts.input, parts.seconds(rates.overlap) * correction)
+        fed = parts.fed(rates.overlap) * correction
+        return smooth_maximum(fed, parts.input, INPUT_OVERLAP)
 
     def spread(self, cluster: Cluster, batch: float) -> float:
         """Standard deviation of the logarithm of a step."""

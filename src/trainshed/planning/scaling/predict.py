@@ -1,15 +1,14 @@
 """What a job will do on a cluster: its step, with an interval, and what binds; or why not.
 
-An interval's ends are quantiles of what the published measurements showed where a whole system
-had been left out of the fit, for the same kind of question (``Reach``): errors are one-sided, a
-job is more often slower than foreseen than faster.
+How far a point may lie off is ``reach``'s; what is refused is contracts/planner.md 6.
 """
 
 import math
 
-from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
+from trainshed.planning.scaling.calibration import Calibration, Run
 from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import timed
+from trainshed.planning.scaling.input_bound import FULL
 from trainshed.planning.scaling.parameters import parameters
 from trainshed.planning.scaling.posterior import Posterior, posterior
 from trainshed.planning.scaling.prediction import Binding, Prediction, Refused
@@ -106,7 +105,22 @@ def _refused(calibration: Calibration, cluster: Cluster, batch: float | None) ->
             message=f"measured was {_called(calibration.host)}, not {_called(cluster.host)}",
             accepted=f"{_called(calibration.host)}; or {_MEASURE}",
         )
-    return _too_far(calibration, cluster)
+    return _unknown_exchange(calibration, cluster) or _too_far(calibration, cluster)
+
+
+def _unknown_exchange(calibration: Calibration, cluster: Cluster) -> Refused | None:
+    """Several hosts of a job of which nobody knows how much a step exchanges between them."""
+    training = calibration.training
+    if training.parameters or training.gradient_bytes or cluster.hosts == 1:
+        return None
+    if _largest(calibration)[1] > 1:
+        return None
+    return Refused(
+        field="gradient_bytes",
+        message="how many bytes a step exchanges between hosts is not known",
+        accepted="a calibration with --params, or one that has seen several hosts",
+        samples_per_s=_bounds(calibration, cluster),
+    )
 
 
 def _computes_otherwise(measured: HostKind, asked: HostKind) -> bool:
@@ -160,7 +174,7 @@ def _terms(parts: StepParts) -> tuple[tuple[Binding, float], ...]:
 def _binding(parts: StepParts, rates: Rates, calibration: Calibration, batch: float) -> Binding:
     """The term without which most time would be saved; compute where none saves much."""
     step = parts.seconds(rates.overlap)
-    if parts.input >= step:
+    if parts.input >= FULL * step:
         return Binding.INPUT
     ratio = batch / calibration.training.batch_per_accelerator
     proportional = parts.compute * ratio * (1 + rates.fixed_share) / (ratio + rates.fixed_share)
@@ -178,7 +192,7 @@ def _binding(parts: StepParts, rates: Rates, calibration: Calibration, batch: fl
 
 def _warnings(calibration: Calibration, cluster: Cluster) -> tuple[str, ...]:
     found = []
-    if calibration.training.data == "real" and not calibration.of(RunKind.INPUT):
+    if calibration.training.data == "real" and "input_per_s" not in calibration.fitted.values:
         per_host = math.ceil(cluster.per_host)
         found.append(f"assumes that the host can feed {per_host} accelerators")
     if cluster.hosts > 1 and not cluster.host.network_gbps and _largest(calibration)[1] == 1:

@@ -58,7 +58,7 @@ def reach_of(
     training: Training, host: HostKind, measured: Collection[Count], asked: Count
 ) -> Reach:
     """The kind of question; ``measured`` is not empty."""
-    if asked in measured or min(measured) < asked < max(measured):
+    if asked in measured or _is_between(measured, asked):
         return Reach.BETWEEN
     if training.strategy in _SERVERS:
         return Reach.SERVERS
@@ -67,6 +67,13 @@ def reach_of(
     if 0 < host.inside_bytes < _PCIE_BYTES:
         return Reach.PCIE
     return Reach.REAL if training.data == "real" else Reach.SYNTHETIC
+
+
+def _is_between(measured: Collection[Count], asked: Count) -> bool:
+    """More hosts than were measured are further away than any count of accelerators."""
+    accelerators = [count for count, _ in measured]
+    within = min(accelerators) < asked[0] < max(accelerators)
+    return within and asked[1] <= max(hosts for _, hosts in measured)
 
 
 def _of_hosts(host: HostKind, measured: Collection[Count]) -> Reach:

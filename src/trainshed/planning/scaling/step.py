@@ -1,6 +1,6 @@
 """The time of one step: compute, exchange inside a host and between hosts, input.
 
-t = max(t_in, (C^gamma + T^gamma)^(1/gamma))        contracts/planner.md 3
+t = smooth maximum of t_in and (C^gamma + T^gamma)^(1/gamma)        contracts/planner.md 3
 """
 
 import math
@@ -13,6 +13,8 @@ from trainshed.planning.scaling.training import Strategy, Training
 _GIGA_BITS = 1.25e8
 #: The synchronisation inside a host is given for eight accelerators: three doublings.
 _DOUBLINGS = 3
+#: Input is fetched beside the step: the slower of the two decides, but near each other both show.
+INPUT_OVERLAP = 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +63,18 @@ class StepParts:
     input: float
 
     def seconds(self, overlap: float) -> float:
-        """The step: a smooth maximum of compute and exchange, and never faster than its input."""
-        compute, exchange = self.compute + self.sync, self.inside + self.network
-        most = max(compute, exchange)
-        ratio = min(compute, exchange) / most
-        return max(self.input, most * math.pow(1 + math.pow(ratio, overlap), 1 / overlap))
+        """The step: smooth maxima of compute and exchange, and of both and the input."""
+        return smooth_maximum(self.fed(overlap), self.input, INPUT_OVERLAP)
+
+    def fed(self, overlap: float) -> float:
+        """The step of a job whose input is always there."""
+        return smooth_maximum(self.compute + self.sync, self.inside + self.network, overlap)
+
+
+def smooth_maximum(a: float, b: float, overlap: float) -> float:
+    """1: their sum; the larger the overlap, the more their maximum.  One is above 0."""
+    most, least = max(a, b), min(a, b)
+    return most * math.pow(1 + math.pow(least / most, overlap), 1 / overlap)
 
 
 def parts_of(training: Training, cluster: Cluster, rates: Rates, compute_s: float) -> StepParts:
