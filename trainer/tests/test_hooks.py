@@ -49,6 +49,14 @@ class Model:
         if self.inner: self.inner(batch)
 """
 
+#: As much of its loaders.
+LOADERS = """\
+import torch.nn.modules.module as m
+class _BaseDataLoaderIter:
+    def __init__(self, batch): self.batch = batch
+    def __next__(self): return self.batch
+"""
+
 #: As much of Keras.
 KERAS = """\
 class Data:
@@ -81,6 +89,7 @@ class Hooks(unittest.TestCase):
             ("torch/optim/__init__.py", ""),
             ("torch/optim/optimizer.py", TORCH),
             ("torch/nn/modules/module.py", MODULES),
+            ("torch/utils/data/dataloader.py", LOADERS),
             ("keras/__init__.py", "__version__ = '3'"),
             ("keras/src/trainers/epoch_iterator.py", KERAS),
             ("keras/src/callbacks/callback_list.py", CALLBACKS),
@@ -100,6 +109,7 @@ class Hooks(unittest.TestCase):
             timeout=60,
             check=True,
         )
+        self.stderr = done.stderr
         return done.stdout
 
     def written(self) -> dict[str, Any]:
@@ -127,6 +137,46 @@ class Hooks(unittest.TestCase):
             "import torch.optim.optimizer as o; print(o.done)", TRAINSHED_STEPS="hooks"
         )
         self.assertEqual(said, "True\n")
+
+    def test_a_hook_that_fails_is_taken_off_and_the_training_goes_on(self) -> None:
+        said = self.run_program(
+            "import torch.optim.optimizer as o, torch.utils.data.dataloader as d\n"
+            "from keras.src.callbacks.callback_list import CallbackList\n"
+            "class Odd: param_groups = None\n"
+            "for each in o.HOOKS: each(Odd(), (), {})\n"
+            "sgd, data, lists = o.SGD(), d._BaseDataLoaderIter('batch'), CallbackList()\n"
+            "del CallbackList.model\n"
+            "for batch in range(5):\n"
+            "    sgd.step(); lists.on_train_batch_end(batch)\n"
+            "    print(next(data))\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        self.assertEqual(said, 5 * "batch\n")
+        self.assertEqual(self.written()["steps"], 0)
+        self.assertEqual(self.stderr.count("WARNING: hooks see no more steps"), 1)
+
+    def test_progress_tells_steps_once_hooks_see_no_more(self) -> None:
+        self.run_program(
+            "import torch.optim.optimizer as o\n"
+            "from trainshed_trainer import progress\n"
+            "sgd = o.SGD()\n"
+            "for step in range(3): sgd.step(); progress(step)\n"
+            "sgd.param_groups = None\n"
+            "for step in range(3, 8): sgd.step(); progress(step)\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        self.assertEqual(self.written()["steps"], 2 + 4)
+
+    def test_a_batch_without_a_size_is_none_of_its_business(self) -> None:
+        self.run_program(
+            "import torch.optim.optimizer as o, torch.utils.data.dataloader as d\n"
+            "class Odd: shape = None\n"
+            "sgd, data = o.SGD(), d._BaseDataLoaderIter([Odd()])\n"
+            "for _ in range(5): next(data); sgd.step()\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        found = self.written()
+        self.assertEqual((found["steps"], found["samples"]), (4, 0))
 
     def test_the_programs_own_customization_is_imported_too(self) -> None:
         (self.folder / "sitecustomize.py").write_text("print('own')\n")

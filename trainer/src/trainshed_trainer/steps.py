@@ -42,6 +42,8 @@ class StepTimes:
         self._recent: deque[tuple[float, float]] = deque(maxlen=KEPT)
         self._model: dict[str, Any] = {}
         self._written = 0.0
+        self.is_hooked = False
+        """Hooks note the steps, so that ``progress`` does not."""
         self.watch: Any = None
         """Called with the time and the newest steps, each with its wait, at each write."""
 
@@ -63,20 +65,24 @@ class StepTimes:
                 self.watch(now, tuple(self._recent))
 
     def describe(self, **model: Any) -> None:
-        """Say what is trained: ``parameters``, ``largest``, ``gradient_bytes``, ``stack``."""
+        """Say what is trained: ``parameters``, ``largest``, ``gradient_bytes``, ``stack``.
+
+        Hooks say so, of each training that they see: what is noted next ends no step.
+        """
         with self._lock:
             self._model.update(model)
+            self.is_hooked, self._last = True, None
 
-    @property
-    def is_described(self) -> bool:
-        """Whether somebody has said what is trained."""
-        return bool(self._model)
+    def leave(self) -> None:
+        """Say that hooks note no more steps."""
+        with self._lock:
+            self.is_hooked, self._last = False, None
 
     def _take(self, now: float, step: int | None, samples: float, waited_s: float) -> None:
         before, self._last = self._last, (now, step)
         self._last_at = time.time()
         if before is None:
-            self._first_at = self._last_at
+            self._first_at = self._first_at or self._last_at
             return
         count = 1 if step is None or before[1] is None else step - before[1]
         if count < 1:  # the same step again, or a count that began anew

@@ -56,7 +56,7 @@ def progress(step: int | None = None, total: int | None = None, **values: Any) -
 def _note(step: Any) -> None:
     """Tell how long it took, where hooks of its framework do not."""
     times = step_times()
-    if times is None or times.is_described:
+    if times is None or times.is_hooked:
         return
     with suppress(Exception):  # what is no whole number is no count of steps
         times.note(operator.index(step))

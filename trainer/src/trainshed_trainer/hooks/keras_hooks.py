@@ -13,9 +13,10 @@ from types import ModuleType
 from typing import Any
 
 from trainshed_trainer.hooks import FILL_S, INPUT, INPUT_S, wanted
+from trainshed_trainer.hooks.guard import guarded
 from trainshed_trainer.steps import step_times
 
-#: Samples of a batch of the newest training data; 0 where the data does not say.
+#: Samples of a batch of the newest data; 0 where the data does not say.
 _BATCH = [0.0]
 
 
@@ -25,18 +26,14 @@ def hook(module: ModuleType) -> None:
     real = kind.on_train_batch_end
 
     def ended(self: Any, batch: int, logs: Any = None) -> Any:
-        times = step_times()
-        if times is not None:
-            if not times.is_described:
-                times.describe(**_model(getattr(self, "_model", None) or self.model))
-            times.note(_count(self, batch), samples=_BATCH[0])
+        _ended(self, batch)
         return real(self, batch, logs)
 
     kind.on_train_batch_end = ended
 
 
 def hook_data(module: ModuleType) -> None:
-    """Have whatever reads training data tell its batch, or run by itself."""
+    """Have whatever reads data tell its batch, or run by itself."""
     kind = module.EpochIterator
     real = kind.__init__
 
@@ -48,6 +45,15 @@ def hook_data(module: ModuleType) -> None:
             _input_alone(self.data_adapter)
 
     kind.__init__ = made
+
+
+@guarded
+def _ended(callbacks: Any, batch: int) -> None:
+    times = step_times()
+    if times is not None:
+        if not times.is_hooked:
+            times.describe(**_model(getattr(callbacks, "_model", None) or callbacks.model))
+        times.note(_count(callbacks, batch), samples=_BATCH[0])
 
 
 def _input_alone(data: Any) -> None:

@@ -9,10 +9,12 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
 from trainshed_trainer.hooks import ALONE, FILL_S, INPUT, INPUT_S, wanted
+from trainshed_trainer.hooks.guard import guarded
 from trainshed_trainer.hooks.input_watch import InputWatch
 from trainshed_trainer.steps import StepTimes, step_times
 
@@ -41,6 +43,7 @@ class _Steps:
         if register is not None:  # PyTorch 2.0 and later
             register(self._stepped)
 
+    @guarded
     def _stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         times = step_times()
         if times is None:
@@ -78,6 +81,7 @@ class _Batch:
         )
         self._handle: Any = register(self._entered) if register is not None else None
 
+    @guarded
     def _entered(self, module: Any, args: Any) -> None:
         if not module.training:
             return
@@ -132,19 +136,25 @@ def _time_waits(module: ModuleType) -> None:
     def timed(self: Any) -> Any:
         began = time.monotonic()
         found = real(self)
-        _WAITS.seconds = getattr(_WAITS, "seconds", 0.0) + time.monotonic() - began
-        _WAITS.samples = getattr(_WAITS, "samples", 0.0) + _size(found)
+        _fetched(time.monotonic() - began, found)
         return found
 
     base.__next__ = timed
 
 
+@guarded
+def _fetched(seconds: float, batch: Any) -> None:
+    _WAITS.seconds = getattr(_WAITS, "seconds", 0.0) + seconds
+    _WAITS.samples = getattr(_WAITS, "samples", 0.0) + _size(batch)
+
+
 def _size(batch: Any) -> float:
-    """Samples of a batch: the length of its first tensor."""
+    """Samples of a batch: the length of its first tensor; 0 where it has none."""
     while isinstance(batch, (list, tuple, dict)) and batch:
         batch = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
-    shape: Any = getattr(batch, "shape", ())
-    return float(shape[0]) if len(shape) else 0.0
+    with suppress(Exception):  # users' own objects, with shapes of their own
+        return float(batch.shape[0])
+    return 0.0
 
 
 def _input_alone(module: ModuleType) -> None:
