@@ -63,7 +63,9 @@ class Data:
     batch_size = 8
     def get_numpy_iterator(self): return iter([1, 2, 3])
 class EpochIterator:
-    def __init__(self): self.data_adapter = Data()
+    def __init__(self, batch=8):
+        self.data_adapter = Data()
+        self.data_adapter.batch_size = batch
 """
 CALLBACKS = """\
 class Weight:
@@ -208,6 +210,40 @@ class Hooks(unittest.TestCase):
         found = self.written()
         self.assertEqual((found["steps"], found["samples"]), (9, 72))
         self.assertEqual(found["model"]["parameters"], 20)
+
+    KERAS = (
+        "from keras.src.callbacks.callback_list import CallbackList\n"
+        "from keras.src.trainers.epoch_iterator import EpochIterator\n"
+        "EpochIterator(8)\n"
+    )
+
+    def test_data_that_keras_evaluates_with_is_not_trained_on(self) -> None:
+        self.run_program(
+            f"{self.KERAS}callbacks = CallbackList()\n"
+            "for batch in range(5): callbacks.on_train_batch_end(batch)\n"
+            "EpochIterator(500)\n"
+            "for batch in range(5): callbacks.on_train_batch_end(batch)\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        self.assertEqual(self.written()["samples"], 72)
+
+    def test_batches_that_keras_tells_together_all_count(self) -> None:
+        self.run_program(
+            f"{self.KERAS}callbacks = CallbackList()\n"
+            "for batch in (9, 19, 29): callbacks.on_train_batch_end(batch)\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        found = self.written()
+        self.assertEqual((found["steps"], found["samples"]), (20, 160))
+
+    def test_callbacks_of_keras_without_a_model_tell_steps(self) -> None:
+        self.run_program(
+            f"{self.KERAS}del CallbackList.model\n"
+            "callbacks = CallbackList()\n"
+            "for batch in range(5): callbacks.on_train_batch_end(batch)\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        self.assertEqual(self.written()["steps"], 4)
 
     def test_the_input_of_keras_runs_alone_and_ends_the_program(self) -> None:
         said = self.run_program(

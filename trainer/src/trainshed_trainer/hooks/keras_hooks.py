@@ -50,10 +50,34 @@ def hook_data(module: ModuleType) -> None:
 @guarded
 def _ended(callbacks: Any, batch: int) -> None:
     times = step_times()
-    if times is not None:
-        if not times.is_hooked:
-            times.describe(**_model(getattr(callbacks, "_model", None) or callbacks.model))
-        times.note(_count(callbacks, batch), samples=_BATCH[0])
+    if times is None:
+        return
+    fit: _Fit | None = getattr(callbacks, "_trainshed_fit", None)
+    if fit is None:
+        fit = callbacks._trainshed_fit = _Fit(_BATCH[0])  # noqa: SLF001  # ours
+        times.describe(
+            **_model(getattr(callbacks, "_model", None) or getattr(callbacks, "model", None))
+        )
+    before, now = fit.passed, fit.passes(batch)
+    times.note(now, samples=fit.batch * (now - before))
+
+
+class _Fit:
+    """One training: what reads its data is the newest when its first batch ends.
+
+    Data that is made later is read to evaluate.
+    """
+
+    def __init__(self, batch: float) -> None:
+        self.batch = batch
+        self.passed = 0
+        self._last = -1
+
+    def passes(self, batch: int) -> int:
+        """Batches since the beginning: their numbers begin anew with each epoch."""
+        self.passed += batch - self._last if batch > self._last else batch + 1
+        self._last = batch
+        return self.passed
 
 
 def _input_alone(data: Any) -> None:
@@ -75,16 +99,9 @@ def _input_alone(data: Any) -> None:
     os._exit(0)  # threads of the pipeline would hold an ordinary end up
 
 
-def _count(callbacks: Any, batch: int) -> int:
-    """Batches since the beginning: their numbers begin anew with each epoch."""
-    before = getattr(callbacks, "_trainshed_batches", (-1, 0))
-    passed = before[1] + (batch - before[0] if batch > before[0] else batch + 1)
-    callbacks._trainshed_batches = (batch, passed)  # noqa: SLF001  # ours
-    return passed
-
-
 def _model(model: Any) -> dict[str, Any]:
-    sizes = [_size(each.shape) for each in model.trainable_variables]
+    """What is trained; lists of callbacks in loops of users' own may have no model."""
+    sizes = [_size(each.shape) for each in getattr(model, "trainable_variables", ())]
     keras = sys.modules.get("keras") or sys.modules.get("tf_keras")
     return {
         "parameters": sum(sizes),
