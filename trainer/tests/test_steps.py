@@ -107,6 +107,14 @@ class Steps(unittest.TestCase):
         with mock.patch.dict(os.environ, {"LOCAL_RANK": "1"}):
             self.assertIsNone(steps.step_times())
 
+    def test_samples_are_those_of_all_processes_of_a_replica(self) -> None:
+        for processes, samples in (("8", 8 * 32), ("", 32), ("many", 32)):
+            with mock.patch.dict(os.environ, {"LOCAL_WORLD_SIZE": processes}):
+                steps._TIMES.clear()
+                for _ in range(2):
+                    self.times().note(samples=32)
+                self.assertEqual(self.written()["samples"], samples)
+
     def test_a_file_that_cannot_be_written_fails_nobody(self) -> None:
         with mock.patch.dict(os.environ, {"TRAINSHED_STEPS_FILE": "/proc/self/none/steps.json"}):
             self.times().write()

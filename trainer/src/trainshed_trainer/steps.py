@@ -34,6 +34,7 @@ class StepTimes:
         """``path`` is where they are written."""
         self._path = path
         self._lock = threading.Lock()
+        self._processes = _processes()
         self._steps = 0
         self._samples = 0.0
         self._last: tuple[float, int | None] | None = None
@@ -50,8 +51,9 @@ class StepTimes:
     def note(self, step: int | None = None, samples: float = 0.0, waited_s: float = 0.0) -> None:
         """Note that a step is over.  Where numbers of steps jump, the time is shared out.
 
-        ``samples`` is what it trained on, 0 where nobody knows; ``waited_s`` how long it waited
-        for its input, of the time since the last call.
+        ``samples`` is what this process trained on, 0 where nobody knows: the others of its replica
+        do as much, each on its own accelerator.  ``waited_s`` is how long it waited for its input,
+        of the time since the last call.
         """
         now = time.monotonic()
         with self._lock:
@@ -88,7 +90,7 @@ class StepTimes:
         if count < 1:  # the same step again, or a count that began anew
             return
         self._steps += count
-        self._samples += samples
+        self._samples += samples * self._processes
         one = ((now - before[0]) / count, waited_s / count)
         if len(self._first) < KEPT:
             self._first.append(one)
@@ -116,6 +118,13 @@ class StepTimes:
 
 def _rounded(one: tuple[float, float]) -> list[float]:
     return [float(f"{value:.6g}") for value in one]
+
+
+def _processes() -> int:
+    """How many processes torchrun has started for this replica."""
+    with suppress(ValueError):
+        return max(1, int(os.environ.get("LOCAL_WORLD_SIZE") or 1))
+    return 1
 
 
 _TIMES: dict[str, StepTimes] = {}
