@@ -14,13 +14,36 @@ from typing import Any
 
 SITE = Path(__file__).parent.parent / "src" / "trainshed_trainer" / "hooks" / "site"
 
-#: As much of PyTorch as the hooks look at.
-TORCH = """\
+#: As much of PyTorch as the hooks look at; a device has done its work when it is waited for.
+BASE = """\
+import time
+__version__ = '2.9'
+GRAD = [True]
+def is_grad_enabled(): return GRAD[-1]
+class Event:
+    def __init__(self, enable_timing): self.at = None
+    def record(self, stream): stream.append(self)
+    def elapsed_time(self, other): return 1e3 * (other.at - self.at)
+class cuda:
+    WAITS, QUEUE, CAPTURES, Event = [], [], [], Event
+    busy_until = 0.0
+    @classmethod
+    def is_current_stream_capturing(cls): return bool(cls.CAPTURES)
+    @classmethod
+    def current_stream(cls, device): return cls
+    @classmethod
+    def append(cls, event): event.at = max(time.monotonic(), cls.busy_until)
+    @classmethod
+    def synchronize(cls, device):
+        assert not cls.CAPTURES
+        cls.WAITS.append(device)
+"""
+OPTIMIZER = """\
 HOOKS = []
 def register_optimizer_step_post_hook(hook):
     HOOKS.append(hook)
 class Size:
-    is_cuda = False
+    is_cuda, device = False, 'cuda:0'
     def __init__(self, count): self.count, self.grad = count, self
     def numel(self): return self.count
     def element_size(self): return 4
@@ -87,9 +110,9 @@ class Hooks(unittest.TestCase):
         self.folder = Path(holder.name)
         self.file = self.folder / "steps.json"
         for name, text in (
-            ("torch/__init__.py", "__version__ = '2.9'"),
+            ("torch/__init__.py", BASE),
             ("torch/optim/__init__.py", ""),
-            ("torch/optim/optimizer.py", TORCH),
+            ("torch/optim/optimizer.py", OPTIMIZER),
             ("torch/nn/modules/module.py", MODULES),
             ("torch/utils/data/dataloader.py", LOADERS),
             ("keras/__init__.py", "__version__ = '3'"),
@@ -196,6 +219,40 @@ class Hooks(unittest.TestCase):
         )
         found = self.written()
         self.assertEqual((found["steps"], found["samples"]), (20, 20 * 32))
+
+    def test_a_second_training_is_seen_when_the_optimizer_of_the_first_is_gone(self) -> None:
+        self.run_program(
+            "import torch.optim.optimizer as o\n"
+            "for count in (30, 70):\n"
+            "    sgd = None\n"
+            "    sgd = o.SGD()\n"
+            "    sgd.param_groups = [{'params': [o.Size(count)]}]\n"
+            "    for _ in range(5): sgd.step()\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        found = self.written()
+        self.assertEqual((found["steps"], found["model"]["parameters"]), (8, 70))
+
+    def test_a_second_training_is_seen_when_the_first_optimizer_steps_no_more(self) -> None:
+        self.run_program(
+            "import torch.optim.optimizer as o\n"
+            "kept = [o.SGD(), o.SGD()]\n"
+            "for sgd in kept:\n"
+            "    for _ in range(50): sgd.step()\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        self.assertEqual(self.written()["steps"], 49 + 30)
+
+    def test_optimizers_that_step_beside_the_first_are_not_counted(self) -> None:
+        self.run_program(
+            "import torch.optim.optimizer as o\n"
+            "every = [o.SGD() for _ in range(100)]\n"
+            "for _ in range(10):\n"
+            "    for each in every: each.step()\n"
+            "    for _ in range(5): every[1].step()\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        self.assertEqual(self.written()["steps"], 9)
 
     def test_batches_of_keras_are_noted_over_epochs(self) -> None:
         self.run_program(

@@ -1,4 +1,4 @@
-"""PyTorch: a step is over when the first optimizer has stepped; waits are those for a DataLoader.
+"""PyTorch: a step is over when its optimizer has stepped; waits are those for a DataLoader.
 
 Lightning trains with PyTorch's optimizers and loaders, so that this is all it needs.
 """
@@ -9,9 +9,10 @@ import os
 import sys
 import threading
 import time
+import weakref
 from contextlib import suppress
 from types import ModuleType
-from typing import Any
+from typing import Any, Callable
 
 from trainshed_trainer.hooks import ALONE, FILL_S, INPUT, INPUT_S, wanted
 from trainshed_trainer.hooks.guard import guarded
@@ -32,10 +33,10 @@ def hook(module: ModuleType) -> None:
 
 
 class _Steps:
-    """Notes the steps of the first optimizer: others step beside it."""
+    """Notes the steps of one optimizer: others step beside it."""
 
     def __init__(self) -> None:
-        self._first: int | None = None
+        self._leader = _Leader()
         self._batch: _Batch | None = None
 
     def listen(self, module: ModuleType) -> None:
@@ -51,20 +52,51 @@ class _Steps:
         if INPUT in wanted():  # it trains without a loader: there is no input to run alone
             times.write()
             os._exit(0)
-        if self._first is None:
-            self._first = id(optimizer)
+        if self._leader.follows_anew(optimizer):
             _describe(times, optimizer)
             times.watch = InputWatch()
-        if id(optimizer) == self._first:
-            _wait_for_device(optimizer)
-            waited, samples = _taken()
-            times.note(samples=samples or self._seen_by_model(), waited_s=waited)
+        if self._leader.leads(optimizer):
+            self._note(times, optimizer)
+
+    def _note(self, times: StepTimes, optimizer: Any) -> None:
+        _wait_for_device(optimizer)
+        waited, samples = _taken()
+        times.note(samples=samples or self._seen_by_model(), waited_s=waited)
 
     def _seen_by_model(self) -> float:
         """Samples of a step that no loader has fetched: the model's own batch tells."""
         if self._batch is None:
             self._batch = _Batch()
         return self._batch.samples()
+
+
+class _Leader:
+    """The optimizer that tells steps: the first, until it is gone or others step without it."""
+
+    #: So often another one steps meanwhile before it is followed.
+    PATIENCE = 20
+
+    def __init__(self) -> None:
+        self._leader: Callable[[], Any] = lambda: None
+        self._others: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    def leads(self, optimizer: Any) -> bool:
+        if optimizer is not self._leader():
+            return False
+        if self._others:
+            self._others.clear()
+        return True
+
+    def follows_anew(self, optimizer: Any) -> bool:
+        """Whether ``optimizer`` leads from now on, and did not before."""
+        leader = self._leader()
+        if leader is optimizer:
+            return False
+        count = self._others[optimizer] = self._others.get(optimizer, 0) + 1
+        if leader is not None and count < self.PATIENCE:
+            return False
+        self._leader = weakref.ref(optimizer)
+        return True
 
 
 class _Batch:
