@@ -220,6 +220,47 @@ class Hooks(unittest.TestCase):
         found = self.written()
         self.assertEqual((found["steps"], found["samples"]), (20, 20 * 32))
 
+    #: Half of what it fetches is evaluated with.
+    EVALUATES = (
+        "import torch, torch.optim.optimizer as o\n"
+        "import torch.utils.data.dataloader as d, torch.nn.modules.module as m\n"
+        "sgd, data = o.SGD(), d._BaseDataLoaderIter(m.Batch())\n"
+    )
+
+    def test_batches_that_are_evaluated_with_are_not_trained_on(self) -> None:
+        self.run_program(
+            f"{self.EVALUATES}"
+            "for _ in range(5):\n"
+            "    next(data)\n"
+            "    torch.GRAD.append(False); next(data); torch.GRAD.pop()\n"
+            "    sgd.step()\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        self.assertEqual(self.written()["samples"], 4 * 16)
+
+    def test_a_step_without_a_batch_of_its_own_is_not_guessed_where_loaders_tell(self) -> None:
+        self.run_program(
+            f"{self.EVALUATES}"
+            "model = m.Model()\n"
+            "for _ in range(3):\n"
+            "    next(data); model(m.Batch()); sgd.step()\n"
+            "    model(m.Batch()); sgd.step()\n"
+            "assert not m.LOOKING\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        self.assertEqual(self.written()["samples"], 2 * 16)
+
+    def test_a_model_that_trains_as_it_evaluates_is_not_looked_at_for_ever(self) -> None:
+        self.run_program(
+            "import torch.optim.optimizer as o, torch.nn.modules.module as m\n"
+            "sgd, model = o.SGD(), m.Model()\n"
+            "model.training = False\n"
+            "for _ in range(7): model(m.Batch()); sgd.step()\n"
+            "assert not m.LOOKING\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        self.assertEqual(self.written()["samples"], 0)
+
     def test_a_second_training_is_seen_when_the_optimizer_of_the_first_is_gone(self) -> None:
         self.run_program(
             "import torch.optim.optimizer as o\n"

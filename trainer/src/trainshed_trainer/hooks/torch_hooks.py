@@ -19,8 +19,6 @@ from trainshed_trainer.hooks.guard import guarded
 from trainshed_trainer.hooks.input_watch import InputWatch
 from trainshed_trainer.steps import StepTimes, step_times
 
-_WAITS = threading.local()
-
 
 def hook(module: ModuleType) -> None:
     """Change one of PyTorch's modules."""
@@ -37,7 +35,7 @@ class _Steps:
 
     def __init__(self) -> None:
         self._leader = _Leader()
-        self._batch: _Batch | None = None
+        self._samples = _Samples()
 
     def listen(self, module: ModuleType) -> None:
         register = getattr(module, "register_optimizer_step_post_hook", None)
@@ -60,14 +58,8 @@ class _Steps:
 
     def _note(self, times: StepTimes, optimizer: Any) -> None:
         _wait_for_device(optimizer)
-        waited, samples = _taken()
-        times.note(samples=samples or self._seen_by_model(), waited_s=waited)
-
-    def _seen_by_model(self) -> float:
-        """Samples of a step that no loader has fetched: the model's own batch tells."""
-        if self._batch is None:
-            self._batch = _Batch()
-        return self._batch.samples()
+        self._samples.step_ended()
+        times.note(samples=self._samples.taken(), waited_s=_FETCHED.waited())
 
 
 class _Leader:
@@ -99,6 +91,67 @@ class _Leader:
         return True
 
 
+class _Fetched(threading.local):
+    """What a thread has fetched since its last step: samples, and how long it waited for them."""
+
+    def __init__(self) -> None:
+        self.samples = 0.0
+        self._waited = 0.0
+
+    @guarded
+    def ends(self, began: float, batch: Any) -> None:
+        if _trains():
+            self.samples += _size(batch)
+            self._waited += time.monotonic() - began
+
+    def waited(self) -> float:
+        """Seconds since this was asked before."""
+        waited, self._waited = self._waited, 0.0
+        return waited
+
+
+_FETCHED = _Fetched()
+
+
+def _trains() -> bool:
+    """Evaluations run without gradients; of those that do not nobody can know."""
+    return bool(sys.modules["torch"].is_grad_enabled())
+
+
+def _wait_for_device(optimizer: Any) -> None:
+    """A device computes on after the call has returned: a step is over when it has finished."""
+    first = next(iter(optimizer.param_groups[0]["params"]), None)
+    if first is not None and first.is_cuda:
+        sys.modules["torch"].cuda.synchronize(first.device)
+
+
+class _Samples:
+    """Of steps: what loaders have fetched; where there are none, the model's own batch tells."""
+
+    def __init__(self) -> None:
+        self._has_loader = False
+        self._batch: _Batch | None = None
+        self._sum = 0.0
+
+    def step_ended(self) -> None:
+        fetched, _FETCHED.samples = _FETCHED.samples, 0.0
+        self._has_loader = self._has_loader or fetched > 0
+        self._sum += fetched if self._has_loader else self._seen_by_model()
+        if self._has_loader and self._batch is not None:
+            self._batch.look_away()
+
+    def taken(self) -> float:
+        """Of the steps since this was asked before."""
+        found, self._sum = self._sum, 0.0
+        return found
+
+    def _seen_by_model(self) -> float:
+        if self._batch is None:
+            self._batch = _Batch()
+            return 0.0
+        return self._batch.samples()
+
+
 class _Batch:
     """Looks at what goes into the model, for so few steps that it costs the others nothing."""
 
@@ -115,7 +168,7 @@ class _Batch:
 
     @guarded
     def _entered(self, module: Any, args: Any) -> None:
-        if not module.training:
+        if not module.training or not _trains():
             return
         if self._model is None:  # the first after a step is the one that holds all others
             self._model = id(module)
@@ -127,12 +180,15 @@ class _Batch:
         if self._handle is None:
             return sorted(self._found)[len(self._found) // 2] if self._found else 0.0
         samples, self._now = self._now, 0.0
-        if self._model is not None:
-            self._found.append(samples)
+        self._found.append(samples)
         if len(self._found) >= self.LOOKS:
+            self.look_away()
+        return samples
+
+    def look_away(self) -> None:
+        if self._handle is not None:
             self._handle.remove()
             self._handle = None
-        return samples
 
 
 def _describe(times: StepTimes, optimizer: Any) -> None:
@@ -147,20 +203,6 @@ def _describe(times: StepTimes, optimizer: Any) -> None:
     )
 
 
-def _wait_for_device(optimizer: Any) -> None:
-    """A device computes on after the call has returned: a step is over when it has finished."""
-    first = next(iter(optimizer.param_groups[0]["params"]), None)
-    if first is not None and first.is_cuda:
-        sys.modules["torch"].cuda.synchronize(first.device)
-
-
-def _taken() -> tuple[float, float]:
-    """Seconds waited and samples fetched since the last step."""
-    found = getattr(_WAITS, "seconds", 0.0), getattr(_WAITS, "samples", 0.0)
-    _WAITS.seconds = _WAITS.samples = 0.0
-    return found
-
-
 def _time_waits(module: ModuleType) -> None:
     base = module._BaseDataLoaderIter  # noqa: SLF001  # the one place that every loader passes
     real = base.__next__
@@ -168,16 +210,10 @@ def _time_waits(module: ModuleType) -> None:
     def timed(self: Any) -> Any:
         began = time.monotonic()
         found = real(self)
-        _fetched(time.monotonic() - began, found)
+        _FETCHED.ends(began, found)
         return found
 
     base.__next__ = timed
-
-
-@guarded
-def _fetched(seconds: float, batch: Any) -> None:
-    _WAITS.seconds = getattr(_WAITS, "seconds", 0.0) + seconds
-    _WAITS.samples = getattr(_WAITS, "samples", 0.0) + _size(batch)
 
 
 def _size(batch: Any) -> float:
