@@ -295,6 +295,61 @@ class Hooks(unittest.TestCase):
         )
         self.assertEqual(self.written()["steps"], 9)
 
+    #: One step takes 0.01 s of a clock that nobody else moves.
+    DEVICE = (
+        "import time, trainshed_trainer\n"
+        "now = [100.0]\n"
+        "time.monotonic = lambda: now[0]\n"
+        "import torch, torch.optim.optimizer as o\n"
+        "import torch.utils.data.dataloader as d, torch.nn.modules.module as m\n"
+        "o.Size.is_cuda = True\n"
+        "sgd, data = o.SGD(), d._BaseDataLoaderIter(m.Batch())\n"
+    )
+
+    def test_a_job_waits_for_its_device_at_its_first_steps_and_seldom_after_them(self) -> None:
+        said = self.run_program(
+            f"{self.DEVICE}"
+            "for _ in range(1256):\n"
+            "    now[0] += 0.01; next(data); sgd.step()\n"
+            "print(len(torch.cuda.WAITS))\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        self.assertLess(int(said), 256 + 1000 // 20)
+        found = self.written()
+        self.assertGreater(found["steps"], 1200)
+        self.assertEqual(found["samples"], 16 * found["steps"])
+        for one, _ in found["recent"]:
+            self.assertAlmostEqual(one, 0.01)
+
+    def test_a_device_that_computes_while_a_batch_is_fetched_waits_for_nothing(self) -> None:
+        self.run_program(
+            f"{self.DEVICE}"
+            "class Slow:\n"
+            "    @property\n"
+            "    def batch(self): now[0] += 0.01; return m.Batch()\n"
+            "d._BaseDataLoaderIter.batch = Slow.batch\n"
+            "data = object.__new__(d._BaseDataLoaderIter)\n"
+            "for _ in range(600):\n"
+            "    torch.cuda.busy_until = now[0] + 0.006; next(data); sgd.step()\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        for one, waited in self.written()["recent"]:
+            self.assertAlmostEqual(one, 0.01)
+            self.assertAlmostEqual(waited, 0.004)
+
+    def test_a_step_that_is_captured_as_a_graph_is_not_waited_for(self) -> None:
+        said = self.run_program(
+            f"{self.DEVICE}"
+            "from trainshed_trainer import progress\n"
+            "for _ in range(3): sgd.step()\n"
+            "torch.cuda.CAPTURES.append(1); sgd.step(); torch.cuda.CAPTURES.pop()\n"
+            "for step in range(6): progress(step)\n"
+            "print('trained')\n",
+            TRAINSHED_STEPS="hooks",
+        )
+        self.assertEqual(said, "trained\n")
+        self.assertEqual(self.written()["steps"], 2 + 5)
+
     def test_batches_of_keras_are_noted_over_epochs(self) -> None:
         self.run_program(
             "from keras.src.callbacks.callback_list import CallbackList\n"

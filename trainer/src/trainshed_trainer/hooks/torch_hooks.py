@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import deque
 from contextlib import suppress
 from types import ModuleType
 from typing import Any, Callable
@@ -17,7 +18,7 @@ from typing import Any, Callable
 from trainshed_trainer.hooks import ALONE, FILL_S, INPUT, INPUT_S, wanted
 from trainshed_trainer.hooks.guard import guarded
 from trainshed_trainer.hooks.input_watch import InputWatch
-from trainshed_trainer.steps import StepTimes, step_times
+from trainshed_trainer.steps import KEPT, StepTimes, step_times
 
 
 def hook(module: ModuleType) -> None:
@@ -35,7 +36,9 @@ class _Steps:
 
     def __init__(self) -> None:
         self._leader = _Leader()
+        self._device = _Device()
         self._samples = _Samples()
+        self._passed = 0
 
     def listen(self, module: ModuleType) -> None:
         register = getattr(module, "register_optimizer_step_post_hook", None)
@@ -57,9 +60,10 @@ class _Steps:
             self._note(times, optimizer)
 
     def _note(self, times: StepTimes, optimizer: Any) -> None:
-        _wait_for_device(optimizer)
+        self._passed += 1
         self._samples.step_ended()
-        times.note(samples=self._samples.taken(), waited_s=_FETCHED.waited())
+        if self._device.has_finished(optimizer, self._passed):
+            times.note(self._passed, samples=self._samples.taken(), waited_s=_FETCHED.waited())
 
 
 class _Leader:
@@ -91,22 +95,77 @@ class _Leader:
         return True
 
 
-class _Fetched(threading.local):
-    """What a thread has fetched since its last step: samples, and how long it waited for them."""
+class _Device:
+    """Waits until a device has finished a step: it computes on after the call has returned.
+
+    To wait makes a training slower.  The first steps are all timed, which a calibration needs and
+    no more; after them some are, and the time between is shared out.
+    """
+
+    PAUSE_S = 0.25
 
     def __init__(self) -> None:
+        self._at = 0.0
+
+    def has_finished(self, optimizer: Any, passed: int) -> bool:
+        """Whether this step is timed; by then its device is idle."""
+        first = next(iter(optimizer.param_groups[0]["params"]), None)
+        if first is None or not first.is_cuda:
+            return True
+        cuda = sys.modules["torch"].cuda
+        if cuda.is_current_stream_capturing():  # to wait would end the capture with an error
+            raise RuntimeError("a CUDA graph replays steps without their optimizer")
+        if passed > KEPT and time.monotonic() - self._at < self.PAUSE_S:
+            return False
+        cuda.synchronize(first.device)
+        self._at, _FETCHED.device = time.monotonic(), first.device
+        return True
+
+
+class _Fetched(threading.local):
+    """What a thread has fetched since its last step: samples, and how long it waited for them.
+
+    A device that still computes waits for nothing: where there is one, marks in its queue of work
+    tell how long it stood still.
+    """
+
+    #: Marks of so many batches are kept: a step has fewer.
+    MARKS = 1024
+
+    def __init__(self) -> None:
+        self.device: Any = None
         self.samples = 0.0
         self._waited = 0.0
+        self._marks: deque[tuple[Any, Any]] = deque(maxlen=self.MARKS)
 
     @guarded
-    def ends(self, began: float, batch: Any) -> None:
-        if _trains():
-            self.samples += _size(batch)
+    def begins(self) -> Any:
+        """What ``ends`` is to be called with."""
+        return time.monotonic() if self.device is None else self._mark()
+
+    @guarded
+    def ends(self, began: Any, batch: Any) -> None:
+        if not _trains():
+            return
+        self.samples += _size(batch)
+        if self.device is None:
             self._waited += time.monotonic() - began
+        else:
+            self._marks.append((began, self._mark()))
+
+    def _mark(self) -> Any:
+        cuda = sys.modules["torch"].cuda
+        mark = cuda.Event(enable_timing=True)
+        mark.record(cuda.current_stream(self.device))
+        return mark
 
     def waited(self) -> float:
-        """Seconds since this was asked before."""
-        waited, self._waited = self._waited, 0.0
+        """Seconds since this was asked before; to be asked when the device has finished."""
+        waited = (
+            self._waited + sum(before.elapsed_time(after) for before, after in self._marks) / 1e3
+        )
+        self._waited = 0.0
+        self._marks.clear()
         return waited
 
 
@@ -116,13 +175,6 @@ _FETCHED = _Fetched()
 def _trains() -> bool:
     """Evaluations run without gradients; of those that do not nobody can know."""
     return bool(sys.modules["torch"].is_grad_enabled())
-
-
-def _wait_for_device(optimizer: Any) -> None:
-    """A device computes on after the call has returned: a step is over when it has finished."""
-    first = next(iter(optimizer.param_groups[0]["params"]), None)
-    if first is not None and first.is_cuda:
-        sys.modules["torch"].cuda.synchronize(first.device)
 
 
 class _Samples:
@@ -208,7 +260,7 @@ def _time_waits(module: ModuleType) -> None:
     real = base.__next__
 
     def timed(self: Any) -> Any:
-        began = time.monotonic()
+        began = _FETCHED.begins()
         found = real(self)
         _FETCHED.ends(began, found)
         return found
