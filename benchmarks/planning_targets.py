@@ -25,7 +25,7 @@ _BATCHES: Final = 3
 _FIXED = (0.0, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0, 1.5)
 _PER_DOUBLING = (0.0, 0.007, 0.015, 0.03, 0.06, 0.1, 0.15)
 #: So many predictions of all workloads weigh on the losses of one.
-_PULL: Final = 2.0
+_PULL: Final = 3.0
 
 
 def recipe_name(result: Result) -> str:
