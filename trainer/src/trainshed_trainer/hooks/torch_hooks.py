@@ -161,10 +161,8 @@ class _Fetched(threading.local):
 
     def waited(self) -> float:
         """Seconds since this was asked before; to be asked when the device has finished."""
-        waited = (
-            self._waited + sum(before.elapsed_time(after) for before, after in self._marks) / 1e3
-        )
-        self._waited = 0.0
+        stood_ms = sum(float(before.elapsed_time(after)) for before, after in self._marks)
+        waited, self._waited = self._waited + stood_ms / 1e3, 0.0
         self._marks.clear()
         return waited
 
