@@ -1,9 +1,13 @@
-"""Steps that a trainer tells by what it prints: for trainers that no hook and no library sees."""
+"""Steps that a trainer tells by what it prints: for trainers that no hook and no library sees.
+
+Lines come in batches: what was written while the machine did something else arrives at once.  So
+lines that came together are one reading, and the time since those before is shared among its steps.
+"""
 
 import re
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from trainshed.engines.base import OutputSink, Stream
 from trainshed.model.faults import UsageFault
@@ -12,6 +16,10 @@ from trainshed.model.step_times import KEPT, StepTimes
 
 #: No line is looked at beyond this: a pattern may take long over a long one.
 _LINE_MAX: Final = 1000
+#: Lines closer than this came together, in seconds.
+_TOGETHER_S: Final = 0.001
+_NANO: Final = 1e-9
+_TOLD_MAX: Final = 40
 
 
 def step_pattern(text: str) -> re.Pattern[str]:
@@ -27,53 +35,119 @@ def step_pattern(text: str) -> re.Pattern[str]:
     return found
 
 
+class _Reading(NamedTuple):
+    """Lines that came together: when the first did, and the step of the last."""
+
+    at_s: float
+    step: int
+
+
 class StepLines:
     """Passes lines on, and notes when those of one replica tell of a new step."""
 
     def __init__(
         self,
         sink: OutputSink,
-        pattern: re.Pattern[str],
+        pattern: re.Pattern[str] | None,
         task_name: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``task_name`` is the replica that is listened to; ``clock`` counts seconds."""
+        """``task_name`` is the replica that is listened to; None for a pattern: no line tells.
+
+        ``clock`` counts seconds, for lines that nobody has stamped.
+        """
         self._sink = sink
         self._pattern = pattern
         self._task_name = task_name
         self._clock = clock
-        self._last: tuple[float, int] | None = None
+        self._stamp_s: float | None = None
+        self._before: _Reading | None = None
+        self._now: _Reading | None = None
         self._steps: list[tuple[int, float]] = []
+        self._matched = self._numbers = 0
+        self._rose = False
+        self._word = ""
+
+    def stamp(self, stamp_ns: int) -> None:
+        """Take the time of the line that comes next; see ``engines.local.foreground``."""
+        self._stamp_s = stamp_ns * _NANO
 
     def line(self, replica: ReplicaPlan, text: str, stream: Stream) -> None:
         """Take one line of a replica."""
-        if replica.task_name == self._task_name:
+        if self._pattern is not None and replica.task_name == self._task_name:
             found = self._pattern.search(text[:_LINE_MAX])
-            if found and found["step"] and found["step"].isdecimal():
-                self._take(int(found["step"]))
+            if found:
+                self._hear(found["step"] or "")
+        self._stamp_s = None
         self._sink.line(replica, text, stream)
 
     def note(self, text: str) -> None:
         """Take one line of the engine."""
         self._sink.note(text)
 
-    def _take(self, step: int) -> None:
-        now = self._clock()
-        if self._last is not None and step > self._last[1]:
-            count = step - self._last[1]
-            self._steps.append((count, (now - self._last[0]) / count))
-        self._last = (now, step)
+    def _hear(self, word: str) -> None:
+        self._matched += 1
+        self._word = word[:_TOLD_MAX]
+        if word.isdecimal():
+            self._numbers += 1
+            at_s = self._clock() if self._stamp_s is None else self._stamp_s
+            self._take(_Reading(at_s, int(word)))
+
+    def _take(self, new: _Reading) -> None:
+        now = self._now
+        self._rose |= now is not None and new.step > now.step
+        if now is None or new.step < now.step:  # the first, or a count that began anew
+            self._close()
+            self._before, self._now = None, new
+        elif new.step > now.step and new.at_s - now.at_s < _TOGETHER_S:
+            self._now = now._replace(step=new.step)
+        elif new.step > now.step:
+            self._close()
+            self._before, self._now = now, new
+
+    def _close(self) -> None:
+        """No more lines come together with the newest ones."""
+        if (step := _between(self._before, self._now)) is not None:
+            self._steps.append(step)
 
     @property
     def times(self) -> StepTimes | None:
         """What was heard; None where nothing was."""
-        if not self._steps:
+        newest = _between(self._before, self._now)
+        steps = [*self._steps, *([newest] if newest else [])]
+        if not steps:
             return None
-        each = tuple(seconds for _, seconds in self._steps)
+        each = tuple(seconds for _, seconds in steps)
         return StepTimes(
-            steps=sum(count for count, _ in self._steps),
+            steps=sum(count for count, _ in steps),
             first_s=each[:KEPT],
             first_waits_s=(0.0,) * len(each[:KEPT]),
             recent_s=each[-KEPT:],
             recent_waits_s=(0.0,) * len(each[-KEPT:]),
         )
+
+    @property
+    def why_none(self) -> str:
+        """Why lines told no steps: how many matched, and what they said."""
+        if not self._matched:
+            return "no line matches --step-pattern"
+        lines = "1 line matches" if self._matched == 1 else f"{self._matched:,} lines match"
+        return f"{lines} --step-pattern, and {self._fault}"
+
+    @property
+    def _fault(self) -> str:
+        if not self._numbers:
+            return f"their step is no whole number, such as {self._word!r}"
+        if self._numbers == 1:
+            return "one step alone has no time"
+        if not self._rose:
+            return f"no step is larger than the one before it; the last was {self._word!r}"
+        return "they came all at once"
+
+
+def _between(before: _Reading | None, now: _Reading | None) -> tuple[int, float] | None:
+    """How many steps lie between two readings, and how long each took."""
+    if before is None or now is None:
+        return None
+    count = now.step - before.step
+    return count, (now.at_s - before.at_s) / count

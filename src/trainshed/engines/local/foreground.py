@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from trainshed.engines.base import OutputSink, Stream
 from trainshed.engines.container_runtime import Runtime
@@ -84,6 +84,14 @@ def new_uid() -> int:
     return int.from_bytes(os.urandom(_UID_BYTES))
 
 
+@runtime_checkable
+class Stamped(Protocol):
+    """A sink that wants to know when lines were taken from their replicas: they come in batches."""
+
+    def stamp(self, stamp_ns: int) -> None:
+        """Take the stamp of the line that comes next, in nanoseconds since 1970."""
+
+
 class Ran(NamedTuple):
     """How a job ended, and what its workers say of their exchanges through reducers."""
 
@@ -113,6 +121,7 @@ class _Run:
         self._folder = AttemptFolder(f"{_temporary_folder()}/trainshed-{uid}/{self._key}")
         self._replicas = {replica.task_name: replica for replica in plan.replicas}
         self._sink = sink
+        self._stamped = sink if isinstance(sink, Stamped) else None
         self._signals = signals
         self._grace_s = grace_s
         self._enough = enough
@@ -191,6 +200,8 @@ class _Run:
                 self._sink.note(line.text)
             else:
                 stream: Stream = "stderr" if line.stream == "stderr" else "stdout"
+                if self._stamped:
+                    self._stamped.stamp(line.stamp_ns)
                 self._sink.line(self._replicas[line.task_name], line.text, stream)
         except OSError as error:
             self._broken = error

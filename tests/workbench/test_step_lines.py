@@ -1,0 +1,95 @@
+"""Steps in what a trainer prints: timed by when lines were written, however they arrive."""
+
+import pytest
+
+from engines.support import Recorder, python_replica
+from trainshed.model.roles import Role
+from trainshed.workbench.step_lines import StepLines, step_pattern
+
+REPLICA = python_replica(Role.PRIMARY, 0, "")
+PATTERN = step_pattern("step (?P<step>.*)")
+MS = 1_000_000
+
+
+def heard(*lines, pattern=PATTERN):
+    """Lines with their milliseconds, all delivered at the same moment."""
+    found = StepLines(Recorder(), pattern, REPLICA.task_name, clock=lambda: 0.0)
+    for at_ms, text in lines:
+        found.stamp(int(at_ms * MS))
+        found.line(REPLICA, text, "stdout")
+    return found
+
+
+def seconds(found):
+    return [pytest.approx(each) for each in found.times.first_s]
+
+
+def test_lines_are_timed_by_when_they_were_written():
+    found = heard(*((5 * each, f"step {each}") for each in range(4)))
+    assert seconds(found) == [0.005, 0.005, 0.005]
+    assert found.times.steps == 3
+
+
+def test_lines_that_came_together_share_the_time_since_those_before():
+    batches = [(20 * (each // 10) + each * 1e-6, f"step {each}") for each in range(40)]
+    found = heard(*batches)
+    assert seconds(found) == [0.002, 0.002, 0.002]
+    assert found.times.steps == 30
+
+
+def test_steps_quicker_than_lines_can_be_told_apart_are_timed_in_groups():
+    found = heard(*((0.2 * each, f"step {each}") for each in range(1000)))
+    each = sorted(found.times.first_s)
+    assert each[len(each) // 2] == pytest.approx(0.0002)
+
+
+def test_the_first_line_of_a_step_is_the_one_that_counts():
+    lines = [(10 * each + more, f"step {each}") for each in range(4) for more in (0, 6)]
+    assert seconds(heard(*lines)) == [0.01, 0.01, 0.01]
+
+
+def test_a_count_that_begins_anew_goes_on():
+    lines = [(10 * each, f"step {each % 3}") for each in range(6)]
+    found = heard(*lines)
+    assert found.times.steps == 4
+    assert seconds(found) == [0.01] * 4
+
+
+def test_lines_without_a_stamp_are_timed_as_they_arrive():
+    times = iter([0.0, 1.0, 3.0])
+    found = StepLines(Recorder(), PATTERN, REPLICA.task_name, clock=lambda: next(times))
+    for each in range(3):
+        found.line(REPLICA, f"step {each}", "stdout")
+    assert found.times.first_s == (1.0, 2.0)
+
+
+def test_lines_of_others_and_without_a_pattern_tell_nothing():
+    other = python_replica(Role.WORKER, 0, "")
+    found = StepLines(Recorder(), PATTERN, REPLICA.task_name)
+    for each in range(3):
+        found.line(other, f"step {each}", "stdout")
+    assert found.times is None
+    assert heard((0, "step 1"), (5, "step 2"), pattern=None).times is None
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ([], "no line matches --step-pattern"),
+        (["one", "two"], "2 lines match --step-pattern, and their step is no whole number"),
+        (["two"], "such as 'two'"),
+        (["7"], "1 line matches --step-pattern, and one step alone has no time"),
+        (["7", "7", "7"], "3 lines match --step-pattern, and no step is larger than the one"),
+        (["9", "8", "7"], "the last was '7'"),
+    ],
+)
+def test_why_no_step_was_heard_is_said(steps, words):
+    found = heard(*((5 * at, f"step {step}") for at, step in enumerate(steps)))
+    assert found.times is None
+    assert words in found.why_none
+
+
+def test_steps_that_came_all_at_once_have_no_time():
+    found = heard(*((0, f"step {each}") for each in range(300)))
+    assert found.times is None
+    assert found.why_none == "300 lines match --step-pattern, and they came all at once"
