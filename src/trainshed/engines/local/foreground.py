@@ -130,6 +130,7 @@ class _Run:
         self._known = AttemptRecords()
         self._pid: int | None = None
         self._stop: JobEnd | None = None
+        self._has_enough = False
         self._broken: OSError | None = None
 
     def follow(self, start: AttemptStarter, preparation: Preparation) -> Ran:
@@ -174,6 +175,7 @@ class _Run:
 
     def _end_if_enough(self, enough: Enough) -> None:
         if self._stop is None and (why := enough(self._steps())):
+            self._has_enough = True
             self._order(self._grace_s, success.interrupted(signal.SIGTERM, why))
 
     def _steps(self) -> dict[str, StepTimes]:
@@ -212,10 +214,12 @@ class _Run:
             if number not in _ENDING:
                 continue
             self._known.read(self._folder.records)
+            signum = signal.Signals(number)
+            if self._has_enough:  # whoever asked for the steps wants no more of them
+                self._stop, self._has_enough = success.interrupted(signum), False
             if self._stop is not None or self._known.decided is not None:
                 self._order(0.0, self._stop)
                 continue
-            signum = signal.Signals(number)
             words = f"{signum.name}: stopping all replicas; again to kill them at once"
             self._order(self._grace_s, success.interrupted(signum), words)
 
