@@ -1,37 +1,98 @@
 """Which trainer was measured: a digest of its files, so that another one is not planned with it."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 #: What a program consists of; data and results beside it may change.
 _CODE: Final = frozenset({".py", ".sh", ".yaml", ".yml", ".toml", ".cfg"})
 _FILES_MAX: Final = 2000
+_FOLDERS_MAX: Final = 10_000
 _BYTES_MAX: Final = 10_000_000
+_PIECE_BYTES: Final = 1 << 20
+
+
+class CodeFile(NamedTuple):
+    """A file of a trainer as it was read."""
+
+    name: str
+    """From the place that was named on."""
+    path: Path
+    digest: bytes
 
 
 def trainer_digest(places: Iterable[Path]) -> str:
-    """SHA-256 of the code in files and folders, by name and content; empty for none.
+    """SHA-256 of the code in files and folders, by name and content; empty for none."""
+    return digest_of(code_files(places))
 
-    A folder counts with the code below it, up to 2000 files of 10 MB.
-    """
-    digest, count = hashlib.sha256(), 0
-    for root in places:
-        for path in _code(root):
-            name = path.relative_to(root) if path != root else path.name
-            digest.update(f"{name}\0".encode())
-            digest.update(hashlib.sha256(path.read_bytes()[:_BYTES_MAX]).digest())
-            count += 1
-    return digest.hexdigest() if count else ""
+
+def code_files(places: Iterable[Path]) -> tuple[CodeFile, ...]:
+    """Files, and the code below folders: of each up to 2,000 files of 10 MB in 10,000 folders."""
+    return tuple(
+        CodeFile(str(path.relative_to(root) if path != root else path.name), path, _of_file(path))
+        for root in places
+        for path in _code(root)
+    )
+
+
+def digest_of(files: Sequence[CodeFile]) -> str:
+    """The same of files that were read."""
+    digest = hashlib.sha256()
+    for each in files:
+        digest.update(f"{each.name}\0".encode("utf-8", "surrogateescape"))
+        digest.update(each.digest)
+    return digest.hexdigest() if files else ""
+
+
+def changed(files: Iterable[CodeFile]) -> Path | None:
+    """The first that is not what it was.  New files do not count: a trainer may write some."""
+    return next((each.path for each in files if not _is_as_it_was(each)), None)
+
+
+def _is_as_it_was(file: CodeFile) -> bool:
+    try:
+        return _of_file(file.path) == file.digest
+    except OSError:
+        return False
 
 
 def _code(root: Path) -> Iterator[Path]:
     if root.is_file():
         yield root
         return
-    found = (path for path in sorted(root.rglob("*")) if path.suffix in _CODE and path.is_file())
-    for number, path in enumerate(found):
-        if number >= _FILES_MAX:
-            return
-        yield path
+    folders = iter(range(_FOLDERS_MAX))
+    yield from islice(_below(root, folders), _FILES_MAX)
+
+
+def _below(folder: Path, folders: Iterator[int]) -> Iterator[Path]:
+    """The code of a folder in the order of its names; ``folders`` ends where enough were seen."""
+    if next(folders, None) is None:
+        return
+    for name, is_folder in sorted(_listed(folder)):
+        path = folder / name
+        if is_folder:
+            yield from _below(path, folders)
+        elif path.suffix in _CODE and path.is_file():
+            yield path
+
+
+def _listed(folder: Path) -> list[tuple[str, bool]]:
+    """Names in a folder, and whether they are folders; none of one that may not be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return [(each.name, each.is_dir(follow_symlinks=False)) for each in entries]
+    except OSError:
+        return []
+
+
+def _of_file(path: Path) -> bytes:
+    """The digest of a file's first bytes; a file is read in pieces, for it may be large."""
+    digest, left = hashlib.sha256(), _BYTES_MAX
+    with path.open("rb") as file:
+        while left and (piece := file.read(min(left, _PIECE_BYTES))):
+            digest.update(piece)
+            left -= len(piece)
+    return digest.digest()
