@@ -18,6 +18,7 @@ from trainshed.launch import (
     jax_env,
     job_document,
     reduction_env,
+    step_hooks,
     tf_config,
     torch_env,
     user_env,
@@ -45,6 +46,7 @@ BLOCKS: Final[tuple[Callable[[Context, Role, int], Variables], ...]] = (
     torch_env.variables,
     jax_env.variables,
     gateway_env.variables,
+    step_hooks.variables,
 )
 
 NO_ENTRYPOINTS: Final[EntryPoints] = MappingProxyType({})
