@@ -1,7 +1,8 @@
 """What a replica says of its steps: the file that the trainer library writes once a second.
 
 A trainer wrote the file, so nothing of it is believed: what is missing, negative or no number makes
-it no report.  ``trainshed_trainer.steps`` is the other end.
+it no report, and of a name only what can be printed stays.  ``trainshed_trainer.steps`` is the
+other end.
 """
 
 from collections.abc import Mapping
@@ -65,8 +66,13 @@ def step_times_of(document: object) -> StepTimes:
         parameters=_number(model, "parameters"),
         largest=_number(model, "largest"),
         gradient_bytes=_number(model, "gradient_bytes"),
-        stack=str(model.get("stack") or "")[:_NAME_MAX],
+        stack=_shown(str(model.get("stack") or "")[:_NAME_MAX]),
     )
+
+
+def _shown(text: str) -> str:
+    """Half a character or a control would break the next who writes it into a file."""
+    return "".join(each for each in text if each.isprintable())
 
 
 def _pairs(document: Mapping[str, Any], name: str) -> list[tuple[float, float]]:
