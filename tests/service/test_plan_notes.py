@@ -10,8 +10,9 @@ from store.builders import add
 from trainshed.model.job import Program, ProgramKind
 from trainshed.model.roles import Dialect, Role
 from trainshed.service.judging import catalog_for
-from trainshed.service.plan_notes import PlanNotes
+from trainshed.service.plan_notes import SHARE, PlanNotes
 from trainshed.service.submit_notes import KIND, SubmitNotes
+from trainshed.service.turns import Turns
 
 #: A trainer that waits for its input in four tenths of a step.
 WAITS = {"wait_share": 0.4}
@@ -111,8 +112,9 @@ def test_a_job_that_is_over_hears_nothing_more(store, notes):
 
 @pytest.mark.usefixtures("taught")
 def test_notes_take_a_hundredth_of_a_processor(store, notes):
-    now, worked = [100.0], iter([0.0, 0.05, 0.05, 0.06])
-    slow = replace(notes, clock=lambda: now[0], work_clock=lambda: next(worked))
+    now, worked = [100.0], iter([0.0, 0.0, 0.05, 0.05, 0.05, 0.05, 0.06, 0.06])
+    turns = Turns(share=SHARE, clock=lambda: now[0], work_clock=lambda: next(worked))
+    slow = replace(notes, turns=turns)
     uids = [submitted(store, slow, f"job_{count}") for count in range(2)]
     slow.write()
     assert [len(told(store, uid)) for uid in uids] == [1, 0], "it has worked for long enough"
@@ -127,13 +129,36 @@ def test_notes_take_a_hundredth_of_a_processor(store, notes):
 @pytest.mark.usefixtures("taught")
 def test_many_alike_are_thought_of_once_and_too_many_go_without(store, notes):
     made = SubmitNotes(store=store, catalog=catalog_for(Dialect.AIPLATFORM_V1, None, (), None))
-    quick = replace(notes, make=lambda: made.look, work_clock=lambda: 0.0)
+    turns = Turns(share=SHARE, work_clock=lambda: 0.0)
+    quick = replace(notes, make=lambda: made.look, turns=turns)
     uids = [submitted(store, quick, f"job_{count}") for count in range(5)]
     for _ in range(996):
         quick.add(uids[-1], PROJECT, replace(spec(), groups=()))
     quick.write()
     assert [len(told(store, uid)) for uid in uids] == [0, 1, 1, 1, 1]
     assert len(made._known) == 1
+
+
+@pytest.mark.usefixtures("taught")
+def test_a_note_that_fails_rests_as_well_and_the_others_are_made_later(store, notes):
+    now, worked, looked = [100.0], [0.0], []
+
+    def look(asked):
+        looked.append(asked.uid)
+        worked[0] += 0.05
+        if len(looked) == 1:
+            raise ValueError("nobody can read this")
+
+    turns = Turns(share=SHARE, clock=lambda: now[0], work_clock=lambda: worked[0])
+    odd = replace(notes, make=lambda: look, turns=turns)
+    uids = [submitted(store, odd, f"job_{count}") for count in range(2)]
+    with pytest.raises(ValueError, match="nobody"):
+        odd.write()
+    odd.write()
+    assert looked == uids[:1], "it rests"
+    now[0] += 5.1
+    odd.write()
+    assert looked == uids
 
 
 def test_a_project_that_was_taught_nothing_needs_no_planner(store, notes):
