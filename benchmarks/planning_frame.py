@@ -27,11 +27,6 @@ class Data:
     slack: float = 1.0
     """By what goals are multiplied, or divided where more is better."""
 
-    @property
-    def is_kept_elsewhere(self) -> bool:
-        """Whether no tested row is among ours."""
-        return self.tested is not self.ours
-
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:

@@ -49,6 +49,7 @@ def test_a_fixed_share_explains_46_times_on_512():
     assert found.share == pytest.approx(0.0196, abs=2e-4)
     assert found.speedup(512) == pytest.approx(46.5)
     assert found.worth_until() == 32
+    assert fixed_share(512, 512).worth_until() == 1 << 20, "without a loss there is no end but ours"
 
 
 @pytest.mark.parametrize(("accelerators", "speedup"), [(8, 9.0), (8, 0.5), (1, 1.0)])

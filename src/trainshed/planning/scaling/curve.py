@@ -16,6 +16,8 @@ from trainshed.planning.scaling.tables import Point, Series
 
 #: A step that gains this much more than in proportion is no rounding.
 _NOISE: Final = 1.01
+#: No job has more accelerators.
+_MOST: Final = 1 << 20
 #: With fewer points there is nothing to fit two losses to.
 _BOTH: Final = 3
 
@@ -125,7 +127,7 @@ class FixedShare:
     def worth_until(self, worth: float = 0.5) -> int:
         """The largest count whose last doubling returns that share of its price or more."""
         count = 1
-        while self.speedup(2 * count) >= self.speedup(count) * (1 + worth):
+        while count < _MOST and self.speedup(2 * count) >= self.speedup(count) * (1 + worth):
             count *= 2
         return count
 

@@ -63,10 +63,6 @@ class Recipe:
         """To target, where E0 is in samples."""
         return self.amount(batch) / batch
 
-    def ratio(self, batch: float, base: float) -> float:
-        """Amount over that of a base batch: needs no E0."""
-        return (1 + batch / self.critical_batch) / (1 + base / self.critical_batch)
-
 
 @cache
 def published() -> Mapping[str, Recipe]:
