@@ -11,7 +11,7 @@ from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.scaling.predict import predict
 from trainshed.planning.scaling.prediction import Prediction
 from trainshed.planning.scaling.training import Training
-from trainshed.planning.scaling.updating import updated
+from trainshed.planning.scaling.updating import JOBS_MAX, updated
 
 HOST = HostKind(machine_type="n1-standard-4", accelerator="CPU", network_gbps=1.0)
 TRAINING = Training(gradient_bytes=4e7, batch_per_accelerator=32, stack="torch 2")
@@ -54,6 +54,15 @@ def test_newer_jobs_count_for_more_and_runs_do_not_pile_up():
 def test_jobs_of_other_clusters_are_kept_apart():
     after = updated(updated(BEFORE, JOB), replace(JOB, accelerators=2, hosts=2))
     assert len(after.of(RunKind.JOB)) == 2
+
+
+def test_where_there_are_too_many_the_oldest_job_goes_and_no_short_run():
+    short = [replace(SHORT, batch_per_accelerator=batch) for batch in range(1, 7)]
+    after = calibrated(TRAINING, HOST, short)
+    for hosts in range(1, JOBS_MAX + 3):
+        after = updated(after, replace(JOB, accelerators=hosts, hosts=hosts))
+    assert list(after.of(RunKind.COMPUTE)) == short
+    assert [run.hosts for run in after.of(RunKind.JOB)] == list(range(3, JOBS_MAX + 3))
 
 
 @pytest.mark.parametrize("run", [SHORT, replace(JOB, step_s=0.0)])

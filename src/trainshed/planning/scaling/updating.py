@@ -5,6 +5,7 @@ calibration does not grow with the jobs that it has seen.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -13,21 +14,31 @@ from trainshed.planning.scaling.fitting import calibrated
 
 #: What all that was known of a cluster weighs beside its newest job.
 FORGETTING: Final = 0.7
-#: Clusters and batches that are remembered; the oldest goes.
-RUNS_MAX: Final = 64
+#: Runs of jobs: so many are fitted in a tenth of a second of pure Python, 64 in five times that.
+JOBS_MAX: Final = 12
 
 
 def updated(calibration: Calibration, run: Run) -> Calibration:
-    """The same training after another job of it.  Raises ValueError for a run without a step."""
+    """The same training after another job of it.  Raises ValueError for a run without a step.
+
+    Clusters and batches of the newest jobs are remembered; what short runs measured is never lost.
+    """
     if run.kind is not RunKind.JOB or not 0 < run.step_s < math.inf:
         raise ValueError(f"a job's run has a step's time, not {run.step_s}")
     before = [each for each in calibration.runs if _is_like(calibration, each, run)]
-    others = [each for each in calibration.runs if each not in before][-RUNS_MAX + 1 :]
+    others = _kept([each for each in calibration.runs if each not in before])
     newest = _blended(before[-1], run) if before else run
     made = calibrated(calibration.training, calibration.host, [*others, newest])
     return replace(
         made, trainer_digest=calibration.trainer_digest, date=run.date or calibration.date
     )
+
+
+def _kept(runs: Sequence[Run]) -> list[Run]:
+    """All short runs, and the newest ones of jobs, so that there is room for one more."""
+    jobs = [each for each in runs if each.kind is RunKind.JOB]
+    short = [each for each in runs if each.kind is not RunKind.JOB]
+    return [*short, *jobs[1 - JOBS_MAX :]]
 
 
 def _is_like(calibration: Calibration, one: Run, other: Run) -> bool:
