@@ -63,6 +63,7 @@ from trainshed.service.server_files import BACKUP_FILE
 from trainshed.service.story import Stories
 from trainshed.service.studies import TrialJobs
 from trainshed.service.submission import SubmitRules
+from trainshed.service.turns import Turns
 from trainshed.storage.buckets import buckets_of
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.objects import Objects
@@ -75,6 +76,8 @@ from trainshed.store.records import Kind
 NATIVE_S = 1.0
 #: How often a server looks for jobs that teach, and for jobs that may be worth a note, in seconds.
 _LEARN_EVERY_S = 2.0
+#: Share of a processor that jobs which teach may take.
+_LEARN_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -418,18 +421,18 @@ def _housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
 
 def _learning(store: Store, catalog: Catalog, plan_notes: PlanNotes) -> Housekeeping:
     chores: dict[str, Callable[[], object]] = {
-        "what jobs teach": partial(_learn, store, catalog),
+        "what jobs teach": partial(_learn, store, catalog, Turns(share=_LEARN_SHARE)),
         "notes of plans": plan_notes.write,
     }
     return Housekeeping(chores, every_s=_LEARN_EVERY_S)
 
 
-def _learn(store: Store, catalog: Catalog) -> None:
-    if store.unscored(1):
+def _learn(store: Store, catalog: Catalog, turns: Turns) -> None:
+    if not turns.is_resting and store.unscored(1):
         # many servers run no job that says what its steps took
         from trainshed.service.learning import Learning  # noqa: PLC0415
 
-        Learning(store=store, catalog=catalog).learn()
+        Learning(store=store, catalog=catalog, turns=turns).learn()
 
 
 def _submit_notes(store: Store, catalog: Catalog) -> Callable[[Submitted], None]:

@@ -1,5 +1,7 @@
 """Jobs that are over teach the planner, each once, and are held against what it had said."""
 
+import itertools
+
 import pytest
 
 from planning.test_steps_achieved import TIMES
@@ -17,15 +19,19 @@ from trainshed.service import learned
 from trainshed.service.judging import catalog_for
 from trainshed.service.learning import Learning
 from trainshed.service.story import Stories
+from trainshed.service.turns import Turns
 from trainshed.store.records import NewEvent
 
 DATA = dict(steps_achieved(TIMES, ran_s=4.0).numbers)
 PROGRAM = Program(kind=ProgramKind.CONTAINER, image_uri="registry.test/train", args=("--lr", "1"))
 
 
+CATALOG = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
+
+
 @pytest.fixture
 def learning(store):
-    return Learning(store=store, catalog=catalog_for(Dialect.AIPLATFORM_V1, None, (), None))
+    return Learning(store=store, catalog=CATALOG, turns=Turns(share=1, work_clock=lambda: 0.0))
 
 
 def spec(count=1, program=PROGRAM, **more):
@@ -82,6 +88,17 @@ def test_a_job_counts_once_whoever_looks(store, learning):
         learning.learn()
     assert store.calibrations(PROJECT, 9)[0].jobs == 2
     assert [each["job"] for each in store.outcomes(PROJECT, 9)] == ["second"]
+
+
+def test_jobs_that_teach_take_their_share_of_a_processor(store):
+    work = itertools.count(0.0, 0.06)
+    turns = Turns(share=0.05, clock=lambda: 100.0, work_clock=lambda: next(work))
+    for name in ("first", "second", "third"):
+        ended(store, name)
+    Learning(store=store, catalog=CATALOG, turns=turns).learn()
+    assert store.calibrations(PROJECT, 9)[0].jobs == 1, "more would be longer than a turn"
+    assert turns.is_resting
+    assert len(store.unscored(9)) == 2, "they are looked at later"
 
 
 def test_of_two_servers_one_writes(store, learning):

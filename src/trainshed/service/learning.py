@@ -12,10 +12,11 @@ from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.updating import updated
+from trainshed.service.turns import Turns
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Learned, NewEvent, StoredEvent
 
-#: So many jobs are looked at before others may write.
+#: More jobs than one turn has time for.
 _AT_ONCE: Final = 25
 
 
@@ -29,16 +30,23 @@ class Learning:
 
     store: Store
     catalog: Catalog
+    turns: Turns
 
     def learn(self) -> None:
-        """Look at all that have ended.  Raises StoreFault."""
-        for uid, event in self.store.unscored(_AT_ONCE):
-            record = self.store.job_by_uid(uid)
-            learned = self._learned(record, event) if record else None
-            if learned is None:
-                self.store.learn_nothing(uid, event.attempt)
-            else:
-                self.store.learn(uid, event.attempt, learned)
+        """Look at those that have ended, as long as a turn takes.  Raises StoreFault."""
+        with self.turns.one() as has_time:
+            for uid, event in self.store.unscored(_AT_ONCE):
+                if not has_time():
+                    return
+                self._learn(uid, event)
+
+    def _learn(self, uid: int, event: StoredEvent) -> None:
+        record = self.store.job_by_uid(uid)
+        learned = self._learned(record, event) if record else None
+        if learned is None:
+            self.store.learn_nothing(uid, event.attempt)
+        else:
+            self.store.learn(uid, event.attempt, learned)
 
     def _learned(self, record: JobRecord, event: StoredEvent) -> Learned | None:
         spec = self.store.expanded(record.uid)
