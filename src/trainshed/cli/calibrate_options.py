@@ -13,6 +13,8 @@ CALIBRATE_EXAMPLE = """\
 STRATEGIES = (
     "allreduce", "allreduce-cpu", "fsdp", "ps-cpu", "ps-gpu", "ps-distributed", "ps-naive",
 )  # fmt: skip
+#: Those that the planner tells apart, and that its tables have.
+PRECISIONS = ("fp32", "tf32", "amp", "amp_fp16", "amp_bf16", "fp16", "bf16", "fp8")
 
 
 def plan_calibrate(prog: str) -> flags.Parser:
@@ -26,6 +28,7 @@ def plan_calibrate(prog: str) -> flags.Parser:
         usage=f"{prog} [--module-name M | --script FILE | --config FILE] [flags] [-- ARGS ...]",
     )
     parser.own = ("module-name", "package-path")
+    parser.check = _check_link
     program = parser.add_argument_group("program; without one of these, the words after --")
     program.add_argument("--module-name", metavar="MODULE", help="Module to run")
     program.add_argument("--package-path", metavar="DIR", type=Path, help="Package of the module")
@@ -46,9 +49,9 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("runs")
     count = group.add_mutually_exclusive_group()
     count.add_argument(
-        "--processes", metavar="N", type=int, help="Processes of a host that train on its CPUs"
+        "--processes", metavar="N", type=_count, help="Processes of a host that train on its CPUs"
     )
-    count.add_argument("--gpus", metavar="N", type=int, help="GPUs of a host, one a process")
+    count.add_argument("--gpus", metavar="N", type=_count, help="GPUs of a host, one a process")
     group.add_argument("--runs", metavar="A,B,C,D", help="Which to make; default: all that tell")
     group.add_argument(
         "--seconds",
@@ -65,7 +68,7 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         help="And to its first step",
     )
     group.add_argument(
-        "--step-pattern", metavar="REGEX", default="", help="Lines that tell steps, with (?P<step>"
+        "--step-pattern", metavar="REGEX", help="Lines that tell steps, with (?P<step>"
     )
     group.add_argument(
         "--out", metavar="FILE", type=Path, default=Path("calibration.toml"), help="File to write"
@@ -90,7 +93,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--params", metavar="N", type=flags.above_zero, default=0.0, help="Trained parameters"
     )
-    group.add_argument("--precision", metavar="P", default="fp32", help="fp32, tf32, amp, bf16")
+    group.add_argument("--precision", choices=PRECISIONS, default="fp32", help="Of its compute")
     group.add_argument("--strategy", choices=STRATEGIES, default="allreduce", help="Of exchange")
     group.add_argument("--stack", metavar="NAME", default="", help="Framework and version")
 
@@ -113,3 +116,18 @@ def _add_host(parser: argparse.ArgumentParser) -> None:
         help="What a stream over that link gets, as iperf3 says: run E",
     )
     group.add_argument("--network", choices=("tcp", "rdma"), default="tcp", help="How it is used")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def _check_link(parser: flags.Parser, args: argparse.Namespace) -> None:
+    """A stream is slower than the link that carries it."""
+    if 0 < args.network_gbps < args.stream_gbps:
+        parser.error(
+            f"--stream-gbps {args.stream_gbps:g} is more than --network-gbps "
+            f"{args.network_gbps:g}: a stream gets no more than the nominal rate of its link"
+        )

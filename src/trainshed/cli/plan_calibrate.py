@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -27,9 +28,16 @@ from trainshed.planning.scaling.training import Strategy, Training
 from trainshed.service.local_run import LocalJob
 from trainshed.service.programs import Source, working_folder
 from trainshed.service.server_files import PUBLIC, write_file
+from trainshed.storage.folders import reason
 from trainshed.workbench.last_lines import LastLines
 from trainshed.workbench.plain_train import PlainJob, plain_spec, say
-from trainshed.workbench.short_runs import Bench, Limits, Measured, measure, with_batch
+from trainshed.workbench.short_runs import (
+    Bench,
+    Limits,
+    Measured,
+    measure,
+    with_batch,
+)
 from trainshed.workbench.trainer_digest import trainer_digest
 
 #: Bytes that a parameter's gradient has where no hook has seen it.
@@ -46,10 +54,26 @@ _NAMES: Final = {
     RunKind.HOST: "whole host",
     RunKind.NO_EXCHANGE: "no exchange",
 }
+#: Those without which there is nothing to plan with, and those of several accelerators.
+_STEPS: Final = frozenset({RunKind.COMPUTE, RunKind.HOST})
+_SEVERAL: Final = frozenset({RunKind.HOST, RunKind.NO_EXCHANGE})
 
 
 def run(request: Request) -> int:
     """Make the runs, say what they mean, and write the file.  Raises UsageFault, EngineFault."""
+    show(request.args, _made(request))
+    return 0
+
+
+def show(args: argparse.Namespace, made: Calibration) -> None:
+    """Write the file, and say what is in it.  Raises EngineFault."""
+    _write(args.out, written(made))
+    said = list(sentences(made))
+    answer(args, _as_json(made, said, args.out), _text(made, said, args.out))
+
+
+def _made(request: Request) -> Calibration:
+    """The runs; whatever can be refused is refused before the first of them."""
     args = request.args
     count, is_gpu = _accelerators(args)
     kinds = _kinds(args, count)
@@ -58,16 +82,34 @@ def run(request: Request) -> int:
         host=host_of(args),
         limits=Limits(steps_s=args.seconds, start_s=args.start_seconds),
         is_gpu=is_gpu,
-        pattern=args.step_pattern,
+        pattern=args.step_pattern or "",
         batch=args.batch,
     )
+    check_out(args.out)
     measured = _measured(bench, kinds, count, args.batch_flag)
     made = _calibration(args, measured, count, is_gpu=is_gpu)
-    text = written(made)
-    write_file(args.out, text.encode(), PUBLIC)
-    said = list(sentences(made))
-    answer(args, _as_json(made, said, args.out), _text(made, said, args.out))
-    return 0
+    return replace(
+        made, trainer_digest=trainer_digest(_places(args)), date=f"{datetime.now(tz=UTC):%Y-%m-%d}"
+    )
+
+
+def check_out(path: Path) -> None:
+    """There can be such a file: nobody wants to hear otherwise after the runs.  UsageFault."""
+    try:
+        if path.exists() and not path.is_file():
+            raise UsageFault(f"--out {path}: that is no file; give the name of one")
+        # as long a name as the file's own draft
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+            pass
+    except OSError as error:
+        raise UsageFault(f"--out {path} cannot be written: {reason(error)}") from None
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_file(path, text.encode(), PUBLIC)
+    except OSError as error:
+        raise EngineFault(f"--out {path} cannot be written: {reason(error)}") from None
 
 
 def _accelerators(args: argparse.Namespace) -> tuple[int, bool]:
@@ -75,30 +117,33 @@ def _accelerators(args: argparse.Namespace) -> tuple[int, bool]:
     cpus = os.cpu_count() or 1
     found = len(devices()) if args.gpus is not None or args.processes is None else 0
     if args.gpus is not None:
-        if not 1 <= args.gpus <= found:
+        if args.gpus > found:
             raise UsageFault(
                 f"--gpus {args.gpus}: this machine has {found or 'no'} GPUs; a GPU that is not at "
                 "hand is not guessed: run the same command on a machine that has it"
             )
         return args.gpus, True
     if args.processes is not None:
-        if not 1 <= args.processes <= cpus:
+        if args.processes > cpus:
             raise UsageFault(f"--processes {args.processes}: from 1 to the {cpus} CPUs here")
         return args.processes, False
     return (found, True) if found else (1, False)
 
 
 def _kinds(args: argparse.Namespace, count: int) -> tuple[RunKind, ...]:
-    asked = (args.runs or "A,B,C,D").upper().split(",")
     known = {kind.value: kind for kind in _NAMES}
-    if unknown := sorted(set(asked) - set(known)):
+    words = (args.runs or ",".join(known)).upper().split(",")
+    if unknown := sorted(set(words) - set(known)):
         raise UsageFault(f"--runs {unknown[0]}: of {', '.join(known)}, with commas between them")
-    several = {RunKind.HOST, RunKind.NO_EXCHANGE}
-    if args.runs and count == 1 and (needs := several & {known[each] for each in asked}):
+    asked = {known[word] for word in words}
+    if not asked & _STEPS:
+        raise UsageFault(
+            f"--runs {args.runs} needs A or C: without timed steps there is nothing to plan with"
+        )
+    if args.runs and count == 1 and (needs := _SEVERAL & asked):
         names = ", ".join(sorted(each.value for each in needs))
         raise UsageFault(f"--runs {names} needs several: --processes or --gpus of 2 and more")
-    found = tuple(kind for name, kind in known.items() if name in asked)
-    return found if count > 1 else tuple(kind for kind in found if kind not in several)
+    return tuple(each for each in _NAMES if each in asked and (count > 1 or each not in _SEVERAL))
 
 
 def _job(request: Request) -> LocalJob:
@@ -150,13 +195,13 @@ def _measured(
     found: list[Measured] = []
     began = time.monotonic()
     for kind in kinds:
-        wide = kind in {RunKind.HOST, RunKind.NO_EXCHANGE}
+        wide = kind in _SEVERAL
         note(f"run {kind.value}, {_NAMES[kind]}: {count if wide else 1} of {count}")
         may_repeat = time.monotonic() - began < _REPEATS_S
         try:
             found.append(_shown(bench, kind, count if wide else 1, may_repeat=may_repeat))
         except EngineFault as fault:
-            if kind in {RunKind.COMPUTE, RunKind.HOST}:
+            if kind in _STEPS:
                 raise
             note(f"{fault}")
         if kind is RunKind.COMPUTE and batch_flag:
@@ -197,12 +242,9 @@ def _calibration(
     args: argparse.Namespace, measured: Sequence[Measured], count: int, *, is_gpu: bool
 ) -> Calibration:
     timed = [each for each in measured if each.run.kind is not RunKind.INPUT]
-    if not timed:
-        raise UsageFault("--runs needs A or C: without steps there is nothing to plan with")
     training = _training(args, timed[0], measured)
     runs = [*(each.run for each in measured), *_link(args)]
-    made = calibrated(training, _host(args, count, is_gpu=is_gpu), runs)
-    return replace(made, trainer_digest=_digest(args), date=f"{datetime.now(tz=UTC):%Y-%m-%d}")
+    return calibrated(training, _host(args, count, is_gpu=is_gpu), runs)
 
 
 def _link(args: argparse.Namespace) -> Iterator[Run]:
@@ -246,12 +288,13 @@ def _training(args: argparse.Namespace, first: Measured, measured: Sequence[Meas
     )
 
 
-def _digest(args: argparse.Namespace) -> str:
+def _places(args: argparse.Namespace) -> list[Path]:
+    """Where the trainer's code lies."""
     places = [each for each in (args.package_path, args.script) if each]
     if args.module_name and not args.package_path:
         name = args.module_name.split(".")[0]
         places += [path for path in (Path(name), Path(f"{name}.py")) if path.exists()]
-    return trainer_digest(places)
+    return places
 
 
 def sentences(made: Calibration) -> Iterator[str]:
@@ -302,7 +345,7 @@ def _text(made: Calibration, said: Sequence[str], out: Path) -> str:
     rows = [
         (
             run.kind.value,
-            _NAMES[run.kind],
+            _NAMES.get(run.kind, "several hosts"),
             run.accelerators,
             run.steps,
             f"{1000 * run.step_s:.3g}" if run.step_s else "",
@@ -317,5 +360,4 @@ def _text(made: Calibration, said: Sequence[str], out: Path) -> str:
 
 
 def _as_json(made: Calibration, said: Sequence[str], out: Path) -> dict[str, object]:
-
     return {"file": str(out), "calibration": asdict(made), "sentences": list(said)}
