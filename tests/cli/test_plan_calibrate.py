@@ -2,11 +2,16 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
+from engines.support import wait_until
 from trainshed.cli.calibrate_options import PRECISIONS
 from trainshed.cli.main import main
 from trainshed.planning.scaling import rates
@@ -27,7 +32,25 @@ for step in range(3000):
     progress(step)
     time.sleep(0.004)
 """
+DIES = """\
+import time
+for step in range(15):
+    print(f"step {step}", flush=True)
+    time.sleep(0.004)
+raise SystemExit(1)
+"""
+AT_ONCE = """\
+import sys
+sys.stdout.write("".join(f"step {step}\\n" for step in range(30)))
+"""
+SAYING = """\
+import time
+for step in range(30):
+    print("step", {step}, flush=True)
+    time.sleep(0.004)
+"""
 PATTERN = ("--step-pattern", "step (?P<step>[0-9]+)")
+WORDS = ("--step-pattern", "step (?P<step>.+)")
 
 
 @pytest.fixture
@@ -74,14 +97,20 @@ def test_steps_are_seen_by_the_trainer_library(calibrate):
     [
         ("print('hello')", (), "run A reported no steps"),
         ("raise SystemExit(3)", (), "run A failed"),
+        (DIES, (*PATTERN, "--seconds", "20"), "run A failed: workerpool0-0 exited with code 1"),
         (LIBRARY.replace("3000", "3"), (), "took 2 steps after its first"),
+        (AT_ONCE, PATTERN, "30 lines match --step-pattern, and they came all at once"),
+        (SAYING.format(step=7), PATTERN, "30 lines match --step-pattern, and no step is larger"),
+        (SAYING.format(step="100 - step"), PATTERN, "30 lines match --step-pattern, and no step"),
+        (SAYING.format(step="'one'"), WORDS, "their step is no whole number, such as 'one'"),
+        ("print('hello')", PATTERN, "no line matches --step-pattern"),
     ],
     ids=lambda value: None if isinstance(value, str) and "\n" in value else str(value)[:30],
 )
-def test_what_cannot_be_measured_is_a_sentence(calibrate, program, flags, said):
+def test_what_cannot_be_known_of_a_trainer_is_a_sentence(calibrate, program, flags, said):
     code, _, err = calibrate(program, "--runs", "A", *flags)
-    assert code
     assert said in err
+    assert code == 3
     assert "Traceback" not in err
     assert not Path("calibration.toml").exists()
 
@@ -98,6 +127,8 @@ def test_what_cannot_be_measured_is_a_sentence(calibrate, program, flags, said):
         (("--runs", "B"), "--runs B needs A or C"),
         (("--runs", "D", "--processes", "2"), "--runs D needs A or C"),
         (("--runs", "B,D", "--processes", "2"), "--runs B,D needs A or C"),
+        (("--step-pattern", "step ("), "is no regular expression"),
+        (("--step-pattern", "step [0-9]+"), "has no group named step"),
         (("--batch", "0"), "--batch: '0' is not a number above 0"),
         (("--precision", "fp3"), "--precision: invalid choice: 'fp3' (choose from "),
         (("--stream-gbps", "5", "--network-gbps", "1"), "--stream-gbps 5 is more than --network-g"),
@@ -128,8 +159,36 @@ def test_words_of_precision_are_those_that_the_planner_tells_apart():
 
 def test_a_trainer_that_hangs_is_ended(calibrate):
     code, _, err = calibrate("import time; time.sleep(600)", "--start-seconds", "0.5")
-    assert code
+    assert code == 3
     assert "run A reported no steps (its time is over)" in err
+
+
+@pytest.mark.parametrize(
+    ("program", "flags"), [(STEPS, PATTERN), (LIBRARY, ())], ids=["lines", "library"]
+)
+def test_whole_steps_are_not_taken_for_input(calibrate, program, flags):
+    began = time.monotonic()
+    longest = ("--batch", "8", "--start-seconds", "500")
+    program = program.replace("3000", "10**9")
+    code, out, err = calibrate(program, *flags, *longest, "--runs", "A,B")
+    assert code == 0, err
+    assert [run.kind.value for run in read(Path("calibration.toml").read_text()).runs] == ["A"]
+    assert "run B saw no batch" in err
+    assert "Bound by input" not in out
+    assert time.monotonic() - began < 200
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_all_runs(tmp_path, number, code):
+    (tmp_path / "task.py").write_text(STEPS.replace("step {step}", "hello"))
+    words = ["plan", "calibrate", "--script", "task.py", "--runs", "A,B"]
+    argv = [sys.executable, "-m", "trainshed.cli.main", *words]
+    with subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        wait_until((tmp_path / "began").exists, "the trainer has begun")
+        process.send_signal(number)
+        said = process.communicate()[1]
+    assert process.returncode == code, said
+    assert not (tmp_path / "calibration.toml").exists()
 
 
 def test_half_the_batch_is_a_run_of_its_own(calibrate):
@@ -144,5 +203,5 @@ def test_half_the_batch_is_a_run_of_its_own(calibrate):
 
 def test_a_run_that_fails_shows_what_it_wrote_last(calibrate):
     code, _, err = calibrate("raise SystemExit('no data here')")
-    assert code
+    assert code == 3
     assert "no data here" in err

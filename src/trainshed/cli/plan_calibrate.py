@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.catalog.accelerators import known_accelerators
+from trainshed.cli.failures import print_error
 from trainshed.cli.flags import Request
 from trainshed.cli.local_train import cluster_job_of
 from trainshed.cli.run_job import host_of
@@ -35,11 +36,15 @@ from trainshed.workbench.short_runs import (
     Bench,
     Limits,
     Measured,
+    Unmeasured,
     measure,
     with_batch,
 )
+from trainshed.workbench.step_lines import step_pattern
 from trainshed.workbench.trainer_digest import trainer_digest
 
+#: What the trainer does cannot be known: it failed, told no steps, or changed meanwhile.
+EXIT_UNMEASURED: Final = 3
 #: Bytes that a parameter's gradient has where no hook has seen it.
 _BYTES: Final = 4.0
 _GIGA: Final = 1e9
@@ -61,7 +66,12 @@ _SEVERAL: Final = frozenset({RunKind.HOST, RunKind.NO_EXCHANGE})
 
 def run(request: Request) -> int:
     """Make the runs, say what they mean, and write the file.  Raises UsageFault, EngineFault."""
-    show(request.args, _made(request))
+    try:
+        made = _made(request)
+    except Unmeasured as fault:
+        print_error(str(fault))
+        return EXIT_UNMEASURED
+    show(request.args, made)
     return 0
 
 
@@ -82,7 +92,7 @@ def _made(request: Request) -> Calibration:
         host=host_of(args),
         limits=Limits(steps_s=args.seconds, start_s=args.start_seconds),
         is_gpu=is_gpu,
-        pattern=args.step_pattern or "",
+        pattern=None if args.step_pattern is None else step_pattern(args.step_pattern),
         batch=args.batch,
     )
     check_out(args.out)

@@ -4,8 +4,11 @@ Each ends when its steps are known well enough, or when its time is over (contra
 """
 
 import os
+import re
 import shutil
+import signal
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,6 +19,7 @@ from typing import Final
 import trainshed_trainer
 from trainshed.engines.base import OutputSink
 from trainshed.model import trainer_contract
+from trainshed.model.attempt import SIGNAL_BASE, Outcome
 from trainshed.model.faults import EngineFault
 from trainshed.model.job import JobSpec, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
@@ -24,7 +28,7 @@ from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.steps_seen import StepsSeen, steps_seen
 from trainshed.service.local_run import Host, LocalJob, prepare, start
 from trainshed.workbench.machine_load import busy_elsewhere
-from trainshed.workbench.step_lines import StepLines, step_pattern
+from trainshed.workbench.step_lines import StepLines
 from trainshed_trainer.contract import FOLDER
 
 #: A median is known well enough when half its 95 % interval is below this share of it.
@@ -41,6 +45,7 @@ _WORDS: Final[Mapping[RunKind, str]] = {
 }
 _OVER: Final = "its steps are known well enough"
 _LATE: Final = "its time is over"
+_TRAINS: Final = "it trains, and reads no batch before"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +67,8 @@ class Bench:
     host: Host
     limits: Limits = field(default_factory=Limits)
     is_gpu: bool = False
-    pattern: str = ""
-    """Of lines that tell steps, where neither library nor hooks do."""
+    pattern: re.Pattern[str] | None = None
+    """Of lines that tell steps, where neither library nor hooks do; ``step_lines.step_pattern``."""
     batch: float = 0.0
     """Samples of one accelerator a step, where nobody else knows."""
 
@@ -76,7 +81,11 @@ class Measured:
     times: StepTimes
 
 
-class NoSteps(EngineFault):
+class Unmeasured(EngineFault):
+    """The trainer is at fault: it failed, or of its steps too little was seen."""
+
+
+class NoSteps(Unmeasured):
     """A run that ended well, and of whose steps nobody saw enough."""
 
     def __init__(self, text: str, message: str) -> None:
@@ -90,7 +99,8 @@ def measure(
 ) -> Measured:
     """Make a run; again where the machine did other work meanwhile and there is time for it.
 
-    Raises EngineFault when the trainer fails, or tells no steps.
+    Raises Unmeasured when the trainer fails, or tells no steps; EngineFault when it cannot be
+    started; KeyboardInterrupt and SystemExit when a signal stops it: no other run is wanted then.
     """
     first = _measure(bench, kind, accelerators, sink)
     if not first.run.noisy or not may_repeat:
@@ -121,29 +131,41 @@ def _run(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> St
         job = _job(bench, kind, accelerators, folder)
         prepared = prepare(job, bench.host)
         primary = prepared.plan.replicas[0].task_name
-        heard = StepLines(sink, step_pattern(bench.pattern or "(?P<step>$^)"), primary)
-        watch = _Watch(bench.limits, heard, primary, ends_itself=kind is RunKind.INPUT)
+        heard = StepLines(sink, bench.pattern, primary)
+        watch = _Watch(bench.limits, heard, primary, is_input=kind is RunKind.INPUT)
         ran = start(prepared, bench.host, heard, watch.enough)
-    times = ran.steps.get(primary) or heard.times
+    _end_if_stopped(ran.outcome, watch.why)
     if ran.outcome.exit_code and not watch.why:
-        raise EngineFault(f"run {kind.value} failed: {ran.outcome.message}")
+        raise Unmeasured(f"run {kind.value} failed: {ran.outcome.message}")
+    times, message = watch.told(ran.steps), ran.outcome.message
     if times is None or not times.first_s:
-        raise NoSteps(_silent(kind, ran.outcome.message), ran.outcome.message)
+        raise NoSteps(_silent(kind, message, heard if bench.pattern else None), message)
     if times.steps < _STEPS_LEAST:
         raise NoSteps(
-            f"run {kind.value} took {times.steps} steps after its first ({ran.outcome.message}); "
+            f"run {kind.value} took {times.steps} steps after its first ({message}); "
             f"{_STEPS_LEAST} are needed: let the trainer go on for longer",
-            ran.outcome.message,
+            message,
         )
     return times
 
 
-def _silent(kind: RunKind, message: str) -> str:
+def _end_if_stopped(outcome: Outcome, why: str) -> None:
+    """Have a signal that stopped a run do what it does to a command without runs."""
+    if not outcome.interrupted or outcome.message == why:
+        return
+    if outcome.exit_code == SIGNAL_BASE + signal.SIGINT:
+        raise KeyboardInterrupt
+    raise SystemExit(outcome.exit_code)
+
+
+def _silent(kind: RunKind, message: str, heard: StepLines | None) -> str:
     if kind is RunKind.INPUT:
         return (
-            "run B saw no batch of PyTorch's DataLoader or of Keras's data: no other input is "
-            "measured alone"
+            "run B saw no batch of PyTorch's DataLoader or of Keras's data whose samples can be "
+            "counted: no other input is measured alone"
         )
+    if heard is not None:
+        return f"run {kind.value} reported no steps ({message}): {heard.why_none}"
     return (
         f"run {kind.value} reported no steps ({message}): PyTorch, Lightning and Keras are seen by "
         "hooks; else call trainshed_trainer.progress(step), or give --step-pattern"
@@ -198,36 +220,44 @@ def _folder() -> Iterator[Path]:
 class _Watch:
     """Says when a run has shown enough."""
 
-    def __init__(
-        self, limits: Limits, heard: StepLines, task_name: str, *, ends_itself: bool
-    ) -> None:
+    def __init__(self, limits: Limits, heard: StepLines, task_name: str, *, is_input: bool) -> None:
         self._limits = limits
         self._heard = heard
         self._task_name = task_name
-        self._ends_itself = ends_itself
-        self._began = self._first = _now()
+        self._is_input = is_input
+        self._began = self._first = time.monotonic()
         self.why = ""
+
+    def told(self, steps: Mapping[str, StepTimes]) -> StepTimes | None:
+        """The times that count; of run B those of batches, which alone have samples there."""
+        times = steps.get(self._task_name)
+        if self._is_input:
+            return times if times is not None and times.samples else None
+        return times if times is not None and times.steps else self._heard.times
 
     def enough(self, steps: Mapping[str, StepTimes]) -> str:
         """See ``engines.local.foreground``."""
-        times = steps.get(self._task_name) or self._heard.times
+        times = self.told(steps)
         seen = steps_seen(times) if times is not None else None
         if seen is None:
-            self._first = _now()
-        self.why = self._why(seen)
+            self._first = time.monotonic()
+        self.why = _TRAINS if seen is None and self._trains(steps) else self._why(seen)
         return self.why
 
+    def _trains(self, steps: Mapping[str, StepTimes]) -> bool:
+        """Whether run B is of no use: hooks would have read batches before the first step."""
+        found = steps.get(self._task_name), self._heard.times
+        return self._is_input and any(each and each.steps >= _STEPS_LEAST for each in found)
+
     def _why(self, seen: StepsSeen | None) -> str:
-        if seen is None or self._ends_itself:
-            return _LATE if _now() - self._began > self._limits.start_s else ""
+        now = time.monotonic()
+        if seen is None:
+            return _LATE if now - self._began > self._limits.start_s else ""
         is_sure = seen.steps >= _STEPS_MIN and seen.uncertainty < _SURE
-        if is_sure or seen.steps >= _STEPS_MAX:
+        # batches come in bursts while buffers are emptied: their median is not sure before the end
+        if not self._is_input and (is_sure or seen.steps >= _STEPS_MAX):
             return _OVER
-        return _LATE if _now() - self._first > self._limits.steps_s else ""
-
-
-def _now() -> float:
-    return datetime.now(tz=UTC).timestamp()
+        return _LATE if now - self._first > self._limits.steps_s else ""
 
 
 def _as_run(kind: RunKind, accelerators: int, times: StepTimes, batch: float, load: float) -> Run:
