@@ -104,6 +104,7 @@ def test_steps_are_seen_by_the_trainer_library(calibrate):
         (SAYING.format(step="100 - step"), PATTERN, "30 lines match --step-pattern, and no step"),
         (SAYING.format(step="'one'"), WORDS, "their step is no whole number, such as 'one'"),
         ("print('hello')", PATTERN, "no line matches --step-pattern"),
+        ("open('task.py', 'a').write('#')\n" + STEPS, PATTERN, "the trainer changed while it was"),
     ],
     ids=lambda value: None if isinstance(value, str) and "\n" in value else str(value)[:30],
 )

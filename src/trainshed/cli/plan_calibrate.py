@@ -41,7 +41,7 @@ from trainshed.workbench.short_runs import (
     with_batch,
 )
 from trainshed.workbench.step_lines import step_pattern
-from trainshed.workbench.trainer_digest import trainer_digest
+from trainshed.workbench.trainer_digest import CodeFile, changed, code_files, digest_of
 
 #: What the trainer does cannot be known: it failed, told no steps, or changed meanwhile.
 EXIT_UNMEASURED: Final = 3
@@ -96,11 +96,11 @@ def _made(request: Request) -> Calibration:
         batch=args.batch,
     )
     check_out(args.out)
+    code = code_files(_places(args))
     measured = _measured(bench, kinds, count, args.batch_flag)
+    _check_unchanged(code)
     made = _calibration(args, measured, count, is_gpu=is_gpu)
-    return replace(
-        made, trainer_digest=trainer_digest(_places(args)), date=f"{datetime.now(tz=UTC):%Y-%m-%d}"
-    )
+    return replace(made, trainer_digest=digest_of(code), date=f"{datetime.now(tz=UTC):%Y-%m-%d}")
 
 
 def check_out(path: Path) -> None:
@@ -120,6 +120,14 @@ def _write(path: Path, text: str) -> None:
         write_file(path, text.encode(), PUBLIC)
     except OSError as error:
         raise EngineFault(f"--out {path} cannot be written: {reason(error)}") from None
+
+
+def _check_unchanged(code: Sequence[CodeFile]) -> None:
+    if (path := changed(code)) is not None:
+        raise Unmeasured(
+            f"the trainer changed while it was measured: {path} is not what it was; nothing is "
+            "written, run it again"
+        )
 
 
 def _accelerators(args: argparse.Namespace) -> tuple[int, bool]:
