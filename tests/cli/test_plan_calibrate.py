@@ -14,9 +14,12 @@ import pytest
 from engines.support import wait_until
 from trainshed.cli.calibrate_options import PRECISIONS
 from trainshed.cli.main import main
+from trainshed.cli.plan_calibrate import sentences
 from trainshed.planning.scaling import rates
-from trainshed.planning.scaling.calibration import RunKind
+from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.calibration_file import read
+from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.training import Training
 
 STEPS = """\
 import time
@@ -190,6 +193,16 @@ def test_a_signal_ends_all_runs(tmp_path, number, code):
         said = process.communicate()[1]
     assert process.returncode == code, said
     assert not (tmp_path / "calibration.toml").exists()
+
+
+def test_steps_that_wait_are_called_bound_by_input_as_plans_call_them():
+    run = Run(kind=RunKind.COMPUTE, step_s=0.1, wait_share=0.82, batch_per_accelerator=8)
+    alone = Run(kind=RunKind.INPUT, samples_per_s=75.0)
+    said = list(sentences(Calibration(training=Training(), host=HostKind(), runs=(run,))))
+    assert said[1].startswith("Bound by input: steps wait for their input in 82 % of time.")
+    quick = Run(kind=RunKind.COMPUTE, step_s=0.1, batch_per_accelerator=8)
+    slow = Calibration(training=Training(), host=HostKind(), runs=(quick, alone))
+    assert "the input pipeline alone takes 107 % of a step's time" in list(sentences(slow))[1]
 
 
 def test_half_the_batch_is_a_run_of_its_own(calibrate):

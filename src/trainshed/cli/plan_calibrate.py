@@ -25,6 +25,7 @@ from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.calibration_file import written
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.input_bound import of_run
 from trainshed.planning.scaling.training import Strategy, Training
 from trainshed.service.local_run import LocalJob
 from trainshed.service.programs import Source, working_folder
@@ -48,9 +49,6 @@ EXIT_UNMEASURED: Final = 3
 #: Bytes that a parameter's gradient has where no hook has seen it.
 _BYTES: Final = 4.0
 _GIGA: Final = 1e9
-#: A host whose input delivers less than this many times what its steps take is near its limit.
-_NEAR: Final = 1.1
-_WAITING: Final = 0.1
 #: Later than this no run is made again for the sake of a quieter machine, in seconds.
 _REPEATS_S: Final = 20.0
 _NAMES: Final = {
@@ -339,15 +337,15 @@ def _rate(made: Calibration, run: Run) -> float:
 def _input(made: Calibration, run: Run | None, alone: Run | None) -> Iterator[str]:
     if run is None:
         return
-    near = alone is not None and alone.samples_per_s < _NEAR * _rate(made, run)
-    if near or run.wait_share > _WAITING:
+    fed = alone.samples_per_s if alone else 0.0
+    if bound := of_run(run, fed, made.training.batch_per_accelerator):
         yield (
-            f"Bound by input: steps wait {100 * run.wait_share:.0f} % of their time. More loader "
-            "workers, cached data or more hosts help; more accelerators on a host do not."
+            f"Bound by input: {bound.seen}. What helps: {bound.help}; more accelerators on a host "
+            "do not."
         )
-    elif alone is not None:
-        times = alone.samples_per_s / _rate(made, run)
-        yield f"Input alone delivers {alone.samples_per_s:.4g} samples/s, {times:.1f} times that."
+    elif fed:
+        times = fed / _rate(made, run)
+        yield f"Input alone delivers {fed:.4g} samples/s, {times:.1f} times that."
 
 
 def _missing(made: Calibration, runs: dict[RunKind, Run]) -> Iterator[str]:
