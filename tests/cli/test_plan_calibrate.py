@@ -182,6 +182,13 @@ def test_whole_steps_are_not_taken_for_input(calibrate, program, flags):
     assert time.monotonic() - began < 200
 
 
+def test_steps_whose_exchange_nobody_can_switch_off_are_not_called_free_of_it(calibrate):
+    code, _, err = calibrate(LIBRARY, "--processes", "2", "--runs", "C,D")
+    assert code == 0, err
+    assert [run.kind.value for run in read(Path("calibration.toml").read_text()).runs] == ["C"]
+    assert "run D is left out" in err
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_all_runs(tmp_path, number, code):
     (tmp_path / "task.py").write_text(STEPS.replace("step {step}", "hello"))

@@ -211,6 +211,9 @@ def _measured(
     found: list[Measured] = []
     began = time.monotonic()
     for kind in kinds:
+        if kind is RunKind.NO_EXCHANGE and not found[0].times.stack.startswith("torch"):
+            note("run D is left out: exchange can be switched off in PyTorch's trainers alone")
+            continue
         wide = kind in _SEVERAL
         note(f"run {kind.value}, {_NAMES[kind]}: {count if wide else 1} of {count}")
         may_repeat = time.monotonic() - began < _REPEATS_S
