@@ -20,7 +20,7 @@ from trainshed.service.judging import catalog_for
 from trainshed.service.learning import Learning
 from trainshed.service.story import Stories
 from trainshed.service.turns import Turns
-from trainshed.store.records import NewEvent
+from trainshed.store.records import Learned, NewEvent
 
 DATA = dict(steps_achieved(TIMES, ran_s=4.0).numbers)
 PROGRAM = Program(kind=ProgramKind.CONTAINER, image_uri="registry.test/train", args=("--lr", "1"))
@@ -152,6 +152,9 @@ def test_more_hosts_are_of_the_same_calibration(store, learning):
         (spec(also=(ReplicaGroup(role=Role.REDUCER, machine_type="n1-highcpu-16"),)), {}),
         (spec(), {"step_s": -1.0}),
         (spec(), {"step_s": "fast"}),
+        (spec(), {"steps": 10**12}),
+        (spec(), {"step_s": 1e-12, "step_s_p10": 1e-12, "step_s_p90": 1e-12}),
+        (spec(), {"parameters": 1e-300}),
     ],
 )
 def test_what_cannot_be_compared_teaches_nothing(store, learning, of, data):
@@ -159,6 +162,42 @@ def test_what_cannot_be_compared_teaches_nothing(store, learning, of, data):
     learning.learn()
     assert not store.unscored(9)
     assert not store.calibrations(PROJECT, 9)
+
+
+def test_numbers_that_no_file_may_hold_spoil_no_calibration(store, learning):
+    ended(store, "first")
+    learning.learn()
+    ended(store, "odd", steps=10**12)
+    learning.learn()
+    assert not store.unscored(9)
+    assert store.calibrations(PROJECT, 9)[0].jobs == 1
+    assert read(store.calibrations(PROJECT, 9)[0].document).of(RunKind.JOB)
+
+
+def test_a_calibration_that_cannot_be_read_begins_anew_and_is_told(store, learning, caplog):
+    ended(store, "first")
+    learning.learn()
+    spoil(store)
+    ended(store, "second")
+    learning.learn()
+    assert "begins anew" in caplog.text
+    (stored,) = store.calibrations(PROJECT, 9)
+    assert len(read(stored.document).of(RunKind.JOB)) == 1
+    ended(store, "third")
+    learning.learn()
+    assert [each["job"] for each in store.outcomes(PROJECT, 9)] == ["third"]
+
+
+def spoil(store):
+    """Make the only calibration of the project one that nobody can read."""
+    (stored,) = store.calibrations(PROJECT, 9)
+    uid = ended(store, "spoils")
+    [(_, event)] = store.unscored(9)
+    store.learn(
+        uid,
+        event.attempt,
+        Learned(project=PROJECT, key=stored.key, document="a =", jobs=stored.jobs, content={}),
+    )
 
 
 def test_what_was_learned_outlives_the_job(store, learning):

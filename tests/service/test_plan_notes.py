@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from service.submitting import PROJECT
-from service.test_learning import ended, learning, spec  # noqa: F401 - a fixture
+from service.test_learning import ended, learning, spec, spoil  # noqa: F401 - a fixture
 from store.builders import add
 from trainshed.model.job import Program, ProgramKind
 from trainshed.model.roles import Dialect, Role
@@ -159,6 +159,16 @@ def test_a_note_that_fails_rests_as_well_and_the_others_are_made_later(store, no
     now[0] += 5.1
     odd.write()
     assert looked == uids
+
+
+@pytest.mark.usefixtures("taught")
+def test_a_calibration_that_cannot_be_read_gives_no_note_and_is_told_once(store, notes, caplog):
+    spoil(store)
+    quick = replace(notes, turns=Turns(share=SHARE, work_clock=lambda: 0.0))
+    uids = [submitted(store, quick, f"job_{count}") for count in range(2)]
+    quick.write()
+    assert not any(told(store, uid) for uid in uids)
+    assert caplog.text.count("is no help") == 1
 
 
 def test_a_project_that_was_taught_nothing_needs_no_planner(store, notes):

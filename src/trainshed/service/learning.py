@@ -1,5 +1,6 @@
 """Jobs that are over teach the planner, and are held against what it would have said of them."""
 
+import logging
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,10 +15,12 @@ from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.updating import updated
 from trainshed.service.turns import Turns
 from trainshed.store.opening import Store
-from trainshed.store.records import JobRecord, Learned, NewEvent, StoredEvent
+from trainshed.store.records import JobRecord, Learned, NewEvent, StoredCalibration, StoredEvent
 
 #: More jobs than one turn has time for.
 _AT_ONCE: Final = 25
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,22 +52,26 @@ class Learning:
             self.store.learn(uid, event.attempt, learned)
 
     def _learned(self, record: JobRecord, event: StoredEvent) -> Learned | None:
-        spec = self.store.expanded(record.uid)
-        end = record.job.status.end_time
         try:
-            found = job_run(spec, event.data, self.catalog, end.date().isoformat() if end else "")
-            if found is None:
-                return None
-            stored = self.store.calibration(record.job.project, found.key)
-            known = read(stored.document) if stored else None
-            after = updated(known, found.run) if known else _first(found)
+            found = self._run(record, event)
+            return found and self._taught(record, event, found)
         except (ValueError, KeyError, TypeError, ArithmeticError):
             return None  # a trainer's own figures, which are no run's
+
+    def _run(self, record: JobRecord, event: StoredEvent) -> JobRun | None:
+        end = record.job.status.end_time
+        date = end.date().isoformat() if end else ""
+        return job_run(self.store.expanded(record.uid), event.data, self.catalog, date)
+
+    def _taught(self, record: JobRecord, event: StoredEvent, found: JobRun) -> Learned:
+        first = _first(found)
+        stored = self.store.calibration(record.job.project, found.key)
+        known = _known(record.job.project, stored) if stored else None
         outcome = self._outcome(record, found, known, event) if known else None
         return Learned(
             project=record.job.project,
             key=found.key,
-            document=written(after),
+            document=written(updated(known, found.run) if known else first),
             jobs=stored.jobs if stored else 0,
             content={**outcome.numbers, "sentence": outcome.sentence} if outcome else {},
             event=_event(outcome) if outcome else None,
@@ -89,7 +96,20 @@ class Learning:
 
 
 def _first(found: JobRun) -> Calibration:
-    return calibrated(found.training, found.host, [found.run])
+    """The calibration of one job, as it is read again.  Raises ValueError where it cannot be.
+
+    Numbers that no file may hold are refused here: what is stored is read for ever after.
+    """
+    return read(written(calibrated(found.training, found.host, [found.run])))
+
+
+def _known(project: str, stored: StoredCalibration) -> Calibration | None:
+    """None for one that cannot be read: its trainer begins anew."""
+    try:
+        return read(stored.document)
+    except ValueError as error:
+        _LOG.warning("calibration %s of project %s begins anew: %s", stored.key, project, error)
+        return None
 
 
 def _event(outcome: JobOutcome) -> NewEvent:

@@ -1,5 +1,6 @@
 """The note of a job: what earlier jobs of its trainer let expect, where that is worth a word."""
 
+import logging
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,6 +19,8 @@ from trainshed.store.records import NewEvent, StoredCalibration
 KIND: Final = "PLAN_NOTE"
 #: Notes that are remembered, for many jobs are alike.
 _KNOWN_MAX: Final = 256
+
+_LOG = logging.getLogger(__name__)
 
 _Known = tuple[str, str, int, PlannedJob, str | None]
 
@@ -49,6 +52,16 @@ class SubmitNotes:
         if key not in self._known:
             if len(self._known) >= _KNOWN_MAX:
                 self._known.clear()
-            calibration = read(stored.document)
-            self._known[key] = submit_note(calibration, job, PriceList(region=region))
+            self._known[key] = _thought(asked.project, stored, job, region)
         return self._known[key]
+
+
+def _thought(
+    project: str, stored: StoredCalibration, job: PlannedJob, region: str | None
+) -> SubmitNote | None:
+    try:
+        calibration = read(stored.document)
+    except ValueError as error:  # the next job of its trainer makes another
+        _LOG.warning("calibration %s of project %s is no help: %s", stored.key, project, error)
+        return None
+    return submit_note(calibration, job, PriceList(region=region))
