@@ -45,8 +45,8 @@ class Work:
         """Samples that another batch needs."""
         if not self.critical_batch:
             return self.samples
-        recipe = Recipe(samples_at_least=0.0, critical_batch=self.critical_batch)
-        return self.samples * recipe.ratio(batch, self.global_batch)
+        recipe = Recipe(samples_at_least=1.0, critical_batch=self.critical_batch)
+        return self.samples * recipe.amount(batch) / recipe.amount(self.global_batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
