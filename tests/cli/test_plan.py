@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from trainshed.planning.scaling.calibration_file import written as calibration_t
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.scaling.prediction import Binding, Prediction, Refused
+from trainshed.planning.scaling.training import Strategy
 from trainshed.planning.what_ifs import Limits, Option, marks_of
 from trainshed.workbench.trainer_digest import trainer_digest
 
@@ -179,6 +181,49 @@ def test_far_counts_are_marked_and_those_beyond_are_refused(plan):
 )
 def test_what_cannot_be_known_or_met_is_refused_by_its_field(plan, words, field):
     assert refused(plan(*words, "--format", "json")) == field
+
+
+def with_servers(of):
+    """The same job with two parameter servers beside its workers."""
+    machine = {"machineType": "n1-standard-4"}
+    if of is ML:
+        beside = {"parameterServerType": "n1-standard-4", "parameterServerCount": 2}
+        return {"trainingInput": {**ML["trainingInput"], **beside}}
+    pool = {"machineSpec": machine, "replicaCount": 2, "containerSpec": {"imageUri": "img"}}
+    return {"workerPoolSpecs": [*of["workerPoolSpecs"], pool]}
+
+
+@pytest.mark.parametrize(
+    ("of", "field"),
+    [
+        (ML, "trainingInput.parameterServerCount"),
+        (job(), "workerPoolSpecs[2].replicaCount"),
+        (
+            {"trainingInput": {"scaleTier": "STANDARD_1", "region": "us-central1"}},
+            "trainingInput.scaleTier",
+        ),
+    ],
+)
+def test_parameter_servers_of_a_file_are_refused_as_those_of_the_command_line(
+    plan, written, of, field
+):
+    file = written("servers.json", of if "scaleTier" in field else with_servers(of))
+    calibration = "calibration.toml"
+    if "scaleTier" in field:
+        machine = type(HOST)(machine_type="n1-highcpu-8", accelerator="CPU")
+        calibration = written("cpu.toml", other(host=machine))
+    words = ("--format", "json")
+    assert refused(plan(*words, file=file, calibration=calibration)) == field
+    without = plan(*words, "--parameter-servers", "0", file=file, calibration=calibration)
+    assert without.code == 0, without.err
+
+
+def test_parameter_servers_are_planned_and_shown_where_the_training_has_them(plan, written):
+    served = replace(TRAINING, strategy=Strategy.PS_DISTRIBUTED)
+    name = written("served.toml", other(training=served))
+    found = plan(file=written("servers.json", with_servers(ML)), calibration=name)
+    assert found.code == 0, found.err
+    assert "n1-standard-32 + 2 servers" in found.out
 
 
 def test_an_unknown_strategy_is_refused_by_its_field(plan, written):

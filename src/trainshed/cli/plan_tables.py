@@ -8,7 +8,15 @@ from typing import Any, Final
 
 from trainshed.cli.terminal import table
 from trainshed.planning.job_plan import JobPlan
-from trainshed.planning.plan_words import bounds, figure, head, interval, lasting_between, money
+from trainshed.planning.plan_words import (
+    bounds,
+    figure,
+    head,
+    interval,
+    lasting_between,
+    money,
+    plural,
+)
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.scaling.prediction import Refused
@@ -39,7 +47,7 @@ def _row(plan: JobPlan, option: Option) -> list[str]:
     return [
         str(cluster.accelerators),
         str(cluster.hosts),
-        option.machine_type or f"{cluster.host.per_host} x {cluster.host.accelerator}",
+        _hosts(option),
         str(cluster.reducers),
         interval(found.samples_per_s) if found else bounds(option).replace(" and ", " to "),
         f"{100 * found.efficiency.point:.0f}" if found else "",
@@ -49,6 +57,12 @@ def _row(plan: JobPlan, option: Option) -> list[str]:
         found.bound_by.value if found else "",
         "; ".join(plan.notes(option)),
     ]
+
+
+def _hosts(option: Option) -> str:
+    host, servers = option.cluster.host, option.cluster.servers
+    words = option.machine_type or f"{host.per_host} x {host.accelerator}"
+    return f"{words} + {plural(servers, 'server')}" if servers else words
 
 
 def _cost(option: Option) -> str:

@@ -28,6 +28,8 @@ class Helpers:
     machine_type: str = ""
     gbps: float = 0.0
     count: int = 0
+    named: str = ""
+    """What a job's file calls their count."""
 
     def machines(self, count: int) -> tuple[Machines, ...]:
         """So many of them, as they are paid for."""
@@ -124,7 +126,7 @@ def _what_if(
 ) -> WhatIf:
     host, per_host = of
     hosts = math.ceil(accelerators / per_host)
-    servers = job.servers.count if question.servers is None else question.servers
+    servers = _servers(job, question)
     reducers = question.reducers or 0
     cluster = Cluster(
         host=host,
@@ -141,8 +143,14 @@ def _what_if(
         machines=_machines(job, cluster),
         calibration=calibration,
         batch_per_accelerator=batch,
-        refused=_refused(question, calibration, cluster, batch),
+        refused=_refused(question, calibration, cluster, batch)
+        or _unserved(job, question, calibration),
     )
+
+
+def _servers(job: PlannedJob, question: Question) -> int:
+    """Parameter servers as they are asked for, else as the job has them."""
+    return job.servers.count if question.servers is None else question.servers
 
 
 def _machines(job: PlannedJob, cluster: Cluster) -> tuple[Machines, ...]:
@@ -204,18 +212,21 @@ def _refused(
             message=f"{batch:g} samples on one accelerator, and {question.largest_batch:g} fit",
             accepted="more accelerators, or --batch keep-local",
         )
-    return _unserved(question, calibration)
+    return None
 
 
-def _unserved(question: Question, calibration: Calibration | None) -> Refused | None:
+def _unserved(
+    job: PlannedJob, question: Question, calibration: Calibration | None
+) -> Refused | None:
     if calibration is None:
         return None
     strategy = calibration.training.strategy
-    if question.servers and strategy not in _SERVED:
+    if _servers(job, question) and strategy not in _SERVED:
+        of_file = job.servers.named if question.servers is None else ""
         return Refused(
-            field="parameter-servers",
+            field=of_file or "parameter-servers",
             message=f"the training exchanges by {strategy.value}, and has no parameter servers",
-            accepted="0, or a calibration of a training with them",
+            accepted="--parameter-servers 0, or a calibration of a training with them",
         )
     if question.reducers and strategy not in _REDUCED:
         return Refused(

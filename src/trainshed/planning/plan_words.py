@@ -26,6 +26,11 @@ def noun(accelerator: str, count: int) -> str:
         word = "TPU"
     else:
         word = "CPU replica" if accelerator in {"", "CPU"} else "GPU"
+    return plural(count, word)
+
+
+def plural(count: int, word: str) -> str:
+    """``1 reducer``, ``2 reducers``."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
@@ -135,7 +140,7 @@ def bounds(option: Option) -> str:
 def _with_reducers(base: Option, reduced: Option, found: Prediction) -> str:
     count = reduced.cluster.reducers
     times = found.speedup.point / found.base_accelerators
-    words = f"{count} reducer{'' if count == 1 else 's'} would make it {_short(times)} times"
+    words = f"{plural(count, 'reducer')} would make it {_short(times)} times"
     if base.cost and reduced.cost and reduced.hour:
         more = reduced.cost.point - base.cost.point
         side = "more" if more > 0 else "less"
@@ -176,7 +181,7 @@ def _named(plan: JobPlan, option: Option) -> str:
     if machine := option.machine_type:
         words += f" on {cluster.hosts} x {machine}"
     if cluster.reducers:
-        words += f" with {cluster.reducers} reducers"
+        words += f" with {plural(cluster.reducers, 'reducer')}"
     return f"{words}: {_how_long(plan, option)}, {price_words(option)}"
 
 

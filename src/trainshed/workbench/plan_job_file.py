@@ -1,21 +1,21 @@
 """The job file of a plan, read as ``validate`` reads it, and machine types of its catalog."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainshed.admission import equipped
 from trainshed.admission.context import RuleContext
 from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.machines import MachineType
 from trainshed.catalog.software import prebuilt_image
-from trainshed.model.faults import Fault, UsageFault
+from trainshed.model.faults import Fault, Field, FieldPath, UsageFault
 from trainshed.model.roles import Dialect, Role
 from trainshed.planning.clusters_asked import PlannedJob
 from trainshed.planning.host_kinds import CPU, host_kind
 from trainshed.planning.planned_jobs import planned_job, trainers_of
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import Refused
-from trainshed.service.judging import Rulebook, catalog_for, judge
+from trainshed.service.judging import JudgedDocument, Rulebook, catalog_for, judge
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.merging import merge_any
 from trainshed.workbench.plan_inputs import NotPlannable
@@ -46,11 +46,18 @@ def read_job(path: str, rulebook: Rulebook, region: str | None) -> JobFile:
     if isinstance(job, Refused):
         raise NotPlannable(job)
     return JobFile(
-        job=job,
+        job=replace(job, servers=replace(job.servers, named=_servers_field(judged, question))),
         catalog=question.catalog,
         region=region or question.spec.region,
         framework=_framework(question),
     )
+
+
+def _servers_field(judged: JudgedDocument, question: RuleContext) -> str:
+    """What the file calls the count of its parameter servers: a tier brings them unasked."""
+    if question.is_tier:
+        return judged.say(FieldPath(Field.SCALE_TIER))
+    return judged.say(FieldPath(Field.COUNT, Role.PARAMETER_SERVER))
 
 
 def _framework(question: RuleContext) -> str:
