@@ -319,13 +319,16 @@ def _places(args: argparse.Namespace) -> list[Path]:
 def sentences(made: Calibration) -> Iterator[str]:
     """What the runs mean, a sentence each."""
     runs = {run.kind: run for run in reversed(made.runs)}  # the first A is that of the whole batch
-    one, whole = runs.get(RunKind.COMPUTE), runs.get(RunKind.HOST)
+    one, whole, hosts = map(runs.get, (RunKind.COMPUTE, RunKind.HOST, RunKind.TWO_HOSTS))
     unit = "samples/s" if made.training.batch_per_accelerator > 1 else "steps/s"
     if one:
         yield f"One does {_rate(made, one):.4g} {unit}: a step takes {1000 * one.step_s:.3g} ms."
     if one and whole:
         gain = _rate(made, whole) / _rate(made, one)
         yield f"{whole.accelerators} on one host do {_rate(made, whole):.4g}: {gain:.2f} times one."
+    if hosts and (host := whole or one):
+        gain = _rate(made, hosts) / _rate(made, host)
+        yield f"{hosts.hosts} hosts do {_rate(made, hosts):.4g}: {gain:.2f} times one host."
     yield from _input(made, whole or one, runs.get(RunKind.INPUT))
     if any(run.noisy for run in made.runs):
         yield "Noisy: the machine did other work meanwhile, so intervals are wider."
@@ -354,9 +357,9 @@ def _input(made: Calibration, run: Run | None, alone: Run | None) -> Iterator[st
 def _missing(made: Calibration, runs: dict[RunKind, Run]) -> Iterator[str]:
     if RunKind.INPUT not in runs:
         yield "Not measured: the input alone (B); plans assume that hosts can feed their steps."
-    if not made.training.gradient_bytes:
-        yield "Nobody said how large the gradient is: give --params, or plans leave exchange out."
-    if not made.host.network_gbps and RunKind.LINK not in runs:
+    if not made.training.gradient_bytes and RunKind.TWO_HOSTS not in runs:
+        yield "Nobody said how large the gradient is (--params): no plan for several hosts follows."
+    if not made.host.network_gbps and not {RunKind.LINK, RunKind.TWO_HOSTS} & set(runs):
         yield "Not measured: a link between hosts; give --network-gbps to plan for several."
 
 

@@ -19,6 +19,7 @@ SLOW = {
     "plan_options": ("plan",),
     "credentials_options": ("credentials",),
     "calibrate_options": ("plan_calibrate",),
+    "calibrate_jobs_options": ("plan_calibrate_jobs",),
     "achieved_options": ("plan_achieved", "plan_score"),
 }  # fmt: skip
 _OPTIONS = {name: options for options, names in SLOW.items() for name in names}
@@ -123,6 +124,7 @@ VERBS = (
     Verb("validate", "validate", "check job files against the catalog"),
     Verb("catalog", "catalog", "show machine types, accelerators, regions, runtimes, images"),
     Verb("plan calibrate", "plan_calibrate", "measure a trainer in runs of some seconds"),
+    Verb("plan calibrate-jobs", "plan_calibrate_jobs", "measure it by short jobs on a server"),
     Verb("plan achieved", "plan_achieved", "compare jobs that are over with what was predicted"),
     Verb("plan score", "plan_score", "say how often a server's predictions have held"),
     Verb("plan calibrations", "plan_calibrations", "list what a server's jobs have taught it"),

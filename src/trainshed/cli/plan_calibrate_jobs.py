@@ -1,0 +1,147 @@
+"""``trainshed plan calibrate-jobs``: a trainer measured where it will run, by short jobs of it."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from trainshed.admission import equipped
+from trainshed.catalog.catalog import Catalog
+from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.flags import Request
+from trainshed.cli.plan_achieved import TELLS, reported
+from trainshed.cli.plan_calibrate import check_out, show
+from trainshed.cli.resource_texts import why_it_waits
+from trainshed.cli.terminal import note
+from trainshed.client.collections import FINAL_STATES, WAITING_STATES, collection_of, native_path
+from trainshed.client.faults import Json, ServerRefusal, Unreachable
+from trainshed.client.following import Followed
+from trainshed.model.faults import Fault, UsageFault
+from trainshed.model.job import JobSpec
+from trainshed.planning.job_runs import JobRun, job_run
+from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.service.judging import Rulebook, judge
+from trainshed.service.refusing import Merged
+from trainshed.workbench.measured_jobs import MeasuredJob, measured_job
+
+#: A job that was told to end has as long for its grace and its last words, in seconds.
+_END_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A job to be made, and as the catalog of this machine reads it."""
+
+    hosts: int
+    job: MeasuredJob
+    spec: JobSpec
+    catalog: Catalog
+
+
+def run(request: Request) -> int:
+    """Make the jobs one by one, and write the file.  Raises UsageFault, Fault."""
+    args = request.args
+    check_out(args.out)
+    place = place_of(args)
+    asked = [_asked(args, hosts) for hosts in args.hosts]
+    made = [_measured(args, place, each) for each in asked]
+    runs = [_as_run(each.run) for each in made]
+    calibration = calibrated(made[0].training, made[0].host, runs)
+    show(args, replace(calibration, date=f"{datetime.now(tz=UTC):%Y-%m-%d}"))
+    return 0
+
+
+def _asked(args: argparse.Namespace, hosts: int) -> _Asked:
+    """Everything is read before anything is made.  Raises UsageFault, Fault."""
+    name = f"calibrate_{datetime.now(tz=UTC):%Y%m%d_%H%M%S}_{hosts}"
+    job = measured_job(args.file, hosts, name)
+    judged = judge(Merged(content=job.document), Rulebook(today=datetime.now(tz=UTC).date()))
+    spec = equipped(judged.question) if judged.question else None
+    if spec is None or judged.question is None:
+        raise Fault(judged.violations)
+    return _Asked(hosts=hosts, job=job, spec=spec, catalog=judged.question.catalog)
+
+
+def _measured(args: argparse.Namespace, place: ServerPlace, asked: _Asked) -> JobRun:
+    """What a job's steps came to.  Raises UsageFault for one that told nothing."""
+    of = collection_of(asked.job.group)
+    job = place.server.call("POST", of.parent(place.project, place.region), asked.job.document)
+    name = job["name"] if of.located else job["jobId"]
+    note(f"{_hosts(asked.hosts)}: {name} trains for {args.seconds:g} s; Ctrl-C ends it")
+    path = native_path(name, place.project)
+    try:
+        _until_trained(args, Followed(place.server, path, note))
+    finally:
+        _end(place, f"{of.path(name, place.project, place.region)}:cancel", path)
+    found = reported(place, path)
+    made = found and job_run(asked.spec, found["data"], asked.catalog, _day())
+    if not made:
+        raise UsageFault(
+            f"{name} told of no steps that could be used in {args.seconds:g} s: {TELLS}; see "
+            f"trainshed jobs explain {name}"
+        )
+    return made
+
+
+def _until_trained(args: argparse.Namespace, followed: Followed) -> None:
+    """Until the job has run for long enough, or is over.  Raises UsageFault if it does not run."""
+    began, running_since = time.monotonic(), 0.0
+    told = ""
+    for job in followed.states():
+        now = time.monotonic()
+        if job["state"] in WAITING_STATES:
+            told = _tell(job, told)
+            if now - began > args.start_seconds:
+                raise UsageFault(
+                    f"{job['name']} has waited for {args.start_seconds:g} s and is cancelled: "
+                    f"{told or 'nobody said why'} (--start-seconds)"
+                )
+        elif running_since and now - running_since > args.seconds:
+            return
+        elif job["state"] == "RUNNING":
+            running_since = running_since or now
+
+
+def _tell(job: Json, told: str) -> str:
+    """Say why it waits where that has changed."""
+    waiting = job.get("waiting") or {}
+    message = str(waiting.get("message", ""))
+    if message and message != told and waiting.get("reason") != "NOT_LOOKED_AT":
+        for line in why_it_waits(waiting):
+            note(line)
+    return message or told
+
+
+def _end(place: ServerPlace, cancel: str, path: str) -> None:
+    """Cancel a job and wait until nothing of it runs; one that is over stays as it is."""
+    with suppress(ServerRefusal, Unreachable):
+        if place.server.call("GET", path)["state"] not in FINAL_STATES:
+            place.server.call("POST", cancel, {})
+        for _ in _pauses(_END_S):
+            if place.server.call("GET", path)["state"] in FINAL_STATES:
+                return
+
+
+def _pauses(seconds: float) -> Iterator[None]:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        yield
+        time.sleep(0.5)
+
+
+def _as_run(run: Run) -> Run:
+    """A short job is the short run of as many hosts."""
+    several = RunKind.HOST if run.accelerators > 1 else RunKind.COMPUTE
+    return replace(run, kind=RunKind.TWO_HOSTS if run.hosts > 1 else several)
+
+
+def _hosts(count: int) -> str:
+    return f"{count} host{'' if count == 1 else 's'}"
+
+
+def _day() -> str:
+    return f"{datetime.now(tz=UTC):%Y-%m-%d}"

@@ -1,0 +1,85 @@
+"""A job file as a job that is there to be measured: so many hosts, its label, a name of its own."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainshed.model.faults import UsageFault, Violation
+from trainshed.model.plan_wishes import MEASURE, PLAN_LABEL
+from trainshed.wire.detect import DocumentKind, kind_of
+from trainshed.workbench.documents import read_one
+from trainshed.workbench.merging import merge_any, put, spelled
+from trainshed.workbench.pool_flags import listed
+
+Json = dict[str, Any]
+
+#: Pools of Vertex that train; what stands in the others is a part of a job's speed.
+_TRAINS: Final = 2
+_HELPS: Final = ("parameterServerCount", "evaluatorCount")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredJob:
+    """What is to be created: below which commands' collection, and the document."""
+
+    group: str
+    document: Json
+
+
+def measured_job(path: str, hosts: int, name: str) -> MeasuredJob:
+    """The job of a file on so many hosts.  Raises UsageFault for files that say something else."""
+    document = copy.deepcopy(merge_any(read_one(path).content, {}, source=path).content)
+    kind = kind_of(document)
+    if kind is DocumentKind.ML_JOB:
+        put(document, ("jobId",), name)
+        _count_workers(path, document, hosts)
+        group = "ai-platform jobs"
+    elif kind in {DocumentKind.CUSTOM_JOB, DocumentKind.CUSTOM_JOB_SPEC}:
+        document = document if kind is DocumentKind.CUSTOM_JOB else {"jobSpec": document}
+        put(document, ("displayName",), name)
+        spec = document[spelled(document, "jobSpec")]
+        if not isinstance(spec, dict):
+            raise UsageFault(f"{path}: jobSpec is a mapping of fields")
+        spec[spelled(spec, "workerPoolSpecs")] = _pools(path, spec, hosts)
+        group = "ai custom-jobs"
+    else:
+        found = kind.message if isinstance(kind, Violation) else kind.value
+        raise UsageFault(f"{path}: {found}; an AI Platform Job or a CustomJob is measured")
+    put(document, ("labels", PLAN_LABEL), MEASURE)
+    return MeasuredJob(group=group, document=document)
+
+
+def _count_workers(path: str, document: Json, hosts: int) -> None:
+    """Of AI Platform: the master is a host, and workers are the others."""
+    asked = document.get(spelled(document, "trainingInput"))
+    if not isinstance(asked, dict):
+        raise UsageFault(f"{path}: trainingInput is a mapping of fields")
+    for name in _HELPS:
+        asked.pop(spelled(asked, name), None)
+    if hosts == 1 and asked.get(spelled(asked, "scaleTier")) != "CUSTOM":
+        return
+    master = asked.get(spelled(asked, "masterType"))
+    if master is None:
+        raise UsageFault(f"{path}: several hosts need scaleTier CUSTOM and a masterType")
+    put(asked, ("workerCount",), str(hosts - 1))
+    if hosts > 1:
+        _alike(asked, ("masterType", "workerType"), ("masterConfig", "workerConfig"))
+
+
+def _alike(asked: Json, *pairs: tuple[str, str]) -> None:
+    """Workers as the master is, where the file has none."""
+    for of_master, of_worker in pairs:
+        found = asked.get(spelled(asked, of_master))
+        if found is not None and spelled(asked, of_worker) not in asked:
+            put(asked, (of_worker,), copy.deepcopy(found))
+
+
+def _pools(path: str, spec: Json, hosts: int) -> list[Json]:
+    """Of Vertex: the first pool is one host, and the second has the others."""
+    pools = listed(spec.get(spelled(spec, "workerPoolSpecs")))
+    if not pools:
+        raise UsageFault(f"{path}: workerPoolSpecs is a list of pools")
+    first, second = copy.deepcopy(pools[0]), copy.deepcopy((pools[1:_TRAINS] or pools[:1])[0])
+    put(first, ("replicaCount",), 1)
+    put(second, ("replicaCount",), hosts - 1)
+    return [first, second] if hosts > 1 else [first]

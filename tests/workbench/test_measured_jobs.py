@@ -1,0 +1,80 @@
+"""A job file becomes a job of so many hosts that is there to be measured."""
+
+import json
+
+import pytest
+
+from trainshed.model.faults import UsageFault
+from trainshed.model.plan_wishes import MEASURE, PLAN_LABEL
+from trainshed.workbench.measured_jobs import measured_job
+
+POOL = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": {"imageUri": "a"}}
+VERTEX = {"workerPoolSpecs": [POOL, {**POOL, "replicaCount": 3}, {**POOL, "replicaCount": 2}]}
+ML = {
+    "jobId": "mine",
+    "labels": {"team": "vision"},
+    "trainingInput": {
+        "scaleTier": "CUSTOM",
+        "masterType": "n1-standard-4",
+        "parameterServerCount": "2",
+    },
+}
+
+
+@pytest.fixture
+def made(tmp_path):
+    def make(content, hosts):
+        path = tmp_path / "job.json"
+        path.write_text(json.dumps(content))
+        return measured_job(str(path), hosts, "calibrate_1")
+
+    return make
+
+
+@pytest.mark.parametrize("content", [VERTEX, {"displayName": "x", "jobSpec": VERTEX}])
+def test_a_custom_job_has_a_first_pool_and_the_others_in_the_second(made, content):
+    one, three = made(content, 1), made(content, 3)
+    assert (one.group, one.document["displayName"]) == ("ai custom-jobs", "calibrate_1")
+    counts = [
+        [pool["replicaCount"] for pool in each.document["jobSpec"]["workerPoolSpecs"]]
+        for each in (one, three)
+    ]
+    assert counts == [[1], [1, 2]]
+    assert three.document["labels"] == {PLAN_LABEL: MEASURE}
+
+
+def test_one_pool_alone_is_what_the_other_hosts_are(made):
+    pools = made({"worker_pool_specs": [POOL]}, 2).document["jobSpec"]["worker_pool_specs"]
+    assert [pool["machineSpec"]["machineType"] for pool in pools] == ["n1-standard-4"] * 2
+
+
+def test_a_job_of_ai_platform_has_workers_as_its_master_is(made):
+    job = made(ML, 3)
+    asked = job.document["trainingInput"]
+    assert job.group == "ai-platform jobs"
+    assert (job.document["jobId"], asked["workerCount"]) == ("calibrate_1", "2")
+    assert asked["workerType"] == "n1-standard-4"
+    assert "parameterServerCount" not in asked
+    assert job.document["labels"] == {"team": "vision", PLAN_LABEL: MEASURE}
+
+
+def test_a_scale_tier_is_one_host_or_refused(made):
+    basic = {"trainingInput": {"scaleTier": "BASIC", "pythonModule": "trainer.task"}}
+    assert "workerCount" not in made(basic, 1).document["trainingInput"]
+    with pytest.raises(UsageFault, match="several hosts need scaleTier CUSTOM and a masterType"):
+        made(basic, 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"studySpec": {}}, "a HyperparameterTuningJob; an AI Platform Job or a CustomJob"),
+        ({"what": 1}, "an AI Platform Job or a CustomJob is measured"),
+        ({"workerPoolSpecs": 3}, "workerPoolSpecs is a list of pools"),
+        ({"jobSpec": 3}, "jobSpec is a mapping of fields"),
+        ({"trainingInput": 3}, "trainingInput is a mapping of fields"),
+    ],
+)
+def test_what_cannot_be_measured_is_a_sentence(made, content, said):
+    with pytest.raises(UsageFault, match=said):
+        made(content, 1)
