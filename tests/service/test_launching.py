@@ -242,6 +242,15 @@ def test_a_container_keeps_its_words_and_gets_nothing_of_the_machine_s(with_dock
     assert not any("became" in note for note in plan.notes)
 
 
+@pytest.mark.parametrize(("image", "is_told"), [(OWN, True), ("REG/x", False)])
+def test_a_container_whose_steps_hooks_should_see_is_told_that_none_do(with_docker, image, is_told):
+    desk, launch = with_docker
+    measured = {**custom_job(pool(["python3"], image)), "labels": {"trainshed-plan": "measure"}}
+    plan = launch(desk.custom(measured), 1, [])
+    assert plan.primary.env["TRAINSHED_STEPS"] == "hooks"
+    assert any("No hooks see the steps" in note for note in plan.notes) is is_told
+
+
 def test_pools_may_be_processes_and_containers_side_by_side(with_docker, tmp_path):
     desk, launch = with_docker
     words = ["sh", "-c", "cat /gcs/stage/x"]

@@ -218,6 +218,7 @@ class Launching:
             *(notes_of(asked, there.images) if self._engines.are_several else ()),
             *mount_notes,
             *placing_notes(plan.replicas, seats, nodes),
+            *_unseen(plan, contained),
             *plan.notes,
         )
         plan = replace(
@@ -313,6 +314,16 @@ class Launching:
             return os.pathsep.join(filter(None, [binaries, there.traits.path]))
         binaries = str(Path(shutil.which(python) or python).parent)
         return os.pathsep.join(filter(None, [binaries, self._environ.get("PATH", "")]))
+
+
+def _unseen(plan: LaunchPlan, contained: Collection[Role]) -> Iterator[str]:
+    """Hooks are files of this server's: a program in its own image does not see them."""
+    asks = any(trainer_contract.STEPS in replica.env for replica in plan.replicas)
+    if asks and Role.PRIMARY in contained:
+        yield (
+            "No hooks see the steps of a program in its own image; it tells them by "
+            "trainshed_trainer.progress(step), where its image has the trainer library."
+        )
 
 
 def _found_stand_ins(spec: JobSpec, images: Images) -> dict[Role, StandIn]:
