@@ -1,6 +1,7 @@
 """``trainshed plan achieved``: jobs that ran, beside what was predicted of them."""
 
 import json
+import re
 import time
 
 import pytest
@@ -42,6 +43,8 @@ def file(tmp_path):
 def achieved(trainshed, file):
     """Runs the command beside a server that knows what is told of some jobs."""
 
+    documents = {}
+
     def run(*words, **told):
         pages = {name: [{"seq": 1, "kind": "STEPS", "data": data}] for name, data in told.items()}
 
@@ -49,13 +52,71 @@ def achieved(trainshed, file):
             *_, job, last = path.split("/")
             if last == "events":
                 return 200, {"events": pages.pop(job, [])}
-            return 200, {"replicas": [{"role": "primary"}], "endTime": "2026-11-24T01:02:03Z"}
+            if path.startswith("/v1/"):
+                return 200, documents[last]
+            name = f"projects/p/jobs/{last}"
+            named = {"name": name} if last in documents else {}
+            replicas = [{"role": "primary"}]
+            return 200, {**named, "replicas": replicas, "endTime": "2026-11-24T01:02:03Z"}
 
         with StandIn(answer) as server:
             place = ("--url", server.url, "--project", "p", "--format", "json")
             return trainshed("plan", "achieved", *words, "--calibration", file, *place)
 
+    run.documents = documents
     return run
+
+
+def of_module(module, machine="n1-standard-4"):
+    """A job of a server that runs a module."""
+    asked = {"scaleTier": "CUSTOM", "masterType": machine, "pythonModule": module}
+    return {"jobId": "j", "trainingInput": {**asked, "region": "us-central1"}}
+
+
+@pytest.mark.parametrize(
+    ("head", "job", "says"),
+    [
+        ({"model": "trainer.task"}, (of_module("other.module"), {}), "the job runs other.module"),
+        (
+            {"stack": "torch 2.6"},
+            (of_module("a.b"), {"stack": "tensorflow 2.15"}),
+            "ran tensorflow",
+        ),
+        (
+            {"machine_type": "n1-standard-4"},
+            (of_module("a.b", "n1-standard-8"), {}),
+            "n1-standard-8",
+        ),
+    ],
+)
+def test_a_job_of_another_training_teaches_a_calibration_nothing(achieved, file, head, job, says):
+    text, (document, ran) = file.read_text(), job
+    for name, value in head.items():
+        text = re.sub(rf'^{name} = ".*"$', f'{name} = "{value}"', text, flags=re.MULTILINE)
+    file.write_text(text)
+    achieved.documents["j1"] = document
+    found = achieved("j1", "--update", j1={**DATA, **ran})
+    assert found.code == 2, found.out
+    assert says in found.err
+    assert file.read_text() == text
+
+
+def test_a_job_of_the_same_module_teaches(achieved, file):
+    text = file.read_text()
+    file.write_text(re.sub('^model = ".*"$', 'model = "task.py"', text, flags=re.MULTILINE))
+    achieved.documents["j1"] = of_module("trainer.task", "")
+    assert achieved("j1", "--update", j1=DATA).code == 0
+
+
+def test_one_job_without_a_prediction_hides_no_other(achieved):
+    found = achieved("silent", "good", good=DATA)
+    assert found.code == 0, found.err
+    silent, good = json.loads(found.out)
+    assert "reported no steps" in silent["reason"]
+    assert good["inside"]
+    none = achieved("silent")
+    assert none.code == 3
+    assert "silent: no prediction: it has reported no steps" in none.err
 
 
 def test_jobs_are_compared_and_counted(achieved):
@@ -76,8 +137,8 @@ def test_the_calibration_learns_where_that_is_asked(achieved, file):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("silent",), "silent has reported no steps"),
-        (("good", "--gpus", "0"), "--gpus 0: the job had 1 hosts"),
+        (("silent",), "silent: it has reported no steps"),
+        (("good", "--gpus", "0"), "--gpus 0: the job had 1 host"),
         (("good", "--gpus", "1000000"), "(accepted: "),
     ],
 )

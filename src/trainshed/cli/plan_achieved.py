@@ -1,26 +1,37 @@
 """``trainshed plan achieved``: jobs that ran beside what was to be expected of them."""
 
 import argparse
+from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.failures import print_error
 from trainshed.cli.flags import Request
-from trainshed.cli.terminal import answer
+from trainshed.cli.terminal import answer, out_json
 from trainshed.client.collections import native_path
 from trainshed.client.faults import Json
 from trainshed.model.faults import UsageFault
+from trainshed.model.job import JobSpec
 from trainshed.model.roles import Role
 from trainshed.model.step_times import STEPS
 from trainshed.planning.job_outcome import JobOutcome, outcome_of, score
+from trainshed.planning.plan_words import plural
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.calibration_file import written
 from trainshed.planning.scaling.prediction import Refused
 from trainshed.planning.scaling.updating import updated
+from trainshed.planning.stack import other_training
 from trainshed.service.server_files import PUBLIC, write_file
+from trainshed.wire.detect import parse
 from trainshed.workbench.plan_inputs import NotPlannable, read_calibration
 
 _WORKERS: Final = frozenset({Role.PRIMARY.value, Role.WORKER.value})
-_TELLS: Final = "its trainer calls progress(step), or TRAINSHED_STEPS=hooks is in its environment"
+EXIT_REFUSED: Final = 3
+#: Of a job of which nothing was predicted: why.
+_REASON: Final = "reason"
+#: How a trainer is heard.
+TELLS: Final = "its trainer calls progress(step), or TRAINSHED_STEPS=hooks is in its environment"
 
 
 def run(request: Request) -> int:
@@ -28,60 +39,93 @@ def run(request: Request) -> int:
     args = request.args
     place = place_of(args)
     if args.calibration is None:
-        return _of_server(args, place)
+        found = [_predicted(place, job) for job in args.job]
+    else:
+        found = _against(args, place)
+    known = [each for each in found if _REASON not in each]
+    if not known:
+        return _none(args, found)
+    answer(args, found, "\n".join([*map(_line, found), *score(known)]))
+    return 0
+
+
+def _line(found: Json) -> str:
+    said = f"no prediction: {found[_REASON]}" if _REASON in found else f"{found['sentence']}."
+    return f"{found['job']}: {said}"
+
+
+def _none(args: argparse.Namespace, found: list[Json]) -> int:
+    """Nothing was predicted of any of them."""
+    if args.format == "json":
+        out_json(found)
+    for each in found:
+        print_error(_line(each))
+    return EXIT_REFUSED
+
+
+def _predicted(place: ServerPlace, job: str) -> Json:
+    """What the server had predicted before the job taught it more."""
+    outcome = place.server.call("GET", native_path(job, place.project)).get("outcome")
+    if outcome is not None:
+        return dict(outcome)
+    why = "the first job of a trainer on a kind of machine teaches the server, if"
+    return {"job": job, _REASON: f"{why} {TELLS}; --calibration FILE compares it with that"}
+
+
+def _against(args: argparse.Namespace, place: ServerPlace) -> list[Json]:
+    """What a calibration says of each of them, which may then learn from all.  UsageFault."""
     try:
         calibration = read_calibration(args.calibration)
     except NotPlannable as refusal:
         raise UsageFault(str(refusal)) from None
-    outcomes = [_outcome(args, place, job, calibration) for job in args.job]
+    made = {job: _outcome(args, place, job, calibration) for job in args.job}
     if args.update:
-        for each in outcomes:
-            calibration = updated(calibration, each.run)
-        write_file(args.calibration, written(calibration).encode(), PUBLIC)
-    text = "\n".join(
-        [
-            *(f"{each.job}: {each.sentence}." for each in outcomes),
-            *score([each.numbers for each in outcomes]),
-        ]
-    )
-    answer(args, [each.numbers for each in outcomes], text)
-    return 0
+        _learn(args, calibration, made)
+    return [
+        {"job": job, _REASON: each}
+        if isinstance(each, str)
+        else {**each.numbers, "sentence": each.sentence}
+        for job, each in made.items()
+    ]
 
 
-def _of_server(args: argparse.Namespace, place: ServerPlace) -> int:
-    """What the server had predicted before each of the jobs taught it more."""
-    found = [_predicted(place, job) for job in args.job]
-    text = "\n".join([*(f"{each['job']}: {each['sentence']}." for each in found), *score(found)])
-    answer(args, found, text)
-    return 0
-
-
-def _predicted(place: ServerPlace, job: str) -> Json:
-    outcome = place.server.call("GET", native_path(job, place.project)).get("outcome")
-    if outcome is None:
-        raise UsageFault(
-            f"{job}: nothing was predicted of it: the first job of a trainer on a kind of machine "
-            f"teaches the server, if {_TELLS}; --calibration FILE compares it with that"
-        )
-    return dict(outcome)
+def _learn(
+    args: argparse.Namespace, calibration: Calibration, made: Mapping[str, JobOutcome | str]
+) -> None:
+    """Nothing is written if one of them is not of this training.  Raises UsageFault."""
+    for job, each in made.items():
+        if isinstance(each, str):
+            raise UsageFault(f"{job}: {each}")
+        calibration = updated(calibration, each.run)
+    write_file(args.calibration, written(calibration).encode(), PUBLIC)
 
 
 def _outcome(
     args: argparse.Namespace, place: ServerPlace, job: str, calibration: Calibration
-) -> JobOutcome:
+) -> JobOutcome | str:
+    """What it came to; why it cannot be compared.  Raises UsageFault."""
     path = native_path(job, place.project)
-    reported = _reported(place, path)
-    if reported is None:
-        raise UsageFault(f"{job} has reported no steps that could be compared: {_TELLS}")
-    found = _run(args, place.server.call("GET", path), reported["data"], calibration)
-    goodput = reported["data"].get("goodput")
-    made = outcome_of(job, calibration, found, goodput)
+    event = reported(place, path)
+    if event is None:
+        return f"it has reported no steps that could be compared: {TELLS}"
+    view = place.server.call("GET", path)
+    spec = _spec(place, view)
+    if spec and (why := other_training(calibration, spec, event["data"])):
+        return f"{args.calibration} is of another training: {why}"
+    found = _run(args, view, event["data"], calibration)
+    made = outcome_of(job, calibration, found, event["data"].get("goodput"))
     if isinstance(made, Refused):
-        raise UsageFault(f"{job}: {made.field}: {made.message} (accepted: {made.accepted})")
+        return f"{made.field}: {made.message} (accepted: {made.accepted})"
     return made
 
 
-def _reported(place: ServerPlace, path: str) -> Json | None:
+def _spec(place: ServerPlace, view: Json) -> JobSpec | None:
+    """The job as it was asked for; None where that cannot be read any more."""
+    name = view.get("name")
+    return parse(place.server.call("GET", f"/v1/{quote(name)}")).spec if name else None
+
+
+def reported(place: ServerPlace, path: str) -> Json | None:
     """The newest event of its story that says what its steps came to."""
     after, reported = 0, None
     while events := place.server.call("GET", f"{path}/events", query={"after": after})["events"]:
@@ -97,7 +141,7 @@ def _run(
     hosts = sum(each.get("role") in _WORKERS for each in job["replicas"]) or 1
     count = args.gpus if args.gpus is not None else hosts * calibration.host.per_host
     if count < hosts:
-        raise UsageFault(f"--gpus {count}: the job had {hosts} hosts, each with one at least")
+        raise UsageFault(f"--gpus {count}: the job had {plural(hosts, 'host')}, each with one")
     each = data["samples_per_s"] * data["step_s"] * hosts / count
     return Run(
         kind=RunKind.JOB,

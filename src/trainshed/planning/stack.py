@@ -1,16 +1,64 @@
-"""Whether a calibration's stack is that of a job's image."""
+"""Whether a calibration is of a job's training: of its module, its framework, its machines."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
+from trainshed.model.job import JobSpec, Program
+from trainshed.planning.planned_jobs import trainers_of
 from trainshed.planning.scaling.calibration import Calibration
 
 #: Names of stacks, as files of calibrations have them, by the framework of a prebuilt image.
 _STACKS: Final = {"TensorFlow": ("tensorflow", "keras"), "PyTorch": ("torch",)}
+#: How interpreters are told of a module.
+_MODULE: Final = "-m"
 
 
-def misfit(calibration: Calibration, framework: str) -> str:
-    """Why it is of another stack, where both are known; empty where it fits."""
+def misfit(calibration: Calibration, framework: str, of: str = "image") -> str:
+    """Why it is of another stack than a job's image or runtime; empty where it fits or may fit."""
     stack, names = calibration.training.stack, _STACKS.get(framework, ())
     if not stack or not names or any(name in stack.lower() for name in names):
         return ""
-    return f"it is of {stack}, and the job's image has {framework}"
+    return f"it is of {stack}, and the job's {of} has {framework}"
+
+
+def module_of(spec: JobSpec) -> str:
+    """The module that a job's trainers run; empty where no field names one."""
+    group = next(iter(trainers_of(spec)), None)
+    return _module(group.program) if group and group.program else ""
+
+
+def _module(program: Program) -> str:
+    words = (*program.command, *program.args)
+    after = words[words.index(_MODULE) + 1 :] if _MODULE in words else ()
+    return program.module or next(iter(after), "")
+
+
+def other_module(calibration: Calibration, module: str) -> str:
+    """Why it is of another module; empty where one of them is not known, or they are the same."""
+    measured = calibration.training.model
+    if not measured or not module or _called(measured, module) == _called(module, measured):
+        return ""
+    return f"it is of {measured}, and the job runs {module}"
+
+
+def _called(name: str, beside: str) -> str:
+    """A script and its module are the same; they have the last part of their names in common."""
+    has_script = name.endswith(".py") or beside.endswith(".py")
+    return name.removesuffix(".py").rpartition(".")[2] if has_script else name
+
+
+def other_training(calibration: Calibration, spec: JobSpec, steps: Mapping[str, Any]) -> str:
+    """Why a job that ran is of another training, or on other machines; empty where it fits.
+
+    ``steps``: what it reported of them, its stack among that.
+    """
+    if why := other_module(calibration, module_of(spec)):
+        return why
+    measured, ran = calibration.training.stack, str(steps.get("stack") or "")
+    if measured and ran and measured != ran:
+        return f"it is of {measured}, and the job ran {ran}"
+    group = next(iter(trainers_of(spec)), None)
+    machine, asked = calibration.host.machine_type, (group.machine_type if group else "") or ""
+    if machine and asked and machine != asked:
+        return f"it is of {machine}, and the job ran on {asked}"
+    return ""
