@@ -311,6 +311,27 @@ def test_a_calibration_of_another_stack_is_refused(plan, written):
     assert "tensorflow 2.15" in found.err
 
 
+def of_runtime(**asked):
+    """A job of AI Platform's own environment."""
+    return {"trainingInput": {**ML["trainingInput"], **asked}}
+
+
+def test_a_calibration_of_another_stack_than_the_runtime_is_refused(plan, written):
+    file = written("tf.json", of_runtime(runtimeVersion="2.11", pythonVersion="3.7"))
+    found = plan("--format", "json", file=file)
+    assert refused(found) == "calibration"
+    assert "it is of torch 2.6, and the job's runtime version 2.11 has TensorFlow" in found.err
+
+
+def test_a_calibration_of_another_module_is_minded_in_the_first_line(plan, written):
+    name = written("task.toml", other(training=replace(TRAINING, model="trainer.task")))
+    file = written("other.json", of_runtime(pythonModule="other.module"))
+    first = plan(file=file, calibration=name).out.splitlines()[0]
+    assert "mind the calibration: it is of trainer.task, and the job runs other.module" in first
+    same = written("same.json", of_runtime(pythonModule="trainer.task"))
+    assert "mind the calibration" not in plan(file=same, calibration=name).out
+
+
 def test_a_calibration_of_another_machine_leaves_the_job_without_a_point(plan, written):
     host = type(HOST)(machine_type="a2-highgpu-8g", accelerator="NVIDIA_TESLA_A100", per_host=8)
     found = plan("--format", "json", calibration=written("a100.toml", other(host=host)))

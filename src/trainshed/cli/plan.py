@@ -5,6 +5,7 @@ Exit codes: 0 with a plan, 2 for what cannot be read, 3 for a question that has 
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trainshed.cli.failures import print_error
@@ -18,6 +19,7 @@ from trainshed.planning.prices import Interruptions, PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.stack import other_module
 from trainshed.planning.what_ifs import BatchRule, Limits, Work
 from trainshed.workbench.plan_inputs import (
     NotPlannable,
@@ -55,18 +57,26 @@ def _plan(args: argparse.Namespace) -> tuple[JobPlan, list[Calibration], list[st
     if args.trainer:
         check_trainer(calibrations, args.trainer)
     found, notes = _job_file(args), list[str]()
+    other = _of_another(calibrations, found)
     if args.measured:
         host = found.job.host if found else None
         curve, offending = read_measured(args.measured, args.series, host)
         calibrations.append(curve)
         notes += offending
-    check_trainings(calibrations, found.framework if found else "")
+    check_trainings(calibrations, *(found.framework, found.framework_of) if found else ())
     job = found.job if found else job_of(calibrations[0])
     notes += check_hosts(calibrations, job)
     work = _work(args, job, calibrations)
     question = _question(args, _kinds(args, job, found))
     plan = plan_of(job, question, calibrations, work, _wishes(args, found))
+    plan = replace(plan, warnings=other)
     return plan, calibrations, [*notes, *_of_batch(args, plan)]
+
+
+def _of_another(calibrations: Sequence[Calibration], found: "JobFile | None") -> tuple[str, ...]:
+    """The calibration of another module than the job's may be of another training."""
+    reasons = [other_module(each, found.module) for each in calibrations if found]
+    return tuple(f"mind the calibration: {why}" for why in dict.fromkeys(filter(None, reasons)))
 
 
 def _job_file(args: argparse.Namespace) -> "JobFile | None":

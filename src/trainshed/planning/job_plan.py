@@ -51,6 +51,8 @@ class JobPlan:
     """What is said first: the job as it is, else the knee."""
     reduced: Option | None = None
     """The same with reducers, where they make a difference."""
+    warnings: tuple[str, ...] = ()
+    """What to mind of all of it, said in the first line."""
 
     @property
     def refused(self) -> Refused | None:

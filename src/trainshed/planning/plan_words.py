@@ -96,7 +96,7 @@ def head(plan: JobPlan) -> str:
         return f"{name}: {'; '.join(filter(None, parts))}"
     parts = [f"{name}: {_times(option.answer)}, {_how_long(plan, option)}, {price_words(option)}"]
     parts.append(f"limited by {option.answer.bound_by.value}")
-    parts += option.answer.warnings
+    parts += (*plan.warnings, *option.answer.warnings)
     if plan.reduced and plan.reduced.prediction:
         parts.append(_with_reducers(plan.own, plan.reduced, plan.reduced.prediction))
     return "; ".join(parts)

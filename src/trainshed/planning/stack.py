@@ -14,7 +14,7 @@ _MODULE: Final = "-m"
 
 
 def misfit(calibration: Calibration, framework: str, of: str = "image") -> str:
-    """Why it is of another stack than a job's image or runtime; empty where it fits or may fit."""
+    """Why it is of another stack than a job's image or runtime; empty where both may be one."""
     stack, names = calibration.training.stack, _STACKS.get(framework, ())
     if not stack or not names or any(name in stack.lower() for name in names):
         return ""

@@ -98,8 +98,10 @@ def _text(path: Path) -> str:
         raise UsageFault(f"cannot read {path}: byte {error.start} is not UTF-8 text") from error
 
 
-def check_trainings(calibrations: Sequence[Calibration], framework: str) -> None:
-    """All are of one training, and of the job's framework ("" if unknown).  NotPlannable."""
+def check_trainings(
+    calibrations: Sequence[Calibration], framework: str = "", of: str = "image"
+) -> None:
+    """All are of one training, and of the framework of the job's image.  Raises NotPlannable."""
     for each in calibrations[1:]:
         for name in ("model", "strategy", "precision", "stack"):
             one, other = getattr(calibrations[0].training, name), getattr(each.training, name)
@@ -108,7 +110,7 @@ def check_trainings(calibrations: Sequence[Calibration], framework: str) -> None
     digests = {each.trainer_digest for each in calibrations} - {""}
     if len(digests) > 1:
         raise _another("they are of two trainers: their files differ")
-    if calibrations and (why := misfit(calibrations[0], framework)):
+    if calibrations and (why := misfit(calibrations[0], framework, of)):
         raise _another(why)
 
 

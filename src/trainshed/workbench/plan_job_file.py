@@ -7,7 +7,7 @@ from trainshed.admission import equipped
 from trainshed.admission.context import RuleContext
 from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.machines import MachineType
-from trainshed.catalog.software import prebuilt_image
+from trainshed.catalog.software import prebuilt_image, runtimes
 from trainshed.model.faults import Fault, Field, FieldPath, UsageFault
 from trainshed.model.roles import Dialect, Role
 from trainshed.planning.clusters_asked import PlannedJob
@@ -15,6 +15,7 @@ from trainshed.planning.host_kinds import CPU, host_kind
 from trainshed.planning.planned_jobs import planned_job, trainers_of
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.stack import module_of
 from trainshed.service.judging import JudgedDocument, Rulebook, catalog_for, judge
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.merging import merge_any
@@ -29,7 +30,11 @@ class JobFile:
     catalog: Catalog
     region: str | None
     framework: str
-    """Of a prebuilt image; empty where nobody knows."""
+    """Of a prebuilt image or a runtime version; empty where nobody knows."""
+    framework_of: str
+    """Which of both it is of."""
+    module: str
+    """That its trainers run; empty where no field names one."""
 
 
 def read_job(path: str, rulebook: Rulebook, region: str | None) -> JobFile:
@@ -45,11 +50,14 @@ def read_job(path: str, rulebook: Rulebook, region: str | None) -> JobFile:
     job = planned_job(spec, question.catalog)
     if isinstance(job, Refused):
         raise NotPlannable(job)
+    framework, framework_of = _framework(question)
     return JobFile(
         job=replace(job, servers=replace(job.servers, named=_servers_field(judged, question))),
         catalog=question.catalog,
         region=region or question.spec.region,
-        framework=_framework(question),
+        framework=framework,
+        framework_of=framework_of,
+        module=module_of(question.spec),
     )
 
 
@@ -60,11 +68,17 @@ def _servers_field(judged: JudgedDocument, question: RuleContext) -> str:
     return judged.say(FieldPath(Field.COUNT, Role.PARAMETER_SERVER))
 
 
-def _framework(question: RuleContext) -> str:
+def _framework(question: RuleContext) -> tuple[str, str]:
+    """A framework, and what says so."""
     primary = question.spec.group(Role.PRIMARY)
-    uri = primary.program.image_uri if primary and primary.program else None
-    image = prebuilt_image(uri) if uri else None
-    return image.framework if image else ""
+    program = primary.program if primary else None
+    if program is None:
+        return "", ""
+    if program.image_uri:
+        image = prebuilt_image(program.image_uri)
+        return (image.framework if image else ""), "image"
+    is_known = program.runtime_version in runtimes()
+    return ("TensorFlow" if is_known else ""), f"runtime version {program.runtime_version}"
 
 
 def newest_catalog(rulebook: Rulebook) -> Catalog:
