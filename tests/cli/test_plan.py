@@ -159,6 +159,14 @@ def test_another_accelerator_has_bounds_beside_the_measured_one(plan):
     assert by_type["a2-highgpu-8g"]["refused"]["field"] == "calibration"
 
 
+def test_hosts_that_cannot_be_planned_are_lines_of_a_plan_that_stands(plan, tmp_path):
+    words = ("--machine-types", "a2-highgpu-8g", "--html", "plan.html")
+    found = plan(*words)
+    assert (found.code, found.err) == (0, "")
+    assert (tmp_path / "plan.html").exists()
+    assert plan("--what-if", "gpus=13,16", "--format", "csv").code == 0
+
+
 def test_far_counts_are_marked_and_those_beyond_are_refused(plan):
     far = plan("--what-if", "gpus=256", "--reducers", "0", "--format", "json").json["options"][-1]
     assert far["extrapolated"]

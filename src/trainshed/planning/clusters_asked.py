@@ -86,7 +86,7 @@ def clusters(
             found = replace(
                 _what_if(job, question, calibration, (host, per_host), accelerators),
                 said=said,
-                is_asked=not is_job_s or accelerators in _asked(question, per_host),
+                is_asked=accelerators in _asked(question, per_host),
             )
             if not (is_own and job.reducers.count and question.reducers is None):
                 yield replace(found, is_own=is_own)

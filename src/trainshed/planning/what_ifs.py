@@ -67,7 +67,7 @@ class WhatIf:
     is_own: bool = False
     """Whether this is the job as its file has it."""
     is_asked: bool = False
-    """Whether somebody named it."""
+    """Whether somebody named its count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
