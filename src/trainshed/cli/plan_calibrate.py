@@ -44,7 +44,7 @@ from trainshed.workbench.short_runs import (
 from trainshed.workbench.step_lines import step_pattern
 from trainshed.workbench.trainer_digest import CodeFile, changed, code_files, digest_of
 
-#: What the trainer does cannot be known: it failed, told no steps, or changed meanwhile.
+#: What the trainer does cannot be known: it failed, reported no steps, or changed meanwhile.
 EXIT_UNMEASURED: Final = 3
 #: Bytes that a parameter's gradient has where no hook has seen it.
 _BYTES: Final = 4.0

@@ -137,7 +137,7 @@ def _run(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> St
     _end_if_stopped(ran.outcome, watch.why)
     if ran.outcome.exit_code and not watch.why:
         raise Unmeasured(f"run {kind.value} failed: {ran.outcome.message}")
-    times, message = watch.told(ran.steps), ran.outcome.message
+    times, message = watch.reported(ran.steps), ran.outcome.message
     if times is None or not times.first_s:
         raise NoSteps(_silent(kind, message, heard if bench.pattern else None), message)
     if times.steps < _STEPS_LEAST:
@@ -228,7 +228,7 @@ class _Watch:
         self._began = self._first = time.monotonic()
         self.why = ""
 
-    def told(self, steps: Mapping[str, StepTimes]) -> StepTimes | None:
+    def reported(self, steps: Mapping[str, StepTimes]) -> StepTimes | None:
         """The times that count; of run B those of batches, which alone have samples there."""
         times = steps.get(self._task_name)
         if self._is_input:
@@ -237,7 +237,7 @@ class _Watch:
 
     def enough(self, steps: Mapping[str, StepTimes]) -> str:
         """See ``engines.local.foreground``."""
-        times = self.told(steps)
+        times = self.reported(steps)
         seen = steps_seen(times) if times is not None else None
         if seen is None:
             self._first = time.monotonic()

@@ -19,7 +19,7 @@ _LINE_MAX: Final = 1000
 #: Lines closer than this came together, in seconds.
 _TOGETHER_S: Final = 0.001
 _NANO: Final = 1e-9
-_TOLD_MAX: Final = 40
+_SHOWN_MAX: Final = 40
 
 
 def step_pattern(text: str) -> re.Pattern[str]:
@@ -87,7 +87,7 @@ class StepLines:
 
     def _hear(self, word: str) -> None:
         self._matched += 1
-        self._word = word[:_TOLD_MAX]
+        self._word = word[:_SHOWN_MAX]
         if word.isdecimal():
             self._numbers += 1
             at_s = self._clock() if self._stamp_s is None else self._stamp_s
@@ -128,7 +128,7 @@ class StepLines:
 
     @property
     def why_none(self) -> str:
-        """Why lines told no steps: how many matched, and what they said."""
+        """Why lines have reported no steps: how many matched, and what they said."""
         if not self._matched:
             return "no line matches --step-pattern"
         lines = "1 line matches" if self._matched == 1 else f"{self._matched:,} lines match"
