@@ -167,6 +167,28 @@ def test_hosts_that_cannot_be_planned_are_lines_of_a_plan_that_stands(plan, tmp_
     assert plan("--what-if", "gpus=13,16", "--format", "csv").code == 0
 
 
+@pytest.mark.parametrize("file", ["job.json", None])
+def test_as_many_as_no_host_may_have_are_refused_as_by_validate(plan, file):
+    found = plan("--what-if", "gpus=3", "--format", "json", file=file)
+    assert refused(found) == "gpus"
+    assert "4 or 8 on each host" in found.err
+
+
+def test_a_file_that_asks_for_such_a_count_is_refused_as_by_validate(plan, written):
+    odd = {**V100, "acceleratorCount": 3}
+    pool = {"machineSpec": odd, "replicaCount": 1, "containerSpec": {"imageUri": "img"}}
+    found = plan(file=written("odd.json", {"workerPoolSpecs": [pool]}))
+    assert (found.code, found.out) == (2, "")
+    assert "acceleratorCount: NVIDIA_TESLA_V100 comes in counts of 1, 2, 4 or 8" in found.err
+
+
+@pytest.mark.parametrize("file", ["job.json", None])
+def test_a_region_that_nobody_knows_is_refused_as_by_validate(plan, file):
+    found = plan("--region", "mars", file=file)
+    assert (found.code, found.out) == (2, "")
+    assert "--region: there is no region mars (accepted: " in found.err
+
+
 def test_far_counts_are_marked_and_those_beyond_are_refused(plan):
     far = plan("--what-if", "gpus=256", "--reducers", "0", "--format", "json").json["options"][-1]
     assert far["extrapolated"]

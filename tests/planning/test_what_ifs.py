@@ -157,9 +157,33 @@ def test_other_hosts_need_their_own_calibration_or_the_same_accelerator():
     ],
 )
 def test_what_cannot_be_known_is_refused_by_the_name_of_its_field(asked, field):
-    found = plan_of(JOB, Question(**asked), [CALIBRATION], WORK, Wishes())
+    whole = calibrated(TRAINING, HOST, RUNS[1:])  # nothing was measured on fewer than 8
+    found = plan_of(JOB, Question(**asked), [whole], WORK, Wishes())
     assert found.refused.field == field
     assert found.refused.accepted
+
+
+def test_a_model_that_was_measured_on_one_accelerator_is_not_held_by_two():
+    found = planned(8, 16, model_parallel=2)
+    assert found.refused.field == "model-parallel"
+    assert "1 accelerator trained when it was measured" in found.refused.message
+    assert found.refused.accepted.startswith("1; or")
+
+
+def test_what_no_host_may_carry_is_refused_and_not_in_the_usual_list():
+    job = replace(JOB, fitting=(4, 8))
+    assert rows(planned(job=job, reducers=0)) == [(4, 0), (8, 0), (16, 0), (32, 0), (64, 0)]
+    found = planned(3, 8, job=job, reducers=0)
+    assert found.options[0].answer.field == "gpus"
+    assert "n1-standard-32 cannot have 3 NVIDIA_TESLA_V100" in found.options[0].answer.message
+    assert "4 or 8 on each host" in found.options[0].answer.accepted
+
+
+def test_hosts_that_were_not_measured_are_refused_by_name():
+    other = replace(HOST, machine_type="n1-standard-8", accelerator="NVIDIA_TESLA_T4")
+    found = planned(8, kinds=(other,), reducers=0).options[-1]
+    message = "measured was NVIDIA_TESLA_V100 of n1-standard-32, not NVIDIA_TESLA_T4 of n1-standard"
+    assert found.answer.message.startswith(message)
 
 
 def test_reducers_do_not_serve_parameter_servers():

@@ -15,8 +15,8 @@ from trainshed.model.faults import UsageFault
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Role
 from trainshed.model.step_times import STEPS
+from trainshed.planning.counts import plural
 from trainshed.planning.job_outcome import JobOutcome, outcome_of, score
-from trainshed.planning.plan_words import plural
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.calibration_file import written
 from trainshed.planning.scaling.prediction import Refused

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from trainshed.cli.terminal import table
+from trainshed.planning.counts import plural
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.plan_words import (
     bounds,
@@ -15,7 +16,6 @@ from trainshed.planning.plan_words import (
     interval,
     lasting_between,
     money,
-    plural,
 )
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.interval import Interval

@@ -1,19 +1,21 @@
 """Which clusters a question is about: the job's own, and those of its what-ifs."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from trainshed.catalog.machines import reducers_needed
+from trainshed.planning.counts import plural
 from trainshed.planning.prices import Machines
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster, HostKind
+from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.parameters import parameters
 from trainshed.planning.scaling.posterior import Posterior, posterior
 from trainshed.planning.scaling.prediction import Refused
 from trainshed.planning.scaling.training import Strategy
 from trainshed.planning.sizing import STEPS, WORKERS_MIN
-from trainshed.planning.what_ifs import BatchRule, WhatIf, is_same, on_host
+from trainshed.planning.what_ifs import MEASURE, BatchRule, WhatIf, called, is_same, on_host
 
 #: Exchanges that reducers may carry.
 _REDUCED = frozenset({Strategy.ALLREDUCE, Strategy.REDUCERS})
@@ -47,6 +49,8 @@ class PlannedJob:
     """0 where no file says how many."""
     reducers: Helpers
     servers: Helpers = field(default_factory=Helpers)
+    fitting: tuple[int, ...] = ()
+    """How many accelerators a host may carry; empty: any number."""
     others: tuple[Machines, ...] = ()
     """What else is paid for: an evaluator."""
 
@@ -59,6 +63,8 @@ class Question:
     hosts: tuple[int, ...] = ()
     kinds: tuple[HostKind, ...] = ()
     """Other hosts, beside the job's."""
+    fitting: Mapping[HostKind, tuple[int, ...]] = field(default_factory=dict)
+    """How many accelerators each of them may carry."""
     reducers: int | None = None
     """None: as many as are worth it."""
     servers: int | None = None
@@ -76,18 +82,9 @@ def clusters(
 ) -> Iterator[WhatIf]:
     """Every cluster that is asked about, the job's own among them."""
     for kind in dict.fromkeys((job.host, *question.kinds)):
-        is_job_s = kind == job.host
-        per_host = job.per_host if is_job_s else kind.per_host
-        calibration = on_host(calibrations, kind)
-        said = _said(calibration) if calibration else None
-        host = calibration.host if calibration and is_same(calibration.host, kind) else kind
-        for accelerators in _counts(job, question, per_host):
-            is_own = is_job_s and accelerators == job.hosts * job.per_host
-            found = replace(
-                _what_if(job, question, calibration, (host, per_host), accelerators),
-                said=said,
-                is_asked=accelerators in _asked(question, per_host),
-            )
+        for found in _of_kind(job, question, calibrations, kind):
+            n = found.cluster.accelerators
+            is_own = kind == job.host and n == job.hosts * job.per_host
             if not (is_own and job.reducers.count and question.reducers is None):
                 yield replace(found, is_own=is_own)
                 continue
@@ -96,12 +93,48 @@ def clusters(
             yield replace(own, is_own=True)
 
 
+def _of_kind(
+    job: PlannedJob, question: Question, calibrations: Sequence[Calibration], kind: HostKind
+) -> Iterator[WhatIf]:
+    """Every count of one kind of host."""
+    is_job_s = kind == job.host
+    per_host = job.per_host if is_job_s else kind.per_host
+    fitting = job.fitting if is_job_s else question.fitting.get(kind, ())
+    calibration = on_host(calibrations, kind)
+    said = _said(calibration) if calibration else None
+    unmeasured = None if calibration else _unmeasured(calibrations, kind)
+    host = calibration.host if calibration and is_same(calibration.host, kind) else kind
+    for accelerators in _counts(job, question, per_host, fitting):
+        found = _what_if(job, question, calibration, (host, per_host), accelerators)
+        yield replace(
+            found,
+            said=said,
+            unmeasured=unmeasured,
+            refused=found.refused or _unfitting(found.cluster, fitting),
+            is_asked=accelerators in _asked(question, per_host),
+        )
+
+
+def _unmeasured(calibrations: Sequence[Calibration], kind: HostKind) -> Refused | None:
+    """What was asked, and what was measured; None where nothing was."""
+    measured = dict.fromkeys(called(each.host) for each in calibrations)
+    if not measured:
+        return None
+    return Refused(
+        field="calibration",
+        message=f"measured was {' and '.join(measured)}, not {called(kind)}",
+        accepted=f"{' or '.join(measured)}; or {MEASURE}",
+    )
+
+
 def _said(calibration: Calibration) -> Posterior | None:
     has_compute = "compute_s" in calibration.fitted.values
     return posterior(calibration, parameters()) if has_compute else None
 
 
-def _counts(job: PlannedJob, question: Question, per_host: int) -> tuple[int, ...]:
+def _counts(
+    job: PlannedJob, question: Question, per_host: int, fitting: tuple[int, ...]
+) -> tuple[int, ...]:
     own = (job.hosts * job.per_host,) if job.hosts else ()
     asked = _asked(question, per_host)
     if not asked:
@@ -109,7 +142,11 @@ def _counts(job: PlannedJob, question: Question, per_host: int) -> tuple[int, ..
         asked = tuple(
             1 << power for power in range(_LARGEST_MAX.bit_length()) if 1 << power <= most
         )
-        asked = tuple(n for n in asked if n <= per_host or n % per_host == 0)
+        asked = tuple(
+            n
+            for n in asked
+            if n % per_host == 0 or (n < per_host and (not fitting or n in fitting))
+        )
     return tuple(sorted({*asked, *own}))
 
 
@@ -200,6 +237,8 @@ def _refused(
             message=f"{asked} accelerators for one model were not measured, {copies} were",
             accepted=f"{copies}; only copies of the model are added",
         )
+    if unheld := _unheld(calibration, copies):
+        return unheld
     if n % copies:
         return Refused(
             field="gpus",
@@ -213,6 +252,37 @@ def _refused(
             accepted="more accelerators, or --batch keep-local",
         )
     return None
+
+
+def _unheld(calibration: Calibration | None, copies: int) -> Refused | None:
+    """Why one copy of the model on so many accelerators is not what was measured."""
+    counts = {run.accelerators for run in timed(calibration.runs)} if calibration else set()
+    least = min(counts, default=copies)
+    if least % copies == 0:
+        return None
+    return Refused(
+        field="model-parallel",
+        message=f"{plural(least, 'accelerator')} trained when it was measured, which is no "
+        f"multiple of the {copies} that hold one model",
+        accepted=f"{_divisors(least)}; or a calibration whose runs have multiples of {copies}",
+    )
+
+
+def _divisors(count: int) -> str:
+    return " or ".join(f"{each}" for each in range(1, count + 1) if count % each == 0)
+
+
+def _unfitting(cluster: Cluster, fitting: tuple[int, ...]) -> Refused | None:
+    """Why no host may carry so many, where the catalog knows them."""
+    each = cluster.accelerators // cluster.hosts
+    if not fitting or each in fitting:
+        return None
+    host = cluster.host
+    return Refused(
+        field="gpus",
+        message=f"{host.machine_type} cannot have {each} {host.accelerator}",
+        accepted=f"{' or '.join(map(str, fitting))} on each host",
+    )
 
 
 def _unserved(

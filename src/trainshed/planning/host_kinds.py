@@ -21,6 +21,17 @@ def kind_of(group: ReplicaGroup, catalog: Catalog) -> HostKind:
     return host_kind(catalog, name, machine, devices, gbps or 0.0)
 
 
+def counts_of(kind: HostKind, catalog: Catalog) -> tuple[int, ...]:
+    """How many of its accelerators a host may carry; empty where nobody says: any number.
+
+    It is what admission says (``Catalog.fitting_counts``), for a cluster that is refused at submit
+    is none to recommend.
+    """
+    machine = catalog.known_machines.get(kind.machine_type)
+    accelerator = catalog.accelerator(kind.accelerator)
+    return catalog.fitting_counts(machine, accelerator) if machine and accelerator else ()
+
+
 def host_kind(
     catalog: Catalog,
     machine_type: str,

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterator
 
+from trainshed.planning.counts import plural
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.scaling.prediction import Prediction, Refused
@@ -27,11 +28,6 @@ def noun(accelerator: str, count: int) -> str:
     else:
         word = "CPU replica" if accelerator in {"", "CPU"} else "GPU"
     return plural(count, word)
-
-
-def plural(count: int, word: str) -> str:
-    """``1 reducer``, ``2 reducers``."""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def figure(value: float) -> str:

@@ -5,7 +5,7 @@ from trainshed.catalog.machines import recommended_reducer
 from trainshed.model.job import JobSpec, ReplicaGroup
 from trainshed.model.roles import Role
 from trainshed.planning.clusters_asked import Helpers, PlannedJob
-from trainshed.planning.host_kinds import CPU, kind_of
+from trainshed.planning.host_kinds import CPU, counts_of, kind_of
 from trainshed.planning.prices import paid_for
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import Refused
@@ -41,6 +41,7 @@ def planned_job(spec: JobSpec, catalog: Catalog) -> PlannedJob | Refused:
     return PlannedJob(
         host=kinds[0],
         per_host=kinds[0].per_host,
+        fitting=counts_of(kinds[0], catalog),
         hosts=sum(group.count for group in workers),
         reducers=_helpers(spec.group(Role.REDUCER), recommended_reducer(), catalog),
         servers=_helpers(spec.group(Role.PARAMETER_SERVER), "", catalog),

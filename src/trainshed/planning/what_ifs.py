@@ -64,6 +64,8 @@ class WhatIf:
     """0: as it was measured."""
     refused: Refused | None = None
     """Why it is not asked at all."""
+    unmeasured: Refused | None = None
+    """Why no calibration speaks for its hosts, where there are some."""
     is_own: bool = False
     """Whether this is the job as its file has it."""
     is_asked: bool = False
@@ -171,7 +173,7 @@ def _answer(what_if: WhatIf) -> Prediction | Refused:
     if what_if.refused:
         return what_if.refused
     if what_if.calibration is None:
-        return Refused(
+        return what_if.unmeasured or Refused(
             field="calibration",
             message="no step of this training was timed on such hosts",
             accepted=MEASURE,
@@ -269,6 +271,12 @@ def on_host(calibrations: Sequence[Calibration], host: HostKind) -> Calibration 
     same = (each for each in calibrations if is_same(each.host, host))
     alike = (each for each in calibrations if each.host.accelerator == host.accelerator != "CPU")
     return next(same, None) or next(alike, None)
+
+
+def called(host: HostKind) -> str:
+    """``NVIDIA_TESLA_V100 of n1-standard-32``."""
+    words = (host.accelerator or "CPU", host.machine_type)
+    return " of ".join(word for word in words if word)
 
 
 def is_same(measured: HostKind, host: HostKind) -> bool:

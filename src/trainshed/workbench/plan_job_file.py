@@ -2,16 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import date
+from typing import Final
 
 from trainshed.admission import equipped
-from trainshed.admission.context import RuleContext
+from trainshed.admission.context import RuleContext, Scope
+from trainshed.admission.rules.regions import region_exists
 from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.machines import MachineType
 from trainshed.catalog.software import prebuilt_image, runtimes
 from trainshed.model.faults import Fault, Field, FieldPath, UsageFault
+from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect, Role
 from trainshed.planning.clusters_asked import PlannedJob
-from trainshed.planning.host_kinds import CPU, host_kind
+from trainshed.planning.host_kinds import CPU, counts_of, host_kind
 from trainshed.planning.planned_jobs import planned_job, trainers_of
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import Refused
@@ -20,6 +24,17 @@ from trainshed.service.judging import JudgedDocument, Rulebook, catalog_for, jud
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.merging import merge_any
 from trainshed.workbench.plan_inputs import NotPlannable
+
+#: Rules that no plan of hosts, places and prices can leave aside; the others stay validate's.
+_IMPOSSIBLE: Final = frozenset(
+    {
+        "region-unknown",
+        "accelerator-count",
+        "accelerator-count-fixed",
+        "not-enough-vcpus",
+        "not-enough-memory",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +62,8 @@ def read_job(path: str, rulebook: Rulebook, region: str | None) -> JobFile:
     is_unknown = any(question and question.machine(group) is None for group in workers)
     if question is None or spec is None or not workers or (is_unknown and judged.violations):
         raise Fault(judged.violations)
+    if impossible := [each for each in judged.violations if each.rule in _IMPOSSIBLE]:
+        raise Fault(impossible)
     job = planned_job(spec, question.catalog)
     if isinstance(job, Refused):
         raise NotPlannable(job)
@@ -86,6 +103,22 @@ def newest_catalog(rulebook: Rulebook) -> Catalog:
     return catalog_for(
         Dialect.AIPLATFORM_V1, rulebook.edition, rulebook.overlays, rulebook.zone_snapshot
     )
+
+
+def check_region(name: str, catalog: Catalog) -> None:
+    """A region that admission knows.  Raises Fault."""
+    asked = JobSpec(dialect=Dialect.AIPLATFORM_V1, region=name)
+    context = RuleContext(
+        asked=asked, spec=asked, catalog=catalog, today=date.max, scope=Scope.MACHINES
+    )
+    if found := [replace(each, field="--region") for each in region_exists(context)]:
+        raise Fault(found)
+
+
+def fitted(job: PlannedJob, catalog: Catalog) -> PlannedJob:
+    """A measured job with what its hosts may carry; what was measured is possible, however odd."""
+    counts = counts_of(job.host, catalog)
+    return replace(job, fitting=counts if job.per_host in counts else ())
 
 
 def kinds_of(names: Sequence[str], job: PlannedJob, catalog: Catalog) -> tuple[HostKind, ...]:
