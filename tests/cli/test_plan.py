@@ -281,10 +281,15 @@ def test_without_a_price_there_are_accelerator_hours(plan, written):
     prices = written("own.toml", 'currency = "EUR"\n[[machine]]\nname = "other"\nper_hour = 3\n')
     found = plan("--prices", prices, "--format", "json").json
     assert found["prices"] is None
-    assert "accelerator-hours (no price is known)" in found["text"]
+    assert "accelerator-hours (no price of n1-standard-32 is known)" in found["text"]
     mine = written("own.toml", 'currency = "EUR"\n[[machine]]\nname = "n1-standard-32"\n'
                    "per_hour = 9\n")  # fmt: skip
     assert " EUR" in plan("--prices", mine, "--reducers", "0").out.splitlines()[0]
+    mixed = plan("--prices", mine)
+    assert mixed.out.count("No price of n1-highcpu-16 is known: COST has accelerator-hours") == 1
+    assert " EUR" in next(line for line in mixed.out.splitlines() if line.startswith("cheapest"))
+    spot = plan("--prices", mine, "--spot", "0.1", "--checkpoint-every", "30m")
+    assert "No spot_per_hour of n1-standard-32 stands in own.toml" in spot.out
     unknown = written("own.toml", 'currency = "EUR"\n[[machine]]\nname = "other"\nper_hour = 3\n')
     poor = plan("--prices", unknown, "--budget", "5", "--format", "json")
     assert refused(poor) == "budget"

@@ -8,6 +8,7 @@ import pytest
 from trainshed.planning.clusters_asked import Helpers, PlannedJob, Question
 from trainshed.planning.job_plan import Wishes, plan_of
 from trainshed.planning.plan_words import head, lasting, money, noun, recommendations
+from trainshed.planning.prices import OwnPrices, PriceList
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
@@ -184,6 +185,15 @@ def test_hosts_that_were_not_measured_are_refused_by_name():
     found = planned(8, kinds=(other,), reducers=0).options[-1]
     message = "measured was NVIDIA_TESLA_V100 of n1-standard-32, not NVIDIA_TESLA_T4 of n1-standard"
     assert found.answer.message.startswith(message)
+
+
+def test_money_and_hours_are_never_compared():
+    own = OwnPrices(source="own", currency="EUR", per_hour={"n1-standard-32": 1e6})
+    found = planned(8, 16, 32, wishes=Wishes(prices=PriceList(own=own)))
+    assert found.options[-1].cost is None, "its reducers have no price"
+    assert found.marks.fastest is found.options[-1]
+    assert found.marks.cheapest.cluster.accelerators == 8
+    assert found.marks.knee.cost
 
 
 def test_reducers_do_not_serve_parameter_servers():

@@ -63,6 +63,13 @@ class JobPlan:
         answers = (each.answer for each in (self.own, *asked))
         return next((each for each in answers if isinstance(each, Refused)), None)
 
+    @property
+    def unpriced(self) -> tuple[str, ...]:
+        """Which machines have no price, once each."""
+        prices = self.wishes.prices
+        found = (each.what_if.machines for each in self.options if each.prediction)
+        return tuple(dict.fromkeys(why for each in found for why in prices.lacking(each)))
+
     def _unmet(self) -> Refused | None:
         limits = self.wishes.limits
         if not limits.is_set or self.marks.meets:
@@ -70,7 +77,7 @@ class JobPlan:
         if limits.budget < float("inf") and not any(each.cost for each in self.options):
             return Refused(
                 field="budget",
-                message="no price of these machines is known",
+                message="; ".join(self.unpriced),
                 accepted="--prices FILE, with what they cost an hour",
             )
         field = "deadline" if limits.deadline_s < float("inf") else "budget"

@@ -68,13 +68,14 @@ def money(amount: float, currency: str) -> str:
     return f"{shown} {currency}"
 
 
-def price_words(option: Option) -> str:
-    """The cost of an option; accelerator-hours where no price is known."""
+def price_words(plan: JobPlan, option: Option) -> str:
+    """The cost of an option; accelerator-hours where no price is known, and why."""
     if option.cost and option.hour:
         return money(option.cost.point, option.hour.currency)
     if option.accelerator_hours:
         kind = "CPU" if option.cluster.host.accelerator in {"", "CPU"} else "accelerator"
-        return f"{figure2(option.accelerator_hours.point)} {kind}-hours (no price is known)"
+        why = next(plan.wishes.prices.lacking(option.what_if.machines), "no price is known")
+        return f"{figure2(option.accelerator_hours.point)} {kind}-hours ({why})"
     return ""
 
 
@@ -90,7 +91,9 @@ def head(plan: JobPlan) -> str:
             f"accepted: {answer.accepted}",
         ]
         return f"{name}: {'; '.join(filter(None, parts))}"
-    parts = [f"{name}: {_times(option.answer)}, {_how_long(plan, option)}, {price_words(option)}"]
+    parts = [
+        f"{name}: {_times(option.answer)}, {_how_long(plan, option)}, {price_words(plan, option)}"
+    ]
     parts.append(f"limited by {option.answer.bound_by.value}")
     parts += (*plan.warnings, *option.answer.warnings)
     if plan.reduced and plan.reduced.prediction:
@@ -178,7 +181,7 @@ def _named(plan: JobPlan, option: Option) -> str:
         words += f" on {cluster.hosts} x {machine}"
     if cluster.reducers:
         words += f" with {plural(cluster.reducers, 'reducer')}"
-    return f"{words}: {_how_long(plan, option)}, {price_words(option)}"
+    return f"{words}: {_how_long(plan, option)}, {price_words(plan, option)}"
 
 
 def remarks(plan: JobPlan) -> Iterator[str]:
@@ -187,6 +190,9 @@ def remarks(plan: JobPlan) -> Iterator[str]:
         return
     yield from (f"Of larger or other clusters: {each}." for each in _others_warnings(plan))
     yield "In brackets are 80 % intervals; efficiency is against the smallest count measured."
+    if plan.unpriced:
+        why = "; ".join(plan.unpriced)
+        yield f"{why[0].upper()}{why[1:]}: COST has accelerator-hours (h) there."
     prices = next((each.hour for each in plan.options if each.hour), None)
     if prices:
         dates = f" of {' and '.join(prices.dates)}" if prices.dates else ""

@@ -6,7 +6,7 @@ they do not price has no price.  Nothing is converted, for rates of exchange are
 
 import math
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -93,6 +93,16 @@ class PriceList:
             dates=tuple(sorted({date for price in known for date in price.dates if date})),
             sources=tuple(dict.fromkeys(source for each in known for source in each.sources)),
         )
+
+    def lacking(self, cluster: Iterable[Machines]) -> Iterator[str]:
+        """Which of its machines have no price, and what would give them one."""
+        for machines in cluster:
+            if machines.count and self._of(machines) is None:
+                name, own = machines.machine_type, self.own
+                if self.spot and own and name in own.per_hour:
+                    yield f"no spot_per_hour of {name} stands in {own.source}"
+                else:
+                    yield f"no price of {name} is known" if name else "no price is known"
 
     def _of(self, machines: Machines) -> HourPrice | None:
         own = self.own

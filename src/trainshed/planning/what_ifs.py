@@ -186,14 +186,20 @@ def _answer(what_if: WhatIf) -> Prediction | Refused:
 
 def marks_of(options: Sequence[Option], *, worth: float, limits: Limits) -> Marks:
     """The marks of options; ``worth``: more throughput for each doubling of price, as 0.5."""
-    known = sorted((each for each in options if each.prediction), key=_size)
+    known = [each for each in options if each.prediction]
+    alike = sorted(comparable(known), key=_size)
     meeting = [each for each in known if limits.met_by(each)] if limits.is_set else []
     return Marks(
-        fastest=_fastest(known),
-        cheapest=_cheapest(known),
-        knee=_knee(known, worth),
-        meets=min(meeting, key=_spent, default=None),
+        fastest=_fastest(sorted(known, key=_size if len(alike) == len(known) else _machines)),
+        cheapest=_cheapest(alike),
+        knee=_knee(alike, worth),
+        meets=min(comparable(meeting), key=_spent, default=None),
     )
+
+
+def comparable(options: Sequence[Option]) -> Sequence[Option]:
+    """Those with a cost, where some have one: money and hours never meet."""
+    return [each for each in options if each.cost] or options
 
 
 def faster(one: Option, other: Option) -> bool:
@@ -206,6 +212,11 @@ def faster(one: Option, other: Option) -> bool:
 def _size(option: Option) -> tuple[float, float]:
     amount = option.hour.amount if option.hour else float(option.cluster.accelerators)
     return amount, option.cluster.reducers + option.cluster.servers
+
+
+def _machines(option: Option) -> tuple[float, float]:
+    cluster = option.cluster
+    return float(cluster.accelerators), cluster.reducers + cluster.servers
 
 
 def _spent(option: Option) -> float:

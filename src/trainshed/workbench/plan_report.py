@@ -16,7 +16,7 @@ from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.plan_words import noun, remarks
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.fitting import timed
-from trainshed.planning.what_ifs import Option
+from trainshed.planning.what_ifs import Option, comparable
 from trainshed.service.server_files import PUBLIC, write_file
 
 #: What the page may do: show what is in it; nothing is loaded, run or sent.
@@ -136,7 +136,7 @@ def _name(option: Option) -> str:
 
 
 def _spending(axes: Any, plan: JobPlan) -> None:
-    known = [each for each in plan.options if each.time_s and each.spent]
+    known = comparable([each for each in plan.options if each.time_s and each.spent])
     unit, name = _unit([each.time_s.point for each in known if each.time_s])
     for each in known:
         if each.time_s is None or each.spent is None:
