@@ -66,6 +66,8 @@ def test_reducers_stand_beside_what_they_make_faster_and_never_idle():
     too_many = planned(32, reducers=40)
     assert "4 reducers match the workers, and more are idle" in too_many.notes(too_many.options[0])
     assert too_many.marks.fastest is None
+    said = "nothing is recommended: 4 reducers match the workers, and more are idle"
+    assert list(recommendations(too_many)) == [said]
 
 
 def test_a_job_with_too_few_reducers_hears_of_more():

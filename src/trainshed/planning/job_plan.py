@@ -10,6 +10,7 @@ from trainshed.planning.clusters_asked import (
     matching_reducers,
     with_reducers,
 )
+from trainshed.planning.counts import plural
 from trainshed.planning.prices import Interruptions, PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.prediction import Refused
@@ -97,8 +98,7 @@ class JobPlan:
         if option.answer.extrapolated:
             yield "extrapolated"
         if _is_idle(self.job, option):
-            enough = matching_reducers(self.job, option.cluster)
-            yield f"{enough} reducers match the workers, and more are idle"
+            yield self._idle(option)
         elif (base := self._without_reducers(option)) and pays(option, base):
             yield "its reducers pay: time x price falls"
         before = self._before(option)
@@ -106,6 +106,17 @@ class JobPlan:
             yield f"slower than {before.cluster.accelerators}"
         elif before and not faster(option, before):
             yield f"no difference that can be told from {before.cluster.accelerators}"
+
+    @property
+    def unmarked(self) -> str:
+        """Why nothing stands out, though something is predicted; empty where something does."""
+        idle = [each for each in self.options if each.prediction and _is_idle(self.job, each)]
+        return self._idle(idle[-1]) if idle and not self.marks.fastest else ""
+
+    def _idle(self, option: Option) -> str:
+        enough = matching_reducers(self.job, option.cluster)
+        does = "matches" if enough == 1 else "match"
+        return f"{plural(enough, 'reducer')} {does} the workers, and more are idle"
 
     def _without_reducers(self, option: Option) -> Option | None:
         if not option.cluster.reducers:

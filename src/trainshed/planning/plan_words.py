@@ -154,6 +154,8 @@ def recommendations(plan: JobPlan) -> Iterator[str]:
     for name, option in named.items():
         if option:
             yield f"{name:<9} {_named(plan, option)}"
+    if plan.unmarked:
+        yield f"nothing is recommended: {plan.unmarked}"
     limits = plan.wishes.limits
     if limits.is_set:
         found = _named(plan, marks.meets) if marks.meets else _refusal(plan.refused)
