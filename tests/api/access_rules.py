@@ -113,6 +113,7 @@ GET    /projects/{project}/jobs/{job}/trials                  viewer
 GET    /projects/{project}/jobs/{job}/logs                    viewer
 GET    /projects/{project}/outcomes                           viewer
 GET    /projects/{project}/calibrations                       viewer
+GET    /projects/{project}/calibrations/{key}                 viewer
 POST   /projects/{project}/bucketTokens                       viewer
 POST   /projects/{project}/bucketTokens/{token}:renew         viewer
 POST   /buckets/{bucket}:adopt                                 administrator

@@ -1,6 +1,7 @@
 """Jobs that are over teach the planner, each once, and are held against what it had said."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from service.submitting import PROJECT
 from store.builders import add, go, place
 from trainshed.api import native_models as shown
 from trainshed.model.job import Accelerator, JobSpec, Program, ProgramKind, ReplicaGroup
+from trainshed.model.refusals import Refusal
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.model.step_times import STEPS
@@ -64,12 +66,17 @@ def ended(store, job_id, of=None, **data):
     return uid
 
 
+def jobs_known(store):
+    """The runs of jobs in the only calibration of the project."""
+    (head,) = store.calibrations(PROJECT, 9)
+    return read(store.calibration(PROJECT, head.key).document).of(RunKind.JOB)
+
+
 def test_the_first_job_teaches_and_the_next_one_is_held_against_it(store, learning):
     first = ended(store, "first")
     learning.learn()
     assert store.events(first)[-1].kind == STEPS, "nothing could be said of it before"
-    (stored,) = store.calibrations(PROJECT, 9)
-    (run,) = read(stored.document).of(RunKind.JOB)
+    (run,) = jobs_known(store)
     assert (run.accelerators, run.hosts, run.batch_per_accelerator) == (2, 1, 16)
     second = ended(store, "second")
     learning.learn()
@@ -171,7 +178,7 @@ def test_numbers_that_no_file_may_hold_spoil_no_calibration(store, learning):
     learning.learn()
     assert not store.unscored(9)
     assert store.calibrations(PROJECT, 9)[0].jobs == 1
-    assert read(store.calibrations(PROJECT, 9)[0].document).of(RunKind.JOB)
+    assert len(jobs_known(store)) == 1
 
 
 def test_a_calibration_that_cannot_be_read_begins_anew_and_is_told(store, learning, caplog):
@@ -181,8 +188,7 @@ def test_a_calibration_that_cannot_be_read_begins_anew_and_is_told(store, learni
     ended(store, "second")
     learning.learn()
     assert "begins anew" in caplog.text
-    (stored,) = store.calibrations(PROJECT, 9)
-    assert len(read(stored.document).of(RunKind.JOB)) == 1
+    assert len(jobs_known(store)) == 1
     ended(store, "third")
     learning.learn()
     assert [each["job"] for each in store.outcomes(PROJECT, 9)] == ["third"]
@@ -193,11 +199,38 @@ def spoil(store):
     (stored,) = store.calibrations(PROJECT, 9)
     uid = ended(store, "spoils")
     [(_, event)] = store.unscored(9)
-    store.learn(
-        uid,
-        event.attempt,
-        Learned(project=PROJECT, key=stored.key, document="a =", jobs=stored.jobs, content={}),
+    spoiled = Learned(
+        project=PROJECT,
+        key=stored.key,
+        document="a =",
+        model=stored.model,
+        machine_type=stored.machine_type,
+        accelerator=stored.accelerator,
+        jobs=stored.jobs,
+        content={},
     )
+    assert store.learn(uid, event.attempt, spoiled)
+
+
+def test_calibrations_are_listed_without_a_look_into_them_and_given_one_by_one(store, learning):
+    ended(store, "first", spec(program=replace(PROGRAM, module="trainer.task")))
+    learning.learn()
+    (row,) = learned.calibrations(store, PROJECT, 9)["calibrations"]
+    assert (row["model"], row["machineType"], row["accelerator"], row["jobs"]) == (
+        "trainer.task",
+        "n1-standard-8",
+        "NVIDIA_TESLA_T4",
+        1,
+    )
+    assert "document" not in row
+    whole = learned.calibration(store, PROJECT, row["key"])
+    assert read(whole.pop("document")).host.machine_type == "n1-standard-8"
+    assert whole == row
+    spoil(store)
+    assert learned.calibrations(store, PROJECT, 9)["calibrations"][0]["jobs"] == 2
+    for project, key in ((PROJECT, "none"), ("elsewhere", row["key"])):
+        with pytest.raises(Refusal, match="no calibration"):
+            learned.calibration(store, project, key)
 
 
 def test_what_was_learned_outlives_the_job(store, learning):

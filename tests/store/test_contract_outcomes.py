@@ -13,6 +13,9 @@ TAUGHT = Learned(
     project=PROJECT,
     key="k",
     document="a = 1",
+    model="trainer.task",
+    machine_type="n1-standard-8",
+    accelerator="CPU",
     jobs=0,
     content={"job": "j"},
     event=NewEvent(kind="OUTCOME", message="As predicted."),
@@ -41,7 +44,19 @@ class TestOutcomes:
         assert store.outcome(silent) is None
         assert store.outcomes(PROJECT, 9) == [{"job": "j"}]
         assert store.outcomes("another", 9) == []
-        assert store.calibration(PROJECT, "k") == store.calibrations(PROJECT, 9)[0]
+        [head] = store.calibrations(PROJECT, 9)
+        assert (head.key, head.jobs, head.model, head.machine_type, head.accelerator) == (
+            "k",
+            1,
+            "trainer.task",
+            "n1-standard-8",
+            "CPU",
+        )
+        assert not hasattr(head, "document"), "a list of a thousand would be megabytes"
+        stored = store.calibration(PROJECT, "k")
+        assert stored is not None
+        assert (stored.document, stored.update_ns) == ("a = 1", head.update_ns)
+        assert store.calibration(PROJECT, "\x00\ud800") is None
 
     def test_whoever_read_an_older_calibration_writes_nothing(self, store: Store) -> None:
         first, second = ended(store, "one"), ended(store, "two")

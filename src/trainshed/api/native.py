@@ -275,8 +275,13 @@ def _plans(native: Native) -> APIRouter:
 
     @router.get("/calibrations", response_model=shown.Calibrations)
     def calibrations(project: Readable, limit: Annotated[int, limit] = learned.LIST_MAX) -> Json:
-        """Tell what jobs have taught of each trainer on each kind of machine."""
+        """List what jobs have taught of each trainer on each kind of machine."""
         return learned.calibrations(native.store, project, limit)
+
+    @router.get("/calibrations/{key}", response_model=shown.CalibrationFile)
+    def calibration(project: Readable, key: str) -> Json:
+        """Give what jobs have taught of one trainer, as a plan takes it."""
+        return learned.calibration(native.store, project, key)
 
     return router
 

@@ -117,7 +117,7 @@ class Outcomes(BaseModel):
 
 
 class Calibration(BaseModel):
-    """What jobs have taught of one trainer on one kind of machine."""
+    """What jobs have taught of one trainer on one kind of machine, without its document."""
 
     key: str
     jobs: int
@@ -125,6 +125,11 @@ class Calibration(BaseModel):
     model: str
     machineType: str
     accelerator: str
+
+
+class CalibrationFile(Calibration):
+    """What jobs have taught of one trainer on one kind of machine."""
+
     document: str
     """The file that ``trainshed plan --calibration`` takes."""
 

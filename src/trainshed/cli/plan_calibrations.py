@@ -1,9 +1,13 @@
 """``trainshed plan calibrations``: what the jobs of a server have taught of their trainers."""
 
+from http import HTTPStatus
+
 from trainshed.cli import flags
-from trainshed.cli.connecting import place_of
+from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.resource_texts import date_of
 from trainshed.cli.terminal import answer, note, out, table
+from trainshed.client.collections import path_of
+from trainshed.client.faults import Json, ServerRefusal
 from trainshed.model.faults import UsageFault
 
 EXAMPLE = """\
@@ -27,25 +31,37 @@ def parser(prog: str) -> flags.Parser:
 
 
 def run(request: flags.Request) -> int:
-    """List them, or print one.  Raises UsageFault."""
+    """List them, or print one.  Raises UsageFault, ServerRefusal."""
     args = request.args
     place = place_of(args)
-    path = f"/trainshed/v1/projects/{place.project}/calibrations"
-    found = place.server.call("GET", path)["calibrations"]
-    if args.key is None:
-        if not found:
-            note("no job of this project has reported its steps yet")
-        rows = [
-            (
-                each["key"], each["jobs"], date_of(each["updateTime"]), each["model"] or "-",
-                each["machineType"], each["accelerator"],
-            )
-            for each in found
-        ]  # fmt: skip
-        answer(args, found, table(_HEADERS, rows))
+    if args.key is not None:
+        out(_whole(place, args.key)["document"])
         return 0
-    document = next((each["document"] for each in found if each["key"] == args.key), None)
-    if document is None:
-        raise UsageFault(f"{args.key}: no calibration of this project has this key")
-    out(document)
+    found = place.server.call("GET", _path(place))["calibrations"]
+    if not found:
+        note("no job of this project has reported its steps yet")
+    rows = [
+        (
+            each["key"], each["jobs"], date_of(each["updateTime"]), each["model"] or "-",
+            each["machineType"], each["accelerator"],
+        )
+        for each in found
+    ]  # fmt: skip
+    if args.format == "json":  # the list has no documents: a table needs none
+        found = [_whole(place, each["key"]) for each in found]
+    answer(args, found, table(_HEADERS, rows))
     return 0
+
+
+def _path(place: ServerPlace, *key: str) -> str:
+    return path_of("trainshed", "v1", "projects", place.project, "calibrations", *key)
+
+
+def _whole(place: ServerPlace, key: str) -> Json:
+    """One with its document."""
+    try:
+        return place.server.call("GET", _path(place, key))
+    except ServerRefusal as refusal:
+        if refusal.http_status != HTTPStatus.NOT_FOUND:
+            raise
+        raise UsageFault(f"{key}: no calibration of this project has this key") from None

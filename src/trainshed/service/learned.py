@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
-from trainshed.planning.scaling.calibration_file import read
+from trainshed.model.refusals import Code, Refusal
 from trainshed.store.opening import Store
-from trainshed.store.records import StoredCalibration
+from trainshed.store.records import CalibrationHead
 from trainshed.wire.times import timestamp
 
 #: The most of one answer.
@@ -17,18 +17,24 @@ def outcomes(store: Store, project: str, limit: int) -> dict[str, Any]:
 
 
 def calibrations(store: Store, project: str, limit: int) -> dict[str, Any]:
-    """``GET .../calibrations``: what was learned last first."""
-    return {"calibrations": [_shown(each) for each in store.calibrations(project, limit)]}
+    """``GET .../calibrations``: what was learned last first, without the documents."""
+    return {"calibrations": [_head(each) for each in store.calibrations(project, limit)]}
 
 
-def _shown(stored: StoredCalibration) -> dict[str, Any]:
-    known = read(stored.document)
+def calibration(store: Store, project: str, key: str) -> dict[str, Any]:
+    """``GET .../calibrations/KEY``: one with its document.  Raises Refusal."""
+    stored = store.calibration(project, key)
+    if stored is None:
+        raise Refusal(Code.NOT_FOUND, f"project {project} has no calibration {key}")
+    return {**_head(stored), "document": stored.document}
+
+
+def _head(stored: CalibrationHead) -> dict[str, Any]:
     return {
         "key": stored.key,
         "jobs": stored.jobs,
         "updateTime": timestamp(stored.update_ns),
-        "model": known.training.model,
-        "machineType": known.host.machine_type,
-        "accelerator": known.host.accelerator,
-        "document": stored.document,
+        "model": stored.model,
+        "machineType": stored.machine_type,
+        "accelerator": stored.accelerator,
     }

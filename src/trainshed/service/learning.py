@@ -54,7 +54,7 @@ class Learning:
     def _learned(self, record: JobRecord, event: StoredEvent) -> Learned | None:
         try:
             found = self._run(record, event)
-            return found and self._taught(record, event, found)
+            return self._taught(record, event, found) if found else None
         except (ValueError, KeyError, TypeError, ArithmeticError):
             return None  # a trainer's own figures, which are no run's
 
@@ -72,6 +72,9 @@ class Learning:
             project=record.job.project,
             key=found.key,
             document=written(updated(known, found.run) if known else first),
+            model=first.training.model,
+            machine_type=first.host.machine_type,
+            accelerator=first.host.accelerator,
             jobs=stored.jobs if stored else 0,
             content={**outcome.numbers, "sentence": outcome.sentence} if outcome else {},
             event=_event(outcome) if outcome else None,

@@ -6,6 +6,7 @@ writes the calibration with it, so each attempt counts once, whatever server die
 
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, select, update
@@ -14,7 +15,7 @@ from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLIC
 from trainshed.model.step_times import STEPS
 from trainshed.store import codec
 from trainshed.store.database import Database
-from trainshed.store.records import Learned, StoredCalibration, StoredEvent
+from trainshed.store.records import CalibrationHead, Learned, StoredCalibration, StoredEvent
 from trainshed.store.rows import of_columns
 from trainshed.store.story import add_event, stored_event
 from trainshed.store.tables import CALIBRATIONS, EVENTS, OUTCOMES
@@ -51,6 +52,7 @@ _LEARN: Final = (
     )
     .values(document=bindparam("text"), jobs=bindparam("after"), update_ns=bindparam("at_ns"))
 )
+_HEADS: Final = select(*(CALIBRATIONS.c[each.name] for each in fields(CalibrationHead)))
 _ONE: Final = select(CALIBRATIONS).where(
     CALIBRATIONS.c.project == bindparam("of_project"), CALIBRATIONS.c.key == bindparam("of_key")
 )
@@ -65,6 +67,7 @@ _NEWEST: Final = (
     .order_by(CALIBRATIONS.c.update_ns.desc())
     .limit(1)
 )
+_TEXTS: Final = ("document", "model", "machine_type", "accelerator")
 #: Of an attempt that nothing was predicted of.
 _NONE: Final = "{}"
 _OUTCOME: Final = (
@@ -86,13 +89,13 @@ class Outcomes:
 
     def calibration(self, project: str, key: str) -> StoredCalibration | None:
         """What is known of a trainer on a kind of machine."""
-        row = self._db.row(_ONE, of_project=project, of_key=key)
+        row = self._db.row(_ONE, of_project=codec.plain(project), of_key=codec.plain(key))
         return None if row is None else of_columns(StoredCalibration, row)
 
     def calibration_of(self, project: str, trainer: str) -> StoredCalibration | None:
         """What was learned last of a trainer, whatever its model (``job_runs.trainer_key``)."""
         within = {"least": f"{trainer}-", "most": f"{trainer}-g"}  # what follows is hexadecimal
-        row = self._db.row(_NEWEST, of_project=project, **within)
+        row = self._db.row(_NEWEST, of_project=codec.plain(project), **within)
         return None if row is None else of_columns(StoredCalibration, row)
 
     def learn(self, uid: int, attempt: int, learned: Learned) -> bool:
@@ -118,15 +121,14 @@ class Outcomes:
         )
         return [json.loads(content) for content in self._db.column(query)]
 
-    def calibrations(self, project: str, limit: int) -> Sequence[StoredCalibration]:
+    def calibrations(self, project: str, limit: int) -> Sequence[CalibrationHead]:
         """All that the jobs of a project have taught, what was learned last first."""
         query = (
-            select(CALIBRATIONS)
-            .where(CALIBRATIONS.c.project == codec.plain(project))
+            _HEADS.where(CALIBRATIONS.c.project == codec.plain(project))
             .order_by(CALIBRATIONS.c.update_ns.desc(), CALIBRATIONS.c.key)
             .limit(limit)
         )
-        return [of_columns(StoredCalibration, row) for row in self._db.rows(query)]
+        return [of_columns(CalibrationHead, row) for row in self._db.rows(query)]
 
 
 def _learn(tx: Transaction, attempt: tuple[int, int], learned: Learned) -> bool:
@@ -145,24 +147,20 @@ def _learn(tx: Transaction, attempt: tuple[int, int], learned: Learned) -> bool:
 
 
 def _write(tx: Transaction, learned: Learned) -> int:
+    """All calibrations of a key are of one model and machine: these are written once."""
     if learned.jobs:
         changed = {
             "of_project": learned.project,
             "of_key": learned.key,
             "before": learned.jobs,
             "after": learned.jobs + 1,
-            "text": learned.document,
+            "text": codec.plain(learned.document),
             "at_ns": tx.now_ns,
         }
         return tx.connection.execute(_LEARN, changed).rowcount
-    row = {
-        "project": learned.project,
-        "key": learned.key,
-        "document": learned.document,
-        "jobs": 1,
-        "update_ns": tx.now_ns,
-    }
-    return len(tx.connection.execute(_BEGIN, row).all())
+    texts = {name: codec.plain(getattr(learned, name)) for name in _TEXTS}
+    row = {"project": learned.project, "key": learned.key, "jobs": 1, "update_ns": tx.now_ns}
+    return len(tx.connection.execute(_BEGIN, {**row, **texts}).all())
 
 
 def _shorten(tx: Transaction, project: str) -> None:

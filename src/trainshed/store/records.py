@@ -220,6 +220,9 @@ class Learned:
     """Of the trainer and its machines."""
     document: str
     """The calibration from now on."""
+    model: str
+    machine_type: str
+    accelerator: str
     jobs: int
     """How many attempts had taught it before; 0: there was none."""
     content: Mapping[str, object]
@@ -229,13 +232,22 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredCalibration:
-    """What jobs of a project have taught of one trainer on one kind of machine."""
+class CalibrationHead:
+    """Of what jobs of a project have taught: one trainer on one kind of machine."""
 
     key: str
-    document: str
     jobs: int
     update_ns: int
+    model: str
+    machine_type: str
+    accelerator: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCalibration(CalibrationHead):
+    """The same with what they have taught."""
+
+    document: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -296,6 +296,7 @@ CALIBRATIONS = Table(
     *_texts("document"),
     *_integers("jobs"),
     *_numbers("update_ns"),
+    *_texts("model", "machine_type", "accelerator"),  # as its document says, for lists
 )
 
 TRIALS: Final = Table(
