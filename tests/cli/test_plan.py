@@ -416,6 +416,9 @@ def test_a_gain_smaller_than_its_interval_is_no_difference(plan, written):
         (("--machine-types", "n9-huge"), "knows no machine type n9-huge"),
         (("--machine-types", "n2-standard-16"), "n2-standard-16 cannot have 8 NVIDIA_TESLA_V100"),
         (("--png", "no/such/plan.png"), "a file in a folder that exists"),
+        (("--png", "/dev/full"), "--png /dev/full: a file in a folder that exists"),
+        (("--html", "."), "--html .: a file in a folder that exists"),
+        (("--html", "/proc/x.html"), "--html /proc/x.html cannot be written: "),
         (("--calibration", "gone.toml"), "cannot read gone.toml"),
     ],
 )

@@ -201,9 +201,9 @@ def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
         parser.error(
             "--spot: --checkpoint-every TIME is needed, the time between the job's checkpoints"
         )
-    for path in filter(None, (args.png, args.html)):
-        if not path.parent.is_dir() or path.is_dir():
-            parser.error(f"{path}: a file in a folder that exists is accepted")
+    for flag, path in (("--png", args.png), ("--html", args.html)):
+        if path and (not path.parent.is_dir() or (path.exists() and not path.is_file())):
+            parser.error(f"{flag} {path}: a file in a folder that exists is accepted")
 
 
 def _counts(text: str) -> tuple[str, tuple[int, ...]]:

@@ -18,6 +18,7 @@ from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.what_ifs import Option, comparable
 from trainshed.service.server_files import PUBLIC, write_file
+from trainshed.storage.folders import reason
 
 #: What the page may do: show what is in it; nothing is loaded, run or sent.
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -42,12 +43,12 @@ _TICKS: Final = tuple(digit * 10.0**power for power in range(-3, 5) for digit in
 
 
 def write_picture(path: Path, plan: JobPlan, calibrations: Sequence[Calibration]) -> None:
-    """Write the picture.  Raises UsageFault where matplotlib is missing, and OSError."""
+    """Write the picture.  Raises UsageFault where matplotlib is missing, or it cannot be."""
     try:
         content = _drawn(plan, calibrations, "png")
     except ImportError:
         raise UsageFault(f"--png: {_MISSING}") from None
-    write_file(path, content, PUBLIC)
+    _write("--png", path, content)
 
 
 def write_page(
@@ -57,13 +58,20 @@ def write_page(
     words: Sequence[str],
     table: tuple[Sequence[str], Sequence[Sequence[str]]],
 ) -> None:
-    """Write the page.  Raises OSError."""
+    """Write the page.  Raises UsageFault where it cannot be."""
     drawing = f"<p>No picture: {escape(_MISSING)}</p>"
     with suppress(ImportError):
         text = _drawn(plan, calibrations, "svg").decode()
         drawing = f'<div class="wide">{text[text.index("<svg") :]}</div>'
     page = "\n".join(_page(plan, calibrations, words, drawing, table))
-    write_file(path, page.encode(), PUBLIC)
+    _write("--html", path, page.encode())
+
+
+def _write(flag: str, path: Path, content: bytes) -> None:
+    try:
+        write_file(path, content, PUBLIC)
+    except OSError as error:
+        raise UsageFault(f"{flag} {path} cannot be written: {reason(error)}") from None
 
 
 def _drawn(plan: JobPlan, calibrations: Sequence[Calibration], form: str) -> bytes:
