@@ -272,6 +272,15 @@ def test_no_time_to_a_target_is_said_where_its_steps_are_unknown(plan):
     assert found["work"]["samples"] == 2000
 
 
+def test_two_finished_runs_tell_the_critical_batch(plan):
+    """E(B) = 4e7 (1 + B / 4000): 5e7 samples with batch 1,000, and 6e7 with batch 2,000."""
+    words = ("--target", "samples=5e7", "--what-if", "gpus=8", "--format", "json")
+    runs = ("--finished", "1000=5e7", "--finished", "2000=6e7")
+    found = plan(*words, *runs).json
+    assert found["work"]["critical_batch"] == pytest.approx(4000)
+    assert found == plan(*words, "--critical-batch", "4000").json
+
+
 def test_real_data_without_a_rate_of_input_is_a_warning_in_the_first_line(plan):
     first = plan("--what-if", "gpus=8").out.splitlines()[0]
     assert "assumes that the host can feed 8 accelerators" in first
@@ -413,6 +422,11 @@ def test_a_gain_smaller_than_its_interval_is_no_difference(plan, written):
         (("--deadline", "soon"), "'soon' is not a duration"),
         (("--budget", "0"), "'0' is not a number above 0"),
         (("--spot", "0.1"), "--checkpoint-every TIME is needed"),
+        (("--finished", "8=9"), "--finished: two runs tell the critical batch, not 1"),
+        (("--finished", "8=9", "--finished", "8=9"), "--finished: batches 8 and 8 are too close"),
+        (("--finished", "8=9", "--finished", "80=7"), "no critical batch explains both"),
+        (("--finished", "8"), "BATCH=SAMPLES is accepted"),
+        (("--finished", "8=9", "--critical-batch", "3"), "give --critical-batch, or two --finished"),
         (("--machine-types", "n9-huge"), "knows no machine type n9-huge"),
         (("--machine-types", "n2-standard-16"), "n2-standard-16 cannot have 8 NVIDIA_TESLA_V100"),
         (("--png", "no/such/plan.png"), "a file in a folder that exists"),

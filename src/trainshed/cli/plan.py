@@ -14,6 +14,7 @@ from trainshed.cli.failures import print_error
 from trainshed.cli.flags import Request
 from trainshed.cli.plan_tables import HEADERS, as_csv, as_json, refused_json, rows_of, table_text
 from trainshed.cli.terminal import out, out_json
+from trainshed.model.faults import UsageFault
 from trainshed.planning.clusters_asked import PlannedJob, Question, global_batch
 from trainshed.planning.host_kinds import counts_of
 from trainshed.planning.job_plan import JobPlan, Wishes, plan_of
@@ -22,6 +23,7 @@ from trainshed.planning.prices import Interruptions, PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.scaling.targets import ToTarget, two_runs
 from trainshed.planning.stack import other_module
 from trainshed.planning.what_ifs import BatchRule, Limits, Work
 from trainshed.workbench.plan_inputs import (
@@ -131,8 +133,19 @@ def _work(args: argparse.Namespace, job: PlannedJob, calibrations: Sequence[Cali
         samples=count * each,
         global_batch=batch,
         words=words,
-        critical_batch=args.critical_batch,
+        critical_batch=_critical_batch(args),
     )
+
+
+def _critical_batch(args: argparse.Namespace) -> float:
+    """As it was given, or as two finished runs tell it; 0 where nobody knows.  UsageFault."""
+    if not args.finished:
+        return float(args.critical_batch)
+    first, second = (ToTarget(batch=batch, amount=samples) for batch, samples in args.finished)
+    try:
+        return two_runs(first, second).critical_batch
+    except ValueError as error:
+        raise UsageFault(f"--finished: {error}") from None
 
 
 def _wishes(args: argparse.Namespace, found: JobFile | None) -> Wishes:
@@ -155,10 +168,10 @@ def _wishes(args: argparse.Namespace, found: JobFile | None) -> Wishes:
 
 def _of_batch(args: argparse.Namespace, plan: JobPlan) -> Iterator[str]:
     """What nobody knows of larger batches."""
-    if args.batch == "keep-local" and not args.critical_batch and args.target:
+    if args.batch == "keep-local" and not plan.work.critical_batch and args.target:
         yield (
             "the batch grows with the accelerators: whether the model then needs more samples is "
-            "not known (--critical-batch), and no time to a quality is given"
+            "not known (--critical-batch or --finished), and no time to a quality is given"
         )
     measured = [each.what_if.calibration for each in plan.options if each.what_if.calibration]
     most = max((each.training.batch_per_accelerator for each in measured), default=0.0)

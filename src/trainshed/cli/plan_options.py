@@ -19,6 +19,8 @@ EXAMPLE: Final = """\
 
 COUNTS: Final = ("gpus", "hosts")
 TARGETS: Final = ("samples", "epochs", "steps")
+#: Finished runs that tell the critical batch.
+_RUNS: Final = 2
 _MODEL_PARALLEL: Final = "model-parallel"
 
 
@@ -134,6 +136,15 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
         help="Batch of the whole job from which twice the samples are needed for the same quality",
     )
     group.add_argument(
+        "--finished",
+        metavar="BATCH=SAMPLES",
+        type=_finished,
+        action="append",
+        default=[],
+        help="A finished run: the batch of the whole job, and the samples to the same quality; two "
+        "of them tell the critical batch",
+    )
+    group.add_argument(
         "--deadline", metavar="TIME", type=_time, default=math.inf, help="Such as 6h or 1h30m"
     )
 
@@ -197,6 +208,10 @@ def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
         parser.error(f"--trainer {args.trainer}: there is no such file or folder")
     if args.target and args.target[0] == "epochs" and not args.epoch_samples:
         parser.error("--target epochs: --epoch-samples N is needed, the samples of one epoch")
+    if args.finished and args.critical_batch:
+        parser.error("give --critical-batch, or two --finished that tell it")
+    if len(args.finished) not in {0, _RUNS}:
+        parser.error(f"--finished: two runs tell the critical batch, not {len(args.finished)}")
     if args.spot and not args.checkpoint_every:
         parser.error(
             "--spot: --checkpoint-every TIME is needed, the time between the job's checkpoints"
@@ -220,6 +235,13 @@ def _target(text: str) -> tuple[str, float]:
     if name not in TARGETS or not value:
         raise argparse.ArgumentTypeError(f"{text!r}: samples=N, epochs=N or steps=N is accepted")
     return name, flags.above_zero(value)
+
+
+def _finished(text: str) -> tuple[float, float]:
+    batch, _, samples = text.partition("=")
+    if not batch or not samples:
+        raise argparse.ArgumentTypeError(f"{text!r}: BATCH=SAMPLES is accepted, as 1024=5e7")
+    return flags.above_zero(batch), flags.above_zero(samples)
 
 
 def _reducers(text: str) -> int | None:
