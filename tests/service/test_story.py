@@ -7,7 +7,9 @@ from store.builders import add, go, hand_over, place
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobError, JobState
+from trainshed.model.step_times import STEPS
 from trainshed.service.story import Stories
+from trainshed.store.records import NewEvent
 
 LATE = JobError(code=4, message="The job ran for longer than the 60 s of scheduling.timeout.")
 
@@ -29,6 +31,13 @@ def test_a_job_that_starts_again_says_so_and_how_often_it_did(store, job):
     assert sentence(store, job) == "Attempt 1 is being ended; the next one will begin."
     shown = Stories(store).job(PROJECT, job.job.job_id)
     assert shown["restarts"] == {"maintenance": 1, "infra": 2, "user": 0}
+
+
+def test_a_long_story_is_not_read_to_explain_its_job(store, job, monkeypatch):
+    for text in ("Steps: 10.", "Steps: 40."):
+        store.add_event(job.uid, NewEvent(kind=STEPS, message=text))
+    monkeypatch.setattr(type(store), "events", lambda *_, **__: pytest.fail("all of it is read"))
+    assert Stories(store).explain(PROJECT, job.job.job_id)["steps"] == "Steps: 40."
 
 
 def test_a_job_that_never_was_says_nothing_of_it(store, job):

@@ -172,6 +172,16 @@ class TestJobs:
         rest = store.events(uid, after=first[-1].seq)
         assert [e.kind for e in (*first, *rest)] == ["ACCEPTED", "N0", "N1", "N2", "N3", "N4"]
 
+    def test_what_a_story_said_last_of_some_kinds_is_found_without_reading_it(
+        self, store: Store
+    ) -> None:
+        uid, other = add(store, job_id="a").uid, add(store, job_id="b").uid
+        for kind, message in (("A", "one"), ("B", "two"), ("C", "three"), ("A", "four")):
+            store.add_event(uid, NewEvent(kind=kind, message=message))
+            store.add_event(other, NewEvent(kind=kind, message=f"another's {message}"))
+        assert store.last_messages(uid, ["A", "B", "D"]) == {"A": "four", "B": "two"}
+        assert store.last_messages(uid, ["D"]) == {}
+
     def test_texts_that_databases_cannot_hold_do_no_harm(self, store: Store) -> None:
         odd = "a\x00b\ud800c\N{SNOWMAN}"
         record = add(store, job_dir=odd, labels={odd: odd}, notes=(odd,), retry_key=odd)

@@ -19,7 +19,6 @@ from trainshed.placement.messages import duration
 from trainshed.planning.prices import PriceList, machines_of
 from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.study_end import StudyEnd, StudySoFar, study_end
-from trainshed.service.log.stream import all_events
 from trainshed.service.studies import trial_views
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Kind, ReplicaRow, StoredEvent, StoredTrial
@@ -30,6 +29,8 @@ from trainshed.wire.times import rfc3339, timestamp
 Json = dict[str, Any]
 
 _HOUR_S: Final = 3600.0
+#: Kinds of events that are told beside the sentence of where a job is.
+_BESIDE: Final = (ACHIEVED, PLANNED, STEPS, OUTCOME)
 #: Why a queued job waits, until the scheduler has come to it.
 NOT_YET = Explanation(
     reason=Reason.NOT_LOOKED_AT, message="The job was accepted and is about to be looked at."
@@ -94,7 +95,7 @@ class Stories:
         record = self.find(project, job_id)
         status = record.job.status
         waiting = self._waiting(record)
-        parts = {event.kind: event.message for event in all_events(self.store, record.uid)}
+        parts = self.store.last_messages(record.uid, _BESIDE)
         reduction = self._reduction(record, parts)
         beside = {"reduction": reduction, "steps": parts.get(STEPS), "outcome": parts.get(OUTCOME)}
         return {

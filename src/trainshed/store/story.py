@@ -1,7 +1,7 @@
 """What happened to a job, and how its replicas are: written with the job's row, read back here."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -44,6 +44,17 @@ EVENTS_OF_JOB = (
     .where(EVENTS.c.uid == bindparam("of_uid"), EVENTS.c.seq > bindparam("after"))
     .order_by(EVENTS.c.seq)
     .limit(bindparam("most"))
+)
+#: What a job's story said last of some kinds of things.
+LAST_OF_KINDS = select(EVENTS.c.kind, EVENTS.c.message).where(
+    EVENTS.c.seq.in_(
+        select(func.max(EVENTS.c.seq))
+        .where(
+            EVENTS.c.uid == bindparam("of_uid"),
+            EVENTS.c.kind.in_(bindparam("kinds", expanding=True)),
+        )
+        .group_by(EVENTS.c.kind)
+    )
 )
 _REPLICAS = (
     select(REPLICAS)
@@ -107,6 +118,11 @@ class Story:
         """The job's story in order, from behind ``after`` (a seq)."""
         found = self._db.rows(EVENTS_OF_JOB, of_uid=uid, after=after, most=limit)
         return [stored_event(row) for row in found]
+
+    def last_messages(self, uid: int, kinds: Sequence[str]) -> Mapping[str, str]:
+        """The newest sentence of each of some kinds, however long the story is."""
+        found = self._db.rows(LAST_OF_KINDS, of_uid=uid, kinds=list(kinds))
+        return {row.kind: row.message for row in found}
 
     def replicas(self, uid: int, attempt: int | None = None) -> Sequence[ReplicaRow]:
         """The replicas of an attempt, by default the newest one's."""
