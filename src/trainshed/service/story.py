@@ -73,11 +73,11 @@ class Stories:
             "replicas": [_replica(row) for row in self.store.replicas(record.uid)],
             "waiting": self._waiting(record),
             "outcome": self.store.outcome(record.uid),
-            "ending": self._ending(record),
+            "ending": self._study_end(record),
         }
         return {name: value for name, value in found.items() if value is not None}
 
-    def _ending(self, record: JobRecord) -> Json | None:
+    def _study_end(self, record: JobRecord) -> Json | None:
         """When a study will be over, in numbers."""
         study = record.job.spec.study
         if study is None or record.job.status.state.is_final:
@@ -213,8 +213,8 @@ def study_sentence(store: Store, record: JobRecord) -> str:
     sentences = [
         _counts(study, stored),
         *_leader(store, record, study),
-        *_waiting(store, stored),
-        *_ending(store, record, study, stored),
+        *_first_waiting(store, stored),
+        *_when_over(store, record, study, stored),
     ]
     return " ".join(sentences)
 
@@ -242,7 +242,7 @@ def _leader(store: Store, record: JobRecord, study: StudySpec) -> Iterator[str]:
     yield f"The best so far is trial {leader.number} with {values} ({how})."
 
 
-def _waiting(store: Store, stored: Sequence[StoredTrial]) -> Iterator[str]:
+def _first_waiting(store: Store, stored: Sequence[StoredTrial]) -> Iterator[str]:
     queued = (each for each in stored if each.job_state.waits)
     first = next(queued, None)
     job = store.job_by_uid(first.job_uid) if first else None
@@ -251,7 +251,7 @@ def _waiting(store: Store, stored: Sequence[StoredTrial]) -> Iterator[str]:
     yield f"Trial {first.trial.number} waits: {job.job.explanation.message}"
 
 
-def _ending(
+def _when_over(
     store: Store, record: JobRecord, study: StudySpec, stored: Sequence[StoredTrial]
 ) -> Iterator[str]:
     """When it will be over, and what its machines will have cost by the catalog's prices."""
