@@ -69,6 +69,12 @@ def test_energy_and_what_a_machine_loses_of_its_value():
         ("[[machine]]\nper_hour = 1\n", "machine 1 has no name"),
         ('[[machine]]\nname = "a"\nbought_for = 1\nyears = 1\nuse = 2\n', "use 2: the share"),
         ('[[machine]]\nname = "a"\nper_hour = 1\n' * 2, "a is there twice"),
+        (
+            '[[machine]]\nname = "a"\nbought_for = 1\nyears = 1e-308\n',
+            "a: years 1e-308: a number fr",
+        ),
+        ('[[machine]]\nname = "a"\nper_hour = 1' + "0" * 400 + "\n", "a: per_hour without an end"),
+        ('[[machine]]\nname = "a"\nper_hour = inf\n', "a: per_hour without an end"),
         ("", "no [[machine]]"),
         ("machine = 3", "no [[machine]]"),
         ("[[machine", "is no TOML"),
@@ -83,6 +89,27 @@ def test_a_file_of_prices_is_refused_in_a_sentence(rows, sentence):
 def test_a_file_without_a_currency_is_refused():
     with pytest.raises(UsageFault, match="currency is missing"):
         own('[[machine]]\nname = "a"\nper_hour = 1\n', "")
+
+
+@pytest.mark.parametrize(
+    ("head", "sentence"),
+    [
+        ('currency = ["EUR", "USD"]', "currency ['EUR', 'USD']; a name such as"),
+        ('currency = "euros and cents"', "currency 'euros and cents'; a name such as"),
+        ('currency = "EUR"\ndate = "yesterday"', "date 'yesterday'; a day such as 2026-11-01"),
+        ('currency = "EUR"\ndate = nan', "date nan; a day such as 2026-11-01"),
+    ],
+)
+def test_a_wrong_currency_or_day_is_not_said_to_be_missing(head, sentence):
+    with pytest.raises(UsageFault) as refused:
+        own('[[machine]]\nname = "a"\nper_hour = 1\n', f"{head}\n")
+    assert sentence in str(refused.value)
+
+
+def test_a_day_may_be_a_date_of_toml_or_a_text():
+    rows = '[[machine]]\nname = "a"\nper_hour = 1\n'
+    for day in ("2026-11-01", '"2026-11-01"', "2026-11-01T12:00:00Z"):
+        assert own(rows, f'currency = "EUR"\ndate = {day}\n').date == "2026-11-01"
 
 
 def test_interruptions_cost_half_of_what_lies_between_checkpoints_and_the_restart():

@@ -2,7 +2,8 @@
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ EXAMPLE: Final = """\
 
 COUNTS: Final = ("gpus", "hosts")
 TARGETS: Final = ("samples", "epochs", "steps")
+#: No job trains longer, in samples, epochs or steps.
+_TARGET_MAX: Final = 1e18
 #: Finished runs that tell the critical batch.
 _RUNS: Final = 2
 _MODEL_PARALLEL: Final = "model-parallel"
@@ -79,7 +82,7 @@ def _add_what_ifs(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--machine-types",
         metavar="TYPE,TYPE,...",
-        type=lambda text: tuple(filter(None, text.split(","))),
+        type=_names,
         default=(),
         help="Other machine types for the hosts that train",
     )
@@ -202,23 +205,43 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
+    if fault := next(chain(_of_inputs(args), _of_work(args), _of_files(args)), None):
+        parser.error(fault)
+
+
+def _of_inputs(args: argparse.Namespace) -> Iterator[str]:
     if not (args.file or args.calibration or args.measured):
-        parser.error("a FILE, a --calibration or --measured is needed: there is nothing to plan")
+        yield "a FILE, a --calibration or --measured is needed: there is nothing to plan"
     if args.trainer and not args.trainer.exists():
-        parser.error(f"--trainer {args.trainer}: there is no such file or folder")
+        yield f"--trainer {args.trainer}: there is no such file or folder"
+    if args.series and not args.measured:
+        yield "--series names a curve of --measured TABLE, which is not given"
+
+
+def _of_work(args: argparse.Namespace) -> Iterator[str]:
     if args.target and args.target[0] == "epochs" and not args.epoch_samples:
-        parser.error("--target epochs: --epoch-samples N is needed, the samples of one epoch")
+        yield "--target epochs: --epoch-samples N is needed, the samples of one epoch"
     if args.finished and args.critical_batch:
-        parser.error("give --critical-batch, or two --finished that tell it")
+        yield "give --critical-batch, or two --finished that tell it"
     if len(args.finished) not in {0, _RUNS}:
-        parser.error(f"--finished: two runs tell the critical batch, not {len(args.finished)}")
+        yield f"--finished: two runs tell the critical batch, not {len(args.finished)}"
     if args.spot and not args.checkpoint_every:
-        parser.error(
-            "--spot: --checkpoint-every TIME is needed, the time between the job's checkpoints"
-        )
+        yield "--spot: --checkpoint-every TIME is needed, the time between the job's checkpoints"
+    if args.checkpoint_every and not args.spot:
+        yield "--checkpoint-every counts with --spot RATE, which is not given"
+
+
+def _of_files(args: argparse.Namespace) -> Iterator[str]:
     for flag, path in (("--png", args.png), ("--html", args.html)):
         if path and (not path.parent.is_dir() or (path.exists() and not path.is_file())):
-            parser.error(f"{flag} {path}: a file in a folder that exists is accepted")
+            yield f"{flag} {path}: a file in a folder that exists is accepted"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(filter(None, (each.strip() for each in text.split(",")))))
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r}: names of machine types are accepted")
+    return found
 
 
 def _counts(text: str) -> tuple[str, tuple[int, ...]]:
@@ -234,7 +257,10 @@ def _target(text: str) -> tuple[str, float]:
     name, _, value = text.partition("=")
     if name not in TARGETS or not value:
         raise argparse.ArgumentTypeError(f"{text!r}: samples=N, epochs=N or steps=N is accepted")
-    return name, flags.above_zero(value)
+    found = flags.above_zero(value)
+    if found > _TARGET_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r}: {name} up to {_TARGET_MAX:g} are accepted")
+    return name, found
 
 
 def _finished(text: str) -> tuple[float, float]:

@@ -5,9 +5,12 @@ they do not price has no price.  Nothing is converted, for rates of exchange are
 """
 
 import math
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, Final
 
 from trainshed.catalog.accelerators import known_accelerators
@@ -22,6 +25,9 @@ _PER_HOUR: Final = frozenset({"per_hour"})
 _ENERGY: Final = frozenset({"watts", "per_kwh"})
 _BOUGHT: Final = frozenset({"bought_for", "years"})
 _COLUMNS: Final = _PER_HOUR | _ENERGY | _BOUGHT | {"spot_per_hour", "use"}
+#: No machine costs as little or as much, in whatever currency, and none lasts as long.
+_LEAST, _MOST = 1e-9, 1e12
+_DAY_LENGTH: Final = len("2026-11-01")
 _FORM: Final = "per_hour, or watts with per_kwh and bought_for with years"
 
 
@@ -171,9 +177,7 @@ def own_prices(text: str, source: str) -> OwnPrices:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageFault(f"{source} is no TOML: {error}") from None
     _only(document, {"currency", "date", "machine"}, source)
-    currency = document.get("currency")
-    if not isinstance(currency, str) or not currency.isalpha():
-        raise UsageFault(f"{source}: currency is missing; a name such as USD or EUR is accepted")
+    currency = _currency(document, source)
     rows = document.get("machine")
     if not isinstance(rows, list) or not rows:
         raise UsageFault(f"{source}: no [[machine]]; each has a name, and {_FORM}")
@@ -181,10 +185,28 @@ def own_prices(text: str, source: str) -> OwnPrices:
     return OwnPrices(
         source=source,
         currency=currency,
-        date=str(document.get("date", "")),
+        date=_day(document.get("date"), source),
         per_hour=_by_name(((name, hour) for name, hour, _ in found), source),
         spot_per_hour={name: spot for name, _, spot in found if spot is not None},
     )
+
+
+def _currency(document: Mapping[str, Any], source: str) -> str:
+    found, accepted = document.get("currency"), "a name such as USD or EUR is accepted"
+    if found is None:
+        raise UsageFault(f"{source}: currency is missing; {accepted}")
+    if not isinstance(found, str) or not found.isalpha():
+        raise UsageFault(f"{source}: currency {found!r}; {accepted}")
+    return found
+
+
+def _day(value: Any, source: str) -> str:
+    """Of the prices: a date of TOML, or a text like one; empty where none is given."""
+    if value is None:
+        return ""
+    with suppress(ValueError):
+        return date.fromisoformat(f"{value}"[:_DAY_LENGTH]).isoformat()
+    raise UsageFault(f"{source}: date {value!r}; a day such as 2026-11-01 is accepted")
 
 
 def _by_name(rows: Iterable[tuple[str, float]], source: str) -> dict[str, float]:
@@ -234,9 +256,18 @@ def _hour(values: Mapping[str, float], where: str) -> float:
 
 def _positive(value: Any, where: str) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 < value < math.inf:
+    if not is_number or not value > 0:
         raise UsageFault(f"{where} {value!r}: a number above 0 is accepted; nothing costs nothing")
+    if not _LEAST <= value <= _MOST:
+        raise UsageFault(
+            f"{where} {_told(value)}: a number from {_LEAST:g} to {_MOST:g} is accepted"
+        )
     return float(value)
+
+
+def _told(value: float) -> str:
+    """Short, however long a file has written it."""
+    return f"{value:g}" if abs(value) <= sys.float_info.max else "without an end"
 
 
 def _only(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
