@@ -46,7 +46,7 @@ HOT = {
     "active": work.ACTIVE,
     "counts": jobs.COUNTS,
     "events": story.EVENTS_OF_JOB,
-    "last of kinds": story.LAST_OF_KINDS.params(of_uid=1, kinds=["STEPS", "OUTCOME"]),
+    "last of kinds": story.LAST_OF_KINDS,
     "take over": work.TAKE_OVER,
     "explain": work.EXPLAIN,
     "commands": work.COMMANDS_OF_SERVER,
@@ -91,7 +91,7 @@ def connection(tmp_path_factory):
 
 @pytest.mark.parametrize("name", HOT)
 def test_no_table_is_read_as_a_whole_or_sorted(connection, name):
-    compiled = HOT[name].compile(connection, compile_kwargs={"render_postcompile": True})
+    compiled = HOT[name].compile(connection)
     known = {key: value if value is not None else 1 for key, value in compiled.params.items()}
     plan = connection.exec_driver_sql(
         f"EXPLAIN QUERY PLAN {compiled.string}",

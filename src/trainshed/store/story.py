@@ -9,6 +9,7 @@ from sqlalchemy import (
     BindParameter,
     ColumnElement,
     Row,
+    Text,
     bindparam,
     case,
     func,
@@ -18,7 +19,7 @@ from sqlalchemy import (
 )
 
 from trainshed.store import codec
-from trainshed.store.bulk import add_rows
+from trainshed.store.bulk import add_rows, given
 from trainshed.store.database import Database
 from trainshed.store.records import NewEvent, ReplicaRow, StoredEvent
 from trainshed.store.rows import of_columns
@@ -45,17 +46,14 @@ EVENTS_OF_JOB = (
     .order_by(EVENTS.c.seq)
     .limit(bindparam("most"))
 )
-#: What a job's story said last of some kinds of things.
-LAST_OF_KINDS = select(EVENTS.c.kind, EVENTS.c.message).where(
-    EVENTS.c.seq.in_(
-        select(func.max(EVENTS.c.seq))
-        .where(
-            EVENTS.c.uid == bindparam("of_uid"),
-            EVENTS.c.kind.in_(bindparam("kinds", expanding=True)),
-        )
-        .group_by(EVENTS.c.kind)
-    )
+_KINDS = given("kinds", kind=Text)
+_LAST = (
+    select(func.max(EVENTS.c.seq))
+    .where(EVENTS.c.uid == bindparam("of_uid"), EVENTS.c.kind.in_(select(_KINDS.c.kind)))
+    .group_by(EVENTS.c.kind)
 )
+#: What a job's story said last of some kinds of things.
+LAST_OF_KINDS = select(EVENTS.c.kind, EVENTS.c.message).where(EVENTS.c.seq.in_(_LAST))
 _REPLICAS = (
     select(REPLICAS)
     .where(
@@ -121,7 +119,8 @@ class Story:
 
     def last_messages(self, uid: int, kinds: Sequence[str]) -> Mapping[str, str]:
         """The newest sentence of each of some kinds, however long the story is."""
-        found = self._db.rows(LAST_OF_KINDS, of_uid=uid, kinds=list(kinds))
+        asked = json.dumps([[kind] for kind in kinds])
+        found = self._db.rows(LAST_OF_KINDS, of_uid=uid, kinds=asked)
         return {row.kind: row.message for row in found}
 
     def replicas(self, uid: int, attempt: int | None = None) -> Sequence[ReplicaRow]:
