@@ -48,13 +48,13 @@ def test_a_job_of_each_count_becomes_a_run_that_plans_are_made_from(client, job_
     assert planned.code == 0, planned.err
 
 
-def test_a_job_that_tells_nothing_is_cancelled_and_leaves_no_file(
+def test_a_job_that_reports_nothing_is_cancelled_and_leaves_no_file(
     server, client, job_file, tmp_path
 ):
     out = tmp_path / "cluster.toml"
     found = client("plan", "calibrate-jobs", job_file(SILENT), "--seconds", "0.5", "--out", out)
     assert found.code == 2
-    assert "told of no steps that could be used in 0.5 s" in found.err
+    assert "reported no steps that could be used in 0.5 s" in found.err
     assert not out.exists()
     jobs = server.call("GET", f"/v1/{PARENT}/customJobs")[1]["customJobs"]
     made = [job for job in jobs if job["displayName"].startswith("calibrate_")]

@@ -28,7 +28,7 @@ from trainshed.service.judging import Rulebook, judge
 from trainshed.service.refusing import Merged
 from trainshed.workbench.measured_jobs import MeasuredJob, measured_job
 
-#: A job that was told to end has as long for its grace and its last words, in seconds.
+#: A job that is asked to end has as long for its grace and its last words, in seconds.
 _END_S: Final = 120.0
 
 
@@ -67,7 +67,7 @@ def _asked(args: argparse.Namespace, hosts: int) -> _Asked:
 
 
 def _measured(args: argparse.Namespace, place: ServerPlace, asked: _Asked) -> JobRun:
-    """What a job's steps came to.  Raises UsageFault for one that told nothing."""
+    """What a job's steps came to.  Raises UsageFault for one that reported nothing."""
     of = collection_of(asked.job.group)
     job = place.server.call("POST", of.parent(place.project, place.region), asked.job.document)
     name = job["name"] if of.located else job["jobId"]
@@ -81,7 +81,7 @@ def _measured(args: argparse.Namespace, place: ServerPlace, asked: _Asked) -> Jo
     made = found and job_run(asked.spec, found["data"], asked.catalog, _day())
     if not made:
         raise UsageFault(
-            f"{name} told of no steps that could be used in {args.seconds:g} s: {TELLS}; see "
+            f"{name} reported no steps that could be used in {args.seconds:g} s: {TELLS}; see "
             f"trainshed jobs explain {name}"
         )
     return made
@@ -90,15 +90,15 @@ def _measured(args: argparse.Namespace, place: ServerPlace, asked: _Asked) -> Jo
 def _until_trained(args: argparse.Namespace, followed: Followed) -> None:
     """Until the job has run for long enough, or is over.  Raises UsageFault if it does not run."""
     began, running_since = time.monotonic(), 0.0
-    told = ""
+    why = ""
     for job in followed.states():
         now = time.monotonic()
         if job["state"] in WAITING_STATES:
-            told = _tell(job, told)
+            why = _tell(job, why)
             if now - began > args.start_seconds:
                 raise UsageFault(
                     f"{job['name']} has waited for {args.start_seconds:g} s and is cancelled: "
-                    f"{told or 'nobody said why'} (--start-seconds)"
+                    f"{why or 'nobody said why'} (--start-seconds)"
                 )
         elif running_since and now - running_since > args.seconds:
             return
@@ -106,14 +106,14 @@ def _until_trained(args: argparse.Namespace, followed: Followed) -> None:
             running_since = running_since or now
 
 
-def _tell(job: Json, told: str) -> str:
+def _tell(job: Json, before: str) -> str:
     """Say why it waits where that has changed."""
     waiting = job.get("waiting") or {}
     message = str(waiting.get("message", ""))
-    if message and message != told and waiting.get("reason") != "NOT_LOOKED_AT":
+    if message and message != before and waiting.get("reason") != "NOT_LOOKED_AT":
         for line in why_it_waits(waiting):
             note(line)
-    return message or told
+    return message or before
 
 
 def _end(place: ServerPlace, cancel: str, path: str) -> None:

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainshed.model.step_times import StepTimes
+from trainshed.planning.scaling.input_bound import WAITS
 from trainshed.planning.scaling.steps_seen import StepsSeen, steps_seen
 
-#: A job whose steps wait longer for their input, as a share of their time, is bound by it.
-WAITING: Final = 0.1
 #: Of fewer steps than this nothing is said.
 STEPS_MIN: Final = 10
 WHAT_HELPS: Final = "more loader workers, cached data or more hosts would help"
@@ -36,7 +35,7 @@ class StepsAchieved:
     @property
     def is_input_bound(self) -> bool:
         """Whether its steps wait for their input."""
-        return self.seen.wait_share > WAITING
+        return self.seen.wait_share >= WAITS
 
     @property
     def sentence(self) -> str:
