@@ -62,3 +62,15 @@ def test_a_key_that_is_none_is_a_sentence(asked):
     found, _ = asked(calibrations, "calibrations", "a/b")
     assert found.code == 2
     assert "a/b: no calibration of this project has this key" in found.err
+
+
+def test_all_outcomes_are_counted_however_many_pages_they_have(asked):
+    told = [
+        {"job": name, "inside": inside, "class": "one", "sentence": f"{name} ran"}
+        for name, inside in (("a", True), ("b", False), ("c", True))
+    ]
+    left = [{"outcomes": told[:2], "nextPageToken": "t"}, {"outcomes": told[2:]}]
+    found, paths = asked(lambda *_: (200, left.pop(0)), "score")
+    assert found.code == 0, found.err
+    assert found.out.splitlines() == ["2 of 3 jobs inside their 80 % intervals.", "b: b ran."]
+    assert len(paths) == 2

@@ -20,6 +20,7 @@ from trainshed.planning.steps_achieved import steps_achieved
 from trainshed.service import learned
 from trainshed.service.judging import catalog_for
 from trainshed.service.learning import Learning
+from trainshed.service.paging import parts_of, token_of
 from trainshed.service.story import Stories
 from trainshed.service.turns import Turns
 from trainshed.store.records import Learned, NewEvent
@@ -94,7 +95,7 @@ def test_a_job_counts_once_whoever_looks(store, learning):
     for _ in range(3):
         learning.learn()
     assert store.calibrations(PROJECT, 9)[0].jobs == 2
-    assert [each["job"] for each in store.outcomes(PROJECT, 9)] == ["second"]
+    assert [each.content["job"] for each in store.outcomes(PROJECT, 9)] == ["second"]
 
 
 def test_jobs_that_teach_take_their_share_of_a_processor(store):
@@ -133,6 +134,27 @@ def test_a_slow_job_is_a_miss_and_is_told_everywhere(store, learning):
     assert Stories(store).job(PROJECT, "slow")["outcome"] == outcome
 
 
+def test_outcomes_come_page_by_page(store, learning):
+    for name in ("first", "second", "third", "fourth"):
+        ended(store, name)
+    learning.learn()
+    page = learned.outcomes(store, PROJECT, 2)
+    rest = learned.outcomes(store, PROJECT, 2, page["nextPageToken"])
+    assert [each["job"] for each in page["outcomes"] + rest["outcomes"]] == [
+        "fourth",
+        "third",
+        "second",
+    ]
+    assert "nextPageToken" not in rest
+    odd = [token_of(parts_of(page["nextPageToken"])[0], *place) for place in ((1, 2), (1, True, 1))]
+    for project, token in (
+        ("p2", page["nextPageToken"]),
+        *((PROJECT, each) for each in (*odd, "x")),
+    ):
+        with pytest.raises(Refusal, match="pageToken"):
+            learned.outcomes(store, project, 2, token)
+
+
 def test_jobs_of_another_kind_teach_apart(store, learning):
     other = Program(kind=ProgramKind.CONTAINER, image_uri="registry.test/another")
     arguments = Program(kind=ProgramKind.CONTAINER, image_uri="registry.test/train", args=("2",))
@@ -147,7 +169,7 @@ def test_more_hosts_are_of_the_same_calibration(store, learning):
     ended(store, "one", parameters=1e6)
     ended(store, "three", spec(3), parameters=1e6)
     learning.learn()
-    (outcome,) = store.outcomes(PROJECT, 9)
+    (outcome,) = learned.outcomes(store, PROJECT, 9)["outcomes"]
     assert (outcome["accelerators"], outcome["hosts"]) == (6, 3)
     assert outcome["class"].startswith("hosts from")
     assert learned.calibrations(store, PROJECT, 9)["calibrations"][0]["jobs"] == 2
@@ -191,7 +213,7 @@ def test_a_calibration_that_cannot_be_read_begins_anew_and_is_told(store, learni
     assert len(jobs_known(store)) == 1
     ended(store, "third")
     learning.learn()
-    assert [each["job"] for each in store.outcomes(PROJECT, 9)] == ["third"]
+    assert [each.content["job"] for each in store.outcomes(PROJECT, 9)] == ["third"]
 
 
 def spoil(store):

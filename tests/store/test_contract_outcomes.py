@@ -42,7 +42,7 @@ class TestOutcomes:
         assert store.events(uid)[-1].message == "As predicted."
         assert store.outcome(uid) == {"job": "j"}
         assert store.outcome(silent) is None
-        assert store.outcomes(PROJECT, 9) == [{"job": "j"}]
+        assert [each.content for each in store.outcomes(PROJECT, 9)] == [{"job": "j"}]
         assert store.outcomes("another", 9) == []
         [head] = store.calibrations(PROJECT, 9)
         assert (head.key, head.jobs, head.model, head.machine_type, head.accelerator) == (
@@ -79,8 +79,20 @@ class TestOutcomes:
         taught, untaught = ended(store, "one"), ended(store, "two")
         assert store.learn(taught, 1, TAUGHT)
         store.forget([taught, untaught])
-        assert store.outcomes(PROJECT, 9) == [{"job": "j"}]
+        assert [each.content for each in store.outcomes(PROJECT, 9)] == [{"job": "j"}]
         assert not store.unscored(9)
+
+    def test_they_are_read_page_by_page(self, store: Store) -> None:
+        names = ["a", "b", "c", "d", "e"]  # all at one time: places are told by uids as well
+        for jobs, name in enumerate(names):
+            uid = ended(store, name)
+            assert store.learn(uid, 1, replace(TAUGHT, jobs=jobs, content={"job": name}))
+        pages, after = [], None
+        while page := store.outcomes(PROJECT, 2, after):
+            pages.append([each.content["job"] for each in page])
+            after = page[-1].place
+        assert [len(page) for page in pages] == [2, 2, 1]
+        assert sorted(name for page in pages for name in page) == names
 
     def test_the_newest_are_kept(self, store: Store, clock: HandClock, monkeypatch) -> None:
         monkeypatch.setattr(outcomes, "OUTCOMES_MAX", 2)
@@ -89,5 +101,5 @@ class TestOutcomes:
             clock.forward(1)
             uid = ended(store, name)
             assert store.learn(uid, 1, replace(TAUGHT, key=name, content={"job": name}))
-        assert [each["job"] for each in store.outcomes(PROJECT, 9)] == ["c", "b"]
+        assert [each.content["job"] for each in store.outcomes(PROJECT, 9)] == ["c", "b"]
         assert [each.key for each in store.calibrations(PROJECT, 9)] == ["c", "b"]

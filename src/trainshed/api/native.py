@@ -269,9 +269,13 @@ def _plans(native: Native) -> APIRouter:
     limit = Query(ge=1, le=learned.LIST_MAX)
 
     @router.get("/outcomes", response_model=shown.Outcomes, response_model_exclude_none=True)
-    def outcomes(project: Readable, limit: Annotated[int, limit] = learned.LIST_MAX) -> Json:
-        """Tell what was predicted of the project's jobs, and what they took."""
-        return learned.outcomes(native.store, project, limit)
+    def outcomes(
+        project: Readable,
+        limit: Annotated[int, limit] = learned.LIST_MAX,
+        pageToken: str = "",  # noqa: N803 - Google's word
+    ) -> Json:
+        """Tell what was predicted of the project's jobs, and what they took, page by page."""
+        return learned.outcomes(native.store, project, limit, pageToken)
 
     @router.get("/calibrations", response_model=shown.Calibrations)
     def calibrations(project: Readable, limit: Annotated[int, limit] = learned.LIST_MAX) -> Json:

@@ -114,6 +114,8 @@ class Outcomes(BaseModel):
     """Predictions that were made of a project's jobs, the newest first."""
 
     outcomes: list[Outcome]
+    nextPageToken: str | None = None
+    """Leads to older ones, where there are more."""
 
 
 class Calibration(BaseModel):

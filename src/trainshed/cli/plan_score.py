@@ -3,15 +3,16 @@
 from trainshed.cli import flags
 from trainshed.cli.connecting import place_of
 from trainshed.cli.terminal import answer, note
+from trainshed.client.collections import pages, path_of
 from trainshed.planning.job_outcome import score
 
 
 def run(request: flags.Request) -> int:
-    """Count them."""
+    """Count all that the server keeps."""
     args = request.args
     place = place_of(args)
-    path = f"/trainshed/v1/projects/{place.project}/outcomes"
-    found = place.server.call("GET", path)["outcomes"]
+    path = path_of("trainshed", "v1", "projects", place.project, "outcomes")
+    found = list(pages(place.server, path, "outcomes"))
     if not found:
         note("nothing was predicted of a job of this project yet")
     misses = [f"{each['job']}: {each['sentence']}." for each in found if not each["inside"]]

@@ -9,13 +9,19 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Final
 
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import bindparam, delete, desc, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.model.step_times import STEPS
 from trainshed.store import codec
 from trainshed.store.database import Database
-from trainshed.store.records import CalibrationHead, Learned, StoredCalibration, StoredEvent
+from trainshed.store.records import (
+    CalibrationHead,
+    Learned,
+    StoredCalibration,
+    StoredEvent,
+    StoredOutcome,
+)
 from trainshed.store.rows import of_columns
 from trainshed.store.story import add_event, stored_event
 from trainshed.store.tables import CALIBRATIONS, EVENTS, OUTCOMES
@@ -68,6 +74,7 @@ _NEWEST: Final = (
     .limit(1)
 )
 _TEXTS: Final = ("document", "model", "machine_type", "accelerator")
+_AGE: Final = (OUTCOMES.c.create_ns, OUTCOMES.c.uid, OUTCOMES.c.attempt)
 #: Of an attempt that nothing was predicted of.
 _NONE: Final = "{}"
 _OUTCOME: Final = (
@@ -111,15 +118,16 @@ class Outcomes:
         found = self._db.column(_OUTCOME, of_uid=uid)
         return json.loads(found[0]) if found else None
 
-    def outcomes(self, project: str, limit: int) -> Sequence[dict[str, Any]]:
-        """What predictions came to, the newest first."""
-        query = (
-            select(OUTCOMES.c.content)
-            .where(OUTCOMES.c.project == codec.plain(project), OUTCOMES.c.content != _NONE)
-            .order_by(OUTCOMES.c.create_ns.desc(), OUTCOMES.c.uid.desc())
-            .limit(limit)
-        )
-        return [json.loads(content) for content in self._db.column(query)]
+    def outcomes(
+        self, project: str, limit: int, after: tuple[int, int, int] | None = None
+    ) -> Sequence[StoredOutcome]:
+        """What predictions came to, the newest first, from behind one (``StoredOutcome.place``)."""
+        of_project = OUTCOMES.c.project == codec.plain(project)
+        query = select(OUTCOMES).where(of_project, OUTCOMES.c.content != _NONE)
+        if after is not None:
+            query = query.where(tuple_(*_AGE) < tuple_(*after))
+        found = self._db.rows(query.order_by(*map(desc, _AGE)).limit(limit))
+        return [of_columns(StoredOutcome, row, content=json.loads(row.content)) for row in found]
 
     def calibrations(self, project: str, limit: int) -> Sequence[CalibrationHead]:
         """All that the jobs of a project have taught, what was learned last first."""

@@ -232,6 +232,21 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredOutcome:
+    """How the prediction of an attempt did, and where it stands among those of its project."""
+
+    create_ns: int
+    uid: int
+    attempt: int
+    content: Mapping[str, object]
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Where the next page goes on."""
+        return self.create_ns, self.uid, self.attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationHead:
     """Of what jobs of a project have taught: one trainer on one kind of machine."""
 
