@@ -531,6 +531,22 @@ def test_the_page_needs_nothing_else_and_a_refused_plan_leaves_no_file(plan, tmp
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
+def test_the_picture_leaves_out_what_was_refused_and_has_a_colour_for_a_line(plan, monkeypatch):
+    figure = pytest.importorskip("matplotlib.figure")
+    drawn = []
+    monkeypatch.setattr(figure.Figure, "savefig", lambda self, *_, **__: drawn.append(self))
+    assert plan("--what-if", "gpus=8,16,32,64,100000", "--png", "plan.png").code == 0
+    left, right = drawn[0].axes
+    assert max(max(line.get_xdata()) for line in left.lines) == 64
+    lines = {line.get_label(): line.get_color() for line in left.lines}
+    texts = [text.get_text().splitlines()[0] for text in right.texts]
+    colours = dict(
+        zip(texts, (each.lines[0].get_color() for each in right.containers), strict=True)
+    )
+    assert colours["64 + r"] == lines["n1-standard-32 with reducers"]
+    assert colours["64"] == lines["n1-standard-32"]
+
+
 def test_without_matplotlib_a_picture_is_refused_and_the_page_says_so(plan, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     found = plan("--png", "plan.png")

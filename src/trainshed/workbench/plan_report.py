@@ -8,6 +8,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from html import escape
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from trainshed.model.faults import UsageFault
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.plan_words import noun, remarks
 from trainshed.planning.scaling.calibration import Calibration
+from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.what_ifs import Option, comparable
 from trainshed.service.server_files import PUBLIC, write_file
@@ -34,12 +36,17 @@ th, td { white-space: nowrap; } td:last-child { white-space: normal; min-width: 
 td { border-top: 1px solid #e6e9ed; } td.n { text-align: right;
   font-variant-numeric: tabular-nums; } tr.own td { background: #e7f6ec; }
 """
-_BLUE, _GREY, _RED, _GREEN = "#0969da", "#8c959f", "#cf222e", "#1a7f37"
+_GREY: Final = "#8c959f"
+_PALETTE: Final = ("#0969da", "#1a7f37", "#cf222e", "#8250df", "#bf8700")
 _MISSING: Final = "matplotlib is not installed, which draws it: pip install 'trainshed[plan]'"
 #: The columns that are figures, but for one.
 _NUMBERS, _MACHINES = 9, 2
 _LOG_FROM: Final = 8
 _TICKS: Final = tuple(digit * 10.0**power for power in range(-3, 5) for digit in (1, 2, 5))
+
+
+#: Clusters that differ in nothing but their number.
+_Line = tuple[HostKind, bool]
 
 
 def write_picture(path: Path, plan: JobPlan, calibrations: Sequence[Calibration]) -> None:
@@ -91,8 +98,9 @@ def _drawn(plan: JobPlan, calibrations: Sequence[Calibration], form: str) -> byt
 
 
 def _throughput(axes: Any, plan: JobPlan, calibrations: Sequence[Calibration]) -> None:
-    for number, line in enumerate(_lines(plan)):
-        colour = (_BLUE, _GREEN, _RED, "#8250df", "#bf8700")[number % 5]
+    colours = _colours(plan)
+    for line in _lines(plan):
+        colour = colours[_line_of(line[0])]
         counts = [each.cluster.accelerators for each in line]
         samples = [each.prediction.samples_per_s for each in line if each.prediction]
         low, high = [each.low for each in samples], [each.high for each in samples]
@@ -107,7 +115,7 @@ def _throughput(axes: Any, plan: JobPlan, calibrations: Sequence[Calibration]) -
     ]
     if measured:
         n, rate = min(measured)
-        most = max(each.cluster.accelerators for each in plan.options)
+        most = max(each.cluster.accelerators for each in plan.options if each.prediction)
         axes.plot([n, most], [rate, rate * most / n], "--", color=_GREY, label="in proportion")
         axes.plot(*zip(*measured, strict=True), "k^", ms=6, label="measured")
     _scale(axes, plan, [n for n, _ in measured])
@@ -129,13 +137,22 @@ def _scale(axes: Any, plan: JobPlan, measured: Sequence[int]) -> None:
 
 def _lines(plan: JobPlan) -> Iterator[list[Option]]:
     """Options that differ in nothing but their number; of several with reducers the last."""
-    found: dict[tuple[object, bool], dict[int, Option]] = {}
+    found: dict[_Line, dict[int, Option]] = {}
     for option in sorted(plan.options, key=lambda each: each.cluster.reducers):
         if option.prediction:
-            kind = (option.cluster.host, option.cluster.reducers > 0)
-            found.setdefault(kind, {})[option.cluster.accelerators] = option
+            found.setdefault(_line_of(option), {})[option.cluster.accelerators] = option
     for line in found.values():
         yield [line[count] for count in sorted(line)]
+
+
+def _line_of(option: Option) -> _Line:
+    return option.cluster.host, option.cluster.reducers > 0
+
+
+def _colours(plan: JobPlan) -> dict[_Line, str]:
+    """One colour for a kind of cluster, wherever it is drawn."""
+    lines = (_line_of(line[0]) for line in _lines(plan))
+    return dict(zip(lines, cycle(_PALETTE), strict=False))
 
 
 def _name(option: Option) -> str:
@@ -145,6 +162,7 @@ def _name(option: Option) -> str:
 
 def _spending(axes: Any, plan: JobPlan) -> None:
     known = comparable([each for each in plan.options if each.time_s and each.spent])
+    colours = _colours(plan)
     unit, name = _unit([each.time_s.point for each in known if each.time_s])
     for each in known:
         if each.time_s is None or each.spent is None:
@@ -155,7 +173,8 @@ def _spending(axes: Any, plan: JobPlan) -> None:
             time.point / unit, spent.point, fmt="o", ms=5, capsize=2,
             xerr=[[(time.point - time.low) / unit], [(time.high - time.point) / unit]],
             yerr=[[spent.point - spent.low], [spent.high - spent.point]],
-            color=_GREEN if chosen else _BLUE, ecolor=_GREY, elinewidth=0.8,
+            color=colours[_line_of(each)], ecolor=_GREY, elinewidth=0.8,
+            markeredgecolor="black" if chosen else "none",
         )  # fmt: skip
         is_reduced = each.cluster.reducers > 0
         axes.annotate(
