@@ -15,7 +15,6 @@ from trainshed.planning.scaling.predict import predict
 from trainshed.planning.scaling.prediction import Refused
 from trainshed.planning.scaling.reach import reach_of
 
-#: The kind of event in a job's story that holds it against what was predicted.
 _HOUR_S: Final = 3600.0
 
 
