@@ -422,6 +422,8 @@ def test_a_gain_smaller_than_its_interval_is_no_difference(plan, written):
         (("--deadline", "soon"), "'soon' is not a duration"),
         (("--budget", "0"), "'0' is not a number above 0"),
         (("--spot", "0.1"), "--checkpoint-every TIME is needed"),
+        (("--machine-types", "n1-standart-32"), "(accepted: n1-standard-32, "),
+        (("--measured", "calibration.toml"), "a calibration: use --calibration calibration.toml"),
         (("--series", "a"), "--series names a curve of --measured TABLE, which is not given"),
         (("--checkpoint-every", "30m"), "--checkpoint-every counts with --spot RATE"),
         (("--machine-types", ","), "',': names of machine types are accepted"),
@@ -526,6 +528,9 @@ def test_the_page_needs_nothing_else_and_a_refused_plan_leaves_no_file(plan, tmp
     assert "<script" not in page
     assert re.findall(r"""(?:src|href)=["'](?!#)[^"']*["']""", page.replace("xlink:", "")) == []
     assert "resnet50; torch 2.6; allreduce" in page
+    target = ("--target", "samples=1e6", "--what-if", "gpus=8", "--html", "plan.html")
+    assert plan(*target).code == 0
+    assert "<p>The batch grows with the accel" in (tmp_path / "plan.html").read_text()
     before = sorted(path.name for path in tmp_path.iterdir())
     assert plan("--png", "b.png", "--html", "b.html", "--what-if", "gpus=100000").code == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == before

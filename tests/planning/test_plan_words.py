@@ -1,13 +1,17 @@
 """Figures of plans, as people read them."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
 
-from planning.test_what_ifs import CALIBRATION, JOB, planned
+from planning.test_what_ifs import CALIBRATION, HOST, JOB, RUNS, TRAINING, planned
+from trainshed.planning.counts import plural
 from trainshed.planning.job_plan import Wishes
-from trainshed.planning.plan_words import figure, interval, recommendations, remarks
+from trainshed.planning.plan_words import figure, head, interval, recommendations, remarks
+from trainshed.planning.prices import Interruptions
+from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Training
 from trainshed.planning.what_ifs import Limits
 
@@ -22,6 +26,21 @@ def test_figures_have_three_digits_and_no_exponent(value, shown):
 
 def test_no_interval_is_no_word():
     assert interval(None) == ""
+
+
+def test_what_was_measured_is_no_times_of_itself():
+    whole = calibrated(TRAINING, HOST, RUNS[1:])
+    text = head(planned(8, calibration=whole, job=replace(JOB, hosts=1)))
+    assert re.match(r"8 GPUs: 2,560 samples/s \([\d,]+ to [\d,]+\), ", text), text
+
+
+def test_one_is_not_called_several():
+    job = replace(JOB, hosts=1)
+    often = Interruptions(per_machine_hour=20.0, checkpoint_every_s=3600, restart_s=300)
+    found = planned(8, job=job, reducers=0, wishes=Wishes(interruptions=often))
+    assert found.own.answer.message.startswith("1 machine would be interrupted")
+    assert plural(1, "host") == "1 host"
+    assert plural(1200, "host") == "1,200 hosts"
 
 
 def test_limits_are_named_where_they_are_asked():

@@ -36,6 +36,12 @@ def test_little_efficiency_is_said_with_what_would_help():
     assert found.numbers["efficiency"][1] < 0.5
 
 
+def test_that_fewer_would_do_is_said_once():
+    found = note(HEAVY, hosts=4)
+    assert found.message.count("8 GPUs would") == 1
+    assert "times less" in found.message
+
+
 def test_of_a_job_with_reducers_they_are_not_said_again():
     found = note(HEAVY, hosts=8, reducers=replace(JOB.reducers, count=2))
     assert "would make it" not in found.message

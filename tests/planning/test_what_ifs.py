@@ -173,6 +173,13 @@ def test_a_model_that_was_measured_on_one_accelerator_is_not_held_by_two():
     assert found.refused.accepted.startswith("1; or")
 
 
+def test_a_batch_that_does_not_fit_is_not_told_to_stay_as_it_is():
+    found = planned(8, largest_batch=32.0)
+    assert found.refused.accepted == "a calibration with a smaller batch"
+    found = planned(1, largest_batch=256.0, batch=BatchRule.KEEP_GLOBAL)
+    assert "--batch keep-local" in found.options[0].answer.accepted
+
+
 def test_what_no_host_may_carry_is_refused_and_not_in_the_usual_list():
     job = replace(JOB, fitting=(4, 8))
     assert rows(planned(job=job, reducers=0)) == [(4, 0), (8, 0), (16, 0), (32, 0), (64, 0)]
@@ -213,5 +220,8 @@ def test_words_of_counts_times_and_money():
 def test_more_hosts_over_a_thin_link_are_said_to_be_slower():
     thin = calibrated(TRAINING, replace(HOST, network_gbps=0.1), RUNS[:2])
     found = planned(8, 16, calibration=thin, job=replace(JOB, host=thin.host), reducers=0)
+    with_reducers = planned(8, 16, calibration=thin, job=replace(JOB, host=thin.host))
+    assert "; 8 GPUs would take " in head(with_reducers)
+    assert "would make it" not in head(with_reducers), "they would help less"
     assert "slower than 8" in list(found.notes(found.options[1]))
     assert found.marks.fastest is found.options[0]

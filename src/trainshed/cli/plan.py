@@ -126,7 +126,7 @@ def _work(args: argparse.Namespace, job: PlannedJob, calibrations: Sequence[Cali
     batch = global_batch(job, calibrations[0]) if calibrations else 1.0
     kind, count = args.target or ("steps", _STEPS)
     each = {"samples": 1.0, "epochs": args.epoch_samples or 0.0, "steps": batch}[kind]
-    words = f"for {count:,.0f} steps of {batch:,g} samples"
+    words = f"for {count:,.0f} steps of {batch:,.12g} samples"
     if args.target:
         words = f"for {count:,.12g} {kind}" if kind != "steps" else words
     return Work(
@@ -193,8 +193,12 @@ def _print(
         out(as_csv(plan).rstrip("\n"))
     else:
         parts = [head(plan), *recommendations(plan), "", table_text(plan), ""]
-        parts += [f"{each[0].upper()}{each[1:]}." for each in notes]
+        parts += map(_sentence, notes)
         out("\n".join([*parts, *remarks(plan)]))
+
+
+def _sentence(note: str) -> str:
+    return f"{note[0].upper()}{note[1:]}."
 
 
 def _refuse(args: argparse.Namespace, refused: Refused) -> int:
@@ -222,5 +226,5 @@ def _draw(
     if args.png:
         write_picture(args.png, plan, calibrations)
     if args.html:
-        words = [head(plan), *recommendations(plan), *notes]
+        words = [head(plan), *recommendations(plan), *map(_sentence, notes)]
         write_page(args.html, plan, calibrations, words, (HEADERS, rows_of(plan)))

@@ -248,8 +248,11 @@ def _refused(
     if batch > question.largest_batch:
         return Refused(
             field="batch",
-            message=f"{batch:g} samples on one accelerator, and {question.largest_batch:g} fit",
-            accepted="more accelerators, or --batch keep-local",
+            message=f"{batch:,.12g} samples on one accelerator, and "
+            f"{question.largest_batch:,.12g} fit",
+            accepted="a calibration with a smaller batch"
+            if question.batch is BatchRule.KEEP_LOCAL
+            else "more accelerators, or --batch keep-local",
         )
     return None
 

@@ -22,6 +22,7 @@ from trainshed.planning.what_ifs import (
     Work,
     best_of,
     faster,
+    is_cheaper,
     marks_of,
     pays,
     weigh,
@@ -106,6 +107,19 @@ class JobPlan:
             yield f"slower than {before.cluster.accelerators}"
         elif before and not faster(option, before):
             yield f"no difference that can be told from {before.cluster.accelerators}"
+
+    @property
+    def fewer(self) -> Option | None:
+        """Fewer accelerators that are sure to be faster and cost less, with reducers or without."""
+        own, best = self.own, self.reduced or self.own
+        found = [
+            each
+            for each in self.options
+            if each.cluster.accelerators < own.cluster.accelerators
+            and faster(each, best)
+            and is_cheaper(each, own)
+        ]
+        return best_of(found, own)
 
     @property
     def unmarked(self) -> str:

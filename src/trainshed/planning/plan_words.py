@@ -79,8 +79,8 @@ def price_words(plan: JobPlan, option: Option) -> str:
     return ""
 
 
-def head(plan: JobPlan) -> str:
-    """The job in a sentence."""
+def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
+    """The job in a sentence; ``says_fewer``: that fewer accelerators would do, if they would."""
     option = plan.own
     name = noun(option.cluster.host.accelerator, option.cluster.accelerators)
     if isinstance(option.answer, Refused):
@@ -96,13 +96,18 @@ def head(plan: JobPlan) -> str:
     ]
     parts.append(f"limited by {option.answer.bound_by.value}")
     parts += (*plan.warnings, *option.answer.warnings)
-    if plan.reduced and plan.reduced.prediction:
+    if plan.fewer:
+        parts += [_fewer(plan, plan.fewer)] if says_fewer else []
+    elif plan.reduced and plan.reduced.prediction:
         parts.append(_with_reducers(plan.own, plan.reduced, plan.reduced.prediction))
     return "; ".join(parts)
 
 
 def _times(found: Prediction) -> str:
     base = found.base_accelerators
+    if base == found.cluster.accelerators:
+        rate = found.samples_per_s
+        return f"{figure(rate.point)} samples/s ({figure(rate.low)} to {figure(rate.high)})"
     times = found.speedup.times(1 / base)
     of = "one" if base == 1 else f"the {base} that were measured"
     ends = f"({_short(times.low)} to {_short(times.high)})"
@@ -134,6 +139,13 @@ def bounds(option: Option) -> str:
         return f"{figure(low)} and {figure(high)} samples/s"
     n = option.cluster.accelerators
     return f"1 and {n:,} times one" if option.what_if.calibration is None and n > 1 else ""
+
+
+def _fewer(plan: JobPlan, option: Option) -> str:
+    """What is worth more than reducers: not so many hosts."""
+    name = noun(option.cluster.host.accelerator, option.cluster.accelerators)
+    time = lasting(option.time_s.point) if option.time_s else ""
+    return f"{name} would take {time}, {price_words(plan, option)}"
 
 
 def _with_reducers(base: Option, reduced: Option, found: Prediction) -> str:

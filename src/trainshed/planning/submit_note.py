@@ -61,7 +61,8 @@ def _worth_a_word(calibration: Calibration, plan: JobPlan, found: Prediction) ->
     is_low = found.efficiency.point < LOW_EFFICIENCY
     bound, cheap = input_bound(calibration, found), cheaper(plan)
     if is_low:
-        yield f"{head(plan)}. That is {100 * found.efficiency.point:.0f} % efficiency."
+        share = f"{100 * found.efficiency.point:.0f} % efficiency"
+        yield f"{head(plan, says_fewer=not cheap)}. That is {share}."
     if bound:
         yield f"It is predicted to wait for its input: {bound.seen}; {bound.help} would help."
     if cheap:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from trainshed.planning.counts import plural
 from trainshed.planning.prices import HourPrice, Interruptions, Machines, PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster, HostKind
@@ -151,7 +152,7 @@ def weigh(
     if longer == math.inf:
         answer = Refused(
             field="spot",
-            message=f"{machines} machines are interrupted before they have written a checkpoint",
+            message=f"{plural(machines, 'machine')} would be interrupted before a checkpoint",
             accepted="fewer machines, checkpoints more often, or machines on demand",
         )
     hour = prices.of(what_if.machines)
@@ -207,6 +208,12 @@ def faster(one: Option, other: Option) -> bool:
     if one.time_s is None or other.time_s is None:
         return False
     return one.time_s.high < other.time_s.point
+
+
+def is_cheaper(one: Option, other: Option) -> bool:
+    """Whether ``one`` spends less, both in money or both in hours."""
+    both = one.spent and other.spent and (one.cost is None) == (other.cost is None)
+    return bool(both and _spent(one) < _spent(other))
 
 
 def _size(option: Option) -> tuple[float, float]:

@@ -26,6 +26,10 @@ _BYTES_MAX: Final = 8 << 20
 _FIELD: Final = re.compile(r"(?:training|host|fit|run \d+)(?:\.\w+)*|schema")
 
 
+#: A table that only calibrations have.
+_CALIBRATION: Final = re.compile(r"^\[(?:training|\[run\])\]", re.MULTILINE)
+
+
 class NotPlannable(Exception):
     """Why there can be no plan: the field that is at fault, and what would be accepted."""
 
@@ -68,6 +72,8 @@ def read_measured(
 ) -> tuple[Calibration, tuple[str, ...]]:
     """A curve of a user's table, and what to mind of it.  Raises UsageFault, NotPlannable."""
     text = _text(path)
+    if _CALIBRATION.search(text):
+        raise UsageFault(f"--measured {path}: that is a calibration: use --calibration {path}")
     found = {each.id: each for each in measured(text, str(path))}
     if name is None and len(found) > 1:
         raise UsageFault(f"{path} holds {len(found)} series; --series is one of {', '.join(found)}")

@@ -1,12 +1,13 @@
 """The job file of a plan, read as ``validate`` reads it, and machine types of its catalog."""
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Final
 
 from trainshed.admission import equipped
-from trainshed.admission.context import RuleContext, Scope
+from trainshed.admission.context import RuleContext, Scope, listing
 from trainshed.admission.rules.regions import region_exists
 from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.machines import MachineType
@@ -131,8 +132,10 @@ def _named(name: str, job: PlannedJob, catalog: Catalog) -> HostKind:
         return job.host
     machine = catalog.known_machines.get(name)
     if machine is None:
+        near = difflib.get_close_matches(name, catalog.machines, n=5, cutoff=0.4)
         raise UsageFault(
-            f"--machine-types: edition {catalog.edition.id} knows no machine type {name}"
+            f"--machine-types: edition {catalog.edition.id} knows no machine type {name} "
+            f"(accepted: {listing(near or catalog.machines)})"
         )
     devices = (CPU, 1)
     if machine.bundled:
