@@ -29,7 +29,7 @@ from trainshed.wire.times import rfc3339, timestamp
 Json = dict[str, Any]
 
 _HOUR_S: Final = 3600.0
-#: Kinds of events that are told beside the sentence of where a job is.
+#: Kinds of events that stand beside the sentence of where a job is.
 _BESIDE: Final = (ACHIEVED, PLANNED, STEPS, OUTCOME)
 #: Why a queued job waits, until the scheduler has come to it.
 NOT_YET = Explanation(

@@ -16,13 +16,13 @@ def upgrade() -> None:
     for name in _COLUMNS:
         op.add_column("calibrations", sa.Column(name, sa.Text(), nullable=False, server_default=""))
     stored = sa.text("SELECT project, key, document FROM calibrations")
-    told = sa.text(
+    fill = sa.text(
         "UPDATE calibrations SET model = :model, machine_type = :machine_type, "
         "accelerator = :accelerator WHERE project = :project AND key = :key"
     )
     for row in op.get_bind().execute(stored).mappings().all():
         known = _known(row["document"])
-        op.get_bind().execute(told, {**known, "project": row["project"], "key": row["key"]})
+        op.get_bind().execute(fill, {**known, "project": row["project"], "key": row["key"]})
 
 
 def _known(document: str) -> dict[str, str]:
