@@ -562,6 +562,21 @@ def test_without_matplotlib_a_picture_is_refused_and_the_page_says_so(plan, tmp_
     assert "No picture" in (tmp_path / "plan.html").read_text()
 
 
+def test_a_dry_run_beside_a_calibration_of_another_machine_says_why_there_is_no_plan(
+    trainshed, trainer, written
+):
+    trainer("print(1)")
+    machine = type(HOST)(machine_type="n1-standard-4", accelerator="CPU")
+    calibration = written("cpu.toml", other(host=machine))
+    asked = {"scaleTier": "CUSTOM", "region": "us-central1", "masterType": "n1-standard-8"}
+    config = written("c.json", {"trainingInput": asked})
+    words = ("--module-name", "trainer.task", "--config", config, "--dry-run")
+    found = trainshed("ai-platform", "local", "train", *words, "--calibration", calibration)
+    assert found.code == 0, found.err
+    said = "No plan: CPU of n1-standard-4 was measured, not CPU of n1-standard-8."
+    assert (found.out + found.err).count(said) == 1
+
+
 def test_help_does_not_import_the_planner():
     code = (
         "import sys; from trainshed.cli.main import main; main(['plan', '--help']); "

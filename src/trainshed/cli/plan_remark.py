@@ -11,6 +11,7 @@ from trainshed.planning.planned_jobs import planned_job, trainers_of
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.submit_note import submit_note
+from trainshed.planning.what_ifs import called, on_host
 from trainshed.service.judging import catalog_for
 from trainshed.workbench.plan_inputs import (
     NotPlannable,
@@ -34,6 +35,9 @@ def plan_remarks(args: argparse.Namespace, spec: JobSpec) -> Iterator[str]:
         yield f"No plan: {refusal}."
         return
     job = _job(calibration, spec)
+    if on_host([calibration], job.host) is None:
+        yield f"No plan: {called(calibration.host)} was measured, not {called(job.host)}."
+        return
     if note := submit_note(calibration, job, PriceList(region=spec.region)):
         minded = (f"{each[0].upper()}{each[1:]}." for each in check_hosts([calibration], job))
         yield " ".join([f"Plan: {note.message}", *minded])
