@@ -268,6 +268,8 @@ def test_no_time_to_a_target_is_said_where_its_steps_are_unknown(plan):
     epochs = plan("--target", "epochs=90")
     assert epochs.code == 2
     assert "--epoch-samples N is needed" in epochs.err
+    whole = plan("--target", "samples=1e15", "--what-if", "gpus=8").out
+    assert "for 1,000,000,000,000,000 samples" in whole
     found = plan("--target", "epochs=2", "--epoch-samples", "1000", "--format", "json").json
     assert found["work"]["samples"] == 2000
 
