@@ -296,7 +296,9 @@ CALIBRATIONS = Table(
     *_texts("document"),
     *_integers("jobs"),
     *_numbers("update_ns"),
-    *_texts("model", "machine_type", "accelerator"),  # as its document says, for lists
+    Column("model", Text, nullable=False, server_default=""),  # as its document says, for lists
+    Column("machine_type", Text, nullable=False, server_default=""),
+    Column("accelerator", Text, nullable=False, server_default=""),
 )
 
 TRIALS: Final = Table(
