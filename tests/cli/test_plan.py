@@ -1,6 +1,7 @@
 """``trainshed plan``: what is read, what is refused and how, and the forms of the answer."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -438,7 +439,6 @@ def test_a_gain_smaller_than_its_interval_is_no_difference(plan, written):
         (("--machine-types", "n9-huge"), "knows no machine type n9-huge"),
         (("--machine-types", "n2-standard-16"), "n2-standard-16 cannot have 8 NVIDIA_TESLA_V100"),
         (("--png", "no/such/plan.png"), "a file in a folder that exists"),
-        (("--png", "/dev/full"), "--png /dev/full: a file in a folder that exists"),
         (("--html", "."), "--html .: a file in a folder that exists"),
         (("--html", "/proc/x.html"), "--html /proc/x.html cannot be written: "),
         (("--calibration", "gone.toml"), "cannot read gone.toml"),
@@ -448,6 +448,14 @@ def test_a_command_line_that_cannot_be_read_is_refused_in_a_sentence(plan, words
     found = plan(*words)
     assert (found.code, found.out) == (2, "")
     assert sentence in found.err
+
+
+def test_a_picture_takes_the_place_of_no_device_and_no_pipe(plan, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    found = plan("--png", "pipe")
+    assert (found.code, found.out) == (2, "")
+    assert "--png pipe: a file in a folder that exists is accepted" in found.err
+    assert (tmp_path / "pipe").is_fifo()
 
 
 SERIES = """

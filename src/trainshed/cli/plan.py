@@ -128,7 +128,7 @@ def _work(args: argparse.Namespace, job: PlannedJob, calibrations: Sequence[Cali
     each = {"samples": 1.0, "epochs": args.epoch_samples or 0.0, "steps": batch}[kind]
     words = f"for {count:,.0f} steps of {batch:,.12g} samples"
     if args.target:
-        shown = f"{count:,.0f}" if count.is_integer() else f"{count:,.12g}"
+        shown = f"{count:,.0f}" if float(count).is_integer() else f"{count:,.12g}"
         words = f"for {shown} {kind}" if kind != "steps" else words
     return Work(
         samples=count * each,
