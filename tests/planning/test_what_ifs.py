@@ -68,6 +68,7 @@ def test_reducers_stand_beside_what_they_make_faster_and_never_idle():
     assert too_many.marks.fastest is None
     said = "nothing is recommended: 4 reducers match the workers, and more are idle"
     assert list(recommendations(too_many)) == [said]
+    assert list(recommendations(planned(32, 64, reducers=40))) == [said], "of the job itself"
 
 
 def test_a_job_with_too_few_reducers_hears_of_more():

@@ -125,7 +125,9 @@ class JobPlan:
     def unmarked(self) -> str:
         """Why nothing stands out, though something is predicted; empty where something does."""
         idle = [each for each in self.options if each.prediction and _is_idle(self.job, each)]
-        return self._idle(idle[-1]) if idle and not self.marks.fastest else ""
+        if not idle or self.marks.fastest:
+            return ""
+        return self._idle(self.own if self.own in idle else idle[-1])
 
     def _idle(self, option: Option) -> str:
         enough = matching_reducers(self.job, option.cluster)
