@@ -43,7 +43,7 @@ LEFT_OUT = {
     "ai-platform jobs report": "census_1 is no tuning job; test_tuning_report has one",
     "plan achieved": "census_1 tells no steps; test_plan_achieved has a job that does",
     "plan calibrations": "no job of the example's server has taught; test_learning has some",
-    "plan calibrate-jobs": "its jobs run for a minute each; test_plan_calibrate_jobs has short ones",
+    "plan calibrate-jobs": "its jobs take a minute each; test_plan_calibrate_jobs has short ones",
     "plan calibrate": "it needs a trainer that takes steps for a while",
     "jobs manifest": "census_1 fails before it is sent to its engine; test_jobs_verbs has it",
 }

@@ -5,17 +5,7 @@ from dataclasses import replace
 import pytest
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    MetaData,
-    Table,
-    Text,
-    create_engine,
-    inspect,
-    make_url,
-    select,
-)
+from sqlalchemy import MetaData, Table, create_engine, inspect, make_url, select
 
 from store.builders import (
     CLAIM,
@@ -68,12 +58,6 @@ def sixth_url(request, tmp_path):
 def eighth_url(request, tmp_path):
     """One that learned nothing of its jobs."""
     return of_version(request, tmp_path, "0008")
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def ninth_url(request, tmp_path):
-    """One that had to read all calibrations to list them."""
-    return of_version(request, tmp_path, "0009")
 
 
 def of_version(request, tmp_path, version):
@@ -243,29 +227,6 @@ def test_jobs_that_ran_before_teach_nothing_and_the_next_ones_do(eighth_url, tmp
     steps = (NewEvent(kind=STEPS, message="Steps: 40."),)
     go(store, uids["runs"], JobState.SUCCEEDED, events=steps)
     assert [uid for uid, _ in store.unscored(9)] == [uids["runs"]]
-    store.close()
-
-
-def test_calibrations_of_before_are_listed_by_what_their_documents_say(ninth_url, clock):
-    calibrations = Table(
-        "calibrations",
-        MetaData(),
-        *(Column(name, Text) for name in ("project", "key", "document")),
-        *(Column(name, BigInteger) for name in ("jobs", "update_ns")),
-    )
-    said = '[training]\nmodel = "task"\n[host]\nmachine_type = "n1"\naccelerator = "CPU"\n'
-    engine = create_engine(ninth_url)
-    with engine.begin() as writing:
-        for key, document in (("a", said), ("b", "no calibration")):
-            row = {"project": "p", "key": key, "document": document, "jobs": 2, "update_ns": 1}
-            writing.execute(calibrations.insert(), row)
-    engine.dispose()
-    store = open_store(ninth_url, clock)
-    found = [
-        (each.key, each.model, each.machine_type, each.accelerator)
-        for each in store.calibrations("p", 9)
-    ]
-    assert found == [("a", "task", "n1", "CPU"), ("b", "", "", "")]
     store.close()
 
 

@@ -18,7 +18,7 @@ from trainshed.model.step_times import STEPS
 from trainshed.planning.counts import plural
 from trainshed.planning.job_outcome import JobOutcome, outcome_of, score
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
-from trainshed.planning.scaling.calibration_file import written
+from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.prediction import Refused
 from trainshed.planning.scaling.updating import updated
 from trainshed.planning.stack import other_training
@@ -97,7 +97,12 @@ def _learn(
         if isinstance(each, str):
             raise UsageFault(f"{job}: {each}")
         calibration = updated(calibration, each.run)
-    write_file(args.calibration, written(calibration).encode(), PUBLIC)
+    text = written(calibration)
+    try:
+        read(text)
+    except ValueError as error:  # a trainer may report whatever it likes
+        raise UsageFault(f"{args.calibration} stays as it is: {error}") from None
+    write_file(args.calibration, text.encode(), PUBLIC)
 
 
 def _outcome(

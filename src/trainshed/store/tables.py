@@ -296,9 +296,7 @@ CALIBRATIONS = Table(
     *_texts("document"),
     *_integers("jobs"),
     *_numbers("update_ns"),
-    Column("model", Text, nullable=False, server_default=""),  # as its document says, for lists
-    Column("machine_type", Text, nullable=False, server_default=""),
-    Column("accelerator", Text, nullable=False, server_default=""),
+    *_texts("model", "machine_type", "accelerator"),  # as its document says, for lists
 )
 
 TRIALS: Final = Table(

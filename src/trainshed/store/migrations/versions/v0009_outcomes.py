@@ -6,6 +6,9 @@ from alembic import op
 revision = "0009"
 down_revision = "0008"
 
+#: Of a calibration's document, so that a list need not read it.
+_LISTED = ("model", "machine_type", "accelerator")
+
 
 def upgrade() -> None:
     """Add two tables."""
@@ -35,5 +38,6 @@ def upgrade() -> None:
         sa.Column("document", sa.Text(), nullable=False),
         sa.Column("jobs", sa.Integer(), nullable=False),
         sa.Column("update_ns", sa.BigInteger(), nullable=False),
+        *(sa.Column(name, sa.Text(), nullable=False) for name in _LISTED),
         sa.PrimaryKeyConstraint("project", "key"),
     )
