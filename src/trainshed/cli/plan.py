@@ -73,7 +73,7 @@ def _plan(args: argparse.Namespace) -> tuple[JobPlan, list[Calibration], list[st
         curve, offending = read_measured(args.measured, args.series, host)
         calibrations.append(curve)
         notes += offending
-    check_trainings(calibrations, *(found.framework, found.framework_of) if found else ())
+    check_trainings(calibrations, found.framework if found else "")
     catalog = found.catalog if found else _catalog(args)
     job = found.job if found else fitted(job_of(calibrations[0]), catalog)
     notes += check_hosts(calibrations, job)

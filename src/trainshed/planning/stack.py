@@ -13,12 +13,12 @@ _STACKS: Final = {"TensorFlow": ("tensorflow", "keras"), "PyTorch": ("torch",)}
 _MODULE: Final = "-m"
 
 
-def misfit(calibration: Calibration, framework: str, of: str = "image") -> str:
-    """Why it is of another stack than a job's image or runtime; empty where both may be one."""
+def misfit(calibration: Calibration, framework: str) -> str:
+    """Why it is of another stack than a job's image; empty where both may be one."""
     stack, names = calibration.training.stack, _STACKS.get(framework, ())
     if not stack or not names or any(name in stack.lower() for name in names):
         return ""
-    return f"it is of {stack}, and the job's {of} has {framework}"
+    return f"it is of {stack}, and the job's image has {framework}"
 
 
 def module_of(spec: JobSpec) -> str:

@@ -104,9 +104,7 @@ def _text(path: Path) -> str:
         raise UsageFault(f"cannot read {path}: byte {error.start} is not UTF-8 text") from error
 
 
-def check_trainings(
-    calibrations: Sequence[Calibration], framework: str = "", of: str = "image"
-) -> None:
+def check_trainings(calibrations: Sequence[Calibration], framework: str) -> None:
     """All are of one training, and of the framework of the job's image.  Raises NotPlannable."""
     for each in calibrations[1:]:
         for name in ("model", "strategy", "precision", "stack"):
@@ -116,7 +114,7 @@ def check_trainings(
     digests = {each.trainer_digest for each in calibrations} - {""}
     if len(digests) > 1:
         raise _another("they are of two trainers: their files differ")
-    if calibrations and (why := misfit(calibrations[0], framework, of)):
+    if calibrations and (why := misfit(calibrations[0], framework)):
         raise _another(why)
 
 

@@ -11,7 +11,7 @@ from trainshed.admission.context import RuleContext, Scope, listing
 from trainshed.admission.rules.regions import region_exists
 from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.machines import MachineType
-from trainshed.catalog.software import prebuilt_image, runtimes
+from trainshed.catalog.software import prebuilt_image
 from trainshed.model.faults import Fault, Field, FieldPath, UsageFault
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect, Role
@@ -46,9 +46,7 @@ class JobFile:
     catalog: Catalog
     region: str | None
     framework: str
-    """Of a prebuilt image or a runtime version; empty where nobody knows."""
-    framework_of: str
-    """Which of both it is of."""
+    """Of a prebuilt image; empty where nobody knows: packages bring any to a runtime version."""
     module: str
     """That its trainers run; empty where no field names one."""
 
@@ -68,13 +66,11 @@ def read_job(path: str, rulebook: Rulebook, region: str | None) -> JobFile:
     job = planned_job(spec, question.catalog)
     if isinstance(job, Refused):
         raise NotPlannable(job)
-    framework, framework_of = _framework(question)
     return JobFile(
         job=replace(job, servers=replace(job.servers, named=_servers_field(judged, question))),
         catalog=question.catalog,
         region=region or question.spec.region,
-        framework=framework,
-        framework_of=framework_of,
+        framework=_framework(question),
         module=module_of(question.spec),
     )
 
@@ -86,17 +82,11 @@ def _servers_field(judged: JudgedDocument, question: RuleContext) -> str:
     return judged.say(FieldPath(Field.COUNT, Role.PARAMETER_SERVER))
 
 
-def _framework(question: RuleContext) -> tuple[str, str]:
-    """A framework, and what says so."""
+def _framework(question: RuleContext) -> str:
     primary = question.spec.group(Role.PRIMARY)
-    program = primary.program if primary else None
-    if program is None:
-        return "", ""
-    if program.image_uri:
-        image = prebuilt_image(program.image_uri)
-        return (image.framework if image else ""), "image"
-    is_known = program.runtime_version in runtimes()
-    return ("TensorFlow" if is_known else ""), f"runtime version {program.runtime_version}"
+    uri = primary.program.image_uri if primary and primary.program else None
+    image = prebuilt_image(uri) if uri else None
+    return image.framework if image else ""
 
 
 def newest_catalog(rulebook: Rulebook) -> Catalog:
