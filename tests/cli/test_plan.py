@@ -257,6 +257,17 @@ def test_parameter_servers_are_planned_and_shown_where_the_training_has_them(pla
     assert "n1-standard-32 + 2 servers" in found.out
 
 
+def test_nothing_is_said_of_what_asynchronous_training_needs(plan, written):
+    served = replace(TRAINING, strategy=Strategy.PS_DISTRIBUTED, asynchronous=True)
+    words = ("--parameter-servers", "2", "--format", "json")
+    name = written("ps.toml", other(training=served))
+    assert plan(*words, calibration=name).code == 0
+    found = plan(*words, "--target", "samples=1e6", "--critical-batch", "100", calibration=name)
+    assert refused(found) == "critical_batch"
+    rings = written("ring.toml", other().replace("asynchronous = false", "asynchronous = true"))
+    assert "workers of strategy allreduce wait for each other" in plan(calibration=rings).err
+
+
 def test_an_unknown_strategy_is_refused_by_its_field(plan, written):
     text = calibration_text(CALIBRATION).replace('"allreduce"', '"gossip"')
     found = plan("--format", "json", calibration=written("other.toml", text))

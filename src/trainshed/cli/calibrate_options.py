@@ -15,6 +15,8 @@ STRATEGIES = (
 )  # fmt: skip
 #: Those that the planner tells apart, and that its tables have.
 PRECISIONS = ("fp32", "tf32", "amp", "amp_fp16", "amp_bf16", "fp16", "bf16", "fp8")
+#: Of these, those whose workers may go on without each other.
+ASYNCHRONOUS = ("ps-distributed", "ps-naive")
 
 
 def plan_calibrate(prog: str) -> flags.Parser:
@@ -28,7 +30,7 @@ def plan_calibrate(prog: str) -> flags.Parser:
         usage=f"{prog} [--module-name M | --script FILE | --config FILE] [flags] [-- ARGS ...]",
     )
     parser.own = ("module-name", "package-path")
-    parser.check = _check_link
+    parser.check = _check
     program = parser.add_argument_group("program; without one of these, the words after --")
     program.add_argument("--module-name", metavar="MODULE", help="Module to run")
     program.add_argument("--package-path", metavar="DIR", type=Path, help="Package of the module")
@@ -95,6 +97,11 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--precision", choices=PRECISIONS, default="fp32", help="Of its compute")
     group.add_argument("--strategy", choices=STRATEGIES, default="allreduce", help="Of exchange")
+    group.add_argument(
+        "--asynchronous",
+        action="store_true",
+        help="Workers do not wait for each other, with parameter servers",
+    )
     group.add_argument("--stack", metavar="NAME", default="", help="Framework and version")
 
 
@@ -124,8 +131,10 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _check_link(parser: flags.Parser, args: argparse.Namespace) -> None:
-    """A stream is slower than the link that carries it."""
+def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
+    """A stream is slower than the link that carries it, and who exchanges by rings waits."""
+    if args.asynchronous and args.strategy not in ASYNCHRONOUS:
+        parser.error(f"--asynchronous needs --strategy {' or '.join(ASYNCHRONOUS)}")
     if 0 < args.network_gbps < args.stream_gbps:
         parser.error(
             f"--stream-gbps {args.stream_gbps:g} is more than --network-gbps "

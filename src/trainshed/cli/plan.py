@@ -47,6 +47,12 @@ from trainshed.workbench.plan_job_file import (
 
 EXIT_REFUSED: Final = 3
 _STEPS: Final = 1000
+#: contracts/planner.md 3: what a worker adds is as old as the others are slow.
+_NO_RECIPE: Final = Refused(
+    field="critical_batch",
+    message="workers do not wait for each other: how many samples such a training needs is unknown",
+    accepted="a --target without --critical-batch and --finished",
+)
 
 
 def run(request: Request) -> int:
@@ -77,6 +83,10 @@ def _plan(args: argparse.Namespace) -> tuple[JobPlan, list[Calibration], list[st
     catalog = found.catalog if found else _catalog(args)
     job = found.job if found else fitted(job_of(calibrations[0]), catalog)
     notes += check_hosts(calibrations, job)
+    if (args.critical_batch or args.finished) and any(
+        c.training.asynchronous for c in calibrations
+    ):
+        raise NotPlannable(_NO_RECIPE)
     work = _work(args, job, calibrations)
     question = _question(args, kinds_of(args.machine_types, job, catalog), catalog)
     plan = plan_of(job, question, calibrations, work, _wishes(args, found))

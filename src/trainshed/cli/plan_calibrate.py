@@ -304,6 +304,7 @@ def _training(args: argparse.Namespace, first: Measured, measured: Sequence[Meas
         strategy=Strategy(args.strategy),
         stack=args.stack or times.stack,
         data="real" if is_fed else "synthetic",
+        asynchronous=args.asynchronous,
     )
 
 

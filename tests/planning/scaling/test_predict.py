@@ -192,6 +192,14 @@ def test_more_hosts_than_were_measured_are_between_nothing():
     assert reach_of(RESNET, DGX, apart, (8, 1)) is Reach.BETWEEN
 
 
+def test_workers_that_do_not_wait_lose_nothing_to_the_slowest():
+    def step_s(**more):
+        training = replace(RESNET, strategy=Strategy.PS_DISTRIBUTED, **more)
+        return of(calibrated(training, DGX, [one(0.2)]), 64, 8, servers=8).step_s.point
+
+    assert step_s(asynchronous=True) < step_s()
+
+
 def test_jobs_that_differ_widen_what_is_said_of_the_next():
     def width(low, high):
         run = replace(one(0.2), kind=RunKind.JOB, steps=6000, step_s_p10=low, step_s_p90=high)

@@ -57,7 +57,7 @@ def rates_of(
         overlap=min(_OVERLAP[1], max(_OVERLAP[0], found["gamma"])),
         sync=found.get("sigma", _sync(known, training, host)) * found["sync"],
         sync_first=shares["sync_first"],
-        stragglers=found["delta"],
+        stragglers=0.0 if training.asynchronous else found["delta"],
         latency_s=found["alpha_s"],
         inside_latency_s=shares["inside_latency_s"] * alike,
         flat=shares["flat"],

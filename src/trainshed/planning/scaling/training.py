@@ -50,8 +50,10 @@ class Training:
     """Whether workers go on without each other (parameter servers only)."""
 
     def __post_init__(self) -> None:
-        """Refuse what would divide by zero."""
+        """Refuse what would divide by zero, and what there is not."""
         if self.batch_per_accelerator <= 0:
             raise ValueError(f"a step trains on some samples, not {self.batch_per_accelerator}")
+        if self.asynchronous and self.strategy not in {Strategy.PS_DISTRIBUTED, Strategy.PS_NAIVE}:
+            raise ValueError(f"workers of strategy {self.strategy} wait for each other")
         if min(self.parameters, self.largest, self.gradient_bytes) < 0:
             raise ValueError(f"sizes of a model are not negative: {self}")
