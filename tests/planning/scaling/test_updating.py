@@ -51,6 +51,20 @@ def test_newer_jobs_count_for_more_and_runs_do_not_pile_up():
     assert run.step_s == pytest.approx(0.75, rel=0.02)
 
 
+def test_jobs_that_differ_leave_a_wider_interval_until_they_agree_again():
+    def width(calibration):
+        return step(calibration).high / step(calibration).low
+
+    steady = updated(updated(BEFORE, JOB), JOB)
+    slower = updated(steady, replace(JOB, step_s=2.2, step_s_p10=2.19, step_s_p90=2.21))
+    assert step(slower).holds(1.5)
+    assert step(slower).holds(2.2)
+    assert width(slower) > 1.2 > width(steady)
+    for _ in range(8):
+        slower = updated(slower, JOB)
+    assert width(slower) < 1.2
+
+
 def test_jobs_of_other_clusters_are_kept_apart():
     after = updated(updated(BEFORE, JOB), replace(JOB, accelerators=2, hosts=2))
     assert len(after.of(RunKind.JOB)) == 2

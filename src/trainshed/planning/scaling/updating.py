@@ -51,13 +51,17 @@ def _is_like(calibration: Calibration, one: Run, other: Run) -> bool:
 
 
 def _blended(old: Run, new: Run) -> Run:
-    """Means of logarithms, so that twice as fast and twice as slow weigh the same."""
+    """Means of logarithms, so that twice as fast and twice as slow weigh the same.
+
+    Jobs that differ by more than their steps do spread the next one's as far as they differ.
+    """
     share = FORGETTING / (1 + FORGETTING)
+    both = old.step_s, new.step_s
     return replace(
         new,
         step_s=_between(old.step_s, new.step_s, share),
-        step_s_p10=_between(old.step_s_p10, new.step_s_p10, share),
-        step_s_p90=_between(old.step_s_p90, new.step_s_p90, share),
+        step_s_p10=min(_between(old.step_s_p10, new.step_s_p10, share), *both),
+        step_s_p90=max(_between(old.step_s_p90, new.step_s_p90, share), *both),
         wait_share=share * old.wait_share + (1 - share) * new.wait_share,
     )
 
