@@ -61,17 +61,24 @@ class Catalog:
 
     def fitting_counts(self, machine: MachineType, accelerator: AcceleratorType) -> tuple[int, ...]:
         """The counts of an accelerator that a machine type can have (R5); empty for none."""
-        if machine.bundled:
-            enum_name = accelerator.enum_by_product.get(self.product)
-            return (machine.bundled.count,) if machine.bundled.type == enum_name else ()
-        if machine.is_legacy or accelerator.family not in (machine.family, "any"):
-            return ()
-        return tuple(n for n in accelerator.counts if carries(accelerator, n, machine))
+        return fitting_counts(machine, accelerator, self.product)
 
     def egress_gbps(self, machine: MachineType, device: str | None, count: int) -> float | None:
         """What one machine with these devices can send, Gbit/s; ``device`` is an enum name."""
         accelerator = self.accelerator(device) if device else None
         return egress_gbps(machine, accelerator.name if accelerator else None, count)
+
+
+def fitting_counts(
+    machine: MachineType, accelerator: AcceleratorType, product: Product
+) -> tuple[int, ...]:
+    """``Catalog.fitting_counts`` for who has no whole catalog at hand."""
+    if machine.bundled:
+        enum_name = accelerator.enum_by_product.get(product)
+        return (machine.bundled.count,) if machine.bundled.type == enum_name else ()
+    if machine.is_legacy or accelerator.family not in (machine.family, "any"):
+        return ()
+    return tuple(n for n in accelerator.counts if carries(accelerator, n, machine))
 
 
 def carries(accelerator: AcceleratorType, count: int, machine: MachineType) -> bool:

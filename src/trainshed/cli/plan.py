@@ -6,17 +6,14 @@ Exit codes: 0 with a plan, 2 for what cannot be read, 3 for a question that has 
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from trainshed.catalog.catalog import Catalog
-from trainshed.cli.clusters import rulebook_of
 from trainshed.cli.failures import print_error
 from trainshed.cli.flags import Request
 from trainshed.cli.plan_tables import HEADERS, as_csv, as_json, refused_json, rows_of, table_text
 from trainshed.cli.terminal import out, out_json
 from trainshed.model.faults import UsageFault
 from trainshed.planning.clusters_asked import PlannedJob, Question, global_batch
-from trainshed.planning.host_kinds import counts_of
 from trainshed.planning.job_plan import JobPlan, Wishes, plan_of
 from trainshed.planning.plan_words import head, recommendations, remarks
 from trainshed.planning.prices import Interruptions, PriceList
@@ -36,14 +33,9 @@ from trainshed.workbench.plan_inputs import (
     read_measured,
     read_prices,
 )
-from trainshed.workbench.plan_job_file import (
-    JobFile,
-    check_region,
-    fitted,
-    kinds_of,
-    newest_catalog,
-    read_job,
-)
+
+if TYPE_CHECKING:
+    from trainshed.workbench.plan_job_file import JobFile
 
 EXIT_REFUSED: Final = 3
 _STEPS: Final = 1000
@@ -80,49 +72,60 @@ def _plan(args: argparse.Namespace) -> tuple[JobPlan, list[Calibration], list[st
         calibrations.append(curve)
         notes += offending
     check_trainings(calibrations, found.framework if found else "")
-    catalog = found.catalog if found else _catalog(args)
-    job = found.job if found else fitted(job_of(calibrations[0]), catalog)
+    job = found.job if found else job_of(calibrations[0])
     notes += check_hosts(calibrations, job)
     if (args.critical_batch or args.finished) and any(
         c.training.asynchronous for c in calibrations
     ):
         raise NotPlannable(_NO_RECIPE)
     work = _work(args, job, calibrations)
-    question = _question(args, kinds_of(args.machine_types, job, catalog), catalog)
+    question = _question(args, _kinds(args, job, found))
     plan = plan_of(job, question, calibrations, work, _wishes(args, found))
     plan = replace(plan, warnings=other)
     return plan, calibrations, [*notes, *_of_batch(args, plan)]
 
 
-def _of_another(calibrations: Sequence[Calibration], found: JobFile | None) -> tuple[str, ...]:
+def _of_another(calibrations: Sequence[Calibration], found: "JobFile | None") -> tuple[str, ...]:
     """The calibration of another module than the job's may be of another training."""
     reasons = [other_module(each, found.module) for each in calibrations if found]
     return tuple(f"mind the calibration: {why}" for why in dict.fromkeys(filter(None, reasons)))
 
 
-def _job_file(args: argparse.Namespace) -> JobFile | None:
+def _job_file(args: argparse.Namespace) -> "JobFile | None":
     if not args.file:
         return None
+    from trainshed.cli.clusters import rulebook_of  # noqa: PLC0415  # reads the whole catalog
+    from trainshed.workbench.plan_job_file import read_job  # noqa: PLC0415  # the same
+
     return read_job(args.file, rulebook_of(args), args.region)
 
 
-def _catalog(args: argparse.Namespace) -> Catalog:
-    """The catalog of a plan without a job file, which has the region.  Raises Fault."""
-    catalog = newest_catalog(rulebook_of(args))
-    if args.region:
-        check_region(args.region, catalog)
-    return catalog
+def _kinds(
+    args: argparse.Namespace, job: PlannedJob, found: "JobFile | None"
+) -> dict[HostKind, tuple[int, ...]]:
+    """Hosts of other machine types, and how many accelerators each may carry.  Raises Fault."""
+    if not args.machine_types and (found or not args.region):
+        return {}
+    from trainshed.cli.clusters import rulebook_of  # noqa: PLC0415  # reads the whole catalog
+    from trainshed.planning.host_kinds import counts_of  # noqa: PLC0415  # the same
+    from trainshed.workbench import plan_job_file  # noqa: PLC0415  # the same
+
+    catalog = found.catalog if found else plan_job_file.newest_catalog(rulebook_of(args))
+    if args.region and not found:
+        plan_job_file.check_region(args.region, catalog)
+    kinds = plan_job_file.kinds_of(args.machine_types, job, catalog)
+    return {kind: counts_of(kind, catalog) for kind in kinds}
 
 
-def _question(args: argparse.Namespace, kinds: tuple[HostKind, ...], catalog: Catalog) -> Question:
+def _question(args: argparse.Namespace, kinds: dict[HostKind, tuple[int, ...]]) -> Question:
     counts: dict[str, tuple[int, ...]] = {}
     for name, listed in args.what_if:
         counts[name] = (*counts.get(name, ()), *listed)
     return Question(
         accelerators=counts.get("gpus", ()),
         hosts=counts.get("hosts", ()),
-        kinds=kinds,
-        fitting={kind: counts_of(kind, catalog) for kind in kinds},
+        kinds=tuple(kinds),
+        fitting=kinds,
         reducers=args.reducers,
         servers=args.parameter_servers,
         batch=BatchRule(args.batch),
@@ -159,7 +162,7 @@ def _critical_batch(args: argparse.Namespace) -> float:
         raise UsageFault(f"--finished: {error}") from None
 
 
-def _wishes(args: argparse.Namespace, found: JobFile | None) -> Wishes:
+def _wishes(args: argparse.Namespace, found: "JobFile | None") -> Wishes:
     region = found.region if found else args.region
     own = read_prices(args.prices) if args.prices else None
     interruptions = None

@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from trainshed.catalog.catalog import Catalog
-from trainshed.catalog.machines import MachineType
+from trainshed.catalog.accelerators import known_accelerators
+from trainshed.catalog.catalog import Catalog, fitting_counts
+from trainshed.catalog.machines import MachineType, known_machines
 from trainshed.model.job import ReplicaGroup
 from trainshed.planning.scaling.cluster import HostKind
 
@@ -30,6 +31,22 @@ def counts_of(kind: HostKind, catalog: Catalog) -> tuple[int, ...]:
     machine = catalog.known_machines.get(kind.machine_type)
     accelerator = catalog.accelerator(kind.accelerator)
     return catalog.fitting_counts(machine, accelerator) if machine and accelerator else ()
+
+
+def counts_known(kind: HostKind) -> tuple[int, ...]:
+    """The same of a measured host, without the rest of the catalog: that takes 0.1 s to read.
+
+    What was measured is possible, however odd.
+    """
+    machine = known_machines().get(kind.machine_type)
+    named = (
+        fitting_counts(machine, accelerator, product)
+        for accelerator in (known_accelerators() if machine else ())
+        for product, name in accelerator.enum_by_product.items()
+        if machine and name == kind.accelerator
+    )
+    counts = next(named, ())
+    return counts if kind.per_host in counts else ()
 
 
 def host_kind(

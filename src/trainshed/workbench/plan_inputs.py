@@ -8,6 +8,7 @@ from typing import Final
 from trainshed.catalog.machines import egress_gbps, known_machines, recommended_reducer
 from trainshed.model.faults import UsageFault
 from trainshed.planning.clusters_asked import Helpers, PlannedJob
+from trainshed.planning.host_kinds import counts_known
 from trainshed.planning.prices import OwnPrices, own_prices
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read as read_calibration_text
@@ -47,6 +48,7 @@ def job_of(calibration: Calibration) -> PlannedJob:
     return PlannedJob(
         host=host,
         per_host=host.per_host,
+        fitting=counts_known(host),
         reducers=Helpers(machine_type=recommended_reducer(), gbps=gbps or 0.0),
     )
 

@@ -16,7 +16,7 @@ from trainshed.model.faults import Fault, Field, FieldPath, UsageFault
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect, Role
 from trainshed.planning.clusters_asked import PlannedJob
-from trainshed.planning.host_kinds import CPU, counts_of, host_kind
+from trainshed.planning.host_kinds import CPU, host_kind
 from trainshed.planning.planned_jobs import planned_job, trainers_of
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import Refused
@@ -104,12 +104,6 @@ def check_region(name: str, catalog: Catalog) -> None:
     )
     if found := [replace(each, field="--region") for each in region_exists(context)]:
         raise Fault(found)
-
-
-def fitted(job: PlannedJob, catalog: Catalog) -> PlannedJob:
-    """A measured job with what its hosts may carry; what was measured is possible, however odd."""
-    counts = counts_of(job.host, catalog)
-    return replace(job, fitting=counts if job.per_host in counts else ())
 
 
 def kinds_of(names: Sequence[str], job: PlannedJob, catalog: Catalog) -> tuple[HostKind, ...]:
