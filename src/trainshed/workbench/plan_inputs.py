@@ -13,11 +13,7 @@ from trainshed.planning.prices import OwnPrices, own_prices
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read as read_calibration_text
 from trainshed.planning.scaling.cluster import HostKind
-from trainshed.planning.scaling.curve import curve_of
-from trainshed.planning.scaling.measured import calibration_of, doubts
 from trainshed.planning.scaling.prediction import Refused
-from trainshed.planning.scaling.tables import measured
-from trainshed.planning.scaling.tables import read as read_tables
 from trainshed.planning.stack import misfit
 from trainshed.storage.folders import reason
 from trainshed.workbench.trainer_digest import trainer_digest
@@ -73,16 +69,21 @@ def read_measured(
     path: Path, name: str | None, host: HostKind | None
 ) -> tuple[Calibration, tuple[str, ...]]:
     """A curve of a user's table, and what to mind of it.  Raises UsageFault, NotPlannable."""
+    # two hundredths of a second that few plans need
+    from trainshed.planning.scaling import tables  # noqa: PLC0415
+    from trainshed.planning.scaling.curve import curve_of  # noqa: PLC0415
+    from trainshed.planning.scaling.measured import calibration_of, doubts  # noqa: PLC0415
+
     text = _text(path)
     if _CALIBRATION.search(text):
         raise UsageFault(f"--measured {path}: that is a calibration: use --calibration {path}")
-    found = {each.id: each for each in measured(text, str(path))}
+    found = {each.id: each for each in tables.measured(text, str(path))}
     if name is None and len(found) > 1:
         raise UsageFault(f"{path} holds {len(found)} series; --series is one of {', '.join(found)}")
     series = found.get(name or next(iter(found)))
     if series is None:
         raise UsageFault(f"--series {name}: {path} has {', '.join(found)}")
-    made = calibration_of(series, read_tables({str(path): text}), host)
+    made = calibration_of(series, tables.read({str(path): text}), host)
     if isinstance(made, Refused):
         raise NotPlannable(made)
     return made, (*curve_of(series).offending, *doubts(made))
