@@ -1,10 +1,13 @@
 """``trainshed plan calibrate-jobs``: short jobs of a server say how a trainer scales."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from cli.conftest import FINAL, PARENT
+from trainshed.cli import plan_calibrate_jobs
+from trainshed.client.faults import Unreachable
 from trainshed.planning.scaling.calibration import RunKind
 from trainshed.planning.scaling.calibration_file import read
 
@@ -75,3 +78,32 @@ def test_what_cannot_be_done_is_refused_before_a_job_is_made(client, job_file, w
     found = client("plan", "calibrate-jobs", job_file(STEPS), *words)
     assert found.code == 2
     assert said in found.err
+
+
+def test_hosts_that_are_not_alike_are_refused_before_a_job_is_made(client, job_file):
+    path = job_file(STEPS)
+    pool = json.loads(path.read_text())["workerPoolSpecs"][0]
+    larger = {**pool, "machineSpec": {"machineType": "n1-standard-8"}}
+    path.write_text(json.dumps({"workerPoolSpecs": [pool, larger]}))
+    found = client("plan", "calibrate-jobs", path, "--hosts", "2")
+    assert (found.code, "not alike" in found.err) == (2, True)
+    tier = {"scaleTier": "STANDARD_1", "pythonModule": "trainer.task", "region": "us-central1"}
+    path.write_text(json.dumps({"trainingInput": {**tier, "packageUris": ["gs://a/b.tar.gz"]}}))
+    found = client("plan", "calibrate-jobs", path)
+    assert (found.code, "scaleTier CUSTOM" in found.err) == (2, True), found.err
+
+
+def test_a_job_is_cancelled_though_the_server_is_away_for_a_while(monkeypatch):
+    monkeypatch.setattr(plan_calibrate_jobs.time, "sleep", lambda _: None)
+    calls = []
+
+    class Away:
+        def call(self, verb, path, _document=None):
+            calls.append((verb, path))
+            if len(calls) < 4:
+                raise Unreachable("http://server.test")
+            return {"state": "CANCELLED" if ("POST", "j:cancel") in calls[3:] else "RUNNING"}
+
+    place = SimpleNamespace(server=Away())
+    assert plan_calibrate_jobs._has_ended(place, "j:cancel", "j")
+    assert ("POST", "j:cancel") in calls

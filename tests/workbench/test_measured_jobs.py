@@ -26,7 +26,7 @@ def made(tmp_path):
     def make(content, hosts):
         path = tmp_path / "job.json"
         path.write_text(json.dumps(content))
-        return measured_job(str(path), hosts, "calibrate_1")
+        return measured_job(str(path), hosts, "calibrate_1", 300)
 
     return make
 
@@ -41,6 +41,7 @@ def test_a_custom_job_has_a_first_pool_and_the_others_in_the_second(made, conten
     ]
     assert counts == [[1], [1, 2]]
     assert three.document["labels"] == {PLAN_LABEL: MEASURE}
+    assert three.document["jobSpec"]["scheduling"] == {"timeout": "300s"}
 
 
 def test_one_pool_alone_is_what_the_other_hosts_are(made):
@@ -54,6 +55,7 @@ def test_a_job_of_ai_platform_has_workers_as_its_master_is(made):
     assert job.group == "ai-platform jobs"
     assert (job.document["jobId"], asked["workerCount"]) == ("calibrate_1", "2")
     assert asked["workerType"] == "n1-standard-4"
+    assert asked["scheduling"] == {"maxRunningTime": "300s"}
     assert "parameterServerCount" not in asked
     assert job.document["labels"] == {"team": "vision", PLAN_LABEL: MEASURE}
 

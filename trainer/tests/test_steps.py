@@ -14,6 +14,16 @@ from unittest import mock
 from trainshed_trainer import progress, steps
 
 
+class Undecided:
+    """As an array is: whether it equals something is no one answer."""
+
+    def __eq__(self, other: object) -> bool:
+        """See numpy: it raises where somebody wants a truth."""
+        raise ValueError("ambiguous")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 class Whole:
     """As numpy's integers are: one to Python, none to JSON."""
 
@@ -67,6 +77,14 @@ class Steps(unittest.TestCase):
         for step in odd:
             progress(step)
         self.assertEqual(self.written()["steps"], 0)
+
+    def test_a_value_that_no_file_can_hold_fails_nobody(self) -> None:
+        endless: dict[str, Any] = {}
+        endless["self"] = endless
+        odd: Any = ((Undecided(), 1), (1, endless))
+        for number, (step, value) in enumerate(odd):
+            with mock.patch.dict(os.environ, {"TRAINSHED_PROGRESS_FILE": f"{self.file}{number}"}):
+                self.assertFalse(progress(step, 2, value=value))
 
     def test_whole_numbers_of_other_libraries_are_steps(self) -> None:
         some: Any = (Whole(3), Whole(5))

@@ -22,7 +22,7 @@ from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
-from trainshed.planning.scaling.calibration_file import written
+from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.input_bound import of_run
@@ -65,17 +65,21 @@ _SEVERAL: Final = frozenset({RunKind.HOST, RunKind.NO_EXCHANGE})
 def run(request: Request) -> int:
     """Make the runs, say what they mean, and write the file.  Raises UsageFault, EngineFault."""
     try:
-        made = _made(request)
+        show(request.args, _made(request))
     except Unmeasured as fault:
         print_error(str(fault))
         return EXIT_UNMEASURED
-    show(request.args, made)
     return 0
 
 
 def show(args: argparse.Namespace, made: Calibration) -> None:
-    """Write the file, and say what is in it.  Raises EngineFault."""
-    _write(args.out, written(made))
+    """Write the file, and say what is in it.  Raises EngineFault, Unmeasured."""
+    text = written(made)
+    try:
+        read(text)
+    except ValueError as error:
+        raise Unmeasured(f"the trainer reported what cannot be: {error}") from None
+    _write(args.out, text)
     said = list(sentences(made))
     answer(args, _as_json(made, said, args.out), _text(made, said, args.out))
 

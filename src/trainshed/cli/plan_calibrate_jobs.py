@@ -21,7 +21,10 @@ from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.client.following import Followed
 from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.job import JobSpec
-from trainshed.planning.job_runs import JobRun, job_run
+from trainshed.planning.counts import plural
+from trainshed.planning.host_kinds import kind_of
+from trainshed.planning.job_runs import HELPS, JobRun, job_run
+from trainshed.planning.planned_jobs import trainers_of
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.service.judging import Rulebook, judge
@@ -58,25 +61,43 @@ def run(request: Request) -> int:
 def _asked(args: argparse.Namespace, hosts: int) -> _Asked:
     """Everything is read before anything is made.  Raises UsageFault, Fault."""
     name = f"calibrate_{datetime.now(tz=UTC):%Y%m%d_%H%M%S}_{hosts}"
-    job = measured_job(args.file, hosts, name)
+    limit_s = int(args.seconds + _END_S) + 1  # for a command that is killed
+    job = measured_job(args.file, hosts, name, limit_s)
     judged = judge(Merged(content=job.document), Rulebook(today=datetime.now(tz=UTC).date()))
     spec = equipped(judged.question) if judged.question else None
     if spec is None or judged.question is None:
         raise Fault(judged.violations)
+    if why := _unlike(spec, judged.question.catalog, hosts):
+        raise UsageFault(f"{args.file}: {why}")
     return _Asked(hosts=hosts, job=job, spec=spec, catalog=judged.question.catalog)
+
+
+def _unlike(spec: JobSpec, catalog: Catalog, hosts: int) -> str:
+    """Why steps of a job would not be those of so many hosts of one kind; empty if they are."""
+    groups = trainers_of(spec)
+    found = sum(group.count for group in groups)
+    if len({kind_of(group, catalog) for group in groups}) > 1:
+        return "the hosts that train are not alike, and only one kind is measured"
+    if found != hosts or any(spec.group(role) for role in HELPS):
+        return (
+            f"{plural(found, 'host')} of it would train, with what stands beside them, in place of "
+            f"{hosts} alone; scaleTier CUSTOM names machine types"
+        )
+    return ""
 
 
 def _measured(args: argparse.Namespace, place: ServerPlace, asked: _Asked) -> JobRun:
     """What a job's steps came to.  Raises UsageFault for one that reported nothing."""
     of = collection_of(asked.job.group)
     job = place.server.call("POST", of.parent(place.project, place.region), asked.job.document)
-    name = job["name"] if of.located else job["jobId"]
-    note(f"{_hosts(asked.hosts)}: {name} trains for {args.seconds:g} s; Ctrl-C ends it")
-    path = native_path(name, place.project)
     try:
+        name = job["name"] if of.located else job["jobId"]
+        path = native_path(name, place.project)
+        note(f"{plural(asked.hosts, 'host')}: {name} trains for {args.seconds:g} s; Ctrl-C ends it")
         _until_trained(args, Followed(place.server, path, note))
     finally:
-        _end(place, f"{of.path(name, place.project, place.region)}:cancel", path)
+        if not _has_ended(place, f"{of.path(name, place.project, place.region)}:cancel", path):
+            note(f"{name} may still run; stop it with: trainshed {of.group} cancel {name}")
     found = reported(place, path)
     made = found and job_run(asked.spec, found["data"], asked.catalog, _day())
     if not made:
@@ -95,15 +116,15 @@ def _until_trained(args: argparse.Namespace, followed: Followed) -> None:
         now = time.monotonic()
         if job["state"] in WAITING_STATES:
             why = _tell(job, why)
-            if now - began > args.start_seconds:
-                raise UsageFault(
-                    f"{job['name']} has waited for {args.start_seconds:g} s and is cancelled: "
-                    f"{why or 'nobody said why'} (--start-seconds)"
-                )
-        elif running_since and now - running_since > args.seconds:
-            return
         elif job["state"] == "RUNNING":
             running_since = running_since or now
+        if running_since and now - running_since > args.seconds:
+            return
+        if not running_since and now - began > args.start_seconds:
+            raise UsageFault(
+                f"{job['name']} has not run after {args.start_seconds:g} s and is cancelled: "
+                f"{why or 'nobody said why'} (--start-seconds)"
+            )
 
 
 def _tell(job: Json, before: str) -> str:
@@ -116,14 +137,14 @@ def _tell(job: Json, before: str) -> str:
     return message or before
 
 
-def _end(place: ServerPlace, cancel: str, path: str) -> None:
-    """Cancel a job and wait until nothing of it runs; one that is over stays as it is."""
-    with suppress(ServerRefusal, Unreachable):
-        if place.server.call("GET", path)["state"] not in FINAL_STATES:
-            place.server.call("POST", cancel, {})
-        for _ in _pauses(_END_S):
+def _has_ended(place: ServerPlace, cancel: str, path: str) -> bool:
+    """Cancel a job and wait until nothing of it runs, over restarts of the server."""
+    for _ in _pauses(_END_S):
+        with suppress(ServerRefusal, Unreachable):
             if place.server.call("GET", path)["state"] in FINAL_STATES:
-                return
+                return True
+            place.server.call("POST", cancel, {})
+    return False
 
 
 def _pauses(seconds: float) -> Iterator[None]:
@@ -137,10 +158,6 @@ def _as_run(run: Run) -> Run:
     """A short job is the short run of as many hosts."""
     several = RunKind.HOST if run.accelerators > 1 else RunKind.COMPUTE
     return replace(run, kind=RunKind.TWO_HOSTS if run.hosts > 1 else several)
-
-
-def _hosts(count: int) -> str:
-    return f"{count} host{'' if count == 1 else 's'}"
 
 
 def _day() -> str:

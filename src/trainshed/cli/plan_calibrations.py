@@ -35,7 +35,9 @@ def run(request: flags.Request) -> int:
     args = request.args
     place = place_of(args)
     if args.key is not None:
-        out(_whole(place, args.key)["document"])
+        if (known := _whole(place, args.key)) is None:
+            raise UsageFault(f"{args.key}: no calibration of this project has this key")
+        out(known["document"])
         return 0
     found = place.server.call("GET", _path(place))["calibrations"]
     if not found:
@@ -48,7 +50,7 @@ def run(request: flags.Request) -> int:
         for each in found
     ]  # fmt: skip
     if args.format == "json":  # the list has no documents: a table needs none
-        found = [_whole(place, each["key"]) for each in found]
+        found = [whole for each in found if (whole := _whole(place, each["key"]))]
     answer(args, found, table(_HEADERS, rows))
     return 0
 
@@ -57,11 +59,11 @@ def _path(place: ServerPlace, *key: str) -> str:
     return path_of("trainshed", "v1", "projects", place.project, "calibrations", *key)
 
 
-def _whole(place: ServerPlace, key: str) -> Json:
-    """One with its document."""
+def _whole(place: ServerPlace, key: str) -> Json | None:
+    """One with its document; None if there is none of the key, or no more."""
     try:
         return place.server.call("GET", _path(place, key))
     except ServerRefusal as refusal:
         if refusal.http_status != HTTPStatus.NOT_FOUND:
             raise
-        raise UsageFault(f"{key}: no calibration of this project has this key") from None
+        return None

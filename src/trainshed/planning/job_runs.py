@@ -16,7 +16,7 @@ from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.training import Training
 
 #: Jobs with these are not compared: what stands beside the hosts is a part of their speed.
-_HELPS: Final = (Role.REDUCER, Role.PARAMETER_SERVER)
+HELPS: Final = (Role.REDUCER, Role.PARAMETER_SERVER)
 #: Of a parameter's gradient, where no hook has counted its bytes.
 _BYTES: Final = 4.0
 
@@ -40,7 +40,7 @@ def job_run(spec: JobSpec, steps: Mapping[str, Any], catalog: Catalog, date: str
     groups = trainers_of(spec)
     kinds = {kind_of(group, catalog) for group in groups}
     trainer = trainer_key(spec)
-    if len(kinds) != 1 or trainer is None or any(spec.group(role) for role in _HELPS):
+    if len(kinds) != 1 or trainer is None or any(spec.group(role) for role in HELPS):
         return None
     (host,) = kinds
     hosts = sum(group.count for group in groups)

@@ -64,17 +64,18 @@ class Learning:
         return job_run(self.store.expanded(record.uid), event.data, self.catalog, date)
 
     def _taught(self, record: JobRecord, event: StoredEvent, found: JobRun) -> Learned:
-        first = _first(found)
         stored = self.store.calibration(record.job.project, found.key)
         known = _known(record.job.project, stored) if stored else None
         outcome = self._outcome(record, found, known, event) if known else None
+        text = written(updated(known, found.run) if known else _first(found))
+        read(text)  # what no file may hold is stored in none: it would be read for ever after
         return Learned(
             project=record.job.project,
             key=found.key,
-            document=written(updated(known, found.run) if known else first),
-            model=first.training.model,
-            machine_type=first.host.machine_type,
-            accelerator=first.host.accelerator,
+            document=text,
+            model=found.training.model,
+            machine_type=found.host.machine_type,
+            accelerator=found.host.accelerator,
             jobs=stored.jobs if stored else 0,
             content={**outcome.numbers, "sentence": outcome.sentence} if outcome else {},
             event=_event(outcome) if outcome else None,
@@ -99,11 +100,8 @@ class Learning:
 
 
 def _first(found: JobRun) -> Calibration:
-    """The calibration of one job, as it is read again.  Raises ValueError where it cannot be.
-
-    Numbers that no file may hold are refused here: what is stored is read for ever after.
-    """
-    return read(written(calibrated(found.training, found.host, [found.run])))
+    """The calibration of one job."""
+    return calibrated(found.training, found.host, [found.run])
 
 
 def _known(project: str, stored: StoredCalibration) -> Calibration | None:

@@ -26,13 +26,17 @@ class MeasuredJob:
     document: Json
 
 
-def measured_job(path: str, hosts: int, name: str) -> MeasuredJob:
-    """The job of a file on so many hosts.  Raises UsageFault for files that say something else."""
+def measured_job(path: str, hosts: int, name: str, limit_s: int) -> MeasuredJob:
+    """The job of a file on so many hosts, which runs no longer than a limit by any means.
+
+    Raises UsageFault for files that say something else.
+    """
     document = copy.deepcopy(merge_any(read_one(path).content, {}, source=path).content)
     kind = kind_of(document)
     if kind is DocumentKind.ML_JOB:
         put(document, ("jobId",), name)
         _count_workers(path, document, hosts)
+        put(document, ("trainingInput", "scheduling", "maxRunningTime"), f"{limit_s}s")
         group = "ai-platform jobs"
     elif kind in {DocumentKind.CUSTOM_JOB, DocumentKind.CUSTOM_JOB_SPEC}:
         document = document if kind is DocumentKind.CUSTOM_JOB else {"jobSpec": document}
@@ -41,6 +45,7 @@ def measured_job(path: str, hosts: int, name: str) -> MeasuredJob:
         if not isinstance(spec, dict):
             raise UsageFault(f"{path}: jobSpec is a mapping of fields")
         spec[spelled(spec, "workerPoolSpecs")] = _pools(path, spec, hosts)
+        put(spec, ("scheduling", "timeout"), f"{limit_s}s")
         group = "ai custom-jobs"
     else:
         found = kind.message if isinstance(kind, Violation) else kind.value

@@ -175,6 +175,22 @@ def test_steps_that_waited_say_what_a_host_delivers_and_what_a_fed_step_takes():
     assert hosts.samples_per_s.point == pytest.approx(640, rel=0.01)
 
 
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.15, 0.5, 0.9])
+def test_what_was_measured_is_predicted_however_long_it_waited(share):
+    calibration = calibrated(RESNET, DGX, [replace(one(0.1), wait_share=share)])
+    assert of(calibration, 1, 1).step_s.point == pytest.approx(0.1, rel=0.005)
+
+
+def test_a_run_that_did_not_wait_says_that_its_input_came():
+    starved = replace(one(0.2), kind=RunKind.JOB, wait_share=0.6)
+    mended = replace(one(0.16), kind=RunKind.JOB, batch_per_accelerator=64)
+    calibration = calibrated(RESNET, DGX, [starved, mended])
+    found = predict(
+        calibration, Cluster(host=DGX, accelerators=1, hosts=1), batch_per_accelerator=64
+    )
+    assert found.step_s.point == pytest.approx(0.16, rel=0.1)
+
+
 def test_several_hosts_are_refused_while_nobody_knows_what_they_exchange():
     calibration = calibrated(Training(batch_per_accelerator=32), DGX, [one(0.2)])
     assert isinstance(of(calibration, 8, 1), Prediction)

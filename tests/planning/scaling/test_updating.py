@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.interval import Interval
@@ -63,6 +64,13 @@ def test_jobs_that_differ_leave_a_wider_interval_until_they_agree_again():
     for _ in range(8):
         slower = updated(slower, JOB)
     assert width(slower) < 1.2
+
+
+def test_a_wait_that_fades_stays_what_a_file_may_hold():
+    after = updated(BEFORE, replace(JOB, wait_share=0.05))
+    for _ in range(30):
+        after = updated(after, JOB)
+    assert read(written(after)).of(RunKind.JOB)[0].wait_share == 0
 
 
 def test_jobs_of_other_clusters_are_kept_apart():

@@ -44,13 +44,15 @@ def progress(step: int | None = None, total: int | None = None, **values: Any) -
     """
     if step is not None:
         _note(step)
-    path = _due(is_last=step is not None and step == total)
-    if path is None:
-        return False
-    known = {"step": step, "total": total}
-    document = {key: value for key, value in known.items() if value is not None}
-    text = json.dumps({**values, **document}, default=_plain)
-    return _succeeds(_write, path, text.encode())
+    with suppress(Exception):  # whatever a program takes for a step or a value
+        path = _due(is_last=step is not None and bool(step == total))
+        if path is None:
+            return False
+        known = {"step": step, "total": total}
+        document = {key: value for key, value in known.items() if value is not None}
+        text = json.dumps({**values, **document}, default=_plain)
+        return _succeeds(_write, path, text.encode())
+    return False
 
 
 def _note(step: Any) -> None:

@@ -23,7 +23,7 @@ from trainshed.planning.scaling.least_squares import (
 )
 from trainshed.planning.scaling.parameters import Parameters, parameters
 from trainshed.planning.scaling.rates import at_batch, compute_at, rates_of, usual_values
-from trainshed.planning.scaling.step import Rates, StepParts, parts_of
+from trainshed.planning.scaling.step import INPUT_OVERLAP, Rates, StepParts, parts_of
 from trainshed.planning.scaling.training import Training
 
 TIMED = frozenset({RunKind.COMPUTE, RunKind.HOST, RunKind.TWO_HOSTS, RunKind.JOB})
@@ -231,7 +231,9 @@ def _weight(training: Training, other: Training) -> float:
 
 def _fitted(job: Job, runs: Sequence[Run], shared: Mapping[str, float]) -> Fitted:
     inputs = [run.samples_per_s for run in runs if run.samples_per_s > 0]
-    inputs = inputs or [_delivered(job.training, run) for run in timed(runs) if waits(run)]
+    if not inputs and any(map(waits, timed(runs))):
+        # what a run without a wait was fed is delivered, too
+        inputs = [_delivered(job.training, run) for run in timed(runs)]
     fixed = {"input_per_s": max(inputs)} if inputs else {}
     measured = timed(runs)
     if not measured:
@@ -246,9 +248,14 @@ def _fitted(job: Job, runs: Sequence[Run], shared: Mapping[str, float]) -> Fitte
 
 
 def _delivered(training: Training, run: Run) -> float:
-    """Samples/s of one host's input where the steps of a run waited for it."""
+    """Samples/s of one host's input in a run; where steps waited, that is all that it delivers.
+
+    The fed step and the input make the measured one (``step.smooth_maximum``).
+    """
     batch = run.batch_per_accelerator or training.batch_per_accelerator
-    return batch * run.accelerators / run.hosts / run.step_s
+    fed = 1 - run.wait_share if waits(run) else 0.0
+    input_s = run.step_s * math.pow(1 - math.pow(fed, INPUT_OVERLAP), 1 / INPUT_OVERLAP)
+    return batch * run.accelerators / run.hosts / input_s
 
 
 def _compute_guess(job: Job, measured: Sequence[Run]) -> float:

@@ -62,7 +62,8 @@ def _blended(old: Run, new: Run) -> Run:
         step_s=_between(old.step_s, new.step_s, share),
         step_s_p10=min(_between(old.step_s_p10, new.step_s_p10, share), *both),
         step_s_p90=max(_between(old.step_s_p90, new.step_s_p90, share), *both),
-        wait_share=share * old.wait_share + (1 - share) * new.wait_share,
+        # without end it would fade to what no file holds
+        wait_share=round(share * old.wait_share + (1 - share) * new.wait_share, 6),
     )
 
 
