@@ -8,7 +8,7 @@ import pytest
 from cli.conftest import FINAL, PARENT
 from trainshed.cli import plan_calibrate_jobs
 from trainshed.client.faults import Unreachable
-from trainshed.planning.scaling.calibration import RunKind
+from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.calibration_file import read
 
 STEPS = """
@@ -36,19 +36,34 @@ def job_file(tmp_path):
     return write
 
 
-def test_a_job_of_each_count_becomes_a_run_that_plans_are_made_from(client, job_file, tmp_path):
+def test_a_job_becomes_a_run_that_plans_are_made_from(client, job_file, tmp_path):
     file, out = job_file(STEPS), tmp_path / "cluster.toml"
     found = client("plan", "calibrate-jobs", file, "--hosts", "1,2", "--out", out)
     assert found.code == 0, found.err
-    assert "2 hosts do" in found.out
+    assert "2 hosts ran on 1 machine: that run is left out" in found.err
     made = read(out.read_text())
-    assert [(run.kind, run.hosts) for run in made.runs] == [
-        (RunKind.COMPUTE, 1),
-        (RunKind.TWO_HOSTS, 2),
-    ]
+    assert [(run.kind, run.hosts) for run in made.runs] == [(RunKind.COMPUTE, 1)]
     assert made.host.machine_type == "n1-standard-4"
-    planned = client("plan", file, "--calibration", out, "--what-if", "hosts=1,2,4")
+    planned = client("plan", file, "--calibration", out, "--what-if", "hosts=1")
     assert planned.code == 0, planned.err
+
+
+def test_hosts_of_one_machine_alone_are_no_calibration(client, job_file, tmp_path):
+    out = tmp_path / "cluster.toml"
+    found = client("plan", "calibrate-jobs", job_file(STEPS), "--hosts", "2", "--out", out)
+    assert (found.code, out.exists()) == (2, False)
+    assert "no job ran on as many machines as it has hosts" in found.err
+
+
+@pytest.mark.parametrize(
+    ("accelerators", "hosts", "kind"),
+    [(1, 1, RunKind.COMPUTE), (8, 1, RunKind.HOST), (2, 2, RunKind.TWO_HOSTS)],
+)
+def test_a_job_is_the_short_run_of_as_many_hosts(accelerators, hosts, kind):
+    run = Run(kind=RunKind.JOB, accelerators=accelerators, hosts=hosts, step_s=0.1)
+    assert plan_calibrate_jobs._as_run(run).kind is kind
+    job = {"replicas": [{"node": f"n{number}"} for number in range(hosts)]}
+    assert plan_calibrate_jobs._is_spread(job, hosts)
 
 
 def test_a_job_that_reports_nothing_is_cancelled_and_leaves_no_file(

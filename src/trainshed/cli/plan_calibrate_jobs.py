@@ -51,10 +51,12 @@ def run(request: Request) -> int:
     check_out(args.out)
     place = place_of(args)
     asked = [_asked(args, hosts) for hosts in args.hosts]
-    made = [_measured(args, place, each) for each in asked]
+    made = [run for each in asked if (run := _measured(args, place, each))]
+    if not made:
+        raise UsageFault("--hosts: no job ran on as many machines as it has hosts; 1 always does")
     runs = [_as_run(each.run) for each in made]
     calibration = calibrated(made[0].training, made[0].host, runs)
-    show(args, replace(calibration, date=f"{datetime.now(tz=UTC):%Y-%m-%d}"))
+    show(args, replace(calibration, date=_day()))
     return 0
 
 
@@ -86,8 +88,11 @@ def _unlike(spec: JobSpec, catalog: Catalog, hosts: int) -> str:
     return ""
 
 
-def _measured(args: argparse.Namespace, place: ServerPlace, asked: _Asked) -> JobRun:
-    """What a job's steps came to.  Raises UsageFault for one that reported nothing."""
+def _measured(args: argparse.Namespace, place: ServerPlace, asked: _Asked) -> JobRun | None:
+    """What a job's steps came to; None if its hosts were one machine's.
+
+    Raises UsageFault for one that reported nothing.
+    """
     of = collection_of(asked.job.group)
     job = place.server.call("POST", of.parent(place.project, place.region), asked.job.document)
     try:
@@ -105,7 +110,19 @@ def _measured(args: argparse.Namespace, place: ServerPlace, asked: _Asked) -> Jo
             f"{name} reported no steps that could be used in {args.seconds:g} s: {TELLS}; see "
             f"trainshed jobs explain {name}"
         )
-    return made
+    return made if _is_spread(place.server.call("GET", path), asked.hosts) else None
+
+
+def _is_spread(job: Json, hosts: int) -> bool:
+    """Whether each host was a machine: what is exchanged inside one says nothing of a network."""
+    machines = {each["node"] for each in job["replicas"]}
+    if len(machines) >= hosts:
+        return True
+    note(
+        f"{plural(hosts, 'host')} ran on {plural(len(machines), 'machine')}: that run is left out, "
+        "for what they exchanged crossed no network"
+    )
+    return False
 
 
 def _until_trained(args: argparse.Namespace, followed: Followed) -> None:
