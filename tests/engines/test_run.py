@@ -268,3 +268,20 @@ def test_what_the_plan_could_not_grant_is_said_before_anything_runs():
 
     run(plan_of(cluster("print('ran')"), notes=("no TPU",)), Ordered())
     assert seen.notes == ["no TPU", "ran"]
+
+
+def test_a_missing_package_is_told_with_the_python_that_lacks_it(mark):
+    code = "raise ModuleNotFoundError(\"No module named 'xgboost'\")"
+    outcome, seen = run_replicas(cluster(code), mark)
+    said = f"runs in {sys.executable}, which has no xgboost; use --python, or [[environment]]"
+    assert said in outcome.message
+    assert any(said in note for note in seen.notes)
+
+
+def test_a_module_of_the_programs_own_gets_no_advice_on_interpreters(tmp_path):
+    package = tmp_path / "trainer"
+    package.mkdir()
+    (package / "feature_helpers.py").touch()
+    plan = replace(plan_of(cluster("import feature_helpers")), cwd=str(tmp_path))
+    outcome = run(plan, Recorder())
+    assert outcome.message.endswith("No module named 'feature_helpers'")

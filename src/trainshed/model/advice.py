@@ -5,19 +5,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from trainshed.model.gpu_errors import GPU_ERRORS
-from trainshed.model.known_errors import KnownError
+from trainshed.model.known_errors import KnownError, lines_of_last_error
 from trainshed.model.removed import REMOVED
 
 #: How many of the last lines are looked at for errors of a program's age.  Launchers (torchrun)
 #: write a page after an error of a GPU.
 _AGE_LINES: Final = 8
-#: The last line of a traceback.
-_EXCEPTION: Final = re.compile(r"(?:\[rank\d+\]: )?\w[\w.]*(?:Error|Exception)\b")
-#: By these launchers and other ranks tell that a program has failed.
-_FOLLOWING: Final = re.compile(
-    r".*\b(?:ChildFailedError|CalledProcessError|Dist\w*Error|NCCL|"
-    r"Connection (?:closed|reset) by)\b"
-)
 
 
 def advice(lines: Iterable[str]) -> str:
@@ -39,12 +32,8 @@ def _of_gpu(lines: Sequence[str]) -> str:
 
     Programs that look for a batch size go on after a full memory, and may die of something else.
     """
-    for line in reversed(lines):
-        if found := _known(GPU_ERRORS, line):
-            return found
-        if _EXCEPTION.match(line) and not _FOLLOWING.match(line):
-            break
-    return ""
+    sentences = (_known(GPU_ERRORS, line) for line in lines_of_last_error(lines))
+    return next(filter(None, sentences), "")
 
 
 def _known(errors: Sequence[KnownError], line: str) -> str:

@@ -15,6 +15,13 @@ from trainshed.model.exits import how, signal_name
 from trainshed.model.roles import Role
 
 _LAST_WORDS_MAX: Final = 200
+#: What pip says of itself after everything else, also after an error.
+_PIP_ASIDES: Final = (
+    "[notice] ",
+    "WARNING: Running pip as the 'root' user",
+    "WARNING: You are using pip version",
+    "You should consider upgrading via the",
+)
 
 
 class JobEnd(NamedTuple):
@@ -79,6 +86,7 @@ def message(end: JobEnd, words: str = "", said: str = "") -> str:
 
 
 def words_of(lines: Sequence[str], advice: str = "") -> str:
-    """The last of the lines that a failed replica wrote, and what helps if that is known."""
-    words = lines[-1][:_LAST_WORDS_MAX] if lines else ""
+    """The last line that a failed replica wrote of its failure, and what helps if it is known."""
+    relevant = (line for line in reversed(lines) if not line.startswith(_PIP_ASIDES))
+    words = next(relevant, lines[-1] if lines else "")[:_LAST_WORDS_MAX]
     return f"{words} ({advice})" if advice else words

@@ -248,7 +248,7 @@ class Attempt:
         An order does not wait for a full disk: what it ends may be what fills it.
         """
         if self._end is None and self._job_end is not None:
-            self._end = Ended(self._judge.outcome(self._job_end))
+            self._end = Ended(self._judge.outcome(self.spec, self._job_end))
             end = self._end.outcome
             decided = Decided(end.exit_code, end.message, end.last_words, end.interrupted)
             self._facts.tell(decided, durably=True)

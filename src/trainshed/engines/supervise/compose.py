@@ -85,6 +85,7 @@ def process_of(  # noqa: PLR0913, PLR0917 - what a process is made of
         ),
         hosts=plan.hosts,
         binds=plan.binds,
+        python="" if replica.container else plan.environment.python,
     )
 
 

@@ -1,5 +1,6 @@
 """What the ends of replicas mean for the attempt (``model.success`` has the rules)."""
 
+import shutil
 import signal
 from collections.abc import Sequence
 from typing import Final
@@ -7,7 +8,7 @@ from typing import Final
 from trainshed.engines.supervise.output import Output
 from trainshed.engines.supervise.records import Ended
 from trainshed.engines.supervise.replicas import Gang
-from trainshed.engines.supervise.spec import AttemptSpec
+from trainshed.engines.supervise.spec import AttemptSpec, ReplicaSpec
 from trainshed.model import success
 from trainshed.model.attempt import Outcome
 from trainshed.model.success import JobEnd
@@ -20,11 +21,23 @@ STOPPED_EARLY: Final = Outcome(
 )
 
 
-def advice_on(lines: Sequence[str]) -> str:
+def advice_on(lines: Sequence[str], replica: ReplicaSpec) -> str:
     """What helps a program that died of what is known; only a failure pays for the lists of it."""
     from trainshed.model.advice import advice  # noqa: PLC0415
 
-    return advice(lines)
+    return advice(lines) or _advice_on_import(lines, replica)
+
+
+def _advice_on_import(lines: Sequence[str], replica: ReplicaSpec) -> str:
+    """What helps a program whose last error is a module that its interpreter lacks."""
+    from trainshed.engines.supervise.own_modules import list_own_modules  # noqa: PLC0415
+    from trainshed.model.missing_modules import advise, missing_module  # noqa: PLC0415
+
+    module = missing_module(lines) if replica.python else ""
+    if not module:
+        return ""
+    python = shutil.which(replica.python, path=replica.env.get("PATH")) or replica.python
+    return advise(module, python, list_own_modules(replica.cwd, replica.env), replica.argv)
 
 
 def failed(why: str) -> Ended:
@@ -48,9 +61,9 @@ class Judge:
         primary = spec.replicas[0].task_name
         return success.job_end(primary, tuple(self._replicas.exits.values()))
 
-    def outcome(self, found: JobEnd) -> Outcome:
+    def outcome(self, spec: AttemptSpec, found: JobEnd) -> Outcome:
         """The end of the job in words."""
-        words = self._words(found)
+        words = self._words(spec, found)
         how = "" if found.decider is None else self._replicas.end_words(found.decider.task_name)
         return Outcome(
             exit_code=found.exit_code,
@@ -59,11 +72,13 @@ class Judge:
             interrupted=found.signum is not None,
         )
 
-    def _words(self, found: JobEnd) -> str:
+    def _words(self, spec: AttemptSpec, found: JobEnd) -> str:
         if found.decider is None or not found.exit_code:
             return ""
-        lines = self._output.last_lines.get(found.decider.task_name, ())
-        advice = advice_on(lines)
+        name = found.decider.task_name
+        lines = self._output.last_lines.get(name, ())
+        replica = next(replica for replica in spec.replicas if replica.task_name == name)
+        advice = advice_on(list(lines), replica)
         if advice:
             self._output.note(advice, "WARNING")
         return success.words_of(lines, advice)

@@ -42,6 +42,8 @@ class ReplicaSpec(NamedTuple):
     container: str = ""
     """The runtime (apptainer or singularity) whose command its warden is to complete; ``env`` is
     then the container's (``engines.warden.images``).  Empty: the command is the program's."""
+    python: str = ""
+    """The interpreter that it runs in; empty for an image's own."""
 
 
 class HangRule(NamedTuple):

@@ -1,0 +1,35 @@
+"""The names of the modules that lie in a program's own folders.
+
+A failed import of one of them is a mistake in the program, not a package that is missing.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import Final
+
+_SUFFIX: Final = ".py"
+#: A package installs its dependencies beside it: the program's own modules come long before these.
+_ENTRIES_MAX: Final = 2000
+
+
+def list_own_modules(cwd: str, env: Mapping[str, str]) -> frozenset[str]:
+    """Names of modules in the working folder, on PYTHONPATH, and one folder below each.
+
+    Folders that cannot be read, and entries beyond the first 2000, are left out.
+    """
+    folders = [cwd, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
+    names = (name for folder in folders for name in _list_modules(folder, depth=1))
+    return frozenset(islice(names, _ENTRIES_MAX))
+
+
+def _list_modules(folder: str, depth: int) -> Iterator[str]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name.isidentifier():
+                    yield entry.name
+                    yield from _list_modules(entry.path, depth - 1) if depth else ()
+            elif entry.name.endswith(_SUFFIX):
+                yield entry.name.removesuffix(_SUFFIX)
