@@ -6,7 +6,7 @@ import pytest
 
 from trainshed.cli import failures
 from trainshed.cli.main import main
-from trainshed.cli.verbs import VERBS
+from trainshed.cli.verbs import ADVICE, ALIASES, GROUPS, VERBS, verb_of
 from trainshed.model.faults import EngineFault, Fault, UsageFault, Violation
 
 
@@ -23,6 +23,33 @@ def test_every_verb_explains_itself_with_an_example_and_prints_json(trainshed, v
     assert found.code == 0
     assert "\nexample:\n  trainshed " in found.out
     assert re.search(r"--format \{\w+,json", found.out)
+
+
+def test_help_has_four_groups_most_used_first(trainshed):
+    shown = trainshed("--help").out.splitlines()
+    headings = [line.removesuffix(":") for line in shown if re.fullmatch(r"[A-Z][\w ]+:", line)]
+    assert headings == ["Submit and watch", "Tune", "Plan", "Administer"] == list(GROUPS)
+    assert shown.index("Administer:") < shown.index(next(x for x in shown if "  serve " in x))
+
+
+@pytest.mark.parametrize(("word", "meant"), ALIASES.items())
+def test_a_word_that_people_try_is_the_command_that_they_mean(trainshed, word, meant):
+    assert verb_of(meant.split()) or meant == "--version"
+    if meant != "--version":
+        assert trainshed(*word.split(), "--help").out.startswith(f"usage: trainshed {meant} ")
+
+
+def test_version_is_a_command_too(trainshed):
+    assert trainshed("version").out == trainshed("--version").out
+
+
+@pytest.mark.parametrize("word", ADVICE)
+def test_a_word_that_may_mean_several_commands_names_them(trainshed, word):
+    shown = trainshed(*word.split(), "x")
+    assert (shown.code, shown.out) == (2, "")
+    named = re.findall(r"trainshed ([a-z][a-z -]+)", shown.err)
+    assert named
+    assert all(verb_of(text.split()) for text in named)
 
 
 def modules_of(*words):
@@ -71,6 +98,28 @@ def test_an_unknown_verb_suggests_the_nearest(trainshed):
     found = trainshed("validat", "x.yaml")
     assert found.code == 2
     assert found.err.startswith("error: there is no command 'validat x.yaml'; did you mean")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("nods", "nodes"),
+        ("valdate config.yaml", "validate"),
+        ("ai custom-job list", "ai custom-jobs list"),
+        ("jobs wach census_1", "jobs watch"),
+        ("stream-logs census_1", "ai custom-jobs stream-logs"),
+    ],
+)
+def test_a_mistyped_verb_is_told_the_nearest_whatever_follows(trainshed, typed, meant):
+    assert f"did you mean: trainshed {meant}? " in trainshed(*typed.split()).err
+
+
+def test_a_word_like_no_verb_is_told_none(trainshed):
+    assert trainshed("qqqq").err == "error: there is no command 'qqqq'; see trainshed --help\n"
+
+
+def test_an_older_name_alone_lists_its_verbs(trainshed):
+    assert "  ml-engine local train " in trainshed("ml-engine").out
 
 
 def test_the_older_and_the_trial_names_of_verbs_work(trainshed):

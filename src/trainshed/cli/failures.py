@@ -3,10 +3,11 @@
 import difflib
 import os
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from trainshed.cli.terminal import err
-from trainshed.cli.verbs import VERBS
+from trainshed.cli.verbs import ADVICE, ALIASES, VERBS
 from trainshed.client.faults import ServerRefusal, Unreachable
 from trainshed.model.faults import EngineFault, Fault, UsageFault, Violation
 
@@ -34,6 +35,9 @@ SERVER_PACKAGES = frozenset(
 
 #: The packages that a report draws with; one of them comes with the service.
 REPORT_PACKAGES = frozenset({"optuna", "plotly"})
+
+#: How like a verb a typed text must be to be taken for it.
+_LIKE_MIN: Final = 0.6
 
 #: Set to anything to see where an unexpected error came from.
 DEBUG = "TRAINSHED_DEBUG"
@@ -108,17 +112,29 @@ def in_a_line(violation: Violation) -> str:
 
 def unknown_verb(words: list[str]) -> int:
     """Say that there is no such verb, with the nearest one."""
-    text = " ".join(words)
-    known = [verb.text for verb in VERBS]
-    near = [name for name in known if name.endswith(f" {text}")]  # "jobs list", of two groups
-    near = near or difflib.get_close_matches(text, known, n=1, cutoff=0.4)
-    hint = f"; did you mean: trainshed {near[0]}?" if near else ""
-    print_error(
-        f"there is no command {text!r}{hint} See trainshed --help"
-        if hint
-        else f"there is no command {text!r}; see trainshed --help"
-    )
+    nearest = nearest_verb(words)
+    hint = f"; did you mean: trainshed {nearest}?" if nearest else ";"
+    end = " See" if nearest else " see"
+    print_error(f"there is no command {' '.join(words)!r}{hint}{end} trainshed --help")
     return EXIT_USAGE
+
+
+def nearest_verb(words: Sequence[str]) -> str | None:
+    """The verb or alias whose words are most like the first words of a command line."""
+    names = [*(verb.text for verb in VERBS if not verb.hidden), *ALIASES, *ADVICE]
+    for count in range(len(words), 0, -1):
+        ending = f" {' '.join(words[:count])}"  # "stream-logs" ends verbs of several groups
+        if match := next((name for name in names if name.endswith(ending)), None):
+            return match
+    likeness = {name: _likeness(name, words) for name in names}
+    name = max(names, key=lambda name: likeness[name])
+    return name if likeness[name] >= _LIKE_MIN else None
+
+
+def _likeness(name: str, words: Sequence[str]) -> float:
+    """From 0 to 1; words behind the verb, such as a job's name, do not count."""
+    typed = " ".join(words[: len(name.split())])
+    return difflib.SequenceMatcher(None, name, typed).ratio()
 
 
 def _how_to_trace() -> str:

@@ -8,10 +8,10 @@ written, 130 Ctrl-C; a job's own exit code is passed on.
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trainshed.cli.terminal import err, out
-from trainshed.cli.verbs import VERBS, Verb
+from trainshed.cli.verbs import ADVICE, GROUPS, Verb, verb_of, without_alias
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -49,39 +49,52 @@ def run(words: list[str]) -> int:
     """Find the verb that the words begin with, and run it with the rest of them."""
     if words[:1] and words[0] in _TRACKS:
         words = words[1:]
+    words = without_alias(words)
     if words[:1] == ["--version"]:
         from trainshed import __version__  # noqa: PLC0415  # rarely asked for
 
         out(f"trainshed {__version__}")
         return 0
-    for verb in VERBS:
-        if tuple(words[: len(verb.words)]) == verb.words:
-            return verb.run(words[len(verb.words) :])
+    if verb := verb_of(words):
+        return verb.run(words[len(verb.words) :])
     return overview(words)
 
 
 def overview(words: list[str]) -> int:
     """List the verbs that begin with the words; an unknown word is a usage error."""
-    asked = [word for word in words if word not in _HELP]
-    found = [verb for verb in VERBS if verb.words[: len(asked)] == tuple(asked)]
-    if not found:
-        from trainshed.cli.failures import unknown_verb  # noqa: PLC0415  # only failures pay for it
+    typed = [word for word in words if word not in _HELP]
+    groups = {
+        heading: [verb for verb in verbs if verb.words[: len(typed)] == tuple(typed)]
+        for heading, verbs in GROUPS.items()
+    }
+    if any(groups.values()):
+        out(listing(groups))
+        return 0 if typed != words or not words else EXIT_USAGE
+    if advice := ADVICE.get(" ".join(typed[:2]), ADVICE.get(typed[0])):
+        err(f"error: there is no command {typed[0]!r}; {advice}")
+        return EXIT_USAGE
+    from trainshed.cli.failures import unknown_verb  # noqa: PLC0415  # only failures pay for it
 
-        return unknown_verb(asked)
-    out(listing(found))
-    return 0 if asked != words or not words else EXIT_USAGE
+    return unknown_verb(typed)
 
 
-def listing(found: Sequence[Verb]) -> str:
-    """The verbs with a line each."""
-    width = max(len(verb.text) for verb in found)
-    lines = [f"  {verb.text:<{width}}  {verb.summary}" for verb in found if not verb.hidden]
-    return "\n".join(
+def listing(groups: Mapping[str, Sequence[Verb]]) -> str:
+    """The verbs with a line each, below the heading of their group."""
+    is_older_name = all(verb.hidden for verbs in groups.values() for verb in verbs)
+    shown = {
+        heading: [verb for verb in verbs if is_older_name or not verb.hidden]
+        for heading, verbs in groups.items()
+    }
+    width = max((len(verb.text) for verbs in shown.values() for verb in verbs), default=0)
+    sections = [
+        "\n".join([f"{heading}:", *(f"  {verb.text:<{width}}  {verb.summary}" for verb in verbs)])
+        for heading, verbs in shown.items()
+        if verbs
+    ]
+    return "\n\n".join(
         [
             "Runs AI Platform and Vertex AI training jobs on machines you own.",
-            "",
-            *lines,
-            "",
+            *sections,
             "Each has --help with an example: trainshed validate --help",
         ]
     )

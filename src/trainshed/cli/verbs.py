@@ -1,6 +1,6 @@
-"""The table of verbs: what each is called, and which module runs it."""
+"""The table of verbs: what each is called, which module runs it, and the words that lead to it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -52,19 +52,23 @@ class Verb:
         return carry_out(request)
 
 
-def _jobs(group: str, *, hidden: bool = False) -> tuple[Verb, ...]:
-    """The verbs of AI Platform jobs on a server; gcloud knows the group by two names."""
-    rows = (
-        ("submit training", "create", "submit an AI Platform training job to a server"),
-        ("list", "resources", "list the AI Platform jobs of a project"),
-        ("describe", "resources", "show a job, and why it waits"),
-        ("stream-logs", "stream_logs", "print a job's log until it ends"),
-        ("watch", "watch", "show a job while it runs; a tuning job with its trials"),
-        ("report", "tuning_report", "write a tuning job's trials as one HTML page and CSV"),
-        ("update", "jobs_update", "change the labels of a job"),
-        ("cancel", "resources", "end a job"),
+def _ai_platform(*names: str) -> tuple[Verb, ...]:
+    """Verbs of AI Platform jobs on a server; gcloud knows the group by two names."""
+    rows = {
+        "submit training": ("create", "submit an AI Platform training job to a server"),
+        "list": ("resources", "list the AI Platform jobs of a project"),
+        "describe": ("resources", "show a job, and why it waits"),
+        "stream-logs": ("stream_logs", "print a job's log until it ends"),
+        "watch": ("watch", "show a job while it runs; a tuning job with its trials"),
+        "report": ("tuning_report", "write a tuning job's trials as one HTML page and CSV"),
+        "update": ("jobs_update", "change the labels of a job"),
+        "cancel": ("resources", "end a job"),
+    }
+    return tuple(
+        Verb(f"{group} {name}", *rows[name], hidden=group.startswith("ml-engine"))
+        for group in ("ai-platform jobs", "ml-engine jobs")
+        for name in names
     )
-    return tuple(Verb(f"{group} {name}", *row, hidden=hidden) for name, *row in rows)
 
 
 def _resources(group: str, noun: str, *names: str) -> tuple[Verb, ...]:
@@ -77,59 +81,104 @@ def _resources(group: str, noun: str, *names: str) -> tuple[Verb, ...]:
     return tuple(Verb(f"{group} {name}", "resources", rows[name]) for name in names)
 
 
-VERBS = (
-    Verb("serve", "serve", "run the service that gcloud and the Vertex SDK talk to"),
-    Verb("env", "env", "print the settings that point gcloud and the SDKs at a server"),
-    *_jobs("ai-platform jobs"),
-    *_jobs("ml-engine jobs", hidden=True),
-    Verb("ai custom-jobs create", "create", "submit a Vertex AI custom job to a server"),
-    *_resources("ai custom-jobs", "custom job", "list", "describe"),
-    Verb("ai custom-jobs stream-logs", "stream_logs", "print a custom job's log until it ends"),
-    *_resources("ai custom-jobs", "custom job", "cancel", "delete"),
-    Verb("ai hp-tuning-jobs create", "create", "submit a tuning job to a server"),
-    *_resources("ai hp-tuning-jobs", "tuning job", "list", "describe"),
-    Verb("ai hp-tuning-jobs stream-logs", "stream_logs", "print a tuning job's log until it ends"),
-    Verb("ai hp-tuning-jobs watch", "watch", "show a tuning job's trials while it runs"),
-    Verb("ai hp-tuning-jobs report", "tuning_report", "write its trials as one HTML page and CSV"),
-    *_resources("ai hp-tuning-jobs", "tuning job", "cancel"),
-    *_resources("ai pipelines", "training pipeline", "list", "describe", "cancel", "delete"),
-    Verb("jobs watch", "watch", "show a job while it runs: state, replicas, last lines"),
-    Verb("jobs explain", "job_story", "say why a job is where it is, and what would start it"),
-    Verb("jobs events", "job_story", "tell what happened to a job"),
-    Verb("jobs manifest", "job_story", "print what was sent for an attempt of a job"),
-    Verb("nodes drain", "nodes_order", "let a node take no new replicas"),
-    Verb("nodes maintain", "nodes_order", "give the replicas on a node notice, and free it"),
-    Verb("nodes resume", "nodes_order", "let a node take replicas again"),
-    Verb("nodes", "nodes", "list the machines of the fleet"),
-    Verb("attempts fence", "attempts_fence", "say that nothing of an unreachable attempt lives"),
-    Verb("buckets", "buckets", "make, list and adopt the folders that gs:// names mean"),
-    Verb("environments build", "environments", "make a Python as a runtime version had it"),
-    Verb("tokens", "credentials", "make, list and revoke tokens"),
-    Verb("keys", "credentials", "make and register keys of service accounts"),
-    Verb("audit list", "audit", "tell who changed what, and what was refused to whom"),
+_SUBMIT_AND_WATCH = (
+    Verb("validate", "validate", "check job files against the catalog"),
+    Verb(
+        "ai custom-jobs local-run",
+        "custom_local_run",
+        "run a Vertex AI custom job on this machine",
+    ),
     Verb(
         "ai-platform local train",
         "local_train",
         "run an AI Platform training job on this machine",
     ),
     Verb("ml-engine local train", "local_train", "the same under its older name", hidden=True),
-    Verb(
-        "ai custom-jobs local-run",
-        "custom_local_run",
-        "run a Vertex AI custom job on this machine",
-    ),
-    Verb("backup", "backup", "copy a data directory while its server works, and check the copy"),
-    Verb("restore", "backup", "put a backup in the place of a database"),
-    Verb("doctor", "doctor", "check a data directory: does every promise hold?"),
-    Verb("validate", "validate", "check job files against the catalog"),
-    Verb("catalog", "catalog", "show machine types, accelerators, regions, runtimes, images"),
+    Verb("ai custom-jobs create", "create", "submit a Vertex AI custom job to a server"),
+    *_ai_platform("submit training"),
+    Verb("jobs watch", "watch", "show a job while it runs: state, replicas, last lines"),
+    Verb("jobs explain", "job_story", "say why a job is where it is, and what would start it"),
+    Verb("jobs events", "job_story", "tell what happened to a job"),
+    Verb("jobs manifest", "job_story", "print what was sent for an attempt of a job"),
+    Verb("explain-env", "explain_env", "print what one replica of a job would see"),
+    *_resources("ai custom-jobs", "custom job", "list", "describe"),
+    Verb("ai custom-jobs stream-logs", "stream_logs", "print a custom job's log until it ends"),
+    *_resources("ai custom-jobs", "custom job", "cancel", "delete"),
+    *_ai_platform("list", "describe", "stream-logs", "watch", "update", "cancel"),
+    *_resources("ai pipelines", "training pipeline", "list", "describe", "cancel", "delete"),
+)
+_TUNE = (
+    Verb("ai hp-tuning-jobs create", "create", "submit a tuning job to a server"),
+    Verb("ai hp-tuning-jobs watch", "watch", "show a tuning job's trials while it runs"),
+    Verb("ai hp-tuning-jobs report", "tuning_report", "write its trials as one HTML page and CSV"),
+    Verb("ai hp-tuning-jobs stream-logs", "stream_logs", "print a tuning job's log until it ends"),
+    *_resources("ai hp-tuning-jobs", "tuning job", "list", "describe", "cancel"),
+    *_ai_platform("report"),
+)
+_PLAN = (
+    Verb("plan", "plan", "say how a job will scale, what it will cost, and what to ask for"),
     Verb("plan calibrate", "plan_calibrate", "measure a trainer in runs of some seconds"),
     Verb("plan calibrate-jobs", "plan_calibrate_jobs", "measure it by short jobs on a server"),
     Verb("plan achieved", "plan_achieved", "compare jobs that are over with what was predicted"),
     Verb("plan score", "plan_score", "say how often a server's predictions have held"),
     Verb("plan calibrations", "plan_calibrations", "list what a server's jobs have taught it"),
-    Verb("reduction plan", "reduction_plan", "say how many reducers a job needs, and what for"),
-    Verb("plan", "plan", "say how a job will scale, what it will cost, and what to ask for"),
-    Verb("explain-env", "explain_env", "print what one replica of a job would see"),
     Verb("gpu-check", "gpu_check", "run a few steps on CPU and GPU: does a GPU pay?"),
+    Verb("reduction plan", "reduction_plan", "say how many reducers a job needs, and what for"),
+    Verb("catalog", "catalog", "show machine types, accelerators, regions, runtimes, images"),
 )
+_ADMINISTER = (
+    Verb("serve", "serve", "run the service that gcloud and the Vertex SDK talk to"),
+    Verb("env", "env", "print the settings that point gcloud and the SDKs at a server"),
+    Verb("nodes", "nodes", "list the machines of the fleet"),
+    Verb("nodes drain", "nodes_order", "let a node take no new replicas"),
+    Verb("nodes maintain", "nodes_order", "give the replicas on a node notice, and free it"),
+    Verb("nodes resume", "nodes_order", "let a node take replicas again"),
+    Verb("buckets", "buckets", "make, list and adopt the folders that gs:// names mean"),
+    Verb("environments build", "environments", "make a Python as a runtime version had it"),
+    Verb("tokens", "credentials", "make, list and revoke tokens"),
+    Verb("keys", "credentials", "make and register keys of service accounts"),
+    Verb("audit list", "audit", "tell who changed what, and what was refused to whom"),
+    Verb("doctor", "doctor", "check a data directory: does every promise hold?"),
+    Verb("backup", "backup", "copy a data directory while its server works, and check the copy"),
+    Verb("restore", "backup", "put a backup in the place of a database"),
+    Verb("attempts fence", "attempts_fence", "say that nothing of an unreachable attempt lives"),
+)
+
+#: What ``trainshed --help`` lists below each heading, most used first.
+GROUPS: Mapping[str, Sequence[Verb]] = {
+    "Submit and watch": _SUBMIT_AND_WATCH,
+    "Tune": _TUNE,
+    "Plan": _PLAN,
+    "Administer": _ADMINISTER,
+}
+VERBS = tuple(verb for verbs in GROUPS.values() for verb in verbs)
+
+#: Words that people try, and the words of the verb that they mean.
+ALIASES: Mapping[str, str] = {
+    "watch": "jobs watch",
+    "explain": "jobs explain",
+    "events": "jobs events",
+    "version": "--version",
+}
+
+#: Words that people try where several commands may be meant: what to type instead.
+ADVICE: Mapping[str, str] = {
+    "submit": "a Vertex AI job: trainshed ai custom-jobs create; an AI Platform job: trainshed "
+    "ai-platform jobs submit training; a tuning job: trainshed ai hp-tuning-jobs create",
+    "top": "GPUs and who holds them: trainshed nodes; one job: trainshed jobs watch JOB",
+}
+
+
+def verb_of(words: Sequence[str]) -> Verb | None:
+    """The verb that a command line begins with; the longest, where several do."""
+    match = [verb for verb in VERBS if tuple(words[: len(verb.words)]) == verb.words]
+    return max(match, key=lambda verb: len(verb.words), default=None)
+
+
+def without_alias(words: Sequence[str]) -> list[str]:
+    """A command line whose first words are those of a verb, where they were an alias of it."""
+    for length in (2, 1):
+        meant = ALIASES.get(" ".join(words[:length])) if len(words) >= length else None
+        if meant:
+            return [*meant.split(), *words[length:]]
+    return list(words)
