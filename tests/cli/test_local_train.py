@@ -225,3 +225,63 @@ def test_flags_of_a_checked_job_say_nothing_in_a_run_that_checks_none(trainshed,
     assert found.code == 0
     assert "--labels says nothing without --config." in found.err
     assert "--edition says nothing without --config." in found.err
+
+
+def test_the_first_line_says_which_python_runs_the_job_and_by_which_rule(
+    trainshed, trainer, home, tmp_path, monkeypatch
+):
+    trainer("")
+    other = tmp_path / "python-of-a-rule"
+    other.symlink_to(sys.executable)
+    (home / "data").mkdir()
+
+    def first_line(*flags):
+        found = trainshed(*TRAIN, *flags)
+        assert found.code == 0, found.err
+        return found.err.splitlines()[0]
+
+    assert f"The job runs in {sys.executable} (the Python of trainshed; --python," in first_line()
+    (home / "data/config.toml").write_text(f'[[environment]]\nname = "default"\npython = "{other}"')
+    config = home / "data/config.toml"
+    said = f'The job runs in {other} ([[environment]] "default" of {config}).'
+    assert said in first_line()
+    monkeypatch.setenv("TRAINSHED_PYTHON", sys.executable)
+    assert f"The job runs in {sys.executable} (TRAINSHED_PYTHON)." in first_line()
+    assert f"The job runs in {other} (--python)." in first_line("--python", other)
+
+
+def test_a_local_run_uses_the_environment_that_the_server_would_use(
+    trainshed, trainer, home, written
+):
+    trainer("")
+    (home / "data").mkdir()
+    (home / "data/config.toml").write_text(
+        f'[[environment]]\nname = "old"\npython = "{sys.executable}"\n'
+        '[[image]]\nruntime_version = "2.4"\nenvironment = "old"\n'
+    )
+    config = written(
+        "job.yaml",
+        "trainingInput:\n  region: us-central1\n  runtimeVersion: '2.4'\n  pythonVersion: '3.7'\n",
+    )
+    found = trainshed(*TRAIN, "--config", config)
+    assert found.code == 0, found.err
+    assert f'The job runs in {sys.executable} ([[environment]] "old" of ' in found.err
+    assert "the configuration maps it to environment old" in found.err
+    assert "is not installed" not in found.err
+
+
+def test_a_broken_configuration_does_not_stop_a_local_run(trainshed, trainer, home):
+    trainer("")
+    (home / "data").mkdir()
+    (home / "data/config.toml").write_text("[[environment]\n")
+    found = trainshed(*TRAIN)
+    assert found.code == 0, found.err
+    assert f"cannot read the settings {home}/data/config.toml" in found.err.splitlines()[0]
+
+
+def test_a_missing_package_is_told_at_the_end_with_the_python_that_lacks_it(trainshed, trainer):
+    trainer("raise ModuleNotFoundError(\"No module named 'xgboost'\")")
+    found = trainshed(*TRAIN)
+    assert found.code == 1
+    said = f"runs in {sys.executable}, which has no xgboost; use --python, or [[environment]]"
+    assert said in found.out

@@ -241,7 +241,8 @@ def add_run_flags(parser: argparse.ArgumentParser, *, dry_run: bool = True) -> N
     group.add_argument(
         "--python",
         metavar="PATH",
-        help="Interpreter of the replicas; default: TRAINSHED_PYTHON, else Trainshed's own",
+        help="Interpreter of the replicas; default: TRAINSHED_PYTHON, else the [[environment]] of "
+        "config.toml in the data folder that fits the job, else Trainshed's own",
     )
     group.add_argument(
         "--data-dir",

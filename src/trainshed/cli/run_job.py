@@ -22,6 +22,7 @@ from trainshed.model.resources import FleetPolicy
 from trainshed.service.local_run import Host, LocalJob, prepare, runtime_of, start
 from trainshed.service.programs import interpreter
 from trainshed.storage.buckets import GsPaths, buckets_of, cache_dir, data_dir
+from trainshed.workbench.local_python import PythonChoice, choose_python
 from trainshed.workbench.results import metrics_of
 
 if TYPE_CHECKING:
@@ -64,12 +65,19 @@ def run_job(
 
     Idle flags and ``remarks`` are said first; the engine says the notes of the plan.
     """
+    choice = choose_python(job.spec, args.python, args.data_dir, os.environ)
+    host = replace(host, python=choice.python, python_note=choice.note)
     with with_gateway(args, job, host) as served:
-        return _run_job(args, job, served, cluster, remarks)
+        return _run_job(args, job, served, cluster, remarks, choice)
 
 
-def _run_job(
-    args: argparse.Namespace, job: LocalJob, host: Host, cluster: str, remarks: Iterable[str]
+def _run_job(  # noqa: PLR0913, PLR0917 - a job, and what is said of it first
+    args: argparse.Namespace,
+    job: LocalJob,
+    host: Host,
+    cluster: str,
+    remarks: Iterable[str],
+    choice: PythonChoice,
 ) -> int:
     as_json = args.format == "json"
     planned = _plan_remarks(args, job)
@@ -81,9 +89,11 @@ def _run_job(
         if as_json:
             out_json(encode(plan))
         else:
-            _print_plan(plan)
+            _print_plan(plan, choice)
         return 0
     sink = TerminalSink(prepared.plan.replicas, colour=args.color, to_stderr=as_json)
+    if not all(replica.container for replica in prepared.plan.replicas):
+        sink.note(choice.sentence)
     for flag in idle_flags(args):
         sink.note(f"{flag} means nothing on this machine.")
     for remark in (*remarks, *planned):
@@ -113,11 +123,11 @@ def _achieved(report: ReductionReport) -> "Achieved":
     return achieved(report)
 
 
-def _print_plan(plan: LaunchPlan) -> None:
+def _print_plan(plan: LaunchPlan, choice: PythonChoice) -> None:
     rows = [(r.task_name, r.gpu_count, _cluster_of(r), shlex.join(r.argv)) for r in plan.replicas]
     out(table(("REPLICA", "GPUS", "CLUSTER", "COMMAND"), rows))
     out(f"\nworking folder: {plan.cwd}")
-    out(f"interpreter:    {plan.environment.python}")
+    out(f"interpreter:    {plan.environment.python} ({choice.rule})")
     for name in (*plan.environment.packages, *plan.environment.requirements):
         out(f"installs:       {name}")
     for note in plan.notes:

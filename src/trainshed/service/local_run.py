@@ -88,6 +88,8 @@ class Host:
 
     python: str
     buckets: Buckets
+    python_note: str = ""
+    """How the interpreter differs from what the job asks for, a sentence; empty: not known."""
     cache_dir: Path | None = None
     """Where installed packages are kept; the engine's own place if None."""
     gs_paths: GsPaths = GsPaths.PATH
@@ -262,12 +264,15 @@ def notes_of(job: LocalJob, host: Host, contained: Collection[Role]) -> tuple[st
     has_container = any(program.kind is ProgramKind.CONTAINER for program in programs)
     if host.runtime and not contained:
         found.append(f"No container is started: the program is here, and runs in {host.python}.")
+    elif host.python_note and not contained:
+        found.append(host.python_note)
     elif has_container and not (contained or job.is_local_program):
         found.append(
             "A local run starts no containers without --container-runtime: their commands run in "
             f"{host.python}."
         )
-    if version := next((p.runtime_version for p in programs if p.runtime_version), None):
+    version = next((p.runtime_version for p in programs if p.runtime_version), None)
+    if version and not host.python_note:
         found.append(f"Runtime version {version} is not installed: the job runs in {host.python}.")
     if job.spec.study:
         found.append("A tuning job runs once here, without the parameters of a trial.")

@@ -1,0 +1,75 @@
+"""Which interpreter a local run uses, and by which rule.
+
+The flag wins, then TRAINSHED_PYTHON.  Otherwise a local run uses what a server of the same data
+directory would use: the environments of its config.toml.  Without these it is Trainshed's own
+interpreter.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trainshed.launch.context import program_of
+from trainshed.model.faults import UsageFault
+from trainshed.model.job import JobSpec
+from trainshed.service.programs import PYTHON_VARIABLE, interpreter
+from trainshed.storage.buckets import data_dir
+
+#: ``trainshed.config.load.FILE``; importing that takes longer than a local run without the file.
+_CONFIG: Final = "config.toml"
+
+
+class PythonChoice(NamedTuple):
+    """An interpreter with the reason for it."""
+
+    python: str
+    rule: str
+    """What chose it, for people."""
+    note: str = ""
+    """How it differs from what the job asks for, a sentence; empty where nothing is known."""
+
+    @property
+    def sentence(self) -> str:
+        """The first line of a local run."""
+        return f"The job runs in {self.python} ({self.rule})."
+
+
+def choose_python(
+    spec: JobSpec, asked: str | None, data_folder: str | None, environ: Mapping[str, str]
+) -> PythonChoice:
+    """Choose the interpreter of a job; ``asked`` and ``data_folder`` are the flags' values.
+
+    A config.toml that cannot be read chooses nothing, and the rule says so.
+    """
+    if asked or environ.get(PYTHON_VARIABLE):
+        rule = "--python" if asked else PYTHON_VARIABLE
+        return PythonChoice(interpreter(asked, environ), rule)
+    config = data_dir(data_folder, environ) / _CONFIG
+    if not config.is_file():
+        others = f"--python, {PYTHON_VARIABLE} or [[environment]] in {config} choose another"
+        return PythonChoice(sys.executable, f"the Python of trainshed; {others}")
+    try:
+        return _choose_by_config(spec, config, environ)
+    except UsageFault as fault:
+        return PythonChoice(sys.executable, f"the Python of trainshed: {fault}")
+
+
+def _choose_by_config(spec: JobSpec, config: Path, environ: Mapping[str, str]) -> PythonChoice:
+    # few local runs have the file, and these bring much along
+    from trainshed.config import load_settings  # noqa: PLC0415 - see above
+    from trainshed.service.images import DEFAULT, Images  # noqa: PLC0415 - see above
+
+    settings = load_settings(config, environ, {})
+    images = Images(settings.environments, settings.images, sys.executable)
+    primary = program_of(spec, spec.groups[0]) if spec.groups else None
+    stand_in = images.stand_in(primary) if primary else None
+    names = {environment.name for environment in settings.environments}
+    if stand_in and stand_in.environment in names:
+        rule = f'[[environment]] "{stand_in.environment}" of {config}'
+        return PythonChoice(stand_in.python, rule, stand_in.note)
+    if DEFAULT in names:
+        default = next(each for each in settings.environments if each.name == DEFAULT)
+        return PythonChoice(default.python, f'[[environment]] "{DEFAULT}" of {config}')
+    rule = f"the Python of trainshed; no [[environment]] of {config} fits the job"
+    return PythonChoice(sys.executable, rule)
