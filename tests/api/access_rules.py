@@ -105,6 +105,7 @@ DELETE /tokens/{token}                                        administrator
 GET    /keys                                                  administrator
 POST   /keys                                                  administrator
 DELETE /keys/{key}                                            administrator
+GET    /projects/{project}/jobs                               viewer
 GET    /projects/{project}/jobs/{job}                         viewer
 GET    /projects/{project}/jobs/{job}/explain                 viewer
 GET    /projects/{project}/jobs/{job}/manifest                viewer

@@ -10,6 +10,7 @@ from trainshed.model.refusals import Code
 from trainshed.model.resource_names import PIPELINES
 from trainshed.model.status import JobState
 from trainshed.service.paging import ListCall
+from trainshed.service.story import Stories
 from trainshed.store.records import Kind
 from trainshed.wire.aiplatform_v1 import render
 
@@ -64,6 +65,14 @@ def test_inputs_come_back_as_they_were_sent_to_the_last_digit(desk, name):
         assert found["displayName"] == document["displayName"]
         assert found["state"] == "PIPELINE_STATE_QUEUED"
     assert desk.woken == 1
+
+
+def test_the_native_api_takes_the_number_of_a_pipeline_for_its_job(desk):
+    view = create(desk, pipeline())
+    record = Stories(desk.store).find(PROJECT, view.job.job_id)
+    assert record.name == view.backing_custom_job
+    foreign = refusal(Stories(desk.store).find, "other", view.job.job_id)
+    assert foreign.code is Code.NOT_FOUND
 
 
 def test_the_child_is_a_custom_job_like_any_other(desk):

@@ -77,7 +77,7 @@ class HandClock:
 def new_job(**changes: Any) -> NewJob:
     """An admitted job of a project; ``changes`` are fields of NewJob or of its spec."""
     of_job = {key: changes.pop(key) for key in list(changes) if key in NewJob.__slots__}
-    spec = JobSpec(dialect=Dialect.AIPLATFORM_V1, display_name="census", **changes)
+    spec = JobSpec(**{"dialect": Dialect.AIPLATFORM_V1, "display_name": "census", **changes})
     new = NewJob(
         kind=Kind.CUSTOM_JOB,
         project=PROJECT,

@@ -9,8 +9,9 @@ from sqlalchemy import make_url
 
 from store.builders import new_job, place
 from trainshed.model.filters import AllOf
-from trainshed.model.status import JobState
+from trainshed.model.status import FINAL, JobState
 from trainshed.store import (
+    job_rows,
     jobs,
     models,
     pipelines,
@@ -25,11 +26,29 @@ from trainshed.store import (
 from trainshed.store.database import write_engine
 from trainshed.store.migrate import migrate
 from trainshed.store.opening import open_store
-from trainshed.store.records import JobQuery, Kind
+from trainshed.store.records import JobListQuery, JobQuery, Kind
 
 PAGE = JobQuery(project="p", kind=Kind.CUSTOM_JOB, filter=AllOf(), after=(1, 1))
 
+RUNS = frozenset({JobState.RUNNING})
+
+
+def page_of_all(project, **more):
+    return job_rows.page_of(JobListQuery(project=project, after=(1, 1), **more))
+
+
+LISTS = {
+    "all jobs": page_of_all(None),
+    "all jobs of a project": page_of_all("p"),
+    "all that ended": page_of_all("p", states=FINAL),
+    "all that run": page_of_all(None, states=RUNS),
+    "all that run in a project": page_of_all("p", states=RUNS),
+}
+
 HOT = {
+    **LISTS,
+    "nodes of listed jobs": job_rows.NODES,
+    "open counts": job_rows.counts_of(None),
     "by name": jobs.BY_NAME,
     "by uid": jobs.BY_UID,
     "list": jobs.page_of(PAGE),
@@ -91,14 +110,21 @@ def connection(tmp_path_factory):
 
 @pytest.mark.parametrize("name", HOT)
 def test_no_table_is_read_as_a_whole_or_sorted(connection, name):
-    compiled = HOT[name].compile(connection)
+    plan = plan_of(connection, HOT[name])
+    assert not [detail for detail in plan if is_bad(detail)], plan
+
+
+def plan_of(connection, statement):
+    compiled = statement.compile(connection, compile_kwargs={"render_postcompile": True})
     known = {key: value if value is not None else 1 for key, value in compiled.params.items()}
-    plan = connection.exec_driver_sql(
-        f"EXPLAIN QUERY PLAN {compiled.string}",
-        tuple(known[key] for key in compiled.positiontup),
-    ).all()
-    bad = [row.detail for row in plan if is_bad(row.detail)]
-    assert not bad, [row.detail for row in plan]
+    values = tuple(known[key] for key in compiled.positiontup)
+    plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {compiled.string}", values)
+    return [row.detail for row in plan]
+
+
+@pytest.mark.parametrize("name", ["all that run", "all that run in a project", "open counts"])
+def test_jobs_that_are_not_over_are_found_without_the_history(connection, name):
+    assert "USING INDEX jobs_open " in plan_of(connection, HOT[name])[0]
 
 
 def is_bad(detail):
@@ -116,6 +142,19 @@ def busy_store(postgres):
             place(store, record.uid) if record.uid % 4 == 0 else None
     yield store
     store.close()
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_postgresql_reads_a_page_of_all_jobs_in_its_order(busy_store, name):
+    def explain(connection):
+        compiled = LISTS[name].compile(connection, compile_kwargs={"render_postcompile": True})
+        return [
+            row[0] for row in connection.exec_driver_sql(f"EXPLAIN {compiled}", compiled.params)
+        ]
+
+    plan = "\n".join(busy_store._db.read(explain))
+    assert "Sort" not in plan, plan
+    assert "Seq Scan on jobs" not in plan, plan
 
 
 BY_KEY = {

@@ -30,6 +30,9 @@ _NAME: Final = re.compile(
     r"jobs/(?P<job>[^/]+(?:/trials/[^/]+)?)"
     r"|locations/(?P<location>[^/]+)/(?P<collection>[^/]+)/(?P<id>[^/]+))"
 )
+#: Databases hold no larger numbers.
+_NUMBER: Final = re.compile("[1-9][0-9]{0,18}", re.ASCII)
+_NUMBER_LIMIT: Final = 1 << 63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,12 @@ class ResourceName:
     def __str__(self) -> str:
         """The name as clients write it."""
         return f"{parent_name(self.project, self.location)}/{self.collection}/{self.id}"
+
+
+def number_of(resource_id: str) -> int:
+    """The number that an id of Vertex is; 0 for any other text, which is no resource's number."""
+    is_number = _NUMBER.fullmatch(resource_id)
+    return int(resource_id) if is_number and int(resource_id) < _NUMBER_LIMIT else 0
 
 
 def parent_name(project: str, location: str = "") -> str:

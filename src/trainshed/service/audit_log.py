@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from trainshed.model.audit_log import AuditEntry
-from trainshed.model.refusals import Code, Refusal
+from trainshed.service.since import time_since
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
 
@@ -26,10 +26,6 @@ WAITING_MAX: Final = 20_000
 TEXT_MAX: Final = 500
 #: How many entries one answer gives.
 LIST_MAX: Final = 1000
-
-#: Times that a column of nanoseconds can hold, and then some years less.
-_FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 
 _LOG = logging.getLogger(__name__)
 
@@ -124,24 +120,13 @@ def listing(store: Store, query: Mapping[str, Any]) -> dict[str, Any]:
 
     ``query``: ``limit``, ``project``, ``since`` (RFC 3339).  Raises Refusal.
     """
+    since = query.get("since")
     found = store.audit_log(
         limit=min(int(query.get("limit") or LIST_MAX), LIST_MAX),
         project=query.get("project"),
-        since=_time_of(query.get("since")),
+        since=None if since is None else time_since(since),
     )
     return {"entries": [_shown(entry) for entry in found]}
-
-
-def _time_of(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-        found = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-        return min(max(found, _FIRST), _LAST)
-    except (ValueError, OverflowError):
-        message = f"since: {text[:50]!r} is not a time such as 2026-11-21T15:00:00Z"
-        raise Refusal(Code.INVALID_ARGUMENT, message) from None
 
 
 def _shown(entry: AuditEntry) -> dict[str, Any]:

@@ -87,14 +87,19 @@ def one_page(
         location=None if is_anywhere else call.location,
         filter=found,
         page_size=size + 1,
-        after=_after(call, now) if call.page_token else None,
+        after=row_before(call.page_token, call.digest, now) if call.page_token else None,
     )
     rows = rows_of(query)
     if len(rows) <= size:
         return rows, ""
-    create_time, uid = key_of(rows[size - 1])
+    return rows[:size], token_behind(key_of(rows[size - 1]), call.digest, now)
+
+
+def token_behind(key: tuple[datetime | None, int], digest: str, now: datetime) -> str:
+    """The token of the page behind the row of a create time and uid, for ``row_before``."""
+    create_time, uid = key
     created_ns = to_ns(create_time) if create_time else 0
-    return rows[:size], token_of(call.digest, created_ns, uid, int(now.timestamp()))
+    return token_of(digest, created_ns, uid, int(now.timestamp()))
 
 
 def token_of(*parts: str | int) -> str:
@@ -111,18 +116,21 @@ def parts_of(token: str) -> list[Any] | None:
     return found if isinstance(found, list) else None
 
 
-def digest_of(*question: str | bool) -> str:
+def digest_of(*question: str | bool | None) -> str:
     """A short text that stands for a question."""
     return hashlib.sha256(json.dumps(question).encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
-def _after(call: ListCall, now: datetime) -> tuple[int, int]:
-    """The create time in ns and the uid of the row before the page."""
-    of, *numbers = parts_of(call.page_token[:_TOKEN_LENGTH_MAX]) or [None]
+def row_before(page_token: str, digest: str, now: datetime) -> tuple[int, int]:
+    """The create time in ns and the uid of the row before the page of a token.
+
+    Raises Refusal (INVALID_ARGUMENT) for a token that is not of the list of this digest.
+    """
+    of, *numbers = parts_of(page_token[:_TOKEN_LENGTH_MAX]) or [None]
     if len(numbers) != 3 or not all(map(_is_number, numbers)):  # noqa: PLR2004  # as token_of had
         raise _refused("is none that this server gives")
     created_ns, uid, issued_s = numbers
-    if of != call.digest:
+    if of != digest:
         raise _refused("belongs to a list of another project, place or filter")
     if now.timestamp() - issued_s > TOKEN_S_MAX:
         raise _refused("has expired; list again from the first page")

@@ -3,7 +3,6 @@
 The pipeline is what its child is; what it adds is the caller's document, echoed as it was sent.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from trainshed.model.resource_names import (
     JobId,
     JobUid,
     ProjectId,
+    number_of,
     resource_name,
 )
 from trainshed.model.status import Job, JobState
@@ -116,15 +116,11 @@ class PipelineService:
     def _find(
         self, project: ProjectId, location: str, pipeline_id: JobId
     ) -> tuple[Pipeline, JobRecord]:
-        uid = int(pipeline_id) if _NUMBER.fullmatch(pipeline_id) else 0
-        found = self.store.pipeline(project, uid) if 0 < uid < _UID_LIMIT else None
+        uid = number_of(pipeline_id)
+        found = self.store.pipeline(project, uid) if uid else None
         if found is None or found[0].location != location:
             raise not_found(resource_name(PIPELINES, project, location, pipeline_id))
         return found
-
-
-_NUMBER = re.compile(r"[1-9][0-9]{0,18}")
-_UID_LIMIT = 1 << 63
 
 
 def _model_notes(draft: ModelDraft | None) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.reduction_report import ACHIEVED, PLANNED
 from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import number_of
 from trainshed.model.restarts import Cause
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
@@ -48,10 +49,16 @@ class Stories:
     store: Store
 
     def find(self, project: str, job_id: str) -> JobRecord:
-        """The job of an id in either dialect.  Raises Refusal."""
+        """The job of an id in either dialect; of a training pipeline's id the job behind it.
+
+        Raises Refusal.
+        """
         for kind in Kind:
             if record := self.store.job(project, kind, job_id):
                 return record
+        number = number_of(job_id)
+        if number and (match := self.store.pipeline(project, number)):
+            return match[1]
         raise Refusal(Code.NOT_FOUND, f"project {project} has no job {job_id}")
 
     def job(self, project: str, job_id: str) -> Json:

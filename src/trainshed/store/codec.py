@@ -82,6 +82,12 @@ VALUES: Final[Codec[Values]] = Codec(Values)
 MEASUREMENT: Final[Codec[Measurement]] = Codec(Measurement)
 
 
+def reason_of(explanation: str) -> str:
+    """The reason alone of a stored explanation; a list decodes thousands of them."""
+    reason: str = json.loads(explanation)["reason"]
+    return reason
+
+
 def plain(text: str) -> str:
     """The text with what a database cannot hold replaced by U+FFFD."""
     return _UNSTORABLE.sub("\ufffd", text)

@@ -19,6 +19,7 @@ from trainshed.store.database_file import DatabaseFile
 from trainshed.store.faults import fault_of, place_of
 from trainshed.store.fleet import StoredNodes
 from trainshed.store.grants import Grants, Places
+from trainshed.store.job_rows import StoredJobRows
 from trainshed.store.jobs import Forgetting, StoredJobs
 from trainshed.store.migrate import migrate
 from trainshed.store.models import Models
@@ -78,6 +79,7 @@ def _claimed(path: Path, place: str, held: contextlib.ExitStack) -> DatabaseFile
 
 class Store(
     StoredJobs,
+    StoredJobRows,
     Steps,
     Story,
     StoredStudies,

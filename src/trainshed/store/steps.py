@@ -100,7 +100,9 @@ _KEEPS_ERROR = {JobState.CANCELLING, JobState.CANCELLED, JobState.FAILED}
 
 
 def _statement(state: JobState, *, opens: bool) -> ReturningUpdate[tuple[int, int, int]]:
-    stays = or_(JOBS.c.end_ns.is_(None), JOBS.c.state == state.value)
+    # as an expression: PostgreSQL would read the whole index of open jobs in place of few by key
+    is_open = func.coalesce(JOBS.c.end_ns, 0) == 0
+    stays = or_(is_open, JOBS.c.state == state.value)
     return (
         update(JOBS)
         .where(

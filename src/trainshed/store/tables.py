@@ -87,6 +87,9 @@ JOBS = Table(
     Column("refusals", Integer, nullable=False, server_default=text("0")),  # how often, in a row
     _partial("jobs_by_name", "project", "kind", "job_id", where="deleted_ns IS NULL", unique=True),
     _partial("jobs_by_age", "project", "kind", "create_ns", "uid", where="deleted_ns IS NULL"),
+    _partial("jobs_newest", "create_ns", "uid", where="deleted_ns IS NULL"),
+    _partial("jobs_newest_of_project", "project", "create_ns", "uid", where="deleted_ns IS NULL"),
+    _partial("jobs_open", "end_ns", "create_ns", "uid", where="end_ns IS NULL"),
     _partial("jobs_by_state", "project", "state", where="deleted_ns IS NULL"),
     _partial("jobs_queued", "rank", "create_ns", "uid", where=_WAITS),
     _partial("jobs_unexplained", "create_ns", "uid", where=f"{_WAITS} AND explanation IS NULL"),

@@ -1,0 +1,114 @@
+"""The one list of jobs of all kinds, as the native API shows it: narrow rows, newest first."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.status import JobState
+from trainshed.service.paging import digest_of, row_before, token_behind
+from trainshed.service.since import time_since
+from trainshed.store.opening import Store
+from trainshed.store.records import JobListQuery, JobListRow, ListedKind
+from trainshed.wire.times import rfc3339
+
+Json = dict[str, Any]
+
+#: Rows of a page: unless it is said, and at most.
+PAGE_SIZE: Final = 100
+PAGE_SIZE_MAX: Final = 5000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobListCall:
+    """A call of the list, as its client makes it; ``project`` None is every project."""
+
+    project: str | None
+    states: frozenset[JobState] = frozenset()
+    kinds: frozenset[ListedKind] = frozenset()
+    creator: str = ""
+    label: str = ""
+    text: str = ""
+    since: str = ""
+    page_size: int = PAGE_SIZE
+    page_token: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What stands in a token for the list that it continues."""
+        states = ",".join(sorted(state.value for state in self.states))
+        kinds = ",".join(sorted(kind.value for kind in self.kinds))
+        texts = (self.creator, self.label, self.text, self.since)
+        return digest_of("all jobs", self.project, states, kinds, *texts)
+
+
+@dataclass(frozen=True, slots=True)
+class JobLists:
+    """Lists jobs of every kind.  Thread-safe."""
+
+    store: Store
+    now: Callable[[], datetime] = lambda: datetime.now(tz=UTC)
+
+    def page(self, call: JobListCall) -> Json:
+        """One page; the first one has the counts of jobs that are not over, by state, besides.
+
+        Raises Refusal (INVALID_ARGUMENT) for a time, a label or a token that is none.
+        """
+        now = self.now()
+        query = _query_of(call)
+        if call.page_token:
+            query = replace(query, after=row_before(call.page_token, call.digest, now))
+        rows = self.store.job_rows(replace(query, page_size=call.page_size + 1))
+        page: Json = {"jobs": [job_row_json(row) for row in rows[: call.page_size]]}
+        if not call.page_token:
+            page["counts"] = dict(self.store.open_counts(call.project))
+        if len(rows) > call.page_size:
+            last = rows[call.page_size - 1]
+            page["nextPageToken"] = token_behind((last.create_time, last.uid), call.digest, now)
+        return page
+
+
+def job_row_json(row: JobListRow) -> Json:
+    """A row; what is not known of the job is left out."""
+    shown = {
+        "uid": str(row.uid),
+        "name": row.name,
+        "displayName": row.display_name,
+        "project": row.project,
+        "kind": row.kind.value,
+        "state": row.state.value,
+        "reason": row.reason,
+        "attempt": row.attempt,
+        "restarts": row.restarts,
+        "gpus": dict(row.gpus),
+        "replicas": row.replicas,
+        "node": row.node or None,
+        "nodes": row.nodes,
+        "creator": row.creator,
+        "createTime": rfc3339(row.create_time),
+        "startTime": rfc3339(row.start_time),
+        "endTime": rfc3339(row.end_time),
+    }
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def _query_of(call: JobListCall) -> JobListQuery:
+    return JobListQuery(
+        project=call.project,
+        states=call.states,
+        kinds=call.kinds,
+        creator=call.creator,
+        label=_label_of(call.label) if call.label else None,
+        text=call.text,
+        since=time_since(call.since) if call.since else None,
+    )
+
+
+def _label_of(text: str) -> tuple[str, str | None]:
+    """``team:vision``, or ``team`` for any value."""
+    key, colon, value = text.partition(":")
+    if not key:
+        message = f"label must be KEY or KEY:VALUE, got {text[:100]!r}"
+        raise Refusal(Code.INVALID_ARGUMENT, message)
+    return key, value if colon else None

@@ -1,0 +1,199 @@
+"""One list of all jobs: narrow rows of every kind, newest first, in pages that go on by key.
+
+A training pipeline and the custom job that does its work are one row, the pipeline's.  The jobs of
+a study's trials are rows only for a caller who asks for ``TRIAL``: a study has one row.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Integer,
+    Row,
+    Select,
+    Text,
+    and_,
+    case,
+    cast,
+    desc,
+    exists,
+    func,
+    or_,
+    select,
+    tuple_,
+)
+
+from trainshed.model.resource_names import PIPELINES as PIPELINES_WORD
+from trainshed.model.resource_names import resource_name
+from trainshed.model.restarts import Cause
+from trainshed.model.status import FINAL, JobState
+from trainshed.store import codec
+from trainshed.store.bulk import given
+from trainshed.store.database import Database
+from trainshed.store.records import JobListQuery, JobListRow, Kind, ListedKind
+from trainshed.store.rows import restarts
+from trainshed.store.tables import JOBS, LABELS, PIPELINES, REPLICAS, TRIALS
+
+#: Thousands of jobs have the same few demands.
+_DEMANDS_MAX: Final = 4096
+
+OPEN: Final = frozenset(JobState) - FINAL
+_WAITS: Final = [state.value for state in JobState if state.waits]
+_KIND: Final = case(
+    (TRIALS.c.uid.is_not(None), ListedKind.TRIAL.value),
+    (PIPELINES.c.uid.is_not(None), ListedKind.TRAINING_PIPELINE.value),
+    (JOBS.c.kind == Kind.TRIAL.value, ListedKind.TRIAL.value),
+    (JOBS.c.kind == Kind.ML_JOB.value, ListedKind.AI_PLATFORM_JOB.value),
+    (JOBS.c.kind == Kind.TUNING_JOB.value, ListedKind.TUNING_JOB.value),
+    else_=ListedKind.CUSTOM_JOB.value,
+)
+_NAME: Final = func.coalesce(PIPELINES.c.display_name, JOBS.c.display_name)
+_FROM: Final = JOBS.outerjoin(PIPELINES, PIPELINES.c.child_uid == JOBS.c.uid).outerjoin(
+    TRIALS, TRIALS.c.job_uid == JOBS.c.uid
+)
+_ROWS: Final = select(
+    JOBS.c.uid,
+    JOBS.c.project,
+    JOBS.c.location,
+    JOBS.c.kind,
+    JOBS.c.job_id,
+    JOBS.c.creator,
+    JOBS.c.demand,
+    JOBS.c.state,
+    JOBS.c.attempt,
+    JOBS.c.restarts,
+    JOBS.c.create_ns,
+    JOBS.c.start_ns,
+    JOBS.c.end_ns,
+    PIPELINES.c.uid.label("pipeline_uid"),
+    _NAME.label("shown_name"),
+    _KIND.label("listed_kind"),
+    case((JOBS.c.state.in_(_WAITS), JOBS.c.explanation)).label("why"),
+).select_from(_FROM)
+
+_PLACED = given("placed", uid=BigInteger, attempt=Integer)
+#: The nodes of the newest attempts, as far as they are known.
+NODES: Final = (
+    select(
+        REPLICAS.c.uid,
+        func.min(REPLICAS.c.node).label("first"),
+        func.count(REPLICAS.c.node.distinct()).label("count"),
+    )
+    .join(
+        _PLACED,
+        and_(REPLICAS.c.uid == _PLACED.c.uid, REPLICAS.c.attempt == _PLACED.c.attempt),
+    )
+    .where(REPLICAS.c.node != "")
+    .group_by(REPLICAS.c.uid)
+)
+
+
+class StoredJobRows:
+    """Jobs of every kind as one list."""
+
+    _db: Database
+
+    def job_rows(self, query: JobListQuery) -> Sequence[JobListRow]:
+        """At most ``page_size`` rows, newest first."""
+        rows = self._db.rows(page_of(query))
+        placed = json.dumps([[row.uid, row.attempt] for row in rows if row.attempt])
+        nodes = {row.uid: (row.first, row.count) for row in self._db.rows(NODES, placed=placed)}
+        return [_list_row(row, *nodes.get(row.uid, ("", 0))) for row in rows]
+
+    def open_counts(self, project: str | None) -> Mapping[str, int]:
+        """How many jobs that are not over there are by state, counted as they are listed."""
+        rows = self._db.rows(counts_of(project))
+        return {row[0]: row[1] for row in rows}
+
+
+def page_of(query: JobListQuery) -> Select[Any]:
+    """The statement of one page."""
+    age = (JOBS.c.create_ns, JOBS.c.uid)
+    return _ROWS.where(*_conditions(query)).order_by(*map(desc, age)).limit(query.page_size)
+
+
+def counts_of(project: str | None) -> Select[Any]:
+    """The statement of the counts."""
+    open_jobs = select(JOBS.c.state, func.count()).select_from(_FROM)
+    scope = JobListQuery(project=project, states=OPEN)
+    return open_jobs.where(*_conditions(scope)).group_by(JOBS.c.state)
+
+
+def _conditions(query: JobListQuery) -> Iterator[ColumnElement[bool]]:
+    yield JOBS.c.deleted_ns.is_(None)
+    are_open = bool(query.states) and not query.states & FINAL
+    if are_open:
+        yield JOBS.c.end_ns.is_(None)
+    if query.project is not None:
+        # open jobs: by the index of those, of all projects, not by a project's whole history
+        column = JOBS.c.project + "" if are_open else JOBS.c.project
+        yield column == codec.plain(query.project)
+    if query.states and query.states != OPEN:
+        # not by the index of states, which has no order by age
+        yield (JOBS.c.state + "").in_(sorted(state.value for state in query.states))
+    kinds = query.kinds or frozenset(ListedKind) - {ListedKind.TRIAL}
+    yield _KIND.in_(sorted(kind.value for kind in kinds))
+    if query.creator:
+        yield JOBS.c.creator == codec.plain(query.creator)
+    if query.label is not None:
+        yield _has_label(*query.label)
+    if query.text:
+        yield _has_text(codec.plain(query.text).lower())
+    if query.since is not None:
+        yield JOBS.c.create_ns >= codec.to_ns(query.since)
+    if query.after is not None:
+        yield tuple_(JOBS.c.create_ns, JOBS.c.uid) < tuple_(*query.after)
+
+
+def _has_label(key: str, value: str | None) -> ColumnElement[bool]:
+    label = and_(LABELS.c.uid == JOBS.c.uid, LABELS.c.key == codec.plain(key))
+    return exists().where(label, *([] if value is None else [LABELS.c.value == codec.plain(value)]))
+
+
+def _has_text(text: str) -> ColumnElement[bool]:
+    """Capital letters count as small ones, in ASCII at least."""
+    ids = (JOBS.c.job_id, cast(PIPELINES.c.uid, Text))
+    return or_(
+        func.lower(_NAME).contains(text, autoescape=True),
+        *(func.lower(column).contains(text, autoescape=True) for column in ids),
+    )
+
+
+def _list_row(row: Row[Any], node: str, nodes: int) -> JobListRow:
+    gpus, replicas = _asked(row.demand)
+    counts = restarts(row.restarts)
+    return JobListRow(
+        uid=row.uid,
+        name=_name_of(row),
+        display_name=row.shown_name or row.job_id,
+        project=row.project,
+        kind=ListedKind(row.listed_kind),
+        state=JobState(row.state),
+        reason=codec.reason_of(row.why) if row.why else None,
+        attempt=row.attempt,
+        restarts=sum(counts.of(cause) for cause in Cause) if row.restarts else 0,
+        gpus=gpus,
+        replicas=replicas,
+        node=node,
+        nodes=nodes,
+        creator=row.creator,
+        create_time=codec.to_time(row.create_ns),
+        start_time=codec.to_time_or_none(row.start_ns),
+        end_time=codec.to_time_or_none(row.end_ns),
+    )
+
+
+def _name_of(row: Row[Any]) -> str:
+    if row.pipeline_uid is None:
+        return resource_name(row.kind, row.project, row.location, row.job_id)
+    return resource_name(PIPELINES_WORD, row.project, row.location, str(row.pipeline_uid))
+
+
+@lru_cache(_DEMANDS_MAX)
+def _asked(demand: str) -> tuple[Mapping[str, int], int]:
+    decoded = codec.DEMAND.decode(demand)
+    return decoded.gpus, decoded.replica_count
