@@ -178,9 +178,9 @@ vertex us-central1 | m:n1-standard-8 NVIDIA_TESLA_L4*1 | unknown-accelerator
 vertex us-central1 | m:n1-standard-8 TPU_V2_POD*32 | unknown-accelerator
 vertex us-central1 | m:n1-standard-8 ACCELERATOR_TYPE_UNSPECIFIED*1 | accelerator-type-missing
 vertex us-central1 | m:n1-standard-8 ACCELERATOR_TYPE_UNSPECIFIED*0 | valid
-vertex us-central1 | m:n1-standard-8 T4* | valid
-vertex us-central1 | m:n1-standard-32 T4* | not-enough-vcpus
-vertex us-central1 | m:a2-highgpu-2g A100* | accelerator-count-fixed
+vertex us-central1 | m:n1-standard-8 T4* | accelerator-count
+vertex us-central1 | m:n1-standard-32 T4* | accelerator-count
+vertex us-central1 | m:a2-highgpu-2g A100* | accelerator-count
 # scale_tiers.toml: counts and types go with CUSTOM only; CUSTOM needs masterType; gcloud.md 3.2
 seed000 us-central1 tier=PREMIUM_1 | m:n1-standard-8 | counts-need-custom
 seed000 us-central1 tier=BASIC_GPU | m:- K80*2 | counts-need-custom

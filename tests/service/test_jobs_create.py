@@ -36,7 +36,7 @@ REFUSED = {
     "gcloud-3.2-hyperparameters-misspelled": "trainingInput.hyperparameters.goal",
     "gcloud-5.3-config-misspelled": "jobSpec.workerPoolSpecs[0].replicaCountX",
     "gcloud-6.1-tuning": "studySpec.parameters[0].doubleValueSpec",  # GRID_SEARCH over a DOUBLE
-    "shape-ml-lower-case-words": "trainingInput.scaleTier",
+    "shape-ml-lower-case-words": "trainingInput.runtimeVersion",  # neither it nor an image
     "shape-ml-prediction": "predictionInput",
     "shape-vertex-many-faults": "displayName",
     "vertex-4.3-local-script-own-image": "jobSpec.workerPoolSpecs[0].containerSpec.imageUri",

@@ -103,7 +103,7 @@ def test_the_numbers_of_ml_v1_enums_are_unknown():
             "wrong-type",
             "a duration",
         ),
-        ({"scaleTier": "standard-1"}, "scaleTier", "unknown-value", "STANDARD_1"),
+        ({"scaleTier": "standart-1"}, "scaleTier", "unknown-value", "STANDARD_1"),
         (
             {"region": "a", "hyperparameters": {"goal": "?"}},
             "hyperparameters.goal",

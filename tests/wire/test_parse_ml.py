@@ -111,7 +111,7 @@ def test_durations_are_seconds():
         ({"scale_teir": "CUSTOM", "masterType": "n1"}, ScaleTier.CUSTOM),
         ({"scaletier": "CUSTOM", "masterType": "n1"}, ScaleTier.CUSTOM),
         ({"scaleTeir": "BASIC", "scaleTier": "BASIC_GPU", "masterType": "n1"}, ScaleTier.BASIC_GPU),
-        ({"scaleTeir": "CUSTOM"}, None),
+        ({"scaleTeir": "CUSTOM"}, ScaleTier.CUSTOM),
         ({"labels": {}, "masterType": "n1"}, None),
         ({}, None),
     ],

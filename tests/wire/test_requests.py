@@ -22,7 +22,6 @@ REQUESTS = sorted((HERE / "requests").glob("*.json"))
 FAULTY = {
     "gcloud-3.2-hyperparameters-misspelled": ["unknown-value", "unknown-field"],
     "gcloud-5.3-config-misspelled": ["unknown-field"],
-    "shape-ml-lower-case-words": ["unknown-value"],
     "shape-ml-prediction": ["unsupported-field"],
     "shape-vertex-automl-pipeline": ["unsupported-field", "unsupported-field"],
     "shape-vertex-many-faults": [

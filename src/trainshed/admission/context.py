@@ -91,6 +91,13 @@ def broken(
     return Violation(field=path, rule=rule, message=message, accepted=accepted)
 
 
+def both_or_none(context: RuleContext) -> str:
+    """Google's sentence about one of the two fields without the other (docs/decisions/0076)."""
+    if context.asked.dialect is Dialect.ML_V1:
+        return "Both `type` and `count` should be specified or none"
+    return "Both `accelerator_type` and `accelerator_count` should be specified or none"
+
+
 def listing(values: Iterable[object], limit: int = 12) -> str:
     """``1, 2, 4 or 8``: alternatives in a sentence, cut after ``limit``."""
     words = [str(value) for value in values]

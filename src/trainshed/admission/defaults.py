@@ -6,7 +6,7 @@ from dataclasses import replace
 from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.software import runtimes
 from trainshed.catalog.tiers import tier_groups
-from trainshed.model.job import Accelerator, JobSpec, Program, ReplicaGroup, ScaleTier
+from trainshed.model.job import JobSpec, Program, ReplicaGroup, ScaleTier
 from trainshed.model.roles import Dialect, Role
 
 
@@ -14,13 +14,11 @@ def expand(spec: JobSpec, catalog: Catalog) -> JobSpec:
     """The job with its exact cluster.
 
     A scale tier other than CUSTOM (and an absent one, which is BASIC: contracts/gcloud.md 3.2)
-    becomes its groups; they run the program that the caller gave.  An accelerator type without a
-    count means one (accelerators.toml, rules.both_fields; Vertex only).  A runtime version without
-    a Python version has Google's default.
+    becomes its groups; they run the program that the caller gave.  A runtime version without a
+    Python version has Google's default.
     """
     if spec.dialect is Dialect.AIPLATFORM_V1:
-        one = tuple(_one_device(group) for group in spec.groups)
-        return spec if one == spec.groups else replace(spec, groups=one)
+        return spec
     return replace(spec, groups=tuple(map(_with_python, _groups(spec, catalog))))
 
 
@@ -30,13 +28,6 @@ def _groups(spec: JobSpec, catalog: Catalog) -> Iterator[ReplicaGroup]:
         return (group for group in spec.groups if _exists(group))
     legacy = "general" not in catalog.edition.machine_categories
     return (_with_program(group, spec) for group in tier_groups(legacy=legacy)[tier])
-
-
-def _one_device(group: ReplicaGroup) -> ReplicaGroup:
-    asked = group.accelerator
-    if asked and asked.type and asked.count is None:
-        return replace(group, accelerator=Accelerator(type=asked.type, count=1))
-    return group
 
 
 def _exists(group: ReplicaGroup) -> bool:

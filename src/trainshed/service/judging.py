@@ -24,9 +24,10 @@ from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect, Role
 from trainshed.planning.reduction_forecast import ReductionForecast
 from trainshed.planning.sizing import Hosts
+from trainshed.service.first_causes import first_causes
 from trainshed.service.refusing import Merged, Say, in_words
 from trainshed.wire import detect
-from trainshed.wire.parsed import Parsed
+from trainshed.wire.parsed import Note, Parsed
 
 
 def catalog_for(
@@ -115,6 +116,8 @@ class JudgedDocument:
     """What Google has retired, where that refuses nothing."""
     question: RuleContext | None = None
     say: Say
+    read_as: tuple[Note, ...] = ()
+    """What was read otherwise than it was written."""
 
     @property
     def valid(self) -> bool:
@@ -124,7 +127,11 @@ class JudgedDocument:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the job's author should know and is no fault: a sentence each."""
-        return (*map(_as_note, self.retired), *_assumed(self.question, self.say))
+        return (
+            *(f"{note.field}: {note.message}." for note in self.read_as),
+            *map(_as_note, self.retired),
+            *_assumed(self.question, self.say),
+        )
 
     @property
     def cluster(self) -> tuple[ClusterRow, ...]:
@@ -157,15 +164,17 @@ def judge(
         replace(v, field=merged.words(v.field) if isinstance(v.field, str) else say(v.field))
         for v in parsed.violations
     ]
+    read_as = tuple(replace(note, field=merged.words(note.field)) for note in parsed.notes)
     if parsed.spec is None:
-        return JudgedDocument(violations=tuple(found), say=say)
+        return JudgedDocument(violations=tuple(found), say=say, read_as=read_as)
     question = ask(parsed.spec, merged, rulebook)
-    named = {v.field for v in found}
     broken = (with_gain(v, question) for v in check(question))
-    found += (v for v in in_words(broken, say) if v.field not in named)
+    found += in_words(first_causes(broken, tuple(found), say), say)
     retired = () if rulebook.asks_google else tuple(v for v in found if v.rule in RETIRED)
     violations = tuple(v for v in found if v not in retired)
-    return JudgedDocument(violations=violations, retired=retired, question=question, say=say)
+    return JudgedDocument(
+        violations=violations, retired=retired, question=question, say=say, read_as=read_as
+    )
 
 
 def _as_note(violation: Violation) -> str:

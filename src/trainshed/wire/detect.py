@@ -2,13 +2,16 @@
 
 import enum
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final
 
 from trainshed.model.faults import FieldPath, Violation
 from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
+from trainshed.wire.fields import table
 from trainshed.wire.jsonmap import described
+from trainshed.wire.misplaced import Places
 from trainshed.wire.ml_v1 import parse as ml_v1
-from trainshed.wire.parsed import Parsed, nearest, snake
+from trainshed.wire.parsed import Parsed, nearest, plain, snake
 
 
 class DocumentKind(enum.Enum):
@@ -58,7 +61,28 @@ def kind_of(document: Any) -> DocumentKind | Violation:
     for kind, keys in KEYS.items():
         if any(key in document or snake(key) in document for key in keys):
             return kind
-    return _no_job(document)
+    return _kind_by_fields(document) or _no_job(document)
+
+
+#: The message of each kind whose inner fields may stand alone: its author forgot to indent.
+_ROOTS: Final = (
+    (DocumentKind.ML_JOB, "ml_v1", "Job"),
+    (DocumentKind.CUSTOM_JOB_SPEC, "aiplatform_v1", "CustomJobSpec"),
+    (DocumentKind.TUNING_JOB, "aiplatform_v1", "HyperparameterTuningJob"),
+)
+
+
+@cache
+def _inner_names(dialect: str, root: str) -> frozenset[str]:
+    return Places(table(dialect), root).inner_names()
+
+
+def _kind_by_fields(document: Mapping[Any, Any]) -> DocumentKind | None:
+    """The kind that has most of a document's keys below its first level; None if none has any."""
+    keys = {plain(key) for key in document if isinstance(key, str)}
+    counts = {kind: len(keys & _inner_names(*of)) for kind, *of in _ROOTS}
+    kind = max(counts, key=counts.__getitem__)
+    return kind if counts[kind] else None
 
 
 def _no_job(document: Mapping[Any, Any]) -> Violation:

@@ -30,6 +30,9 @@ OPEN_ENUMS: Final = frozenset({"AcceleratorConfig.Type", "AcceleratorType"})
 #: The number of an ml_v1 enum's value is published nowhere.
 NUMBERED_ENUMS: Final = {"ml_v1": False, "aiplatform_v1": True}
 
+#: Google reads the names of these dialects' enums whatever their case, and hyphens for underscores.
+ANY_CASE_ENUMS: Final = frozenset({"ml_v1"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldInfo:
@@ -69,6 +72,7 @@ class EnumInfo:
 
     names: tuple[str, ...]
     by_number: Mapping[int, str] = field(default_factory=dict)
+    is_any_case: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,14 +91,17 @@ def table(dialect: str) -> Table:
     numbered = NUMBERED_ENUMS[dialect]
     return Table(
         messages={name: _message(name, rows) for name, rows in raw["messages"].items()},
-        enums={name: _enum(values, numbered=numbered) for name, values in raw["enums"].items()},
+        enums={
+            name: _enum(values, numbered=numbered, any_case=dialect in ANY_CASE_ENUMS)
+            for name, values in raw["enums"].items()
+        },
     )
 
 
-def _enum(values: Mapping[str, int], *, numbered: bool) -> EnumInfo:
+def _enum(values: Mapping[str, int], *, numbered: bool, any_case: bool) -> EnumInfo:
     names = tuple(sorted(values, key=values.__getitem__))
     by_number = {number: name for name, number in values.items()} if numbered else {}
-    return EnumInfo(names=names, by_number=by_number)
+    return EnumInfo(names=names, by_number=by_number, is_any_case=any_case)
 
 
 def _message(name: str, rows: Mapping[str, Any]) -> MessageInfo:

@@ -6,14 +6,16 @@ this one goes on, so that a refusal has all of them at once.  It takes what Goog
 doubles, nulls, empty messages.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from trainshed.model.faults import Violation
-from trainshed.wire.fields import FieldInfo, MessageInfo, Table
-from trainshed.wire.parsed import hint, nearest
+from trainshed.wire.fields import EnumInfo, FieldInfo, MessageInfo, Table
+from trainshed.wire.misplaced import Move, Places, as_meant, is_guessed, steps_of
+from trainshed.wire.parsed import Note, hint, nearest, plain
 from trainshed.wire.scalars import READERS, WANTED, WRONG, whole
+from trainshed.wire.split_text import split_text
 
 #: As in protobuf's own readers; deeper documents are refused, not followed.
 DEPTH_MAX: Final = 100
@@ -23,6 +25,9 @@ SHOWN_MAX: Final = 80
 
 #: So many unknown fields get a hint: each is compared with all names there are.
 HINTS_MAX: Final = 100
+
+#: What YAML 1.1 reads as a flag.
+YAML_WORDS: Final = {True: "y, yes, on and true", False: "n, no, off and false"}
 
 #: Alternatives whose conflict has a rule of its own (R12).
 RULE_OF_ONEOF: Final = {"task": "container-xor-python"}
@@ -34,26 +39,55 @@ class Reading:
 
     value: dict[str, Any]
     violations: tuple[Violation, ...]
+    notes: tuple[Note, ...] = ()
 
 
-def read(table: Table, message: str, document: Mapping[Any, Any], at: str = "") -> Reading:
-    """Read a document as a message.  ``at`` is the dotted path at which the document lies.
+def read(
+    table: Table, message: str, document: Mapping[Any, Any], at: str = "", root: str = ""
+) -> Reading:
+    """Read a document as a message.
+
+    ``at`` is the dotted path at which the document lies in a document of the message ``root``.
 
     The form has camelCase keys, names for enums, texts for 64-bit numbers, and neither nulls nor
     fields that only the server writes.  An element of a list that cannot be read leaves an empty
-    message behind, because positions have meaning (R12).
+    message behind, because positions have meaning (R12).  Fields at the wrong level or under a
+    misspelled key are reported, and read where they were meant.
     """
-    reader = _MessageReader(table)
-    value = reader.message(table.messages[message], document, at, 0)
-    return Reading(value=value, violations=tuple(reader.found))
+    info, root = table.messages[message], root or message
+    reader = _MessageReader(table, root, document, at)
+    value = reader.message(info, document, at, 0)
+    if not reader.moves:
+        return Reading(value=value, violations=tuple(reader.found), notes=tuple(reader.notes))
+    again = _MessageReader(table, root, document, at)
+    value = again.message(info, as_meant(document, reader.moves), at, 0)
+    return Reading(
+        value=value,
+        violations=(*reader.found, *_only_new(again.found, reader)),
+        notes=tuple(again.notes),
+    )
+
+
+def _only_new(found: list[Violation], first: "_MessageReader") -> Iterator[Violation]:
+    """What the document as meant breaks besides; values of guessed fields are not judged."""
+    for violation in found:
+        path = str(violation.field).removeprefix(f"{first.at}." if first.at else "")
+        if violation not in first.found and not is_guessed(path, first.moves):
+            yield violation
 
 
 class _MessageReader:
-    __slots__ = ("found", "table")
+    __slots__ = ("_places", "at", "document", "found", "moves", "notes", "root", "table")
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, root: str, document: Mapping[Any, Any], at: str) -> None:
         self.table = table
+        self.root = root
+        self.document = document
+        self.at = at
         self.found: list[Violation] = []
+        self.moves: list[Move] = []
+        self.notes: list[Note] = []
+        self._places: Places | None = None
 
     def message(
         self, info: MessageInfo, document: Mapping[Any, Any], path: str, depth: int
@@ -64,7 +98,7 @@ class _MessageReader:
             where = f"{path}.{key}" if path else str(key)
             field = info.by_key.get(key)
             if field is None:
-                self._unknown_field(info, str(key), where)
+                self._unknown_field(info, document, key, path)
             elif item is None or field.is_output:
                 continue
             elif field.json_name in spelled:
@@ -84,6 +118,8 @@ class _MessageReader:
         if not field.is_repeated:
             return self._one(field, item, where, depth)
         if isinstance(item, list):
+            if text := split_text(field.json_name, item):
+                return self._split(field, text, where)
             places = [(f"{where}[{index}]", each) for index, each in enumerate(item)]
         elif isinstance(item, Mapping) is (field.kind == "message"):
             places = [(where, item)]  # alone in its list, as gcloud sends it (decision 0044)
@@ -129,8 +165,9 @@ class _MessageReader:
         info = self.table.enums[field.type]
         is_open = field.kind == "open enum"
         if isinstance(item, str):
-            if is_open or item in info.names:
-                return item
+            name = self._known_name(info, item, where)
+            if is_open or name in info.names:
+                return name
         elif info.by_number and (number := whole(item, bits=32)) is not WRONG:
             if is_open or number in info.by_number:
                 return info.by_number.get(number, str(number))
@@ -152,12 +189,63 @@ class _MessageReader:
             message = f"{' and '.join(given)} exclude each other"
             self._add(path or given[1], rule, message, f"exactly one of {', '.join(members)}")
 
-    def _unknown_field(self, info: MessageInfo, key: str, where: str) -> None:
+    def _known_name(self, info: EnumInfo, item: str, where: str) -> str:
+        """The enum's own name, whatever the case of the caller's, where Google reads it so."""
+        name = item.upper().replace("-", "_")
+        if not info.is_any_case or item in info.names or name not in info.names:
+            return item
+        self.notes.append(Note(field=where, message=f"{item!r} was read as {name}"))
+        return name
+
+    def _unknown_field(
+        self, info: MessageInfo, document: Mapping[Any, Any], key: Any, path: str
+    ) -> None:
+        where, word = f"{path}.{key}" if path else str(key), str(key)
+        message = f"{info.name} has no field {word}"
         usable = [f for f in info.fields if not f.refused and not f.is_output]
-        names = [f.name if "_" in key else f.json_name for f in usable]
-        near = nearest(key, names) if len(self.found) < HINTS_MAX else None
-        message = f"{info.name} has no field {key}" + (f"; did you mean {near}?" if near else "")
+        names = [f.name if "_" in word else f.json_name for f in usable]
+        near = nearest(word, names) if len(self.found) < HINTS_MAX else None
+        is_same = near is not None and plain(near) == plain(word)
+        if not is_same and len(self.found) < HINTS_MAX and self._belongs(word, key, path, message):
+            return
+        if near and near not in document:
+            at = steps_of(self._below(path))
+            item = document[key]
+            self.moves.append(
+                Move(source=(*at, key), target=(*at, near), item=item, is_guess=not is_same)
+            )
+        message += f"; did you mean {near}?" if near else ""
         self._add(where, "unknown-field", message, near or ", ".join(names))
+
+    def _belongs(self, word: str, key: Any, path: str, message: str) -> bool:
+        """Report a field that belongs to another level; False if none has it."""
+        self._places = self._places or Places(self.table, self.root)
+        at = steps_of(path)
+        destination = self._places.find(word, at, self.document, steps_of(self.at))
+        if destination is None:
+            return False
+        where = f"{path}.{word}" if path else word
+        self._add(
+            where, "unknown-field", f"{message}; {destination.sentence}", destination.accepted
+        )
+        target, above = destination.target, steps_of(self.at)
+        if target and target[: len(above)] == above:
+            source = (*steps_of(self._below(path)), key)
+            self.moves.append(Move(source=source, target=target[len(above) :], is_guess=False))
+        return True
+
+    def _below(self, path: str) -> str:
+        """A path relative to the document that is read."""
+        return path.removeprefix(self.at).removeprefix(".") if self.at else path
+
+    def _split(self, field: FieldInfo, text: str, where: str) -> Any:
+        words = ", ".join(f'"{word}"' for word in text.split())
+        message = (
+            f"{field.json_name} is a list of single letters: the string {text[:SHOWN_MAX]!r} was "
+            "given where a list is wanted"
+        )
+        self._add(where, "wrong-type", message, f"a list of strings, such as [{words[:SHOWN_MAX]}]")
+        return WRONG
 
     def _duplicate(self, field: FieldInfo, where: str, first: str) -> None:
         key = _last_word(where)
@@ -169,6 +257,11 @@ class _MessageReader:
     ) -> Any:
         wanted = WANTED[field.kind]
         message = f"{_last_word(where)} must be {noun or wanted[0]}, not {described(item)}"
+        if field.kind == "string" and isinstance(item, bool):
+            message += f"; YAML reads {YAML_WORDS[item]} without quotes as {described(item)}"
+            accepted = (
+                'a string, in quotes, such as "y"' if item else 'a string, in quotes, such as "n"'
+            )
         self._add(where, "wrong-type", message, accepted or wanted[1])
         return WRONG
 

@@ -21,9 +21,9 @@ def snake(name: str) -> str:
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
     """The name most like a word, whatever its case, hyphens and underscores; None if none is."""
-    plain = {_plain(name): name for name in names}
-    near = difflib.get_close_matches(_plain(word), plain, n=1)
-    return plain[near[0]] if near else None
+    known = {plain(name): name for name in names}
+    near = difflib.get_close_matches(plain(word), known, n=1)
+    return known[near[0]] if near else None
 
 
 def hint(word: str, names: Iterable[str]) -> str:
@@ -57,11 +57,20 @@ def _key(place: Any, name: str) -> str:
     return name
 
 
-def _plain(word: str) -> str:
+def plain(word: str) -> str:
+    """A name without case, hyphens, underscores and blanks."""
     return re.sub(r"[-_\s]", "", word).lower()
 
 
 Words = Callable[[FieldPath], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What the author of a document should know and is no fault, at a dotted wire path."""
+
+    field: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +85,7 @@ class Parsed:
     spec: JobSpec | None
     violations: tuple[Violation, ...]
     words: Words
+    notes: tuple[Note, ...] = ()
 
 
 def in_own_spelling(words: Words, document: Mapping[str, Any]) -> Words:

@@ -5,15 +5,16 @@ machine.  The N1 table of the documents is not stored: it follows from the caps,
 all 85 cells.
 """
 
-import difflib
 from collections.abc import Iterator
 
-from trainshed.admission.context import RuleContext, broken, listing
+from trainshed.admission.context import RuleContext, both_or_none, broken, listing
+from trainshed.admission.near_names import did_you_mean, near_accelerator
 from trainshed.admission.rules.tpus import tpu_machine
 from trainshed.catalog.accelerators import UNSPECIFIED, AcceleratorType, MachineLimit
 from trainshed.catalog.machines import BundledAccelerators, MachineType
 from trainshed.model.faults import Field, Violation
 from trainshed.model.job import Accelerator, ReplicaGroup
+from trainshed.model.roles import Dialect
 
 
 def accelerators_fit(context: RuleContext) -> Iterator[Violation]:
@@ -40,7 +41,7 @@ def _asked(
     context: RuleContext, group: ReplicaGroup, machine: MachineType | None, asked: Accelerator
 ) -> Iterator[Violation]:
     if asked.type in (None, UNSPECIFIED):
-        message = f"a count of {asked.count} without a type of accelerator"
+        message = f"{both_or_none(context)}; the count is {asked.count}, and no type is given"
         accepted = listing(context.catalog.enum_names())
         yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-type-missing", message, accepted)
         return
@@ -54,7 +55,7 @@ def _asked(
     if machine and machine.tpu:
         yield from tpu_machine(context, group, machine, asked)
     elif machine and machine.bundled and not machine.is_legacy:
-        yield from _bundled(group, machine, machine.bundled, asked)
+        yield from _bundled(context, group, machine, machine.bundled, asked)
     else:
         yield from _attached(context, group, machine, known, asked)
 
@@ -74,9 +75,14 @@ def _on_legacy(context: RuleContext, group: ReplicaGroup, machine: MachineType) 
 
 def _unknown(context: RuleContext, group: ReplicaGroup, name: str) -> Violation:
     names = context.catalog.enum_names()
-    near = difflib.get_close_matches(name.upper().replace("-", "_"), names, n=1)
-    accepted = f"{near[0]}; all: {listing(names, limit=30)}" if near else listing(names, limit=30)
+    others = {n for a in context.catalog.accelerators for n in a.enum_by_product.values()}
+    near = near_accelerator(name, (*names, *sorted(others.difference(names))))
     message = f"there is no accelerator type {name}"
+    if near in names:
+        message += did_you_mean(near)
+    elif near:
+        message += f" in edition {context.catalog.edition.id}; {near} belongs to the other product"
+    accepted = listing(names, limit=30)
     return broken(group, Field.ACCELERATOR_TYPE, "unknown-accelerator", message, accepted)
 
 
@@ -110,13 +116,20 @@ def _bundled_missing(
 
 
 def _bundled(
-    group: ReplicaGroup, machine: MachineType, bundled: BundledAccelerators, asked: Accelerator
+    context: RuleContext,
+    group: ReplicaGroup,
+    machine: MachineType,
+    bundled: BundledAccelerators,
+    asked: Accelerator,
 ) -> Iterator[Violation]:
     """A machine that brings its accelerators takes exactly those (accelerators.toml, rules)."""
     exactly = f"type {bundled.type}, count {bundled.count}"
     if asked.type != bundled.type:
         message = f"{machine.name} has {bundled.type}, not {asked.type}"
         yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-type-fixed", message, exactly)
+    elif not asked.count:
+        message = f"{both_or_none(context)}; {asked.type} has no count"
+        yield broken(group, Field.ACCELERATOR_COUNT, "accelerator-count", message, exactly)
     elif asked.count != bundled.count:
         message = f"{machine.name} has exactly {bundled.count} {bundled.type}, not {asked.count}"
         yield broken(group, Field.ACCELERATOR_COUNT, "accelerator-count-fixed", message, exactly)
@@ -177,8 +190,8 @@ def _bad_count(
     asked: Accelerator,
 ) -> Violation:
     fitting = context.catalog.fitting_counts(machine, known) if machine else ()
-    if asked.count is None:
-        message = f"{asked.type} without a count"
+    if asked.count is None or (asked.count == 0 and context.asked.dialect is not Dialect.ML_V1):
+        message = f"{both_or_none(context)}; {asked.type} has no count"
     elif asked.count < 1:
         message = f"a count of accelerators is a whole number from 1, not {asked.count}"
     else:

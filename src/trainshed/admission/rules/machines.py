@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Iterator
 
 from trainshed.admission.context import RuleContext, broken, listing
+from trainshed.admission.near_names import did_you_mean, near_machine_type
 from trainshed.catalog.editions import Product
 from trainshed.catalog.machines import MachineType
 from trainshed.catalog.rows import Row, rows
@@ -42,7 +43,8 @@ def _refused(context: RuleContext, group: ReplicaGroup, name: str) -> Violation:
         message = f"{name} exists, but training jobs of edition {edition} cannot use it"
         rule = "unknown-machine-type"
     else:
-        message = f"there is no machine type {name}"
+        near = near_machine_type(name, catalog.machines)
+        message = f"there is no machine type {name}{did_you_mean(near)}"
         rule = "unknown-machine-type"
     return broken(group, Field.MACHINE_TYPE, rule, message, _suggestion(context, name, known))
 

@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Iterator
 
 from trainshed.admission.context import GroupDevices, RuleContext, broken, listing
+from trainshed.admission.near_names import did_you_mean, near_region
 from trainshed.admission.rules.tpus import REGIONAL_NAMES, SLICE_CORES
 from trainshed.catalog.regions import Region
 from trainshed.model.faults import Field, Violation
@@ -19,7 +20,8 @@ def region_exists(context: RuleContext) -> Iterator[Violation]:
         return
     near = difflib.get_close_matches(name, regions, n=3, cutoff=0.4)
     accepted = listing(near) if near else listing(regions)
-    message = f"there is no region {name or '(empty)'}"
+    meant = did_you_mean(near_region(name, regions)) if name else ""
+    message = f"there is no region {name or '(empty)'}{meant}"
     yield broken(None, Field.REGION, "region-unknown", message, accepted)
 
 

@@ -6,6 +6,7 @@ from datetime import date
 from typing import Final
 
 from trainshed.admission.context import RuleContext, Scope, broken, listing
+from trainshed.admission.near_names import did_you_mean, near_version
 from trainshed.catalog.rows import rows
 from trainshed.catalog.software import (
     BLOCKED_FROM,
@@ -80,7 +81,10 @@ def _ml(context: RuleContext, program: Program | None) -> Iterator[Violation]:
 def _runtime(context: RuleContext, program: Program, name: str) -> Iterator[Violation]:
     known = runtimes().get(name)
     if known is None:
-        message, accepted = f"there is no runtime version {name}", listing(runtimes(), limit=30)
+        message = (
+            f"there is no runtime version {name}{did_you_mean(near_version(name, runtimes()))}"
+        )
+        accepted = listing(runtimes(), limit=30)
         yield broken(Role.PRIMARY, Field.RUNTIME_VERSION, "unknown-runtime", message, accepted)
         return
     edition = context.catalog.edition

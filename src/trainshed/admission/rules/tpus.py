@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainshed.admission.context import RuleContext, broken, listing
+from trainshed.admission.context import RuleContext, both_or_none, broken, listing
 from trainshed.catalog.editions import Product
 from trainshed.catalog.machines import MachineType
 from trainshed.model.faults import Field, Violation
@@ -58,8 +58,9 @@ def _cores(
             yield broken(group, Field.ACCELERATOR, "accelerator-missing", message, accepted)
     elif not _valid_cores(context.catalog.product, asked):
         accepted = _accepted_cores(context.catalog.product, asked.type)
-        given = "and none is given" if asked.count is None else f"not {asked.count}"
-        message = f"{asked.type} comes in counts of {accepted}, {given}"
+        message = f"{asked.type} comes in counts of {accepted}, not {asked.count}"
+        if asked.count is None:
+            message = f"{both_or_none(context)}; {asked.type} has no count"
         yield broken(group, Field.ACCELERATOR_COUNT, "accelerator-count", message, accepted)
 
 

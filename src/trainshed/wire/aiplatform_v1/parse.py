@@ -178,7 +178,7 @@ def training_pipeline(document: Json) -> Parsed:
         found: tuple[Violation, ...] = (_not_inputs(at, inputs),)
         task = Reading(value={}, violations=found)
     else:
-        task = read(_table(), "CustomJobSpec", inputs, at)
+        task = read(_table(), "CustomJobSpec", inputs, at, root="TrainingPipeline")
     around = (*_other_task(document, reading.value), *misnamed(document, reading.value))
     violations = (*reading.violations, *around, *task.violations)
     whole = {**reading.value, "trainingTaskInputs": task.value}

@@ -166,7 +166,7 @@ def job(document: Mapping[str, Any]) -> Parsed:
     reading = read(table("ml_v1"), "Job", document)
     other = tuple(v for v in reading.violations if snake(str(v.field)) in OTHER_JOBS)
     if other and "trainingInput" not in reading.value:
-        return Parsed(spec=None, violations=other, words=str)
+        return Parsed(spec=None, violations=other, words=str, notes=reading.notes)
     training = reading.value.get("trainingInput", {})
     gaps = missing_types(training.get("hyperparameters"), document)
     violations = (*reading.violations, *without(gaps, reading.violations))
@@ -180,7 +180,7 @@ def job(document: Mapping[str, Any]) -> Parsed:
     words = in_own_spelling(partial(caller_words, spec=spec), document)
     needless = misplaced(training.get("hyperparameters"), document)
     later = without(chain(misfits(training, document), needless), violations)
-    return Parsed(spec=spec, violations=(*violations, *later), words=words)
+    return Parsed(spec=spec, violations=(*violations, *later), words=words, notes=reading.notes)
 
 
 def _study(
@@ -193,19 +193,9 @@ def _study(
 
 
 def _is_tier_unread(document: Mapping[str, Any], found: Iterable[Violation]) -> bool:
-    """Whether the tier has a value that is none, or stands under a key that is nearly its own."""
+    """Whether the tier has a value that is none."""
     path = as_written(document, SCALE_TIER)
-    return any(
-        violation.field == path
-        or (violation.rule == "unknown-field" and _meant(violation) == snake(SCALE_TIER))
-        for violation in found
-    )
-
-
-def _meant(unknown: Violation) -> str:
-    """The known field that an unknown one is most like, with its path."""
-    parent = str(unknown.field).rpartition(".")[0]
-    return snake(f"{parent}.{unknown.accepted}")
+    return any(violation.field == path for violation in found)
 
 
 def _likely_tier(spec: JobSpec) -> ScaleTier | None:

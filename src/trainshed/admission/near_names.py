@@ -1,0 +1,128 @@
+"""The known name that was most likely meant by an unknown one: machines, accelerators, places.
+
+Plain string distance is not enough: ``NVIDIA_TESLA_L4`` is nearer to ``NVIDIA_TESLA_T4`` by letters
+and means ``NVIDIA_L4``, and ``us-central1-a`` is a zone of ``us-central1``.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+#: Words of an accelerator's name that do not say which one it is.
+_GENERAL: Final = frozenset({"NVIDIA", "TESLA", "GPU", "ACCELERATOR", "TYPE", "GOOGLE"})
+
+_KINDS: Final = frozenset({"TPU", "POD"})
+
+#: What people call some accelerators, and the word of the enum's name for it.
+_ALIASES: Final = {"V5E": "LITEPOD", "V5LITEPOD": "LITEPOD", "V5LITE": "LITEPOD"}
+
+_WORD: Final = re.compile(r"[A-Z0-9]+")
+_ZONE: Final = re.compile(r"(.+\d)-?[a-z]")
+_VERSION: Final = re.compile(r"(\d+)[.\-_](\d+)")
+_LAST_NUMBER: Final = re.compile(r"(.*?)(\d+)(\D*)")
+
+
+def did_you_mean(name: str | None) -> str:
+    """``; did you mean X?``, or nothing."""
+    return f"; did you mean {name}?" if name else ""
+
+
+def near_accelerator(word: str, names: Sequence[str]) -> str | None:
+    """The accelerator of the same model, else the one that is written most alike."""
+    wanted = _model_words(word)
+    models = [(name, _model_words(name)) for name in names]
+    rows = [
+        (len(wanted ^ words), len(words), name)
+        for name, words in models
+        if any(map(_is_model, wanted & words))
+    ]
+    return min(rows)[2] if rows else near_name(word, names, cutoff=_ACCELERATOR_CUTOFF)
+
+
+#: Most letters of accelerators' names are those of all: two models differ by one.
+_ACCELERATOR_CUTOFF: Final = 0.85
+
+
+def _model_words(name: str) -> frozenset[str]:
+    words = frozenset(_WORD.findall(name.upper())) - _GENERAL
+    joined = "".join(_WORD.findall(name.upper()))
+    aliases = {target for alias, target in _ALIASES.items() if joined.endswith(alias)}
+    return words | aliases
+
+
+def _is_model(word: str) -> bool:
+    """Whether a word says which accelerator it is; an amount of memory does not."""
+    return word not in _KINDS and not word.endswith("GB")
+
+
+def near_machine_type(word: str, names: Iterable[str]) -> str | None:
+    """The machine type that is written alike, else the next larger one of its family."""
+    known = tuple(names)
+    if same := _same_letters(word, known):
+        return same
+    match = _LAST_NUMBER.fullmatch(word.lower().replace("_", "-"))
+    family = [name for name in known if match and _is_sibling(name, match)]
+    if match and family:
+        sizes = sorted((int(_number(name)), name) for name in family)
+        larger = [name for size, name in sizes if size >= int(match[2])]
+        return larger[0] if larger else sizes[-1][1]
+    return _shortened(word, sorted(known, key=lambda name: (len(name), name)))
+
+
+def _is_sibling(name: str, match: re.Match[str]) -> bool:
+    own = _LAST_NUMBER.fullmatch(name)
+    return own is not None and (own[1], own[3]) == (match[1], match[3])
+
+
+def _number(name: str) -> str:
+    match = _LAST_NUMBER.fullmatch(name)
+    return match[2] if match else "0"
+
+
+def near_region(word: str, names: Iterable[str]) -> str | None:
+    """The region of a zone, else the one that is written alike."""
+    known = tuple(sorted(names))
+    zone = _ZONE.fullmatch(word.lower())
+    return (_same_letters(zone[1], known) if zone else None) or _shortened(word, known)
+
+
+def _shortened(word: str, known: Sequence[str]) -> str | None:
+    """The first name that begins with a word, else the one that is written alike."""
+    letters = _letters(word)
+    longer = [name for name in known if _letters(name).startswith(letters)]
+    return longer[0] if longer and len(letters) >= _PREFIX_MIN else near_name(word, known)
+
+
+_PREFIX_MIN: Final = 4
+
+
+def near_version(word: str, names: Iterable[str]) -> str | None:
+    """The version whose first two numbers a word holds, else the one that is written alike."""
+    known = tuple(names)
+    match = _VERSION.search(word)
+    if match is None:
+        return near_name(word, known)
+    wanted = int(match[1]), int(match[2])
+    versions = sorted((_parts(name), name) for name in known if _parts(name)[:1] == wanted[:1])
+    older = [name for parts, name in versions if parts <= wanted]
+    return older[-1] if older else versions[0][1] if versions else None
+
+
+def _parts(name: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in name.split(".") if part.isdecimal())
+
+
+def near_name(word: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The name most like a word, whatever its case, hyphens and underscores."""
+    known = {_letters(name): name for name in names}
+    near = difflib.get_close_matches(_letters(word), known, n=1, cutoff=cutoff)
+    return known[near[0]] if near else None
+
+
+def _same_letters(word: str, names: Iterable[str]) -> str | None:
+    return next((name for name in names if _letters(name) == _letters(word)), None)
+
+
+def _letters(word: str) -> str:
+    return re.sub(r"[-_\s.]", "", word).lower()

@@ -1,0 +1,32 @@
+"""A string that was given where a list is wanted, and reached the server as a list of letters.
+
+Python programs do it: ``list("python train.py")`` is what a client makes of a string in the place
+of a list.  The job could only fail.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+#: Lists whose first element names a program or a file: single letters name neither.
+NAMING: Final = frozenset({"command", "containerCommand", "packageUris"})
+
+#: Lists that may hold single letters and digits on purpose.
+ARGUMENTS: Final = frozenset({"args", "containerArgs"})
+
+#: What arguments have between their words, which is no argument by itself.
+_BETWEEN: Final = frozenset(" -=/.")
+
+_LETTERS_MIN: Final = 3
+
+
+def split_text(name: str, items: Sequence[Any]) -> str:
+    """The string that a list of a field was made from, letter by letter; empty for a true list."""
+    if name not in NAMING | ARGUMENTS or len(items) < 2:  # noqa: PLR2004 - one letter is no word
+        return ""
+    if not all(isinstance(item, str) and len(item) == 1 for item in items):
+        return ""
+    text = "".join(items)
+    if name in NAMING:
+        return text
+    is_split = len(items) >= _LETTERS_MIN and not _BETWEEN.isdisjoint(items)
+    return text if is_split else ""

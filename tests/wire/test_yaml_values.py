@@ -1,0 +1,76 @@
+"""Values that are no text although their author meant one, and texts where a list is wanted."""
+
+import pytest
+
+from trainshed.wire.fields import table
+from trainshed.wire.jsonmap import read
+
+ML, VERTEX = table("ml_v1"), table("aiplatform_v1")
+
+
+@pytest.mark.parametrize(
+    ("of", "message", "document", "field"),
+    [
+        (VERTEX, "StudySpec.ParameterSpec", {"parameterId": False}, "parameterId"),
+        (ML, "ParameterSpec", {"parameterName": False}, "parameterName"),
+        (ML, "ParameterSpec", {"categoricalValues": ["a", False]}, "categoricalValues[1]"),
+        (ML, "Job", {"labels": {"canary": False}}, "labels.canary"),
+        (ML, "Job", {"jobId": False}, "jobId"),
+        (ML, "HyperparameterSpec", {"hyperparameterMetricTag": False}, "hyperparameterMetricTag"),
+        (VERTEX, "StudySpec.MetricSpec", {"metricId": False}, "metricId"),
+        (VERTEX, "EnvVar", {"name": False}, "name"),
+    ],
+)
+def test_a_flag_in_place_of_a_string_is_told_what_yaml_reads(of, message, document, field):
+    [violation] = read(of, message, document).violations
+    assert (violation.field, violation.rule) == (field, "wrong-type")
+    assert "not false; YAML reads n, no, off and false without quotes as false" in violation.message
+    assert violation.accepted == 'a string, in quotes, such as "n"'
+
+
+def test_true_is_told_its_own_words():
+    [violation] = read(ML, "Job", {"jobId": True}).violations
+    assert "YAML reads y, yes, on and true without quotes as true" in violation.message
+
+
+@pytest.mark.parametrize("number", [7, 0.5, 45000])
+def test_a_number_in_place_of_a_string_needs_quotes(number):
+    [violation] = read(VERTEX, "StudySpec.ParameterSpec", {"parameterId": number}).violations
+    assert f"must be a string, not the number {number}" in violation.message
+    assert "quotes" in violation.accepted
+
+
+@pytest.mark.parametrize(
+    ("of", "message", "field", "text"),
+    [
+        (VERTEX, "ContainerSpec", "command", "python train.py"),
+        (VERTEX, "ContainerSpec", "command", "ls"),
+        (VERTEX, "ContainerSpec", "args", "--epochs=3"),
+        (VERTEX, "PythonPackageSpec", "args", "--epochs 3"),
+        (VERTEX, "PythonPackageSpec", "packageUris", "gs://b/p.tar.gz"),
+        (ML, "TrainingInput", "packageUris", "gs://b/p.tar.gz"),
+        (ML, "TrainingInput", "args", "--n 5"),
+        (ML, "ReplicaConfig", "containerCommand", "bash"),
+        (ML, "ReplicaConfig", "containerArgs", "-c x"),
+    ],
+)
+def test_a_string_that_was_split_into_letters_is_told_so(of, message, field, text):
+    [violation] = read(of, message, {field: list(text)}).violations
+    assert (violation.field, violation.rule) == (field, "wrong-type")
+    assert f"a list of single letters: the string {text!r} was given" in violation.message
+    assert f'["{text.split()[0]}"' in violation.accepted
+
+
+@pytest.mark.parametrize(
+    ("of", "message", "field", "items"),
+    [
+        (VERTEX, "ContainerSpec", "command", ["w"]),
+        (VERTEX, "ContainerSpec", "args", ["1", "2", "3", "4"]),
+        (VERTEX, "ContainerSpec", "args", ["a", "b"]),
+        (VERTEX, "ContainerSpec", "args", ["-"]),
+        (ML, "ParameterSpec", "categoricalValues", ["a", "b", "-", "c"]),
+        (ML, "TrainingInput", "args", ["-n", "5"]),
+    ],
+)
+def test_short_words_are_left_alone(of, message, field, items):
+    assert read(of, message, {field: items}).violations == ()
