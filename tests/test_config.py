@@ -113,7 +113,7 @@ def test_the_page_has_every_key_and_the_file_every_setting():
     tables = (keys for name, keys in _TABLES.items() if name not in whole)
     settable = {name for keys in tables for name, _ in keys.values()}
     settable |= {*whole, "buckets", "engines", *(row[0] for row in _ROWS.values())}
-    by_flag_only = {"data_dir", "anonymous", "insecure_http", "start_engines"}
+    by_flag_only = {"config_file", "data_dir", "anonymous", "insecure_http", "start_engines"}
     assert {f.name for f in fields(Settings)} - settable == by_flag_only
 
 

@@ -25,7 +25,7 @@ from trainshed.api.rest import LazyApp, make_app
 from trainshed.api.storage import storage_routes
 from trainshed.api.table import Handlers, google_table
 from trainshed.catalog.catalog import Catalog
-from trainshed.config import Settings
+from trainshed.config import Settings, load_environments
 from trainshed.config.engine import engines_of
 from trainshed.config.settings import DROP, LOG, PASS, GatewaySettings
 from trainshed.controller.loop import Controller
@@ -40,7 +40,7 @@ from trainshed.service.audit_log import AuditLog, AuditRetention
 from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
-from trainshed.service.engine_images import images_of
+from trainshed.service.engine_images import RereadImages, images_of
 from trainshed.service.file_modes import PRIVATE_FOLDER, make_private
 from trainshed.service.gateway.listening import GatewayListener, Serving
 from trainshed.service.gateway.places import HOSTS, NO_GATEWAY, OTHER_HOSTS, TELEMETRY_HOSTS
@@ -48,6 +48,7 @@ from trainshed.service.gateway.stored_attempts import AttemptOfPeer, AttemptsOfS
 from trainshed.service.gateway.telemetry import TASK, Telemetry, tell_in_story
 from trainshed.service.gateway.tokens import AttemptTokens
 from trainshed.service.housekeeping import ClockWatch, DiskWatch, Expiry, Housekeeping, Retention
+from trainshed.service.images import ImagesByEngine
 from trainshed.service.interpreters import LIBRARY
 from trainshed.service.jobs import JobService, OperationService
 from trainshed.service.judging import catalog_for
@@ -154,9 +155,7 @@ def build(
         store = open_store(settings.database or f"sqlite:///{folder / 'trainshed.db'}")
         engines = made.result()
     engines.ask(store.engines_of)
-    images = images_of(
-        engines, settings.environments, settings.images, have_tables=bool(settings.engines)
-    )
+    images = _images(settings, engines)
     settings.jobs_dir.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     objects = _objects(settings)
     uploads = Uploads(objects)
@@ -263,6 +262,15 @@ def build(
         learning=_learning(store, catalog, plan_notes),
         engine=engines,
     )
+
+
+def _images(settings: Settings, engines: Engines) -> ImagesByEngine:
+    """The tables, which follow the settings file.  Raises UsageFault."""
+    make = partial(images_of, engines, have_tables=bool(settings.engines))
+    first = make(settings.environments, settings.images)
+    if (file := settings.config_file) is None:
+        return first
+    return RereadImages(first, file, lambda: make(*load_environments(file)))
 
 
 def _engines(settings: Settings, given: Engine | None) -> Engines:

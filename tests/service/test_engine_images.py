@@ -6,8 +6,8 @@ from trainshed.engines.base import Reach, Traits
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import Program, ProgramKind
-from trainshed.service.engine_images import images_of
-from trainshed.service.images import ImageMapping
+from trainshed.service.engine_images import EngineImages, RereadImages, images_of
+from trainshed.service.images import ImageMapping, Images, LocalEnvironment
 from trainshed.testing.fake_engine import FakeEngine
 
 GOOGLES = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-13.py310:latest"
@@ -53,3 +53,42 @@ def test_what_an_engine_knows_of_its_interpreters_decides():
     found = images_of(engines, (), (), have_tables=True).of("there").stand_in(program(GOOGLES))
     assert found.python == "/t/python"
     assert "PyTorch 1.13.1" in found.note
+
+
+def reread_images(file):
+    """Tables of one environment, whose interpreter is the text of a file."""
+
+    def make():
+        if "broken" in (text := file.read_text()):
+            raise UsageFault(f"{file} is broken")
+        rows = (ImageMapping(environment="mine", image="corp/*"),)
+        environments = (LocalEnvironment(name="mine", python=text),)
+        return EngineImages({"here": Images(environments, rows, "/own")})
+
+    return RereadImages(make(), file, make)
+
+
+def test_environments_are_read_again_when_their_file_has_changed(tmp_path, caplog):
+    file = tmp_path / "config.toml"
+    file.write_text("/first")
+    images = reread_images(file)
+    assert images.of("").stand_in(program("corp/x")).python == "/first"
+    file.write_text("/second one")
+    assert images.of("").stand_in(program("corp/x")).python == "/second one"
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda file: file.write_text("broken"), lambda file: file.unlink()]
+)
+def test_a_file_that_cannot_be_read_leaves_the_environments_and_is_logged_once(
+    tmp_path, caplog, spoil
+):
+    file = tmp_path / "config.toml"
+    file.write_text("/first")
+    images = reread_images(file)
+    spoil(file)
+    for _ in range(3):
+        assert images.of("").stand_in(program("corp/x")).python == "/first"
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "cannot read environments anew" in caplog.text

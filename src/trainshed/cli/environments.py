@@ -1,13 +1,15 @@
 """``trainshed environments build``: a Python with what a runtime version had."""
 
 import argparse
+import os
 from pathlib import Path
 
 from trainshed.cli import flags
 from trainshed.cli.terminal import answer, note
+from trainshed.storage.buckets import data_dir
 
 EXAMPLE = """\
-  trainshed environments build /srv/environments/runtime-2.11 --runtime 2.11
+  trainshed environments build /srv/environments/runtime-2.11 --runtime 2.11 --write
   trainshed environments build /srv/environments/old --runtime 2.4 --python 3.8"""
 
 
@@ -16,16 +18,31 @@ def parser(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
         summary="Makes a Python environment with the packages that an AI Platform runtime version "
-        "had, in versions of today, and prints the lines of config.toml that use it.",
+        "had, in versions of today, and prints or writes the lines of config.toml that use it.",
         example=EXAMPLE,
-        usage=f"{prog} DIR --runtime VERSION [--python VERSION|PATH]",
+        usage=f"{prog} DIR --runtime VERSION [--python VERSION|PATH] [--write]",
     )
     parser.add_argument("directory", metavar="DIR", type=Path, help="A new folder")
     parser.add_argument("--runtime", metavar="VERSION", required=True, help="Such as 2.11")
     parser.add_argument(
         "--python",
         metavar="VERSION|PATH",
-        help="Python to use; default: the newest that its TensorFlow was built for",
+        help="Python to use, of PATH, uv, pyenv or conda; default: the newest that its TensorFlow "
+        "was built for, or the nearest of this machine",
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="Add the lines to the configuration file"
+    )
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="The server's configuration file; default: config.toml in the data directory",
+    )
+    parser.add_argument(
+        "--data-dir",
+        metavar="DIR",
+        help="The server's data directory; default: TRAINSHED_DATA_DIR, else the user's",
     )
     flags.add_format(parser)
     return parser
@@ -34,11 +51,21 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """Build it, and say how it is used."""
     args: argparse.Namespace = request.args
-    from trainshed.workbench.runtime_environments import build  # noqa: PLC0415 - after --help
+    from trainshed.config import FILE  # noqa: PLC0415 - after --help
+    from trainshed.workbench.config_rows import add_rows, check_rows  # noqa: PLC0415
+    from trainshed.workbench.runtime_environments import build  # noqa: PLC0415
 
+    config = args.config or data_dir(args.data_dir, os.environ) / FILE
+    if args.write:
+        check_rows(config, args.directory.absolute().name, args.runtime)
     built = build(args.directory, args.runtime, args.python, note)
     for name in built.lacks:
         note(f"it lacks {name}")
+    if args.write:
+        add_rows(config, built.settings)
+        note(f"added to {config}; a server that runs reads it within seconds:")
+    else:
+        note(f"add these lines to {config} (--write does it); a running server reads them anew:")
     document = {
         "name": built.name,
         "runtimeVersion": built.runtime,
@@ -47,7 +74,8 @@ def run(request: flags.Request) -> int:
         "frameworks": dict(built.content.frameworks),
         "lacks": list(built.lacks),
         "settings": built.settings,
+        "config": str(config),
+        "written": args.write,
     }
-    note("add these lines to config.toml, and start the server again:")
     answer(args, document, built.settings)
     return 0

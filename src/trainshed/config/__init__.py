@@ -1,7 +1,14 @@
 """The settings of the server: a TOML file, read once, passed down as arguments."""
 
-from trainshed.config.load import FILE, load_settings
+from trainshed.config.load import FILE, load_environments, load_settings
 from trainshed.config.settings import Settings
 from trainshed.service.images import ImageMapping, LocalEnvironment
 
-__all__ = ["FILE", "ImageMapping", "LocalEnvironment", "Settings", "load_settings"]
+__all__ = [
+    "FILE",
+    "ImageMapping",
+    "LocalEnvironment",
+    "Settings",
+    "load_environments",
+    "load_settings",
+]

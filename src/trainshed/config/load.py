@@ -191,12 +191,24 @@ def load_settings(
     Raises UsageFault, which names the file, the key and what would be accepted.
     """
     folder = data_dir(flags.get("data_dir"), environ)
-    found: dict[str, Any] = {"grpc_port": GRPC_PORT_DEFAULT}
-    found |= _read_file(path or folder / FILE, must_exist=path is not None)
+    file = path or folder / FILE
+    found: dict[str, Any] = {"grpc_port": GRPC_PORT_DEFAULT, "config_file": file}
+    found |= _read_file(file, must_exist=path is not None)
     if database := environ.get("TRAINSHED_DATABASE"):
         found["database"] = database
     found |= _read_flags(flags)
     return Settings(data_dir=folder, **found)
+
+
+def load_environments(
+    path: Path,
+) -> tuple[tuple[LocalEnvironment, ...], tuple[ImageMapping, ...]]:
+    """The rows ``[[environment]]`` and ``[[image]]`` of a settings file.
+
+    Raises UsageFault where the file is missing or a server would not start with it.
+    """
+    found = _read_file(path, must_exist=True)
+    return found.get("environments", ()), found.get("images", ())
 
 
 def _read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:

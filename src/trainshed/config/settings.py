@@ -71,6 +71,8 @@ class Settings:
     """All settings.  ``policy`` None: best-effort where the machine has GPUs, else emulate."""
 
     data_dir: Path
+    config_file: Path | None = field(default=None, compare=False)
+    """The file whose environments are read again when it has changed; it need not be there."""
     database: str | None = None
     """A SQLAlchemy URL; SQLite in the data directory if None."""
     host: str = "127.0.0.1"

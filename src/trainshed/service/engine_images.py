@@ -1,13 +1,18 @@
 """The tables of images by engine: each has the environments of its own nodes."""
 
+import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 from trainshed.engines.base import Reach, Traits
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.faults import UsageFault
 from trainshed.service.images import CONTAINER, DEFAULT, ImageMapping, Images, LocalEnvironment
-from trainshed.service.interpreters import UNKNOWN, Installed, installed_of
+from trainshed.service.interpreters import UNKNOWN, Installed, installed, installed_of
+
+_LOG = logging.getLogger(__name__)
 
 
 class EngineImages:
@@ -21,6 +26,50 @@ class EngineImages:
     def of(self, engine: str) -> Images:
         """The table of an engine; empty: of the first."""
         return self._by_engine.get(engine) or self._by_engine[self._first]
+
+
+class RereadImages:
+    """Tables that are made again when the file of their rows has changed.
+
+    A file that cannot be read, or is gone, leaves the tables as they are.
+    """
+
+    def __init__(self, first: EngineImages, file: Path, make: Callable[[], EngineImages]) -> None:
+        """``make`` reads the file and raises UsageFault for one that is wrong."""
+        self._tables = first
+        self._file = file
+        self._make = make
+        self._stamp = _stamp_of(file)
+        self._lock = threading.Lock()
+
+    def of(self, engine: str) -> Images:
+        """The table of an engine, by what the file says now; empty: of the first."""
+        if _stamp_of(self._file) != self._stamp:
+            with self._lock:
+                self._reread()
+        return self._tables.of(engine)
+
+    def _reread(self) -> None:
+        stamp = _stamp_of(self._file)
+        if stamp == self._stamp:  # another thread has read it meanwhile
+            return
+        self._stamp = stamp
+        installed.cache_clear()
+        try:
+            self._tables = self._make()
+        except (UsageFault, OSError) as fault:
+            _LOG.warning("cannot read environments anew, the old ones stay: %s", fault)
+        else:
+            _LOG.info("read the environments of %s anew", self._file)
+
+
+def _stamp_of(file: Path) -> tuple[int, int, int] | None:
+    """What changes with a file's content; None where there is no file."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def images_of(

@@ -4,9 +4,13 @@ The versions are those of today, as far as its Python has them; TensorFlow is th
 own where it was built for that Python, and the nearest otherwise.
 """
 
+import json
+import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
@@ -14,8 +18,11 @@ from typing import Final, NamedTuple
 from trainshed.catalog.software import packages_of, runtimes, version
 from trainshed.engines.environments.nearest import Index, nearest
 from trainshed.engines.environments.uv import Answer, Place, ask, find_uv
+from trainshed.files.caches import default_cache_dir
 from trainshed.model.faults import UsageFault
 from trainshed.service.interpreters import Installed, installed
+from trainshed.storage.buckets import cache_dir
+from trainshed.workbench.find_pythons import FoundPython, find_pythons, nearest_python
 
 #: The newest Python that a release of TensorFlow was built for, from this release on.
 _PYTHONS: Final = (
@@ -29,7 +36,19 @@ _PYTHONS: Final = (
 _OLDEST: Final = "3.7"
 #: What TensorFlow before a release cannot be imported with, and does not say itself.
 _BOUNDS: Final = (((2, 18), "numpy<2"), ((2, 12), "protobuf<3.21"))
-_IMPORTS: Final = "import tensorflow, pandas, google.cloud.storage"
+#: TensorBoard, the older packages of Google and programs of those years import pkg_resources, which
+#: setuptools had until 80; a new environment has no setuptools at all.
+_SETUPTOOLS: Final = "setuptools<81"
+_IMPORTS: Final = "import pkg_resources, tensorflow, pandas, google.cloud.storage"
+#: uv breaks long lines, and explains below a blank one.
+_ERROR: Final = re.compile(
+    r"^error: (.+?)(?=^(?:error|warning|hint): |^\s*$|\Z)", re.MULTILINE | re.DOTALL
+)
+#: How uv lists the packages in the end, a hundred of them.
+_INSTALLED_LINE: Final = " + "
+_MINOR_VERSION: Final = re.compile(r"3\.\d+")
+#: What uv's cache may have after a build: wheels that were built from source, which takes time.
+_CACHE_BYTES_MAX: Final = 1 << 30
 
 
 class Built(NamedTuple):
@@ -46,9 +65,11 @@ class Built(NamedTuple):
     @property
     def settings(self) -> str:
         """The lines of config.toml that have jobs of the runtime version run in it."""
+        name = json.dumps(self.name, ensure_ascii=False)
         return (
-            f'[[environment]]\nname = "{self.name}"\npython = "{self.python}"\n\n'
-            f'[[image]]\nruntime_version = "{self.runtime}"\nenvironment = "{self.name}"'
+            f"[[environment]]\nname = {name}\n"
+            f"python = {json.dumps(str(self.python), ensure_ascii=False)}\n\n"
+            f'[[image]]\nruntime_version = "{self.runtime}"\nenvironment = {name}'
         )
 
 
@@ -57,9 +78,10 @@ def build(
 ) -> Built:
     """Make an environment in a folder that is not there yet, or is empty.
 
-    ``python`` is a version that uv finds on this machine or downloads, or a path.  Raises
-    UsageFault for a runtime version that there never was, a folder that is in use, a Python that
-    cannot be had and packages that cannot be installed; then nothing is left behind.
+    ``python`` is a version that is on this machine or that uv downloads, or a path; without it the
+    nearest Python of this machine serves where the right one cannot be had.  Raises UsageFault for
+    a runtime version that there never was, a folder that is in use, a Python that cannot be had and
+    packages that cannot be installed; then nothing is left behind.
     """
     if runtime not in runtimes():
         raise UsageFault(f"--runtime: there is no {runtime}; there are {', '.join(runtimes())}")
@@ -67,7 +89,7 @@ def build(
         raise UsageFault(f"{directory} is not empty; name a new folder")
     was_there = directory.exists()
     try:
-        return _build(directory.absolute(), runtime, python or python_for(runtime), progress)
+        return _build(directory.absolute(), runtime, python, progress)
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         if was_there:
@@ -81,34 +103,62 @@ def python_for(runtime: str) -> str:
     return next((python for since, python in _PYTHONS if tensorflow >= since), _OLDEST)
 
 
-def _build(directory: Path, runtime: str, python: str, progress: Callable[[str], None]) -> Built:
-    progress(f"making {directory} with Python {python}")
-    made = _uv(["venv", "--quiet", "--python", python, str(directory)])
-    if made.returncode:
-        raise UsageFault(
-            f"there is no Python {python} here, and uv could not download it: "
-            f"{_last_line(made.stderr)}; --python names another: a version, or a path"
-        )
+def _build(
+    directory: Path, runtime: str, asked: str | None, progress: Callable[[str], None]
+) -> Built:
+    _make_venv(directory, runtime, asked, progress)
     interpreter = directory / "bin" / "python"
     with TemporaryDirectory() as work:
         tensorflow = _tensorflow(runtime, interpreter, Path(work), progress)
     bounds = [bound for before, bound in _BOUNDS if version(tensorflow)[:2] < before]
-    names = [f"tensorflow=={tensorflow}", *bounds, *packages_of(runtime)]
+    names = [f"tensorflow=={tensorflow}", *bounds, _SETUPTOOLS, *packages_of(runtime)]
     progress(f"installing {', '.join(names)}")
-    words = ["pip", "install", "--python", str(interpreter), *names]
-    if _uv(words, shows=True).returncode:
-        raise UsageFault("uv could not install the packages; what it said is above")
+    _install(["pip", "install", "--python", str(interpreter), *names], progress)
     _check(interpreter)
-    found = installed(str(interpreter))
-    lacks = tuple(name for name in packages_of(runtime) if name not in found.packages)
-    return Built(directory.name, runtime, interpreter, found, lacks)
+    _bound_uv_cache(progress)
+    installed.cache_clear()
+    content = installed(str(interpreter))
+    lacks = tuple(name for name in packages_of(runtime) if name not in content.packages)
+    return Built(directory.name, runtime, interpreter, content, lacks)
+
+
+def _make_venv(
+    directory: Path, runtime: str, asked: str | None, progress: Callable[[str], None]
+) -> None:
+    """Make an empty environment.  Raises UsageFault with what uv says and the Pythons here."""
+    wanted = asked or python_for(runtime)
+    pythons = find_pythons(os.environ) if _MINOR_VERSION.fullmatch(wanted) else []
+    here = next((python for python in pythons if python.version == wanted), None)
+    progress(f"making {directory} with Python {wanted}{f' ({here.path})' if here else ''}")
+    error = _venv_error(directory, here.path if here else wanted)
+    if not error:
+        return
+    said = f"there is no Python {wanted} here, and uv could not download it: {error}"
+    nearest = None if asked else nearest_python(wanted, filter(_may_have_tensorflow, pythons))
+    if nearest is None:
+        found = ", ".join(f"{python.version} ({python.path})" for python in pythons)
+        here_are = f"; this machine has {found}" if found else ""
+        raise UsageFault(f"{said}{here_are}; --python names another: a version, or a path")
+    progress(f"{said}; using the nearest, Python {nearest.version} ({nearest.path})")
+    if error := _venv_error(directory, nearest.path):
+        raise UsageFault(f"cannot make an environment of {nearest.path}: {error}")
+
+
+def _venv_error(directory: Path, python: str) -> str:
+    """Make an environment; the reason where that failed, else empty."""
+    answer = _uv(["venv", "--quiet", "--allow-existing", "--python", python, str(directory)])
+    return _error_line(answer.stderr) if answer.returncode else ""
+
+
+def _may_have_tensorflow(python: FoundPython) -> bool:
+    return version(_OLDEST) <= version(python.version) <= version(_PYTHONS[0][1])
 
 
 def _tensorflow(
     runtime: str, interpreter: Path, work: Path, progress: Callable[[str], None]
 ) -> str:
     def asked(arguments: Sequence[str]) -> Answer:
-        return ask(arguments, Place(work), work)
+        return ask([*_cache_flags(), *arguments], Place(work), work)
 
     wanted = f"{runtime}.*"
     found = nearest("tensorflow", wanted, Index(str(interpreter), asked, work))
@@ -131,11 +181,66 @@ def _check(interpreter: Path) -> None:
         raise UsageFault(f"what was installed cannot be imported: {_last_line(tried.stderr)}")
 
 
-def _uv(arguments: Sequence[str], *, shows: bool = False) -> subprocess.CompletedProcess[str]:
-    """``shows``: what it says goes to stderr as it comes, with its progress."""
+def _install(arguments: Sequence[str], progress: Callable[[str], None]) -> None:
+    """Run uv and pass on what it says, line by line.  Raises UsageFault with its error."""
+    command = (find_uv(), *_cache_flags(), *arguments)
+    said = []
+    with subprocess.Popen(  # noqa: S603 - our own installer
+        command, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        for line in process.stderr or ():
+            said.append(line)
+            if not line.startswith(_INSTALLED_LINE):
+                progress(line.rstrip())
+    if process.returncode:
+        raise UsageFault(f"uv could not install the packages: {_error_line(''.join(said))}")
+
+
+def _uv(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603 - our own installer
-        (find_uv(), *arguments), text=True, check=False, capture_output=not shows
+        (find_uv(), *_cache_flags(), *arguments), text=True, check=False, capture_output=True
     )
+
+
+def uv_cache() -> Path | None:
+    """Where uv keeps what builds download; None where UV_CACHE_DIR names the user's own folder."""
+    if os.environ.get("UV_CACHE_DIR"):
+        return None
+    return (cache_dir(os.environ) or default_cache_dir()).parent / "uv"
+
+
+def _cache_flags() -> tuple[str, ...]:
+    folder = uv_cache()
+    return () if folder is None else ("--cache-dir", str(folder))
+
+
+def _bound_uv_cache(progress: Callable[[str], None]) -> None:
+    """Remove downloads from our cache of uv, and say what is left; a user's own is left alone."""
+    folder = uv_cache()
+    if folder is None:
+        progress(f"uv keeps its downloads in {os.environ['UV_CACHE_DIR']} (UV_CACHE_DIR)")
+        return
+    _uv(["cache", "prune", "--ci"])
+    if _bytes_below(folder) > _CACHE_BYTES_MAX:
+        _uv(["cache", "clean"])
+    size_mb = _bytes_below(folder) / 1e6
+    progress(f"uv's cache {folder} has {size_mb:.0f} MB; downloads were removed from it")
+
+
+def _bytes_below(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            total += path.lstat().st_size
+    return total
+
+
+def _error_line(text: str) -> str:
+    """What uv calls its error, in one line; its last line where it calls nothing so."""
+    match = _ERROR.search(text)
+    if match is None:
+        return _last_line(text)
+    return " ".join(match[1].split()).replace(" cause: ", ": ")
 
 
 def _last_line(text: str) -> str:

@@ -1,0 +1,71 @@
+"""Adds the rows of an environment to a server's configuration file.
+
+The file is the administrator's: its text is kept as it is, the rows follow it, and the file is
+replaced only by one that a server would read.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from trainshed.config import Settings, load_settings
+from trainshed.model.faults import UsageFault
+from trainshed.service.server_files import PRIVATE, write_file
+
+_DRAFT: Final = ".with-environment"
+_MODE_BITS: Final = 0o777
+
+
+def check_rows(path: Path, name: str, runtime: str) -> None:
+    """Refuse a file that cannot take an environment.  Raises UsageFault.
+
+    That is one that cannot be read, or that has an environment of that name or a row for that
+    runtime version already: the earlier row would win.
+    """
+    settings = _settings(path)
+    if name in {environment.name for environment in settings.environments}:
+        raise UsageFault(
+            f"{path} has an [[environment]] named {name!r} already; remove it, or name another DIR"
+        )
+    rows = (row for row in settings.images if row.runtime_version == runtime)
+    if row := next(rows, None):
+        raise UsageFault(
+            f"{path} has an [[image]] of runtime_version {runtime!r} already, for the environment "
+            f"{row.environment!r}; remove it, or leave --write out"
+        )
+
+
+def add_rows(path: Path, rows: str) -> None:
+    """Write the rows behind what the file has; it is made where it is missing.
+
+    Raises UsageFault where the result could not be read or the file not be written.
+    """
+    path = path.resolve()  # a link stays one
+    draft = path.with_name(f"{path.name}{_DRAFT}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = path.read_text("utf-8") if path.exists() else ""
+        text = f"{before.rstrip()}\n\n{rows}\n" if before.strip() else f"{rows}\n"
+        write_file(draft, text.encode(), _mode_of(path))
+        _settings(draft)
+        _keep_owner(path, draft)
+        draft.replace(path)
+    except OSError as error:
+        raise UsageFault(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _settings(path: Path) -> Settings:
+    return load_settings(path if path.exists() else None, {}, {"data_dir": str(path.parent)})
+
+
+def _mode_of(path: Path) -> int:
+    return path.stat().st_mode & _MODE_BITS if path.exists() else PRIVATE
+
+
+def _keep_owner(path: Path, draft: Path) -> None:
+    with suppress(OSError):  # only root may, and for others the owner is the same
+        status = path.stat()
+        os.chown(draft, status.st_uid, status.st_gid)
