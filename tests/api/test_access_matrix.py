@@ -25,7 +25,7 @@ from trainshed.testing.fake_engine import FakeEngine
 from trainshed.wire.descriptors import message_class
 
 OWN, OTHER, ALL = "alpha-proj", "bravo-proj", "*"
-BUCKET, OTHER_BUCKET = "alpha-bucket", "alpha-other"
+BUCKET, OTHER_BUCKET, EVERY = "alpha-bucket", "alpha-other", "*"
 ROLES = {role.name.lower(): role for role in AccessRole}
 RULES = rules()
 AGES_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -79,6 +79,11 @@ def callers(store, recognise):
         wish = {"bucket": bucket, "readOnly": role == "viewer"}
         made = bucket_tokens.create(store, replace(maker, name=name), OWN, wish)
         found[name] = Kind(made["token"], role, OWN, bucket)
+    for project, role in itertools.product((OWN, OTHER, ALL), ("viewer", "submitter")):
+        name = f"{role} for every bucket of {project}"
+        wish = {"bucket": EVERY, "readOnly": role == "viewer"}
+        made = bucket_tokens.create(store, replace(maker, name=name, project=project), OWN, wish)
+        found[name] = Kind(made["token"], role, project, EVERY)
     gone = tokens.create(store, {"role": "admin"})
     tokens.revoke(store, gone["id"])
     found["revoked"] = Kind(gone["token"])
@@ -118,14 +123,15 @@ LOG_QUERY = {
 
 
 def may(rule, who, *, in_path=False):
-    """Whether a caller is let in by a rule; a path is no place but for tokens for a bucket."""
+    """Whether a caller is let in by a rule; a path is no place but for tokens for buckets."""
     if rule == "open":
         return True
     if not who.role or (in_path and not who.bucket):
         return False
     kind, least = ("", *rule.split())[-2:]
     if who.bucket:
-        is_its = who.bucket == BUCKET or (kind, least) == ("listing", "viewer")
+        is_its = who.bucket in (BUCKET, EVERY) or (kind, least) == ("listing", "viewer")
+        is_its = is_its and who.project in (OWN, ALL)
         return kind != "" and is_its and ROLES[who.role] >= ROLES[least]
     if least == "administrator":
         return who.role == "admin" and who.project == ALL

@@ -24,7 +24,9 @@ SDK_PYTHON = Path(__file__).parent.parent.parent / ".venv-google/bin/python"
 @pytest.fixture(autouse=True)
 def _no_settings_of_mine(monkeypatch):
     for name in list(os.environ):
-        if name.startswith(("CLOUDSDK_", "TRAINSHED_TOKEN", "STORAGE_EMULATOR", "GRPC_DEFAULT")):
+        if name.startswith(
+            ("CLOUDSDK_", "TRAINSHED_TOKEN", "TRAINSHED_URL", "STORAGE_EMULATOR", "GRPC_DEFAULT")
+        ):
             monkeypatch.delenv(name)
 
 
@@ -49,8 +51,9 @@ def answer_of(_verb, path, _document):
 
 
 def asked_of(server):
-    """What was asked of the server beside tokens for buckets."""
-    return [each for each in server.seen if not each[1].endswith("/bucketTokens")]
+    """What was asked of the server beside a token for buckets and the staging bucket."""
+    of_env = ("/bucketTokens", "/storage/v1/b", "/storage/v1/b/demo-staging")
+    return [each for each in server.seen if not each[1].endswith(of_env)]
 
 
 def in_a_shell(text, *names, **environ):
@@ -97,22 +100,60 @@ def test_a_shell_takes_the_lines_and_finds_the_token(trainshed, server, data):
         "CLOUDSDK_CORE_ACCOUNT": "trainshed",
     }
     path = "/trainshed/v1/projects/demo/bucketTokens"
-    wish = {"bucket": "demo-staging", "expires": "12h"}
+    wish = {"bucket": "*", "expires": "12h"}
     assert server.seen[0] == ("POST", path, "Bearer tsd_admin", wish)
 
 
-def test_the_bucket_of_storage_clients_is_ones_own_to_name(trainshed, server):
-    trainshed("env", "--project", "demo", "--bucket", "gs://mine/")
-    assert server.seen[0][3]["bucket"] == "mine"
-    assert "staging_bucket='gs://mine'" in trainshed("env", "--python", "--bucket", "mine").out
+BUCKETS = "/storage/v1/b"
 
 
-def test_without_a_token_for_a_bucket_an_old_address_is_taken_away(trainshed, data):
+def without_buckets(_verb, path, document):
+    """A server on which no bucket exists yet."""
+    if path.startswith(f"{BUCKETS}/"):
+        return 404, {"error": {"message": "The specified bucket does not exist."}}
+    return (200, document) if path == BUCKETS else answer_of(None, path, None)
+
+
+@pytest.mark.parametrize("how", ["--shell", "--python"])
+def test_the_staging_bucket_is_made_unless_it_exists(trainshed, server, data, how):
+    printed = trainshed("env", how, "--project", "demo")
+    assert ("GET", f"{BUCKETS}/demo-staging", "Bearer tsd_admin", None) in server.seen
+    assert not any(request[:2] == ("POST", BUCKETS) for request in server.seen)
+    assert printed.err == ""
+    with StandIn(without_buckets) as bare:
+        bare.note(data)
+        printed = trainshed("env", how, "--project", "demo")
+    assert bare.seen[-1] == ("POST", BUCKETS, "Bearer tsd_admin", {"name": "demo-staging"})
+    assert "gs://demo-staging is made" in printed.err
+
+
+def test_a_staging_bucket_of_ones_own_that_is_missing_is_named(trainshed, data):
+    with StandIn(without_buckets) as server:
+        server.note(data)
+        words = ("--project", "demo", "--bucket", "gs://mine/", "--data-dir", data)
+        printed = trainshed("env", "--python", *words)
+    assert "staging_bucket='gs://mine'" in printed.out
+    assert "gs://mine does not exist" in printed.err
+    assert "trainshed buckets create mine --project demo" in printed.err
+    assert not any(request[0] == "POST" for request in server.seen)
+
+
+def test_without_a_token_for_buckets_an_old_address_is_taken_away(trainshed, data):
     with StandIn(lambda *_: (403, {"error": {"message": "not for you"}})) as server:
         server.note(data)
         printed = trainshed("env", "--data-dir", data)
     assert "unset STORAGE_EMULATOR_HOST" in printed.out
-    assert "gs://local-staging: not for you" in printed.err
+    assert "storage clients, which are left out: not for you" in printed.err
+    assert "trainshed buckets create local-staging --project local" in printed.err
+
+
+@pytest.mark.usefixtures("server")
+def test_env_again_in_its_own_shell_keeps_the_project_and_the_server(trainshed, monkeypatch):
+    monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo")
+    monkeypatch.setenv("TRAINSHED_URL", "http://trainer.lan:8080")
+    found = trainshed("env", "--format", "json").json
+    assert (found["project"], found["url"]) == ("demo", "http://trainer.lan:8080")
+    assert found["stagingBucket"] == "gs://demo-staging"
 
 
 def test_our_own_verbs_of_that_shell_speak_to_the_same_server(trainshed, server, data):

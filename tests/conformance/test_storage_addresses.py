@@ -1,12 +1,14 @@
-"""Google's storage clients with a token for one bucket in their address, against a real server."""
+"""Google's clients with a token for buckets in their storage address, against a real server."""
 
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from conformance.conftest import PROJECT
+from server_process import TRAINSHED
 
 GOOGLE_PYTHON = Path(__file__).parents[2] / ".venv-google/bin/python"
 
@@ -33,6 +35,11 @@ try:
     raise SystemExit("made another bucket")
 except Forbidden as error:
     assert "addressed-bkt only" in error.message
+try:
+    client.bucket("stage-bkt").blob("x").upload_from_string("x")
+    raise SystemExit("wrote into another bucket")
+except NotFound as error:
+    assert "This storage address is for the bucket addressed-bkt only" in error.message
 
 fs = gcsfs.GCSFileSystem(token="anon", project="demo-proj", use_listings_cache=False)
 assert fs.cat("addressed-bkt/dir/large") == content
@@ -45,21 +52,92 @@ assert fs.find("addressed-bkt") == ["addressed-bkt/more/pieces"]
 """
 
 
-def test_they_use_their_bucket_and_see_no_other(server):
-    path = f"/trainshed/v1/projects/{PROJECT}/bucketTokens"
-    status, made = server.call("POST", path, {"bucket": "addressed-bkt"})
-    assert status == 200, made
+def run_python(python, code, environ):
     done = subprocess.run(
-        [GOOGLE_PYTHON, "-W", "ignore", "-c", CODE],
-        env={
-            **os.environ,
-            **server.certificates,
-            "STORAGE_EMULATOR_HOST": f"{server.url}/as/{made['token']}",
-            "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
-        },
+        [python, "-W", "ignore", "-c", code],
+        env={**os.environ, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false", **environ},
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def address(server, **wish):
+    path = f"/trainshed/v1/projects/{PROJECT}/bucketTokens"
+    status, made = server.call("POST", path, wish)
+    assert status == 200, made
+    host = f"{server.url}/as/{made['token']}"
+    return {**server.certificates, "STORAGE_EMULATOR_HOST": host}
+
+
+def test_they_use_their_bucket_and_see_no_other(server):
+    run_python(GOOGLE_PYTHON, CODE, address(server, bucket="addressed-bkt"))
+
+
+EVERY_BUCKET = """
+import gcsfs
+from google.api_core.exceptions import NotFound
+from google.cloud import storage
+
+client = storage.Client(project="demo-proj")
+made = client.create_bucket("every-bkt")
+for bucket in (made, client.bucket("stage-bkt"), client.bucket("out-bkt")):
+    bucket.blob("every/one").upload_from_string("content")
+assert {"every-bkt", "stage-bkt", "out-bkt"} <= {one.name for one in client.list_buckets()}
+fs = gcsfs.GCSFileSystem(token="anon", project="demo-proj", use_listings_cache=False)
+assert fs.cat("out-bkt/every/one") == fs.cat("every-bkt/every/one") == b"content"
+try:
+    client.bucket("none-bkt").blob("x").upload_from_string("x")
+    raise SystemExit("wrote into no bucket")
+except NotFound as error:
+    assert "trainshed buckets create none-bkt" in error.message, error.message
+"""
+
+
+def test_one_address_opens_every_bucket(server):
+    run_python(GOOGLE_PYTHON, EVERY_BUCKET, address(server, bucket="*"))
+
+
+README_LINES = """
+job = aiplatform.CustomJob.from_local_script(
+    "mine",
+    script_path="task.py",
+    container_uri="us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-12.py310:latest",
+)
+job.run()
+print(job.state.name)
+from google.cloud import storage
+print(len(list(storage.Client(project="demo-proj").list_blobs("my-bucket"))))
+"""
+
+
+@pytest.mark.parametrize("bucket", ["my-bucket", None])
+def test_the_sdk_lines_run_as_env_prints_them(server, tmp_path, bucket):
+    """The README's example: a bucket of one's own, and the bucket that ``env`` names."""
+    (tmp_path / "task.py").write_text("print('it ran')\n")
+    (tmp_path / "more.py").write_text(README_LINES)
+    chosen = f"--bucket {bucket}" if bucket else ""
+    data_dir = f"--data-dir {shlex.quote(str(server.data_dir))}"
+    lines = f"""
+set -e
+eval "$(trainshed env --shell --project demo-proj {data_dir})"
+trainshed buckets list | grep -q my-bucket || trainshed buckets create my-bucket
+trainshed env --python {chosen} > script.py
+cat more.py >> script.py
+{shlex.quote(str(GOOGLE_PYTHON))} -W ignore script.py
+"""
+    path = f"{TRAINSHED.parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["/bin/sh", "-c", lines],
+        cwd=tmp_path,
+        env={"PATH": path, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-2] == "JOB_STATE_SUCCEEDED"
+    assert int(done.stdout.splitlines()[-1]) > 0  # what the SDK put into my-bucket

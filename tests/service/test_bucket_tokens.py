@@ -1,4 +1,4 @@
-"""Tokens that end, and tokens for one bucket, which end with the one that made them."""
+"""Tokens that end, and tokens for buckets, which end with the one that made them."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -85,6 +85,17 @@ def test_a_token_for_a_bucket_is_its_makers_for_one_bucket_and_for_some_hours(
     assert "buckets token" in refused(access, made).message
 
 
+@pytest.mark.parametrize("project", ["demo", ALL_PROJECTS])
+def test_a_token_for_every_bucket_is_for_those_that_its_maker_may_use(store, access, project):
+    maker = caller(access, tokens.create(store, {"project": project, "role": "admin"}))
+    made = bucket_tokens.create(store, maker, "demo", {"bucket": "*"})
+    found = caller(access, made)
+    assert (found.project, found.bucket) == (project, "*")
+    assert found.role is AccessRole.SUBMITTER
+    assert found.may_use("data")
+    assert found.may_use("other")
+
+
 def test_it_may_read_only(store, access, holder):
     made = bucket_tokens.create(store, holder[1], "demo", {"bucket": "data", "readOnly": True})
     assert caller(access, made).role is AccessRole.VIEWER
@@ -138,7 +149,7 @@ def test_it_outlives_neither_its_makers_token_nor_its_makers_key(store, access):
     ("wish", "word"),
     [
         ({}, "bucket"),
-        ({"bucket": "A b"}, "bucket"),
+        ({"bucket": "A b"}, "every bucket that the caller may use, got 'A b'"),
         ({"bucket": "data", "expires": "13h"}, "43200s"),
         ({"bucket": "data", "expires": "never"}, "expires"),
         ({"bucket": "data", "role": "admin"}, "unknown field"),

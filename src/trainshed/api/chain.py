@@ -4,7 +4,7 @@
 
 1.  ``guard``: the Host is ours and the Origin is no foreign page; 400 for two Hosts.
 2.  ``recognise``: the Authorization header has a caller; 403 without one, 401 for a wrong one,
-    429 for too many wrong ones, 403 for one whose token is for a bucket and nothing else.
+    429 for too many wrong ones, 403 for one whose token is for buckets and nothing else.
 3.  ``bound_body``: the body is not over the limit; 413.
 4.  ``find_route``: the path and verb have a row in the table; 404 or 405.
 5.  ``authorise``: the caller has the row's role in the path's project; 403, for a foreign project
@@ -33,7 +33,7 @@ from trainshed.api.call import Call, Json, Method, Routes
 from trainshed.api.documents import read_document, read_query, refuse_large, write_document
 from trainshed.api.guards import check_host, check_origin
 from trainshed.api.permissions import Permissions, refuse_low
-from trainshed.model.access import Caller
+from trainshed.model.access import ALL_BUCKETS, Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.store.base import StoreFault
 
@@ -74,7 +74,7 @@ class Passage:
     in_path: bool = False
     """The token stood in the path."""
     of_storage: bool = False
-    """It is a call of the storage API, for which a token for one bucket is good."""
+    """It is a call of the storage API, for which a token for buckets is good."""
     gone: bool = False
     """Nobody waits for the answer any more: no step is begun that is not yet."""
     repeated: str = ""
@@ -110,9 +110,8 @@ class Surroundings:
 
 #: Whoever has one may pass on what opens everything; addresses are written down everywhere.
 LONG_LIVED = (
-    "A token in an address must be one for a bucket: addresses are written into logs and files. "
-    "`trainshed env` prints the settings with such a token, `trainshed buckets token NAME` makes "
-    "one."
+    "A token in an address must be one for buckets: addresses are written into logs and files. "
+    "`trainshed env` prints the settings with such a token, `trainshed buckets token` makes one."
 )
 
 Step = Callable[[Surroundings, Passage], None]
@@ -134,8 +133,13 @@ def recognise(around: Surroundings, passage: Passage) -> None:
     if passage.in_path and caller.bucket is None:
         raise Refusal(Code.UNAUTHENTICATED, LONG_LIVED)
     if caller.bucket is not None and not passage.of_storage:
-        message = f"Permission denied: this token is for objects of the bucket {caller.bucket} only"
-        raise Refusal(Code.PERMISSION_DENIED, message)
+        raise Refusal(Code.PERMISSION_DENIED, f"Permission denied: {_bound(caller.bucket)}")
+
+
+def _bound(bucket: str) -> str:
+    if bucket == ALL_BUCKETS:
+        return "this token is for buckets and their objects only"
+    return f"this token is for objects of the bucket {bucket} only"
 
 
 def bound_body(around: Surroundings, passage: Passage) -> None:

@@ -448,14 +448,14 @@ def _bucket_tokens(store: Store) -> APIRouter:
 
     @router.post("", response_model=shown.MadeBucketToken)
     def create_bucket_token(caller: Known, project: Readable, token: shown.NewBucketToken) -> Json:
-        """Make a token for one bucket, for storage clients that cannot send a header."""
+        """Make a token for buckets, for storage clients that cannot send a header."""
         return bucket_tokens.create(store, caller, project, token.model_dump(exclude_none=True))
 
     @router.post("/{token}:renew", response_model=shown.BucketToken)
     def renew_bucket_token(
         caller: Known, project: Readable, token: str, life: shown.Life | None = None
     ) -> Json:
-        """Let a token for a bucket, which the caller made, end later."""
+        """Let a token for buckets, which the caller made, end later."""
         del project
         document = life.model_dump(exclude_none=True) if life else {}
         return bucket_tokens.renew(store, caller, token, document)

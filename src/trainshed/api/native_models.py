@@ -373,7 +373,7 @@ class Life(Strict):
 
 
 class NewBucketToken(Life):
-    """Which bucket a token is for; it need not be there yet."""
+    """Which bucket a token is for, there or not yet; ``*``: every one that the caller may use."""
 
     bucket: str
     readOnly: bool = False
@@ -420,7 +420,7 @@ class Tokens(BaseModel):
 
 
 class BucketToken(BaseModel):
-    """A token for one bucket; it ends with the token that it was made with, or before."""
+    """A token for buckets; it ends with the token that it was made with, or before."""
 
     id: str
     project: str

@@ -5,7 +5,7 @@ thread (handlers are synchronous), one answer.
 
 Storage clients that are pointed here by STORAGE_EMULATOR_HOST send no Authorization header even
 when they have credentials (contracts/vertex-sdk.md 2.4).  Below ``/as/TOKEN/`` the token in the
-path is their header; it must be one for a bucket (decision 0037).
+path is their header; it must be one for buckets (decision 0071).
 """
 
 import logging

@@ -90,10 +90,7 @@ class BucketAccess:
         is_there = caller.may_use(bucket) and self.objects.buckets.has(bucket)
         owner = self._owner(bucket) if is_there else None
         if owner is None or not caller.may(AccessRole.VIEWER, owner or None):
-            raise NoSuchBucket(
-                "The specified bucket does not exist. "
-                f"Create it with: trainshed buckets create {bucket}"
-            )
+            raise NoSuchBucket(_missing(caller, bucket))
         if not caller.may(role, owner or None):
             raise Forbidden(
                 f"{caller.name} has the role {caller.role.name.lower()} and needs "
@@ -112,7 +109,7 @@ class BucketAccess:
         """
         owner = self.project(caller, project, AccessRole.SUBMITTER)
         if not caller.may_use(bucket):
-            raise Forbidden(f"{caller.name} may make the bucket {caller.bucket} only, here.")
+            raise Forbidden(f"{caller.name} may make the bucket {caller.bucket} only; {_WIDER}")
         known = self.store.bucket(bucket)
         is_there = self.objects.buckets.has(bucket)
         if not caller.may(AccessRole.VIEWER, known[0] if known else None) and (known or is_there):
@@ -149,6 +146,25 @@ class BucketAccess:
         if known is None:
             return "", self.objects.buckets.since(bucket)
         return self.store.project(known[0])[1], known[1]
+
+
+#: What a caller does whose address is for one bucket.
+_WIDER = "`trainshed env` prints an address for every bucket that you may use."
+
+
+def _missing(caller: Caller, bucket: str) -> str:
+    """What a caller reads of a bucket that does not exist, or that another project has.
+
+    The text depends on the caller and the name alone: otherwise it would tell the two apart.
+    """
+    missing = "The specified bucket does not exist."
+    if not caller.may_use(bucket):
+        return f"{missing} This storage address is for the bucket {caller.bucket} only; {_WIDER}"
+    create = f"trainshed buckets create {bucket}"
+    if caller.project == ALL_PROJECTS:
+        return f"{missing} Create it with: {create}"
+    allowed = f"{caller.name} may use the buckets of project {caller.project}."
+    return f"{missing} {allowed} Create it with: {create} --project {caller.project}"
 
 
 DOCUMENT_BYTES_MAX = 1 << 20

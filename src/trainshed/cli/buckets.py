@@ -8,6 +8,7 @@ from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.resource_texts import date_of
 from trainshed.cli.terminal import answer, note, out, out_json, table
 from trainshed.client.collections import pages, path_of
+from trainshed.model.access import ALL_BUCKETS
 from trainshed.storage.buckets import SCHEME
 from trainshed.workbench.client_settings import bucket_address
 
@@ -15,7 +16,8 @@ EXAMPLE = """\
   trainshed buckets create my-bucket
   trainshed buckets list
   trainshed buckets adopt put-there-by-hand --project my-project
-  trainshed buckets token my-bucket --expires 12h --read-only"""
+  trainshed buckets token my-bucket --expires 12h --read-only
+  trainshed buckets token --all"""
 
 
 def parser(prog: str) -> flags.Parser:
@@ -24,15 +26,17 @@ def parser(prog: str) -> flags.Parser:
         prog,
         summary="Makes and lists buckets: folders of the server that gs:// names mean. "
         "Administrators give a folder that is nobody's to a project with adopt. For storage "
-        "clients that cannot send a header, token makes one for one bucket, and prints the address "
-        "with it: the value of STORAGE_EMULATOR_HOST.",
+        "clients that cannot send a header, token makes a token for one bucket, or with --all for "
+        "every bucket that you may use, and prints the address with it: the value of "
+        "STORAGE_EMULATOR_HOST.",
         example=EXAMPLE,
-        usage=f"{prog} create NAME | list | adopt NAME | token NAME | token --renew ID [flags]",
+        usage=f"{prog} create NAME | list | adopt NAME | token (NAME | --all | --renew ID) [flags]",
     )
     parser.check = _check
     actions = ("create", "list", "adopt", "token")
     parser.add_argument("action", choices=actions, metavar="ACTION")
     parser.add_argument("name", metavar="NAME", nargs="?", help="Name, with or without gs://")
+    parser.add_argument("--all", action="store_true", help="The token opens all buckets of yours")
     parser.add_argument("--expires", metavar="TIME", help="Life of the token, up to 12h (1h)")
     parser.add_argument("--read-only", action="store_true", help="The token changes nothing")
     parser.add_argument("--renew", metavar="ID", help="Let this token live on, from now")
@@ -42,13 +46,13 @@ def parser(prog: str) -> flags.Parser:
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
     if args.action == "token":
-        if bool(args.name) == bool(args.renew):
-            parser.error("token takes the NAME of a bucket, or --renew ID")
+        if [bool(args.name), args.all, bool(args.renew)].count(True) != 1:
+            parser.error("token takes the NAME of a bucket, or --all, or --renew ID")
         if args.renew and args.read_only:
             parser.error("a token that is renewed opens what it opened before")
         return
-    if args.expires or args.read_only or args.renew:
-        parser.error("--expires, --read-only and --renew are for token")
+    if args.expires or args.read_only or args.renew or args.all:
+        parser.error("--all, --expires, --read-only and --renew are for token")
     if (args.action == "list") == bool(args.name):
         parser.error("create and adopt take the NAME of a bucket, and list takes none")
 
@@ -87,12 +91,14 @@ def _token(args: argparse.Namespace, place: ServerPlace) -> None:
         found = place.server.call("POST", f"{path}/{quote(args.renew, safe='')}:renew", life)
         answer(args, found, f"token {found['id']} is good until {date_of(found['expireTime'])}")
         return
-    wish = {"bucket": _name(args), "readOnly": args.read_only, **life}
+    bucket = ALL_BUCKETS if args.all else _name(args)
+    wish = {"bucket": bucket, "readOnly": args.read_only, **life}
     made = place.server.call("POST", path, wish)
     found = {**made, "address": bucket_address(place.server.url, made["token"])}
     if args.format == "text":
         end = date_of(found["expireTime"])
-        note(f"token {found['id']} for {SCHEME}{found['bucket']}, until {end}")
+        buckets = "all your buckets" if args.all else f"{SCHEME}{bucket}"
+        note(f"token {found['id']} for {buckets}, until {end}")
     answer(args, found, found["address"])
 
 

@@ -121,9 +121,14 @@ def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
         raise Unreachable(f"the server of {found.folder} has ended; start it with: trainshed serve")
     return ServerPlace(
         server=Server(url=found.url, token=found.token, ca=found.ca),
-        project=args.project or _first(PROJECT_VARIABLES, environ) or PROJECT,
+        project=args.project or project_of(environ),
         region=getattr(args, "region", None) or region_of(environ),
     )
+
+
+def project_of(environ: Mapping[str, str] = os.environ) -> str:
+    """The project where no flag names one: the shell's."""
+    return _first(PROJECT_VARIABLES, environ) or PROJECT
 
 
 def region_of(environ: Mapping[str, str] = os.environ) -> str:

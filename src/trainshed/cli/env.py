@@ -6,14 +6,25 @@ import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import CA_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, FoundServer, reach
+from trainshed.cli.connecting import (
+    CA_VARIABLE,
+    PROJECT,
+    PROJECT_VARIABLES,
+    TOKEN_VARIABLE,
+    URL_VARIABLE,
+    FoundServer,
+    project_of,
+    reach,
+)
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.client.collections import path_of
 from trainshed.client.faults import ServerRefusal, Unreachable
 from trainshed.client.http import Server
+from trainshed.model.access import ALL_BUCKETS
 from trainshed.model.faults import UsageFault
 from trainshed.service.server_files import ADMIN_FILE
 from trainshed.storage.buckets import SCHEME
@@ -40,7 +51,8 @@ def parser(prog: str) -> flags.Parser:
         summary="Prints the settings that point gcloud and Google's SDKs at a server. The token "
         "itself is printed only with --format json: the others name the file or the variable that "
         "holds it. Storage clients send no header: their address has a token of its own, which "
-        "opens one bucket and ends after 12 hours. Repeat the command for another one.",
+        "opens every bucket that you may use and no other API, and ends after 12 hours. Repeat "
+        "the command for another one. The staging bucket PROJECT-staging is made unless it exists.",
         example=EXAMPLE,
         usage=f"{prog} [--shell | --gcloud | --python | --airflow] [flags]",
     )
@@ -53,10 +65,10 @@ def parser(prog: str) -> flags.Parser:
     ):
         how.add_argument(f"--{name}", dest="how", action="store_const", const=name, help=text)
     parser.set_defaults(how="shell")
-    parser.add_argument("--project", default="local", help="Project id (local)")
+    parser.add_argument("--project", help=f"Project id ({PROJECT_VARIABLES[0]}, or {PROJECT})")
     parser.add_argument("--region", default="us-central1", help="Region (us-central1)")
     parser.add_argument(
-        "--bucket", metavar="NAME", help="Bucket of the storage clients (PROJECT-staging)"
+        "--bucket", metavar="NAME", help="Staging bucket of the SDK (PROJECT-staging)"
     )
     parser.add_argument(
         "--transport",
@@ -77,10 +89,15 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """Print the settings.  Raises UsageFault where no server or no token is known."""
     args = request.args
+    args.url = args.url or os.environ.get(URL_VARIABLE)
+    args.project = args.project or project_of()
     found = reach(args, os.environ)
     target = _target(found, args)
-    if args.how == "shell" or args.format == "json":
-        target = replace(target, storage=_storage(found, target))
+    server = _server(found, target)
+    if server and (args.how == "shell" or args.format == "json"):
+        target = replace(target, storage=_storage(server, target))
+    if server and args.how != "gcloud":
+        ensure_staging_bucket(server, target)
     if args.format == "json":
         out_json(_as_json(target, found.token))
     elif args.how == "python":
@@ -129,25 +146,67 @@ def _miss_token(found: FoundServer) -> None:
     )
 
 
-#: The longest that a token for a bucket may live: a working day.
+#: The longest that a token for buckets may live: a working day.
 LIFE = "12h"
 #: A server that does not answer for so long is done without.
 ANSWER_S_MAX = 10.0
 
 
-def _storage(found: FoundServer, target: ClientTarget) -> str | None:
-    """The address for storage clients; None, with a remark, where the server gives no token."""
-    if found.token is None or (found.running and not found.running.is_alive):
+def _server(found: FoundServer, target: ClientTarget) -> Server | None:
+    """The server, to be asked; None where it does not run, or wants a token that is not known."""
+    if (found.running and not found.running.is_alive) or not (target.anonymous or found.token):
         return None  # a token is not shown to whoever may have the port by now
-    server = Server(url=target.url, token=found.token, ca=found.ca, timeout_s=ANSWER_S_MAX)
-    bucket = staging_bucket(target)
-    wish = {"bucket": bucket, "expires": LIFE}
+    if target.anonymous and not found.running:
+        return None
+    token = None if target.anonymous else found.token
+    return Server(url=target.url, token=token, ca=found.ca, timeout_s=ANSWER_S_MAX)
+
+
+def _storage(server: Server, target: ClientTarget) -> str | None:
+    """The address for storage clients; None, with a remark, where the server gives no token."""
+    if target.anonymous:
+        return None  # they come without a token
     try:
-        made = server.call("POST", _bucket_tokens(target), wish)
+        made = server.call("POST", _bucket_tokens(target), _WISH)
         return bucket_address(target.url, str(made["token"]))
     except (ServerRefusal, Unreachable, KeyError, OSError) as error:
-        note(f"storage clients are left out, for there is no token for {SCHEME}{bucket}: {error}")
+        note(f"cannot get a token for storage clients, which are left out: {error}")
         return None
+
+
+def ensure_staging_bucket(server: Server, target: ClientTarget) -> None:
+    """Make the project's own staging bucket; say what is missing where that cannot be done.
+
+    A bucket that the caller named is not made: its name may be a slip of the pen.
+    """
+    name = staging_bucket(target)
+    create = f"trainshed buckets create {name} --project {target.project}"
+    try:
+        if _has_bucket(server, name):
+            return
+        if target.bucket:
+            note(f"{SCHEME}{name} does not exist; create it with: {create}")
+            return
+        server.call("POST", _BUCKETS, {"name": name}, {"project": target.project})
+        note(f"{SCHEME}{name} is made, for what the SDK uploads")
+    except (ServerRefusal, Unreachable, OSError) as error:
+        note(f"cannot make the staging bucket {SCHEME}{name}: {error}; create it with: {create}")
+
+
+_BUCKETS = "/storage/v1/b"
+#: What is asked of the server for storage clients.
+_WISH = {"bucket": ALL_BUCKETS, "expires": LIFE}
+
+
+def _has_bucket(server: Server, name: str) -> bool:
+    """Whether a bucket exists that the caller may use."""
+    try:
+        server.call("GET", f"{_BUCKETS}/{name}")
+    except ServerRefusal as refusal:
+        if refusal.http_status == HTTPStatus.NOT_FOUND:
+            return False
+        raise
+    return True
 
 
 def _bucket_tokens(target: ClientTarget) -> str:
@@ -202,6 +261,7 @@ def _as_json(target: ClientTarget, token: str | None) -> dict[str, object]:
         "grpc": target.grpc,
         "project": target.project,
         "region": target.region,
+        "stagingBucket": f"{SCHEME}{staging_bucket(target)}",
         "variables": {
             name: value and value.replace(TOKEN, token or "") for name, value in found.items()
         },
@@ -241,7 +301,7 @@ def _storage_lines(target: ClientTarget) -> Iterator[str]:
     if target.anonymous:
         yield f'os.environ["STORAGE_EMULATOR_HOST"] = {target.url!r}'
         return
-    wish = json.dumps({"bucket": staging_bucket(target), "expires": LIFE})
+    wish = json.dumps(_WISH)
     trust = ""
     if target.bundle and target.url.startswith("https:"):
         trust = f", context=ssl.create_default_context(cafile={target.bundle!r})"
@@ -251,8 +311,8 @@ def _storage_lines(target: ClientTarget) -> Iterator[str]:
     yield '    headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},'
     yield ")"
     yield f"with urllib.request.urlopen(wish{trust}) as answer:"
-    yield '    of_bucket = json.load(answer)["token"]'
-    yield f'os.environ["STORAGE_EMULATOR_HOST"] = {bucket_address(target.url, "")!r} + of_bucket'
+    yield '    for_buckets = json.load(answer)["token"]'
+    yield f'os.environ["STORAGE_EMULATOR_HOST"] = {bucket_address(target.url, "")!r} + for_buckets'
 
 
 def _imports(target: ClientTarget) -> Iterator[str]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 #: A grant for every project.
 ALL_PROJECTS = "*"
+#: A token for the storage API alone, good for every bucket that its maker may use.
+ALL_BUCKETS = "*"
 
 
 class AccessRole(enum.IntEnum):
@@ -27,7 +29,8 @@ class Caller:
     """A project id, or ``ALL_PROJECTS``."""
     role: AccessRole
     bucket: str | None = None
-    """The one bucket that the caller may use, and nothing else; None: no such bound."""
+    """The one bucket that the caller may use, or ``ALL_BUCKETS``; nothing but storage is open to
+    either.  None: the token opens the other APIs too."""
     credential: str = field(default="", compare=False)
     """The id of the token or key that was shown."""
     ends_at_s: float | None = field(default=None, compare=False)
@@ -39,4 +42,4 @@ class Caller:
 
     def may_use(self, bucket: str) -> bool:
         """Whether a bucket is not beyond the caller's token, whoever owns it."""
-        return self.bucket in (None, bucket)
+        return self.bucket in (None, ALL_BUCKETS, bucket)

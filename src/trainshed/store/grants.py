@@ -30,7 +30,7 @@ class Grants:
         self._db.put(insert(TOKENS), **_token_row(token))
 
     def add_bucket_token(self, token: Token, *, most: int) -> bool:
-        """Keep a token for one bucket, unless its parent has ``most`` of them that have not ended.
+        """Keep a token for buckets, unless its parent has ``most`` of them that have not ended.
 
         False where it has.
         """
@@ -49,7 +49,7 @@ class Grants:
     def extend_token(
         self, token_id: str, parent: str, now: datetime, until: datetime
     ) -> Token | None:
-        """Let a token for a bucket end later; None unless it lives and is of this parent."""
+        """Let a token for buckets end later; None unless it lives and is of this parent."""
         its = (TOKENS.c.token_id == token_id) & (TOKENS.c.parent == parent)
         lives = (TOKENS.c.revoked == 0) & (TOKENS.c.expire_ns > codec.to_ns(now))
         self._db.put(update(TOKENS).where(its, lives), expire_ns=codec.to_ns(until))
@@ -62,7 +62,7 @@ class Grants:
         return _token(row) if row else None
 
     def tokens(self) -> Sequence[Token]:
-        """All tokens, oldest first, but for those for one bucket."""
+        """All tokens, oldest first, but for those for buckets."""
         every = select(TOKENS).where(TOKENS.c.bucket.is_(None))
         ordered = every.order_by(TOKENS.c.create_ns, TOKENS.c.token_id)
         return [_token(row) for row in self._db.rows(ordered)]
@@ -84,7 +84,7 @@ class Grants:
             self._db.write(lambda tx: tx.connection.execute(used, rows))
 
     def forget_ended_tokens(self, before: datetime) -> int:
-        """Forget tokens for one bucket that ended before a time; how many."""
+        """Forget tokens for buckets that ended before a time; how many."""
         ended = (TOKENS.c.bucket.is_not(None)) & (TOKENS.c.expire_ns < codec.to_ns(before))
         return self._db.put(delete(TOKENS).where(ended))
 

@@ -529,7 +529,7 @@ class Token:
     last_use_time: datetime | None = None
     """To the minute; None: nobody used it yet."""
     bucket: str | None = None
-    """The one bucket that it is for; None: all that the project has."""
+    """The bucket, or ``*`` for all, that it opens and nothing else; None: no such bound."""
     parent: str | None = None
     """The id of the token or key whose holder made it: what ends that one ends this one."""
 

@@ -235,7 +235,7 @@ TOKENS = Table(
     *_numbers("create_ns"),
     *_integers("revoked"),
     *_numbers("expire_ns", "used_ns", null=True),  # null: it does not end; nobody used it yet
-    *_texts("bucket", "parent", null=True),  # of a token for one bucket: which, and whose it is
+    *_texts("bucket", "parent", null=True),  # of a token for buckets: which, and whose it is
     Index("tokens_by_parent", "parent"),
 )
 

@@ -52,9 +52,9 @@ class ClientTarget:
     token_variable: str | None = None
     """The environment variable that holds the token where there is no file."""
     bucket: str | None = None
-    """The bucket that storage clients use; None: the project's staging bucket."""
+    """The bucket for what the SDK uploads; None: the project's staging bucket."""
     storage: str | None = None
-    """Their address, with a token for that bucket in it; None: it is not known."""
+    """The address for storage clients, with a token for buckets in it; None: it is not known."""
 
     def __post_init__(self) -> None:
         """Refuse what the clients would refuse later, with less to say."""
@@ -73,7 +73,7 @@ def variables(target: ClientTarget) -> dict[str, str | None]:
     """Environment variables for gcloud and the SDKs; if None, it must not be set.
 
     The storage clients send no header to an emulator, so that a token travels in the path: one for
-    one bucket, which ends soon.
+    buckets alone, which ends soon.
     """
     found: dict[str, str | None] = {
         f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}": address
@@ -137,7 +137,7 @@ def properties(target: ClientTarget) -> Mapping[str, str]:
 
 
 def bucket_address(url: str, text: str) -> str:
-    """The address of a server for clients whose token, for one bucket, stands in the path."""
+    """The address of a server for clients whose token, for buckets, stands in the path."""
     return f"{url}/as/{text}"
 
 

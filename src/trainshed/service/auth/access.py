@@ -43,8 +43,8 @@ UNKNOWN = (
 )
 EXPIRED = "The token has expired; `trainshed tokens create` makes another one."
 BUCKET_EXPIRED = (
-    "The token for this bucket has expired. Run `trainshed env` again, or "
-    "`trainshed buckets token NAME`, which makes another one."
+    "The token in the storage address has expired. Run `trainshed env` again, or "
+    "`trainshed buckets token`: both print an address with a new one."
 )
 NOT_BEARER = "Only `Authorization: Bearer TOKEN` is understood here."
 

@@ -1,8 +1,8 @@
-"""Tokens for one bucket: for storage clients that cannot send a header.
+"""Tokens for buckets: for storage clients that cannot send a header.
 
-Such a client has its token in the path of every address (decision 0037).  Addresses are written
-into logs, files and screens, so what stands in them opens one bucket, ends within hours, and ends
-with the token or key of whoever made it.
+Such a client has its token in the path of every address (decision 0071).  Addresses are written
+into logs, files and screens, so a token in an address opens the storage API and no other, never
+as an administrator, ends within hours, and ends with the token or key that it was made with.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from trainshed.model.access import AccessRole, Caller
+from trainshed.model.access import ALL_BUCKETS, AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth.tokens import Json, invalid, life_of, new_token, refuse_unknown
 from trainshed.storage.buckets import BUCKET_RULE, is_bucket_name
@@ -28,15 +28,16 @@ KEPT: Final = timedelta(days=1)
 def create(store: Store, caller: Caller, project: str, document: Mapping[str, Any]) -> Json:
     """``POST /trainshed/v1/projects/{project}/bucketTokens``.
 
-    ``document``: ``bucket``, which need not be there yet; ``readOnly``; ``expires`` (a duration,
-    default 1h, at most 12h).  ``project`` is an id that the caller may enter.  Raises Refusal.
+    ``document``: ``bucket``, which need not be there yet, or ``*`` for every bucket that the caller
+    may use; ``readOnly``; ``expires`` (a duration, default 1h, at most 12h).  ``project`` is an id
+    that the caller may enter; a token for one bucket is for buckets of this project, and one for
+    every bucket is for all projects of its caller.  Raises Refusal.
     """
     refuse_unknown(document, {"bucket", "readOnly", "expires"})
-    bucket = document.get("bucket")
-    if not isinstance(bucket, str) or not is_bucket_name(bucket):
-        raise invalid(f"bucket: {bucket!r} cannot be a bucket; it has {BUCKET_RULE}")
+    bucket = _bucket(document.get("bucket"))
     most = AccessRole.VIEWER if document.get("readOnly") else AccessRole.SUBMITTER
-    text, token = new_token(caller.name, project, min(caller.role, most))
+    granted = caller.project if bucket == ALL_BUCKETS else project
+    text, token = new_token(caller.name, granted, min(caller.role, most))
     ends = _end(caller, token.create_time, life_of(document.get("expires"), LIFE_MAX))
     token = replace(token, bucket=bucket, parent=caller.credential, expire_time=ends)
     if not store.add_bucket_token(token, most=LIVE_MAX):
@@ -49,7 +50,7 @@ def create(store: Store, caller: Caller, project: str, document: Mapping[str, An
 
 
 def renew(store: Store, caller: Caller, token_id: str, document: Mapping[str, Any]) -> Json:
-    """``POST .../bucketTokens/{id}:renew``: the same text opens the bucket for longer.
+    """``POST .../bucketTokens/{id}:renew``: the same text opens the same buckets for longer.
 
     ``document``: ``expires``.  Raises Refusal where the caller has no such token that lives.
     """
@@ -60,8 +61,8 @@ def renew(store: Store, caller: Caller, token_id: str, document: Mapping[str, An
     if token is None:
         raise Refusal(
             Code.NOT_FOUND,
-            f"there is no token {token_id!r} of {caller.name} for a bucket that has not ended; "
-            "`trainshed buckets token NAME` makes another one",
+            f"there is no token {token_id!r} of {caller.name} for buckets that has not ended; "
+            "`trainshed buckets token` makes another one",
         )
     return _shown(token)
 
@@ -69,6 +70,16 @@ def renew(store: Store, caller: Caller, token_id: str, document: Mapping[str, An
 def forget_ended(store: Store) -> int:
     """Forget those that ended long ago; how many."""
     return store.forget_ended_tokens(datetime.now(UTC) - KEPT)
+
+
+def _bucket(bucket: object) -> str:
+    """The bucket of a request; raises Refusal for a value that is no name of one."""
+    if isinstance(bucket, str) and (bucket == ALL_BUCKETS or is_bucket_name(bucket)):
+        return bucket
+    raise invalid(
+        f"bucket must be the name of a bucket, or {ALL_BUCKETS} for every bucket that the caller "
+        f"may use, got {bucket!r}; a name has {BUCKET_RULE}"
+    )
 
 
 def _end(caller: Caller, now: datetime, life: timedelta | None) -> datetime:
@@ -81,7 +92,7 @@ def _end(caller: Caller, now: datetime, life: timedelta | None) -> datetime:
 
 def _shown(token: Token) -> Json:
     if token.expire_time is None:
-        raise AssertionError("every token for a bucket ends")
+        raise AssertionError("every token for buckets ends")
     return {
         "id": token.token_id,
         "project": token.project,
