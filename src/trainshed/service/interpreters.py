@@ -35,15 +35,31 @@ DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
 TRAINER = "trainshed_trainer"
 _ANSWER_S_MAX = 60.0
 
+#: Runs in the interpreter, which may be a Python 3.7: that has no importlib.metadata.
 _SCRIPT = """
-import json, sys
-from importlib import metadata, util
-found = {}
-for name in sys.argv[2:]:
+import json, os, re, sys
+from importlib import util
+def normal(name):
+    return re.sub("[-_.]+", "-", name).lower()
+def by_folders():
+    found = {}
+    for folder in sys.path:
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            match = re.match(r"(.+?)-([^-]+)(?:-py[\\d.]+)?\\.(?:dist|egg)-info$", name)
+            if match:
+                found.setdefault(normal(match.group(1)), match.group(2))
+    return found
+def by_metadata(name):
     try:
-        found[name] = metadata.version(name)
+        return metadata.version(name)
     except metadata.PackageNotFoundError:
-        pass
+        return None
+try:
+    from importlib import metadata
+    version_of = by_metadata
+except ImportError:
+    version_of = by_folders().get
+found = {name: version_of(name) for name in sys.argv[2:] if version_of(name)}
 has_trainer = util.find_spec(sys.argv[1]) is not None
 version = list(sys.version_info[:2])
 print(json.dumps({"python": version, "versions": found, "has_trainer": has_trainer}))
