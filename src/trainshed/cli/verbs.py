@@ -97,6 +97,7 @@ _SUBMIT_AND_WATCH = (
     Verb("ai custom-jobs create", "create", "submit a Vertex AI custom job to a server"),
     *_ai_platform("submit training"),
     Verb("jobs watch", "watch", "show a job while it runs: state, replicas, last lines"),
+    Verb("tensorboard", "tensorboard", "start TensorBoard on the folder of a job or a study"),
     Verb("jobs explain", "job_story", "say why a job is where it is, and what would start it"),
     Verb("jobs events", "job_story", "tell what happened to a job"),
     Verb("jobs manifest", "job_story", "print what was sent for an attempt of a job"),

@@ -1,0 +1,67 @@
+"""The folder of this machine in which a job, a study or a local run writes its results.
+
+The server tells only a gs:// URI.  Its folder lies below the server's data directory, so it can be
+opened on the server's machine and nowhere else.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from trainshed.model.faults import UsageFault
+from trainshed.storage.buckets import SCHEME, Buckets
+
+#: What AIP_TENSORBOARD_LOG_DIR names, below the base output directory.
+LOGS: Final = "logs"
+_EVENT_FILE: Final = ".tfevents."
+#: Folders that are searched for event files before the answer is that there are none yet.
+_FOLDERS_MAX: Final = 10_000
+
+
+def output_uri(job: Mapping[str, Any]) -> str:
+    """Return where a job's document sends its results; empty where it says nothing."""
+    if "trainingInput" in job:
+        return str(job["trainingInput"].get("jobDir", ""))
+    spec = job.get("trialJobSpec") or job.get("jobSpec") or {}
+    inputs = job.get("trainingTaskInputs") or {}
+    directory = spec.get("baseOutputDirectory") or inputs.get("baseOutputDirectory") or {}
+    return str(directory.get("outputUriPrefix", ""))
+
+
+def local_folder(place: str, buckets: Buckets) -> Path:
+    """Return the folder that a path or a gs:// URI means here.
+
+    Raises UsageFault where it is on no disk of this machine, or may not be read.
+    """
+    is_object = place.startswith(SCHEME)
+    folder = buckets.path_of(place) if is_object else Path(place).expanduser().absolute()
+    if folder.is_dir() and os.access(folder, os.R_OK | os.X_OK):
+        return folder
+    if not is_object:
+        raise UsageFault(f"{place} is not a folder that you can read")
+    raise UsageFault(
+        f"{place} is not a folder of this machine that you can read (looked for {folder}). If the "
+        "job has not written anything yet, try again later. On the server's machine name its data "
+        f"directory with --data-dir. From another machine, copy the files: gcloud storage rsync "
+        f"-r {place} events && trainshed tensorboard events; or run TensorBoard there: ssh -L "
+        "6006:localhost:6006 SERVER trainshed tensorboard JOB"
+    )
+
+
+def event_folder(folder: Path) -> Path:
+    """Return the folder for TensorBoard: ``logs`` of a Vertex AI job if event files are there."""
+    logs = folder / LOGS
+    return logs if has_event_files(logs) else folder
+
+
+def has_event_files(folder: Path) -> bool:
+    """Return whether there is an event file below a folder; of many folders not all are seen."""
+    return any(_EVENT_FILE in name for name in _file_names(folder))
+
+
+def _file_names(folder: Path) -> Iterator[str]:
+    for count, (_, _, names) in enumerate(os.walk(folder)):
+        if count == _FOLDERS_MAX:
+            return
+        yield from names
