@@ -20,6 +20,7 @@ from trainshed import __version__
 from trainshed.api.call import Method, RawMethod, Routes
 from trainshed.api.chain import Surroundings
 from trainshed.api.handlers import Jobs, LogEntries, Models, Operations, TrainingPipelines
+from trainshed.api.not_here import absent_sentence
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import LazyApp, make_app
 from trainshed.api.storage import storage_routes
@@ -185,6 +186,7 @@ def build(
         server=f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(3)}",
         compose=compose or launching,
         startable=launching.startable,
+        buckets=buckets_of(folder),
         make_trial_job=TrialJobs(store, settings.running_s_default),
         quotas=settings.quotas,
         pace=Pace(grace_s=settings.grace_s),
@@ -208,7 +210,7 @@ def build(
     permissions = Permissions(store.project)
     pipelines = PipelineService(store, rules, jobs, controller.look)
     table = _table(store, jobs, pipelines, LogEntries(logs, permissions))
-    routes = Routes(table)
+    routes = Routes(table, absent_sentence)
     around = Surroundings(
         routes=routes,
         permissions=permissions,

@@ -35,11 +35,13 @@ DELETE /{aiplatform}/{location}/models/{model}                submitter
 GET    /{aiplatform}/{location}/models/{model}:listVersions   viewer
 """
 #: What is not here refuses whoever may look.
-ABSENT = """
+KEPT = """
 POST   /{aiplatform}/{location}/{collection}                  viewer
 GET    /{aiplatform}/{location}/{collection}                  viewer
 GET    /{aiplatform}/{location}/{collection}/{id}             viewer
-DELETE /{aiplatform}/{location}/{collection}/{id}             viewer
+"""
+ABSENT = f"""{KEPT}\
+DELETE /{{aiplatform}}/{{location}}/{{collection}}/{{id}}             viewer
 """
 PATCHED = """\
 PATCH  /{aiplatform}/{location}/{collection}/{id}             viewer
@@ -131,10 +133,25 @@ COLLECTIONS = {
 }
 NOT_HERE = {
     "batchPredictionJobs": ("batch_prediction_job", ABSENT),
+    "dataLabelingJobs": ("data_labeling_job", ABSENT),
+    "datasets": ("dataset", ABSENT + PATCHED),
+    "deploymentResourcePools": ("deployment_resource_pool", ABSENT + PATCHED),
     "endpoints": ("endpoint", ABSENT + PATCHED),
+    "featureGroups": ("feature_group", ABSENT + PATCHED),
+    "featureOnlineStores": ("feature_online_store", ABSENT + PATCHED),
+    "featurestores": ("featurestore", ABSENT + PATCHED),
+    "indexEndpoints": ("index_endpoint", ABSENT + PATCHED),
+    "indexes": ("index", ABSENT + PATCHED),
+    "metadataStores": ("metadata_store", ABSENT),
+    "modelDeploymentMonitoringJobs": ("model_deployment_monitoring_job", ABSENT + PATCHED),
+    "nasJobs": ("nas_job", ABSENT),
+    "notebookExecutionJobs": ("notebook_execution_job", ABSENT),
     "persistentResources": ("persistent_resource", ABSENT + PATCHED),
     "pipelineJobs": ("pipeline_job", ABSENT),
+    "schedules": ("schedule", ABSENT + PATCHED),
+    "studies": ("study", ABSENT),
     "tensorboards": ("tensorboard", ABSENT + PATCHED),
+    "tuningJobs": ("tuning_job", KEPT),
 }
 LOCATION = "projects/{project}/locations/{location}"
 

@@ -17,7 +17,10 @@ COLLECTIONS = {
         r"projects\.locations\."
         r"((customJobs|hyperparameterTuningJobs|trainingPipelines)(\.operations)?\.\w+"
         r"|operations\.\w+|models\.(upload|list|get|delete|listVersions)"
-        r"|(batchPredictionJobs|endpoints|persistentResources|pipelineJobs|tensorboards)"
+        r"|(batchPredictionJobs|dataLabelingJobs|datasets|deploymentResourcePools|endpoints"
+        r"|featureGroups|featureOnlineStores|featurestores|indexEndpoints|indexes|metadataStores"
+        r"|modelDeploymentMonitoringJobs|nasJobs|notebookExecutionJobs|persistentResources"
+        r"|pipelineJobs|schedules|studies|tensorboards|tuningJobs)"
         r"\.(create|list|get|delete|patch))"
     ),
 }

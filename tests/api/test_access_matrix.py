@@ -111,6 +111,11 @@ def test_every_route_has_a_rule_and_every_rule_a_route(world):
 NAMES = {
     "project": OWN, "location": "us-central1", "job": "7", "pipeline": "7", "operation": "7",
     "model": "7", "batch_prediction_job": "7", "endpoint": "7", "persistent_resource": "7",
+    "data_labeling_job": "7", "dataset": "7", "deployment_resource_pool": "7",
+    "feature_group": "7", "feature_online_store": "7", "featurestore": "7",
+    "index_endpoint": "7", "index": "7", "metadata_store": "7",
+    "model_deployment_monitoring_job": "7", "nas_job": "7", "notebook_execution_job": "7",
+    "schedule": "7", "study": "7", "tuning_job": "7",
     "pipeline_job": "7", "tensorboard": "7",
     "bucket": BUCKET, "name:path": "thing", "name": "thing",
     "node:path": "none", "node": "none", "uid": "7", "attempt": "1", "token": "none", "key": "none",

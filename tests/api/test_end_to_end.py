@@ -13,6 +13,7 @@ from api.support import client
 from trainshed.api.call import Routes
 from trainshed.api.chain import Surroundings
 from trainshed.api.handlers import Jobs, LogEntries, Models, Operations, TrainingPipelines
+from trainshed.api.not_here import absent_sentence
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import make_app
 from trainshed.api.table import Handlers, google_table
@@ -109,7 +110,7 @@ def edges(tmp_path_factory):
         )
         access = Access(store, anonymous=False, clock=time.time)
         around = Surroundings(
-            routes=Routes(rows),
+            routes=Routes(rows, absent_sentence),
             permissions=permissions,
             recognise=access.caller,
             allowed_hosts=("127.0.0.1",),
@@ -232,6 +233,17 @@ def test_a_wrong_job_is_told_field_by_field(rest):
         ("POST", f"/v1/{PARENT}/endpoints"),
         ("POST", f"/v1beta1/{PARENT}/persistentResources?persistentResourceId=p"),
         ("POST", f"/v1/{PARENT}/pipelineJobs?pipelineJobId=p"),
+        ("POST", f"/v1/{PARENT}/pipelineJobs/p:cancel"),
+        ("GET", f"/v1/{PARENT}/metadataStores/default"),
+        ("POST", f"/v1beta1/{PARENT}/metadataStores/default/contexts?contextId=c"),
+        ("POST", f"/v1/{PARENT}/datasets"),
+        ("POST", f"/v1/{PARENT}/datasets/1:import"),
+        ("POST", f"/v1/{PARENT}/studies"),
+        ("POST", f"/v1/{PARENT}/studies/1/trials:suggest"),
+        ("GET", f"/v1/{PARENT}/schedules?pageSize=1"),
+        ("GET", f"/v1/{PARENT}/schedules/1:pause"),
+        ("GET", f"/v1/{PARENT}/featurestores/f/entityTypes"),
+        ("POST", f"/v1/{PARENT}/tensorboards/1/experiments"),
         ("POST", f"/v1/{PARENT}/tensorboards"),
         ("GET", f"/v1beta1/{PARENT}/tensorboards?pageSize=1"),
     ],

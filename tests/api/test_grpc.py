@@ -302,7 +302,7 @@ def test_an_error_of_ours_is_a_number(edge, caplog):
 
 
 def test_an_unknown_method_is_unimplemented(edge):
-    call = edge.channel.unary_unary("/google.cloud.aiplatform.v1.JobService/CreateNasJob")
+    call = edge.channel.unary_unary("/google.cloud.aiplatform.v1.JobService/CreateNothing")
     with pytest.raises(grpc.RpcError) as caught:
         call(b"", timeout=60)
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -126,6 +126,13 @@ def test_a_failing_pipeline_raises(results):
     assert "workerpool0-0 exited with a non-zero status of 4" in failed["raised"]
 
 
+def test_a_training_job_that_saves_no_model_fails_and_names_the_folder(results):
+    failed = results["no_model"]
+    assert failed["state"] == "PIPELINE_STATE_FAILED"
+    assert "there are no files under gs://stage-bkt/without-model/model/" in failed["raised"]
+    assert "AIP_MODEL_DIR" in failed["raised"]
+
+
 def test_a_refusal_reaches_the_user_with_the_field(results):
     assert results["refused"]["kind"] in {"BadRequest", "InvalidArgument"}
     assert (

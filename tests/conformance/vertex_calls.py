@@ -128,6 +128,31 @@ def container_training_job(_):
     return {"state": job.state.name}
 
 
+#: A program that saves its model where it is told to.
+SAVES = """
+import os
+from trainshed_trainer import local_path
+folder = local_path(os.environ["AIP_MODEL_DIR"])
+folder.mkdir(parents=True, exist_ok=True)
+(folder / "model").write_text("weights")
+"""
+
+
+def no_model(_):
+    """A training job that ends well and saves nothing, though a model was asked for."""
+    job = aiplatform.CustomContainerTrainingJob(
+        "without-model",
+        container_uri=OWN_IMAGE,
+        command=["python", "-c", "print('trained')"],
+        model_serving_container_image_uri="us-docker.pkg.dev/vertex-ai/prediction/x:latest",
+    )
+    try:
+        job.run(base_output_dir="gs://stage-bkt/without-model")
+    except RuntimeError as error:
+        return {"raised": str(error), "state": job.state.name}
+    return {"raised": "", "state": job.state.name}
+
+
 def trained_model(_):
     """The model of a training job: its folder is the one that the program was told to write to."""
 
@@ -135,7 +160,7 @@ def trained_model(_):
         return aiplatform.CustomContainerTrainingJob(
             "with-model",
             container_uri=OWN_IMAGE,
-            command=["python", "-c", "print('trained')"],
+            command=["python", "-c", SAVES],
             model_serving_container_image_uri="us-docker.pkg.dev/vertex-ai/prediction/x:latest",
         )
 

@@ -75,7 +75,12 @@ def test_a_study_without_a_success_has_failed_once_its_last_trial_has_ended(exha
     assert not ending(asked, [failed(1), active(2)]).failed
     found = ending(asked, [failed(1), failed(2)], exhausted=exhausted)
     assert found.failed
-    assert found.reason.startswith("No trial has succeeded. The study has had its 2 trials")
+    assert found.reason == (
+        "No trial has succeeded. The study has had its 2 trials. "
+        "Of trial 2, the last one, it is known: broken 2"
+    )
+    silent = replace(failed(2), infeasible_reason=None)
+    assert ending(asked, [failed(1), silent]).reason.endswith("it is known: It gave no reason")
 
 
 def test_as_many_failures_as_the_study_says_fail_it():

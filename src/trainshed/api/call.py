@@ -85,8 +85,16 @@ class _Shape(NamedTuple):
 class Routes:
     """All rows, by the shape of their path and their HTTP verb."""
 
-    def __init__(self, methods: Iterable[Method]) -> None:
-        """Index the rows.  Two rows of one verb and shape are our mistake."""
+    def __init__(
+        self,
+        methods: Iterable[Method],
+        sentence_of: Callable[[Iterable[str]], str] = lambda _collections: "",
+    ) -> None:
+        """Index the rows.  Two rows of one verb and shape are our mistake.
+
+        ``sentence_of`` says of a path's collections why they are not here; empty: no reason.
+        """
+        self._sentence_of = sentence_of
         self._rows: dict[_Shape, dict[str, Method]] = {}
         for method in methods:
             shape, parts = _taken_apart(method.path)
@@ -110,6 +118,8 @@ class Routes:
         """
         shape, parts = _taken_apart(path)
         rows = self._rows.get(shape)
+        if rows is None and (sentence := self._sentence_of(shape.collections)):
+            raise Refusal(Code.UNIMPLEMENTED, sentence)
         if rows is None or not all(parts):
             raise Refusal(Code.NOT_FOUND, f"there is no method at {path[:200]}")
         method = rows.get(verb)

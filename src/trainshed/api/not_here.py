@@ -3,7 +3,7 @@
 An answer in Google's form is shown as it is; a bare 404 is not.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -23,8 +23,34 @@ class Absent:
     sentence: str
     of_create: tuple[str, ...] = ()
     of_list: tuple[str, ...] = ("filter", "orderBy", "pageSize", "pageToken", "readMask")
+    of_get: tuple[str, ...] = ()
+    of_delete: tuple[str, ...] = ()
     is_patched: bool = False
+    is_deleted: bool = True
+    plural: str = ""
+    """The message's plural, where it is not the message with an s."""
 
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """The names of its gRPC calls that clients make."""
+        plural = self.plural or f"{self.message}s"
+        names = (f"Create{self.message}", f"Get{self.message}", f"List{plural}")
+        return (*names, f"Delete{self.message}") if self.is_deleted else names
+
+
+#: Queries of a list, of several collections each.
+_PAGES: Final = ("pageSize", "pageToken")
+_FILTERED: Final = ("filter", *_PAGES)
+_MASKED: Final = ("filter", *_PAGES, "readMask")
+_ORDERED: Final = ("filter", "orderBy", *_PAGES)
+
+_FEATURES: Final = (
+    "there is no feature store here; have the program read its features from files in a bucket"
+)
+_VECTORS: Final = (
+    "there is no vector search here; have the program write its index to a bucket, and serve it "
+    "elsewhere"
+)
 
 #: What exists instead is in each sentence: many clients print that and nothing else.
 ABSENT: Final[Mapping[str, Absent]] = {
@@ -32,9 +58,34 @@ ABSENT: Final[Mapping[str, Absent]] = {
         message="BatchPredictionJob",
         service="JobService",
         item="batch_prediction_job",
-        of_list=("filter", "pageSize", "pageToken", "readMask"),
+        of_list=_MASKED,
         sentence="there is no batch prediction here; submit a custom job whose program loads the "
         "model from its artifactUri",
+    ),
+    "dataLabelingJobs": Absent(
+        message="DataLabelingJob",
+        service="JobService",
+        item="data_labeling_job",
+        sentence="there is no data labelling here; put labelled files into a bucket and have the "
+        "program read them",
+    ),
+    "datasets": Absent(
+        message="Dataset",
+        service="DatasetService",
+        item="dataset",
+        of_get=("readMask",),
+        is_patched=True,
+        sentence="there are no managed datasets here; put the files into a bucket and give the job "
+        "their gs:// URI as an argument",
+    ),
+    "deploymentResourcePools": Absent(
+        message="DeploymentResourcePool",
+        service="DeploymentResourcePoolService",
+        item="deployment_resource_pool",
+        of_list=_PAGES,
+        is_patched=True,
+        sentence="there are no deployments here, and nothing serves models; a model's artifactUri "
+        "names the folder to serve it from",
     ),
     "endpoints": Absent(
         message="Endpoint",
@@ -46,12 +97,95 @@ ABSENT: Final[Mapping[str, Absent]] = {
         sentence="there are no endpoints here, and nothing serves models; a model's artifactUri "
         "names the folder to serve it from",
     ),
+    "featureGroups": Absent(
+        message="FeatureGroup",
+        service="FeatureRegistryService",
+        item="feature_group",
+        of_create=("featureGroupId",),
+        of_list=_ORDERED,
+        of_delete=("force",),
+        is_patched=True,
+        sentence=_FEATURES,
+    ),
+    "featureOnlineStores": Absent(
+        message="FeatureOnlineStore",
+        service="FeatureOnlineStoreAdminService",
+        item="feature_online_store",
+        of_create=("featureOnlineStoreId",),
+        of_list=_ORDERED,
+        of_delete=("force",),
+        is_patched=True,
+        sentence=_FEATURES,
+    ),
+    "featurestores": Absent(
+        message="Featurestore",
+        service="FeaturestoreService",
+        item="featurestore",
+        of_create=("featurestoreId",),
+        of_delete=("force",),
+        is_patched=True,
+        sentence=_FEATURES,
+    ),
+    "indexEndpoints": Absent(
+        message="IndexEndpoint",
+        service="IndexEndpointService",
+        item="index_endpoint",
+        of_list=_MASKED,
+        is_patched=True,
+        sentence=_VECTORS,
+    ),
+    "indexes": Absent(
+        message="Index",
+        service="IndexService",
+        item="index",
+        of_list=_MASKED,
+        is_patched=True,
+        plural="Indexes",
+        sentence=_VECTORS,
+    ),
+    "metadataStores": Absent(
+        message="MetadataStore",
+        service="MetadataService",
+        item="metadata_store",
+        of_create=("metadataStoreId",),
+        of_list=_PAGES,
+        of_delete=("force",),
+        sentence="there are no metadata stores here, so no experiments, contexts or artifacts; "
+        "have the program write TensorBoard events or its own files to its output directory",
+    ),
+    "modelDeploymentMonitoringJobs": Absent(
+        message="ModelDeploymentMonitoringJob",
+        service="JobService",
+        item="model_deployment_monitoring_job",
+        of_list=_MASKED,
+        is_patched=True,
+        sentence="nothing serves models here, so there is no deployment to watch; submit a custom "
+        "job that evaluates the model",
+    ),
+    "nasJobs": Absent(
+        message="NasJob",
+        service="JobService",
+        item="nas_job",
+        of_list=_MASKED,
+        sentence="there is no neural architecture search here; submit a HyperparameterTuningJob "
+        "whose parameters describe the architecture",
+    ),
+    "notebookExecutionJobs": Absent(
+        message="NotebookExecutionJob",
+        service="NotebookService",
+        item="notebook_execution_job",
+        of_create=("notebookExecutionJobId",),
+        of_list=(*_ORDERED, "view"),
+        of_get=("view",),
+        sentence="there are no notebook jobs here; submit a custom job whose program runs the "
+        "notebook, with papermill or nbconvert",
+    ),
     "persistentResources": Absent(
         message="PersistentResource",
         service="PersistentResourceService",
         item="persistent_resource",
         of_create=("persistentResourceId",),
-        of_list=("pageSize", "pageToken"),
+        of_list=_PAGES,
         is_patched=True,
         sentence="there are no persistent resources here: the machines are always there; submit "
         "custom jobs without one",
@@ -64,6 +198,24 @@ ABSENT: Final[Mapping[str, Absent]] = {
         sentence="there are no pipelines of components here; submit custom jobs, tuning jobs or "
         "training pipelines with a custom task",
     ),
+    "schedules": Absent(
+        message="Schedule",
+        service="ScheduleService",
+        item="schedule",
+        of_list=_ORDERED,
+        is_patched=True,
+        sentence="there are no schedules here; have cron, a systemd timer or your CI submit the "
+        "job",
+    ),
+    "studies": Absent(
+        message="Study",
+        service="VizierService",
+        item="study",
+        of_list=_PAGES,
+        plural="Studies",
+        sentence="there are no Vizier studies here; submit a HyperparameterTuningJob with the same "
+        "studySpec",
+    ),
     "tensorboards": Absent(
         message="Tensorboard",
         service="TensorboardService",
@@ -71,6 +223,15 @@ ABSENT: Final[Mapping[str, Absent]] = {
         is_patched=True,
         sentence="there are no TensorBoard resources here; point TensorBoard at the job's log "
         "directory",
+    ),
+    "tuningJobs": Absent(
+        message="TuningJob",
+        service="GenAiTuningService",
+        item="tuning_job",
+        of_list=_FILTERED,
+        is_deleted=False,
+        sentence="there is no tuning of Google's own models here; submit a custom job that trains "
+        "your model, or a HyperparameterTuningJob",
     ),
 }
 
@@ -91,13 +252,13 @@ def absent_rpcs() -> Mapping[str, str]:
         f"google.cloud.aiplatform.{version}.{absent.service}/{name}": absent.sentence
         for absent in ABSENT.values()
         for version in ("v1", "v1beta1")
-        for name in (
-            f"Create{absent.message}",
-            f"Get{absent.message}",
-            f"List{absent.message}s",
-            f"Delete{absent.message}",
-        )
+        for name in absent.calls
     }
+
+
+def absent_sentence(collections: Iterable[str]) -> str:
+    """The sentence about the first of the collections that is not here; empty if none is."""
+    return next((ABSENT[name].sentence for name in collections if name in ABSENT), "")
 
 
 def no_policies(call: Call) -> NoReturn:

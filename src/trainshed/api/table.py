@@ -176,8 +176,9 @@ def _absent(collection: str) -> Iterator[Method]:
     name, refuse = f"{parent}/{{{absent.item}}}", none_of(collection)
     yield _row("POST", parent, VIEWER, refuse, query=absent.of_create)
     yield _row("GET", parent, VIEWER, refuse, query=absent.of_list)
-    yield _row("GET", name, VIEWER, refuse)
-    yield _row("DELETE", name, VIEWER, refuse)
+    yield _row("GET", name, VIEWER, refuse, query=absent.of_get)
+    if absent.is_deleted:
+        yield _row("DELETE", name, VIEWER, refuse, query=absent.of_delete)
     if absent.is_patched:
         yield _row("PATCH", name, VIEWER, refuse, query=("updateMask",))
 

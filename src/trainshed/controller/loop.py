@@ -20,6 +20,7 @@ from trainshed.controller.holdings import Holdings
 from trainshed.controller.launches import Launches
 from trainshed.controller.leases import Leases
 from trainshed.controller.maintenance import Maintenance
+from trainshed.controller.model_folder import ModelFolders
 from trainshed.controller.observe import Observer
 from trainshed.controller.perform import COMMANDS_MAX, Compose, Performer
 from trainshed.controller.schedule import Scheduler
@@ -30,6 +31,7 @@ from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
+from trainshed.storage.buckets import Buckets
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
 
@@ -69,6 +71,7 @@ class Controller:
         budgets: Budgets | None = None,
         hang_restart: bool = False,
         startable: Startable | None = None,
+        buckets: Buckets | None = None,
         pace: Pace | None = None,
         clock: Callable[[], datetime] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -78,7 +81,8 @@ class Controller:
         ``make_trial_job`` makes the jobs of trials; without it there is no tuning.
         ``budgets`` say how often a job may start again.  ``hang_restart``: one that hangs does,
         and is not only reported.  ``engine`` may be several (``Engines``); ``startable`` says then
-        why the programs of a job cannot be started by one of them.
+        why the programs of a job cannot be started by one of them.  ``buckets`` have the folders of
+        models that pipelines are to make; without them none is looked at.
         """
         pace = pace or Pace()
         engines = Engines.of(engine)
@@ -102,7 +106,10 @@ class Controller:
             startable,
         )
         hangs = Hangs(store, restart=hang_restart, grace_s=pace.grace_s)
-        self._observer = Observer(store, engines, leases, holdings, hangs, budgets, pace)
+        model_folders = ModelFolders(store, buckets)
+        self._observer = Observer(
+            store, engines, leases, holdings, hangs, budgets, pace, model_folders
+        )
         self._launches = Launches(
             engines.launches_at_once,
             partial(self._wake, "perform", "observe"),

@@ -15,6 +15,7 @@ from typing import Final
 from trainshed.controller.hangs import Hangs
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
+from trainshed.controller.model_folder import ModelFolders
 from trainshed.controller.steps import (
     apply_all,
     log_with_story,
@@ -69,6 +70,7 @@ class Observer:
     hangs: Hangs
     budgets: Budgets
     pace: Pace
+    model_folders: ModelFolders
     has_freed: bool = field(default=False, init=False)
     """Whether the last pass has seen an end: places are free, or commands to be performed."""
     _watched: dict[AttemptKey, Active] = field(default_factory=dict, init=False)
@@ -190,7 +192,7 @@ class Observer:
         if matters(active.state, seen):
             facts = self._facts(active) if needs_facts(active.state, seen) else _NO_FACTS
             gain = None if seen.reduction is None else planned_gain(self.store, active.uid)
-            found = judge(active.state, seen, facts)
+            found = self.model_folders.check(active.uid, judge(active.state, seen, facts))
             held = self._held(seen)
             return step_of(active, found, server, seen=seen, held=held, planned_gain=gain)
         if seen.placed and active.state in _RUN_ON and self._is_elsewhere(seen):

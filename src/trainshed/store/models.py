@@ -75,6 +75,12 @@ class Models:
         count = select(func.count()).select_from(MODELS).where(MODELS.c.project == project)
         return self._db.read(lambda c: c.execute(count).scalar_one())
 
+    def model_folder(self, child_uid: int) -> str:
+        """The folder of the model that a pipeline's job is to make; empty for any other job."""
+        its = select(MODELS.c.document).where(MODELS.c.child_uid == child_uid)
+        documents = (codec.TEXTS.decode(row.document) for row in self._db.rows(its))
+        return next((json.loads(text).get("artifactUri", "") for [text] in documents), "")
+
     def delete_model(self, project: str, location: str, model_id: str) -> None:
         """Forget all versions of a model that are there."""
         its = _SEEN.where(MODELS.c.project == project, MODELS.c.location == location)

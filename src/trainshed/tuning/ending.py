@@ -71,7 +71,8 @@ def ended(
         return StudyEnding(reason=failure, asap=True, failed=True)
     ending = ending or _by_count(snapshot, exhausted=exhausted)
     if ending and in_order and _none_succeeded(in_order):
-        return StudyEnding(reason=f"No trial has succeeded. {ending.reason}", failed=True)
+        reason = f"No trial has succeeded. {ending.reason}{_last_reason(snapshot)}"
+        return StudyEnding(reason=reason, failed=True)
     return ending
 
 
@@ -110,9 +111,18 @@ def _failure(snapshot: _Snapshot) -> str | None:
 
 
 def _last_failure(snapshot: _Snapshot) -> str:
-    last = snapshot.failed[-1]
-    reason = last.infeasible_reason or "It gave no reason"
-    return f". Of trial {last.number}, the last one, it is known: {reason}"
+    return _reason_of(snapshot.failed[-1])
+
+
+def _last_reason(snapshot: _Snapshot) -> str:
+    """Why the last trial has no result; one that a rule stopped says little of the others."""
+    ended = snapshot.failed or snapshot.over
+    return _reason_of(ended[-1]) if ended else ""
+
+
+def _reason_of(trial: TrialRecord) -> str:
+    reason = trial.infeasible_reason or "It gave no reason"
+    return f". Of trial {trial.number}, the last one, it is known: {reason}"
 
 
 def _by_rules(snapshot: _Snapshot) -> StudyEnding | None:

@@ -1,0 +1,53 @@
+"""Fails a training pipeline's job that has ended well and left no model.
+
+A pipeline that asks for a model (``modelToUpload``) registers what its program wrote to the folder
+that AIP_MODEL_DIR names.  Google fails a pipeline whose folder is empty; a model that names an
+empty folder would only be found when it is loaded.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from trainshed.lifecycle.events import PrimarySucceeded
+from trainshed.lifecycle.outcome import Judgement, gave_up
+from trainshed.model.faults import UsageFault
+from trainshed.storage.buckets import Buckets
+from trainshed.storage.object_files import Walk
+from trainshed.store.opening import Store
+
+#: google.rpc.Code, as Google has it for a model folder without files.
+NOT_FOUND: Final = 5
+
+EMPTY: Final = (
+    "The program ended with exit code 0, and there are no files under {folder}/ to make the model "
+    "of modelToUpload from; have the program save its model to the folder that the environment "
+    "variable AIP_MODEL_DIR names, or leave modelToUpload out."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolders:
+    """Looks into the folders of models that jobs were to make; without ``buckets`` at none."""
+
+    store: Store
+    buckets: Buckets | None = None
+
+    def check(self, uid: int, judgement: Judgement) -> Judgement:
+        """The judgement of a job's end; a failure where its model's folder is empty."""
+        if self.buckets is None or not isinstance(judgement.event, PrimarySucceeded):
+            return judgement
+        folder = self.store.model_folder(uid).rstrip("/")
+        if folder and _is_empty(self.buckets, folder):
+            return gave_up(EMPTY.format(folder=folder), NOT_FOUND)
+        return judgement
+
+
+def _is_empty(buckets: Buckets, folder: str) -> bool:
+    """Whether a folder of a local bucket has no file; False for what cannot be looked into."""
+    try:
+        root, name = buckets.place_of(folder)
+        return root.is_dir() and Walk(root=root, is_placeholder=lambda _name: False).is_empty(
+            f"{name}/"
+        )
+    except (OSError, UsageFault):
+        return False
