@@ -2,7 +2,12 @@
 
 import pytest
 
-from trainshed.model.missing_modules import advise, missing_module
+from trainshed.model.missing_modules import (
+    advise,
+    advise_name,
+    misnamed_module,
+    missing_module,
+)
 from trainshed.model.success import words_of
 
 PYTHON = "/opt/python/bin/python3"
@@ -70,3 +75,56 @@ def test_the_last_line_of_an_error_is_not_what_pip_says_of_itself():
     ]
     assert words_of(lines) == lines[0]
     assert words_of(lines[2:]) == lines[3]
+
+
+def command(module):
+    return ["python", "-u", "-m", module, "--epochs", "3"]
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("trainer.tsk", "/usr/bin/python: No module named trainer.tsk"),
+        (
+            "trainr.task",
+            (
+                "python3: Error while finding module specification for 'trainr.task' "
+                "(ModuleNotFoundError: No module named 'trainr')"
+            ),
+        ),
+        (
+            "trainer",
+            (
+                "python: No module named trainer.__main__; 'trainer' is a package and cannot be "
+                "directly executed"
+            ),
+        ),
+        ("tsk", "python: No module named tsk"),
+    ],
+)
+def test_a_module_that_python_cannot_run_is_the_one_of_the_command(module, line):
+    assert misnamed_module([line], command(module)) == module
+    assert misnamed_module([line], ["python", "task.py"]) == ""
+    assert misnamed_module(["ValueError: bad weights"], command(module)) == ""
+
+
+def test_a_public_package_or_an_import_of_the_program_is_no_wrong_module_name():
+    line = "ModuleNotFoundError: No module named 'torch'"
+    assert misnamed_module([line], command("torch.distributed.run")) == ""
+    assert misnamed_module([line], command("trainer.task")) == ""
+
+
+@pytest.mark.parametrize(
+    ("module", "there", "says"),
+    [
+        ("trainer.tsk", ["trainer.task", "trainer.model"], "did you mean trainer.task?"),
+        ("trainr.task", ["trainer.task", "trainer.model"], "did you mean trainer.task?"),
+        ("trainer", ["trainer.model", "trainer.task"], "did you mean trainer.task?"),
+        ("task", ["trainer.model", "trainer.task"], "did you mean trainer.task?"),
+        ("code.task", ["src.task", "src.data"], "did you mean src.task?"),
+        ("xyz", ["b.two", "a.one"], "the package has no module xyz; it has a.one, b.two"),
+        ("xyz", [], "no folder of the program has a module xyz"),
+    ],
+)
+def test_a_wrong_module_name_is_answered_with_one_that_is_there(module, there, says):
+    assert says in advise_name(module, there)

@@ -6,7 +6,8 @@ module of the user's own does not: there the choice of an interpreter is no advi
 
 import difflib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
 from trainshed.model.known_errors import lines_of_last_error
@@ -49,3 +50,54 @@ def advise(
         f"{python} has no module {module}: if it comes from a package index, ask for it in "
         "setup.py; if it is your own, it is not in the package"
     )
+
+
+#: What Python says of the module after ``-m``: it is not there, its parent is not, or it is a
+#: package that has no ``__main__``.
+_NOT_RUN: Final = (
+    r"(?:No module named '?{0}'?(?:\.__main__)?(?:$|[);])"
+    r"|Error while finding module specification for '{0}')"
+)
+
+#: So many of the modules that are there are named.
+_NAMED_MAX: Final = 5
+
+
+def misnamed_module(lines: Iterable[str], command: Sequence[str]) -> str:
+    """Return the module after ``-m`` in a command if Python could not find it; else nothing.
+
+    A public package that is missing is another mistake (``advise``).
+    """
+    module = next((word for flag, word in pairwise(command) if flag == "-m"), "")
+    if not module or module.partition(".")[0] in PUBLIC_MODULES:
+        return ""
+    pattern = _NOT_RUN.format(re.escape(module))
+    return module if any(re.search(pattern, line) for line in lines) else ""
+
+
+def advise_name(module: str, modules: Collection[str]) -> str:
+    """Return one sentence on a module that is not in the package, with one that is.
+
+    ``modules`` are the dotted names of those that lie in the program's folders.
+    """
+    there = sorted(modules)
+    if not there:
+        return f"no folder of the program has a module {module}; pass the package that has it"
+    near = _nearest_module(module, there)
+    if near:
+        return f"the package has no module {module}; did you mean {near}?"
+    return f"the package has no module {module}; it has {', '.join(there[:_NAMED_MAX])}"
+
+
+def _nearest_module(module: str, there: Sequence[str]) -> str:
+    """The module below it or written most alike, else one with the same last name."""
+    below = [name for name in there if name.startswith(f"{module}.")]
+    usual = [name for name in below if name.rpartition(".")[2] in _USUAL]
+    near = difflib.get_close_matches(module, there, n=1, cutoff=0.75)
+    last = module.rpartition(".")[2]
+    alike = (name for name in there if name.rpartition(".")[2] == last)
+    return next(iter((*usual, *below, *near, *alike)), "")
+
+
+#: What trainers call the module that is run.
+_USUAL: Final = frozenset({"task", "train", "trainer", "main"})

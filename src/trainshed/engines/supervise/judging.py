@@ -30,9 +30,19 @@ def advice_on(lines: Sequence[str], replica: ReplicaSpec) -> str:
 
 def _advice_on_import(lines: Sequence[str], replica: ReplicaSpec) -> str:
     """What helps a program whose last error is a module that its interpreter lacks."""
-    from trainshed.engines.supervise.own_modules import list_own_modules  # noqa: PLC0415
-    from trainshed.model.missing_modules import advise, missing_module  # noqa: PLC0415
+    from trainshed.engines.supervise.own_modules import (  # noqa: PLC0415
+        list_own_modules,
+        list_runnable_modules,
+    )
+    from trainshed.model.missing_modules import (  # noqa: PLC0415
+        advise,
+        advise_name,
+        misnamed_module,
+        missing_module,
+    )
 
+    if name := misnamed_module(lines, replica.argv):
+        return advise_name(name, list_runnable_modules(replica.cwd, replica.env))
     module = missing_module(lines) if replica.python else ""
     if not module:
         return ""

@@ -24,6 +24,36 @@ def list_own_modules(cwd: str, env: Mapping[str, str]) -> frozenset[str]:
     return frozenset(islice(names, _ENTRIES_MAX))
 
 
+def list_runnable_modules(cwd: str, env: Mapping[str, str]) -> frozenset[str]:
+    """Dotted names that ``python -m`` can run, in the working folder and on PYTHONPATH.
+
+    Two levels deep; the same is left out as above.
+    """
+    folders = [cwd, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
+    names = (name for folder in folders for name in _list_runnable(folder, "", depth=2))
+    return frozenset(islice(names, _ENTRIES_MAX))
+
+
+def _list_runnable(folder: str, package: str, depth: int) -> Iterator[str]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            name, suffix = os.path.splitext(entry.name)
+            if not name.isidentifier():
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from (
+                    _list_runnable(entry.path, f"{package}{name}.", depth - 1) if depth else ()
+                )
+            elif suffix == _SUFFIX and name == "__main__":
+                yield package.rstrip(".")
+            elif suffix == _SUFFIX and name not in _NOT_RUN:
+                yield f"{package}{name}"
+
+
+#: Modules that no job names.
+_NOT_RUN: Final = frozenset({"__init__", "setup", "conftest"})
+
+
 def _list_modules(folder: str, depth: int) -> Iterator[str]:
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
