@@ -1,10 +1,12 @@
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 
 from placement.support import T4, demand, demands, fleets, node, queued, rule_sets
 from trainshed.model.explanation import Reason
-from trainshed.model.resources import NodeState
+from trainshed.model.resources import Demand, FleetPolicy, GroupDemand, JobDemand, NodeState
+from trainshed.model.roles import Role
 from trainshed.placement.feasibility import Feasibility
 from trainshed.placement.jobs import QuotaRule
 from trainshed.placement.plan import Planner
@@ -27,6 +29,26 @@ def test_a_job_beyond_its_quota_is_told_the_limit():
     assert found.reason is Reason.QUOTA
     assert found.message == "needs 8 NVIDIA_TESLA_T4; project p's quota in us-central1 is 4"
     assert found.change.text == "could run with 3 instead of 7 workers"
+
+
+def exact(name, vcpus, memory_gb):
+    return node(name, vcpus=vcpus, memory_gb=memory_gb, policy=FleetPolicy.EXACT)
+
+
+@pytest.mark.parametrize(
+    ("vcpus", "memory_gb", "largest"),
+    [
+        (16, 60.0, "b, has 8 vCPUs and 30 GB of memory"),
+        (2, 100.0, "c, has 2 vCPUs and 64 GB of memory"),
+        (64, 1.0, "b, has 8 vCPUs and 30 GB of memory"),
+    ],
+)
+def test_a_job_too_large_for_exact_nodes_is_told_what_the_largest_has(vcpus, memory_gb, largest):
+    fleet = [exact("a", 4, 15.0), exact("b", 8, 30.0), exact("c", 2, 64.0)]
+    each = Demand(vcpus=vcpus, memory_gb=memory_gb)
+    group = GroupDemand(role=Role.PRIMARY, count=1, each=each)
+    found = Feasibility(fleet).judge("p", JobDemand(region=None, groups=(group,)))
+    assert f"no node has all of that free; the largest, {largest}" in found.message
 
 
 def test_a_type_that_nobody_offers():

@@ -1,10 +1,14 @@
 """Says what of a demand a fleet has no room for, with the numbers."""
 
+from typing import Final
+
 from trainshed.model.gpus import GpuState
-from trainshed.model.resources import Demand, JobDemand
+from trainshed.model.resources import Demand, FleetPolicy, JobDemand
 from trainshed.placement.fleet import FleetUsage
 from trainshed.placement.messages import of_each, within
-from trainshed.placement.topology import ReplicaBatch, ReplicaRequest, Where
+from trainshed.placement.topology import MEMORY, VCPUS, ReplicaBatch, ReplicaRequest, Where
+
+_MIB_PER_GB: Final = 1024
 
 
 class Shortage:
@@ -43,7 +47,29 @@ class Shortage:
             free = {0: "none is", 1: "1 is"}.get(most[0], f"{most[0]} are")
             said = f"{free} free on {most[1]}, and no node has more"
             return "; ".join((said, *self._faulty(where, batch.each)))
-        return "no node has all of that free"
+        return f"no node has all of that free{self._largest(where, batch)}"
+
+    def _largest(self, where: Where, batch: ReplicaBatch) -> str:
+        """What the node has free that comes nearest, of those that reserve CPUs and memory."""
+        each, topology = batch.each, self._fleet.topology
+        nodes = [
+            i
+            for i, _ in topology.eligible(where, each)
+            if topology.ready[i] and topology.nodes[i].policy is FleetPolicy.EXACT
+        ]
+        if not nodes:
+            return ""
+        node = max(nodes, key=lambda i: (self._covers(i, each), -i))
+        room = self._fleet.rooms[node]
+        has = f"{room[VCPUS]} vCPUs and {room[MEMORY] / _MIB_PER_GB:g} GB of memory"
+        return f"; the largest, {topology.name(node)}, has {has} (policy exact reserves them)"
+
+    def _covers(self, node: int, each: Demand) -> tuple[float, float]:
+        """The least and the sum of the shares of a demand that a node has free."""
+        room = self._fleet.rooms[node]
+        needs = ((room[VCPUS], each.vcpus), (room[MEMORY] / _MIB_PER_GB, each.memory_gb))
+        shares = [has / need for has, need in needs if need] or [1.0]
+        return min(shares), sum(shares)
 
     def _faulty(self, where: Where, each: Demand) -> tuple[str, ...]:
         """The GPUs that are given out to nobody, and why, on nodes that could hold a replica."""

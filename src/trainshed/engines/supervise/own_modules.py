@@ -38,15 +38,12 @@ def _list_runnable(folder: str, package: str, depth: int) -> Iterator[str]:
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             name, suffix = os.path.splitext(entry.name)
-            if not name.isidentifier():
-                continue
             if entry.is_dir(follow_symlinks=False):
-                yield from (
-                    _list_runnable(entry.path, f"{package}{name}.", depth - 1) if depth else ()
-                )
+                if depth and entry.name.isidentifier():
+                    yield from _list_runnable(entry.path, f"{package}{name}.", depth - 1)
             elif suffix == _SUFFIX and name == "__main__":
                 yield package.rstrip(".")
-            elif suffix == _SUFFIX and name not in _NOT_RUN:
+            elif suffix == _SUFFIX and name.isidentifier() and name not in _NOT_RUN:
                 yield f"{package}{name}"
 
 
