@@ -14,7 +14,7 @@ from trainshed.engines.isolation import choose, device_nodes, interpreters, user
 from trainshed.engines.isolation.choose import Asked, Machine, chosen
 from trainshed.engines.isolation.view import View
 from trainshed.engines.local.devices.gpus import Device
-from trainshed.engines.supervise.mounts import write_passwd
+from trainshed.engines.supervise.mounts import PrivateFolders, write_passwd
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.launch_plan import Owner
 
@@ -93,7 +93,9 @@ def test_a_program_has_its_own_and_nothing_of_others(mode, world, root, tmp_path
     assert [found[name] for name in ("bucket", "work", "tmp")] == ["written"] * 3
     assert (found["there"], found["stdout"]) == ("7", "done")
     assert (found["nnp"], found["umask"]) == ("1", "0o77")
-    assert found["home"] == found["cwd"] == str(folder(root) / "work")
+    homes = {"landlock": str(folder(root) / "machines/master-replica-0/root")}
+    assert found["home"] == homes.get(mode, "/root")
+    assert found["cwd"] == str(folder(root) / "work")
     assert (tmp_path / "own/result").read_text() == "7"
     if mode == "users":
         assert (found["uid"], found["gid"], found["groups"]) == (UID, UID, [UID])
@@ -299,7 +301,7 @@ def test_a_program_finds_its_user_where_the_machine_has_none(tmp_path):
     write_passwd(str(passwd), UID, UID, "/home-of-job")
     view = View("users", reads=interpreters.folders_of(sys.executable), uid=UID, gid=UID)
     code = "import os, pwd; print(*pwd.getpwuid(os.getuid())[:6], pwd.getpwuid(0)[0])"
-    mounts = users.Mounts(passwd=str(passwd))
+    mounts = users.Mounts(more=PrivateFolders(passwd=str(passwd)))
     assert printed(view, code, {}, mounts) == [f"trainshed x {UID} {UID}  /home-of-job root"]
 
 

@@ -73,6 +73,8 @@ class ReplicaPlan:
     cpus_max: float | None = None
     processes_max: int | None = None
     """Processes and threads together, as the kernel counts them; no limit if None."""
+    python: str = ""
+    """The interpreter of its environment; that of the job if empty."""
     container: "ContainerPlan | None" = None
     """Set for a replica that runs in a container; ``argv`` is then not looked at."""
 

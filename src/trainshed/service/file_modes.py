@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from trainshed.engines.environments.replica_tools import FOLDER as REPLICA_TOOLS
 from trainshed.service.interpreters import LIBRARY
 from trainshed.service.server_files import ADMIN_FILE
 from trainshed.storage.buckets import buckets_of
@@ -23,6 +24,8 @@ PRIVATE_FOLDER: Final = 0o700
 
 _OTHERS: Final = stat.S_IRWXO
 _GROUP_AND_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+#: Folders without secrets that replicas of every project read.
+_SHOWN: Final = frozenset({LIBRARY, REPLICA_TOOLS})
 _SECRETS: Final = (
     ADMIN_FILE,
     "tls/ca.key",
@@ -61,7 +64,7 @@ def make_private(data_dir: Path) -> None:
 
 def _closed(data_dir: Path) -> Iterator[tuple[Path, int]]:
     """Each path with what its mode may not have."""
-    entries = (path for path in sorted(data_dir.iterdir()) if path.name != LIBRARY)
+    entries = (path for path in sorted(data_dir.iterdir()) if path.name not in _SHOWN)
     folders = [path for path in entries if path.is_dir()]
     secrets = [path for name in _SECRETS for path in sorted(data_dir.glob(name))]
     yield from ((path, _GROUP_AND_OTHERS) for path in (data_dir, *folders, *secrets))

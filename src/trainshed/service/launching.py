@@ -285,7 +285,7 @@ class Launching:
         first = stand_in.python if first == PYTHON_WORD and is_other else first
         env = {"PATH": self._path(stand_in.python, there), **replica.env}
         env |= self._library_variables(stand_in.python, replica, there)
-        return replace(replica, argv=(first, *rest), env=env)
+        return replace(replica, argv=(first, *rest), env=env, python=stand_in.python)
 
     def _library_variables(
         self, python: str, replica: ReplicaPlan, there: _There

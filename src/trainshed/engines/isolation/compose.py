@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from trainshed.engines.isolation import interpreters
+from trainshed.engines.isolation.replica_machine import ReplicaMachine
 from trainshed.engines.isolation.view import View
 from trainshed.engines.isolation_modes import CONTAINER, LANDLOCK, NONE, SANDBOX, USER_NAME, USERS
 from trainshed.engines.supervise.folder import AttemptFolder
@@ -104,6 +105,7 @@ def view_of(  # noqa: PLR0913 - what a view is made of
     folder: AttemptFolder,
     entries: Sequence[str] = (),
     devices: Sequence[str] = (),
+    machine: ReplicaMachine | None = None,
 ) -> View | None:
     """What a replica sees.  ``entries`` are its interpreter and its folders of packages.
 
@@ -112,22 +114,27 @@ def view_of(  # noqa: PLR0913 - what a view is made of
     if isolation is None:
         return None
     owner = owner_of(isolation, plan)
+    folders = machine.shown if machine else ()
     if not isolation.is_a_wall or (isolation.mode == CONTAINER and replica.container):
-        return View(isolation.mode)
+        return View(isolation.mode, folders=folders)
     if isolation.mode == CONTAINER:
         raise EngineFault(_ONLY_IMAGES)
     ours = (sys.executable,) if replica.role is Role.REDUCER else ()  # our own program
     return View(
         mode=isolation.mode,
-        writes=tuple(dict.fromkeys(_writes(plan, folder))),
+        writes=tuple(
+            dict.fromkeys((*_writes(plan, folder), *([machine.folder] if machine else [])))
+        ),
         reads=tuple(
             dict.fromkeys(
                 (
                     *_reads((*entries, plan.environment.python, *ours), plan.reads),
                     *plan.shown,
+                    *([machine.tools.folder] if machine else []),
                 )
             )
         ),
+        folders=folders,
         hides=isolation.hides,
         devices=tuple(devices),
         tmp=folder.tmp,
@@ -209,6 +216,12 @@ def own_folders(plan: LaunchPlan, folder: AttemptFolder) -> tuple[str, ...]:
     metrics = dict.fromkeys(os.path.dirname(file) for file in files)
     inside = (each for each in metrics if each.startswith(f"{folder.path}/"))
     return (folder.work, folder.shared, *inside)
+
+
+def reports_folder(plan: LaunchPlan, replica: ReplicaPlan, folder: AttemptFolder) -> str:
+    """Where the primary of a trial leaves its reports; empty for other replicas and jobs."""
+    inside = own_folders(plan, folder)[2:]
+    return next(iter(inside), "") if replica.role is Role.PRIMARY else ""
 
 
 def make_ready(isolation: Isolation | None, plan: LaunchPlan, folder: AttemptFolder) -> None:

@@ -108,7 +108,8 @@ def _rules(view: View, every: int) -> Iterator[_Rule]:
     linked = (os.path.realpath(path) for path in _LINKED)
     for path in dict.fromkeys((*SYSTEM, *linked, *view.reads)):
         yield _Rule(path, _READ)
-    for path in (*view.writes, *([view.tmp] if view.tmp else ())):
+    places = (there for _, there in view.folders)
+    for path in (*view.writes, *places, *([view.tmp] if view.tmp else ())):
         yield _Rule(path, every & ~_IOCTL)
     yield _Rule(_SHM, every & ~_IOCTL)
     yield _Rule("/dev", _READ_DIR)

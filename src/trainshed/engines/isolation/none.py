@@ -8,4 +8,4 @@ from trainshed.engines.supervise.mounts import private_mounts
 
 def enter(mounts: Mounts) -> Callable[[], None] | None:
     """The mounts, where there is a right to make them."""
-    return private_mounts(mounts.hosts, mounts.binds)
+    return private_mounts(mounts.hosts, mounts.binds, mounts.more)

@@ -103,9 +103,11 @@ def orders(view: View, mounts: Mounts, env: Mapping[str, str]) -> Iterator[str]:
         yield from ("--dev-bind-try", node, node)
     yield from ("--bind", view.tmp, _TMP) if view.tmp else ("--tmpfs", _TMP)
     yield from ("--dir", "/var", "--symlink", _TMP, f"/var{_TMP}")
+    for here, there in mounts.more.folders:
+        yield from ("--bind", here, there)
     yield from _shown(view)
-    if mounts.hosts:
-        yield from ("--ro-bind", mounts.hosts, "/etc/hosts")
+    for file, place in ((mounts.hosts, "/etc/hosts"), (mounts.more.profile, "/etc/profile")):
+        yield from ("--ro-bind", file, place) if file else ()
     for here, there in mounts.binds:
         yield from ("--bind", here, os.path.normpath(there))
     yield from ("--remount-ro", "/")

@@ -58,13 +58,13 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
     covered = device_nodes.others(view.devices)
     shared = b"" if view.has_peers else _shm_options()
     capabilities = linux.capability_count()
-    fill = mounting.additions(mounts.hosts, mounts.binds, mounts.passwd)
+    fill = mounting.additions(mounts.hosts, mounts.binds, _but_hidden(view, mounts.more))
     libc = linux.LIBC
 
     def go() -> None:
         try:
-            mounting.leave_namespace(libc.unshare, libc.mount)
-            fill(libc.mount)  # what it binds lies in what is hidden next
+            mounting.leave_namespace(libc)
+            fill(libc)  # what it binds lies in what is hidden next
             _perform(steps)
             _private_proc()
             if shared:
@@ -78,6 +78,25 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
             raise WallFault(USERS, error) from error
 
     return go
+
+
+def _over_hidden(view: View) -> Sequence[tuple[str, str]]:
+    """Folders of the replica in the place of what is hidden from it, such as root's home."""
+    hides = {os.path.realpath(path) for path in view.hides}
+    return [each for each in view.folders if each[1] in hides or not _is_open(each[1])]
+
+
+def _is_open(place: str) -> bool:
+    """Whether everybody may enter it, or nothing is there."""
+    with suppress(OSError):
+        return bool(os.stat(place).st_mode & _OTHERS_ENTER)
+    return True
+
+
+def _but_hidden(view: View, more: mounting.PrivateFolders) -> mounting.PrivateFolders:
+    """Without the folders that are mounted with what is hidden."""
+    over = _over_hidden(view)
+    return more._replace(folders=[each for each in more.folders if tuple(each) not in over])
 
 
 def _become(uid: int, gid: int, capabilities: int) -> None:
@@ -120,6 +139,7 @@ def _kinds(view: View) -> Mapping[str, tuple[str, str]]:
     ]
     closed = _closed_above(place for place, _, _ in places)
     kinds = dict.fromkeys((*closed, *hides), ("hide", ""))
+    kinds |= {there: ("tmp", here) for here, there in _over_hidden(view)}
     kinds |= {path: ("tmp", view.tmp) for path in TMP if view.tmp and os.path.isdir(path)}
     return kinds | {place: (kind, source) for place, kind, source in places}
 

@@ -4,6 +4,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from trainshed.engines.supervise.mounts import NO_FOLDERS, PrivateFolders
+
 
 class View(NamedTuple):
     """The walls around one replica.  All paths are absolute."""
@@ -23,6 +25,8 @@ class View(NamedTuple):
     uid: int | None = None
     """Whom it runs as, where that is not the supervisor's user."""
     gid: int | None = None
+    folders: tuple[tuple[str, str], ...] = ()
+    """(folder here, folder there): what trainers expect of a machine (``replica_machine``)."""
     has_peers: bool = False
     """Whether other replicas must reach it by abstract sockets, as NCCL does on one machine."""
 
@@ -34,8 +38,8 @@ class Mounts(NamedTuple):
     """A file that is its ``/etc/hosts``."""
     binds: Sequence[Sequence[str]] = ()
     """(folder here, folder there)."""
-    passwd: str | None = None
-    """A file that is its ``/etc/passwd``."""
+    more: PrivateFolders = NO_FOLDERS
+    """Its root, home and files of ``/etc``."""
 
 
 class WallFault(OSError):

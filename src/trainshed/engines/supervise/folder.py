@@ -99,6 +99,12 @@ class AttemptFolder:
     """The names of the replicas, for their ``/etc/hosts``."""
     passwd = _Name("passwd")
     """The user of the replicas, for their ``/etc/passwd``."""
+    profile = _Name("profile")
+    """What login shells of the replicas read, for their ``/etc/profile``."""
+    machines = _Name("machines")
+    """The home, the overlay of Python and other folders of each replica."""
+    root = _Name("root")
+    """The mount points of the replicas' root."""
     spare = _Name("spare")
     """Room on the disk that its end takes; a name for bytes that nobody reads."""
     work = _Name("work")

@@ -18,38 +18,50 @@ from typing import Any, Final, NamedTuple
 
 from trainshed.engines.isolation_modes import USER_NAME
 from trainshed.engines.processes.tree import read
+from trainshed.engines.supervise import private_root
+from trainshed.engines.supervise.mount_steps import (
+    BIND,
+    NEW_NAMESPACE,
+    READ_ONLY,
+    RECURSIVE,
+    REMOUNT,
+    SLAVE,
+    Folder,
+    Mount,
+    Pivot,
+    Step,
+    check,
+    perform,
+)
 
 GCS: Final = "/gcs"
 HOSTS: Final = "/etc/hosts"
 PASSWD: Final = "/etc/passwd"  # noqa: S105  # a place
+PROFILE: Final = "/etc/profile"
+HOME: Final = "/root"
+_RESTORED_PATH: Final = "PATH=$_trainshed_path\nexport PATH\nunset _trainshed_path"
 
-# from linux/sched.h, linux/mount.h and linux/capability.h
-_NEW_NAMESPACE = 0x00020000
-_READ_ONLY, _REMOUNT, _BIND, _RECURSIVE, _SLAVE = 1, 1 << 5, 1 << 12, 1 << 14, 1 << 19
-_CAP_SYS_ADMIN = 21
+_CAP_SYS_ADMIN: Final = 21
 
 _ROOT: Final = "root:x:0:0::/:/bin/sh"
 _STDERR: Final = 2
 _READABLE: Final = 0o644
 
 
-class _Mount(NamedTuple):
-    """One call of mount(2)."""
+class PrivateFolders(NamedTuple):
+    """What a replica has besides names and buckets."""
 
-    source: bytes | None
-    target: bytes
-    kind: bytes | None
-    flags: int
-    options: bytes | None
-
-
-class _Folder(NamedTuple):
-    """A folder to make, with those above it."""
-
-    path: str
+    root: str = ""
+    """A folder of the attempt in which a root is put together; none if empty."""
+    folders: Sequence[Sequence[str]] = ()
+    """(folder here, folder there): on no machine, and made in that root."""
+    passwd: str | None = None
+    """A file that is its ``/etc/passwd``."""
+    profile: str | None = None
+    """A file that is its ``/etc/profile``."""
 
 
-_Step = _Mount | _Folder
+NO_FOLDERS: Final = PrivateFolders()
 
 
 def write_hosts(path: str, names: Iterable[Sequence[str]]) -> None:
@@ -81,57 +93,72 @@ def write_passwd(path: str, uid: int, gid: int, home: str, *, known: str | None 
         file.write(f"{others}\n{user}\n")
 
 
-def private_mounts(hosts: str | None, binds: Sequence[Sequence[str]]) -> Callable[[], None] | None:
+def write_profile(path: str) -> bool:
+    """Write the machine's profile of login shells so that PATH stays as it was before.
+
+    Images have the PATH of their programs in their environment; ``bash -lc`` would put that of the
+    machine's users in its place.  False where the machine has no such file.
+    """
+    try:
+        machine = read(PROFILE)
+    except OSError:
+        return False
+    with open(path, "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), _READABLE)
+        file.write(f"_trainshed_path=$PATH\n{machine}\n{_RESTORED_PATH}\n")
+    return True
+
+
+def private_mounts(
+    hosts: str | None, binds: Sequence[Sequence[str]], more: PrivateFolders = NO_FOLDERS
+) -> Callable[[], None] | None:
     """Prepare what a forked child calls before exec; None where there is nothing or no right to.
 
     ``hosts`` is the path of a hosts file, ``binds`` are (folder here, folder there).  What fails in
     the child is said on its stderr, and the replica starts all the same.
     """
-    if not (hosts or binds) or not allowed():
+    if not (hosts or binds or more.folders) or not allowed():
         return None
     try:
         libc = ctypes.CDLL(None, use_errno=True)
-        unshare, mount = libc.unshare, libc.mount
-    except (OSError, AttributeError):  # another Unix
+    except OSError:  # another Unix
         return None
-    fill = additions(hosts, binds)
+    fill = additions(hosts, binds, more)
 
     def enter() -> None:
         try:
-            leave_namespace(unshare, mount)
+            leave_namespace(libc)
         except OSError as error:
             _tell(error)
             return
-        fill(mount)
+        fill(libc)
 
     return enter
 
 
-def leave_namespace(unshare: Callable[..., int], mount: Callable[..., int]) -> None:
+def leave_namespace(libc: Any) -> None:
     """Have a mount namespace of our own.
 
     What is mounted inside stays inside; what is unmounted outside goes inside too.  Raises OSError.
     """
-    _check(unshare(_NEW_NAMESPACE), "a mount namespace")
-    _perform(mount, _Mount(None, b"/", None, _SLAVE | _RECURSIVE, None))
+    check(libc.unshare(NEW_NAMESPACE), "a mount namespace")
+    perform(libc, Mount(None, b"/", None, SLAVE | RECURSIVE, None))
 
 
 def additions(
-    hosts: str | None, binds: Sequence[Sequence[str]], passwd: str | None = None
-) -> Callable[[Callable[..., int]], None]:
+    hosts: str | None, binds: Sequence[Sequence[str]], more: PrivateFolders = NO_FOLDERS
+) -> Callable[[Any], None]:
     """What adds the names and folders to a namespace, and says on stderr what fails."""
-    groups = _groups(hosts, binds)
-    if passwd:
-        groups.append([_bind(passwd, PASSWD)])
+    groups = _groups(hosts, binds, more)
 
-    def fill(mount: Callable[..., int]) -> None:
+    def fill(libc: Any) -> None:
         for group in groups:
             for step in group:
                 try:
-                    _perform(mount, step)
+                    perform(libc, step)
                 except OSError as error:
                     _tell(error)
-                    if step is group[0]:
+                    if step is group[0] or isinstance(step, Pivot):
                         break
 
     return fill
@@ -146,39 +173,31 @@ def allowed() -> bool:
     return False
 
 
-def _groups(hosts: str | None, binds: Sequence[Sequence[str]]) -> list[list[_Step]]:
+def _groups(
+    hosts: str | None, binds: Sequence[Sequence[str]], more: PrivateFolders
+) -> list[list[Step]]:
     """What to do; where the first step of a group fails the others make no sense."""
-    groups: list[list[_Step]] = [[_bind(hosts, HOSTS)]] if hosts else []
     places = [(here, os.path.normpath(there)) for here, there in binds]
     in_gcs = [(here, there) for here, there in places if there.startswith(f"{GCS}/")]
+    groups: list[list[Step]] = []
+    if more.root:
+        groups += private_root.steps(more.root, more.folders, (GCS,) if in_gcs else ())
+    files = ((hosts, HOSTS), (more.passwd, PASSWD), (more.profile, PROFILE))
+    groups += [[_bind(here, there)] for here, there in files if here]
     groups += [[_bind(*place)] for place in places if place not in in_gcs]
     if in_gcs:
-        with suppress(OSError):
-            os.mkdir(GCS)
-        first = _Mount(b"tmpfs", GCS.encode(), b"tmpfs", 0, b"size=64k,mode=755")
-        folders = [_Folder(there) for _, there in in_gcs]
-        last = _Mount(None, GCS.encode(), None, _REMOUNT | _READ_ONLY, None)
+        if not more.root:
+            with suppress(OSError):
+                os.mkdir(GCS)
+        first = Mount(b"tmpfs", GCS.encode(), b"tmpfs", 0, b"size=64k,mode=755")
+        folders = [Folder(there) for _, there in in_gcs]
+        last = Mount(None, GCS.encode(), None, REMOUNT | READ_ONLY, None)
         groups.append([first, *folders, *(_bind(*place) for place in in_gcs), last])
     return groups
 
 
-def _bind(here: str, there: str) -> _Mount:
-    return _Mount(os.fsencode(here), os.fsencode(there), None, _BIND | _RECURSIVE, None)
-
-
-def _perform(mount: Callable[..., int], step: _Step) -> None:
-    if isinstance(step, _Folder):
-        os.makedirs(step.path, exist_ok=True)
-        return
-    source, target, kind, flags, options = step
-    code = mount(source, target, kind, ctypes.c_ulong(flags), options)
-    _check(code, f"a mount on {os.fsdecode(target)}")
-
-
-def _check(code: int, what: str) -> None:
-    if code != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)
+def _bind(here: str, there: str) -> Mount:
+    return Mount(os.fsencode(here), os.fsencode(there), None, BIND | RECURSIVE, None)
 
 
 def _tell(error: Any) -> None:

@@ -272,13 +272,8 @@ class Replicas:
     def _walled(self, replica: ReplicaSpec, folder: AttemptFolder) -> Walled:
         if replica.hosts and not os.path.exists(folder.hosts):
             mounts.write_hosts(folder.hosts, replica.hosts)
-        view = replica.isolation
-        user = view and view.uid and (view.uid, view.gid or view.uid)
-        if user and not os.path.exists(folder.passwd):
-            mounts.write_passwd(folder.passwd, *user, folder.work)
-        mounted = Mounts(
-            folder.hosts if replica.hosts else None, replica.binds, folder.passwd if user else None
-        )
+        more = _private_folders(replica.isolation, folder)
+        mounted = Mounts(folder.hosts if replica.hosts else None, replica.binds, more)
         return walled(replica.isolation, replica.argv, mounted, replica.env)
 
     def _leader(self, index: int) -> tuple[int, int]:
@@ -334,6 +329,25 @@ class Replicas:
         if self._stopped and not self._looks_for_orphans:  # one look for all that end together
             self._looks_for_orphans = True
             self._loop.after(0.0, self._terminate_orphans)
+
+
+def _private_folders(view: View | None, folder: AttemptFolder) -> mounts.PrivateFolders:
+    """What a replica has of its own besides names and buckets; the files are written once."""
+    if view is None:
+        return mounts.NO_FOLDERS
+    user = view.uid and (view.uid, view.gid or view.uid)
+    home = next((there for _, there in view.folders if there == mounts.HOME), folder.work)
+    if user and not os.path.exists(folder.passwd):
+        mounts.write_passwd(folder.passwd, *user, home)
+    has_profile = bool(view.folders) and (
+        os.path.exists(folder.profile) or mounts.write_profile(folder.profile)
+    )
+    return mounts.PrivateFolders(
+        root=folder.root if view.folders else "",
+        folders=view.folders,
+        passwd=folder.passwd if user else None,
+        profile=folder.profile if has_profile else None,
+    )
 
 
 def end_words(ended: ReplicaExit, usage: Usage, limits: Limits) -> str:

@@ -7,20 +7,25 @@ JSON, for people and for the next release; it holds the job's variables and is p
 
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from trainshed.engines.container_runtime import USER_OF_PROJECT, Runtime
 from trainshed.engines.environments.job_python import JobPython
-from trainshed.engines.isolation import device_nodes
+from trainshed.engines.environments.replica_tools import tools_of
+from trainshed.engines.isolation import device_nodes, replica_machine
 from trainshed.engines.isolation.compose import (
     Isolation,
     own_folders,
     owner_of,
+    reports_folder,
     variables_of,
     view_of,
 )
+from trainshed.engines.isolation.replica_machine import ReplicaMachine
+from trainshed.engines.isolation_modes import CONTAINER
 from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
 from trainshed.engines.local.devices.gpus import Device, Share
 from trainshed.engines.processes.variables import of_programs
@@ -34,6 +39,7 @@ from trainshed.files.beneath import Place
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import decode, encode
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.model.roles import Role
 
 
 class Preparation(NamedTuple):
@@ -146,6 +152,8 @@ def _walled(  # noqa: PLR0913, PLR0917 - a process, and what was found for it
     home: JobPython,
     command: ProcessSpec,
 ) -> ReplicaSpec:
+    python = replica.python if "/" in replica.python else home.python
+    machine = _machine_of(site, plan, replica, python)
     view = view_of(
         site.isolation,
         plan,
@@ -153,9 +161,32 @@ def _walled(  # noqa: PLR0913, PLR0917 - a process, and what was found for it
         folder=site.folder,
         entries=(home.python, *home.python_path_entries),
         devices=device_nodes.of([d for d in site.devices if d.uuid in share.uuids]),
+        machine=machine,
     )
-    found = _process(site, plan, replica, tuple(command.argv), command.env)
+    argv, env = tuple(command.argv), command.env
+    if machine is not None:
+        argv = machine.command(argv, python, home.python)
+        env = machine.variables(env, python, own=replica.env)
+        replica_machine.make(machine, owner_of(site.isolation, plan), env["PATH"])
+    found = _process(site, plan, replica, argv, env)
     return found._replace(isolation=view)
+
+
+def _machine_of(
+    site: Site, plan: LaunchPlan, replica: ReplicaPlan, python: str
+) -> ReplicaMachine | None:
+    """The folders of a replica of a server; None for our own program, and in a local run."""
+    if site.isolation is None or site.isolation.mode == CONTAINER or replica.role is Role.REDUCER:
+        return None
+    above = Path(site.folder.path).parents[2]
+    tools = tools_of(shutil.which(python) or python, above)
+    return replica_machine.machine_of(
+        site.isolation.mode,
+        site.folder,
+        replica.task_name,
+        reports_folder(plan, replica, site.folder),
+        tools,
+    )
 
 
 def outlines_of(site: Site, plan: LaunchPlan) -> tuple[ReplicaSpec, ...]:

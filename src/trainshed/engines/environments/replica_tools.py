@@ -1,0 +1,265 @@
+"""Programs that replicas of one interpreter share: its console scripts, pip, and advice.
+
+A replica runs Python from an overlay of its own (``overlay``).  The console scripts of the mapped
+environment name its interpreter in their first line; started as they are, they would pass by the
+overlay.  So they are copied once for each state of the environment, with ``env python3`` as their
+interpreter, into a folder that every replica reads and none writes.  A link for each script in
+each replica was rejected: an environment has hundreds of them, and a start has milliseconds.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trainshed.files.trees import remove_tree
+
+#: The folder, beside that of the attempts.
+FOLDER: Final = "replica-tools"
+#: A change of what is written below needs another number.
+_FORMAT: Final = 1
+_FACTS: Final = "facts.json"
+_SITE: Final = "site-packages"
+_ANSWER_S_MAX: Final = 60.0
+_SCRIPT_BYTES_MAX: Final = 1 << 16
+_FOLDER_MODE: Final = 0o755
+_PROGRAM_MODE: Final = 0o755
+_READABLE: Final = 0o644
+_MAGIC: Final = b"#!"
+_ANY_PYTHON: Final = "/usr/bin/env python3"
+#: Where a system's own programs lie: only pip's are copied from there.
+_SYSTEM: Final = frozenset({"/usr/bin", "/bin"})
+_LOCAL: Final = "/usr/local/bin"
+#: Debian keeps the wheels of ensurepip there.
+_DEBIAN_WHEELS: Final = "/usr/share/python-wheels"
+
+#: Programs that would change the machine, and end with apt's own status.
+APT: Final = ("apt", "apt-get", "aptitude")
+_ADVICE: Final = """\
+#!/bin/sh
+echo "$(basename "$0"): a job cannot install packages of the system; \
+install them on the machine, or run the job in a container image that has them" >&2
+exit 100
+"""
+_PIP: Final = """\
+#!/usr/bin/env python3
+import sys
+from pip._internal.cli.main import main
+sys.exit(main())
+"""
+
+_SCRIPT: Final = """
+import importlib.util, json, os, site, sys, sysconfig
+spec = importlib.util.find_spec("ensurepip")
+wheels = [os.path.join(os.path.dirname(spec.origin), "_bundled")] if spec and spec.origin else []
+wheels.append(sysconfig.get_config_var("WHEEL_PKG_DIR"))
+print(json.dumps({
+    "version": "%d.%d" % sys.version_info[:2],
+    "executable": sys.executable,
+    "prefix": sys.prefix,
+    "base_prefix": sys.base_prefix,
+    "sites": site.getsitepackages(),
+    "has_pip": importlib.util.find_spec("pip") is not None,
+    "wheels": [folder for folder in wheels if folder],
+}))
+"""
+
+
+class InterpreterFacts(NamedTuple):
+    """What an overlay of an interpreter is made of."""
+
+    program: str
+    """The executable file itself, behind all links."""
+    home: str
+    """The folder that ``pyvenv.cfg`` names: that of the interpreter below a virtual environment."""
+    version: str
+    """Such as 3.11."""
+    sites: tuple[str, ...]
+    """The folders of packages of a virtual environment; empty for an interpreter that is none."""
+    shows_base: bool
+    """Whether programs see the packages of the interpreter below, too."""
+
+
+class ReplicaTools(NamedTuple):
+    """A folder of programs for the replicas of an interpreter."""
+
+    folder: str
+    facts: InterpreterFacts | None
+    """None for an interpreter that cannot be overlaid: Python 2, or one that does not answer."""
+
+    @property
+    def bin(self) -> str:
+        """What belongs on PATH."""
+        return f"{self.folder}/bin"
+
+    @property
+    def site(self) -> str:
+        """The folder that has pip where the environment has none; empty if it has."""
+        path = f"{self.folder}/{_SITE}"
+        return path if os.path.isdir(path) else ""
+
+
+def tools_of(python: str, above: Path) -> ReplicaTools:
+    """The folder of an interpreter below ``above``, made where it is not there.  Raises OSError."""
+    folder = above / FOLDER / _name_of(python)
+    if not (folder / _FACTS).exists():
+        _make(python, folder)
+    found = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
+    facts = found and InterpreterFacts(**{**found, "sites": tuple(found["sites"])})
+    return ReplicaTools(str(folder), facts)
+
+
+def _name_of(python: str) -> str:
+    """Another name once the environment has other scripts or another interpreter."""
+    real = os.path.realpath(python)
+    parts = [str(_FORMAT), python, real]
+    above = os.path.dirname(python)
+    for path in (real, above, f"{os.path.dirname(above)}/pyvenv.cfg"):
+        with suppress(OSError):
+            parts.append(str(os.stat(path).st_mtime_ns))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _make(python: str, folder: Path) -> None:
+    """Make it under another name first: replicas read what is complete."""
+    folder.parent.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+    folder.parent.chmod(_FOLDER_MODE)  # whatever the umask is: replicas are other users
+    draft = folder.with_name(f".{secrets.token_hex(4)}")
+    draft.mkdir()
+    try:
+        _fill(python, draft)
+        _open(draft)
+        with suppress(OSError):  # another process was faster
+            draft.rename(folder)
+    finally:
+        if draft.exists():
+            remove_tree(draft)
+
+
+class _Answer(NamedTuple):
+    """What an interpreter says of itself."""
+
+    version: str
+    executable: str
+    prefix: str
+    base_prefix: str
+    sites: list[str]
+    has_pip: bool
+    wheels: list[str]
+
+
+def _fill(python: str, folder: Path) -> None:
+    (folder / "bin").mkdir()
+    for name in APT:
+        (folder / "bin" / name).write_text(_ADVICE)
+    answer = _ask(python)
+    if answer is not None:
+        _copy_scripts(answer.executable, folder / "bin")
+        if not answer.has_pip:
+            _unpack_pip(answer.wheels, folder / _SITE)
+        if answer.has_pip or (folder / _SITE).exists():
+            _add_pip(answer.version, folder / "bin")
+    facts = None if answer is None else _facts_of(answer)._asdict()
+    (folder / _FACTS).write_text(json.dumps(facts), encoding="utf-8")
+
+
+def _ask(python: str) -> _Answer | None:
+    try:
+        answer = subprocess.run(  # noqa: S603  # an interpreter of the server's configuration
+            [python, "-I", "-c", _SCRIPT],
+            capture_output=True,
+            check=True,
+            text=True,
+            timeout=_ANSWER_S_MAX,
+        )
+        return _Answer(**json.loads(answer.stdout))
+    except (OSError, ValueError, TypeError, subprocess.SubprocessError):
+        return None
+
+
+def _facts_of(answer: _Answer) -> InterpreterFacts:
+    program = os.path.realpath(answer.executable)
+    if answer.prefix == answer.base_prefix:
+        home = os.path.dirname(answer.executable)
+        return InterpreterFacts(program, home, answer.version, (), shows_base=True)
+    settings = _settings_of(answer.prefix)
+    return InterpreterFacts(
+        program=program,
+        home=settings.get("home", os.path.dirname(program)),
+        version=answer.version,
+        sites=tuple(site for site in answer.sites if site.startswith(f"{answer.prefix}/")),
+        shows_base=settings.get("include-system-site-packages") == "true",
+    )
+
+
+def _settings_of(prefix: str) -> dict[str, str]:
+    """The lines of a virtual environment's ``pyvenv.cfg``."""
+    text = Path(prefix, "pyvenv.cfg").read_text(encoding="utf-8")
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _copy_scripts(executable: str, target: Path) -> None:
+    """Those of an interpreter's folder that run in it, run by the first Python on PATH here."""
+    own = os.path.dirname(executable)
+    for script in _scripts_beside(own):
+        if text := _rewritten(script, own):
+            (target / script.name).write_bytes(text)
+
+
+def _scripts_beside(own: str) -> Iterator[Path]:
+    if own not in _SYSTEM:
+        yield from Path(own).iterdir()
+        return
+    yield from Path(own).glob("pip*")
+    with suppress(OSError):
+        yield from Path(_LOCAL).iterdir()
+
+
+def _rewritten(script: Path, own: str) -> bytes:
+    """The script's text; empty for what is no script of an interpreter in ``own``."""
+    with suppress(OSError):
+        if not script.is_file() or script.stat().st_size > _SCRIPT_BYTES_MAX:
+            return b""
+        first, _, rest = script.read_bytes().partition(b"\n")
+        interpreter = f"{own}/python".encode()
+        if not first.startswith(_MAGIC):
+            return b""
+        if first.removeprefix(_MAGIC).strip().startswith(interpreter):
+            return f"#!{_ANY_PYTHON}\n".encode() + rest
+        # a path too long for the kernel: sh runs the second line, which Python takes for a text
+        second, _, program = rest.partition(b"\n")
+        if second.startswith(b"'''exec'") and interpreter in second:
+            return f"#!{_ANY_PYTHON}\n{second.decode()[:3]}\n".encode() + program
+    return b""
+
+
+def _unpack_pip(folders: list[str], target: Path) -> None:
+    """The wheel that the interpreter brings for virtual environments, where it brings one."""
+    wheels = [
+        wheel for folder in (*folders, _DEBIAN_WHEELS) for wheel in Path(folder).glob("pip-*.whl")
+    ]
+    for wheel in wheels[:1]:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(target)  # of the interpreter's own, not a job's
+
+
+def _add_pip(version: str, folder: Path) -> None:
+    for name in ("pip", f"pip{version.partition('.')[0]}", f"pip{version}"):
+        if not (folder / name).exists():
+            (folder / name).write_text(_PIP)
+
+
+def _open(folder: Path) -> None:
+    """Let every user read it, whatever the umask is."""
+    for path, _, files in os.walk(folder):
+        os.chmod(path, _FOLDER_MODE)
+        mode = _PROGRAM_MODE if path == str(folder / "bin") else _READABLE
+        for name in files:
+            os.chmod(os.path.join(path, name), mode)

@@ -1,0 +1,136 @@
+"""The folders that trainers expect of the machine they run on, private to one replica.
+
+At Google a replica is a machine of its own, whose user is root: ``/root`` is its home, images have
+``/workspace``, ``/app`` and ``/model``, and trials report below ``/var/hypertune``.  Here each is a
+folder of the attempt, shown at that place where the replica has mounts.
+"""
+
+import errno
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from trainshed.engines.environments import overlay as overlays
+from trainshed.engines.environments.overlay import PythonOverlay
+from trainshed.engines.environments.replica_tools import ReplicaTools
+from trainshed.engines.isolation_modes import LANDLOCK, NONE, SANDBOX, USERS
+from trainshed.engines.supervise import mounts
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.mounts import HOME
+from trainshed.files.trees import remove_tree
+
+HYPERTUNE: Final = "/var/hypertune"
+#: What programs expect beside their home and do not find on most machines.
+PLACES: Final = ("/workspace", "/app", "/model")
+_FOLDER_MODE: Final = 0o700
+_OVERLAY: Final = "python"
+_IS_THERE: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY})
+
+
+class ReplicaMachine(NamedTuple):
+    """The folders of one replica, and what its programs get of them."""
+
+    folder: str
+    """All of it lies there."""
+    home: str
+    """HOME, as the replica sees it; empty where it is the server's."""
+    shown: tuple[tuple[str, str], ...]
+    """(folder here, folder there), where the replica has mounts."""
+    overlay: PythonOverlay | None
+    tools: ReplicaTools
+
+    def variables(
+        self, env: Mapping[str, str], python: str, own: Mapping[str, str]
+    ) -> dict[str, str]:
+        """A replica's variables with those of its machine; ``own`` are of its plan, and win.
+
+        ``python`` is the mapped interpreter.
+        """
+        home = {"HOME": self.home} if self.home else {}
+        overlay = self.overlay.variables if self.overlay else {}
+        path = self._path(env.get("PATH", os.defpath), python)
+        return {**env, **home, **overlay, **own, "PATH": path}
+
+    def _path(self, path: str, python: str) -> str:
+        """PATH with the overlay first, unless the job has named folders of its own."""
+        if not path.startswith(f"{os.path.dirname(python)}{os.pathsep}"):
+            return path
+        first = self.overlay.path if self.overlay else (self.tools.bin,)
+        return os.pathsep.join((*first, path))
+
+    def command(self, argv: tuple[str, ...], *pythons: str) -> tuple[str, ...]:
+        """A command with the overlay's interpreter in the place of the mapped one."""
+        if self.overlay is None or argv[0] not in pythons:
+            return argv
+        return (self.overlay.python, *argv[1:])
+
+
+def machine_of(
+    mode: str, folder: AttemptFolder, task_name: str, metrics: str, tools: ReplicaTools
+) -> ReplicaMachine:
+    """The machine of a replica; ``metrics`` is the folder of its reports, or empty."""
+    own = f"{folder.machines}/{task_name}"
+    home_here = f"{own}{HOME}"
+    home = _home_of(mode, home_here)
+    user_base = f"{home or home_here}/.local"
+    overlay = tools.facts and PythonOverlay(f"{own}/{_OVERLAY}", user_base, tools, tools.facts)
+    return ReplicaMachine(
+        folder=own,
+        home=home,
+        shown=tuple(_shown(mode, own, metrics)),
+        overlay=overlay,
+        tools=tools,
+    )
+
+
+def make(machine: ReplicaMachine, owner: tuple[int, int] | None, path: str) -> None:
+    """Have the folders there, as the owner's; ``path`` is the replica's PATH.  Raises OSError.
+
+    They are made under another name: another server may begin the same attempt, and root never
+    writes below a folder that programs of the job may have changed.
+    """
+    draft = f"{machine.folder}.{os.urandom(4).hex()}"
+    home = f"{draft}{HOME}"
+    for place in (HOME, HYPERTUNE, *PLACES):
+        os.makedirs(f"{draft}{place}", _FOLDER_MODE)
+    if machine.overlay is not None:
+        overlays.make(machine.overlay, f"{draft}/{_OVERLAY}", f"{home}/.local")
+    if machine.home and not machine.shown:  # its /etc/profile is the machine's
+        _write_profile(home, path)
+    if owner is not None:
+        _give(draft, owner)
+    try:
+        os.rename(draft, machine.folder)
+    except OSError as error:
+        remove_tree(draft)
+        if error.errno not in _IS_THERE:
+            raise
+
+
+def _write_profile(home: str, path: str) -> None:
+    """Have login shells keep PATH where ``/etc/profile`` cannot be replaced."""
+    with open(f"{home}/.profile", "w", encoding="utf-8") as file:
+        file.write(f"PATH={shlex.quote(path)}\nexport PATH\n")
+
+
+def _home_of(mode: str, here: str) -> str:
+    homes = {USERS: HOME, SANDBOX: HOME, LANDLOCK: here, NONE: ""}
+    return homes[mode]
+
+
+def _shown(mode: str, own: str, metrics: str) -> Iterator[tuple[str, str]]:
+    if mode not in {USERS, SANDBOX} and not mounts.allowed():
+        return
+    if mode in {USERS, SANDBOX}:
+        yield f"{own}{HOME}", HOME
+    yield metrics or f"{own}{HYPERTUNE}", HYPERTUNE
+    yield from ((f"{own}{place}", place) for place in PLACES)
+
+
+def _give(folder: str, owner: tuple[int, int]) -> None:
+    """A folder that nobody else has written to yet, with all that is in it."""
+    for path, folders, files in os.walk(folder):
+        os.chown(path, *owner)
+        for name in (*folders, *files):
+            os.chown(os.path.join(path, name), *owner, follow_symlinks=False)

@@ -1,0 +1,107 @@
+"""A root folder of a replica's own: the machine's, with folders that the machine lacks.
+
+A folder can be mounted only where there is one.  Making ``/workspace`` on the machine would leave a
+trace, and all replicas of all jobs would share the name.  So a replica's root is a skeleton in
+its attempt's folder, in which all that the machine's root has is mounted again, as it is, and the
+missing folders are made.  What the machine has itself and is not empty gets an overlay: its files
+can be read, and what is written lies in the attempt's folder.
+
+Everything is looked up, and the skeleton is made, before the fork.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from trainshed.engines.supervise.mount_steps import BIND, RECURSIVE, Mount, Pivot, Step
+
+_FOLDER_MODE: Final = 0o755
+#: They would end an option of overlayfs or one of its folders.
+_NOT_IN_OPTIONS: Final = frozenset(",:\\")
+
+
+class Shown(NamedTuple):
+    """A folder of an attempt, and where a replica sees it."""
+
+    here: str
+    there: str
+
+
+def steps(
+    skeleton: str, folders: Iterable[Sequence[str]], points: Iterable[str] = ()
+) -> list[list[Step]]:
+    """What to do in a mount namespace, in groups; makes the skeleton.  Raises OSError.
+
+    ``points`` are folders that others are mounted on later.
+    """
+    shown = [Shown(here, os.path.normpath(there)) for here, there in folders]
+    shown = [each for each in shown if not each.here.startswith(f"{each.there}/")]
+    places = (*(each.there for each in shown), *points)
+    missing = [place for place in places if not os.path.isdir(place)]
+    groups: list[list[Step]] = []
+    if missing:
+        own = Mount(os.fsencode(skeleton), os.fsencode(skeleton), None, BIND, None)
+        groups.append([own, *_skeleton(skeleton, missing), Pivot(skeleton)])
+    groups.extend([_mount(each)] for each in shown)
+    return groups
+
+
+def _skeleton(skeleton: str, missing: Sequence[str]) -> Iterator[Mount]:
+    """Copy the folders above what is missing, one level each."""
+    os.makedirs(skeleton, _FOLDER_MODE, exist_ok=True)
+    os.chmod(skeleton, _FOLDER_MODE)
+    opened = {above for place in missing for above in _above(place) if os.path.isdir(above)}
+    for folder in sorted(opened):
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.path not in opened:
+                    yield from _copied(entry, f"{skeleton}{entry.path}")
+                else:
+                    _make(f"{skeleton}{entry.path}")
+    for place in missing:
+        _make(f"{skeleton}{place}")
+
+
+def _above(place: str) -> Iterator[str]:
+    while place != "/":
+        place = os.path.dirname(place)
+        yield place
+
+
+def _copied(entry: "os.DirEntry[str]", at: str) -> Iterator[Mount]:
+    """An entry of a folder in the skeleton; sockets and the like are left out."""
+    if entry.is_symlink():
+        if not os.path.lexists(at):
+            os.symlink(os.readlink(entry.path), at)
+        return
+    if entry.is_dir(follow_symlinks=False):
+        _make(at)
+    elif entry.is_file(follow_symlinks=False):
+        os.close(os.open(at, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+    else:
+        return
+    yield Mount(os.fsencode(entry.path), os.fsencode(at), None, BIND | RECURSIVE, None)
+
+
+def _make(path: str) -> None:
+    os.makedirs(path, exist_ok=True)
+    os.chmod(path, _FOLDER_MODE)  # whatever the umask is
+
+
+def _mount(shown: Shown) -> Mount:
+    """The attempt's folder itself, or above what the machine has there."""
+    here, there = shown
+    if not _has_entries(there) or _NOT_IN_OPTIONS.intersection(here + there):
+        return Mount(os.fsencode(here), os.fsencode(there), None, BIND, None)
+    work = f"{here}.overlay"
+    os.makedirs(work, exist_ok=True)
+    options = f"lowerdir={there},upperdir={here},workdir={work}"
+    return Mount(b"overlay", os.fsencode(there), b"overlay", 0, os.fsencode(options))
+
+
+def _has_entries(folder: str) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return any(True for _ in entries)
+    except OSError:
+        return False

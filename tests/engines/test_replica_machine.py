@@ -1,0 +1,254 @@
+"""A replica is a machine of its own: its shells, its pip and its folders, in each mode."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engines.attempts import KEY, OTHER, ended, engine_at, marked, texts
+from engines.isolating import isolation_of
+from engines.test_mounts import inside
+from trainshed.engines.isolation.compose import Isolation
+from trainshed.engines.supervise.mounts import PrivateFolders, allowed, private_mounts
+from trainshed.model.launch_plan import Environment, Owner
+
+FULL = pytest.mark.full
+MODES = ("users", "sandbox", "landlock", "none")
+#: Modes in which a replica has mounts, also where the server is no root.
+MOUNTING = ("users", "sandbox")
+
+
+#: A package for each way to install one: they must not help each other.
+EXTRA = ("by_pip", "by_user", "by_module", "by_script", "by_venv")
+
+
+def wheel_of(folder, name, version="1.0"):
+    """A wheel of one module, which says its version."""
+    folder.mkdir(exist_ok=True)
+    info = f"{name}-{version}.dist-info"
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(
+            f"{name}.py", f"version = {version!r}\ndef main(): print({name!r}, version)\n"
+        )
+        archive.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        )
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(
+            f"{info}/entry_points.txt", f"[console_scripts]\n{name}-run = {name}:main\n"
+        )
+        archive.writestr(f"{info}/RECORD", "")
+    path.chmod(0o644)
+    return path
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheels")
+    folder.chmod(0o755)
+    for version in ("1.0", "2.0"):
+        for name in ("there", "shadowed", *EXTRA):
+            wheel_of(folder, name, version)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory, wheels):
+    """A mapped environment as `python -m venv` makes it, with a package and a console script."""
+    path = tmp_path_factory.mktemp("environments") / "torch-2"
+    subprocess.run([sys.executable, "-m", "venv", path], check=True)
+    install(path, wheels, "there==1.0", "shadowed==1.0")
+    return path
+
+
+def install(environment, wheels, *requirements):
+    pip = [environment / "bin/python", "-m", "pip", "install", "--no-index", "-q"]
+    subprocess.run([*pip, "--find-links", wheels, *requirements], check=True)
+
+
+@pytest.fixture
+def run(root, mark, tmp_path, wheels):
+    """Run a shell script as a replica; its lines."""
+    engines = {}
+
+    def running(mode, python, script, *, key=KEY, fails=False, **env):
+        if mode not in engines:
+            isolation = Isolation(mode)
+            if mode != "none":
+                isolation = isolation_of(mode, tmp_path / "secret")
+            engines[mode] = engine_at(root, isolation=isolation, pass_env=())
+        plan = marked(mark, "")
+        (replica,) = plan.replicas
+        path = f"{Path(python).parent}:{os.environ['PATH']}"
+        env = {"PATH": path, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels), **env}
+        replica = replace(
+            replica, argv=("sh", "-c", script), env={**replica.env, **env}, python=str(python)
+        )
+        plan = replace(
+            plan,
+            replicas=(replica,),
+            environment=Environment(python=str(python)),
+            owner=Owner(project="alpha", number=7),
+            reads=(str(wheels),),
+        )
+        engines[mode].launch(key, plan, ())
+        end = ended(engines[mode], key)
+        lines = texts(root, key=key)
+        assert (end.outcome.exit_code != 0) == fails, lines
+        return lines
+
+    return running
+
+
+def state_of(folder):
+    """What the files of a folder are, so that any change is seen."""
+    return {
+        str(path.relative_to(folder)): (path.lstat().st_mtime_ns, path.lstat().st_size)
+        for path in Path(folder).rglob("*")
+    }
+
+
+SAYS = "python -c 'import {0}; print({0}.version)'"
+INSTALLS = {
+    f"pip install by_pip && {SAYS.format('by_pip')}": "2.0",
+    f"pip3 install --user by_user && {SAYS.format('by_user')}": "2.0",
+    f"python3 -m pip install by_module && {SAYS.format('by_module')}": "2.0",
+    f"pip install there==2.0 && {SAYS.format('there')}": "2.0",
+    f"pip install --user shadowed==2.0 && {SAYS.format('shadowed')}": "2.0",
+    "pip install by_script && by_script-run": "by_script 2.0",
+    "there-run": "there 2.0",
+    "python -m venv --system-site-packages v && v/bin/pip install by_venv && v/bin/python -c"
+    " 'import by_venv, by_pip, by_user, there; print(by_venv.version, there.version)'": "2.0 2.0",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["users", *(pytest.param(m, marks=FULL) for m in MODES[1:])])
+def test_installing_goes_to_the_replica_and_never_to_the_mapped_environment(mode, run, environment):
+    before = state_of(environment)
+    script = "\n".join(
+        f"( {text.replace('install', 'install -q')} ) || exit 1" for text in INSTALLS
+    )
+    assert run(mode, environment / "bin/python", script) == list(INSTALLS.values())
+    assert state_of(environment) == before
+    script = SAYS.format("there") + "; python -c 'import by_pip'"
+    said = run(mode, environment / "bin/python", script, key=OTHER, fails=True)
+    assert said[0] == "1.0"
+    assert "No module named 'by_pip'" in said[-1]
+
+
+PLACES = ("/workspace", "/app", "/model", "/root", "/var/hypertune")
+LOOKS = """
+import json, os, sys
+found = {}
+for place in sys.argv[1:]:
+    try:
+        before = os.listdir(place)
+        with open(f"{place}/file", "w") as file:
+            file.write("here")
+        found[place] = [before, open(f"{place}/file").read()]
+    except OSError as error:
+        found[place] = type(error).__name__
+print(json.dumps([found, os.path.expanduser("~")]))
+"""
+
+
+def here(place):
+    """What the machine has at a place, for comparing."""
+    path = Path(place)
+    return sorted(path.iterdir()) if path.is_dir() else None
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_folders_that_trainers_expect_are_private_and_leave_no_trace(mode, run):
+    places = PLACES if mode in MOUNTING else tuple(place for place in PLACES if place != "/root")
+    machine = {place: here(place) for place in ("/", *places)}
+    command = f"python -c '{LOOKS}' {' '.join(places)}"
+    for key in (KEY, OTHER):  # the second finds nothing of the first
+        found, home = json.loads(run(mode, sys.executable, command, key=key)[-1])
+        if mode in MOUNTING or allowed():
+            assert {place: text for place, (_, text) in found.items()} == dict.fromkeys(
+                places, "here"
+            )
+            assert not any("file" in before for before, _ in found.values())
+        if mode in MOUNTING:
+            assert home == "/root"
+    assert {place: here(place) for place in ("/", *places)} == machine
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_login_shell_keeps_the_path_and_apt_is_refused_in_one_line(mode, run, environment):
+    script = """
+test "$(bash -lc 'echo $PATH')" = "$PATH" && echo same
+bash -lc 'python -c "import there; print(there.version)"'
+bash -lc 'PATH=/mine:$PATH; bash -lc "echo \\$PATH"' | cut -c 1-6
+apt-get install -y libgl1 2>&1
+echo "status $?"
+"""
+    said = run(mode, environment / "bin/python", script)
+    if mode == "none":  # HOME is that of the server's user, with its profile
+        said = ["same", *said] if said[0] != "same" else said
+    assert said[:2] == ["same", "1.0"]
+    assert said[-1] == "status 100"
+    assert said[-2].startswith("apt-get: a job cannot install packages of the system; ")
+    if mode in MOUNTING:
+        assert said[2] == "/mine:"
+    assert len(said) == 5
+
+
+def test_what_a_place_has_on_the_machine_is_read_and_not_written(tmp_path):
+    """A machine with datasets in /workspace shows them, and keeps them as they are."""
+    if not allowed():
+        pytest.skip("no right to mount here")
+    place, own, skeleton = (tmp_path / name for name in ("place", "own", "skeleton"))
+    for path in (place, own, skeleton):
+        path.mkdir()
+    (place / "data").write_text("7")
+    more = PrivateFolders(str(skeleton), [(str(own), str(place))])
+    code = f"import os; os.chdir({str(place)!r}); print(open('data').read()); open('data', 'w')"
+    said, status = inside(private_mounts(None, (), more), code, tmp_path)
+    assert (said, status) == ("7\n", 0)
+    assert (place / "data").read_text() == "7"
+    assert (own / "data").read_text() == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "without pip",
+        pytest.param("the interpreter itself", marks=FULL),
+        pytest.param("an old one", marks=FULL),
+    ],
+)
+def test_every_kind_of_interpreter_installs(kind, run, tmp_path_factory):
+    """Such as uv makes, which leave out pip; and one that is no virtual environment."""
+    python = interpreter_of(kind, tmp_path_factory)
+    script = (
+        f"pip --version && pip install -q by_pip && {SAYS.format('by_pip')} && python -m pip list"
+    )
+    before = state_of(python.parent)
+    said = run("users", python, script)
+    assert said[1] == "2.0"
+    assert state_of(python.parent) == before
+
+
+def interpreter_of(kind, tmp_path_factory):
+    if kind == "the interpreter itself":
+        return Path(os.path.realpath(sys.executable))
+    if kind == "an old one":
+        found = sorted(Path.home().glob(".pyenv/versions/3.[678].*/bin/python"))
+        if not found:
+            pytest.skip("no old Python here")
+        return found[0]
+    path = tmp_path_factory.mktemp("environments") / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", path], check=True)
+    return path / "bin/python"
