@@ -24,6 +24,8 @@ LINKED: Final = (
     *("benchmarks", "docs", "locks", "scripts", "src", "tests"),
     *("Makefile", "constraints.txt", "pyproject.toml", "setup.py", "README.md"),
 )
+#: In the place of a trainer that imports PyTorch three times, where the suite has little time.
+QUICK_TASK: Final = Path(__file__).parent / "quick_task.py"
 #: What a test has left beside the sources.
 NOT_COPIED: Final = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
 KEPT_VARIABLES: Final = ("LANG", "USER", "SSL_CERT_FILE")
@@ -58,7 +60,7 @@ def has_commands(blocks: list[Block]) -> bool:
     return any(not block.options.keys() & {"file", "settings"} for block in due)
 
 
-def make_place(folder: Path, data_dir: Path | None) -> Place:
+def make_place(folder: Path, data_dir: Path | None, *, full: bool) -> Place:
     """Make a clean folder like a clone, with a home, and a data directory of its own if None."""
     clone, home, scratch = folder / "clone", folder / "home", folder / "scratch"
     for path in (clone, home, scratch, folder / "tmp"):
@@ -71,6 +73,8 @@ def make_place(folder: Path, data_dir: Path | None) -> Place:
         )
     for name in LINKED:
         (clone / name).symlink_to(ROOT / name)
+    if not full:
+        shutil.copy(QUICK_TASK, clone / "examples/torch-ddp/trainer/task.py")
     if data_dir is None:
         data_dir = folder / "data"
         data_dir.mkdir()

@@ -14,7 +14,11 @@ from docs.pages import read_blocks
 from docs.running import ROOT, BlockError, has_commands, make_place, run_page, starts_server
 from server_process import ServerProcess
 
-PAGES = [*sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs/index.md",
+    *sorted((ROOT / "docs" / "how-to").glob("*.md")),
+]
 
 
 #: The project of all pages: a bucket that was deleted keeps its name for its project.
@@ -70,7 +74,7 @@ def test_the_commands_of_a_page_run_and_print_what_it_shows(page, request, tmp_p
     blocks = read_blocks(page)
     is_own = starts_server(blocks) or not has_commands(blocks)
     server = None if is_own else request.getfixturevalue("clean_server")
-    place = make_place(tmp_path, None if is_own else server.data_dir)
+    place = make_place(tmp_path, None if is_own else server.data_dir, full=FULL)
     difference = ""
     try:
         run_page(page, place, full=FULL, name=name(page))
