@@ -11,6 +11,7 @@ from conformance.conftest import PROJECT
 from server_process import TRAINSHED
 
 GOOGLE_PYTHON = Path(__file__).parents[2] / ".venv-google/bin/python"
+DATA_PYTHON = Path(__file__).parents[2] / ".venv-gs/bin/python"
 
 pytestmark = [
     pytest.mark.slow,
@@ -52,9 +53,10 @@ assert fs.find("addressed-bkt") == ["addressed-bkt/more/pieces"]
 """
 
 
-def run_python(python, code, environ):
+def run_python(python, code, environ, cwd=None):
     done = subprocess.run(
         [python, "-W", "ignore", "-c", code],
+        cwd=cwd,
         env={**os.environ, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false", **environ},
         capture_output=True,
         text=True,
@@ -98,6 +100,50 @@ except NotFound as error:
 
 def test_one_address_opens_every_bucket(server):
     run_python(GOOGLE_PYTHON, EVERY_BUCKET, address(server, bucket="*"))
+
+
+OF_DATA_SCIENCE = """
+import os, sys, types
+import pandas
+import pyarrow.fs
+from google.cloud import storage
+
+frame = pandas.DataFrame({"a": [1, 2]})
+frame.to_csv("gs://stage-bkt/frames/a.csv", index=False)
+assert list(pandas.read_csv("gs://stage-bkt/frames/a.csv")["a"]) == [1, 2]
+anonymous = {"token": "anon"}  # else pandas hands the path to pyarrow, which looks for credentials
+frame.to_parquet("gs://out-bkt/frames/a.parquet", storage_options=anonymous)
+assert len(pandas.read_parquet("gs://out-bkt/frames/a.parquet", storage_options=anonymous)) == 2
+files, path = pyarrow.fs.FileSystem.from_uri("gs://anonymous@out-bkt/frames/a.parquet")
+assert len(pandas.read_parquet(path, filesystem=files)) == 2
+
+sys.modules["tensorboard.compat.notf"] = types.ModuleType("notf")  # it is without TensorFlow
+from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+writer = EventFileWriter("events")
+for step in range(3):
+    value = Summary.Value(tag="loss", simple_value=step)
+    writer.add_event(Event(step=step, summary=Summary(value=[value])))
+writer.close()
+[name] = os.listdir("events")
+bucket = storage.Client(project="demo-proj").bucket("out-bkt")
+bucket.blob(f"logs/run/{name}").upload_from_filename(f"events/{name}")
+board = EventMultiplexer().AddRunsFromDirectory("gs://out-bkt/logs")
+board.Reload()
+assert [event.step for event in board.Scalars("run", "loss")] == [0, 1, 2]
+"""
+
+
+@pytest.mark.skipif(not DATA_PYTHON.exists(), reason="make test-full installs pandas")
+def test_pandas_and_tensorboard_use_the_buckets_of_an_address(server, tmp_path):
+    found = address(server, bucket="*")
+    found["CLOUD_STORAGE_EMULATOR_ENDPOINT"] = found["STORAGE_EMULATOR_HOST"]
+    if server.url.startswith("https:"):
+        found["CURL_CA_BUNDLE"] = found["REQUESTS_CA_BUNDLE"]
+    run_python(DATA_PYTHON, OF_DATA_SCIENCE, found, cwd=tmp_path)
 
 
 README_LINES = """

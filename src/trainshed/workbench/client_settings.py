@@ -89,6 +89,8 @@ def variables(target: ClientTarget) -> dict[str, str | None]:
     # gcloud's own 60 seconds keep a streamed log back, and it returns minutes after the job's end
     found["CLOUDSDK_ML_ENGINE_POLLING_INTERVAL"] = _POLLING_S
     found["STORAGE_EMULATOR_HOST"] = target.url if target.anonymous else target.storage
+    # the same for clients on Google's C++ library, such as pyarrow below pandas
+    found["CLOUD_STORAGE_EMULATOR_ENDPOINT"] = found["STORAGE_EMULATOR_HOST"]
     # without it gcsfs asks an emulator's HTTP port by gRPC, and waits for a minute
     found["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
     found["BOTO_CONFIG"] = str(_GSUTIL_SETTINGS)
