@@ -55,6 +55,15 @@ class PostgresServer:
             connection.execute(f"CREATE SCHEMA {name}")
         return self._url(name)
 
+    def ascii_database(self) -> str:
+        """The SQLAlchemy URL of a database as ``createdb`` makes one in the locale C."""
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            connection.execute(
+                "CREATE DATABASE old ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' "
+                "TEMPLATE template0"
+            )
+        return f"postgresql+psycopg://postgres@/old?host={self._folder}"
+
     def emptied_database(self) -> str:
         """One that earlier users may have made tables in; only one at a time may use it."""
         with psycopg.connect(self._dsn, autocommit=True) as connection:

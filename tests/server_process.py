@@ -89,7 +89,7 @@ class ServerProcess:
         if ISOLATION:
             self._isolate()
         self.log = (self.data_dir / "serve.log").open("a+b")
-        words = ("serve", "--port", "0", "--grpc-port", "0", "--data-dir", self.data_dir)
+        words = ("serve", "--port", "0", "--data-dir", self.data_dir)
         self._process = self._begun([*self.program, *words, *self._flags])
         try:
             self._wait_until_ready()

@@ -154,6 +154,11 @@ def test_grpc_has_a_port_or_none(load, word, port):
     assert load(grpc_port=word).grpc_port == port
 
 
+@pytest.mark.parametrize(("word", "port"), [(None, 0), ("none", None), ("8081", 8081)])
+def test_a_free_port_for_http_means_a_free_one_for_grpc(load, word, port):
+    assert load(port=0, grpc_port=word).grpc_port == port
+
+
 @pytest.mark.parametrize(
     ("written", "seconds"),
     [("'30m'", 1800), ("'1h30m'", 5400), ("'2d'", 172_800), ("90", 90), ("'90'", 90), ("1.5", 1.5),

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from cli.standin import StandIn
+from databases import new_database
 from service.keeping import Account, write_key_file
 from trainshed.model.refusals import Refusal
 from trainshed.service.auth import signing_keys, tokens
@@ -15,13 +16,17 @@ from trainshed.store.opening import open_store
 
 
 @pytest.fixture(autouse=True)
-def _no_token_of_mine(monkeypatch):
-    for name in ("TRAINSHED_TOKEN", "TRAINSHED_DATABASE"):
-        monkeypatch.delenv(name, raising=False)
+def _nothing_of_mine(monkeypatch):
+    for name in ("TOKEN", "DATABASE", "URL"):
+        monkeypatch.delenv(f"TRAINSHED_{name}", raising=False)
+    monkeypatch.delenv("CLOUDSDK_CORE_PROJECT", raising=False)
+    monkeypatch.setenv("TRAINSHED_PROJECT", "mine")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def data(home):
+    """The data directory of a server that has run, and runs no more."""
+    new_database(home / "data")
     return home / "data"
 
 
@@ -60,13 +65,13 @@ def test_a_token_can_go_to_a_file_that_only_its_owner_reads(trainshed, data, tmp
     made = trainshed("tokens", "create", "--out", "t", "--format", "json")
     assert "tsd_" not in made.out
     assert stat.S_IMODE((tmp_path / "t").stat().st_mode) == 0o600
-    assert caller(data, (tmp_path / "t").read_text().strip()).project == "*"
+    assert caller(data, (tmp_path / "t").read_text().strip()).project == "mine"
     lost = trainshed("tokens", "create", "--out", "no/such/t")
     assert (lost.code, len(trainshed("tokens", "list", "--format", "json").json)) == (2, 1)
 
 
 def test_another_database_can_be_named(trainshed, home, monkeypatch):
-    url = f"sqlite:///{home}/other.db"
+    url = new_database(home / "other")
     trainshed("tokens", "create", "--database", url)
     monkeypatch.setenv("TRAINSHED_DATABASE", url)
     assert len(trainshed("tokens", "list", "--format", "json").json) == 1
@@ -87,6 +92,10 @@ def test_a_database_in_use_is_told_and_not_touched(trainshed, data):
     [
         (["create", "--role", "owner"], "--role"),
         (["create", "--project", "12345"], "project"),
+        (["create", "--project", "demo", "--all-projects"], "not allowed with"),
+        (["create", "--expires", "3"], "expires must have a unit, got '3'; accepted: a life such"),
+        (["create", "--expires", "1h30"], "expires must have a unit"),
+        (["create", "--expires", "soon"], "expires must be a life such as 30d"),
         (["revoke"], "revoke takes the ID"),
         (["list", "x"], "revoke takes the ID"),
         (["revoke", "x"], "there is no token 'x'"),
@@ -122,7 +131,48 @@ def test_a_running_server_is_asked_with_the_administrators_token(trainshed, data
         ("GET", "/trainshed/v1/tokens", "Bearer tsd_admin", None),
         ("DELETE", "/trainshed/v1/tokens/a%2F..%2Fb", "Bearer tsd_admin", None),
     ]  # fmt: skip
-    assert not (data / "trainshed.db").exists()
+    assert trainshed("tokens", "list", "--format", "json").json == []  # the database is unchanged
+
+
+def test_a_token_is_for_the_project_of_the_shell(trainshed, monkeypatch):
+    monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo-proj")
+    made = trainshed("tokens", "create", "--format", "json").json
+    assert (made["project"], made["role"]) == ("demo-proj", "submitter")
+    every = trainshed("tokens", "create", "--all-projects", "--format", "json").json
+    assert every["project"] == "*"
+
+
+@pytest.mark.parametrize("noun", ["tokens", "keys"])
+def test_every_project_is_asked_for_by_name(trainshed, monkeypatch, noun):
+    monkeypatch.delenv("TRAINSHED_PROJECT")
+    found = trainshed(noun, "create")
+    assert found.code == 2
+    assert "--project ID" in found.err
+    assert "--all-projects" in found.err
+
+
+@pytest.mark.parametrize("noun", ["tokens", "keys"])
+def test_a_client_asks_the_server_that_its_shell_names(trainshed, home, monkeypatch, noun):
+    monkeypatch.setenv("TRAINSHED_DATA_DIR", str(home / "client"))
+    monkeypatch.setenv("TRAINSHED_TOKEN", "tsd_mine")
+    with StandIn(lambda *_: (200, {noun: []})) as server:
+        monkeypatch.setenv("TRAINSHED_URL", f"{server.url}/")
+        assert trainshed(noun, "list", "--format", "json").json == []
+    assert server.seen == [("GET", f"/trainshed/v1/{noun}", "Bearer tsd_mine", None)]
+    assert not (home / "client").exists()
+
+
+@pytest.mark.parametrize("noun", ["tokens", "keys"])
+def test_a_client_without_a_server_makes_no_database(trainshed, home, monkeypatch, noun):
+    monkeypatch.setenv("TRAINSHED_DATA_DIR", str(home / "client"))
+    found = trainshed(noun, "list")
+    assert found.code == 2
+    assert "TRAINSHED_URL" in found.err
+    assert not (home / "client").exists()
+    other = trainshed(noun, "list", "--database", f"sqlite:///{home}/client/other.db")
+    assert other.code == 2
+    assert "other.db does not exist" in other.err
+    assert not (home / "client").exists()
 
 
 def test_the_servers_own_words_are_shown(trainshed, data):
@@ -208,7 +258,7 @@ def test_a_key_goes_to_a_running_server_without_its_private_half(
         assert trainshed("keys", "add", "--key-file", "sa.json").code == 0
     ((verb, path, _, document),) = server.seen
     assert (verb, path) == ("POST", "/trainshed/v1/keys")
-    assert document == account.registration()
+    assert document == {**account.registration(), "project": "mine"}
 
 
 @pytest.mark.parametrize(
@@ -276,6 +326,7 @@ def test_a_key_of_googles_is_registered_with_a_warning(trainshed, data, tmp_path
     ("words", "word"),
     [
         (["create", "--url", "http://127.0.0.1:1", "--email", "a@b.example"], "create makes"),
+        (["list", "--url", "http://trainer.invalid:1"], "wants an administrator's token"),
         (["create", "--name", "A b"], "say which it is with --url"),
         (["add", "--name", "ci", "--key-file", "x"], "for create"),
         (["list", "--out", "x"], "for create"),

@@ -186,3 +186,17 @@ def test_alembic_is_not_imported_for_a_database_of_today(sqlite_url, clock):
     open_store(sqlite_url, clock).close()
     code = f"{OPENS}.close(); assert 'alembic.command' not in sys.modules"
     subprocess.run([sys.executable, "-c", code, sqlite_url], check=True)
+
+
+def test_a_database_in_sql_ascii_is_refused_with_the_line_that_makes_a_right_one(postgres):
+    with pytest.raises(StoreFault, match="createdb -E UTF8 -T template0 old_utf8") as found:
+        open_store(postgres.ascii_database())
+    assert "SQL_ASCII" in str(found.value)
+
+
+def test_a_database_that_nobody_used_is_not_made_where_one_must_exist(postgres, tmp_path):
+    with pytest.raises(StoreFault, match="does not exist"):
+        open_store(f"sqlite:///{tmp_path}/none/trainshed.db", existing=True)
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(StoreFault, match="no server has used it"):
+        open_store(postgres.new_database(), existing=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from trainshed.cli.flags import Request
 from trainshed.cli.terminal import answer
-from trainshed.config import Settings, load_settings
+from trainshed.config import Settings, load_used_settings
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.store.base import StoreFault
 from trainshed.workbench import backups
@@ -17,7 +17,7 @@ def run(request: Request) -> int:
     """Back up, or put a backup back."""
     args = request.args
     flags = {"data_dir": args.data_dir, "database": args.database}
-    settings = load_settings(None, os.environ, flags)
+    settings = load_used_settings(os.environ, flags)
     try:
         return (_restore if args.restores else _back_up)(request, settings, Path(args.folder))
     except StoreFault as fault:

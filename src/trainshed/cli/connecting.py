@@ -16,6 +16,7 @@ from trainshed.model.faults import UsageFault
 from trainshed.service.server_files import ADMIN_FILE, RunningServer, read_running, read_token
 from trainshed.storage.buckets import data_dir
 
+URL_VARIABLE: Final = "TRAINSHED_URL"
 CA_VARIABLE = "TRAINSHED_CA_FILE"
 TOKEN_VARIABLE = "TRAINSHED_TOKEN"  # noqa: S105  # a name
 
@@ -44,7 +45,7 @@ def reach(args: argparse.Namespace, environ: Mapping[str, str]) -> FoundServer:
     folder = data_dir(args.data_dir, environ)
     noted = read_running(folder)
     own = noted.url if noted else None
-    url = args.url.rstrip("/") if args.url else own
+    url = url_of(args, environ) or own
     running = noted if url == own else None
     file, variable = _where(args.token_file, environ, folder, url, is_own=running is not None)
     token = read_token(file) if file else environ.get(variable or "")
@@ -59,6 +60,15 @@ def reach(args: argparse.Namespace, environ: Mapping[str, str]) -> FoundServer:
         token_variable=variable,
         ca=_authorities(args.ca_file, environ, running),
     )
+
+
+def url_of(args: argparse.Namespace, environ: Mapping[str, str]) -> str | None:
+    """The address that a command line or the environment names; None: neither does.
+
+    A flag that names a data directory means the server of that one.
+    """
+    named = args.url or (None if args.data_dir else environ.get(URL_VARIABLE))
+    return str(named).rstrip("/") if named else None
 
 
 def _where(
@@ -84,7 +94,6 @@ def _authorities(
     return running.ca if running else environ.get(CA_VARIABLE) or None
 
 
-URL_VARIABLE: Final = "TRAINSHED_URL"
 PROJECT_VARIABLES: Final = ("CLOUDSDK_CORE_PROJECT", "TRAINSHED_PROJECT")
 REGION_VARIABLES: Final = ("CLOUDSDK_AI_REGION", "CLOUDSDK_COMPUTE_REGION")
 PROJECT: Final = "local"
@@ -108,7 +117,7 @@ def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
 
     Raises UsageFault for an address that is none, Unreachable where no server was started.
     """
-    args.url = args.url or environ.get(URL_VARIABLE)
+    args.url = url_of(args, environ)
     found = reach(args, environ)
     if found.url is None:
         raise Unreachable(
@@ -128,7 +137,12 @@ def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
 
 def project_of(environ: Mapping[str, str] = os.environ) -> str:
     """The project where no flag names one: the shell's."""
-    return _first(PROJECT_VARIABLES, environ) or PROJECT
+    return shell_project(environ) or PROJECT
+
+
+def shell_project(environ: Mapping[str, str] = os.environ) -> str | None:
+    """The project that the shell's variables name; None: they name none."""
+    return _first(PROJECT_VARIABLES, environ)
 
 
 def region_of(environ: Mapping[str, str] = os.environ) -> str:

@@ -13,13 +13,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from trainshed.cli.connecting import FoundServer, reach
+from trainshed.cli.connecting import (
+    PROJECT_VARIABLES,
+    URL_VARIABLE,
+    FoundServer,
+    reach,
+    shell_project,
+    url_of,
+)
 from trainshed.cli.flags import Request
 from trainshed.cli.terminal import answer, note, out, out_json, table
 from trainshed.client.collections import path_of
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.client.http import Server
-from trainshed.config import load_settings
+from trainshed.config import Settings, load_used_settings
+from trainshed.model.access import ALL_PROJECTS
 from trainshed.model.faults import UsageFault
 from trainshed.model.refusals import Refusal
 from trainshed.service.audit_log import AuditLog
@@ -51,6 +59,8 @@ _COLUMNS: Final = {
 def run(request: Request) -> int:
     """Carry out one action."""
     args = request.args
+    if args.action in ("create", "add"):
+        args.project = _project(args)
     if args.action == "add":
         args.document = _document(args)  # before a server or a database is asked
     perform = _ACTIONS[args.noun, args.action]
@@ -59,11 +69,23 @@ def run(request: Request) -> int:
     return 0
 
 
+def _project(args: Any) -> str:
+    """The project of a grant.  Every project is asked for by name: it is never meant by chance."""
+    if args.all_projects:
+        return ALL_PROJECTS
+    if project := args.project or shell_project():
+        return str(project)
+    raise UsageFault(
+        f"name the project with --project ID (or {PROJECT_VARIABLES[0]} in the shell), or every "
+        "project with --all-projects"
+    )
+
+
 @contextlib.contextmanager
 def _asked(args: Any) -> Iterator[Ask]:
     """The server if it is named or answers, else its database."""
     found = reach(args, os.environ)
-    if found.url and (args.url or _answers(found)):
+    if found.url and (url_of(args, os.environ) or _answers(found)):
         if not found.token:
             raise UsageFault(
                 f"{found.url} wants an administrator's token; set TRAINSHED_TOKEN or give "
@@ -73,14 +95,23 @@ def _asked(args: Any) -> Iterator[Ask]:
         yield partial(_ask_server, _server(found, found.token), args.noun)
         return
     flags = {"data_dir": args.data_dir, "database": args.database}
-    settings = load_settings(None, os.environ, flags)
-    note(f"no server runs here; using the database of {found.folder}")
+    settings = load_used_settings(os.environ, flags)
+    with contextlib.closing(_opened(settings, found.folder)) as store:
+        note(f"no server runs here; using the database of {found.folder}")
+        yield partial(_ask_store, store, args.noun)
+
+
+def _opened(settings: Settings, folder: Path) -> Store:
+    """The database of a server that does not run.  Raises UsageFault where none has used it."""
     from trainshed.store.opening import open_store  # noqa: PLC0415  # SQLAlchemy, half a second
 
+    if settings.database is None and not settings.store_file.exists():
+        raise UsageFault(
+            f"no server runs or ran in {folder}; name one with --url or {URL_VARIABLE}, or start "
+            "one with: trainshed serve"
+        )
     with _store_faults():
-        store = open_store(settings.store_url)
-    with contextlib.closing(store):
-        yield partial(_ask_store, store, args.noun)
+        return open_store(settings.store_url, existing=True)
 
 
 def _server(found: FoundServer, token: str | None) -> Server:

@@ -4,10 +4,11 @@ import argparse
 from pathlib import Path
 
 from trainshed.cli import flags
+from trainshed.cli.connecting import PROJECT_VARIABLES
 
 TOKENS_EXAMPLE = """\
   trainshed tokens create --project demo --role submitter --name laptop
-  trainshed tokens create --role viewer --expires 30d --out viewer-token
+  trainshed tokens create --all-projects --role viewer --expires 30d --out viewer-token
   trainshed tokens list --format json"""
 KEYS_EXAMPLE = """\
   trainshed keys create --name ci --project demo --out ci.json
@@ -21,7 +22,11 @@ def credentials(prog: str) -> flags.Parser:
     noun = prog.rpartition(" ")[2]
     parser = _tokens(prog) if noun == "tokens" else _keys(prog)
     parser.set_defaults(noun=noun)
-    parser.add_argument("--project", metavar="ID", help="The one project; default: all projects")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--project", metavar="ID", help=f"The one project ({PROJECT_VARIABLES[0]} of the shell)"
+    )
+    which.add_argument("--all-projects", action="store_true", help="Every project, later ones too")
     parser.add_argument(
         "--role",
         choices=("viewer", "submitter", "admin"),

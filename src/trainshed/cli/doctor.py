@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from trainshed.cli.flags import Request
 from trainshed.cli.terminal import DIM, answer, painted, wants_colour
-from trainshed.config import load_settings
+from trainshed.config import load_used_settings
 from trainshed.config.engine import engines_of
 from trainshed.engines.base import Known, Reach
 from trainshed.engines.container_runtime import NO_RUNTIME
@@ -35,7 +35,7 @@ def run(request: Request) -> int:
     """Look at everything and tell it."""
     args = request.args
     flags = {"data_dir": args.data_dir, "database": args.database}
-    settings = load_settings(None, os.environ, flags)
+    settings = load_used_settings(os.environ, flags)
     if not settings.data_dir.is_dir():
         raise UsageFault(f"there is no data directory {settings.data_dir}; --data-dir names one")
     if args.engine:

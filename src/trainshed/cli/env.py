@@ -89,7 +89,6 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """Print the settings.  Raises UsageFault where no server or no token is known."""
     args = request.args
-    args.url = args.url or os.environ.get(URL_VARIABLE)
     args.project = args.project or project_of()
     found = reach(args, os.environ)
     target = _target(found, args)

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -25,7 +26,13 @@ from trainshed.observability import log_to_stderr
 from trainshed.service.auth.certificates import ServerTls
 from trainshed.service.auth.tokens import FirstToken, first_token
 from trainshed.service.file_modes import UMASK
-from trainshed.service.server_files import RunningServer, forget_running, write_running
+from trainshed.service.server_files import (
+    RunningServer,
+    forget_running,
+    note_database,
+    write_running,
+)
+from trainshed.storage.buckets import DATA_DIR_VARIABLE, data_dir
 from trainshed.store.base import StoreFault
 
 #: Connections that wait to be accepted; one more would be tried again by its client a second later.
@@ -101,6 +108,7 @@ def _note_address(settings: Settings, running: RunningServer) -> None:
     """On a full disk the server is needed, with or without its note."""
     try:
         write_running(settings.data_dir, running)
+        note_database(settings.data_dir, settings.database)
     except OSError as error:
         reason = f"its address cannot be written to {settings.data_dir} ({error.strerror})"
         note(f"{reason}: commands need --url {running.url}")
@@ -205,6 +213,14 @@ def _authority(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def _folder_flag(settings: Settings) -> str:
+    """What names the data directory in another terminal, which has no variable of this one."""
+    usual = data_dir(None, {**os.environ, DATA_DIR_VARIABLE: ""})
+    if settings.data_dir == usual:
+        return ""
+    return f" --data-dir {shlex.quote(str(settings.data_dir))}"
+
+
 def _print_address(
     application: Application, running: RunningServer, token: FirstToken, *, as_json: bool
 ) -> None:
@@ -231,6 +247,5 @@ def _print_address(
     elif token.made:
         # a service manager keeps what is printed: no place for a secret
         lines.append(f"admin token     made, and kept in {token.path}")
-    folder = "" if "TRAINSHED_DATA_DIR" in os.environ else f" --data-dir {settings.data_dir}"
-    lines.append(f'clients         eval "$(trainshed env --shell{folder})"')
+    lines.append(f'clients         eval "$(trainshed env --shell{_folder_flag(settings)})"')
     out("\n".join(lines))

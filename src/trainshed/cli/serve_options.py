@@ -26,7 +26,9 @@ def serve(prog: str) -> flags.Parser:
         usage=f"{prog} [flags]",
     )
     parser.add_argument("--host", help="Address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=int, help="Port for HTTP (8080); 0 picks a free one")
+    parser.add_argument(
+        "--port", type=int, help="Port for HTTP (8080); 0 picks a free one, and one for gRPC"
+    )
     parser.add_argument(
         "--grpc-port",
         help="Port for gRPC with TLS (8081); 0 picks a free one, none leaves gRPC out",

@@ -1,6 +1,6 @@
 """The settings of the server: a TOML file, read once, passed down as arguments."""
 
-from trainshed.config.load import FILE, load_environments, load_settings
+from trainshed.config.load import FILE, load_environments, load_settings, load_used_settings
 from trainshed.config.settings import Settings
 from trainshed.service.images import ImageMapping, LocalEnvironment
 
@@ -11,4 +11,5 @@ __all__ = [
     "Settings",
     "load_environments",
     "load_settings",
+    "load_used_settings",
 ]

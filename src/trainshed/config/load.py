@@ -8,6 +8,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -50,6 +51,7 @@ from trainshed.config.values import (
 from trainshed.model.faults import UsageFault
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.images import ImageMapping, LocalEnvironment
+from trainshed.service.server_files import read_database
 from trainshed.storage.buckets import BUCKET_RULE, RemoteBucket, data_dir, is_bucket_name
 
 FILE = "config.toml"
@@ -192,12 +194,25 @@ def load_settings(
     """
     folder = data_dir(flags.get("data_dir"), environ)
     file = path or folder / FILE
-    found: dict[str, Any] = {"grpc_port": GRPC_PORT_DEFAULT, "config_file": file}
+    found: dict[str, Any] = {"config_file": file}
     found |= _read_file(file, must_exist=path is not None)
     if database := environ.get("TRAINSHED_DATABASE"):
         found["database"] = database
     found |= _read_flags(flags)
+    if "grpc_port" not in found:  # whoever asks for any free port has a server beside another
+        found["grpc_port"] = 0 if found.get("port") == 0 else GRPC_PORT_DEFAULT
     return Settings(data_dir=folder, **found)
+
+
+def load_used_settings(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:
+    """The settings for a command about a server's data directory: with the server's database.
+
+    A database that was given to ``trainshed serve`` by a flag or a variable stands in no file of
+    settings: the server has noted it.  Raises UsageFault.
+    """
+    settings = load_settings(None, environ, flags)
+    noted = None if settings.database else read_database(settings.data_dir)
+    return replace(settings, database=noted) if noted else settings
 
 
 def load_environments(

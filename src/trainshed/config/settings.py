@@ -180,4 +180,9 @@ class Settings:
     @property
     def store_url(self) -> str:
         """Where the store is."""
-        return self.database or f"sqlite:///{self.data_dir / 'trainshed.db'}"
+        return self.database or f"sqlite:///{self.store_file}"
+
+    @property
+    def store_file(self) -> Path:
+        """The file of the store where no other database is given."""
+        return self.data_dir / "trainshed.db"

@@ -15,7 +15,7 @@ from typing import Final
 
 from trainshed.engines.environments.replica_tools import FOLDER as REPLICA_TOOLS
 from trainshed.service.interpreters import LIBRARY
-from trainshed.service.server_files import ADMIN_FILE
+from trainshed.service.server_files import ADMIN_FILE, DATABASE_FILE
 from trainshed.storage.buckets import buckets_of
 
 UMASK: Final = 0o077
@@ -28,6 +28,7 @@ _GROUP_AND_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _SHOWN: Final = frozenset({LIBRARY, REPLICA_TOOLS})
 _SECRETS: Final = (
     ADMIN_FILE,
+    DATABASE_FILE,
     "tls/ca.key",
     "tls/server.key",
     "tls/gateway.key",

@@ -71,6 +71,8 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 FILE = "server.json"
 ADMIN_FILE = "admin-token"
+#: The URL of the database that the last server used; missing where that is in the directory.
+DATABASE_FILE = "database-url"
 #: Only backups have it.
 BACKUP_FILE = "backup.json"
 
@@ -133,6 +135,23 @@ def forget_running(data_dir: Path, pid: int) -> None:
         (data_dir / FILE).unlink(missing_ok=True)
 
 
+def note_database(data_dir: Path, url: str | None) -> None:
+    """Tell commands which database the server of a data directory uses; None: its own file.
+
+    The URL may hold a password.
+    """
+    path = data_dir / DATABASE_FILE
+    if url is None:
+        path.unlink(missing_ok=True)
+    else:
+        write_file(path, f"{url}\n".encode())
+
+
+def read_database(data_dir: Path) -> str | None:
+    """The URL of the database that the last server of a data directory was given; None: none."""
+    return read_token(data_dir / DATABASE_FILE)
+
+
 def installation(data_dir: Path) -> str:
     """A short word of letters and digits that no other data directory has; made once."""
     path = data_dir / _INSTALLATION
@@ -146,7 +165,7 @@ def installation(data_dir: Path) -> str:
 
 
 def read_token(path: Path) -> str | None:
-    """The token of a file; None for a file that is missing or empty."""
+    """The one line of a file, such as a token; None for a file that is missing or empty."""
     try:
         return path.read_text("utf-8").strip() or None
     except FileNotFoundError:

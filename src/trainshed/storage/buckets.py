@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from trainshed.model.faults import UsageFault
 
@@ -91,9 +91,12 @@ def is_bucket_name(name: str) -> bool:
     )
 
 
+DATA_DIR_VARIABLE: Final = "TRAINSHED_DATA_DIR"
+
+
 def data_dir(asked: str | None, environ: Mapping[str, str]) -> Path:
     """Where Trainshed keeps things: the flag, TRAINSHED_DATA_DIR, or the XDG data folder."""
-    if chosen := asked or environ.get("TRAINSHED_DATA_DIR"):
+    if chosen := asked or environ.get(DATA_DIR_VARIABLE):
         return Path(chosen).expanduser().absolute()
     shared = environ.get("XDG_DATA_HOME") or "~/.local/share"
     return Path(shared).expanduser().absolute() / "trainshed"

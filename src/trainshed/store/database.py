@@ -186,7 +186,8 @@ def _connecting(url: URL) -> dict[str, Any]:
     """
     if url.get_backend_name() == "postgresql":
         options = f"{url.query.get('options', '')} {_IDLE_OPTION}".strip()
-        return {"connect_args": {**_LIBPQ, "options": options}}
+        arguments = {**_LIBPQ, "options": options, "client_encoding": "utf8"}
+        return {"connect_args": arguments}
     return {"creator": lambda: connect(file_of(url), "mode=rw", check_same_thread=False)}
 
 

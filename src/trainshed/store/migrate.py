@@ -31,11 +31,16 @@ def migrate(connection: Connection) -> None:
         _upgrade(connection)
 
 
+def check_exists(connection: Connection) -> None:
+    """Raise StoreFault for a database without tables; change nothing."""
+    if _version(connection) is None:
+        raise StoreFault("the database is empty: no server has used it yet")
+
+
 def check_version(connection: Connection) -> None:
     """Raise StoreFault unless the tables are those of this release; change nothing."""
+    check_exists(connection)
     found = _known_version(connection)
-    if found is None:
-        raise StoreFault("the database is empty: no server has used it yet")
     if found != NEWEST:
         raise StoreFault(
             f"the database was written by an older release (its tables are of version {found}, "

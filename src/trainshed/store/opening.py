@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import URL, delete
+from sqlalchemy import URL, Connection, delete, text
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 from sqlalchemy.exc import DBAPIError
 
@@ -21,7 +21,7 @@ from trainshed.store.fleet import StoredNodes
 from trainshed.store.grants import Grants, Places
 from trainshed.store.job_rows import StoredJobRows
 from trainshed.store.jobs import Forgetting, StoredJobs
-from trainshed.store.migrate import migrate
+from trainshed.store.migrate import check_exists, migrate
 from trainshed.store.models import Models
 from trainshed.store.outcomes import Outcomes
 from trainshed.store.pipelines import Pipelines
@@ -34,25 +34,33 @@ from trainshed.store.work import StoredLeases, Work
 from trainshed.store.writer import HOLDING_MARK
 
 
-def open_store(url: str, clock: Callable[[], int] | None = None) -> "Store":
+def open_store(
+    url: str, clock: Callable[[], int] | None = None, *, existing: bool = False
+) -> "Store":
     """The store of a SQLAlchemy URL (``sqlite:///PATH`` or ``postgresql+psycopg://...``).
 
     ``clock`` gives nanoseconds since 1970; by default it is one that does not jump when the wall
-    clock is set (``store.steady_clock``).  Raises StoreFault where the database cannot be used.
+    clock is set (``store.steady_clock``).  ``existing`` refuses a database that no server has used
+    yet, instead of making one.  Raises StoreFault where the database cannot be used.
     """
     clock = clock or SteadyClock()
     known = parsed(url)
     with contextlib.ExitStack() as held:
         alone = known.get_backend_name() == "sqlite"
+        if alone and existing:
+            _check_is_there(file_of(known))
         file = _claimed(file_of(known), place_of(known), held) if alone else None
-        _prepare(known, clock, alone=alone)
+        _prepare(known, clock, alone=alone, existing=existing)
         return Store(Database(known, clock, file), held.pop_all())
 
 
-def _prepare(url: URL, clock: Callable[[], int], *, alone: bool) -> None:
+def _prepare(url: URL, clock: Callable[[], int], *, alone: bool, existing: bool) -> None:
     engine = write_engine(url)
     try:
         with engine.begin() as connection:
+            _check_encoding(connection, url)
+            if existing:
+                check_exists(connection)
             migrate(connection)
             row = {"name": HOLDING_MARK, "value": 0}
             connection.execute(insert(MARKS).on_conflict_do_nothing(), row)
@@ -63,6 +71,23 @@ def _prepare(url: URL, clock: Callable[[], int], *, alone: bool) -> None:
         raise fault_of(error, place_of(url)) from error
     finally:
         engine.dispose()
+
+
+def _check_is_there(path: Path) -> None:
+    if not path.exists():
+        raise StoreFault(f"the database {path} does not exist")
+
+
+def _check_encoding(connection: Connection, url: URL) -> None:
+    """Refuse a PostgreSQL database that cannot hold every text: names and logs are Unicode."""
+    if connection.dialect.name != "postgresql":
+        return
+    encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
+    if encoding != "UTF8":
+        raise StoreFault(
+            f"{place_of(url)} has the encoding {encoding}, and must have UTF8; make one with: "
+            f"createdb -E UTF8 -T template0 {url.database}_utf8"
+        )
 
 
 def _claimed(path: Path, place: str, held: contextlib.ExitStack) -> DatabaseFile:

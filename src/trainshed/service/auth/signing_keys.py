@@ -118,7 +118,7 @@ def new_key_file(url: str, name: str, project: str | None) -> Json:
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     return {
         "type": "service_account",
-        "project_id": project or "local",
+        "project_id": "local" if project in (None, ALL_PROJECTS) else project,
         "private_key_id": secrets.token_hex(20),
         "private_key": pem,
         "client_email": f"{name}@{place.replace(':', '.').replace('*', 'all')}.{_DOMAIN}",

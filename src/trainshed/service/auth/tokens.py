@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.model.access import ALL_PROJECTS, AccessRole
-from trainshed.model.durations import FORM, duration_of, seconds_of
+from trainshed.model.durations import duration_of, seconds_of
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.visible import hidden
 from trainshed.service.auth.access import digest_of
@@ -97,6 +97,7 @@ def first_token(store: Store, data_dir: Path) -> FirstToken:
         return FirstToken(path=path, made=text)
 
 
+_LIFE_FORM = "a life such as 30d, 12h, 90m or 3600s"
 #: Ten years: whoever wants more wants a token that does not end.
 EXPIRES_MAX = timedelta(days=3650)
 
@@ -108,7 +109,9 @@ def life_of(word: Any, most: timedelta) -> timedelta | None:
     try:
         life = timedelta(seconds=seconds_of(word))
     except (ValueError, TypeError, AttributeError, OverflowError):
-        raise invalid(f"expires: {word!r} is not {FORM}") from None
+        raise invalid(f"expires must be {_LIFE_FORM}, got {word!r}") from None
+    if word.strip()[-1:].isdigit():  # seconds to gcloud, and days to whoever wrote it
+        raise invalid(f"expires must have a unit, got {word!r}; accepted: {_LIFE_FORM}")
     if not timedelta(0) < life <= most:
         longest = duration_of(most.total_seconds())
         raise invalid(f"expires: {word} is not a life of a token; accepted: 1s to {longest}")

@@ -1,0 +1,67 @@
+"""What a server prints and notes at its start works for commands in other terminals."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from server_process import TRAINSHED, ServerProcess, finished
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory):
+    """Two at once, each told of its folder by the variable, one with a database by flag."""
+    found = []
+    try:
+        for name in ("one", "two words"):
+            data = tmp_path_factory.mktemp("serve") / name
+            flags = ("--database", f"sqlite:///{data.parent}/elsewhere.db") if found else ()
+            server = ServerProcess(data, *flags, environ={"TRAINSHED_DATA_DIR": str(data)})
+            found.append(server)
+            server.start()
+        yield found
+    finally:
+        for server in found:
+            server.stop()
+
+
+def test_two_servers_with_port_0_run_at_once(servers):
+    assert len({server.url for server in servers} | {server.grpc for server in servers}) == 4
+    assert all(server.is_healthy() for server in servers)
+
+
+def test_the_printed_eval_line_works_in_another_terminal(servers):
+    for server in servers:
+        line = re.search(r"clients +(eval .*)", server.output())[1]
+        there = {"PATH": f"{TRAINSHED.parent}:{os.environ['PATH']}", "HOME": str(server.data_dir)}
+        script = f"set -e\n{line}\ntrainshed nodes --format json > /dev/null\n"
+        done = subprocess.run(
+            ["/bin/sh", "-c", f'{script}echo "$CLOUDSDK_API_ENDPOINT_OVERRIDES_ML"'],
+            env=there,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.stdout.strip() == f"{server.url}/", done.stderr
+
+
+def test_commands_find_the_database_that_was_given_to_serve_by_flag(servers, tmp_path):
+    server = servers[1]
+    data = ("--data-dir", server.data_dir)
+    looked = finished([TRAINSHED, "doctor", *data])
+    assert "all" in looked.stdout.splitlines()[-1], looked.stdout + looked.stderr
+    assert not (server.data_dir / "trainshed.db").exists()
+    copied = finished([TRAINSHED, "backup", *data, tmp_path / "copy", "--format", "json"])
+    assert json.loads(copied.stdout)["jobs"] == 0
+    assert not (tmp_path / "copy/database-url").exists()
+    note = server.data_dir / "database-url"
+    assert note.stat().st_mode & 0o777 == 0o600
+    note.write_text("postgresql+psycopg://somebody:secret@db.invalid/trainshed\n")
+    refused = finished([TRAINSHED, "backup", *data, tmp_path / "again"])
+    assert "pg_dump" in refused.stderr
+    assert "secret" not in refused.stderr
