@@ -103,6 +103,10 @@ def measure_scale(report: Report, size: Size) -> None:
     with simulated(gpus=FULL) as server:
         measures.fill(server, size.running)
         tell(f"{size.running} jobs run")
+        listed_s = measures.list_jobs_s(server, size.running)
+        report.figures.append(
+            at_most(f"jobs list of {size.running}, as a process", listed_s, 0.5, "s")
+        )
         for queued in size.queues:
             report.costs.append(measures.cost(server, queued, size.submits))
             tell(f"{queued} jobs wait: {report.costs[-1].cpu_ms:.2f} ms of CPU a submit")

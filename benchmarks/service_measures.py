@@ -1,6 +1,8 @@
 """What the benchmark of the service measures, each on a server that it is given."""
 
+import os
 import statistics
+import subprocess
 import tempfile
 import threading
 import time
@@ -11,10 +13,11 @@ from pathlib import Path
 
 from service_jobs import ML, PROJECT, VERTEX, bodies, gang, say
 from service_load import Client, Load, together
-from service_servers import Server, local
+from service_servers import TRAINSHED, Server, local
 
 CLIENTS = 8
 ROUNDS = 3
+LIST_ROUNDS = 5
 REST_S = 0.5
 #: By then the server has made all that it makes beside its first answers.
 SETTLED_S = 3.0
@@ -77,6 +80,28 @@ def _rate(server: Server, count: int) -> Rate:
         p99_ms=load.quantile_ms(0.99),
         cpu_ms=1000 * (server.cpu_s() - cpu_s) / count,
     )
+
+
+def list_jobs_s(server: Server, jobs: int) -> float:
+    """What ``trainshed jobs list`` of so many jobs takes from its start to its end, the median."""
+    command = [TRAINSHED, "jobs", "list", "--project", PROJECT, "--url", server.url]
+    return median([_process_s(command, server.token, jobs) for _ in range(LIST_ROUNDS)])
+
+
+def _process_s(command: Sequence[str], token: str, jobs: int) -> float:
+    began = time.monotonic()
+    done = subprocess.run(
+        command,
+        env={**os.environ, "TRAINSHED_TOKEN": token},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    took_s = time.monotonic() - began
+    lines = len(done.stdout.splitlines()) - 2
+    if lines != jobs:
+        raise SystemExit(f"jobs list printed {lines} of {jobs} jobs")
+    return took_s
 
 
 def settle(server: Server) -> None:

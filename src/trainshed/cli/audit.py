@@ -1,7 +1,6 @@
 """``trainshed audit list``: who changed what, and what was refused to whom."""
 
 import argparse
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from trainshed.cli import flags
@@ -9,7 +8,6 @@ from trainshed.cli.connecting import place_of
 from trainshed.cli.resource_texts import date_of
 from trainshed.cli.terminal import answer, note, table
 from trainshed.client.faults import Json
-from trainshed.model.durations import seconds_of
 
 LIMIT = 100
 LIMIT_MAX = 1000
@@ -29,7 +27,10 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} [flags]",
     )
     parser.add_argument(
-        "--since", metavar="TIME", type=_since, help="A time, or a duration such as 24h ago"
+        "--since",
+        metavar="TIME",
+        type=flags.time_since,
+        help="A time, or a duration such as 24h ago",
     )
     parser.add_argument(
         "--limit", metavar="N", type=_limit, default=LIMIT, help=f"1 to {LIMIT_MAX} ({LIMIT})"
@@ -59,19 +60,6 @@ def _row(entry: Json) -> tuple[Any, ...]:
         date_of(entry["time"]), entry["status"], entry["caller"] or "-", entry["credential"] or "-",
         entry["address"], verb, entry["resource"],
     )  # fmt: skip
-
-
-def _since(text: str) -> str:
-    """A duration is one until now."""
-    try:
-        return (datetime.now(UTC) - timedelta(seconds=seconds_of(text))).isoformat()
-    except (ValueError, OverflowError):
-        pass
-    try:
-        return datetime.fromisoformat(text).isoformat()
-    except ValueError:
-        example = "a time such as 2026-11-21T15:00:00Z nor a duration such as 24h"
-        raise argparse.ArgumentTypeError(f"{text!r} is neither {example}") from None
 
 
 def _limit(text: str) -> int:

@@ -4,7 +4,7 @@ import argparse
 import difflib
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -196,12 +196,43 @@ def add_server_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_client_flags(parser: argparse.ArgumentParser, *, located: bool = False) -> None:
+def add_list_flags(parser: argparse.ArgumentParser) -> None:
+    """``--filter``, ``--limit``, ``--sort-by`` and ``--page-size``, as gcloud's lists have them."""
+    parser.add_argument(
+        "--filter",
+        metavar="TEXT",
+        default="",
+        help="Comparisons that all hold, such as: state=RUNNING labels.team:vision "
+        "createTime>2026-01-31 NOT displayName~^test; operators = != : ~ < <= > >=",
+    )
+    parser.add_argument("--limit", metavar="N", type=_count, help="Show so many at most")
+    parser.add_argument(
+        "--sort-by", metavar="FIELD,...", default="", help="Sort by fields; ~FIELD downwards"
+    )
+    parser.add_argument(
+        "--page-size", metavar="N", type=_count, help="Ask the server for so many at once"
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of resources")
+    return int(text)
+
+
+def add_client_flags(
+    parser: argparse.ArgumentParser, *, located: bool = False, projected: bool = False
+) -> None:
     """The server, the project, gcloud's flags that mean nothing here, and ``--format``.
 
-    ``located`` collections have a ``--region``, too.
+    ``located`` collections have a ``--region``, too; ``projected`` verbs take gcloud's projections.
     """
-    add_format(parser)
+    if projected:
+        from trainshed.cli.projection import add_format as add_projected  # noqa: PLC0415
+
+        add_projected(parser)
+    else:
+        add_format(parser)
     parser.add_argument(
         "--project", metavar="ID", help="Project; default: CLOUDSDK_CORE_PROJECT, TRAINSHED_PROJECT"
     )
@@ -296,6 +327,23 @@ def above_zero(text: str) -> float:
     if not 0 < found < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return found
+
+
+def time_since(text: str) -> str:
+    """An RFC 3339 time for ``type`` of a flag: a duration ago, a day, or a time; local ones."""
+    from trainshed.model.durations import seconds_of  # noqa: PLC0415  # most verbs do without
+
+    now = datetime.now(tz=UTC)
+    try:
+        return (now - timedelta(seconds=seconds_of(text))).isoformat()
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).isoformat()
+    except (ValueError, OverflowError):
+        example = "2026-11-21T15:00:00Z, a day such as 2026-11-21 nor a duration such as 24h"
+        message = f"{text!r} is neither a time such as {example}"
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def _day(text: str) -> date:

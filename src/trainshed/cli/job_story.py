@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.job_names import HELP, find_job
 from trainshed.cli.resource_texts import date_of, why_it_waits
 from trainshed.cli.terminal import answer, table
-from trainshed.client.collections import native_path
 from trainshed.client.faults import Json
 
 _SUMMARIES = {
@@ -28,9 +28,7 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} JOB [flags]",
     )
     parser.set_defaults(action=action)
-    parser.add_argument(
-        "job", metavar="JOB", help="AI Platform job id, Vertex job number, or full name of either"
-    )
+    parser.add_argument("job", metavar="JOB", help=HELP)
     if action == "manifest":
         parser.add_argument("--attempt", type=int, help="Which attempt; default: the newest")
     flags.add_client_flags(parser)
@@ -41,7 +39,7 @@ def run(request: flags.Request) -> int:
     """Carry out one action."""
     args = request.args
     place = place_of(args)
-    path = native_path(args.job, place.project)
+    path = find_job(place, args.job).path
     if args.action == "events":
         events = list(_events(place, path))
         rows = [(date_of(e["time"]), e["attempt"], e["kind"], e["message"]) for e in events]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from trainshed.client.faults import Json
 from trainshed.model.visible import visible
@@ -35,6 +35,23 @@ def time_of(stamp: str) -> datetime:
     """A time of the API, in the local time zone; nanoseconds are cut."""
     whole, _, fraction = stamp.removesuffix("Z").partition(".")
     return datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}+00:00").astimezone()
+
+
+_DAY_S: Final = 86_400
+_HOUR_S: Final = 3600
+_MINUTE_S: Final = 60
+
+
+def duration_text(seconds: float) -> str:
+    """A length of time by its two largest units, such as ``2d 3h``, ``1h 02m`` or ``45s``."""
+    whole = max(int(seconds), 0)
+    if whole >= _DAY_S:
+        return f"{whole // _DAY_S}d {whole % _DAY_S // _HOUR_S}h"
+    if whole >= _HOUR_S:
+        return f"{whole // _HOUR_S}h {whole % _HOUR_S // _MINUTE_S:02}m"
+    if whole >= _MINUTE_S:
+        return f"{whole // _MINUTE_S}m {whole % _MINUTE_S:02}s"
+    return f"{whole}s"
 
 
 def why_it_waits(waiting: Json) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """list, describe, cancel and delete, for every collection: what differs is in tables."""
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
@@ -8,8 +9,9 @@ from typing import Any, Final
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.list_words import arranged
+from trainshed.cli.projection import print_resource, print_resources
 from trainshed.cli.resource_texts import date_of, printed, why_it_waits
-from trainshed.cli.terminal import answer, note, out, out_json, table
+from trainshed.cli.terminal import answer, note, out, out_json, table, wants_colour
 from trainshed.client.collections import (
     PAGE_SIZE,
     JobCollection,
@@ -42,38 +44,16 @@ def parser(prog: str) -> flags.Parser:
     )
     parser.set_defaults(group=group, action=action, summarize=False)
     if action == "list":
-        _add_list_flags(parser)
+        flags.add_list_flags(parser)
     else:
         parser.add_argument("name", metavar="NAME", help=f"Id or full name of the {noun}")
     if action == "describe" and group != "ai pipelines":
         parser.add_argument(
             "--summarize", action="store_true", help="Show the main figures in tables"
         )
-    flags.add_client_flags(parser, located=group.startswith("ai "))
+    is_read = action in ("list", "describe")
+    flags.add_client_flags(parser, located=group.startswith("ai "), projected=is_read)
     return parser
-
-
-def _add_list_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--filter",
-        metavar="TEXT",
-        default="",
-        help="Comparisons that all hold, such as: state=RUNNING labels.team:vision "
-        "createTime>2026-01-31 NOT displayName~^test; operators = != : ~ < <= > >=",
-    )
-    parser.add_argument("--limit", metavar="N", type=_count, help="Show so many at most")
-    parser.add_argument(
-        "--sort-by", metavar="FIELD,...", default="", help="Sort by fields; ~FIELD downwards"
-    )
-    parser.add_argument(
-        "--page-size", metavar="N", type=_count, help="Ask the server for so many at once"
-    )
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of resources")
-    return int(text)
 
 
 _LISTED: Final[Mapping[str, Callable[[Json], str]]] = {
@@ -94,16 +74,17 @@ def run(request: flags.Request) -> int:
 
 def _list(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
     rows = list(_listed(args, place, of))
-    if args.format == "json":
-        out_json(rows)
-        return
-    if rows:
-        headers = [name for name in _LISTED if of.located or name != "NAME"]
-        out(table(headers, ([_LISTED[name](row) for name in headers] for row in rows)))
-    else:
+    if not rows and args.format == "text":
         where = f" in {place.region}" if of.located else ""
         which = " that passes the filter" if args.filter else ""
         note(f"project {place.project} has no {of.noun}{where}{which}")
+    print_resources(args.format, rows, lambda: _table(rows, of))
+
+
+def _table(rows: list[Json], of: JobCollection) -> str:
+    headers = [name for name in _LISTED if of.located or name != "NAME"]
+    cells = ([_LISTED[name](row) for name in headers] for row in rows)
+    return table(headers, cells, colour=wants_colour("auto", sys.stdout)) if rows else ""
 
 
 def _listed(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> Iterator[Json]:
@@ -120,10 +101,8 @@ _EXPLAINED: Final = frozenset({"QUEUED", "SUCCEEDED", "FAILED"})
 
 def _describe(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
     found = place.server.call("GET", of.path(args.name, place.project, place.region))
-    if args.format == "json":
-        out_json(found)
-    else:
-        out(summary(found) if args.summarize else printed(found))
+    shown = summary if args.summarize else printed
+    print_resource(args.format, found, lambda: shown(found))
     if of.word != "trainingPipelines" and _is_explained(found):
         path = native_path(str(found.get("name", args.name)), place.project)
         explained = place.server.call("GET", f"{path}/explain")
@@ -182,7 +161,7 @@ def summary(job: Json) -> str:
     rows = list(_overview(job))
     width = max(len(name) for name, _ in rows)
     parts = ["\n".join(f"{name:<{width}}  {visible_line(str(value))}" for name, value in rows)]
-    replicas = list(_replicas(job))
+    replicas = list(replica_groups(job))
     if replicas:
         parts.append(table(("ROLE", "COUNT", "MACHINE TYPE", "ACCELERATORS"), replicas))
     return "\n\n".join(parts)
@@ -207,7 +186,8 @@ def _overview(job: Json) -> Iterator[tuple[str, Any]]:
         yield "message", message
 
 
-def _replicas(job: Json) -> Iterator[tuple[Any, ...]]:
+def replica_groups(job: Json) -> Iterator[tuple[Any, ...]]:
+    """Role, count, machine type and accelerators of each group of replicas that a job asks for."""
     asked = job.get("trainingInput", {})
     for field, role in _ROLES:
         count = asked.get(f"{field}Count", 1 if field == "master" else 0)

@@ -47,13 +47,21 @@ def report_created(args: argparse.Namespace, place: ServerPlace, name: str, job:
 
 
 def stream(
-    followed: Followed, printer: LinePrinter, task: str | None = None, trial: str | None = None
+    followed: Followed,
+    printer: LinePrinter,
+    task: str | None = None,
+    trial: str | None = None,
+    *,
+    tail: int | None = None,
 ) -> None:
-    """Print why the job waits while it does, then its lines until it has ended."""
+    """Print why the job waits while it does, then its lines until it has ended.
+
+    ``tail``: of what it has written so far only so many last lines.
+    """
     for waiting in followed.until_placed():
         for text in why_it_waits(waiting):
             note(text)
-    for line in interruptible(followed.lines(task=task, trial=trial)):
+    for line in interruptible(followed.lines(task=task, tail=tail, trial=trial)):
         printer.show(line)
 
 

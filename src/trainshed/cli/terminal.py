@@ -29,6 +29,22 @@ ROLE_COLOURS = {
     "evaluator": "\x1b[33m",
 }
 
+#: How the states of jobs and their replicas are painted.
+STATE_COLOURS: Final = {
+    "QUEUED": "\x1b[33m",
+    "ENQUEUED": "\x1b[33m",
+    "PREPARING": "\x1b[33m",
+    "PLACED": "\x1b[33m",
+    "RUNNING": "\x1b[1;32m",
+    "RESTARTING": "\x1b[33m",
+    "CANCELLING": "\x1b[33m",
+    "SUCCEEDED": "\x1b[1;32m",
+    "FAILED": "\x1b[1;31m",
+    "CANCELLED": "\x1b[1;31m",
+}
+#: The heading of columns whose cells are states.
+STATE: Final = "STATE"
+
 
 def wants_colour(asked: str, stream: TextIO) -> bool:
     """Whether to colour: ``always``, ``never``, or ``auto`` on a terminal without NO_COLOR."""
@@ -42,6 +58,13 @@ def painted(text: str, colour: str, *, on: bool) -> str:
     return f"{own(colour)}{text}{own(RESET)}" if on and text else text
 
 
+def state_text(state: str, *, on: bool) -> str:
+    """A state in its colour, with the blanks around it."""
+    return painted(
+        state, STATE_COLOURS.get(state.strip(), ""), on=on and state.strip() in STATE_COLOURS
+    )
+
+
 def own(sequence: str) -> str:
     """An escape sequence of ours, as ``write`` lets it pass."""
     return sequence.replace("\x1b", _ESC)
@@ -53,22 +76,30 @@ def write(text: str, stream: TextIO) -> None:
     stream.flush()
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table in plain text: numbers to the right, everything else to the left."""
+def table(headers: Sequence[str], rows: Iterable[Sequence[Any]], *, colour: bool = False) -> str:
+    """A table in plain text: numbers to the right, everything else to the left.
+
+    With ``colour`` the cells below ``STATE`` have the colours of their states.
+    """
     body = [[_cell(value) for value in row] for row in rows]
     names = [_cell(name) for name in headers]
     columns = list(zip(names, *body, strict=True))
     widths = [max(map(len, column)) for column in columns]
     right = [bool(body) and all(map(_is_number, column[1:])) for column in columns]
+    state = names.index(STATE) if colour and STATE in names else None
     lines = [names, ["─" * width for width in widths], *body]
-    return "\n".join(_line(cells, widths, right) for cells in lines)
+    return "\n".join(_line(cells, widths, right, state) for cells in lines)
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    padded = (
+def _line(
+    cells: Sequence[str], widths: Sequence[int], right: Sequence[bool], state: int | None
+) -> str:
+    padded = [
         cell.rjust(width) if to_right else cell.ljust(width)
         for cell, width, to_right in zip(cells, widths, right, strict=True)
-    )
+    ]
+    if state is not None:
+        padded[state] = state_text(padded[state], on=True)
     return "  ".join(padded).rstrip()
 
 

@@ -17,8 +17,17 @@ from typing import Any, Final
 from trainshed.cli.connecting import ServerPlace
 from trainshed.cli.log_lines import cut, in_one_line
 from trainshed.cli.submitted import report_leaving
-from trainshed.cli.terminal import DIM, note, out, out_json, painted, table, wants_colour
-from trainshed.cli.watch_view import STATE_COLOURS, Screen, span
+from trainshed.cli.terminal import (
+    DIM,
+    note,
+    out,
+    out_json,
+    painted,
+    state_text,
+    table,
+    wants_colour,
+)
+from trainshed.cli.watch_view import Screen, span
 from trainshed.client.collections import FINAL_STATES, state_of
 from trainshed.client.faults import Json
 from trainshed.client.following import Followed, NativeTrials, native_trials
@@ -169,7 +178,7 @@ class TuningView:
         since, end = view.start_time or view.create_time, view.end_time
         age = f" {'after' if end else 'for'} {span((end or now) - since)}" if since else ""
         name = cut(in_one_line(view.title), max(width - len(f": {view.state}{age}"), 1))
-        state = painted(view.state, STATE_COLOURS.get(view.state, ""), on=self._colour)
+        state = state_text(view.state, on=self._colour)
         return f"{name}: {state}{age}"
 
     def _table(self, view: StudyView, shown: Sequence[Group], width: int) -> Iterator[str]:

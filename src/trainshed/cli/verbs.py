@@ -96,6 +96,10 @@ _SUBMIT_AND_WATCH = (
     Verb("ml-engine local train", "local_train", "the same under its older name", hidden=True),
     Verb("ai custom-jobs create", "create", "submit a Vertex AI custom job to a server"),
     *_ai_platform("submit training"),
+    Verb("jobs list", "jobs_list", "list the jobs of all kinds: state, start, user, node"),
+    Verb("jobs logs", "jobs_logs", "print the log of a job; --follow goes on until it ends"),
+    Verb("jobs describe", "jobs_describe", "show a job: state, times, replicas, why it waits"),
+    Verb("jobs cancel", "jobs_cancel", "end jobs"),
     Verb("jobs watch", "watch", "show a job while it runs: state, replicas, last lines"),
     Verb("tensorboard", "tensorboard", "start TensorBoard on the folder of a job or a study"),
     Verb("jobs explain", "job_story", "say why a job is where it is, and what would start it"),
@@ -156,16 +160,36 @@ VERBS = tuple(verb for verbs in GROUPS.values() for verb in verbs)
 
 #: Words that people try, and the words of the verb that they mean.
 ALIASES: Mapping[str, str] = {
+    "ps": "jobs list",
+    "ls": "jobs list",
+    "list": "jobs list",
+    "logs": "jobs logs",
+    "describe": "jobs describe",
+    "cancel": "jobs cancel",
+    "stop": "jobs cancel",
+    "kill": "jobs cancel",
     "watch": "jobs watch",
     "explain": "jobs explain",
     "events": "jobs events",
+    "jobs ls": "jobs list",
+    "jobs ps": "jobs list",
+    "jobs stream-logs": "jobs logs",
+    "jobs stop": "jobs cancel",
+    "jobs kill": "jobs cancel",
     "version": "--version",
 }
 
+_SUBMITS = (
+    "a Vertex AI job: trainshed ai custom-jobs create; an AI Platform job: trainshed "
+    "ai-platform jobs submit training; a tuning job: trainshed ai hp-tuning-jobs create"
+)
 #: Words that people try where several commands may be meant: what to type instead.
 ADVICE: Mapping[str, str] = {
-    "submit": "a Vertex AI job: trainshed ai custom-jobs create; an AI Platform job: trainshed "
-    "ai-platform jobs submit training; a tuning job: trainshed ai hp-tuning-jobs create",
+    "submit": _SUBMITS,
+    "jobs submit": _SUBMITS,
+    "jobs create": _SUBMITS,
+    "status": "all jobs: trainshed jobs list; one job: trainshed jobs describe JOB; the machines: "
+    "trainshed nodes; whether the server keeps its promises: trainshed doctor",
     "top": "GPUs and who holds them: trainshed nodes; one job: trainshed jobs watch JOB",
 }
 

@@ -10,11 +10,12 @@ from typing import Final
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.job_names import HELP, find_job
 from trainshed.cli.log_lines import LinePrinter
 from trainshed.cli.submitted import print_end, report_leaving, stream
 from trainshed.cli.terminal import note, out, out_json, wants_colour
 from trainshed.cli.watch_view import Screen, View, replica_table
-from trainshed.client.collections import FINAL_STATES, collection_of, native_path
+from trainshed.client.collections import FINAL_STATES, collection_of
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.client.following import Followed, exit_code_of
 from trainshed.model.resource_names import TUNING_JOBS, ResourceName
@@ -43,8 +44,7 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} JOB [flags]",
     )
     parser.set_defaults(group=group)
-    last = "AI Platform job id, Vertex job number, or full name of either"
-    named = f"Id or full name of the {noun}" if example else last
+    named = f"Id or full name of the {noun}" if example else HELP
     parser.add_argument("job", metavar="JOB", help=named)
     flags.add_client_flags(parser, located=group.startswith("ai "))
     return parser
@@ -61,11 +61,14 @@ def run(request: flags.Request) -> int:
     """Watch a job; gives its exit code."""
     args = request.args
     place = place_of(args)
-    if path := _study_path(args, place):
-        from trainshed.cli import tuning_watch  # noqa: PLC0415  # most jobs are none
-
-        return tuning_watch.follow(args, place, path)
-    followed = Followed(place.server, native_path(args.job, place.project), note)
+    if args.group == "ai hp-tuning-jobs":
+        return _follow_study(
+            args, place, collection_of(args.group).path(args.job, place.project, place.region)
+        )
+    named = find_job(place, args.job)
+    if path := _study_path(place, named.name):
+        return _follow_study(args, place, path)
+    followed = Followed(place.server, named.path, note)
     try:
         if args.format == "json":
             end = _changes(followed)
@@ -78,12 +81,15 @@ def run(request: flags.Request) -> int:
     return exit_code_of(end)
 
 
-def _study_path(args: argparse.Namespace, place: ServerPlace) -> str | None:
+def _follow_study(args: argparse.Namespace, place: ServerPlace, path: str) -> int:
+    from trainshed.cli import tuning_watch  # noqa: PLC0415  # most jobs are none
+
+    return tuning_watch.follow(args, place, path)
+
+
+def _study_path(place: ServerPlace, full_name: str) -> str | None:
     """Where a tuning job is found in its own dialect; None for a job of another kind."""
-    if args.group == "ai hp-tuning-jobs":
-        return collection_of(args.group).path(args.job, place.project, place.region)
-    found = place.server.call("GET", native_path(args.job, place.project))
-    name = ResourceName.parse(str(found["name"]))
+    name = ResourceName.parse(full_name)
     path = f"/v1/{name}"
     if name.collection == TUNING_JOBS:
         return path

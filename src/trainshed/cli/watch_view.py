@@ -10,21 +10,9 @@ from typing import Final, Self, TextIO
 
 from trainshed.cli.log_lines import LineShape, cut, in_one_line, role_colour
 from trainshed.cli.resource_texts import time_of, why_it_waits
-from trainshed.cli.terminal import DIM, own, painted, table, write
+from trainshed.cli.terminal import DIM, own, painted, state_text, table, write
 from trainshed.client.faults import Json
 
-#: How the states of jobs are painted.
-STATE_COLOURS: Final = {
-    "QUEUED": "\x1b[33m",
-    "ENQUEUED": "\x1b[33m",
-    "PREPARING": "\x1b[33m",
-    "RUNNING": "\x1b[1;32m",
-    "RESTARTING": "\x1b[33m",
-    "CANCELLING": "\x1b[33m",
-    "SUCCEEDED": "\x1b[1;32m",
-    "FAILED": "\x1b[1;31m",
-    "CANCELLED": "\x1b[1;31m",
-}
 #: Of the lines of the screen, what the log has at least.
 _LOG_MIN: Final = 3
 
@@ -99,7 +87,7 @@ class View:
         attempt = f", attempt {job['attempt']}" if job["attempt"] > 1 else ""
         behind = f"{attempt} {_ages(job, now)}"
         name = cut(in_one_line(job["displayName"]), max(width - len(f": {state}{behind}"), 1))
-        shown = painted(state, STATE_COLOURS.get(state, ""), on=self._colour)
+        shown = state_text(state, on=self._colour)
         return f"{name}: {shown}{behind}"
 
     def _replicas(self, replicas: Sequence[Json], room: int, width: int) -> list[str]:

@@ -122,7 +122,7 @@ class Server:
         query: Mapping[str, object] | None,
     ) -> http.client.HTTPResponse:
         words = {key: value for key, value in (query or {}).items() if value is not None}
-        target = f"{self._prefix}{path}" + (f"?{urlencode(words)}" if words else "")
+        target = f"{self._prefix}{path}" + (f"?{urlencode(words, doseq=True)}" if words else "")
         body = None if document is None else json.dumps(document).encode()
         connection.request(verb, target, body, self._headers("application/json"))
         return connection.getresponse()

@@ -11,7 +11,7 @@ from trainshed.service.paging import digest_of, row_before, token_behind
 from trainshed.service.since import time_since
 from trainshed.store.opening import Store
 from trainshed.store.records import JobListQuery, JobListRow, ListedKind
-from trainshed.wire.times import rfc3339
+from trainshed.wire.times import utc_text
 
 Json = dict[str, Any]
 
@@ -65,32 +65,36 @@ class JobLists:
             page["counts"] = dict(self.store.open_counts(call.project))
         if len(rows) > call.page_size:
             last = rows[call.page_size - 1]
-            page["nextPageToken"] = token_behind((last.create_time, last.uid), call.digest, now)
+            page["nextPageToken"] = token_behind((last.create_ns, last.uid), call.digest, now)
         return page
 
 
 def job_row_json(row: JobListRow) -> Json:
     """A row; what is not known of the job is left out."""
-    shown = {
+    shown: Json = {
         "uid": str(row.uid),
         "name": row.name,
         "displayName": row.display_name,
         "project": row.project,
         "kind": row.kind.value,
         "state": row.state.value,
-        "reason": row.reason,
         "attempt": row.attempt,
         "restarts": row.restarts,
-        "gpus": dict(row.gpus),
+        "gpus": row.gpus,
         "replicas": row.replicas,
-        "node": row.node or None,
         "nodes": row.nodes,
         "creator": row.creator,
-        "createTime": rfc3339(row.create_time),
-        "startTime": rfc3339(row.start_time),
-        "endTime": rfc3339(row.end_time),
+        "createTime": utc_text(row.create_ns),
     }
-    return {name: value for name, value in shown.items() if value is not None}
+    if row.reason:
+        shown["reason"] = row.reason
+    if row.node:
+        shown["node"] = row.node
+    if row.start_ns is not None:
+        shown["startTime"] = utc_text(row.start_ns)
+    if row.end_ns is not None:
+        shown["endTime"] = utc_text(row.end_ns)
+    return shown
 
 
 def _query_of(call: JobListCall) -> JobListQuery:

@@ -92,14 +92,14 @@ def one_page(
     rows = rows_of(query)
     if len(rows) <= size:
         return rows, ""
-    return rows[:size], token_behind(key_of(rows[size - 1]), call.digest, now)
-
-
-def token_behind(key: tuple[datetime | None, int], digest: str, now: datetime) -> str:
-    """The token of the page behind the row of a create time and uid, for ``row_before``."""
-    create_time, uid = key
+    create_time, uid = key_of(rows[size - 1])
     created_ns = to_ns(create_time) if create_time else 0
-    return token_of(digest, created_ns, uid, int(now.timestamp()))
+    return rows[:size], token_behind((created_ns, uid), call.digest, now)
+
+
+def token_behind(key: tuple[int, int], digest: str, now: datetime) -> str:
+    """The token of the page behind the row of a create time in ns and a uid: ``row_before``."""
+    return token_of(digest, *key, int(now.timestamp()))
 
 
 def token_of(*parts: str | int) -> str:

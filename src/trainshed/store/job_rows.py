@@ -41,6 +41,12 @@ from trainshed.store.tables import JOBS, LABELS, PIPELINES, REPLICAS, TRIALS
 #: Thousands of jobs have the same few demands.
 _DEMANDS_MAX: Final = 4096
 
+#: An enum's own way from a value is slow, and a page has thousands of them.
+_STATES: Final = {state.value: state for state in JobState}
+_KINDS: Final = {kind.value: kind for kind in ListedKind}
+#: The first of no nodes, and how many there are.
+_NOWHERE: Final = ("", 0)
+
 OPEN: Final = frozenset(JobState) - FINAL
 _WAITS: Final = [state.value for state in JobState if state.waits]
 _KIND: Final = case(
@@ -57,22 +63,22 @@ _FROM: Final = JOBS.outerjoin(PIPELINES, PIPELINES.c.child_uid == JOBS.c.uid).ou
 )
 _ROWS: Final = select(
     JOBS.c.uid,
+    JOBS.c.attempt,
     JOBS.c.project,
     JOBS.c.location,
     JOBS.c.kind,
     JOBS.c.job_id,
-    JOBS.c.creator,
-    JOBS.c.demand,
-    JOBS.c.state,
-    JOBS.c.attempt,
-    JOBS.c.restarts,
-    JOBS.c.create_ns,
-    JOBS.c.start_ns,
-    JOBS.c.end_ns,
     PIPELINES.c.uid.label("pipeline_uid"),
     _NAME.label("shown_name"),
     _KIND.label("listed_kind"),
+    JOBS.c.state,
     case((JOBS.c.state.in_(_WAITS), JOBS.c.explanation)).label("why"),
+    JOBS.c.restarts,
+    JOBS.c.demand,
+    JOBS.c.creator,
+    JOBS.c.create_ns,
+    JOBS.c.start_ns,
+    JOBS.c.end_ns,
 ).select_from(_FROM)
 
 _PLACED = given("placed", uid=BigInteger, attempt=Integer)
@@ -101,8 +107,8 @@ class StoredJobRows:
         """At most ``page_size`` rows, newest first."""
         rows = self._db.rows(page_of(query))
         placed = json.dumps([[row.uid, row.attempt] for row in rows if row.attempt])
-        nodes = {row.uid: (row.first, row.count) for row in self._db.rows(NODES, placed=placed)}
-        return [_list_row(row, *nodes.get(row.uid, ("", 0))) for row in rows]
+        nodes = {uid: node for uid, *node in self._db.rows(NODES, placed=placed)}
+        return [_list_row(row, nodes.get(row.uid, _NOWHERE)) for row in rows]
 
     def open_counts(self, project: str | None) -> Mapping[str, int]:
         """How many jobs that are not over there are by state, counted as they are listed."""
@@ -163,34 +169,37 @@ def _has_text(text: str) -> ColumnElement[bool]:
     )
 
 
-def _list_row(row: Row[Any], node: str, nodes: int) -> JobListRow:
-    gpus, replicas = _asked(row.demand)
-    counts = restarts(row.restarts)
+def _list_row(row: Row[Any], node: Sequence[Any]) -> JobListRow:
+    columns: list[Any] = list(row)
+    uid, attempt, project, location, kind, job_id, pipeline_uid, name, *rest = columns
+    listed_kind, state, why, restart_counts, demand, creator, created, started, ended = rest
+    gpus, replicas = _asked(demand)
+    if pipeline_uid is not None:
+        kind, job_id = PIPELINES_WORD, str(pipeline_uid)
     return JobListRow(
-        uid=row.uid,
-        name=_name_of(row),
-        display_name=row.shown_name or row.job_id,
-        project=row.project,
-        kind=ListedKind(row.listed_kind),
-        state=JobState(row.state),
-        reason=codec.reason_of(row.why) if row.why else None,
-        attempt=row.attempt,
-        restarts=sum(counts.of(cause) for cause in Cause) if row.restarts else 0,
-        gpus=gpus,
-        replicas=replicas,
-        node=node,
-        nodes=nodes,
-        creator=row.creator,
-        create_time=codec.to_time(row.create_ns),
-        start_time=codec.to_time_or_none(row.start_ns),
-        end_time=codec.to_time_or_none(row.end_ns),
+        uid,
+        resource_name(kind, project, location, job_id),
+        name or job_id,
+        project,
+        _KINDS[listed_kind],
+        _STATES[state],
+        codec.reason_of(why) if why else None,
+        attempt,
+        _restart_count(restart_counts) if restart_counts else 0,
+        gpus,
+        replicas,
+        node[0],
+        node[1],
+        creator,
+        created,
+        started,
+        ended,
     )
 
 
-def _name_of(row: Row[Any]) -> str:
-    if row.pipeline_uid is None:
-        return resource_name(row.kind, row.project, row.location, row.job_id)
-    return resource_name(PIPELINES_WORD, row.project, row.location, str(row.pipeline_uid))
+def _restart_count(text: str) -> int:
+    counts = restarts(text)
+    return sum(counts.of(cause) for cause in Cause)
 
 
 @lru_cache(_DEMANDS_MAX)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from trainshed.lifecycle.events import Command
 from trainshed.model.access import AccessRole
@@ -389,9 +389,8 @@ class JobListQuery:
     """(create time in ns, uid) of the last row of the page before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobListRow:
-    """A job of any kind in a list."""
+class JobListRow(NamedTuple):
+    """A job of any kind in a list.  A named tuple: a page has thousands of them."""
 
     uid: int
     name: str
@@ -414,9 +413,9 @@ class JobListRow:
     nodes: int
     """How many different nodes the newest attempt has."""
     creator: str
-    create_time: datetime
-    start_time: datetime | None
-    end_time: datetime | None
+    create_ns: int
+    start_ns: int | None
+    end_ns: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ def rfc3339(time: datetime | None) -> str | None:
 
 
 _SECOND_NS: Final = 1_000_000_000
+_WHOLE: Final = len("2026-11-21T00:05:59")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMESTAMP: Final = re.compile(
     r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)"
@@ -31,6 +32,12 @@ def timestamp(stamp_ns: int) -> str:
     """``2026-11-21T00:05:59.720868000Z``."""
     seconds, rest = divmod(stamp_ns, _SECOND_NS)
     return f"{_EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+
+
+def utc_text(stamp_ns: int) -> str:
+    """The same to the microsecond; quicker, for lists of thousands."""
+    seconds, rest = divmod(stamp_ns, _SECOND_NS)
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:_WHOLE]}.{rest // 1000:06d}Z"
 
 
 def nanoseconds(text: str) -> int:

@@ -1,0 +1,181 @@
+"""``--format`` as gcloud has it: text, json, yaml, and projections such as ``value(name,state)``.
+
+A projection is a shape and keys.  A key is a dotted path (``workerPoolSpecs[0].replicaCount``)
+with an optional ``.basename()`` and an optional ``:label=TEXT``.  gcloud's other transforms and
+attributes are refused by name.
+"""
+
+import argparse
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from trainshed.cli.terminal import out, out_json, table
+from trainshed.client.faults import Json
+from trainshed.model.faults import UsageFault
+from trainshed.model.visible import visible_line
+
+METAVAR: Final = "{text,json,yaml,csv(KEY,...),table(KEY,...),value(KEY,...)}"
+_ACCEPTED: Final = (
+    "text, json, yaml, json(KEY,...), csv(KEY,...), table(KEY,...) or value(KEY,...); a KEY is a "
+    "dotted path such as name or labels.team, with .basename() or :label=TEXT behind it"
+)
+_PLAIN: Final = frozenset({"text", "json", "yaml"})
+_SHAPE: Final = re.compile(r"(csv|table|value|json)(\[no-heading\])?\((.+)\)", re.DOTALL)
+_KEY: Final = re.compile(
+    r"(?P<path>[\w-]+(?:\[\d+\]|\.[\w-]+)*)(?P<base>\.basename\(\))?(?::label=(?P<label>[^,:]+))?"
+)
+_STEP: Final = re.compile(r"[\w-]+")
+#: Between the items of a value that is a list, as gcloud joins them.
+_JOINT: Final = ";"
+
+
+class Key(NamedTuple):
+    """A column of a projection: the way to its value, and what stands above it."""
+
+    path: Sequence[str]
+    is_base: bool
+    label: str
+
+    def of(self, resource: Any) -> Any:
+        """The value in a resource; None where there is none."""
+        value = resource
+        for step in self.path:
+            if isinstance(value, dict):
+                value = value.get(step)
+            elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+                value = value[int(step)]
+            else:
+                return None
+        return value.rpartition("/")[2] if self.is_base and isinstance(value, str) else value
+
+
+class Projection(NamedTuple):
+    """A format that chooses fields."""
+
+    shape: str
+    keys: Sequence[Key]
+    has_heading: bool
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """``--format`` with projections; ``args.format`` is the text, which was checked."""
+    parser.add_argument(
+        "--format",
+        metavar=METAVAR,
+        type=_checked,
+        default="text",
+        help="How results are printed; a KEY is a dotted path of the JSON, as in value(name,state)",
+    )
+
+
+def _checked(text: str) -> str:
+    try:
+        projection_of(text)
+    except UsageFault as fault:
+        raise argparse.ArgumentTypeError(str(fault)) from None
+    return text
+
+
+def projection_of(text: str) -> Projection | None:
+    """The projection of a format; None for text, json and yaml.  Raises UsageFault."""
+    if text in _PLAIN:
+        return None
+    match = _SHAPE.fullmatch(text.strip())
+    if match is None:
+        raise UsageFault(f"must be {_ACCEPTED}; got {text!r}")
+    shape, no_heading, keys = match.groups()
+    return Projection(shape, [_key_of(key.strip()) for key in keys.split(",")], not no_heading)
+
+
+def _key_of(text: str) -> Key:
+    match = _KEY.fullmatch(text)
+    if match is None:
+        raise UsageFault(f"cannot read the key {text!r}; accepted: {_ACCEPTED}")
+    path = _STEP.findall(match["path"])
+    names = [step for step in path if not step.isdecimal()]
+    return Key(path, bool(match["base"]), match["label"] or _heading(names[-1]))
+
+
+def _heading(name: str) -> str:
+    """``createTime`` as ``CREATE_TIME``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).upper()
+
+
+def print_resources(form: str, resources: Sequence[Json], text: Callable[[], str]) -> None:
+    """Print a list in a format; ``text`` makes what is printed without one, if anything."""
+    if projection := projection_of(form):
+        _print_projected(projection, resources)
+    elif form == "json":
+        out_json(resources)
+    elif form == "yaml":
+        out("\n---\n".join(map(_yaml, resources)))
+    elif shown := text():
+        out(shown)
+
+
+def print_resource(form: str, resource: Json, text: Callable[[], str]) -> None:
+    """Print one resource in a format."""
+    projection = projection_of(form)
+    if projection and projection.shape == "json":
+        out_json(_chosen(projection, resource))
+    elif form == "json":
+        out_json(resource)
+    else:
+        print_resources(form, [resource], text)
+
+
+def _yaml(resource: Json) -> str:
+    from trainshed.cli.resource_texts import printed  # noqa: PLC0415  # the others do without
+
+    return printed(resource)
+
+
+def _print_projected(projection: Projection, resources: Iterable[Json]) -> None:
+    if projection.shape == "json":
+        out_json([_chosen(projection, resource) for resource in resources])
+        return
+    labels = [key.label for key in projection.keys]
+    rows = ([_text(key.of(resource)) for key in projection.keys] for resource in resources)
+    if projection.shape == "table":
+        text = table(labels, rows)
+        out(text if projection.has_heading else "\n".join(text.splitlines()[2:]))
+        return
+    is_csv = projection.shape == "csv"
+    lines = list(rows)
+    if is_csv and projection.has_heading:
+        lines.insert(0, [label.lower() for label in labels])
+    joint, cell = (",", _quoted) if is_csv else ("\t", visible_line)
+    if lines:
+        out("\n".join(joint.join(map(cell, line)) for line in lines))
+
+
+def _chosen(projection: Projection, resource: Json) -> Json:
+    """The resource with the chosen fields alone, each where it was."""
+    chosen: Json = {}
+    for key in projection.keys:
+        if (value := key.of(resource)) is None:
+            continue
+        within = chosen
+        names = [step for step in key.path if not step.isdecimal()]
+        for name in names[:-1]:
+            within = within.setdefault(name, {})
+        within[names[-1]] = value
+    return chosen
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        return _JOINT.join(f"{name}={_text(value[name])}" for name in sorted(value))
+    if isinstance(value, list):
+        return _JOINT.join(map(_text, value))
+    return str(value)
+
+
+def _quoted(text: str) -> str:
+    """A cell of CSV, with quotes where a reader of CSV needs them."""
+    text = visible_line(text)
+    needs_quotes = any(mark in text for mark in ',";') or text != text.strip()
+    return '"{}"'.format(text.replace('"', '""')) if needs_quotes else text
