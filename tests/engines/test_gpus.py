@@ -148,9 +148,10 @@ def test_on_a_machine_without_gpus_one_line_says_so_and_no_variable_is_set(lock_
     replica = python_replica(Role.PRIMARY, 0, SHOW, gpu_count=1)
     _, seen = run_replicas([replica])
     assert seen.of("master-replica-0") == ["None None"]
-    assert seen.notes == [
+    said = (
         "asked for 1 GPU per master (1 in all); this machine has none: the replicas run on the CPU"
-    ]
+    )
+    assert seen.notes == [f"WARNING: {said}"]
     assert not lock_dir.exists()
 
 

@@ -151,7 +151,7 @@ def placed(desk, launch, policy):
 def test_a_node_that_emulates_gives_no_devices_and_says_so(desk, launch):
     plan = placed(desk, launch, FleetPolicy.EMULATE)
     assert plan.primary.gpu_count == 0
-    assert "asked for 2 NVIDIA_TESLA_T4 run without GPUs" in "\n".join(plan.notes)
+    assert "asked for 2 NVIDIA_TESLA_T4 run without GPUs, on the CPU" in "\n".join(plan.warnings)
 
 
 def test_devices_of_another_type_are_told(desk, launch):

@@ -188,6 +188,8 @@ class Explanation(BaseModel):
     state: str
     message: str
     waiting: Waiting | None = None
+    warning: str | None = None
+    """That it runs, or ran, on the CPU though it asks for GPUs."""
     reduction: str | None = None
     steps: str | None = None
     """What the steps of its newest attempt came to, of a job that reported them."""

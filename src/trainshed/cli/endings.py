@@ -70,7 +70,7 @@ def ending_json(
         "metrics": dict(metrics),
         "output": str(output) if output else None,
         "reduction": reduction.numbers if reduction else None,
-        "notes": list(plan.notes),
+        "notes": [*plan.notes, *plan.warnings],
     }
 
 

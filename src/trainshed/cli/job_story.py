@@ -1,6 +1,7 @@
 """``trainshed jobs events``, ``trainshed jobs explain`` and ``trainshed jobs manifest``."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
@@ -68,10 +69,14 @@ def _manifest(found: Json) -> Iterator[str]:
         yield part["text"]
 
 
+#: What may stand beside the sentence of where a job is.
+_BESIDE: Final = ("warning", "reduction", "steps", "outcome")
+
+
 def _explanation(found: Json) -> Iterator[str]:
     yield f"{found['name']}: {found['state']}"
     if waiting := found.get("waiting", {}):
         yield from why_it_waits(waiting)
     else:
         yield found["message"]
-    yield from (found[part] for part in ("reduction", "steps", "outcome") if part in found)
+    yield from (found[part] for part in _BESIDE if part in found)

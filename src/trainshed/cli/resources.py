@@ -96,7 +96,7 @@ def _listed(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> 
 
 
 #: What is said of these goes beyond Google's documents.
-_EXPLAINED: Final = frozenset({"QUEUED", "SUCCEEDED", "FAILED"})
+_EXPLAINED: Final = frozenset({"QUEUED", "RUNNING", "SUCCEEDED", "FAILED"})
 
 
 def _describe(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
@@ -124,7 +124,7 @@ def _is_running_study(job: Json) -> bool:
 def _beside(explained: Json) -> Iterator[str]:
     """What Google's documents have no place for: why it waits, and what it came to."""
     yield from why_it_waits(explained.get("waiting", {}))
-    for part in ("reduction", "steps", "outcome"):
+    for part in ("warning", "reduction", "steps", "outcome"):
         if part in explained:
             yield explained[part]
 

@@ -132,6 +132,8 @@ def _print_plan(plan: LaunchPlan, choice: PythonChoice) -> None:
         out(f"installs:       {name}")
     for note in plan.notes:
         out(f"note:           {note}")
+    for warning in plan.warnings:
+        out(f"warning:        {warning}")
 
 
 def _cluster_of(replica: ReplicaPlan) -> str:

@@ -107,6 +107,8 @@ class LaunchPlan:
     unset_env: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What the job asked for and will not get here, a sentence each."""
+    warnings: tuple[str, ...] = ()
+    """The same, where its results or its speed suffer."""
     hosts: tuple[tuple[str, str], ...] = ()
     """(address, name): names that every replica can resolve, as Google forms them."""
     binds: tuple[tuple[str, str], ...] = ()

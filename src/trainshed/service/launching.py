@@ -52,7 +52,7 @@ from trainshed.service.gateway.places import (
 from trainshed.service.images import Images, ImagesByEngine, StandIn
 from trainshed.service.interpreters import TrainerLibrary
 from trainshed.service.local_run import AIP_FOLDERS, PORT_ORDER, in_environment, installed_here
-from trainshed.service.placing import NodeOfReplica, as_placed, limited, placing_notes
+from trainshed.service.placing import NodeOfReplica, as_placed, cpu_warnings, limited, placing_notes
 from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import started_here, with_token
 from trainshed.service.stand_ins import entry_points, in_containers, notes_of, stand_ins
@@ -226,6 +226,7 @@ class Launching:
             environment=installed_here(plan),
             replicas=tuple(self._started(replica, found, there) for replica in replicas),
             notes=tuple(dict.fromkeys(notes)),
+            warnings=cpu_warnings(nodes, self._store.demand(record.uid), nodes),
             hosts=(*_hosts(spec, plan, sight), *(gateway.names if gateway else ())),
             binds=shown.binds(mounted(record.job.project, self._buckets, self._store)),
             checkpoints=tuple(_checkpoints(spec, attempt, sight, seen)),

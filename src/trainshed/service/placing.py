@@ -1,7 +1,7 @@
 """What the policy of a replica's node means: its devices, its limits, what its job's log says."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 from trainshed.catalog.machines import MachineType
 from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import ReplicaPlan
-from trainshed.model.resources import FleetPolicy, Node, Seat
+from trainshed.model.resources import FleetPolicy, JobDemand, Node, Seat
 from trainshed.model.roles import Role
 from trainshed.planning.reduction_forecast import ONE_MACHINE
 from trainshed.service.judging import catalog_for
@@ -95,6 +95,23 @@ def placing_notes(
     return tuple(dict.fromkeys((*notes, *_shared_links(seats))))
 
 
+def cpu_warnings(
+    replicas: Iterable[tuple[Role, int]], demand: JobDemand, nodes: NodeOfReplica
+) -> tuple[str, ...]:
+    """Say of which nodes replicas run on the CPU though they ask for GPUs, a sentence each."""
+    asked = {group.role: group.each for group in demand.groups if group.each.gpu_count}
+    pairs = [(nodes[key], asked[key[0]]) for key in replicas if key in nodes and key[0] in asked]
+    return tuple(
+        dict.fromkeys(
+            f"Node {node.name} emulates accelerators: replicas that asked for {each.gpu_count} "
+            f"{each.gpu_type or 'GPU'} run without GPUs, on the CPU. GPUs need a node that has "
+            "them, and another [fleet] policy than emulate."
+            for node, each in pairs
+            if node.policy is FleetPolicy.EMULATE
+        )
+    )
+
+
 def _shared_links(seats: Sequence[Seat]) -> Iterator[str]:
     """Reducers gain by links of their own: one that it shares with a worker adds nothing."""
     reducing = {seat.node for seat in seats if seat.role is Role.REDUCER}
@@ -116,12 +133,11 @@ def _notes(replica: ReplicaPlan, nodes: NodeOfReplica) -> Iterator[str]:
     if node is None or not replica.gpu_count:
         return
     kind = replica.gpu_type or "GPU"
-    if node.policy is FleetPolicy.EMULATE:
-        yield (
-            f"Node {node.name} emulates accelerators: replicas that asked for "
-            f"{replica.gpu_count} {kind} run without GPUs."
-        )
-    elif kind not in node.gpus and (alias := node.gpu_alias.get(kind)):
+    if (
+        node.policy is not FleetPolicy.EMULATE
+        and kind not in node.gpus
+        and (alias := node.gpu_alias.get(kind))
+    ):
         yield f"Node {node.name} gives {alias} GPUs in the place of {kind}."
 
 

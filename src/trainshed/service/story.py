@@ -20,6 +20,7 @@ from trainshed.placement.messages import duration
 from trainshed.planning.prices import PriceList, machines_of
 from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.study_end import StudyEnd, StudySoFar, study_end
+from trainshed.service.placing import cpu_warnings
 from trainshed.service.studies import trial_views
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Kind, ReplicaRow, StoredEvent, StoredTrial
@@ -97,19 +98,22 @@ class Stories:
         """Why the job is where it is: a sentence, what blocks it, what would admit it.
 
         Of a job with reducers also what they are worth, predicted first and then achieved; of one
-        that reported its steps, what these came to, and how that compares with the prediction.
+        that reported its steps, what these came to, and how that compares with the prediction; of
+        one that runs on the CPU though it asks for GPUs, a warning.
         """
         record = self.find(project, job_id)
         status = record.job.status
         waiting = self._waiting(record)
         parts = self.store.last_messages(record.uid, _BESIDE)
         reduction = self._reduction(record, parts)
+        warnings = () if waiting else self._cpu_warnings(record)
         beside = {"reduction": reduction, "steps": parts.get(STEPS), "outcome": parts.get(OUTCOME)}
         return {
             "name": record.name,
             "state": status.state.value,
             "message": waiting["message"] if waiting else self._sentence(record),
             **({"waiting": waiting} if waiting else {}),
+            **({"warning": " ".join(warnings)} if warnings else {}),
             **{name: text for name, text in beside.items() if text},
         }
 
@@ -135,6 +139,16 @@ class Stories:
         if record.job.spec.group(Role.REDUCER) is None:
             return None
         return parts.get(ACHIEVED, parts.get(PLANNED))
+
+    def _cpu_warnings(self, record: JobRecord) -> tuple[str, ...]:
+        """Where the newest attempt runs, or ran, on the CPU though it asks for GPUs."""
+        demand = self.store.demand(record.uid)
+        if not any(group.each.gpu_count for group in demand.groups):
+            return ()
+        rows = self.store.replicas(record.uid)
+        fleet = {node.name: node for node in self.store.fleet()}
+        nodes = {(Role(r.role), r.index): fleet[r.node] for r in rows if r.node in fleet}
+        return cpu_warnings(nodes, demand, nodes)
 
     def _waiting(self, record: JobRecord) -> Json | None:
         found = record.job.explanation

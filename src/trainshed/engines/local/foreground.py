@@ -199,7 +199,7 @@ class _Run:
             return
         try:
             if line.task_name == SERVICE_TASK:
-                self._sink.note(line.text)
+                self._sink.note(_with_severity(line))
             else:
                 stream: Stream = "stderr" if line.stream == "stderr" else "stdout"
                 if self._stamped:
@@ -266,6 +266,11 @@ class _Run:
                 os.waitpid(pid, 0)
 
 
+def _with_severity(line: LogLine) -> str:
+    """A line of the service, with the word before it where it is more than a remark."""
+    return line.text if line.severity == "INFO" else f"{line.severity}: {line.text}"
+
+
 def _temporary_folder() -> str:
     """Without the module for it, which takes longer to import than to start a job."""
     return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - names there are private and random
@@ -276,13 +281,13 @@ def _asks(plan: LaunchPlan) -> bool:
 
 
 def _without_gpus(plan: LaunchPlan) -> LaunchPlan:
-    """The plan for a machine that has none, with a line on what it asked for."""
+    """The plan for a machine that has none, with a warning of what it asked for."""
     if not _asks(plan):
         return plan
     none = gpus.deal(plan.replicas, 0)
     said = gpus.shortage(plan.replicas, none, machine=0, free=0)
     replicas = tuple(replace(replica, gpu_count=0) for replica in plan.replicas)
-    return replace(plan, replicas=replicas, notes=(*plan.notes, said))
+    return replace(plan, replicas=replicas, warnings=(*plan.warnings, said))
 
 
 @contextmanager

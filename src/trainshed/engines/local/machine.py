@@ -110,9 +110,9 @@ def bounded(plan: LaunchPlan, processes_max: int | None) -> LaunchPlan:
 
 
 def emulated(plan: LaunchPlan) -> LaunchPlan:
-    """The plan without its GPUs, which it says in a line; those of the machine are hidden."""
-    notes = (*plan.notes, *_without_gpus(plan.replicas))
-    return replace(plan, replicas=tuple(map(_blinded, plan.replicas)), notes=notes)
+    """The plan without its GPUs, with a warning; those of the machine are hidden."""
+    warnings = (*plan.warnings, *_without_gpus(plan.replicas))
+    return replace(plan, replicas=tuple(map(_blinded, plan.replicas)), warnings=warnings)
 
 
 def _blinded(replica: ReplicaPlan) -> ReplicaPlan:
@@ -129,6 +129,6 @@ def _without_gpus(replicas: Sequence[ReplicaPlan]) -> list[str]:
     }
     return [
         f"Each {role.value.replace('_', ' ')} replica asked for {what}; "
-        "this machine emulates: it runs without."
+        "this machine emulates: it runs on the CPU, without GPUs."
         for role, what in asked.items()
     ]

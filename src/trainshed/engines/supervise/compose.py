@@ -50,7 +50,7 @@ def attempt_of(  # noqa: PLR0913 - a spec's parts, each with its default
         settle_s=SETTLE_S,
         replicas=tuple(replicas),
         notes=(*plan.notes, *notes),
-        warnings=tuple(warnings),
+        warnings=(*plan.warnings, *warnings),
         prepare=None if prepare is None else tuple(prepare),
         hang=hang,
         log=log,

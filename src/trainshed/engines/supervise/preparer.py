@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from trainshed.engines.supervise.helper import Helper
 from trainshed.engines.supervise.loop import Children, Loop
+from trainshed.engines.supervise.preparing import WARNING_MARK
 from trainshed.model.trainer_contract import JOB
 
 _READ_BYTES: Final = 1 << 16
@@ -27,10 +28,10 @@ class Preparer:
         self,
         loop: Loop,
         children: Children,
-        note: Callable[[str], object],
+        note: Callable[[str, str], object],
         descriptors: tuple[int, int],
     ) -> None:
-        """``note`` gets what it says while it works, a line at a time."""
+        """``note`` gets what it says while it works, a line at a time, with its severity."""
         self._loop = loop
         self._note = note
         self._channel, self._theirs = socket.socketpair()
@@ -74,8 +75,10 @@ class Preparer:
         return self._status == os.EX_TEMPFAIL
 
     def _heard(self, line: str, stream: str) -> None:
-        if stream == "stdout":
-            self._note(line)
+        if stream == "stdout" and line.startswith(WARNING_MARK):
+            self._note(line.removeprefix(WARNING_MARK), "WARNING")
+        elif stream == "stdout":
+            self._note(line, "INFO")
         elif line.strip():
             self._last_words = line.strip()
 

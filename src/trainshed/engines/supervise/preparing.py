@@ -19,6 +19,8 @@ from trainshed.model.faults import EngineFault
 HELD: Final = os.EX_TEMPFAIL
 FAILED: Final = 1
 CHANNEL: Final = 3
+#: How a line of a preparer begins that is a warning in the job's log.
+WARNING_MARK: Final = "WARNING: "
 #: Packages that compile for a GPU take two or three hours on few cores.
 INSTALL_S_MAX: Final = 6 * 3600.0
 
@@ -52,6 +54,11 @@ def note(text: str) -> None:
     """Say something in the job's log."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+def warn(text: str) -> None:
+    """Say something in the job's log as a warning."""
+    note(f"{WARNING_MARK}{text}")
 
 
 def say(fault: EngineFault, status: int) -> int:

@@ -34,6 +34,7 @@ from trainshed.engines.supervise.preparing import (
     at_most,
     note,
     say,
+    warn,
 )
 from trainshed.engines.supervise.spec import PreparerAnswer
 from trainshed.files.caches import default_cache_dir
@@ -105,6 +106,7 @@ def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
             # the supervisor has started this process, and holds the devices from now on
             holder=_holder(preparation, key, root),
             note=note,
+            warn=warn,
             aliases=preparation.gpu_alias,
             lock_dir=device_locks.shared_directory(),
             closed=preparation.closed_gpus,

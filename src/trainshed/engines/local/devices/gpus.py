@@ -85,6 +85,11 @@ def deal(replicas: Sequence[ReplicaPlan], free: int) -> tuple[int, ...]:
     return tuple(counts)
 
 
+def asks_in_vain(replicas: Sequence[ReplicaPlan], counts: Sequence[int]) -> bool:
+    """Whether replicas ask for devices and none of them gets any: the job runs on the CPU."""
+    return any(replica.gpu_count for replica in replicas) and not any(counts)
+
+
 def shortage(
     replicas: Sequence[ReplicaPlan], counts: Sequence[int], *, machine: int, free: int
 ) -> str:

@@ -130,6 +130,8 @@ class DeviceLeaser:
     lock_dir: Path
     closed: Mapping[str, str] = field(default_factory=dict)
     """By UUID: devices that are not taken, and why."""
+    warn: Callable[[str], None] | None = None
+    """Gets that a job which asks for devices has none; ``note`` if None."""
 
     def lease(self, replicas: Sequence[ReplicaPlan], wait_s: float = WAIT_S) -> Lease:
         """Take all devices at once, when they are free.
@@ -163,8 +165,9 @@ class DeviceLeaser:
         limit = len(devices) if takes_all else sum(each.gpu_count for each in replicas)
         held, busy = self._locked_free(devices, limit)
         counts = (len(held),) if takes_all else gpus.deal(replicas, len(held))
+        say = self.warn if self.warn and gpus.asks_in_vain(replicas, counts) else self.note
         for text in gpus.remarks(replicas, counts, len(devices), len(held)):
-            self.note(text)
+            say(text)
         if busy and len(held) < limit:
             self.note(gpus.in_the_way(busy))
         for _, lock in held[sum(counts) :]:

@@ -1,8 +1,8 @@
-"""A server says which Python a job runs in, and takes new environments without a restart."""
+"""A server says which Python a job runs in and that it has no GPU, and takes new environments."""
 
 import sys
 
-from cli.conftest import FINAL, PARENT
+from cli.conftest import FINAL, PARENT, pool
 
 IMAGE = "registry.added/team/trainer:1"
 
@@ -38,3 +38,21 @@ def test_an_environment_that_is_added_to_the_file_is_used_without_a_restart(clie
     log = client("ai", "custom-jobs", "stream-logs", job["name"])
     assert "the configuration maps it to environment added" in log.out, log
     assert "ran" in log.out
+
+
+def test_a_gpu_job_that_runs_on_the_cpu_is_warned_of_in_its_log_describe_and_explain(
+    client, server
+):
+    worker = pool("print('trained')")
+    worker["machineSpec"] |= {"acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 1}
+    document = {"displayName": "on-cpu", "jobSpec": {"workerPoolSpecs": [worker]}}
+    status, job = server.call("POST", f"/v1/{PARENT}/customJobs", document)
+    assert status == 200, job
+    assert server.wait_for(f"/v1/{job['name']}", FINAL)
+    said = "replicas that asked for 1 NVIDIA_TESLA_T4 run without GPUs, on the CPU"
+    explained = client("jobs", "explain", job["name"])
+    assert said in " ".join(explained.out.split()), explained
+    described = client("ai", "custom-jobs", "describe", job["name"])
+    assert said in " ".join(described.err.split()), described
+    log = client("ai", "custom-jobs", "stream-logs", job["name"]).out.splitlines()
+    assert [line.split()[0] for line in log if said in line] == ["WARNING"]
