@@ -36,6 +36,7 @@ from trainshed.engines.base import Engine, Reach
 from trainshed.engines.several import Engines
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
+from trainshed.placement.jobs import QuotaRule
 from trainshed.service.attempts import AttemptService
 from trainshed.service.audit_log import AuditLog, AuditRetention
 from trainshed.service.auth import bucket_tokens
@@ -241,6 +242,7 @@ def build(
             streams,
             access=access,
             audit_log=audit_log,
+            quotas=settings.quotas,
         )
     )
     http = make_app(
@@ -488,6 +490,7 @@ def _native(  # noqa: PLR0913, PLR0917 - all that its routes ask
     *,
     access: Access,
     audit_log: AuditLog,
+    quotas: Sequence[QuotaRule],
 ) -> ASGIApp:
     # a fifth of the server's start: Google's clients are answered meanwhile
     from trainshed.api.native import Native, native_app  # noqa: PLC0415
@@ -504,5 +507,6 @@ def _native(  # noqa: PLR0913, PLR0917 - all that its routes ask
         streams=streams,
         access=access,
         audit_log=audit_log,
+        quotas=quotas,
     )
     return native_app(native, __version__)

@@ -114,6 +114,7 @@ GET    /projects/{project}/jobs/{job}/manifest                viewer
 GET    /projects/{project}/jobs/{job}/events                  viewer
 GET    /projects/{project}/jobs/{job}/trials                  viewer
 GET    /projects/{project}/jobs/{job}/logs                    viewer
+GET    /projects/{project}/quotas                             viewer
 GET    /projects/{project}/outcomes                           viewer
 GET    /projects/{project}/calibrations                       viewer
 GET    /projects/{project}/calibrations/{key}                 viewer

@@ -4,7 +4,7 @@ They come behind the chain's guards: ``request.state.caller`` is known.  See ``o
 """
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
@@ -25,6 +25,7 @@ from trainshed.api.threads import LOG_THREADS
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
+from trainshed.placement.jobs import QuotaRule
 from trainshed.service import audit_log, learned
 from trainshed.service.attempts import AttemptService
 from trainshed.service.audit_log import AuditLog
@@ -37,6 +38,7 @@ from trainshed.service.log.stream import LogCursor, check_trial
 from trainshed.service.log.streams import Streams
 from trainshed.service.manifests import Manifests
 from trainshed.service.nodes import NodeService
+from trainshed.service.quotas import QuotaUse, list_quotas
 from trainshed.service.story import Stories
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
@@ -129,6 +131,7 @@ class Native:
     streams: Streams
     access: Access
     audit_log: AuditLog
+    quotas: Sequence[QuotaRule] = ()
 
 
 def native_app(native: Native, version: str) -> FastAPI:
@@ -147,6 +150,7 @@ def native_app(native: Native, version: str) -> FastAPI:
     app.include_router(_jobs(native))
     app.include_router(_plans(native))
     app.include_router(_fleet(native))
+    app.include_router(_quotas(native))
     app.include_router(_attempts(native.attempts))
     app.include_router(_bucket_tokens(native.store))
     app.include_router(_administration(native))
@@ -341,6 +345,23 @@ def _plans(native: Native) -> APIRouter:
         return learned.calibration(native.store, project, key)
 
     return router
+
+
+def _quotas(native: Native) -> APIRouter:
+    router = APIRouter(prefix="/projects/{project}", tags=["fleet"])
+
+    @router.get("/quotas", response_model=shown.Quotas, response_model_exclude_none=True)
+    def quotas(project: Annotated[str | None, Depends(project_or_all)]) -> Json:
+        """List how many accelerators may be in use at once, and how many are."""
+        uses = list_quotas(native.store, native.quotas, project)
+        return {"quotas": [_quota(use) for use in uses]}
+
+    return router
+
+
+def _quota(use: QuotaUse) -> Json:
+    names = {"project": use.project, "region": use.region, "accelerator": use.accelerator}
+    return names | {"limit": use.limit, "inUse": use.in_use, "jobs": use.jobs}
 
 
 def _fleet(native: Native) -> APIRouter:

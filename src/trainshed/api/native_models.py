@@ -323,6 +323,26 @@ class Nodes(BaseModel):
     engines: list[EngineHealth] = Field(default_factory=list)
 
 
+class Quota(BaseModel):
+    """How many of an accelerator a project may use at once in a region, and how many it uses.
+
+    ``*`` for a project or a region is each one apart; without ``limit`` no rule counts them.
+    """
+
+    project: str
+    region: str
+    accelerator: str
+    limit: int | None = None
+    inUse: int
+    jobs: int
+
+
+class Quotas(BaseModel):
+    """The quotas of a project, or of all, by project, region and accelerator."""
+
+    quotas: list[Quota]
+
+
 class NodeOrder(Strict):
     """How a node is taken out of service: ``notice`` is a duration such as ``120s``."""
 

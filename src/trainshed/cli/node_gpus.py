@@ -3,14 +3,21 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from trainshed.cli.terminal import table
+from trainshed.cli.terminal import shortened, table
 from trainshed.client.faults import Json
 
 _HEADERS: Final = (
     "NODE", "GPU", "TYPE", "STATE", "HELD BY", "MEMORY MIB", "USE", "USE 1 MIN", "POWER", "TEMP",
     "ECC", "THROTTLED",
 )  # fmt: skip
+_SHORT_HEADERS: Final = ("NODE", "GPU", "TYPE", "STATE", "HELD BY", "GB", "USE")
+_NODE_WIDTH: Final = 14
+_TYPE_WIDTH: Final = 14
+_HELD_WIDTH: Final = 18
+#: What the names of most types begin with.
+_MAKERS: Final = ("NVIDIA_TESLA_", "NVIDIA_GEFORCE_", "NVIDIA_")
 _MIB: Final = 1 << 20
+_GIB: Final = 1 << 30
 _UNMEASURED: Final = "-"
 
 
@@ -23,21 +30,46 @@ def gpu_table(nodes: Sequence[Json]) -> str:
     return "\n".join([table(_HEADERS, rows), *_problems(found)])
 
 
+def short_gpu_table(nodes: Sequence[Json]) -> str:
+    """The same in 80 columns: without power, temperature, errors and clocks."""
+    found = [(node["name"], gpu) for node in nodes for gpu in node.get("devices") or ()]
+    if not found:
+        return ""
+    rows = (_short_row(name, gpu) for name, gpu in found)
+    return "\n".join([table(_SHORT_HEADERS, rows), *_problems(found)])
+
+
+def short_type(kind: str) -> str:
+    """A type without its maker: ``T4`` for ``NVIDIA_TESLA_T4``."""
+    return next((kind.removeprefix(m) for m in _MAKERS if kind.startswith(m)), kind)
+
+
+def _short_row(node: str, gpu: Json) -> tuple[Any, ...]:
+    reading = gpu.get("reading") or {}
+    holder = str(gpu.get("job") or gpu.get("who") or "").rpartition("/")[2]
+    return (
+        shortened(node, _NODE_WIDTH), gpu["index"], shortened(short_type(gpu["type"]), _TYPE_WIDTH),
+        gpu["state"], shortened(holder, _HELD_WIDTH),
+        _memory(gpu, reading, _GIB), _percent(reading.get("use")),
+    )  # fmt: skip
+
+
 def _row(node: str, gpu: Json) -> tuple[Any, ...]:
     reading = gpu.get("reading") or {}
     throttled = reading.get("throttled")
     return (
         node, gpu["index"], gpu["type"], gpu["state"], gpu.get("job") or gpu.get("who") or "",
-        _memory(gpu, reading), _percent(reading.get("use")), _percent(reading.get("useMinute")),
+        _memory(gpu, reading, _MIB), _percent(reading.get("use")),
+        _percent(reading.get("useMinute")),
         _figure(reading.get("powerW"), " W"), _figure(reading.get("temperatureC"), " C"),
         _figure(reading.get("eccErrors"), ""),
         _UNMEASURED if throttled is None else ", ".join(throttled) or "no",
     )  # fmt: skip
 
 
-def _memory(gpu: Json, reading: Json) -> str:
+def _memory(gpu: Json, reading: Json, unit: int) -> str:
     parts = (reading.get("usedBytes"), gpu.get("memoryBytes"))
-    return "/".join(_UNMEASURED if part is None else str(part // _MIB) for part in parts)
+    return "/".join(_UNMEASURED if part is None else str(part // unit) for part in parts)
 
 
 def _percent(share: float | None) -> str:

@@ -91,6 +91,14 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Any]], *, colour: bool
     return "\n".join(_line(cells, widths, right, state) for cells in lines)
 
 
+def shortened(text: str, width: int) -> str:
+    """A text of at most so many characters; the middle of a longer one is left out."""
+    if len(text) <= width:
+        return text
+    head = (width - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+
+
 def _line(
     cells: Sequence[str], widths: Sequence[int], right: Sequence[bool], state: int | None
 ) -> str:

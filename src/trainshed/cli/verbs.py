@@ -138,6 +138,7 @@ _ADMINISTER = (
     Verb("nodes drain", "nodes_order", "let a node take no new replicas"),
     Verb("nodes maintain", "nodes_order", "give the replicas on a node notice, and free it"),
     Verb("nodes resume", "nodes_order", "let a node take replicas again"),
+    Verb("quotas list", "quotas", "list the accelerators a project may use, and uses now"),
     Verb("buckets", "buckets", "make, list and adopt the folders that gs:// names mean"),
     Verb("environments build", "environments", "make a Python as a runtime version had it"),
     Verb("tokens", "credentials", "make, list and revoke tokens"),

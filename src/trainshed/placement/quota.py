@@ -6,7 +6,7 @@ the region before one that names neither.  So an administrator writes the usual 
 exceptions beside it.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trainshed.model.resources import JobDemand
@@ -112,14 +112,21 @@ class Quotas:
     def _claimed(self, project: str, demand: JobDemand) -> Iterator[Claim]:
         region = demand.region or ""
         for accelerator, amount in sorted(demand.gpus.items()):
-            rules = [
-                rule
-                for rule in self._rules.get(accelerator, ())
-                if rule.project in (EACH, project) and rule.region in (EACH, region)
-            ]
-            if rules:
-                limit = max(rules, key=_special).limit
+            limit = limit_of(self._rules.get(accelerator, ()), project, region, accelerator)
+            if limit is not None:
                 yield Claim(QuotaBucket(project, region, accelerator), amount, limit)
+
+
+def limit_of(rules: Iterable[QuotaRule], project: str, region: str, accelerator: str) -> int | None:
+    """The limit of the most special rule that counts an accelerator there; None without one."""
+    matching = [
+        rule
+        for rule in rules
+        if rule.accelerator == accelerator
+        and rule.project in (EACH, project)
+        and rule.region in (EACH, region)
+    ]
+    return max(matching, key=_special).limit if matching else None
 
 
 def _special(rule: QuotaRule) -> tuple[bool, bool, int]:

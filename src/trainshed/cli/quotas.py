@@ -1,0 +1,61 @@
+"""``trainshed quotas list``."""
+
+from typing import Any
+
+from trainshed.cli import flags
+from trainshed.cli.connecting import place_of
+from trainshed.cli.terminal import answer, note, table
+from trainshed.client.collections import path_of
+from trainshed.client.faults import Json
+
+EXAMPLE = """\
+  trainshed quotas list
+  trainshed quotas list --all-projects --format json"""
+
+_HEADERS = ("PROJECT", "REGION", "ACCELERATOR", "LIMIT", "IN USE", "FREE", "JOBS")
+#: How the server writes a rule that counts each project or region apart.
+_EACH = "*"
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    parser = flags.Parser(
+        prog,
+        summary="Lists how many accelerators of each type a project may use at once in each "
+        "region, and how many its jobs use now. Jobs over a quota wait. Administrators set "
+        "quotas with [[quota]] in the server's config.toml; without a limit only what is in use "
+        "is listed.",
+        example=EXAMPLE,
+        usage=f"{prog} [flags]",
+    )
+    parser.add_argument(
+        "--all-projects", action="store_true", help="Those of all projects that the token opens"
+    )
+    flags.add_client_flags(parser)
+    return parser
+
+
+def run(request: flags.Request) -> int:
+    """List the quotas."""
+    args = request.args
+    place = place_of(args)
+    project = "-" if args.all_projects else place.project
+    path = path_of("trainshed", "v1", "projects", project, "quotas")
+    quotas = place.server.call("GET", path)["quotas"]
+    if not quotas:
+        note("no accelerator has a quota and none is in use; [[quota]] in config.toml sets one")
+    answer(args, quotas, table(_HEADERS, map(_row, quotas)) if quotas else "")
+    return 0
+
+
+def _row(quota: Json) -> tuple[Any, ...]:
+    limit = quota.get("limit")
+    return (
+        _named(quota["project"]), _named(quota["region"]), quota["accelerator"],
+        "none" if limit is None else limit, quota["inUse"],
+        "" if limit is None else max(limit - quota["inUse"], 0), quota["jobs"],
+    )  # fmt: skip
+
+
+def _named(name: str) -> str:
+    return "each" if name == _EACH else name or "any"

@@ -1,0 +1,76 @@
+"""The quotas of accelerators that a server was configured with, and what is in use of each now."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from trainshed.placement.jobs import QuotaRule
+from trainshed.placement.quota import EACH, limit_of
+from trainshed.store.opening import Store
+from trainshed.store.records import Holding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class QuotaUse:
+    """One accelerator type in one project and region; ``*`` is each of them apart.
+
+    ``limit`` is None where no rule counts them.
+    """
+
+    project: str
+    region: str
+    accelerator: str
+    limit: int | None
+    in_use: int
+    jobs: int
+
+
+def list_quotas(
+    store: Store, rules: Sequence[QuotaRule], project: str | None
+) -> Sequence[QuotaUse]:
+    """The quotas of a project, or of all projects if None, with what is in use of each."""
+    holdings = [h for h in store.holding() if project in (None, h.project)]
+    in_use = list(_in_use(holdings, rules))
+    counted = {(use.project, use.region, use.accelerator) for use in in_use}
+    unused = (
+        use
+        for use in _of_rules(rules, project)
+        if (use.project, use.region, use.accelerator) not in counted
+    )
+    return sorted((*in_use, *dict.fromkeys(unused)), key=_place)
+
+
+def _in_use(holdings: Iterable[Holding], rules: Sequence[QuotaRule]) -> Iterator[QuotaUse]:
+    amounts: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for holding in holdings:
+        for accelerator, amount in holding.demand.gpus.items():
+            amounts[holding.project, holding.demand.region or "", accelerator].append(amount)
+    for (project, region, accelerator), of_jobs in amounts.items():
+        yield QuotaUse(
+            project=project,
+            region=region,
+            accelerator=accelerator,
+            limit=limit_of(rules, project, region, accelerator),
+            in_use=sum(of_jobs),
+            jobs=len(of_jobs),
+        )
+
+
+def _of_rules(rules: Sequence[QuotaRule], project: str | None) -> Iterator[QuotaUse]:
+    """Each rule that counts for the project, as if nothing were in use."""
+    for rule in rules:
+        if project is not None and rule.project not in (EACH, project):
+            continue
+        place = project if project is not None else rule.project
+        yield QuotaUse(
+            project=place,
+            region=rule.region,
+            accelerator=rule.accelerator,
+            limit=limit_of(rules, place, rule.region, rule.accelerator),
+            in_use=0,
+            jobs=0,
+        )
+
+
+def _place(use: QuotaUse) -> tuple[str, str, str]:
+    return use.project, use.region, use.accelerator

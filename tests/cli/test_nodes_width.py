@@ -1,0 +1,78 @@
+"""``nodes`` fits a terminal of 80 columns; ``--wide`` and JSON have everything."""
+
+import pytest
+
+from cli.standin import StandIn
+
+SEEN = "2026-11-21T15:47:19Z"
+NAME = "gpu-node-01.cluster.example.org"
+JOB = "projects/demo-proj/locations/us-central1/customJobs/1234567890123456789"
+
+
+def gpu(index, kind="NVIDIA_H100_MEGA_80GB", state="HELD"):
+    reading = {
+        "usedBytes": 79 << 30, "use": 1.0, "useMinute": 0.97, "powerW": 699.0,
+        "temperatureC": 71.0, "eccErrors": 0, "throttled": ["SW Power Capping"],
+    }  # fmt: skip
+    return {
+        "uuid": f"GPU-{index}", "index": index, "type": kind, "state": state, "job": JOB,
+        "memoryBytes": 80 << 30, "reading": reading,
+    }  # fmt: skip
+
+
+def node(name=NAME, **more):
+    return {
+        "name": name, "engine": "local", "state": "MAINTENANCE", "notice": "600s",
+        "policy": "best-effort", "region": "northamerica-northeast1", "vcpus": 208,
+        "memoryGb": 1871.9, "gpus": {"NVIDIA_H100_MEGA_80GB": 8, "NVIDIA_TESLA_T4": 4},
+        "slots": 1024, "replicas": 128, "isolation": "bubblewrap", "leftovers": "cgroup",
+        "seen": SEEN, "devices": [gpu(0), gpu(10)], **more,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def nodes_of(trainshed, home):
+    def run(nodes, *flags):
+        with StandIn(lambda *_: (200, {"nodes": nodes})) as server:
+            server.note(home / "data")
+            return trainshed("nodes", *flags)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [node()],
+        [node("vm", gpus={}, devices=None, state="READY", notice=None)],
+        [node("a"), node("b", notice=None)],
+    ],
+)
+def test_the_tables_fit_80_columns(nodes_of, nodes):
+    shown = nodes_of(nodes)
+    assert shown.code == 0, shown.err
+    assert max(map(len, shown.out.splitlines())) <= 80
+    assert "128/1024" in shown.out
+
+
+def test_names_that_are_too_long_lose_their_middle_and_gpus_their_maker(nodes_of):
+    shown = nodes_of([node()]).out
+    assert "gpu-node-…xample.org" in shown
+    assert "8 H100_MEGA_80GB, 4 T4" in shown
+    assert f"{NAME}: replicas get 600s notice" in shown
+
+
+def test_nodes_of_several_engines_are_told_apart(nodes_of):
+    shown = nodes_of([node("a", engine="slurm"), node("b")]).out
+    assert "engine slurm: a" in shown
+    assert "engine local: b" in shown
+
+
+def test_wide_has_all_columns_and_whole_names(nodes_of):
+    shown = nodes_of([node()], "--wide").out
+    for text in (NAME, "8 NVIDIA_H100_MEGA_80GB", "bubblewrap", "LEFTOVERS", "SW Power", JOB):
+        assert text in shown
+
+
+def test_json_is_what_the_server_said(nodes_of):
+    assert nodes_of([node()], "--format", "json").json == [node()]
