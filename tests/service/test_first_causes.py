@@ -4,8 +4,10 @@ import datetime as dt
 
 import pytest
 
+from service.submitting import PLACE, PROJECT, fields, refusal
 from trainshed.service.judging import Rulebook, judge
 from trainshed.service.refusing import Merged
+from trainshed.store.records import Kind
 
 BOOK = Rulebook(today=dt.date(2026, 11, 21))
 POOL = {
@@ -113,3 +115,24 @@ def test_a_name_in_lower_case_is_noted_with_its_field():
         "trainingInput.scaleTier: 'custom' was read as CUSTOM.",
         f"{kind}: 'nvidia_tesla_t4' was read as NVIDIA_TESLA_T4.",
     )
+
+
+@pytest.mark.parametrize(
+    ("document", "field"),
+    [
+        (job_with(containerSpec="gcr.io/p/i"), "jobSpec.workerPoolSpecs[0].containerSpec"),
+        (
+            job_with(containerSpec={"imageUri": "gcr.io/p/i", "command": list("python")}),
+            "jobSpec.workerPoolSpecs[0].containerSpec.command",
+        ),
+    ],
+)
+def test_a_call_is_refused_with_the_first_cause_alone(desk, document, field):
+    found = refusal(desk.jobs.create, Kind.CUSTOM_JOB, PROJECT, PLACE, document, creator="ann")
+    assert fields(found) == [field]
+
+
+def test_a_call_in_lower_case_is_stored_in_the_enums_own_names_with_a_note(desk):
+    document = training(**PACKAGE, scaleTier="basic_gpu")
+    record = desk.jobs.create(Kind.ML_JOB, PROJECT, "", document, creator="ann")
+    assert '"scaleTier":"BASIC_GPU"' in record.job.spec.request

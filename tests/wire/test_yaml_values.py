@@ -74,3 +74,21 @@ def test_a_string_that_was_split_into_letters_is_told_so(of, message, field, tex
 )
 def test_short_words_are_left_alone(of, message, field, items):
     assert read(of, message, {field: items}).violations == ()
+
+
+@pytest.mark.parametrize(
+    ("of", "message", "field"),
+    [
+        (VERTEX, "ContainerSpec", "command"),
+        (ML, "ReplicaConfig", "containerCommand"),
+        (ML, "TrainingInput", "packageUris"),
+    ],
+)
+def test_a_command_line_in_place_of_a_list_is_shown_as_a_list(of, message, field):
+    [violation] = read(of, message, {field: "python train.py"}).violations
+    assert violation.message.endswith("must be a list of strings, not the string 'python train.py'")
+    assert violation.accepted == 'a list of strings, such as ["python", "train.py"]'
+
+
+def test_one_word_alone_is_a_list_of_it():
+    assert read(VERTEX, "ContainerSpec", {"command": "train"}).value == {"command": ["train"]}

@@ -31,6 +31,7 @@ from trainshed.placement.engine_choice import choose
 from trainshed.placement.feasibility import Feasibility
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.bucket_uris import HasBucket, refused_places
+from trainshed.service.first_causes import first_causes
 from trainshed.service.images import Images, ImagesByEngine
 from trainshed.service.judging import ONLY_ADVICE, Accepted, JudgedDocument, Rulebook, accept, judge
 from trainshed.service.project_bytes import ProjectBytes
@@ -265,7 +266,8 @@ def _violations(
     fields = {violation.field for violation in found}
     spec = judgement.question.spec
     places = refused_places(spec, has_bucket)
-    for violation in (*_missing(spec), *places, *_missing_starts(spec, rules)):
+    besides = (*_missing(spec), *places, *_missing_starts(spec, rules))
+    for violation in first_causes(besides, found, judgement.say):
         assert isinstance(violation.field, FieldPath)  # noqa: S101  # none of these has words yet
         name = judgement.say(violation.field)
         if name not in fields:

@@ -15,7 +15,7 @@ from trainshed.wire.fields import EnumInfo, FieldInfo, MessageInfo, Table
 from trainshed.wire.misplaced import Move, Places, as_meant, is_guessed, steps_of
 from trainshed.wire.parsed import Note, hint, nearest, plain
 from trainshed.wire.scalars import READERS, WANTED, WRONG, whole
-from trainshed.wire.split_text import split_text
+from trainshed.wire.split_text import is_whole_line, split_text
 
 #: As in protobuf's own readers; deeper documents are refused, not followed.
 DEPTH_MAX: Final = 100
@@ -121,6 +121,8 @@ class _MessageReader:
             if text := split_text(field.json_name, item):
                 return self._split(field, text, where)
             places = [(f"{where}[{index}]", each) for index, each in enumerate(item)]
+        elif is_whole_line(field.json_name, item):
+            return self._wrong(field, item, where, "a list of strings", _as_list(item))
         elif isinstance(item, Mapping) is (field.kind == "message"):
             places = [(where, item)]  # alone in its list, as gcloud sends it (decision 0044)
         else:
@@ -239,12 +241,11 @@ class _MessageReader:
         return path.removeprefix(self.at).removeprefix(".") if self.at else path
 
     def _split(self, field: FieldInfo, text: str, where: str) -> Any:
-        words = ", ".join(f'"{word}"' for word in text.split())
         message = (
             f"{field.json_name} is a list of single letters: the string {text[:SHOWN_MAX]!r} was "
             "given where a list is wanted"
         )
-        self._add(where, "wrong-type", message, f"a list of strings, such as [{words[:SHOWN_MAX]}]")
+        self._add(where, "wrong-type", message, _as_list(text))
         return WRONG
 
     def _duplicate(self, field: FieldInfo, where: str, first: str) -> None:
@@ -267,6 +268,12 @@ class _MessageReader:
 
     def _add(self, where: str, rule: str, message: str, accepted: str) -> None:
         self.found.append(Violation(field=where, rule=rule, message=message, accepted=accepted))
+
+
+def _as_list(text: str) -> str:
+    """What a list of the words of a command line looks like."""
+    words = [f'"{word}"' for word in text[:SHOWN_MAX].split()]
+    return f"a list of strings, such as [{', '.join(words)}]"
 
 
 def _last_word(path: str) -> str:

@@ -30,3 +30,11 @@ def split_text(name: str, items: Sequence[Any]) -> str:
         return text
     is_split = len(items) >= _LETTERS_MIN and not _BETWEEN.isdisjoint(items)
     return text if is_split else ""
+
+
+def is_whole_line(name: str, item: Any) -> bool:
+    """Whether a string that stands alone in such a list is a command line or several files.
+
+    Another string alone stands for a list of it (decision 0044).
+    """
+    return name in NAMING and isinstance(item, str) and len(item.split()) > 1
