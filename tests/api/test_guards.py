@@ -34,7 +34,8 @@ def is_let_in(host, allowed=("127.0.0.1",)):
     "host",
     ["localhost", "LocalHost:8080", "localhost.", "127.0.0.1", "127.0.0.1:1", "127.9.9.9:80",
      "[::1]", "[::1]:8080", "[0:0:0:0:0:0:0:1]", "[::ffff:127.0.0.1]:80",
-     "aiplatform.localhost:18999", "us-central1-aiplatform.localhost"],
+     "aiplatform.localhost:18999", "us-central1-aiplatform.localhost",
+     "us-central1-aiplatform.googleapis.com", "Storage.googleapis.com:443"],
 )  # fmt: skip
 def test_loopback_is_always_ours(host):
     assert is_let_in(host, ())
@@ -46,6 +47,7 @@ def test_loopback_is_always_ours(host):
      "localhost@evil.example", "evil.example#localhost", "localhost:80:80", "localhost:x",
      "localhost:123456", "::1", "[::1", "[::1]x", "10.0.0.1", ANY, "2130706433", "0x7f.1",
      "local host", "localhost\n", "localhost, evil.example", "xn--localhost", "notlocalhost",
+     "bigquery.googleapis.com", "storage.googleapis.com.evil.example",
      "\uff11\uff12\uff17.0.0.1", "[fe80::1%eth0]"],
 )  # fmt: skip
 def test_everything_else_is_refused(host):

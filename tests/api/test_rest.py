@@ -258,6 +258,7 @@ def test_a_signed_assertion_is_exchanged_for_a_token(edge):
     [
         ({**GRANT, "assertion": "bad"}, "invalid_grant"),
         (GRANT, "invalid_request"),
+        ({"grant_type": "refresh_token"}, "invalid_request"),
         ({"grant_type": "password"}, "unsupported_grant_type"),
         ({}, "unsupported_grant_type"),
     ],

@@ -22,7 +22,8 @@ def test_every_verb_explains_itself_with_an_example_and_prints_json(trainshed, v
     found = trainshed(*verb.words, "--help")
     assert found.code == 0
     assert "\nexample:\n  trainshed " in found.out
-    assert re.search(r"--format \{\w+,json", found.out)
+    prints_nothing_of_its_own = verb.text == "run"
+    assert prints_nothing_of_its_own or re.search(r"--format \{\w+,json", found.out)
 
 
 def test_help_has_four_groups_most_used_first(trainshed):

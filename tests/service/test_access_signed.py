@@ -8,7 +8,7 @@ import pytest
 from service.keeping import CLOUD, Account
 from trainshed.model.access import AccessRole
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service.auth import signing_keys
+from trainshed.service.auth import signing_keys, tokens
 from trainshed.service.auth.access import Access
 from trainshed.service.auth.signed_tokens import (
     MALFORMED,
@@ -171,6 +171,14 @@ def test_a_grant_is_answered_with_a_token_that_works(access, account):
     assert answer["token_type"] == "Bearer"
     assert answer["expires_in"] == 3600
     assert caller(access, answer["access_token"]).name == account.email
+
+
+def test_a_token_is_refreshed_with_itself_and_never_beyond_its_end(store):
+    access = Access(store, anonymous=False, clock=lambda: NOW)
+    made = tokens.create(store, {"name": "laptop", "role": "submitter"})
+    answer = access.exchange(made["token"])
+    assert answer["access_token"] == made["token"]
+    assert answer["expires_in"] == 3600
 
 
 def test_a_grant_of_a_stranger_is_refused(access, stranger):

@@ -1,4 +1,4 @@
-"""``POST /token``: the grant that google-api-python-client asks for with a service account.
+"""``POST /token``: the grants that Google's clients ask for with a service account or as a user.
 
 The client reads OAuth's form of an error, not Google's (contracts/vertex-sdk.md 2.4).
 """
@@ -24,6 +24,9 @@ Exchange = Callable[[str, str], dict[str, Any]]
 #: A signed assertion is about one kilobyte.
 GRANT_BYTES_MAX: Final = 64 << 10
 GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+#: What credentials of the type ``authorized_user`` send; their refresh token is a token of ours.
+REFRESH: Final = "refresh_token"
+_SHOWN_IN: Final = {GRANT_TYPE: "assertion", REFRESH: "refresh_token"}
 
 
 def grant_route(exchange: Exchange, around: Surroundings) -> Route:
@@ -50,11 +53,13 @@ def _note(around: Surroundings, passage: Passage, refusal: Refusal) -> None:
 def _granted(exchange: Exchange, around: Surroundings, passage: Passage, body: bytes) -> Response:
     try:
         fields = dict(parse_qsl(body.decode("latin-1")))
-        if fields.get("grant_type") != GRANT_TYPE:
-            return _error("unsupported_grant_type", f"only {GRANT_TYPE} is granted here")
-        if not fields.get("assertion"):
-            return _error("invalid_request", "the grant has no assertion")
-        return json_response(exchange(fields["assertion"], passage.address))
+        field = _SHOWN_IN.get(fields.get("grant_type", ""))
+        if field is None:
+            accepted = f"only {GRANT_TYPE} and {REFRESH} are granted here"
+            return _error("unsupported_grant_type", accepted)
+        if not fields.get(field):
+            return _error("invalid_request", f"the grant has no {field}")
+        return json_response(exchange(fields[field], passage.address))
     except Refusal as refusal:
         _note(around, passage, refusal)
         if isinstance(refusal, Throttled):

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from trainshed.api.google_names import is_served_google_name
 from trainshed.model.faults import UsageFault
 from trainshed.model.refusals import Code, Refusal
 
@@ -26,16 +27,19 @@ def check_host(host: str | None, allowed: Collection[str]) -> None:
     """Refuse a request that is addressed to a name which is not ours.
 
     ``host`` is the Host header (gRPC: ``:authority``).  Right are loopback's names and addresses,
-    and ``allowed``: the bound host and the configured names, each with a port (then only that
-    one) or without.  A server that is bound to all addresses answers to any literal address, for
-    no rebinding is done without a name.  Raises Refusal.
+    the names of Google's that ``trainshed run`` leads here, and ``allowed``: the bound host and the
+    configured names, each with a port (then only that one) or without.  A server that is bound to
+    all addresses answers to any literal address, for no rebinding is done without a name.
+    Raises Refusal.
     """
     found = _split(host or "")
     if found is None:
         raise Refusal(Code.PERMISSION_DENIED, f"the Host header {host!r} names no host")
     name, port = found
     wanted = _wanted(tuple(allowed))
-    if is_loopback(name) or (name, None) in wanted or (name, port) in wanted:
+    if is_loopback(name) or is_served_google_name(name):
+        return
+    if (name, None) in wanted or (name, port) in wanted:
         return
     bound_to_all = any(each in _WILDCARDS for each, _ in wanted)
     if bound_to_all and _address(name) is not None:

@@ -21,6 +21,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from trainshed.api.call import RawMethod
+from trainshed.api.google_names import is_served_google_name
 from trainshed.api.incoming import watched
 from trainshed.api.threads import THREADS
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
@@ -243,10 +244,15 @@ class StorageCall:
 
     @property
     def base(self) -> str:
-        """The server as the caller reached it, with the prefix that stands for a token."""
+        """The server as the caller reached it, with the prefix that stands for a token.
+
+        A client that named Google spoke TLS, which the proxy of ``trainshed run`` has ended.
+        """
         scope = self.request.scope
         host = self.request.headers.get("host", "")
-        return f"{scope['scheme']}://{host}{scope.get('root_path', '')}"
+        is_googles = is_served_google_name(host.partition(":")[0].lower())
+        scheme = "https" if is_googles else scope["scheme"]
+        return f"{scheme}://{host}{scope.get('root_path', '')}"
 
     def go_on(self) -> None:
         """Raise ClientDisconnect where nobody waits for the answer any more."""

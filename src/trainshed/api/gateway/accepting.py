@@ -114,7 +114,7 @@ class GatewayAccepting(Accepting):
         return count > self._entrance.attempt_connections_max
 
     async def _connect(self, accepted: socket.socket, held: Connection, head: bytes) -> None:
-        target = _target(head)
+        target = connect_target(head)
         if target is None:
             await self._refuse(accepted, held, 400, "CONNECT is to name HOST:PORT")
         elif held.peer is None:
@@ -148,7 +148,7 @@ class GatewayAccepting(Accepting):
         accepted.close()
 
 
-def _target(head: bytes) -> tuple[str, int] | None:
+def connect_target(head: bytes) -> tuple[str, int] | None:
     """The host and the port that a CONNECT names."""
     words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
     if len(words) != 3 or words[0] != "CONNECT":  # noqa: PLR2004 - method, target, version

@@ -24,6 +24,8 @@ from trainshed.store.records import SigningKey
 
 #: How long a token that another server revoked may still be accepted, in seconds.
 REMEMBERED_S = 0.25
+#: Clients show a token again after this time, which is Google's own, in seconds.
+GRANTED_S = 3600
 #: More callers than this are not remembered at once.
 REMEMBERED_MAX = 4096
 
@@ -121,21 +123,27 @@ class Access:
         return self._signer(text)[0] if looks_signed(text) else self._holder(text)
 
     def exchange(self, assertion: str, address: str = "") -> dict[str, Any]:
-        """The answer to a JWT grant, ``POST /token`` (contracts/vertex-sdk.md 2.4).
+        """The answer to a grant, ``POST /token`` (contracts/vertex-sdk.md 2.4).
 
-        The assertion itself is the token that is handed out: there is nothing to keep, and it
-        ends when it would have ended.  Raises Refusal.
+        The assertion, or the token that is shown to be refreshed, is itself the token that is
+        handed out: there is nothing to keep, and it ends when it would have ended.  Raises Refusal.
         """
+        text = assertion.strip()
         try:
-            _, ends_at_s = self._signer(assertion.strip())
+            ends_at_s = self._end_of(text)
         except Refusal:
             self._throttle.count(address, "")
             raise
+        left_s = GRANTED_S if ends_at_s is None else int(ends_at_s - self._clock())
         return {
-            "access_token": assertion.strip(),
-            "expires_in": max(0, int(ends_at_s - self._clock())),
+            "access_token": text,
+            "expires_in": max(0, min(left_s, GRANTED_S)),
             "token_type": "Bearer",
         }
+
+    def _end_of(self, text: str) -> float | None:
+        """When a token ends, in seconds since the epoch; None: never.  Raises Refusal."""
+        return self._signer(text)[1] if looks_signed(text) else self._holder(text).ends_at_s
 
     def of_address(self, address: SignedAddress) -> Caller:
         """Who has signed the address of a request.  Raises AddressRefused."""

@@ -152,9 +152,11 @@ def _authority(key_path: Path, path: Path, today: datetime) -> _Pair:
         return found
     key = ec.generate_private_key(ec.SECP256R1())
     built = (
-        _builder("Trainshed local authority", key.public_key(), None, today, today + CA_LIFE)
+        begin_certificate(
+            "Trainshed local authority", key.public_key(), None, today, today + CA_LIFE
+        )
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(key_usage(signs_certificates=True), critical=True)
         .sign(key, hashes.SHA256())
     )
     _write_key(key_path, key)
@@ -169,10 +171,11 @@ def _server(files: TlsFiles, authority: _Pair, wanted: frozenset[str], today: da
     key = found.key if found else _new_key(files.key)
     names = wanted | (_names_of(found.certificate) if found else frozenset())
     ends = min(today + SERVER_LIFE, authority.certificate.not_valid_after_utc)
+    signer = authority.certificate, authority.key.public_key()
     built = (
-        _builder("Trainshed", key.public_key(), authority, today, ends)
+        begin_certificate("Trainshed", key.public_key(), signer, today, ends)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(
             x509.SubjectAlternativeName([_general_name(name) for name in sorted(names)]),
@@ -194,20 +197,20 @@ def _is_good(
     return lasts and wanted <= _names_of(certificate)
 
 
-def _builder(
+def begin_certificate(
     common: str,
     key: ec.EllipticCurvePublicKey,
-    issuer: _Pair | None,
+    issuer: tuple[x509.Certificate, ec.EllipticCurvePublicKey] | None,
     begins: datetime,
     ends: datetime,
 ) -> x509.CertificateBuilder:
     """What both kinds have; None issues itself.  Strict verifiers want both key identifiers."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
-    signer = issuer.key.public_key() if issuer else key
+    signer = issuer[1] if issuer else key
     return (
         x509.CertificateBuilder()
         .subject_name(name)
-        .issuer_name(issuer.certificate.subject if issuer else name)
+        .issuer_name(issuer[0].subject if issuer else name)
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(begins - _BACKDATED)
@@ -217,7 +220,8 @@ def _builder(
     )
 
 
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+def key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    """What the key of an authority, or of a server, is for."""
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
         content_commitment=False,

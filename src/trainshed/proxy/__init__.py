@@ -1,0 +1,1 @@
+"""Client programs unchanged: a proxy that leads Google's names to a Trainshed server."""

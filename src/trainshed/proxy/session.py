@@ -1,0 +1,124 @@
+"""What a program needs to find a Trainshed server under Google's names: variables and a proxy."""
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import urlsplit
+
+from trainshed.client.http import Server
+from trainshed.proxy.authority import Authority
+from trainshed.proxy.credentials import default_credentials
+from trainshed.proxy.serving import Proxy, Upstream
+from trainshed.service.auth.certificates import public_roots
+from trainshed.workbench.client_settings import TOKEN, ClientTarget, variables
+
+#: In each of them a client finds the authorities that it trusts.
+_BUNDLE_VARIABLES: Final = (
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "SSL_CERT_FILE",
+    "HTTPLIB2_CA_CERTS",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+)
+_PROXY_VARIABLES: Final = ("https_proxy", "HTTPS_PROXY")
+#: gRPC takes the first two of these before https_proxy, and no_grpc_proxy before no_proxy.
+_UNSET: Final = (
+    "grpc_proxy",
+    "no_grpc_proxy",
+    "STORAGE_EMULATOR_HOST",
+    "CLOUD_STORAGE_EMULATOR_ENDPOINT",
+    "SSL_CERT_DIR",
+)
+_PROJECT_VARIABLES: Final = ("GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+_GOOGLES: Final = "googleapis.com"
+#: aiohttp, below gcsfs, looks at the variables of proxies only where it is told to.
+_FSSPEC: Final = json.dumps({"session_kwargs": {"trust_env": True}})
+_FSSPEC_VARIABLES: Final = ("FSSPEC_GS", "FSSPEC_GCS")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A proxy at work, and the variables that lead programs to it."""
+
+    proxy: Proxy
+    environ: Mapping[str, str | None]
+    """Variables to set; those that are None must not be set."""
+
+    def environ_on(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """The whole environment of a program that would have ``environ``."""
+        merged = {**environ, **self.environ}
+        return {name: value for name, value in merged.items() if value is not None}
+
+
+@contextlib.contextmanager
+def open_session(
+    target: ClientTarget,
+    server: Server,
+    *,
+    offline: bool = False,
+    environ: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Session]:
+    """Lead Google's names to a server; all that was made is gone afterwards.
+
+    ``server`` is called with the caller's token.  ``environ`` are the caller's variables, which
+    name the proxies by which other hosts are reached.  Raises ServerRefusal and Unreachable.
+    """
+    authority = Authority()
+    with tempfile.TemporaryDirectory(prefix="trainshed-run-") as folder:
+        bundle = Path(folder, "ca-bundle.pem")
+        bundle.write_bytes(_bundle_of(authority, server.ca))
+        with default_credentials(server, target.project, Path(folder)) as credentials:
+            upstream = Upstream(url=target.url, grpc=target.grpc, ca=server.ca)
+            proxy = Proxy(authority, upstream, offline=offline, proxies=environ)
+            own = _variables(target, proxy.url, bundle, credentials, environ)
+            token = server.token or ""
+            found = {name: value and value.replace(TOKEN, token) for name, value in own.items()}
+            proxy.start()
+            try:
+                yield Session(proxy, found)
+            finally:
+                proxy.stop()
+
+
+def _bundle_of(authority: Authority, ca: str | None) -> bytes:
+    """The machine's authorities, those of the server, and the run's own."""
+    others = Path(ca).read_bytes() if ca else public_roots()
+    return authority.certificate + others
+
+
+def _variables(
+    target: ClientTarget,
+    proxy: str,
+    bundle: Path,
+    credentials: Path,
+    environ: Mapping[str, str],
+) -> dict[str, str | None]:
+    gcloud = variables(replace(target, bundle=str(bundle)))
+    without = _without_proxy(target, environ)
+    own: dict[str, str | None] = dict.fromkeys(_UNSET)
+    own |= dict.fromkeys(_BUNDLE_VARIABLES, str(bundle))
+    own |= dict.fromkeys(_PROXY_VARIABLES, proxy)
+    own |= dict.fromkeys(("no_proxy", "NO_PROXY"), without)
+    own |= dict.fromkeys(_PROJECT_VARIABLES, target.project)
+    own |= dict.fromkeys(_FSSPEC_VARIABLES, _FSSPEC)
+    own["GOOGLE_APPLICATION_CREDENTIALS"] = str(credentials)
+    own["NO_GCE_CHECK"] = "true"
+    return gcloud | own
+
+
+def _without_proxy(target: ClientTarget, environ: Mapping[str, str]) -> str:
+    """Hosts that programs reach directly: this machine, the server, and those that were so."""
+    names = (environ.get("no_proxy") or environ.get("NO_PROXY") or "").split(",")
+    kept = [name for name in map(str.strip, names) if name and not _covers_google(name)]
+    return ",".join(dict.fromkeys([*_LOOPBACK, urlsplit(target.url).hostname or "", *kept]))
+
+
+def _covers_google(name: str) -> bool:
+    plain = name.lower().lstrip("*.").partition(":")[0]
+    return plain in {"", "com"} or plain.endswith(_GOOGLES)

@@ -1,0 +1,132 @@
+"""Client programs with nothing changed in them, under ``trainshed run``."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conformance import gcloud as real
+from conformance.conftest import PROJECT
+from server_process import TRAINSHED
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+PROGRAMS = HERE / "unchanged"
+COMMAND_FILE = "hyperparameters.yaml"
+STUDY = """\
+studySpec:
+  metrics: [{metricId: accuracy, goal: MAXIMIZE}]
+  parameters: [{parameterId: x, doubleValueSpec: {minValue: 0.1, maxValue: 0.9}}]
+trialJobSpec:
+  workerPoolSpecs:
+  - machineSpec: {machineType: n1-standard-4}
+    replicaCount: 1
+    containerSpec: {imageUri: gcr.io/x/trainer, command: [python, -c, "print('a trial')"]}
+"""
+
+
+def python_of(venv):
+    python = ROOT / venv / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"{venv} is not installed; make test installs it")
+    return python
+
+
+@pytest.fixture
+def under_run(server, tmp_path):
+    """Run a command under ``trainshed run``; what it printed."""
+
+    def running(*command, token=None):
+        own = {"CLOUDSDK_CONFIG": str(tmp_path / "gcloud"), "CLOUDSDK_CORE_DISABLE_PROMPTS": "1"}
+        own |= {"TRAINSHED_TOKEN": token} if token else {}
+        done = subprocess.run(
+            [TRAINSHED, "run", "--data-dir", server.data_dir, "--project", PROJECT, "--offline",
+             "--", *command],
+            env={**os.environ, **own},
+            cwd=tmp_path,
+            text=True,
+            capture_output=True,
+            timeout=400,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+    return running
+
+
+def results_of(output):
+    line = next(line for line in output.splitlines() if line.startswith("RESULTS "))
+    return json.loads(line.removeprefix("RESULTS "))
+
+
+def vertex_results(under_run, venv):
+    return results_of(under_run(python_of(venv), "-W", "ignore", PROGRAMS / "vertex.py"))
+
+
+@pytest.mark.parametrize(
+    "venv", [".venv-google", pytest.param(".venv-google-old", marks=pytest.mark.full)]
+)
+def test_the_programs_of_the_vertex_sdk_run_over_grpc_and_rest(under_run, server, venv):
+    results = vertex_results(under_run, venv)
+    for transport in ("grpc", "rest"):
+        programs = results[transport]
+        assert programs["custom_job"] == {"state": "JOB_STATE_SUCCEEDED"}
+        assert programs["tuning_job"]["state"] == "JOB_STATE_SUCCEEDED"
+        assert programs["tuning_job"]["trials"] == ["SUCCEEDED", "SUCCEEDED"]
+        folder = f"unchanged-bkt/{transport}_training_pipeline"
+        expected = {"state": "PIPELINE_STATE_SUCCEEDED", "model": f"gs://{folder}/model"}
+        assert programs["training_pipeline"] == expected
+    assert results["stored"] == [
+        "grpc_training_pipeline/model/model.txt",
+        "rest_training_pipeline/model/model.txt",
+    ]
+    assert results["emulator"] is None
+    status, keys = server.call("GET", "/trainshed/v1/keys")
+    assert (status, keys) == (200, {"keys": []})
+    server.call("DELETE", "/storage/v1/b/unchanged-bkt?force=true")
+
+
+@pytest.mark.parametrize("role", ["admin", "submitter"])
+def test_programs_read_and_write_gs_with_whichever_token_is_at_hand(under_run, server, role):
+    document = {"name": role, "role": role}
+    document |= {"project": PROJECT} if role == "submitter" else {}
+    status, made = server.call("POST", "/trainshed/v1/tokens", document)
+    assert status == 200, made
+    python = python_of(".venv-gs")
+    results = results_of(under_run(python, PROGRAMS / "files.py", "stage-bkt", token=made["token"]))
+    assert results == {
+        "project": PROJECT,
+        "client": PROJECT,
+        "credentials": "Credentials",
+        "names": ["in/notes.txt", "in/parts.bin"],
+        "size": 700_000,
+        "listed": ["stage-bkt/in/notes.txt", "stage-bkt/in/parts.bin"],
+        "text": "written by gcsfs",
+    }
+
+
+@real.needs_gcloud
+@pytest.mark.usefixtures("trainer")
+def test_three_generations_of_gcloud_commands_submit_jobs(under_run, tmp_path):
+    (tmp_path / COMMAND_FILE).write_text(STUDY)
+    submit = "jobs submit training"
+    flags = (
+        "--region us-central1 --package-path proj/trainer --module-name trainer.task "
+        "--staging-bucket gs://stage-bkt --runtime-version 2.11 --python-version 3.7"
+    )
+    script = f"""
+set -e
+gcloud ml-engine {submit} oldest {flags}
+gcloud ai-platform {submit} older {flags}
+gcloud ai hp-tuning-jobs create --region us-central1 --display-name newest \
+    --config {COMMAND_FILE} --max-trial-count 1 --parallel-trial-count 1
+gcloud ai-platform jobs list --format 'value(jobId)'
+gcloud ai hp-tuning-jobs list --region us-central1 --format 'value(displayName)'
+"""
+    lines = under_run("sh", "-c", script).splitlines()
+    assert {"oldest", "older", "newest"} <= set(lines)

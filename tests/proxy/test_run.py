@@ -1,0 +1,123 @@
+"""``trainshed run``: the command's status and signals, its variables, and what is left of it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from server_process import TRAINSHED, finished
+
+SHOW = "import json, os; print(json.dumps(dict(os.environ)))"
+#: Prints its pid when it is ready, and the signal that it gets.
+WAIT = """
+import signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR1])
+print("ready", flush=True)
+print(signal.Signals(signal.sigwait([signal.SIGTERM, signal.SIGUSR1])).name, flush=True)
+sys.exit(5)
+"""
+
+
+@pytest.fixture
+def run(server):
+    """Run a command under ``trainshed run`` to its end."""
+    return lambda *command, flags=(), **env: finished(
+        [TRAINSHED, "run", "--data-dir", server.data_dir, *flags, "--", *command], env=env
+    )
+
+
+def variables_of(done):
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("status", [0, 7])
+def test_the_exit_status_is_the_commands(run, status):
+    assert run(sys.executable, "-c", f"raise SystemExit({status})").returncode == status
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_a_command_that_a_signal_ends_ends_the_run_by_the_same(run, signum):
+    code = f"import os, signal; signal.signal(2, signal.SIG_DFL); os.kill(os.getpid(), {signum})"
+    assert run(sys.executable, "-c", code).returncode == -signum
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1"])
+def test_a_signal_to_the_run_reaches_the_command(server, name):
+    process = subprocess.Popen(
+        [TRAINSHED, "run", "--data-dir", server.data_dir, "--", sys.executable, "-c", WAIT],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.Signals[name])
+        assert process.stdout.readline() == f"{name}\n"
+        assert process.wait(timeout=60) == 5
+
+
+def test_nothing_is_left_after_the_command(run, server, tmp_path):
+    variables = variables_of(run(sys.executable, "-c", SHOW, TMPDIR=str(tmp_path)))
+    assert variables["GOOGLE_APPLICATION_CREDENTIALS"].startswith(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    assert server.call("GET", "/trainshed/v1/keys") == (200, {"keys": []})
+
+
+def test_variables_lead_every_client_to_the_proxy_and_to_its_authority(run):
+    variables = variables_of(run(sys.executable, "-c", SHOW, flags=("--project", "demo")))
+    assert variables["https_proxy"] == variables["HTTPS_PROXY"]
+    bundles = {
+        variables[name]
+        for name in (
+            "REQUESTS_CA_BUNDLE",
+            "SSL_CERT_FILE",
+            "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+            "CURL_CA_BUNDLE",
+            "HTTPLIB2_CA_CERTS",
+        )
+    }
+    assert len(bundles) == 1
+    assert variables["GOOGLE_CLOUD_PROJECT"] == variables["CLOUDSDK_CORE_PROJECT"] == "demo"
+
+
+def test_variables_that_would_lead_past_the_proxy_are_replaced(run):
+    given = {
+        "no_proxy": "inner.example, .googleapis.com, *.com",
+        "grpc_proxy": "http://127.0.0.1:1",
+        "STORAGE_EMULATOR_HOST": "http://127.0.0.1:1",
+    }
+    variables = variables_of(run(sys.executable, "-c", SHOW, **given))
+    assert variables["no_proxy"] == "localhost,127.0.0.1,::1,inner.example"
+    assert not {"grpc_proxy", "STORAGE_EMULATOR_HOST"} & set(variables)
+
+
+def test_a_command_that_is_not_there_is_named(run):
+    done = run("no-such-command")
+    assert done.returncode == 2
+    assert "no-such-command: there is no such command" in done.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("--",), ("--project", "p")])
+def test_a_run_without_a_command_says_how_to_write_one(words):
+    done = finished([TRAINSHED, "run", *words])
+    assert done.returncode == 2
+    assert "needs a command after a bare --" in done.stderr
+
+
+def test_a_run_without_a_server_says_how_to_start_one(tmp_path):
+    done = finished([TRAINSHED, "run", "--data-dir", tmp_path, "--", "true"])
+    assert done.returncode != 0
+    assert "trainshed serve" in done.stderr
+
+
+def test_an_address_of_grpc_that_is_none_is_refused(run):
+    done = run("true", flags=("--grpc", "nowhere"))
+    assert (done.returncode, "--grpc must be HOST:PORT, got nowhere" in done.stderr) == (2, True)
+
+
+def test_the_callers_own_environment_is_passed_on(run):
+    variables = variables_of(run(sys.executable, "-c", SHOW, MINE="yes"))
+    assert (variables["MINE"], variables["PATH"]) == ("yes", os.environ["PATH"])
