@@ -575,7 +575,7 @@ def test_without_matplotlib_a_picture_is_refused_and_the_page_says_so(plan, tmp_
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     found = plan("--png", "plan.png")
     assert found.code == 2
-    assert "pip install 'trainshed[plan]'" in found.err
+    assert "pip install --find-links dist 'trainshed[plan]'" in found.err
     assert not (tmp_path / "plan.png").exists()
     assert plan("--html", "plan.html").code == 0
     assert "No picture" in (tmp_path / "plan.html").read_text()

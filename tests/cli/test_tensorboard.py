@@ -114,7 +114,10 @@ def test_without_tensorboard_the_install_line_is_printed(trainshed, tmp_path, mo
     monkeypatch.setenv("PATH", str(tmp_path))
     shown = trainshed("tensorboard", ".", "--dry-run")
     assert shown.code == 2
-    assert "TensorBoard is not installed; pip install 'trainshed[tensorboard]'" in shown.err
+    assert (
+        "TensorBoard is not installed; pip install --find-links dist 'trainshed[tensorboard]'"
+        in shown.err
+    )
 
 
 @pytest.mark.skipif(not FULL, reason="TensorBoard takes half a minute to start")

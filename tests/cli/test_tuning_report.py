@@ -125,7 +125,10 @@ def test_a_missing_package_is_named_with_what_brings_it(trainshed, monkeypatch, 
     monkeypatch.setattr(builtins, "__import__", without(missing, builtins.__import__))
     done = trainshed("ai", "hp-tuning-jobs", "report", NAME)
     assert done.code == 1
-    assert f"{missing} is not installed; pip install 'trainshed[server,report]'" in done.err
+    assert (
+        f"{missing} is not installed; pip install --find-links dist 'trainshed[server,report]'"
+        in done.err
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from trainshed.cli.terminal import err
 from trainshed.cli.verbs import ADVICE, ALIASES, VERBS
 from trainshed.client.faults import ServerRefusal, Unreachable
+from trainshed.model.extras import install_command
 from trainshed.model.faults import EngineFault, Fault, UsageFault, Violation
 
 EXIT_FAILED = 1
@@ -59,7 +60,7 @@ def report(error: Exception) -> int:
         print_error(str(error))
         return EXIT_FAILED
     if isinstance(error, ImportError) and (extra := _extra_of(error)):
-        print_error(f"{error.name} is not installed; pip install 'trainshed[{extra}]'")
+        print_error(f"{error.name} is not installed; {install_command(extra)}")
         return EXIT_FAILED
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""

@@ -13,6 +13,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final
 
+from trainshed.model.extras import install_command
 from trainshed.model.faults import UsageFault
 from trainshed.model.gateway import LABEL, OFF
 from trainshed.service.gateway.places import sight_of
@@ -48,7 +49,9 @@ def why_not(asked: str, job: LocalJob, environ: Mapping[str, str]) -> str:
     """Why a run has none; empty where it has one.  Raises UsageFault."""
     missing = [name for name in _NEEDED if PathFinder.find_spec(name) is None]
     if asked == ON and missing:
-        raise UsageFault(f"--gateway on: {missing[0]} is not installed; trainshed[server] has it")
+        raise UsageFault(
+            f"--gateway on: {missing[0]} is not installed; {install_command('server')}"
+        )
     if OFF in {asked, job.spec.labels.get(LABEL)}:
         return "it is turned off"
     if missing:

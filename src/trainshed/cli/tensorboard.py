@@ -13,6 +13,7 @@ from trainshed.cli import flags
 from trainshed.cli.connecting import place_of
 from trainshed.cli.terminal import answer, note
 from trainshed.client.collections import native_path
+from trainshed.model.extras import install_command
 from trainshed.model.faults import UsageFault
 from trainshed.storage.buckets import SCHEME, buckets_of, data_dir
 
@@ -21,7 +22,7 @@ EXAMPLE = """\
   trainshed tensorboard 4611686018427387904 --port 7007
   trainshed tensorboard gs://my-bucket/out
   trainshed tensorboard runs/torch-ddp -- --samples_per_plugin scalars=1000"""
-_MISSING = "TensorBoard is not installed; pip install 'trainshed[tensorboard]'"
+_MISSING = f"TensorBoard is not installed; {install_command('tensorboard')}"
 
 
 def parser(prog: str) -> flags.Parser:

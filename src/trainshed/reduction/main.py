@@ -39,9 +39,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.envi
 
 def _run(settings: ReducerSettings, environ: Mapping[str, str]) -> int:
     if importlib.util.find_spec("numpy") is None:
-        raise ReducerSetupError(
-            f"{sys.executable} has no numpy, which sums: pip install 'trainshed[reduction]'"
-        )
+        raise ReducerSetupError(f"{sys.executable} has no numpy, which sums: pip install numpy")
     token = token_of(environ)
     place = settings.place(environ)
     endings = Endings(children=settings.procs > 1)  # whoever can connect finds one that ends well

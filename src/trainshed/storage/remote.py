@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any, BinaryIO, Final, cast
 
+from trainshed.model.extras import install_command
 from trainshed.model.faults import UsageFault
 from trainshed.model.stored_objects import Attributes, Checksums, StoredObject
 from trainshed.storage.buckets import RemoteBucket
@@ -235,8 +236,8 @@ def _opened(name: str, bucket: RemoteBucket) -> tuple[Any, str]:
         files, root = url_to_fs(bucket.uri, **options)
     except (ImportError, ValueError) as error:
         raise UsageFault(
-            f"buckets.{name}: {bucket.uri} cannot be reached: {error}; trainshed[remote] has "
-            "fsspec, gs:// needs gcsfs besides, and s3:// s3fs"
+            f"buckets.{name}: {bucket.uri} cannot be reached: {error}; fsspec comes "
+            f"with {install_command('remote')}; gs:// needs gcsfs besides, and s3:// s3fs"
         ) from error
     return files, str(root).rstrip("/")
 

@@ -12,6 +12,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
+from trainshed.model.extras import install_command
 from trainshed.model.faults import UsageFault
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.plan_words import noun, remarks
@@ -38,7 +39,7 @@ td { border-top: 1px solid #e6e9ed; } td.n { text-align: right;
 """
 _GREY: Final = "#8c959f"
 _PALETTE: Final = ("#0969da", "#1a7f37", "#cf222e", "#8250df", "#bf8700")
-_MISSING: Final = "matplotlib is not installed, which draws it: pip install 'trainshed[plan]'"
+_MISSING: Final = f"matplotlib is not installed, which draws it: {install_command('plan')}"
 #: The columns that are figures, but for one.
 _NUMBERS, _MACHINES = 9, 2
 _LOG_FROM: Final = 8
