@@ -1,0 +1,149 @@
+"""What the Vertex SDK sends for each of its jobs runs in a mapped environment, pip included."""
+
+import json
+import os
+import re
+import subprocess
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from conformance.conftest import BUCKETS, CONFIG, PROJECT
+from conformance.test_vertex_sdk import SDKS
+from engines.test_replica_machine import wheel_of
+from server_process import ServerProcess
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+HERE = Path(__file__).parent
+ENDED = {
+    f"{kind}_STATE_{word}"
+    for kind in ("JOB", "PIPELINE")
+    for word in ("SUCCEEDED", "FAILED", "CANCELLED")
+}
+PASSED = '[fleet]\npass_env = ["PIP_*"]\n'
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    """The address of a folder with a wheel: jobs do not see the folders of tests."""
+    folder = tmp_path_factory.mktemp("wheels")
+    wheel_of(folder, "required")
+    handler = partial(Quiet, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def sdk_server(tmp_path_factory, wheels):
+    """A server without a network: packages come from a folder."""
+    data = tmp_path_factory.mktemp("service")
+    (data / "config.toml").write_text(f"{PASSED}{CONFIG}")
+    installers = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels}
+    installers |= {"UV_NO_INDEX": "1", "UV_FIND_LINKS": wheels}
+    server = ServerProcess(data, environ={"TRAINSHED_CACHE_DIR": str(data / "cache"), **installers})
+    server.start()
+    for bucket in BUCKETS:
+        status, answer = server.call("POST", f"/storage/v1/b?project={PROJECT}", {"name": bucket})
+        assert status == 200, answer
+    yield server
+    server.stop()
+
+
+#: What `make test` runs; `make test-full` runs all cases with both SDKs.
+SHORT = (
+    "script_prebuilt", "script_own_image_two_replicas", "installs_itself", "tuning_own_image",
+    "training_job_own_image", "container_training_job", "automl", "experiment",
+)  # fmt: skip
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(("newest", SHORT), id="short"),
+        pytest.param(("newest", ()), id="newest", marks=pytest.mark.full),
+        pytest.param(("1.60.0", ()), id="1.60.0", marks=pytest.mark.full),
+    ],
+)
+def results(request, sdk_server):
+    """What became of each case: the job's name, or the refusal that the user saw."""
+    sdk, cases = request.param
+    python = SDKS[sdk] / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"{SDKS[sdk].name} is not installed; make test installs it")
+    path = f"/trainshed/v1/projects/{PROJECT}/bucketTokens"
+    status, token = sdk_server.call("POST", path, {"bucket": "stage-bkt"})
+    assert status == 200, token
+    done = subprocess.run(
+        [python, "-W", "ignore", HERE / "sdk_jobs.py", "--endpoint", sdk_server.url,
+         "--token", sdk_server.token, "--transport", "rest", "--cases", *cases],
+        env={**os.environ, "STORAGE_EMULATOR_HOST": f"{sdk_server.url}/as/{token['token']}"},
+        text=True,
+        capture_output=True,
+        timeout=400,
+        check=False,
+    )  # fmt: skip
+    line = next((line for line in done.stdout.splitlines() if line.startswith("RESULTS ")), None)
+    assert line, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    found = json.loads(line.removeprefix("RESULTS "))
+    crashed = {name: each["crashed"] for name, each in found.items() if "crashed" in each}
+    assert crashed == {}
+    return found
+
+
+#: What the SDK sends in the place of a command where the image is no prebuilt one.
+OF_OWN_IMAGE = re.compile(
+    r"pip install --upgrade pip && pip3 install -q --user /gcs/stage-bkt/\S+\.tar\.gz"
+    r" && python3 -m aiplatform_custom_trainer_script\.task --x 1"
+)
+#: A shell takes the parameters of a trial for its own, as on Vertex: ``sh -c COMMAND --lr 0.1``.
+ARGUMENTS = {"tuning_prebuilt": ["--x", "1", "--lr"]}
+SENTENCES = {
+    "automl": "there are no managed datasets here",
+    "persistent_resource": "there are no persistent resources here",
+    "autolog": "there are no metadata stores here",
+    "experiment": "there are no metadata stores here",
+}
+
+
+def test_every_job_of_the_sdk_runs_with_its_requirement_arguments_and_variables(
+    results, sdk_server
+):
+    jobs = {name: result["name"] for name, result in results.items() if "name" in result}
+    for name, job in jobs.items():
+        ended = sdk_server.wait_for(f"/v1/{job}", ENDED)
+        log = sdk_server.log_of(job)
+        assert ended["state"].endswith("_SUCCEEDED"), (name, ended.get("error"), log[-3000:])
+        found = json.loads(re.search(r"^FOUND (.*)$", log, re.MULTILINE)[1])
+        wanted = ARGUMENTS.get(name, ["--x", "1"])
+        assert found["args"][: len(wanted) + 1][: len(wanted)] == wanted, name
+        assert (found["K"], found["required"]) == ("V", "1.0"), name
+        assert found["model"].startswith("gs://stage-bkt/"), name
+
+
+def test_a_script_in_an_image_of_ones_own_is_installed_by_a_shell(results, sdk_server):
+    job = results["script_own_image_two_replicas"]["name"]
+    _, found = sdk_server.call("GET", f"/v1/{job}")
+    pools = found["jobSpec"]["workerPoolSpecs"]
+    assert len(pools) == 2
+    for pool in pools:
+        shell, flag, command = pool["containerSpec"]["command"]
+        assert (shell, flag) == ("sh", "-c")
+        assert OF_OWN_IMAGE.fullmatch(command)
+
+
+def test_what_has_no_counterpart_is_refused_in_a_sentence(results):
+    refused = {name: result["refused"] for name, result in results.items() if "refused" in result}
+    assert set(refused) == set(SENTENCES) & set(results)
+    for name, said in refused.items():
+        assert SENTENCES[name] in said, name
