@@ -101,6 +101,19 @@ def test_a_tpu_is_not_given_and_the_plan_says_so_once_a_group():
     )
 
 
+def test_a_tpu_worker_runs_no_program_as_at_google():
+    """BASIC_TPU: the program runs once, on the master, and waits for no worker."""
+    spec = ml_spec({Role.PRIMARY: 1, Role.WORKER: 1}, container())
+    master, worker = spec.groups
+    spec = replace(spec, groups=(master, replace(worker, machine_type="cloud_tpu")))
+    plan = plan_of(spec)
+    assert [replica.task_name for replica in plan.replicas] == ["master-replica-0"]
+    assert list(json_of(plan.primary, "CLUSTER_SPEC")["cluster"]) == ["master"]
+    assert plan.notes[0].startswith("The worker of machine type cloud_tpu is not started: at Goo")
+    alone = replace(spec, groups=(replace(master, machine_type="cloud_tpu"),))
+    assert [replica.role for replica in plan_of(alone).replicas] == [Role.PRIMARY]
+
+
 def test_a_group_of_no_replicas_is_no_group():
     plan = plan_of(ml_spec({Role.PRIMARY: 1, Role.WORKER: 0}, container()))
     assert list(json_of(plan.primary, "CLUSTER_SPEC")["cluster"]) == ["master"]

@@ -85,6 +85,16 @@ def test_output_folders_are_there_before_the_program_is(desk, launch, tmp_path):
     assert folder.is_dir()
 
 
+def test_basic_tpu_is_one_master_with_one_place(desk, launch):
+    """Also in what is placed: a TPU node would have a place that no program uses."""
+    record = desk.ml(ml_job(scaleTier="BASIC_TPU", masterType=None, region="us-central1"))
+    demand = desk.store.demand(record.uid)
+    assert [group.role for group in demand.groups] == [Role.PRIMARY]
+    plan = launch(record, 1, [])
+    assert [replica.task_name for replica in plan.replicas] == ["master-replica-0"]
+    assert any("cloud_tpu is not started" in note for note in plan.notes)
+
+
 def test_a_missing_package_is_told_by_name(desk, launch):
     record = desk.ml(ml_job(packageUris=["gs://stage/p.tar.gz"]))
     with pytest.raises(EngineFault, match=r"the package gs://stage/p\.tar\.gz does not exist"):

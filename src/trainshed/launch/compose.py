@@ -25,7 +25,7 @@ from trainshed.launch import (
 )
 from trainshed.launch.arguments import EntryPoints
 from trainshed.launch.context import Context, Variables, in_role_order, program_of, unchanged
-from trainshed.launch.devices import gpus_of, missing_devices
+from trainshed.launch.devices import gpus_of, missing_devices, tpu_worker_notes
 from trainshed.launch.names import replicas, task_name
 from trainshed.launch.user_env import is_kept_by_service
 from trainshed.launch.variables import UNSET
@@ -112,7 +112,10 @@ def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed
         environment=environment,
         cwd=cwd,
         unset_env=UNSET,
-        notes=notes_of(context.spec, _service_env_by_role(context)),
+        notes=(
+            *tpu_worker_notes(spec.groups),
+            *notes_of(context.spec, _service_env_by_role(context)),
+        ),
     )
 
 

@@ -7,6 +7,7 @@ One value, so that each module that gives variables has the same shape: a functi
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from trainshed.launch.devices import is_tpu_worker
 from trainshed.model.gateway import GatewaySight
 from trainshed.model.job import JobSpec, Program, ReplicaGroup
 from trainshed.model.launch_plan import Address
@@ -55,8 +56,12 @@ class Context:
 
 
 def in_role_order(spec: JobSpec) -> JobSpec:
-    """Drop the groups of no replicas, and put the rest in role order."""
-    kept = [group for group in spec.groups if group.count > 0]
+    """Drop the groups of no replicas and the TPU workers, and put the rest in role order."""
+    kept = [
+        group
+        for group in spec.groups
+        if group.count > 0 and not is_tpu_worker(group.role, group.machine_type)
+    ]
     kept.sort(key=lambda group: _ORDER[group.role])
     return spec if kept == list(spec.groups) else replace(spec, groups=tuple(kept))
 

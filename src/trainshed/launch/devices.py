@@ -3,14 +3,18 @@
 Engines here give NVIDIA GPUs.  A TPU is a machine that only Google has: the replica runs without.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from trainshed.launch.names import role_word
 from trainshed.model.job import ReplicaGroup
+from trainshed.model.roles import Role
 
 #: Every GPU type of both dialects begins so (contracts/gcloud.md 10).
 GPU_PREFIX: Final = "NVIDIA_"
+
+#: AI Platform's machine type for a Cloud TPU node; Vertex AI calls its own ``cloud-tpu``.
+_TPU_NODE: Final = "cloud_tpu"
 
 #: How both dialects write "none".
 UNSPECIFIED: Final = "ACCELERATOR_TYPE_UNSPECIFIED"
@@ -20,6 +24,25 @@ def gpus_of(group: ReplicaGroup) -> tuple[int, str | None]:
     """Give the count and the type of GPUs on each replica of a group; (0, None) for none."""
     count, kind = _asked(group)
     return (count, kind) if count and kind and kind.startswith(GPU_PREFIX) else (0, None)
+
+
+def is_tpu_worker(role: Role, machine_type: str | None) -> bool:
+    """Whether a group is the Cloud TPU node of a master, as in the scale tier BASIC_TPU.
+
+    A TPU node runs TensorFlow's own server, which the program on the master drives by gRPC, and no
+    program of the job (docs/decisions/0074).  As a master, ``cloud_tpu`` runs the program.
+    """
+    return machine_type == _TPU_NODE and role is not Role.PRIMARY
+
+
+def tpu_worker_notes(groups: Iterable[ReplicaGroup]) -> Iterator[str]:
+    """Say that the TPU workers among these groups are not started."""
+    for group in groups:
+        if group.count and is_tpu_worker(group.role, group.machine_type):
+            yield (
+                f"The {role_word(group.role)} of machine type {_TPU_NODE} is not started: at "
+                "Google it runs no program of the job either, and there are no TPUs here."
+            )
 
 
 def missing_devices(group: ReplicaGroup) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any
 from trainshed.admission import ClusterRow, Scope
 from trainshed.engines.base import Asked, Places
 from trainshed.engines.several import Engines
-from trainshed.launch.devices import GPU_PREFIX
+from trainshed.launch.devices import GPU_PREFIX, is_tpu_worker
 from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, TimeLimits, limits_of
 from trainshed.model.engine_wishes import ENGINE_LABEL, wishes
 from trainshed.model.explanation import Explanation, Reason
@@ -49,7 +49,8 @@ SEEN_S_MAX = 1.0
 
 def demand_of(cluster: Iterable[ClusterRow], region: str | None) -> JobDemand:
     """What must be free at once."""
-    return JobDemand(region=region, groups=tuple(_group(row) for row in cluster))
+    started = (row for row in cluster if not is_tpu_worker(row.role, row.machine_type))
+    return JobDemand(region=region, groups=tuple(map(_group, started)))
 
 
 def _group(row: ClusterRow) -> GroupDemand:
