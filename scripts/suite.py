@@ -35,12 +35,16 @@ CORE: Final = (
     "tests/controller/test_studies_trouble.py",
     "tests/engines/test_local_engine_severity.py",
 )
+#: Their modules import PyTorch.  Each worker of the other tests would import it to collect them:
+#: 6 CPU s a worker, and every process that the worker forks would be larger.
+REDUCTION: Final = ("tests/reduction",)
 CHECKS: Final = {
     "lint": (BIN / "ruff", "check", "."),
     "format": (BIN / "ruff", "format", "--check", "."),
     "contracts": (BIN / "lint-imports",),
     "core": (sys.executable, "-m", "coverage", "run", *PYTEST[1:], *CORE),
     "types": (BIN / "mypy",),
+    "reduction": (*PYTEST, *REDUCTION),
 }
 
 
@@ -62,7 +66,7 @@ def main() -> int:
     env = _environ(full="--full" in sys.argv)
     with ThreadPoolExecutor(1) as beside:
         checks = beside.submit(lambda: [_quietly(*each, env) for each in CHECKS.items()])
-        rest = [word for path in CORE for word in ("--ignore", path)]
+        rest = [word for path in (*CORE, *REDUCTION) for word in ("--ignore", path)]
         many = ("-n", str(2 * len(os.sched_getaffinity(0))), "--dist", "loadfile")
         tests = _run("tests", (*PYTEST, *many, "--no-loadscope-reorder", *rest), env, None)
         parts = [*checks.result(), _coverage(env), tests]
