@@ -4,13 +4,12 @@ import time
 from types import SimpleNamespace
 
 from trainshed.api.handlers import page
-from trainshed.wire.logging_v2.entries import render
 
 
 def read_page(logs, project, query):
     """A page as ``entries:list`` answers it."""
     found = logs.entries(project, query)
-    entries = render(found.lines, project=project, job_id=found.job_id)
+    entries = [entry.render() for entry in found.entries]
     return SimpleNamespace(
         entries=entries,
         next_page_token=found.next_page_token,

@@ -25,7 +25,7 @@ from trainshed.storage import log_files
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind, NewEvent, NewJob, Step, StoredEvent
-from trainshed.wire.logging_v2.entries import EntriesQuery, LogFilter
+from trainshed.wire.logging_v2.entries import EntriesQuery
 from wire.log_filters import render
 
 DAY_S = 86_400.0
@@ -140,7 +140,7 @@ def test_a_task_is_asked_for_alone(store, logs):
         ("service", [*story, "installing"]),
         ("nobody", []),
     ):
-        wanted = render(LogFilter(job_id="j_run", task_name=task))
+        wanted = render("j_run", task_name=task)
         assert said(read_page(logs, "p", EntriesQuery(filter=wanted))) == expected
 
 
@@ -200,7 +200,7 @@ def test_pages_of_any_sizes_give_the_same_entries_in_strict_order(
     first = data.draw(st.none() | st.integers(0, 41))
     before = data.draw(st.none() | st.integers(0, 41))
     descending = data.draw(st.booleans())
-    wanted = render(LogFilter(job_id="j_run", from_ns=first, before_ns=before))
+    wanted = render("j_run", from_ns=first, before_ns=before)
     query = EntriesQuery(filter=wanted, descending=descending, page_size=1000)
     whole = read_page(logs, "p", query).entries
     assert sorted(said_of(whole)) == sorted(
@@ -227,7 +227,7 @@ def test_pages_of_any_sizes_give_the_same_entries_in_strict_order(
         cut = data.draw(st.integers(0, len(whole) - 1))
         stamp = int(whole[cut]["insertId"].split("-")[0])
         after_id = whole[cut]["insertId"]
-        rest = render(LogFilter(job_id="j_run", from_ns=stamp, after_id=after_id, before_ns=before))
+        rest = render("j_run", from_ns=stamp, after_id=after_id, before_ns=before)
         assert read_page(logs, "p", replace(query, filter=rest)).entries == whole[cut + 1 :]
 
 
@@ -243,7 +243,7 @@ def test_a_page_of_very_long_lines_ends_early(store, logs, monkeypatch):
         say(sink, str(n) * 100)
     say(sink, "9" * 1000)
     sink.close()
-    wanted = render(LogFilter(job_id="j_run", task_name="master-replica-0"))
+    wanted = render("j_run", task_name="master-replica-0")
     query, sizes = EntriesQuery(filter=wanted, page_size=1000), []
     while True:
         page = read_page(logs, "p", query)

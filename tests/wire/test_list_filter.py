@@ -11,7 +11,8 @@ from trainshed.model.filters import AllOf, AnyOf, Compare, Not
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
 from trainshed.wire.aiplatform_v1.words import STATE, jobs_filter, pipelines_filter
-from trainshed.wire.list_filter import DEPTH_MAX, LENGTH_MAX, NOTHING
+from trainshed.wire.filter_text import DEPTH_MAX, TERMS_MAX
+from trainshed.wire.list_filter import LENGTH_MAX, NOTHING
 from trainshed.wire.ml_v1.words import jobs_filter as ml_filter
 
 #: States that a filter can name; clients take a job that is being restarted for a running one.
@@ -114,7 +115,9 @@ def test_every_state_can_be_asked_for_in_the_dialect_s_word(state):
         ("create_time:2026", 1, "< <= = > >="),
         ("create_time>yesterday", 1, "2026-11-21T00:02:39Z"),
         ("create_time>2026-13-21T00:00:00Z", 1, "a time that exists"),
-        ("display_name", 13, "= != : < <= > >="),
+        ("display_name", 1, "a field and an operator: display_name"),
+        ("SEARCH(a)", 1, "a field and an operator: display_name"),
+        ("display_name=~a", 1, "display_name with one of"),
         ("display_name=", 14, "a value"),
         ("display_name=a AND", 19, "a field"),
         ("display_name=a OR OR", 19, "a comparison"),
@@ -123,7 +126,7 @@ def test_every_state_can_be_asked_for_in_the_dialect_s_word(state):
         ("display_name.x=a", 1, "display_name without a dot"),
         ("labels=a", 1, "labels.KEY=VALUE"),
         ("labels.k<a", 1, "labels.KEY with one of"),
-        ("labels.=a", 8, "the key of a label"),
+        ("labels.=a", 8, "the name of a field or label"),
     ],
 )
 def test_a_refusal_names_the_place_and_what_is_accepted(text, at, accepted):
@@ -141,6 +144,14 @@ def test_depth_and_length_have_an_end():
         jobs_filter(deep)
     with pytest.raises(Refusal, match="characters"):
         jobs_filter(" " * (LENGTH_MAX + 1))
+    with pytest.raises(Refusal, match=f"at most {TERMS_MAX} comparisons"):
+        jobs_filter("labels:k " * (TERMS_MAX + 1))
+
+
+def test_a_list_of_values_is_one_comparison_each():
+    found = jobs_filter("state=(JOB_STATE_FAILED OR JOB_STATE_CANCELLED) -- over")
+    states = [compare("state", "=", state) for state in ("FAILED", "CANCELLED")]
+    assert found == AnyOf(tuple(states))
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)

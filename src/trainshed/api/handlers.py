@@ -191,7 +191,7 @@ class Operations:
 
 @dataclass(frozen=True, slots=True)
 class LogEntries:
-    """``entries:list``, the one method by which gcloud reads logs (contracts/gcloud.md 7).
+    """``entries:list``, the one method by which clients read logs (contracts/gcloud.md 7).
 
     The document names the project, so the handler asks itself whether the caller may read it.
     """
@@ -200,11 +200,11 @@ class LogEntries:
     permissions: Permissions
 
     def list(self, call: Call) -> Json:
-        """One page of a job's log."""
+        """One page of the entries of a project's jobs."""
         named, query = entries.parse(call.document)
         project = self.permissions.enter(call.caller, AccessRole.VIEWER, named)
         found = self.logs.entries(project, query)
-        shown = entries.render(found.lines, project=project, job_id=found.job_id)
+        shown = [entry.render() for entry in found.entries]
         return page("entries", shown, found.next_page_token)
 
 

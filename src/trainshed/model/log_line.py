@@ -24,6 +24,7 @@ LOG_FOLDER: Final = "log"
 SEGMENT_PATTERN: Final = "[0-9]*.jsonl"
 
 _as_json = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+_from_json = json.JSONDecoder().decode
 _as_text = json.encoder.encode_basestring
 
 
@@ -63,7 +64,7 @@ def encode_all(  # noqa: PLR0913 - the fields of a line
 
 def decode(data: bytes) -> LogLine:
     """The line of some bytes.  Raises ValueError for what ``encode`` did not write."""
-    stamp_ns, task_name, severity, stream, text, trial = json.loads(data)
+    stamp_ns, task_name, severity, stream, text, trial = _from_json(data.decode())
     return LogLine(
         stamp_ns=stamp_ns,
         task_name=task_name,

@@ -40,12 +40,18 @@ _FIRST_STAMPS_MAX: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A stretch of a log: stamps from ``from_ns`` on, below ``before_ns``; of one task or all."""
+    """A stretch of a log: stamps from ``from_ns`` on, below ``before_ns``; of one task or all.
+
+    ``holds`` skips lines by their bytes: in small letters, a line must have a text of each clause.
+    Some other lines are read all the same, at least one of each piece of a file, so that a search
+    without a match makes progress that its reader can see.
+    """
 
     from_ns: int = 0
     before_ns: int | None = None
     task: str | None = None
     newest_first: bool = False
+    holds: tuple[tuple[bytes, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +84,10 @@ class LogSegment:
             start = _place(data, end, span.from_ns)
             if span.before_ns is not None:
                 end = _place(data, end, span.before_ns)
-            pieces, lines = _ORDERS[span.newest_first]
-            needle = _needle(span.task)
-            for text in (text for each in pieces(data, start, end) for text in lines(each, needle)):
+            pieces = _pieces_backward if span.newest_first else _pieces
+            for text in (
+                text for piece in pieces(data, start, end) for text in _lines(piece, span)
+            ):
                 line = _decoded(text)
                 if line is not None and span.task in (None, line.task_name):
                     yield line
@@ -187,23 +194,64 @@ def _pieces_backward(data: _Segment, start: int, end: int) -> Iterator[bytes]:
         end = first
 
 
-def _forward(data: bytes, needle: bytes) -> Iterator[bytes]:
+def _lines(piece: bytes, span: Span) -> Iterator[bytes]:
+    """The lines of a piece that may be wanted, in the order of the span."""
+    if span.holds:
+        return _lines_that_hold(piece, span)
+    places = _PLACES[span.newest_first](piece, _needle(span.task))
+    return (piece[start:end] for start, end in places)
+
+
+def _lines_that_hold(piece: bytes, span: Span) -> Iterator[bytes]:
+    """The lines with a text of each clause, and the last line in the order of the span.
+
+    Most pieces lack all texts of some clause, and most others have one: bytes are then searched
+    many times faster than lines.
+    """
+    small = piece.lower()
+    clauses = sorted(([t for t in clause if t in small] for clause in span.holds), key=len)
+    places_with, last = _PLACES[span.newest_first], None
+    if clauses[0]:
+        is_one = len(clauses[0]) == 1
+        needle, others = (clauses[0][0], clauses[1:]) if is_one else (_NEWLINE, clauses)
+        for start, end in places_with(small, needle):
+            if _holds(small[start:end], others):
+                last = start
+                yield piece[start:end]
+    start, end = _last_line(piece, newest_first=span.newest_first)
+    if start != last:
+        yield piece[start:end]
+
+
+def _holds(line: bytes, clauses: list[list[bytes]]) -> bool:
+    return all(any(text in line for text in clause) for clause in clauses)
+
+
+def _last_line(piece: bytes, *, newest_first: bool) -> tuple[int, int]:
+    """Where the line begins and ends that comes last of a piece."""
+    if newest_first:
+        return 0, piece.find(_NEWLINE) + 1 or len(piece)
+    return piece.rfind(_NEWLINE, 0, len(piece) - 1) + 1, len(piece)
+
+
+def _places(data: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
+    """Where the lines begin and end that hold the needle."""
     start = 0
-    while (found := data.find(needle, start)) >= 0:
-        first = data.rfind(_NEWLINE, start, found) + 1 or start
-        start = data.find(_NEWLINE, found) + 1 or len(data)
-        yield data[first:start]
+    while (match := data.find(needle, start)) >= 0:
+        first = data.rfind(_NEWLINE, start, match) + 1 or start
+        start = data.find(_NEWLINE, match) + 1 or len(data)
+        yield first, start
 
 
-def _backward(data: bytes, needle: bytes) -> Iterator[bytes]:
+def _places_backward(data: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
     end = len(data)
-    while (found := data.rfind(needle, 0, end)) >= 0:
-        last = data.find(_NEWLINE, found) + 1 or len(data)
-        end = data.rfind(_NEWLINE, 0, found) + 1
-        yield data[end:last]
+    while (match := data.rfind(needle, 0, end)) >= 0:
+        last = data.find(_NEWLINE, match) + 1 or len(data)
+        end = data.rfind(_NEWLINE, 0, match) + 1
+        yield end, last
 
 
-_ORDERS: Final = {False: (_pieces, _forward), True: (_pieces_backward, _backward)}
+_PLACES: Final = {False: _places, True: _places_backward}
 
 
 def _decoded(data: bytes) -> LogLine | None:

@@ -13,6 +13,7 @@ from sqlalchemy import (
     delete,
     exists,
     func,
+    or_,
     select,
     tuple_,
     update,
@@ -38,7 +39,7 @@ from trainshed.store.bulk import given
 from trainshed.store.database import Database
 from trainshed.store.models import DROP_LABELS_OF_UNMADE, DROP_UNMADE, KEEP
 from trainshed.store.names import etag as etag_of
-from trainshed.store.records import JobQuery, JobRecord, Kind, NewJob
+from trainshed.store.records import JobQuery, JobRecord, Kind, LoggedJob, NewJob
 from trainshed.store.rows import JOB, job_record
 from trainshed.store.study_rows import hide_trials
 from trainshed.store.tables import (
@@ -72,6 +73,13 @@ BY_NAME = JOB.where(
 BY_UID = JOB.where(JOBS.c.uid == bindparam("of_uid"))
 _WANTED = given("wanted", uid=BigInteger)
 BY_UIDS = JOB.where(JOBS.c.uid.in_(select(_WANTED.c.uid)))
+_LOGGED = (
+    select(JOBS.c.uid, JOBS.c.create_ns, JOBS.c.end_ns)
+    .where(JOBS.c.project == bindparam("of_project"), _LIVES)
+    .where(JOBS.c.create_ns < bindparam("before_ns", type_=BigInteger))
+    .where(or_(JOBS.c.end_ns.is_(None), JOBS.c.end_ns >= bindparam("from_ns", type_=BigInteger)))
+    .where(~exists().where(TRIALS.c.job_uid == JOBS.c.uid))
+)
 _PLACE = select(JOBS.c.rank, JOBS.c.create_ns).where(JOBS.c.uid == bindparam("of_uid"), QUEUED)
 BEFORE = (
     select(func.count())
@@ -166,6 +174,14 @@ class StoredJobs:
         found = self._db.rows(page_of(query))
         now_ns = self._db.clock()
         return [job_record(row, now_ns) for row in found]
+
+    def logged_jobs(self, project: str, from_ns: int, before_ns: int) -> Sequence[LoggedJob]:
+        """List the jobs that were there at some time from ``from_ns`` on and before ``before_ns``.
+
+        A study is one job: its trials are left out.
+        """
+        rows = self._db.rows(_LOGGED, of_project=project, from_ns=from_ns, before_ns=before_ns)
+        return [LoggedJob(uid=JobUid(uid), create_ns=begin, end_ns=end) for uid, begin, end in rows]
 
     def queue_position(self, uid: int) -> int | None:
         """How many waiting jobs stand before it, by priority and age; None if it does not wait."""

@@ -419,6 +419,15 @@ class JobListRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedJob:
+    """A job whose log may have lines of a range of time, and when it began and ended, in ns."""
+
+    uid: JobUid
+    create_ns: int
+    end_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
     """A job whose time to wait or to run is over, by the clock of the store."""
 

@@ -23,8 +23,11 @@ def rfc3339(time: datetime | None) -> str | None:
 _SECOND_NS: Final = 1_000_000_000
 _WHOLE: Final = len("2026-11-21T00:05:59")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY: Final = r"\d{4}-\d\d-\d\d"
+_CLOCK: Final = r"\d\d:\d\d(?::\d\d)?"
+#: RFC 3339, and what ISO 8601 allows besides: a day alone, no seconds, no zone, ``+0000``.
 _TIMESTAMP: Final = re.compile(
-    r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)"
+    rf"({_DAY})(?:[Tt ]({_CLOCK})(?:\.(\d{{1,9}}))?(?:([Zz])|([+-]\d\d):?(\d\d))?)?"
 )
 
 
@@ -41,13 +44,18 @@ def utc_text(stamp_ns: int) -> str:
 
 
 def nanoseconds(text: str) -> int:
-    """Nanoseconds since 1970 of an RFC 3339 time.  Raises ValueError with a sentence."""
+    """Nanoseconds since 1970 of a time; one without a zone is in UTC.
+
+    Accepts RFC 3339, and of ISO 8601 also a day alone, no seconds, and ``+0000``, which Google's
+    clients write.  Raises ValueError with a sentence.
+    """
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is no RFC 3339 time")
-    whole, fraction, zone = match.groups()
+    day, clock, fraction, _, hours, minutes = match.groups()
+    zone = f"{hours}:{minutes}" if hours else "+00:00"
     try:
-        time = datetime.fromisoformat(whole.upper() + zone.upper().replace("Z", "+00:00"))
+        time = datetime.fromisoformat(f"{day}T{clock or '00:00'}{zone}")
     except ValueError:
         raise ValueError(f"{text!r} is no RFC 3339 time") from None
     seconds = (time - _EPOCH) // timedelta(seconds=1)

@@ -1,1 +1,1 @@
-"""Cloud Logging's entries:list, as far as gcloud's stream-logs speaks it (gcloud.md 7)."""
+"""Cloud Logging: what reads its entries (``entries:list``) and what programs write to it."""

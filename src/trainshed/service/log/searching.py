@@ -1,0 +1,216 @@
+"""Looks through the logs of a project's jobs for the entries that pass a filter, in one order.
+
+The lines are where the runner put them and the service's words are the job's events, so nothing is
+copied and nothing can be lost or doubled between two places.  A job's files are opened only when
+the order comes to the time at which the job was there: a project may have thousands of jobs.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from heapq import heappop, heappush, heapreplace
+from itertools import count
+from typing import Final, NamedTuple
+
+from trainshed.model.log_line import SERVICE_TASK, LogLine
+from trainshed.model.resource_names import JobUid
+from trainshed.service.log.stream import LogSource, all_events, line_of, lines_of, sources
+from trainshed.storage.log_files import JobLog, Span
+from trainshed.store.opening import Store
+from trainshed.store.records import JobRecord, Kind
+from trainshed.wire.logging_v2 import narrowing
+from trainshed.wire.logging_v2.log_entry import LogEntry
+from trainshed.wire.logging_v2.log_filter import LogFilter
+
+STAMP_MAX: Final = (1 << 63) - 1
+#: A line of a job may be stamped so long before or after the job's own times: by another machine.
+_SLACK_NS: Final = 3600 * 1_000_000_000
+#: Where an entry comes from, in the order of sources within one stamp.
+_EVENT, _LINE = 0, 1
+#: So many lines are compared before a search without a match shows how far it has come.
+_OTHERS_BETWEEN: Final = 256
+
+
+class Place(NamedTuple):
+    """The place of an entry in a project's log; it is the same at every read."""
+
+    stamp_ns: int
+    uid: int
+    source: int
+
+
+class Placed(NamedTuple):
+    """An entry that was looked at, and where it is; None for one that does not pass."""
+
+    place: Place
+    entry: LogEntry | None
+
+
+class Stretch(NamedTuple):
+    """The entries of one job, not opened yet; ``nearest_ns`` is where they can begin."""
+
+    nearest_ns: int
+    open: Callable[[], Iterable[Iterator[Placed]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSearch:
+    """A question to the logs of one project; ``token`` is the place of the last entry before."""
+
+    store: Store
+    job_log: JobLog
+    project: str
+    wanted: LogFilter
+    token: Place | None
+    newest_first: bool
+
+    def look(self) -> Iterator[Placed]:
+        """Yield the entries that pass, in order, and the places of some others between them."""
+        for placed in merge_lazily(self._stretches(), newest_first=self.newest_first):
+            if self._is_behind_token(placed.place):
+                yield placed
+
+    def _is_behind_token(self, place: Place) -> bool:
+        if self.token is None:
+            return True
+        return place < self.token if self.newest_first else place > self.token
+
+    @property
+    def _range(self) -> tuple[int, int]:
+        """The first stamp that counts and the first that is too late, in ns."""
+        wanted = narrowing.time_range(self.wanted.tree)
+        from_ns = min(wanted.from_ns, STAMP_MAX)
+        before_ns = STAMP_MAX if wanted.before_ns is None else min(wanted.before_ns, STAMP_MAX)
+        if self.token is None:
+            return from_ns, before_ns
+        if self.newest_first:
+            return from_ns, min(before_ns, self.token.stamp_ns + 1)
+        return max(from_ns, self.token.stamp_ns), before_ns
+
+    def _stretches(self) -> list[Stretch]:
+        job_ids = narrowing.job_ids(self.wanted.tree)
+        if job_ids is None:
+            return self._stretches_of_all()
+        records = (self._record(job_id) for job_id in sorted(job_ids))
+        nearest_ns = STAMP_MAX if self.newest_first else 0
+        return [self._stretch(nearest_ns, record) for record in records if record is not None]
+
+    def _stretch(self, nearest_ns: int, record: JobRecord) -> Stretch:
+        return Stretch(nearest_ns, partial(self._open, record))
+
+    def _stretches_of_all(self) -> list[Stretch]:
+        from_ns, before_ns = self._range
+        earliest_ns = max(0, from_ns - _SLACK_NS)
+        latest_ns = min(STAMP_MAX, before_ns + _SLACK_NS)
+        stretches = []
+        for job in self.store.logged_jobs(self.project, earliest_ns, latest_ns):
+            end_ns = STAMP_MAX if job.end_ns is None else job.end_ns + _SLACK_NS
+            nearest_ns = end_ns if self.newest_first else job.create_ns - _SLACK_NS
+            stretches.append(Stretch(nearest_ns, partial(self._open_uid, job.uid)))
+        return stretches
+
+    def _open_uid(self, uid: JobUid) -> list[Iterator[Placed]]:
+        record = self.store.job_by_uid(uid)
+        return [] if record is None else self._open(record)
+
+    def _record(self, job_id: str) -> JobRecord | None:
+        """Jobs of AI Platform have the caller's id, those of Vertex a number of ours."""
+        is_number = job_id.isdecimal()
+        kinds = (Kind.CUSTOM_JOB, Kind.TUNING_JOB) if is_number else (Kind.ML_JOB,)
+        records = (self.store.job(self.project, kind, job_id) for kind in kinds)
+        return next((record for record in records if record is not None), None)
+
+    def _open(self, record: JobRecord) -> list[Iterator[Placed]]:
+        from_ns, _ = self._range
+        trials = narrowing.trial_numbers(self.wanted.tree)
+        return [
+            self._events(record),
+            *(
+                self._lines(record, source)
+                for source in sources(self.store, record, from_ns=from_ns)
+                if trials is None or source.trial in trials
+            ),
+        ]
+
+    def _events(self, record: JobRecord) -> Iterator[Placed]:
+        if not self._wants_events():
+            return
+        from_ns, before_ns = self._range
+        lines = (line_of(event) for event in all_events(self.store, record.uid))
+        wanted = [line for line in lines if from_ns <= line.stamp_ns < before_ns]
+        in_order = sorted(wanted, key=_stamp_of, reverse=self.newest_first)
+        yield from self._passing(record, record.uid, in_order, _EVENT)
+
+    def _wants_events(self) -> bool:
+        """Whether entries of the service, which are of no trial, may pass."""
+        tasks = narrowing.task_names(self.wanted.tree)
+        is_of_trial = narrowing.trial_numbers(self.wanted.tree) is not None
+        return not is_of_trial and (tasks is None or SERVICE_TASK in tasks)
+
+    def _lines(self, record: JobRecord, source: LogSource) -> Iterator[Placed]:
+        from_ns, before_ns = self._range
+        span = Span(
+            from_ns=from_ns,
+            before_ns=None if before_ns == STAMP_MAX else before_ns,
+            newest_first=self.newest_first,
+            holds=narrowing.byte_clauses(
+                self.wanted.tree,
+                project=self.project,
+                job_id=record.job.job_id,
+                trial=source.trial,
+            ),
+        )
+        lines = lines_of(self.job_log, source, span)
+        yield from self._passing(record, source.uid, lines, _LINE)
+
+    def _passing(
+        self, record: JobRecord, uid: JobUid, lines: Iterable[LogLine], source: int
+    ) -> Iterator[Placed]:
+        """The entries that pass, and the place of every 256th of the lines between them."""
+        matches, job_id = self.wanted.matches, record.job.job_id
+        for number, line in enumerate(lines, start=1):
+            entry = LogEntry(line, uid, source, project=self.project, job_id=job_id)
+            if matches(entry):
+                yield Placed(Place(line.stamp_ns, uid, source), entry)
+            elif number % _OTHERS_BETWEEN == 0:
+                yield Placed(Place(line.stamp_ns, uid, source), None)
+
+
+def _stamp_of(line: LogLine) -> int:
+    return line.stamp_ns
+
+
+def merge_lazily(stretches: Sequence[Stretch], *, newest_first: bool) -> Iterator[Placed]:
+    """Merge the entries of many jobs; a job is opened when the order comes to its time."""
+    sign = -1 if newest_first else 1
+    waiting = sorted(stretches, key=lambda each: sign * each.nearest_ns, reverse=True)
+    heads: list[_Head] = []
+    numbers = count()
+    while waiting or heads:
+        while waiting and (not heads or sign * waiting[-1].nearest_ns <= heads[0].key[0]):
+            for iterator in waiting.pop().open():
+                if head := _next_head(iterator, next(numbers), sign):
+                    heappush(heads, head)
+        if heads:
+            head = heads[0]
+            yield head.placed
+            if following := _next_head(head.iterator, head.number, sign):
+                heapreplace(heads, following)
+            else:
+                heappop(heads)
+
+
+class _Head(NamedTuple):
+    """The next entry of an iterator; the number keeps heads of one place comparable."""
+
+    key: tuple[int, ...]
+    number: int
+    placed: Placed
+    iterator: Iterator[Placed]
+
+
+def _next_head(iterator: Iterator[Placed], number: int, sign: int) -> _Head | None:
+    placed = next(iterator, None)
+    if placed is None:
+        return None
+    return _Head(tuple(sign * part for part in placed.place), number, placed, iterator)

@@ -1,0 +1,101 @@
+"""Compares one value of a LogEntry with the text of a filter, as Cloud Logging documents it."""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from trainshed.model.log_line import SEVERITIES
+
+ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+#: How a filter writes JSON's null.
+NULL: Final = "NULL_VALUE"
+
+#: google.logging.type.LogSeverity.
+SEVERITY_RANKS: Final[Mapping[str, int]] = {
+    "DEFAULT": 0,
+    "DEBUG": 100,
+    "INFO": 200,
+    "NOTICE": 300,
+    "WARNING": 400,
+    "ERROR": 500,
+    "CRITICAL": 600,
+    "ALERT": 700,
+    "EMERGENCY": 800,
+}
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+#: The two characters outside of ASCII whose small letters are in it; a search for an ASCII word in
+#: the bytes of a line could not find them.
+_NOT_FOLDED: Final = {0x130: "\ufffd", 0x212A: "\ufffd"}
+_TOKEN = re.compile(r"[^\s\[\]<>(){}|!;,'\"*&?+/:=@.\-$%\\_`]+")
+
+
+def fold(text: str) -> str:
+    """Return a text in the form in which case does not count."""
+    return text.lower() if text.isascii() else text.translate(_NOT_FOLDED).lower()
+
+
+def number_of(text: str) -> float | None:
+    """Return the number that a filter's text is; None for any other text."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
+def tokens_of(text: str) -> list[str]:
+    """Return the words of a text, folded: SEARCH compares whole words."""
+    return _TOKEN.findall(fold(text))
+
+
+def contains(value: Any, folded: str, number: float | None) -> bool:
+    """Whether a value has a text, which is what ``:`` asks; numbers and flags must be equal."""
+    if isinstance(value, str):
+        return folded in fold(value)
+    if isinstance(value, Mapping):
+        return any(
+            fold(key) == folded or contains(item, folded, number) for key, item in value.items()
+        )
+    if isinstance(value, list):
+        return any(contains(item, folded, number) for item in value)
+    return _equals_scalar(value, folded, number)
+
+
+def equals(value: Any, folded: str, number: float | None) -> bool:
+    """Whether a value is a text, number or flag; case does not count."""
+    if isinstance(value, str):
+        return fold(value) == folded
+    return _equals_scalar(value, folded, number)
+
+
+def _equals_scalar(value: Any, folded: str, number: float | None) -> bool:
+    if value is None:
+        return folded == fold(NULL)
+    if isinstance(value, bool):
+        return folded == str(value).lower()
+    return isinstance(value, int | float) and number is not None and value == number
+
+
+def is_ordered(value: Any, sign: str, folded: str, number: float | None) -> bool:
+    """Whether ``value sign text`` holds: numbers by size, texts by their letters."""
+    if isinstance(value, str):
+        return ORDERS[sign](fold(value), folded)
+    if isinstance(value, bool) or not isinstance(value, int | float) or number is None:
+        return False
+    return ORDERS[sign](value, number)
+
+
+def severities_where(sign: str, rank: int) -> frozenset[str]:
+    """Return the severities of stored lines that a comparison with a rank lets through."""
+    compare = ORDERS["=" if sign == ":" else sign]
+    return frozenset(name for name in SEVERITIES if compare(SEVERITY_RANKS[name], rank))

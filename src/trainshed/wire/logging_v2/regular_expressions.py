@@ -1,0 +1,52 @@
+"""Regular expressions of filters, by RE2: their time grows with the text alone.
+
+Python's ``re`` may take longer than the world lasts for a caller's expression, so there is no way
+without RE2 (decision 0075).
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final
+
+from trainshed.model.refusals import Code, Refusal
+
+#: What one expression may take of memory, in bytes.
+MEMORY_MAX: Final = 1 << 20
+
+INSTALL: Final = 'pip install "trainshed[re2]"'
+
+
+class BadExpression(ValueError):
+    """RE2 does not accept the expression."""
+
+
+def compile_expression(pattern: str) -> Callable[[str], bool]:
+    """Return a function that says whether a text has a match anywhere.
+
+    Raises BadExpression, and Refusal (FAILED_PRECONDITION) on a server without RE2.
+    """
+    try:
+        re2: Any = import_module("re2")
+    except ImportError:
+        message = (
+            "filter: =~ and !~ need RE2, which this server does not have; its administrator "
+            f"installs it with: {INSTALL}. Without it, search by ':' or by a word alone"
+        )
+        raise Refusal(Code.FAILED_PRECONDITION, message) from None
+    options = re2.Options()
+    options.max_mem = MEMORY_MAX
+    options.log_errors = False
+    try:
+        compiled = re2.compile(_encoded(pattern), options)
+    except re2.error as error:
+        raise BadExpression(_decoded(error.args[0])) from None
+    return lambda text: compiled.search(_encoded(text)) is not None
+
+
+def _encoded(text: str) -> bytes:
+    """A log may hold halves of characters, which no UTF-8 has."""
+    return text.encode("utf-8", "replace")
+
+
+def _decoded(reason: Any) -> str:
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
