@@ -35,6 +35,7 @@ OWN = {"trainer", "task", "helpers", "__init__"}
         ),
         (["ModuleNotFoundError: No module named 'torch'", "ValueError: bad weights"], ""),
         (["ModuleNotFoundError: No module named 'trainer.utils'"], ""),
+        (["ModuleNotFoundError: No module named 'google.cloud'"], "google.cloud"),
         (["ImportError: cannot import name 'Model' from 'trainer'"], ""),
         ([], ""),
     ],
@@ -43,7 +44,7 @@ def test_the_missing_module_is_the_one_that_the_program_died_of(lines, module):
     assert missing_module(lines) == module
 
 
-@pytest.mark.parametrize("module", ["torch", "tensorflow", "xgboost", "cv2", "sklearn", "PIL"])
+@pytest.mark.parametrize("module", ["torch", "tensorflow", "xgboost", "cv2", "google.cloud"])
 def test_a_missing_package_names_the_python_and_both_ways_to_choose_another(module):
     said = f"runs in {PYTHON}, which has no {module}; use --python, or [[environment]]"
     assert said in advise(module, PYTHON, OWN)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.cli.flags import Request
-from trainshed.cli.run_job import host_of
+from trainshed.cli.run_job import host_of_job
 from trainshed.cli.terminal import answer, note, table
 from trainshed.engines.local.devices.find import devices
 from trainshed.model.faults import EngineFault, UsageFault
@@ -78,9 +78,10 @@ def _alike(name: str) -> str:
 def _rate(request: Request, device: str, count: int, name: str) -> Rate:
     """Of so many devices.  Raises EngineFault."""
     heard = LastLines()
+    job = _job(request, device)
     bench = Bench(
-        job=_job(request, device),
-        host=host_of(request.args),
+        job=job,
+        host=host_of_job(request.args, job),
         limits=Limits(steps_s=request.args.seconds, start_s=_UNSEEN_S),
         is_gpu=device == "cuda",
     )

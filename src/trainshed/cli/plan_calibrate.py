@@ -14,7 +14,7 @@ from trainshed.catalog.accelerators import known_accelerators
 from trainshed.cli.failures import print_error
 from trainshed.cli.flags import Request
 from trainshed.cli.local_train import cluster_job_of
-from trainshed.cli.run_job import host_of
+from trainshed.cli.run_job import host_of_job
 from trainshed.cli.terminal import answer, note, table
 from trainshed.engines.local.devices.find import devices
 from trainshed.engines.local.machine import accelerator_of
@@ -89,9 +89,10 @@ def _made(request: Request) -> Calibration:
     args = request.args
     count, is_gpu = _accelerators(args)
     kinds = _kinds(args, count)
+    job = _job(request)
     bench = Bench(
-        job=_job(request),
-        host=host_of(args),
+        job=job,
+        host=host_of_job(args, job),
         limits=Limits(steps_s=args.seconds, start_s=args.start_seconds),
         is_gpu=is_gpu,
         pattern=None if args.step_pattern is None else step_pattern(args.step_pattern),

@@ -40,6 +40,16 @@ def host_of(args: argparse.Namespace) -> Host:
     )
 
 
+def host_of_job(args: argparse.Namespace, job: LocalJob) -> Host:
+    """The same, with the interpreter that a local run of the job would use."""
+    choice = choose_python(job.spec, args.python, args.data_dir, os.environ)
+    return _with_python(host_of(args), choice)
+
+
+def _with_python(host: Host, choice: PythonChoice) -> Host:
+    return replace(host, python=choice.python, python_note=choice.note)
+
+
 def running_host_of(args: argparse.Namespace, *, start_port: int | None = None) -> Host:
     """The same, with what a job is run in and under.  Raises UsageFault."""
     return replace(
@@ -66,7 +76,7 @@ def run_job(
     Idle flags and ``remarks`` are said first; the engine says the notes of the plan.
     """
     choice = choose_python(job.spec, args.python, args.data_dir, os.environ)
-    host = replace(host, python=choice.python, python_note=choice.note)
+    host = _with_python(host, choice)
     with with_gateway(args, job, host) as served:
         return _run_job(args, job, served, cluster, remarks, choice)
 

@@ -11,21 +11,24 @@ from itertools import pairwise
 from typing import Final
 
 from trainshed.model.known_errors import lines_of_last_error
-from trainshed.model.public_modules import PUBLIC_MODULES
+from trainshed.model.public_modules import NAMESPACES, PUBLIC_MODULES
 
-#: Only of a name without a dot: the parent of ``trainer.utils`` was imported, so it is there.
 _MISSING: Final = re.compile(
-    r"(?:ModuleNotFoundError: |ImportError: |^\S*python[\d.]*: )No module named '?(\w+)'?(?:$|[);])"
+    r"(?:ModuleNotFoundError: |ImportError: |^\S*python[\d.]*: )"
+    r"No module named '?([\w.]+)'?(?:$|[);])"
 )
 
 
 def missing_module(lines: Iterable[str]) -> str:
-    """Return the top-level module whose import failed; empty if the program failed otherwise.
+    """Return the module whose import failed; empty if the program failed otherwise.
 
-    ``lines`` are the last that the program wrote on stderr.
+    So it is for ``trainer.utils``: its parent was imported, so an interpreter is not at fault, but
+    for packages that share their parent.  ``lines`` are the last that were written on stderr.
     """
     matches = (_MISSING.search(line) for line in lines_of_last_error(list(lines)))
-    return next((match[1] for match in matches if match), "")
+    name = next((match[1] for match in matches if match), "")
+    parent, dot, _ = name.partition(".")
+    return name if not dot or parent in NAMESPACES else ""
 
 
 def advise(
@@ -39,7 +42,7 @@ def advise(
     """
     if difflib.get_close_matches(module, own_modules, n=1, cutoff=0.8):
         return ""
-    if module in PUBLIC_MODULES:
+    if module.partition(".")[0] in PUBLIC_MODULES:
         return (
             f"the job runs in {python}, which has no {module}; use --python, or [[environment]] in "
             "the server's config.toml, to name a Python that has it, or ask for it in setup.py"

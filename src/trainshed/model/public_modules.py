@@ -59,3 +59,6 @@ PUBLIC_MODULES: Final = frozenset(
     zarr zmq zstandard
     """.split()  # noqa: SIM905 - a list of 350 quoted names is harder to read and to sort
 )
+
+#: Parents that packages of several distributions share: that one is there says nothing of another.
+NAMESPACES: Final = frozenset({"azure", "google", "nvidia", "ruamel"})
