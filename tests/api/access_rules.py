@@ -124,6 +124,7 @@ POST   /buckets/{bucket}:adopt                                 administrator
 GET    /audit                                                 administrator
 """
 OPEN = """
+GET    /                                                      open
 GET    /healthz                                               open
 POST   /token                                                 open
 """

@@ -75,6 +75,20 @@ def test_our_own_client_shows_no_token_to_a_server_of_another_authority(
             Server(url=url, token="demo", ca=ca).call("GET", path)
 
 
+def test_a_certificate_that_lacks_the_name_called_says_which_names_it_has(
+    tls, connect, monkeypatch
+):
+    own = str(tls.files.bundle)
+    port = connect()().getpeername()[1]
+    address = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [address])
+    with pytest.raises(Unreachable) as found:
+        Server(url=f"https://trainer.lan:{port}", token="demo", ca=own).call("GET", "/v1/x")
+    assert "is trusted, but not for the name trainer.lan; it is for " in str(found.value)
+    assert "localhost" in str(found.value)
+    assert "add trainer.lan to allowed_hosts" in str(found.value)
+
+
 def test_half_handshakes_make_room(tls, connect):
     connecting = connect(FEW)
     half = [connecting() for _ in range(10 * FEW.per_address)]

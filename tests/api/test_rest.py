@@ -1,6 +1,9 @@
 """The HTTP edge beside Google's routes: health, storage, tokens in paths, the native API."""
 
+import base64
+import hashlib
 import logging
+import re
 
 import pytest
 from starlette.responses import JSONResponse
@@ -119,6 +122,33 @@ def test_the_server_is_not_healthy_without_the_store(is_healthy):
     with client(application([], is_healthy=is_healthy), token=None) as found:
         answer = found.get("/healthz")
     assert (answer.status_code, answer.text) == (503, "the store does not answer")
+
+
+# ---- the page for browsers ----
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8", "Sec-Fetch-Site": "none"}
+
+
+def test_a_browser_gets_a_page_without_a_token(stranger):
+    answer = stranger.get("/", headers=BROWSER)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "trainshed env --shell --url ADDRESS" in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    style = re.search("<style>(.*?)</style>", answer.text)[1]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"style-src 'sha256-{digest}'" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("accept", ["application/json", "*/*"])
+def test_other_clients_get_no_page(stranger, accept):
+    answer = stranger.get("/", headers={"Accept": accept})
+    assert error(answer) == (404, "NOT_FOUND", "there is no method at /")
+
+
+def test_the_page_is_not_shown_under_foreign_names(stranger):
+    answer = stranger.get("/", headers={**BROWSER, "Host": "evil.example"})
+    assert error(answer)[:2] == (403, "PERMISSION_DENIED")
 
 
 # ---- storage ----

@@ -46,6 +46,7 @@ from trainshed.api.documents import (
     json_bytes_response,
     refusal_response,
 )
+from trainshed.api.front_page import front_page_route
 from trainshed.api.grants import grant_route
 from trainshed.api.incoming import (
     Incoming,
@@ -234,7 +235,8 @@ def make_app(
     routes: list[BaseRoute] = [
         Mount(f"/{version}", app=google) for version in sorted(around.routes.versions)
     ]
-    routes += [Route("/healthz", _health(is_healthy)), grant_route(exchange, around)]
+    routes += [front_page_route(around), Route("/healthz", _health(is_healthy))]
+    routes.append(grant_route(exchange, around))
     if native is not None:
         routes.append(Mount("/trainshed/v1", app=Recognised(native, around)))
     storage = raw_routes(raw, around)

@@ -4,8 +4,9 @@ import contextlib
 import http.client
 import json
 import os
+import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final
 from urllib.parse import urlencode, urlsplit
@@ -17,6 +18,8 @@ TIMEOUT_S: Final = 60.0
 AGENT: Final = "trainshed-cli"
 READ_BYTES: Final = 1 << 16
 
+#: OpenSSL's codes for a certificate that has neither the host's name nor its address.
+_OTHER_NAME: Final = frozenset({62, 64})
 #: What the storage routes do not say beside the number.
 _STATUS: Final = {
     400: "INVALID_ARGUMENT",
@@ -101,17 +104,43 @@ class Server:
         try:
             yield connection
         except ssl.SSLCertVerificationError as error:
-            raise Unreachable(
-                f"the certificate of {self.url} is not trusted ({error.verify_message}); a server "
-                "of Trainshed keeps what to trust in tls/ca-bundle.pem of its data directory: copy "
-                "that file here and name it with --ca-file or TRAINSHED_CA_FILE"
-            ) from error
+            raise Unreachable(self._why_not_trusted(error)) from error
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(
                 f"no server answers at {self.url} ({error}); start one: trainshed serve"
             ) from error
         finally:
             connection.close()
+
+    def _why_not_trusted(self, error: ssl.SSLCertVerificationError) -> str:
+        if error.verify_code not in _OTHER_NAME:
+            return (
+                f"the certificate of {self.url} is not trusted ({error.verify_message}); a server "
+                "of Trainshed keeps what to trust in tls/ca-bundle.pem of its data directory: copy "
+                "that file here and name it with --ca-file or TRAINSHED_CA_FILE"
+            )
+        host, names = urlsplit(self.url).hostname, self._names_of_certificate()
+        known = f"; it is for {', '.join(names)}" if names else ""
+        return (
+            f"the certificate of {self.url} is trusted, but not for the name {host}{known}. Call "
+            f"the server by one of its names, or have its administrator add {host} to "
+            "allowed_hosts in config.toml and restart it"
+        )
+
+    def _names_of_certificate(self) -> Sequence[str]:
+        """The names in a certificate of an authority that we trust; nothing is sent."""
+        parts, context = urlsplit(self.url), _context(self.ca)
+        context.check_hostname = False
+        address = (parts.hostname or "", parts.port or http.client.HTTPS_PORT)
+        try:
+            with (
+                socket.create_connection(address, timeout=self.timeout_s) as raw,
+                context.wrap_socket(raw, server_hostname=parts.hostname) as secure,
+            ):
+                names: Any = (secure.getpeercert() or {}).get("subjectAltName", ())
+                return [str(name) for _, name in names]
+        except OSError:
+            return []
 
     def _send(
         self,
