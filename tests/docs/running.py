@@ -91,6 +91,7 @@ def _variables(home, data_dir, temporary):
         **owner,  # the suite finds by it what a page leaves behind
         "PATH": f"{environment}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "VIRTUAL_ENV": str(environment.parent),
+        "GOOGLE_BIN": str(ROOT / ".venv-google/bin"),
         "HOME": str(home),
         "TMPDIR": str(temporary),
         "COLUMNS": "200",

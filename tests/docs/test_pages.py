@@ -82,3 +82,7 @@ def test_the_commands_of_a_page_run_and_print_what_it_shows(page, request, tmp_p
         difference = str(error)
     if difference:
         pytest.fail(difference, pytrace=False)
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 200
