@@ -137,7 +137,7 @@ def test_a_dry_run_prints_the_plan_and_starts_nothing(trainshed, trainer, tmp_pa
 def test_the_interpreter_may_be_chosen(trainshed, trainer, monkeypatch):
     trainer(TELL)
     monkeypatch.setenv("TRAINSHED_PYTHON", "/no/such/python")
-    assert trainshed(*TRAIN).code == 1
+    assert trainshed(*TRAIN).code == 2
     assert trainshed(*TRAIN, "--python", sys.executable).code == 0
 
 
@@ -285,3 +285,14 @@ def test_a_missing_package_is_told_at_the_end_with_the_python_that_lacks_it(trai
     assert found.code == 1
     said = f"runs in {sys.executable}, which has no xgboost; use --python, or [[environment]]"
     assert said in found.out
+
+
+@pytest.mark.parametrize("asked", ["/nope/python", "3.11"])
+def test_an_interpreter_that_is_none_is_refused_with_those_of_this_machine(
+    trainshed, trainer, asked
+):
+    trainer("")
+    found = trainshed(*TRAIN, "--python", asked)
+    assert found.code == 2
+    said = f"--python must be the path of a Python interpreter, got '{asked}' (accepted: 3."
+    assert said in found.err

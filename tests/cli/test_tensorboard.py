@@ -57,6 +57,9 @@ def test_a_folder_of_a_local_run_and_a_uri_need_no_server(trainshed, tmp_path, h
     ):
         shown = trainshed("tensorboard", place, "--dry-run", "--format", "json")
         assert shown.json["folder"] == str(folder), shown.err
+    flags = ("--dry-run", "--format", "json", "--", "--samples_per_plugin", "scalars=9")
+    shown = trainshed("tensorboard", "runs/demo", *flags)
+    assert shown.json["command"][-2:] == ["--samples_per_plugin", "scalars=9"]
     shown = trainshed("tensorboard", "./nothing", "--dry-run")
     assert (shown.code, "./nothing is not a folder" in shown.err) == (2, True)
 
@@ -72,6 +75,10 @@ def test_a_folder_of_a_local_run_and_a_uri_need_no_server(trainshed, tmp_path, h
                 "trialJobSpec": {"baseOutputDirectory": {"outputUriPrefix": "gs://s"}},
             },
             "gs://s",
+        ),
+        (
+            {"trainingTaskInputs": {"base_output_directory": {"output_uri_prefix": "gs://p"}}},
+            "gs://p",
         ),
         ({"trainingInput": {}}, ""),
         ({"jobSpec": {}}, ""),

@@ -22,7 +22,7 @@ from trainshed.model.resources import FleetPolicy
 from trainshed.service.local_run import Host, LocalJob, prepare, runtime_of, start
 from trainshed.service.programs import interpreter
 from trainshed.storage.buckets import GsPaths, buckets_of, cache_dir, data_dir
-from trainshed.workbench.local_python import PythonChoice, choose_python
+from trainshed.workbench.local_python import PythonChoice, check_python, choose_python
 from trainshed.workbench.results import metrics_of
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def _run_job(  # noqa: PLR0913, PLR0917 - a job, and what is said of it first
         return 0
     sink = TerminalSink(prepared.plan.replicas, colour=args.color, to_stderr=as_json)
     if not all(replica.container for replica in prepared.plan.replicas):
+        check_python(choice, os.environ)
         sink.note(choice.sentence)
     for flag in idle_flags(args):
         sink.note(f"{flag} means nothing on this machine.")

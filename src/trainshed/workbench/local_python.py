@@ -5,6 +5,7 @@ directory would use: the environments of its config.toml.  Without these it is T
 interpreter.
 """
 
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,6 +54,20 @@ def choose_python(
         return _choose_by_config(spec, config, environ)
     except UsageFault as fault:
         return PythonChoice(sys.executable, f"the Python of trainshed: {fault}")
+
+
+def check_python(choice: PythonChoice, environ: Mapping[str, str]) -> None:
+    """Refuse an interpreter that cannot be started.  Raises UsageFault with one that can."""
+    if shutil.which(choice.python, path=environ.get("PATH")):
+        return
+    # slow, and only a mistake needs it
+    from trainshed.workbench.find_pythons import find_pythons  # noqa: PLC0415 - see above
+
+    pythons = ", ".join(f"{python.version}: {python.path}" for python in find_pythons(environ))
+    raise UsageFault(
+        f"{choice.rule} must be the path of a Python interpreter, got {choice.python!r} "
+        f"(accepted: {pythons})"
+    )
 
 
 def _choose_by_config(spec: JobSpec, config: Path, environ: Mapping[str, str]) -> PythonChoice:

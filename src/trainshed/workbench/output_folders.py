@@ -5,6 +5,7 @@ opened on the server's machine and nowhere else.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -25,8 +26,13 @@ def output_uri(job: Mapping[str, Any]) -> str:
         return str(job["trainingInput"].get("jobDir", ""))
     spec = job.get("trialJobSpec") or job.get("jobSpec") or {}
     inputs = job.get("trainingTaskInputs") or {}
-    directory = spec.get("baseOutputDirectory") or inputs.get("baseOutputDirectory") or {}
-    return str(directory.get("outputUriPrefix", ""))
+    directory = _get(spec, "baseOutputDirectory") or _get(inputs, "baseOutputDirectory") or {}
+    return str(_get(directory, "outputUriPrefix") or "")
+
+
+def _get(document: Mapping[str, Any], key: str) -> Any:
+    """The value of a key; the inputs of a pipeline are kept as they came, in either spelling."""
+    return document.get(key) or document.get(re.sub("([A-Z])", r"_\1", key).lower())
 
 
 def local_folder(place: str, buckets: Buckets) -> Path:
