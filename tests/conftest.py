@@ -1,5 +1,6 @@
 """For all tests: how much is tried, what may be left behind, who runs beside whom."""
 
+import gc
 import os
 import signal
 from collections import Counter
@@ -21,6 +22,10 @@ for signum, handler in (
 ):
     if signal.getsignal(signum) is signal.SIG_IGN:
         signal.signal(signum, handler)
+
+# Collecting makes a million objects that stay: to look through them again and again takes a quarter
+# of the time of collecting, and afterwards the collector would walk them for every test.
+gc.disable()
 
 #: ``make test-full``: every test, at full length.
 FULL = os.environ.get("TRAINSHED_CHAOS") == "full"
@@ -46,6 +51,12 @@ def pytest_collection_modifyitems(config, items):
     left_out = [item for item in items if item.get_closest_marker("full")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+def pytest_collection_finish():
+    """Let the collector look at what the tests make, and not at the tests."""
+    gc.freeze()
+    gc.enable()
 
 
 def take_turns(config, items):
