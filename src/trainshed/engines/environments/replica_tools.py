@@ -7,12 +7,8 @@ interpreter, into a folder that every replica reads and none writes.  A link for
 each replica was rejected: an environment has hundreds of them, and a start has milliseconds.
 """
 
-import hashlib
 import json
 import os
-import secrets
-import subprocess
-import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -123,6 +119,8 @@ def _name_of(python: str) -> str:
     for path in (real, above, f"{os.path.dirname(above)}/pyvenv.cfg"):
         with suppress(OSError):
             parts.append(str(os.stat(path).st_mtime_ns))
+    import hashlib  # noqa: PLC0415  # the command line imports this module, and seldom calls it
+
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -130,7 +128,7 @@ def _make(python: str, folder: Path) -> None:
     """Make it under another name first: replicas read what is complete."""
     folder.parent.mkdir(mode=_FOLDER_MODE, exist_ok=True)
     folder.parent.chmod(_FOLDER_MODE)  # whatever the umask is: replicas are other users
-    draft = folder.with_name(f".{secrets.token_hex(4)}")
+    draft = folder.with_name(f".{os.urandom(4).hex()}")
     draft.mkdir()
     try:
         _fill(python, draft)
@@ -170,6 +168,8 @@ def _fill(python: str, folder: Path) -> None:
 
 
 def _ask(python: str) -> _Answer | None:
+    import subprocess  # noqa: PLC0415  # once for each interpreter
+
     try:
         answer = subprocess.run(  # noqa: S603  # an interpreter of the server's configuration
             [python, "-I", "-c", _SCRIPT],
@@ -242,6 +242,8 @@ def _rewritten(script: Path, own: str) -> bytes:
 
 def _unpack_pip(folders: list[str], target: Path) -> None:
     """The wheel that the interpreter brings for virtual environments, where it brings one."""
+    import zipfile  # noqa: PLC0415  # once for each interpreter
+
     wheels = [
         wheel for folder in (*folders, _DEBIAN_WHEELS) for wheel in Path(folder).glob("pip-*.whl")
     ]
