@@ -59,3 +59,21 @@ def test_another_word_than_a_name_stays_refused(given):
 def test_an_accelerator_of_the_users_own_keeps_its_name():
     reading = read(ML, "AcceleratorConfig", {"type": "our_card"})
     assert (reading.value, reading.notes) == ({"type": "our_card"}, ())
+
+
+@pytest.mark.parametrize(
+    ("message", "field", "given", "meant"),
+    [
+        ("ParameterSpec", "scaleType", "log", "UNIT_LOG_SCALE"),
+        ("ParameterSpec", "scaleType", "LINEAR", "UNIT_LINEAR_SCALE"),
+        ("ParameterSpec", "type", "INT", "INTEGER"),
+        ("HyperparameterSpec", "goal", "max", "MAXIMIZE"),
+        ("HyperparameterSpec", "goal", "MINIMISE", "MINIMIZE"),
+        ("HyperparameterSpec", "algorithm", "random", "RANDOM_SEARCH"),
+        ("TrainingInput", "scaleTier", "gpu", "BASIC_GPU"),
+        ("TrainingInput", "scaleTier", "STANDARD1", "STANDARD_1"),
+    ],
+)
+def test_a_near_miss_is_answered_with_the_name(message, field, given, meant):
+    [violation] = read(ML, message, {field: given}).violations
+    assert violation.message.endswith(f"; did you mean {meant}?")

@@ -219,6 +219,10 @@ def test_a_field_at_the_wrong_level_is_told_its_place(document, field, says, acc
         ),
         ({"workerPoolSpecs": [POOL], "displayName": "d", "jobSpec": {}}, job_with(POOL)),
         (
+            {"region": "us-central1", "scale_tier": "CUSTOM", "masterType": "n1"},
+            {"trainingInput": {"region": "us-central1", "scaleTier": "CUSTOM", "masterType": "n1"}},
+        ),
+        (
             {"jobSpec": {"workerPoolSpecs": pool_without("machineSpec", machineType="n1")}},
             {"jobSpec": {"workerPoolSpecs": {**POOL, "machineSpec": {"machineType": "n1"}}}},
         ),

@@ -29,6 +29,7 @@ from trainshed.model.study import (
     StudySpec,
     TimeLimit,
 )
+from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1_parse
 from trainshed.wire.descriptors import message_class
 from trainshed.wire.detect import parse
 from trainshed.wire.fields import table
@@ -484,3 +485,9 @@ def test_what_a_type_of_parameter_does_not_have_is_refused_by_name(kind, name, v
     expected = [(field, "study-values")] if is_refused else []
     assert [(v.field, v.rule) for v in parsed.violations] == expected
     assert parsed.spec.study.is_whole
+
+
+def test_values_that_cannot_be_read_are_not_missing_too():
+    job = {"studySpec": {"parameters": [{"parameterId": "a", "discreteValueSpec": [1, 2]}]}}
+    fields = [str(v.field) for v in aiplatform_v1_parse.tuning_job(job).violations]
+    assert fields == ["studySpec.parameters[0].discreteValueSpec"]

@@ -201,12 +201,20 @@ def as_meant(document: Mapping[Any, Any], moves: Sequence[Move]) -> dict[Any, An
 def _own(document: dict[Any, Any], path: Path) -> Any:
     """The object at a path, copied on the way down, and made where nothing is there."""
     place: Any = document
-    for step, after in zip(path, (*path[1:], "")[: len(path)], strict=True):
-        if isinstance(place, Mapping) and isinstance(step, int):
+    for name, after in zip(path, (*path[1:], "")[: len(path)], strict=True):
+        if isinstance(place, Mapping) and isinstance(name, int):
             continue  # alone where a list belongs
+        step = _as_spelled(place, name)
         value = _at(place, step)
         place = _put(place, step, _copied(value) if value is not None else _empty(after))
     return place
+
+
+def _as_spelled(place: Any, step: str | int) -> str | int:
+    """A key in the case in which the object has it, where it has it in one of both."""
+    if not isinstance(place, Mapping) or not isinstance(step, str):
+        return step
+    return next((key for key in (step, snake_free(step), snake(step)) if key in place), step)
 
 
 def _empty(after: str | int) -> Any:

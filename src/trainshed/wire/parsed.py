@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from trainshed.model.faults import FieldPath, Violation
 from trainshed.model.job import JobSpec
@@ -27,9 +27,19 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
 
 
 def hint(word: str, names: Iterable[str]) -> str:
-    """``; did you mean X?``, or nothing."""
-    near = nearest(word, names)
+    """``; did you mean X?``, or nothing.  A part of a name stands for the shortest that has it."""
+    known = tuple(names)
+    near = nearest(word, known) or _having(word, known)
     return f"; did you mean {near}?" if near else ""
+
+
+_PART_MIN: Final = 3
+
+
+def _having(word: str, names: Iterable[str]) -> str | None:
+    part = plain(word)
+    having = (name for name in names if len(part) >= _PART_MIN and part in plain(name))
+    return min(having, key=len, default=None)
 
 
 def as_written(document: Any, path: str) -> str:

@@ -7,7 +7,7 @@ and 8.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -25,7 +25,7 @@ from trainshed.model.job import (
 )
 from trainshed.model.roles import POOL_OF_ROLE, Dialect, Role
 from trainshed.wire.aiplatform_v1.models import misnamed
-from trainshed.wire.aiplatform_v1.study import missing_values, study_of
+from trainshed.wire.aiplatform_v1.study import VALUES, missing_values, study_of
 from trainshed.wire.aiplatform_v1.words import caller_words
 from trainshed.wire.fields import Table, table
 from trainshed.wire.jsonmap import Reading, described, read
@@ -152,11 +152,19 @@ def tuning_job(document: Json) -> Parsed:
         for gap in missing_values(reading.value)
     )
     parsed = _parsed(document, reading, "trialJobSpec")
+    faulty = frozenset(snake(str(violation.field)) for violation in reading.violations)
+    gaps = (gap for gap in gaps if not _has_faulty_values(gap, faulty))
     violations = (*parsed.violations, *without(gaps, parsed.violations))
     study = replace(study_of(reading.value), is_whole=not any(map(_is_of_study, violations)))
     spec = replace(_made(parsed), study=study)
     words = in_own_spelling(partial(caller_words, spec=spec, prefix="trialJobSpec."), document)
     return Parsed(spec=spec, violations=violations, words=words)
+
+
+def _has_faulty_values(gap: Violation, faulty: Collection[str]) -> bool:
+    """Whether a parameter without values has some that cannot be read."""
+    places = (f"{gap.field}.{name}" for name in VALUES)
+    return any(snake(place) in faulty for place in places)
 
 
 def _is_of_study(violation: Violation) -> bool:
