@@ -10,7 +10,11 @@ import pytest
 
 from server_process import TRAINSHED, finished
 
-SHOW = "import json, os; print(json.dumps(dict(os.environ)))"
+SHOW = """
+import json, os, pathlib
+key = pathlib.Path(os.environ["GOOGLE_APPLICATION_CREDENTIALS"]).read_text()
+print(json.dumps({**os.environ, "KEY": key}))
+"""
 #: Prints its pid when it is ready, and the signal that it gets.
 WAIT = """
 import signal, sys
@@ -80,7 +84,9 @@ def test_variables_lead_every_client_to_the_proxy_and_to_its_authority(run):
         )
     }
     assert len(bundles) == 1
-    assert variables["GOOGLE_CLOUD_PROJECT"] == variables["CLOUDSDK_CORE_PROJECT"] == "demo"
+    assert variables["CLOUDSDK_CORE_PROJECT"] == "demo"
+    key_file = json.loads(variables["KEY"])
+    assert (key_file["type"], key_file["project_id"]) == ("service_account", "demo")
 
 
 def test_variables_that_would_lead_past_the_proxy_are_replaced(run):

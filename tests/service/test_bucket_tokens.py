@@ -6,7 +6,7 @@ import pytest
 
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service.auth import bucket_tokens, signing_keys, tokens
+from trainshed.service.auth import bucket_tokens, key_files, signing_keys, tokens
 from trainshed.service.auth.access import REMEMBERED_S, Access
 
 
@@ -133,7 +133,7 @@ def test_it_outlives_neither_its_makers_token_nor_its_makers_key(store, access):
     )
     assert made["expireTime"][:23] == short["expireTime"][:23]
     key = signing_keys.new_key_file("http://127.0.0.1:8080", "ci", "demo")
-    signing_keys.add(store, signing_keys.from_key_file(key))
+    signing_keys.add(store, key_files.from_key_file(key))
     account = caller(access, tokens.create(store, {}))
     of_key = account.__class__(
         name="ci", project="demo", role=account.role, credential=key["private_key_id"]

@@ -10,7 +10,7 @@ from databases import new_database
 from service.keeping import Account
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service.auth import signing_keys, tokens
+from trainshed.service.auth import key_files, signing_keys, tokens
 from trainshed.service.auth.access import digest_of
 from trainshed.service.auth.tokens import first_token
 from trainshed.service.server_files import ADMIN_FILE
@@ -152,7 +152,7 @@ def account():
 
 
 def test_a_key_file_is_registered_without_its_private_key(store, account):
-    document = signing_keys.from_key_file(account.key_file())
+    document = key_files.from_key_file(account.key_file())
     assert document == account.registration()
     added = signing_keys.add(store, document)
     assert added["id"] == account.kid
@@ -211,4 +211,4 @@ def test_a_weak_key_and_a_private_key_are_refused(store, account):
 )  # fmt: skip
 def test_a_file_that_is_no_key_file_is_named_as_such(content):
     with pytest.raises(ValueError, match=r"it (is|has)|its private_key"):
-        signing_keys.from_key_file(content)
+        key_files.from_key_file(content)

@@ -31,7 +31,7 @@ from trainshed.model.access import ALL_PROJECTS
 from trainshed.model.faults import UsageFault
 from trainshed.model.refusals import Refusal
 from trainshed.service.audit_log import AuditLog
-from trainshed.service.auth import signing_keys, tokens
+from trainshed.service.auth import key_files, signing_keys, tokens
 from trainshed.service.server_files import write_file
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
@@ -198,7 +198,7 @@ def _create_key(ask: Ask, args: Any) -> None:
         content = signing_keys.new_key_file(url, args.name or "account", args.project)
     except Refusal as refusal:
         raise UsageFault(f"--{refusal.message}") from refusal
-    found = ask("POST", signing_keys.from_key_file(content) | _given(args, "project", "role"))
+    found = ask("POST", key_files.from_key_file(content) | _given(args, "project", "role"))
     text = json.dumps(content, indent=2)
     if args.out:
         write_file(args.out, f"{text}\n".encode())
@@ -260,7 +260,7 @@ def _document(args: Any) -> dict[str, Any]:
 
 def _of_key_file(path: Path) -> dict[str, Any]:
     try:
-        return signing_keys.from_key_file(json.loads(path.read_text("utf-8")))
+        return key_files.from_key_file(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError) as error:
         raise UsageFault(f"cannot read the key file {path}: {error}") from error
 

@@ -6,6 +6,7 @@ import shlex
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -44,8 +45,18 @@ END_S = 2
 SWITCH_S = 0.003
 
 
-def run(request: Request) -> int:
-    """Serve until SIGTERM or Ctrl-C."""
+def run(
+    request: Request,
+    *,
+    begin: Callable[[Application], object] = id,
+    end: Callable[[Application], object] = id,
+) -> int:
+    """Serve until SIGTERM or Ctrl-C.
+
+    ``begin`` is called before the first request is answered, ``end`` after the last one.
+    """
+    if request.user_args is not None:
+        raise UsageFault("a command after a bare -- needs --run: trainshed serve --run -- COMMAND")
     os.umask(UMASK)
     args = request.args
     settings = load_settings(Path(args.config) if args.config else None, os.environ, vars(args))
@@ -57,7 +68,9 @@ def run(request: Request) -> int:
     try:
         application = _built(settings)
         try:
+            begin(application)
             _serve(application, listener, limits, as_json=args.format == "json")
+            end(application)
         finally:
             application.stop()
     except StoreFault as fault:
@@ -160,16 +173,17 @@ def _run_http(
         timeout_graceful_shutdown=END_S,
         lifespan="off",
     )
-    # uvicorn repeats the signal that ended it; by then it has been obeyed
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, _obeyed)
     secured = tls if _is_https(application.settings) else None
     context = (lambda: secured.context) if secured else None
-    HttpServer(config, Connections(limits), context).run(sockets=[listener])
+    server = HttpServer(config, Connections(limits), context)
 
+    def stop(_signum: int, _frame: FrameType | None) -> None:
+        """End a server that has not begun; uvicorn repeats a signal that has ended it already."""
+        server.should_exit = True
 
-def _obeyed(_signum: int, _frame: FrameType | None) -> None:
-    """Nothing is left to do."""
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, stop)
+    server.run(sockets=[listener])
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -1,11 +1,13 @@
 """The command line of ``trainshed serve``."""
 
+import argparse
 import gc
 
 from trainshed.cli import flags
 
 EXAMPLE = """\
   trainshed serve
+  trainshed serve --run -- pytest tests/    # a throw-away server for one command
   trainshed serve --port 0 --data-dir /srv/trainshed
   trainshed serve --database postgresql+psycopg://trainshed@db/trainshed --host 0.0.0.0"""
 
@@ -23,7 +25,32 @@ def serve(prog: str) -> flags.Parser:
         "engines in one process. It is ready when /healthz answers; trainshed env prints how to "
         "point clients at it.",
         example=EXAMPLE,
-        usage=f"{prog} [flags]",
+        usage=f"{prog} [flags]\n       {prog} --run [flags] -- COMMAND [ARG ...]",
+    )
+    parser.own = ()
+    parser.check = _check
+    parser.set_defaults(module="serve")
+    parser.add_argument(
+        "--run",
+        dest="module",
+        action="store_const",
+        const="serve_run",
+        help="Start a throw-away server on free ports, run the command after -- against it as "
+        "trainshed run does, and end with its exit status",
+    )
+    parser.add_argument(
+        "--project", help="With --run: project id; default: CLOUDSDK_CORE_PROJECT, local"
+    )
+    parser.add_argument("--region", help="With --run: region (us-central1)")
+    parser.add_argument(
+        "--offline", action="store_true", help="With --run: as the flag of trainshed run"
+    )
+    parser.add_argument(
+        "--throw-away",
+        dest="module",
+        action="store_const",
+        const="serve_throw_away",
+        help=argparse.SUPPRESS,
     )
     parser.add_argument("--host", help="Address to listen on (127.0.0.1)")
     parser.add_argument(
@@ -65,3 +92,17 @@ def serve(prog: str) -> flags.Parser:
     parser.add_argument("--verbose", action="store_true", help="Log what only developers read")
     flags.add_format(parser)
     return parser
+
+
+#: What a throw-away server chooses itself.
+_PERMANENT = ("host", "port", "grpc_port", "data_dir", "database")
+_OF_RUN = ("project", "region", "offline")
+
+
+def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
+    """Refuse flags that do not go together."""
+    is_permanent = args.module == "serve"
+    for name in _OF_RUN if is_permanent else _PERMANENT:
+        if getattr(args, name):
+            flag = f"--{name.replace('_', '-')}"
+            parser.error(f"{flag} {'needs' if is_permanent else 'does not go with'} --run")

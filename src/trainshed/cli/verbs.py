@@ -42,13 +42,14 @@ class Verb:
         """Read the words that follow the verb, and only then import what carries it out.
 
         ``--help`` and a mistyped flag are answered at once: where the module imports much,
-        another one reads the command line.
+        another one reads the command line. A flag may choose another module (``module``).
         """
         options = import_module(self.options)
         name = self.module if self.module in _OPTIONS else "parser"
         parser: Callable[[str], flags.Parser] = getattr(options, name)
         request = parser(f"trainshed {self.text}").request(argv)
-        module = import_module(f"trainshed.cli.{self.module}")
+        chosen = getattr(request.args, "module", self.module)
+        module = import_module(f"trainshed.cli.{chosen}")
         carry_out: Callable[[flags.Request], int] = module.run
         return carry_out(request)
 

@@ -9,12 +9,12 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from trainshed.client.collections import path_of
 from trainshed.client.faults import Json, ServerRefusal
 from trainshed.client.http import Server
-from trainshed.service.auth import signing_keys
+from trainshed.service.auth import key_files
 from trainshed.service.server_files import write_file
 
 _GOOGLE: Final = "https://oauth2.googleapis.com"
@@ -23,18 +23,39 @@ _NAME: Final = "run"
 _DENIED: Final = frozenset({401, 403})
 
 
-@contextlib.contextmanager
-def default_credentials(server: Server, project: str, folder: Path) -> Iterator[Path]:
-    """The file in the folder; the server forgets its key afterwards.
+class DefaultCredentials(NamedTuple):
+    """A file, and whether a service account is in it: else it is a user."""
 
-    Raises ServerRefusal and Unreachable.
+    file: Path
+    is_account: bool
+
+
+def new_key() -> Json:
+    """A key file of a service account, which no server knows yet."""
+    return key_files.make(f"{_NAME}@all", "local", f"{_GOOGLE}/token")
+
+
+def public_half(key: Json) -> Json:
+    """What a server registers of a key file."""
+    return key_files.from_key_file(key)
+
+
+@contextlib.contextmanager
+def default_credentials(
+    server: Server, project: str, folder: Path, key: Json | None = None
+) -> Iterator[DefaultCredentials]:
+    """Write the file into the folder; the server forgets its key afterwards.
+
+    ``key`` is one that the server knows and keeps.  Raises ServerRefusal and Unreachable.
     """
+    document = key or new_key()
+    key_id = None if key else _register(server, document)
+    is_account = key or key_id
+    content = document | {"project_id": project} if is_account else _user(server, project)
     file = folder / "credentials.json"
-    document = signing_keys.new_key_file(_GOOGLE, _NAME, None) | {"project_id": project}
-    key_id = _register(server, document)
-    write_file(file, json.dumps(document if key_id else _user(server, project)).encode())
+    write_file(file, json.dumps(content).encode())
     try:
-        yield file
+        yield DefaultCredentials(file, is_account=bool(is_account))
     finally:
         if key_id:
             with contextlib.suppress(Exception):  # the server has ended, or forgotten it
@@ -44,7 +65,7 @@ def default_credentials(server: Server, project: str, folder: Path) -> Iterator[
 def _register(server: Server, document: Json) -> str | None:
     """The id of the key; None where the token is no administrator's."""
     try:
-        key = server.call("POST", _KEYS, signing_keys.from_key_file(document))
+        key = server.call("POST", _KEYS, public_half(document))
     except ServerRefusal as refusal:
         if refusal.http_status in _DENIED:
             return None

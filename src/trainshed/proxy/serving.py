@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from trainshed.api.gateway.accepting import connect_target
-from trainshed.api.gateway.sockets import read_head
+from trainshed.api.gateway.sockets import connect_target, read_head
 from trainshed.api.gateway.tunnels import Tunnels
 from trainshed.api.google_names import is_served_google_name
 from trainshed.proxy.authority import Authority

@@ -10,9 +10,10 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
+from trainshed.client.faults import Json
 from trainshed.client.http import Server
 from trainshed.proxy.authority import Authority
-from trainshed.proxy.credentials import default_credentials
+from trainshed.proxy.credentials import DefaultCredentials, default_credentials
 from trainshed.proxy.serving import Proxy, Upstream
 from trainshed.service.auth.certificates import public_roots
 from trainshed.workbench.client_settings import TOKEN, ClientTarget, variables
@@ -63,17 +64,20 @@ def open_session(
     *,
     offline: bool = False,
     environ: Mapping[str, str] = MappingProxyType({}),
+    key: Json | None = None,
 ) -> Iterator[Session]:
     """Lead Google's names to a server; all that was made is gone afterwards.
 
     ``server`` is called with the caller's token.  ``environ`` are the caller's variables, which
-    name the proxies by which other hosts are reached.  Raises ServerRefusal and Unreachable.
+    name the proxies by which other hosts are reached.  ``key`` is the file of a service account
+    that the server knows; without it one is registered for as long as the session lasts.  Raises
+    ServerRefusal and Unreachable.
     """
     authority = Authority()
     with tempfile.TemporaryDirectory(prefix="trainshed-run-") as folder:
         bundle = Path(folder, "ca-bundle.pem")
         bundle.write_bytes(_bundle_of(authority, server.ca))
-        with default_credentials(server, target.project, Path(folder)) as credentials:
+        with default_credentials(server, target.project, Path(folder), key) as credentials:
             upstream = Upstream(url=target.url, grpc=target.grpc, ca=server.ca)
             proxy = Proxy(authority, upstream, offline=offline, proxies=environ)
             own = _variables(target, proxy.url, bundle, credentials, environ)
@@ -96,7 +100,7 @@ def _variables(
     target: ClientTarget,
     proxy: str,
     bundle: Path,
-    credentials: Path,
+    credentials: DefaultCredentials,
     environ: Mapping[str, str],
 ) -> dict[str, str | None]:
     gcloud = variables(replace(target, bundle=str(bundle)))
@@ -105,11 +109,22 @@ def _variables(
     own |= dict.fromkeys(_BUNDLE_VARIABLES, str(bundle))
     own |= dict.fromkeys(_PROXY_VARIABLES, proxy)
     own |= dict.fromkeys(("no_proxy", "NO_PROXY"), without)
-    own |= dict.fromkeys(_PROJECT_VARIABLES, target.project)
+    own |= _project_variables(target.project, credentials, environ)
     own |= dict.fromkeys(_FSSPEC_VARIABLES, _FSSPEC)
-    own["GOOGLE_APPLICATION_CREDENTIALS"] = str(credentials)
+    own["GOOGLE_APPLICATION_CREDENTIALS"] = str(credentials.file)
     own["NO_GCE_CHECK"] = "true"
     return gcloud | own
+
+
+def _project_variables(
+    project: str, credentials: DefaultCredentials, environ: Mapping[str, str]
+) -> dict[str, str | None]:
+    """Those that the caller has; a user's credentials name no project, so that one is needed.
+
+    Without need none is set: the Vertex SDK takes its value for a number that it has to look up.
+    """
+    own: dict[str, str | None] = {name: project for name in _PROJECT_VARIABLES if name in environ}
+    return own if credentials.is_account else own | {_PROJECT_VARIABLES[0]: project}
 
 
 def _without_proxy(target: ClientTarget, environ: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trainshed.api.connections import Connection, Connections, Waits
-from trainshed.api.gateway.sockets import first_byte, read_head
+from trainshed.api.gateway.sockets import connect_target, first_byte, read_head
 from trainshed.api.gateway.tunnels import Tunnels
 from trainshed.api.http_server import Accepting
 from trainshed.api.threads import THREADS
@@ -146,16 +146,6 @@ class GatewayAccepting(Accepting):
     def _end(self, accepted: socket.socket, held: Connection) -> None:
         self._everyone.forget(held)
         accepted.close()
-
-
-def connect_target(head: bytes) -> tuple[str, int] | None:
-    """The host and the port that a CONNECT names."""
-    words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
-    if len(words) != 3 or words[0] != "CONNECT":  # noqa: PLR2004 - method, target, version
-        return None
-    host, _, port = words[1].rpartition(":")
-    is_port = port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16
-    return (host.strip("[]").lower().rstrip("."), int(port)) if host and is_port else None
 
 
 def authority_of(scope: Any) -> str:

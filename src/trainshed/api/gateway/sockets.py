@@ -49,3 +49,13 @@ async def read_head(loop: asyncio.AbstractEventLoop, accepted: socket.socket) ->
         if end >= 0:
             return head
     raise ConnectionAbortedError("a head without an end")
+
+
+def connect_target(head: bytes) -> tuple[str, int] | None:
+    """The host and the port that a CONNECT names."""
+    words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+    if len(words) != 3 or words[0] != "CONNECT":  # noqa: PLR2004 - method, target, version
+        return None
+    host, _, port = words[1].rpartition(":")
+    is_port = port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16
+    return (host.strip("[]").lower().rstrip("."), int(port)) if host and is_port else None

@@ -5,29 +5,21 @@ Like ``tokens``: JSON in, JSON out, for administrators of the whole installation
 
 import hashlib
 import re
-import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from trainshed.model.access import ALL_PROJECTS
 from trainshed.model.refusals import Code, Refusal
+from trainshed.service.auth import key_files
+from trainshed.service.auth.key_files import BITS_MIN
 from trainshed.service.auth.signed_tokens import public_key
 from trainshed.service.auth.tokens import Json, invalid, project_of, refuse_unknown, role_of
 from trainshed.store.opening import Store
 from trainshed.store.records import SigningKey
 
-#: Shorter RSA keys can be broken.
-BITS_MIN = 2048
 _EMAIL = re.compile(r"[A-Za-z0-9._%+-]{1,128}@[A-Za-z0-9.-]{1,190}")
 _KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -74,34 +66,12 @@ def remove(store: Store, key_id: str) -> Json:
     return {}
 
 
-def from_key_file(content: Any) -> Json:
-    """What is registered of a service account's key file: never its private key.
-
-    Raises ValueError for a document that is no such file.
-    """
-    if not isinstance(content, Mapping) or content.get("type") != "service_account":
-        raise ValueError('it is no key file of a service account ("type": "service_account")')
-    try:
-        private = load_pem_private_key(str(content["private_key"]).encode(), password=None)
-        email = content["client_email"]
-    except KeyError as error:
-        raise ValueError(f"it has no {error}") from None
-    except (ValueError, TypeError):
-        raise ValueError("its private_key cannot be read") from None
-    pem = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    found = {"email": email, "publicKey": pem.decode()}
-    key_id = content.get("private_key_id")
-    return {**found, "keyId": key_id} if key_id else found
-
-
 #: What to know of a key that Google knows as well.
 REPLAY: Final = (
     "warning: a token that {email} signs for this server is good at Google too: whoever reads one, "
     "here or on its way, can act as that account at Google for up to an hour; "
     "`trainshed keys create` makes a key that Google does not know"
 )
-#: No address that Google gives out, nor one that anybody can own (RFC 6761).
-_DOMAIN: Final = "trainshed.invalid"
 _ACCOUNT = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -114,16 +84,9 @@ def new_key_file(url: str, name: str, project: str | None) -> Json:
     if not _ACCOUNT.fullmatch(name):
         raise invalid(f"name: {name!r} is no name; it has 1 to 63 of a-z, 0-9 and -")
     place = project_of(project) if project else "all"
-    key = generate_private_key(public_exponent=65_537, key_size=BITS_MIN)
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-    return {
-        "type": "service_account",
-        "project_id": "local" if project in (None, ALL_PROJECTS) else project,
-        "private_key_id": secrets.token_hex(20),
-        "private_key": pem,
-        "client_email": f"{name}@{place.replace(':', '.').replace('*', 'all')}.{_DOMAIN}",
-        "token_uri": f"{url}/token",
-    }
+    account = f"{name}@{place.replace(':', '.').replace('*', 'all')}"
+    of_all = project in (None, ALL_PROJECTS)
+    return key_files.make(account, "local" if of_all else str(project), f"{url}/token")
 
 
 def _checked(pem: Any) -> tuple[str, str]:

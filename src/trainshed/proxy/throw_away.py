@@ -1,0 +1,179 @@
+"""A throw-away server as a child: SQLite in a temporary folder, free ports, gone afterwards."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from trainshed.client.faults import Json, ServerRefusal, Unreachable
+from trainshed.client.http import Server
+from trainshed.model.faults import EngineFault
+from trainshed.proxy.failed_jobs import FailedJobs
+from trainshed.workbench.client_settings import ClientTarget
+
+if TYPE_CHECKING:
+    from trainshed.proxy.session import Session
+
+_END_S: Final = 60.0
+_REPORT_S: Final = 1.0
+#: A job of the server is none of the caller's children, and knows nothing of its tests.
+_SERVE: Final = ("-m", "trainshed.cli.main", "serve", "--throw-away")
+_VARIABLES_OF_CALLER: Final = ("TRAINSHED_DATA_DIR", "TRAINSHED_URL", "TRAINSHED_TOKEN")
+
+
+class ThrowAwayServer:
+    """A server that runs; ``start_server`` makes it."""
+
+    def __init__(
+        self, process: "subprocess.Popen[str]", address: Mapping[str, Any], key: Json
+    ) -> None:
+        """``address`` is what the server printed when it was ready; ``key`` a registered one."""
+        self._process = process
+        self._key = key
+        self.url: str = address["url"]
+        self.grpc: str | None = address["grpc"]
+        self.data_dir = Path(address["dataDir"])
+        self.ca = str(self.data_dir / "tls" / "ca-bundle.pem")
+        self.token_file = self.data_dir / "admin-token"
+        self.token = self.token_file.read_text().strip()
+
+    @property
+    def server(self) -> Server:
+        """As its administrator calls it."""
+        return Server(url=self.url, token=self.token, ca=self.ca)
+
+    def target(self, project: str, region: str) -> ClientTarget:
+        """As clients see it."""
+        return ClientTarget(
+            url=self.url,
+            grpc=self.grpc,
+            bundle=self.ca,
+            project=project,
+            region=region,
+            token_file=self.token_file,
+        )
+
+    @contextlib.contextmanager
+    def session(
+        self,
+        project: str,
+        region: str,
+        *,
+        offline: bool = False,
+        environ: Mapping[str, str] = MappingProxyType({}),
+    ) -> "Iterator[Session]":
+        """Lead Google's names to it (``open_session``)."""
+        from trainshed.proxy.session import open_session  # noqa: PLC0415 - imported already
+
+        with open_session(
+            self.target(project, region),
+            self.server,
+            offline=offline,
+            environ=environ,
+            key=self._key,
+        ) as session:
+            yield session
+
+    @contextlib.contextmanager
+    def reported_failures(self, write: Callable[[str], object]) -> Iterator[None]:
+        """Write what each job that fails said at its end, soon after its end."""
+        failed, ended = FailedJobs(self.server), threading.Event()
+
+        def report() -> None:
+            with contextlib.suppress(ServerRefusal, Unreachable):
+                for text in failed.reports():
+                    write(text)
+
+        def follow() -> None:
+            while not ended.wait(_REPORT_S):
+                report()
+
+        thread = threading.Thread(target=follow, name="failed jobs", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+            report()
+
+    def stop(self) -> None:
+        """End it with its jobs and its folder."""
+        if self._process.stdin and not self._process.stdin.closed:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout:
+            self._process.stdout.close()
+
+
+@contextlib.contextmanager
+def start_server(flags: Sequence[str] = ()) -> Iterator[ThrowAwayServer]:
+    """Start a throw-away server with these flags of ``trainshed serve``.
+
+    Raises EngineFault with what the server printed, where it does not start.
+    """
+    with tempfile.TemporaryFile("w+") as log:
+        process = _begin(flags, log)
+        try:
+            key = _send_key(process)
+            server = ThrowAwayServer(process, _address_of(process, log), key)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+def _begin(flags: Sequence[str], log: IO[str]) -> "subprocess.Popen[str]":
+    environ = {name: text for name, text in os.environ.items() if name not in _VARIABLES_OF_CALLER}
+    return subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, *_SERVE, *flags],
+        env=environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for the command
+    )
+
+
+def _send_key(process: "subprocess.Popen[str]") -> Json:
+    """Make a key file, while the server starts, and have its public half registered."""
+    credentials = import_module("trainshed.proxy.credentials")
+    import_module("trainshed.proxy.session")  # for later
+    key: Json = credentials.new_key()
+    if process.stdin is None:
+        raise AssertionError("the server reads a key from its input")
+    with contextlib.suppress(BrokenPipeError):  # it has ended, and its log says why
+        process.stdin.write(json.dumps(credentials.public_half(key)) + "\n")
+        process.stdin.flush()
+    return key
+
+
+def _address_of(process: "subprocess.Popen[str]", log: IO[str]) -> Mapping[str, Any]:
+    """What the server prints when it is ready.  Raises EngineFault."""
+    text = ""
+    for line in process.stdout or ():
+        text += line
+        if line.startswith("}"):
+            address: Mapping[str, Any] = json.loads(text)
+            return address
+    process.wait()
+    log.seek(0)
+    raise EngineFault(f"the throw-away server did not start: {log.read().strip()[-2000:]}")

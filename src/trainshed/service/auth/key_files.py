@@ -1,0 +1,61 @@
+"""Key files of service accounts, in Google's form: made here, and read for what is registered.
+
+Nothing of the store is imported: a command makes a key while its server starts.
+"""
+
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+
+Json = dict[str, Any]
+
+#: Shorter RSA keys can be broken.
+BITS_MIN: Final = 2048
+#: No address that Google gives out, nor one that anybody can own (RFC 6761).
+_DOMAIN: Final = "trainshed.invalid"
+
+
+def make(account: str, project: str, token_uri: str) -> Json:
+    """A key file with a private key that is made now.
+
+    ``account`` is NAME@PLACE.  Google does not know the key, so what it signs opens nothing there.
+    """
+    key = generate_private_key(public_exponent=65_537, key_size=BITS_MIN)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    return {
+        "type": "service_account",
+        "project_id": project,
+        "private_key_id": secrets.token_hex(20),
+        "private_key": pem,
+        "client_email": f"{account}.{_DOMAIN}",
+        "token_uri": token_uri,
+    }
+
+
+def from_key_file(content: Any) -> Json:
+    """What is registered of a service account's key file: never its private key.
+
+    Raises ValueError for a document that is no such file.
+    """
+    if not isinstance(content, Mapping) or content.get("type") != "service_account":
+        raise ValueError('it is no key file of a service account ("type": "service_account")')
+    try:
+        private = load_pem_private_key(str(content["private_key"]).encode(), password=None)
+        email = content["client_email"]
+    except KeyError as error:
+        raise ValueError(f"it has no {error}") from None
+    except (ValueError, TypeError):
+        raise ValueError("its private_key cannot be read") from None
+    pem = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    found = {"email": email, "publicKey": pem.decode()}
+    key_id = content.get("private_key_id")
+    return {**found, "keyId": key_id} if key_id else found
