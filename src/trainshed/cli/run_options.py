@@ -18,7 +18,8 @@ def run(prog: str) -> flags.Parser:
         summary="Runs a program that was written for Google against a server, with nothing changed "
         "in it: Google's names lead to the server, and its default credentials open it. Exit "
         "status and signals are the command's; nothing stays in the shell or on disk. To run a "
-        "job on this machine: trainshed ai custom-jobs local-run.",
+        "job on this machine: trainshed ai custom-jobs local-run, or ai-platform local train. To "
+        "submit one: trainshed ai custom-jobs create, or ai-platform jobs submit training.",
         example=EXAMPLE,
         usage=f"{prog} [flags] -- COMMAND [ARG ...]",
     )

@@ -150,6 +150,8 @@ _ADMINISTER = (
     Verb("doctor", "doctor", "check a data directory: does every promise hold?"),
     Verb("backup", "backup", "copy a data directory while its server works, and check the copy"),
     Verb("restore", "backup", "put a backup in the place of a database"),
+    Verb("completion", "completion", "print what lets bash, zsh or fish complete commands"),
+    Verb("man", "completion", "show the manual page"),
     Verb("attempts fence", "attempts_fence", "say that nothing of an unreachable attempt lives"),
 )
 
