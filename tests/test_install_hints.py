@@ -10,7 +10,12 @@ ROOT = Path(__file__).parents[1]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 PAGES = [
     path
-    for path in (*ROOT.glob("src/**/*.py"), *ROOT.glob("docs/**/*.md"), ROOT / "SECURITY.md")
+    for path in (
+        *ROOT.glob("src/**/*.py"),
+        *ROOT.glob("docs/**/*.md"),
+        ROOT / "SECURITY.md",
+        ROOT / "README.md",
+    )
     if "pip install" in path.read_text("utf-8") and "decisions" not in path.parts
 ]
 COMMAND = re.compile(r"pip install ([^`\n]*?)'?trainshed(?:-trainer)?(?:\[([^\]]*)\])?")

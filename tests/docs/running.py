@@ -151,7 +151,7 @@ class _PageRun:
             address = self._run(Command(0, PRINT_ADDRESS, None)).output.strip()
             text = text.replace(PRINTED_ADDRESS, address)
         for placeholder, value in self._replacements.items():
-            pattern = rf"(?<!\w){re.escape(placeholder)}(?!\w)"
+            pattern = rf"(?<!\w){re.escape(placeholder)}(?![\w-])"
             text = re.sub(pattern, lambda _, value=value: value, text)
         return text
 
