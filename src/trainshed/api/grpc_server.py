@@ -53,8 +53,8 @@ class Transcoder:
     method: Method
     request: type[Message]
     response: type[Message]
-    name: re.Pattern[str]
-    """The resource's name, or its parent's."""
+    name: re.Pattern[str] | None
+    """The resource's name, or its parent's; None where the request has none."""
 
     def read(self, around: Surroundings, passage: Passage) -> None:
         """A step of the chain: what the request says.  Raises a Refusal."""
@@ -75,7 +75,9 @@ class Transcoder:
             message.ClearField(body)
         query = _as_json(message, snake=False)
         passage.method = self.method
-        passage.params = self._params(query.pop("parent", None) or query.pop("name", ""))
+        if self.name is not None:
+            name = query.pop("parent", None) or query.pop("name", "")
+            passage.params = _params(self.name, name)
         if self.method.body == "*":
             passage.document = query
         else:
@@ -89,23 +91,24 @@ class Transcoder:
         )
         passage.reply = message.SerializeToString()
 
-    def _params(self, name: str) -> dict[str, str]:
-        found = self.name.fullmatch(name)
-        if found is None or not name.isprintable() or len(name) > NAME_LENGTH_MAX:
-            message = f"{name[:200]!r} is not the name of such a resource"
-            raise Refusal(Code.INVALID_ARGUMENT, message)
-        return found.groupdict()
+
+def _params(pattern: re.Pattern[str], name: str) -> dict[str, str]:
+    found = pattern.fullmatch(name)
+    if found is None or not name.isprintable() or len(name) > NAME_LENGTH_MAX:
+        message = f"{name[:200]!r} is not the name of such a resource"
+        raise Refusal(Code.INVALID_ARGUMENT, message)
+    return found.groupdict()
 
 
 def transcoder(method: Method) -> Transcoder:
     """The transcoder of a row that has an rpc."""
     path = method.path.partition("/v1/")[2] or method.path.partition("/v1beta1/")[2]
-    name = path[: path.rindex("}") + 1]
+    name = path[: path.rfind("}") + 1]
     return Transcoder(
         method=method,
         request=message_class(method.request),
         response=message_class(method.response),
-        name=re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", name)),
+        name=re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", name)) if name else None,
     )
 
 

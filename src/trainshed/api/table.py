@@ -23,6 +23,7 @@ from trainshed.model.access import AccessRole
 
 PACKAGE: Final = "google.cloud.aiplatform.v1"
 LONG: Final = "google.longrunning"
+LOGGING: Final = "google.logging.v2"
 EMPTY: Final = "google.protobuf.Empty"
 LOG_PATH: Final = "/v2/entries:list"
 LOCATION: Final = "/v1/projects/{project}/locations/{location}"
@@ -90,7 +91,9 @@ def google_table(handlers: Handlers) -> tuple[Method, ...]:
         replace(row, path=row.path.replace("/v1/", "/ui/", 1), rpc="")
         for row in _operations(handlers.operations)
     )
-    logs = _row("POST", LOG_PATH, VIEWER, handlers.logs.list, body="*")
+    logs = _row("POST", LOG_PATH, VIEWER, handlers.logs.list, body="*",
+                rpc=f"{LOGGING}.LoggingServiceV2/ListLogEntries",
+                response=f"{LOGGING}.ListLogEntriesResponse")  # fmt: skip
     return (*_ml(handlers.ml_jobs), *vertex, *map(_beta, vertex), *console, logs)
 
 

@@ -11,6 +11,8 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from trainshed.wire.logging_v2.read_messages import file_of_messages
+
 
 def message_class(full_name: str) -> type[Message]:
     """The class of ``google.cloud.ml.v1.Job`` and the like.  Raises KeyError for any other."""
@@ -27,4 +29,5 @@ def pool() -> DescriptorPool:
             if file.name not in known:
                 known.add(file.name)
                 found.Add(file)
+    found.Add(file_of_messages())
     return found

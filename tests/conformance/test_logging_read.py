@@ -1,0 +1,117 @@
+"""Logs as people read them: gcloud logging read, google-cloud-logging, and streams that end."""
+
+import json
+import os
+import subprocess
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from conformance.gcloud import needs_gcloud
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+LOGGING_PYTHON = ROOT / ".venv-gs/bin/python"
+PARENT = "/v1/projects/demo-proj/locations/us-central1"
+CODE = """
+import json
+for n in range(3):
+    print("line", n)
+print("Epoch 1: LOSS 0.25, accuracy 0.9")
+print(json.dumps({"severity": "WARNING", "message": "disk nearly full", "step": 1200}))
+print(json.dumps({"severity": "ERROR", "message": "disk full", "step": 1300}))
+"""
+
+
+@pytest.fixture(scope="module")
+def job(server):
+    """The number of a job that has ended, six seconds ago at least.
+
+    gcloud's streams leave out what is younger than five seconds.
+    """
+    pool = {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": "1",
+        "containerSpec": {"imageUri": "registry.test/p/img:1", "command": ["python", "-c", CODE]},
+    }
+    document = {"displayName": "spoke", "jobSpec": {"workerPoolSpecs": [pool]}}
+    status, made = server.call("POST", f"{PARENT}/customJobs", document)
+    assert status == 200, made
+    ended = server.wait_for(f"/v1/{made['name']}", {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED"})
+    assert ended["state"] == "JOB_STATE_SUCCEEDED", ended
+    old = datetime.fromisoformat(ended["endTime"]) + timedelta(seconds=6)
+    while datetime.now(UTC) < old:
+        time.sleep(0.1)
+    return made["name"].rpartition("/")[2]
+
+
+@needs_gcloud
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("accuracy", ["Epoch 1: LOSS 0.25, accuracy 0.9"]),
+        ('"disk FULL"', ["disk full"]),
+        ("severity>=WARNING", ["disk full", "disk nearly full"]),
+        ("severity=(ERROR OR CRITICAL)", ["disk full"]),
+        ("jsonPayload.step>=1200 AND NOT nearly", ["disk full"]),
+        ('textPayload=~"^line [12]$"', ["line 2", "line 1"]),
+        ('log_id("workerpool0-0") disk -severity=ERROR', ["disk nearly full"]),
+        ('timestamp<"2020-01-01"', []),
+        ("resource.type=gce_instance", []),
+    ],
+)
+def test_gcloud_logging_read_takes_what_people_type(gcloud, job, text, expected):
+    done = gcloud(
+        "logging", "read", f'resource.labels.job_id="{job}" AND ({text})', "--format=json"
+    )
+    messages = [entry["jsonPayload"]["message"] for entry in json.loads(done.ok().stdout)]
+    assert messages == expected
+
+
+@needs_gcloud
+def test_gcloud_logging_read_needs_no_job_and_shows_why_a_filter_is_bad(real_gcloud, job):
+    done = real_gcloud("logging", "read", "severity>=ERROR disk", "--limit=1", "--format=json")
+    (entry,) = json.loads(done.ok().stdout)
+    assert entry["resource"]["labels"]["job_id"] == job
+    refused = real_gcloud("logging", "read", "thud=1 severity>=ERROR")
+    assert refused.code == 1
+    assert "must be a field of a LogEntry (timestamp, severity" in refused.stderr
+
+
+def test_google_cloud_logging_reads_by_rest_and_by_grpc(server, job):
+    if not LOGGING_PYTHON.exists():
+        pytest.skip(".venv-gs is not installed; make test-full installs it")
+    done = subprocess.run(
+        [LOGGING_PYTHON, "-W", "ignore", HERE / "logging_calls.py", "--rest", server.url,
+         "--grpc", server.grpc, "--token", server.token, "--job", job],
+        env={**os.environ, **server.certificates},
+        text=True, capture_output=True, timeout=300, check=False,
+    )  # fmt: skip
+    line = next((line for line in done.stdout.splitlines() if line.startswith("RESULTS ")), None)
+    assert line, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{server.output()[-3000:]}"
+    log = "projects/demo-proj/logs/workerpool0-0"
+    for way, results in json.loads(line.removeprefix("RESULTS ")).items():
+        assert "must be a field of a LogEntry" in results.pop("refused"), way
+        assert results == {
+            "word": [["INFO", "Epoch 1: LOSS 0.25, accuracy 0.9", log]],
+            "severity": [["WARNING", "disk nearly full", log], ["ERROR", "disk full", log]],
+            "expression": [["INFO", f"line {n}", log] for n in range(3)],
+        }, way
+
+
+@needs_gcloud
+def test_a_stream_of_an_ended_job_ends_after_the_fewest_polls_that_gcloud_makes(gcloud, job):
+    """gcloud ends after two polls without lines; its first has to bring all of them."""
+    done = gcloud(
+        "ai", "custom-jobs", "stream-logs", job, "--region=us-central1", "--polling-interval=5",
+        "--log-http",
+    )  # fmt: skip
+    assert done.ok().stdout.count("accuracy 0.9") == 1
+    polls = [
+        line for line in done.stderr.splitlines() if "uri: " in line and "entries:list" in line
+    ]
+    assert len(polls) == 3
