@@ -27,8 +27,21 @@ FILES: Final[Mapping[str, str]] = {
     "fish": "trainshed.fish",
 }
 MAN_PAGE: Final = "trainshed.1"
+_LIST_JOBS: Final = "trainshed jobs list --limit 100 --format 'value(displayName)' 2>/dev/null"
+#: What the scripts call for the names of jobs: the newest ones, asked of the server.
+_PREAMBLES: Final[Mapping[str, str]] = {
+    "bash": f'_trainshed_jobs() {{ compgen -W "$({_LIST_JOBS})" -- "$1"; }}',
+    "zsh": f'_trainshed_jobs() {{ compadd -- ${{(f)"$({_LIST_JOBS})"}} }}',
+    "fish": "",
+}
+_JOBS: Final = {
+    "bash": "_trainshed_jobs",
+    "zsh": "_trainshed_jobs",
+    "fish": f"({_LIST_JOBS})",
+}
 #: What is completed for an argument of a metavar.
 _COMPLETED: Final[Mapping[str, Any]] = {
+    "JOB": _JOBS,
     "FILE": shtab.FILE,
     "PATH": shtab.FILE,
     "DIR": shtab.DIRECTORY,
@@ -45,7 +58,10 @@ def main() -> int:
 
 def texts() -> Mapping[str, str]:
     """The text of each file, by its name."""
-    scripts = {file: shtab.complete(tree(), shell) for shell, file in FILES.items()}
+    scripts = {
+        file: shtab.complete(tree(), shell, preamble=_PREAMBLES[shell])
+        for shell, file in FILES.items()
+    }
     pages = {**scripts, MAN_PAGE: man_page()}
     return {name: f"{text.rstrip()}\n" for name, text in pages.items()}
 

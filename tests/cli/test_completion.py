@@ -98,20 +98,32 @@ def test_a_shell_completes_commands_flags_and_values(shell, text, expected):
 def test_fish_completes_commands_and_flags(text, expected, tmp_path):
     if shutil.which("fish") is None:
         pytest.skip("fish is not installed (apt install fish)")
-    script = FOLDER / SCRIPTS["fish"]
-    done = subprocess.run(
-        [
-            shutil.which("fish"),
-            "--no-config",
-            "-c",
-            f"source {script}; complete -C 'trainshed {text}'",
-        ],
-        env={**os.environ, "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == [expected]
+    assert fish_answers(text, {**os.environ, "HOME": str(tmp_path)}) == [expected]
+
+
+def fish_answers(text, environ):
+    """What fish offers for the words behind ``trainshed``."""
+    asking = f"source {FOLDER / SCRIPTS['fish']}; complete -C 'trainshed {text}'"
+    words = [shutil.which("fish"), "--no-config", "-c", asking]
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
+    return [line.split("\t")[0] for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_a_shell_completes_the_names_of_jobs(shell, tmp_path):
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed (apt install {shell})")
+    stub = tmp_path / "trainshed"
+    stub.write_text("#!/bin/sh\n[ \"$*\" = 'jobs list --limit 100 --format value(displayName)' ]"
+                    " && printf 'census_1\\nother\\n'\n")  # fmt: skip
+    stub.chmod(0o755)
+    environ = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    if shell == "fish":
+        assert fish_answers("jobs logs cen", environ) == ["census_1"]
+        return
+    command, setup = SHELLS[shell]
+    setup = setup.format(file=FOLDER / SCRIPTS[shell])
+    complete(command, setup, "trainshed jobs logs cen", "trainshed jobs logs census_1 ", environ)
 
 
 def test_the_man_page_has_every_verb(trainshed):
