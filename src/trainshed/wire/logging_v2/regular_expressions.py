@@ -13,7 +13,7 @@ from trainshed.model.refusals import Code, Refusal
 #: What one expression may take of memory, in bytes.
 MEMORY_MAX: Final = 1 << 20
 
-INSTALL: Final = 'pip install "trainshed[re2]"'
+INSTALL: Final = "pip install --find-links dist 'trainshed[re2]'"
 
 
 class BadExpression(ValueError):
