@@ -227,7 +227,9 @@ def test_without_re2_a_regular_expression_is_refused_with_the_install_command(mo
         raise ImportError(name)
 
     monkeypatch.setattr(regular_expressions, "import_module", missing)
-    with pytest.raises(Refusal, match=re.escape("pip install --find-links dist 'trainshed[re2]'")) as caught:
+    with pytest.raises(
+        Refusal, match=re.escape("pip install --find-links dist 'trainshed[re2]'")
+    ) as caught:
         read_log_filter("textPayload=~a")
     assert caught.value.code is Code.FAILED_PRECONDITION
     assert passing("textPayload:loss") == "P"
