@@ -194,7 +194,7 @@ def load_settings(
     """
     folder = data_dir(flags.get("data_dir"), environ)
     file = path or folder / FILE
-    found: dict[str, Any] = {"config_file": file}
+    found: dict[str, Any] = {"config_file": file.absolute()}
     found |= _read_file(file, must_exist=path is not None)
     if database := environ.get("TRAINSHED_DATABASE"):
         found["database"] = database

@@ -13,9 +13,10 @@ PUBLIC_MODULES: Final = frozenset(
     backoff bayes_opt bitsandbytes blosc bokeh boto3 botocore bs4
     catboost category_encoders certifi cffi chex cirq click clearml cloudml cloudpickle cloudstorage
     cohere comet_ml control cryptography cuda cudf cuml cupy cv2 cvxpy cython
-    dash dask dateutil deap deepspeed detectron2 dgl diffusers dill distrax distributed dm_control
+    dash dask datasets dateutil deap deepspeed detectron2 dgl diffusers dill distrax distributed
+    dm_control
     docker docopt duckdb
-    easydict efficientnet einops elasticsearch emoji
+    easydict efficientnet einops evaluate elasticsearch emoji
     fairscale fairseq faiss fasttext fastai fastapi fastparquet featuretools filelock fire flair
     flash_attn flask flax fsspec ftfy
     gast gcsfs gensim geopandas ggplot gin google googleapiclient gpytorch gradio graphviz
