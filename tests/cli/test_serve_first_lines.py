@@ -63,5 +63,6 @@ def test_commands_find_the_database_that_was_given_to_serve_by_flag(servers, tmp
     assert note.stat().st_mode & 0o777 == 0o600
     note.write_text("postgresql+psycopg://somebody:secret@db.invalid/trainshed\n")
     refused = finished([TRAINSHED, "backup", *data, tmp_path / "again"])
-    assert "pg_dump" in refused.stderr
+    assert "pg_dump --format=custom --file=trainshed.dump trainshed;" in refused.stderr
+    assert not (tmp_path / "again").exists()
     assert "secret" not in refused.stderr

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from trainshed.store.audit import look
 from trainshed.store.base import StoreFault
 from trainshed.store.database import file_of, parsed
+from trainshed.store.faults import place_of
 from trainshed.store.opening import file_lock
 
 #: What lies beside a database and belongs to it.
@@ -24,8 +25,9 @@ def database_path(url: str) -> Path:
     known = parsed(url)
     if known.get_backend_name() != "sqlite":
         raise StoreFault(
-            "a database of PostgreSQL is backed up by pg_dump, and put back by pg_restore; this "
-            "command knows SQLite's alone"
+            f"{place_of(known)} is one of PostgreSQL, and this command copies SQLite's alone. Back "
+            f"it up with: pg_dump --format=custom --file=trainshed.dump {known.database}; "
+            "pg_restore puts it back. Copy the data directory with tar"
         )
     return file_of(known)
 

@@ -55,6 +55,7 @@ def make(data_dir: Path, url: str, target: Path, *, buckets: bool) -> Backup:
     Raises UsageFault where that is not possible, StoreFault for a database that is damaged.
     """
     began = datetime.now(UTC).isoformat(timespec="seconds")
+    backup.database_path(url)  # refused before a folder is made
     _make_empty(target, data_dir)
     backup.copy_database(url, target / DATABASE)
     rows = _sound(target / DATABASE)
