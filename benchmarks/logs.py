@@ -1,14 +1,16 @@
 """How fast a job's log is written and read, and what many readers cost the server and others.
 
-    python benchmarks/logs.py [--megabytes 50] [--format json]
+    python benchmarks/logs.py [--megabytes 50] [--lines 1000000] [--search-only] [--format json]
 
 A job prints lines, and one of many megabytes.  One reader and then eight stream the log of each;
-meanwhile another client asks for the job.  Prints a PASS or FAIL line for each promised figure.
+meanwhile another client asks for the job.  A filter of one word searches the lines of a third job,
+and ``grep -i`` the same files.  Prints a PASS or FAIL line for each promised figure.
 """
 
 import argparse
 import json
 import re
+import subprocess
 import sys
 import tempfile
 import threading
@@ -28,6 +30,9 @@ READERS = 8
 #: On two quiet cores; short lines cost by their number.
 WRITTEN_MB_S_MIN, READ_MB_S_MIN, SHORT_MB_S_MIN = 4.0, 20.0, 4.0
 PEAK_MB_MAX, OTHERS_S_MAX = 250.0, 0.5
+#: A word without a field, in a million lines of a project; beside ``grep -i`` over the same files.
+SEARCH_S_MAX, SEARCH_TIMES_GREP_MAX = 2.0, 20.0
+LINES, WORD, WITH_WORD = 1_000_000, "NeedleWord", 10
 LINE = 100
 #: No rate is to be measured but our own.
 CONFIG = "[limits]\nlog_bytes_per_s_max = 0\n"
@@ -37,9 +42,12 @@ def main() -> int:
     """Measure, print, and say by the exit code whether every promise holds."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--megabytes", type=int, default=50)
+    parser.add_argument("--lines", type=int, default=LINES, help="Lines that are searched")
+    parser.add_argument("--search-only", action="store_true", help="Leave out the other figures")
     parser.add_argument("--format", choices=["text", "json"], default="text")
     args = parser.parse_args()
-    found = measured(args.megabytes * 1_000_000)
+    found = [] if args.search_only else measured(args.megabytes * 1_000_000)
+    found += searched(args.lines)
     if args.format == "json":
         print(json.dumps([asdict(figure) for figure in found]))
     else:
@@ -71,6 +79,55 @@ def measured(size: int) -> list[Figure]:
                 ]
             found.append(at_most("peak memory of the server", peak_mb(server), PEAK_MB_MAX, "MB"))
     return found
+
+
+def searched(lines: int) -> list[Figure]:
+    """The figures of a filter of one word, on a server of its own."""
+    every = lines // WITH_WORD
+    code = (
+        f"for n in range(1, {lines} + 1):\n"
+        " print(f'Epoch {n // 1000} step {n}: loss=0.{n % 997:03d} accuracy=0.{n % 991:03d}'"
+        f" + ' {WORD}' * (n % {every} == 0))"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "config.toml").write_text(CONFIG)
+        with local(Path(folder)) as server:
+            ran(server, code)
+            ours_s = min(search_s(server) for _ in range(3))
+        grep_s = min(
+            seconds_of(
+                lambda: subprocess.run(
+                    ["grep", "-rihc", WORD, folder], capture_output=True, check=False
+                )
+            )
+            for _ in range(3)
+        )
+    what = f"a word in {lines:,} lines"
+    return [
+        at_most(what, ours_s, SEARCH_S_MAX, "s"),
+        at_most(f"{what}, times grep -i", ours_s / grep_s, SEARCH_TIMES_GREP_MAX, "x"),
+    ]
+
+
+def search_s(server: Server) -> float:
+    """Seconds until the filter has given all pages; they must have every line with the word."""
+    document = {
+        "resourceNames": [f"projects/{PROJECT}"],
+        "filter": WORD.lower(),
+        "orderBy": "timestamp desc",
+        "pageSize": 1000,
+    }
+    count, began = 0, time.monotonic()
+    with server.client() as client:
+        while True:
+            page = client.call("POST", "/v2/entries:list", document)
+            count += len(page.get("entries", []))
+            if not page.get("nextPageToken"):
+                break
+            document["pageToken"] = page["nextPageToken"]
+    if count != WITH_WORD:
+        raise SystemExit(f"the filter let {count} entries through instead of {WITH_WORD}")
+    return time.monotonic() - began
 
 
 def ran(server: Server, code: str) -> tuple[str, float]:

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
+from trainshed.model.extras import install_command
 from trainshed.model.refusals import Code, Refusal
 
 #: What one expression may take of memory, in bytes.
 MEMORY_MAX: Final = 1 << 20
-
-INSTALL: Final = "pip install --find-links dist 'trainshed[re2]'"
 
 
 class BadExpression(ValueError):
@@ -30,7 +29,8 @@ def compile_expression(pattern: str) -> Callable[[str], bool]:
     except ImportError:
         message = (
             "filter: =~ and !~ need RE2, which this server does not have; its administrator "
-            f"installs it with: {INSTALL}. Without it, search by ':' or by a word alone"
+            f"installs it with: {install_command('re2')}. "
+            "Without it, search by ':' or by a word alone"
         )
         raise Refusal(Code.FAILED_PRECONDITION, message) from None
     options = re2.Options()
