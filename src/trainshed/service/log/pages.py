@@ -26,7 +26,7 @@ from trainshed.wire.logging_v2.log_filter import read_log_filter
 #: A page ends early when its texts are longer than this in all.
 TEXT_LENGTH_MAX: Final = 1 << 20
 #: A page ends early when the search for its entries has taken this long, in seconds.
-SEARCH_S_MAX: Final = 5.0
+SEARCH_S_MAX: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
