@@ -13,7 +13,7 @@ from typing import Final
 import psutil
 
 #: For a command; one that is broken costs it, no other does.
-COMMAND_S_MAX: Final = 300
+COMMAND_S_MAX: Final = 500
 END_S_MAX: Final = 30
 POLL_S: Final = 0.02
 #: A server in the foreground keeps the shell: a page's reader types on in another terminal.
@@ -109,12 +109,12 @@ class Shell:
 
     def _started(self):
         """The processes of this shell's session: jobs of a server have sessions of their own."""
-        found = []
+        processes = []
         for process in psutil.process_iter():
             with suppress(ProcessLookupError):
                 if os.getsid(process.pid) == self._process.pid:
-                    found.append(process)
-        return sorted(found, key=lambda process: process.create_time())
+                    processes.append(process)
+        return sorted(processes, key=lambda process: process.create_time())
 
     def _end(self, process):
         with suppress(psutil.NoSuchProcess):
