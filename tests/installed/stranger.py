@@ -73,7 +73,7 @@ class Environment:
         """Everybody else's packages that our wheel asks for."""
         (wheel,) = dist.glob("trainshed-*.whl")
         info = zipfile.Path(wheel, f"{'-'.join(wheel.name.split('-')[:2])}.dist-info/")
-        for found in _asked(metadata.PathDistribution(info), extras, {}).values():
+        for found in asked(metadata.PathDistribution(info), extras, {}).values():
             tops = {file.parts[0] for file in found.files or ()}
             for name in tops - {"..", "__pycache__"}:
                 self._link(name, Path(found.locate_file(name)))
@@ -88,7 +88,7 @@ class Environment:
             place.symlink_to(path)
 
 
-def _asked(distribution, extras, found):
+def asked(distribution, extras, found):
     """Distributions by name, and all that they ask for in turn; ours are not among them."""
     for each in map(Requirement, distribution.requires or ()):
         wanted = [{"extra": extra} for extra in (*extras, "")]
@@ -97,5 +97,5 @@ def _asked(distribution, extras, found):
         key = (each.name, *sorted(each.extras))
         if each.name not in OURS and key not in found:
             found[key] = metadata.distribution(each.name)
-            _asked(found[key], each.extras, found)
+            asked(found[key], each.extras, found)
     return found

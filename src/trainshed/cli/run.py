@@ -33,7 +33,7 @@ def run(request: flags.Request) -> int:
         held_signals() as mask,
         open_session(target, place.server, offline=args.offline, environ=os.environ) as session,
     ):
-        status = run_command(command, session.environ_on(os.environ), mask)
+        status = run_command(command, session.environ_on(target, place.server), mask)
     return end_as(status)
 
 

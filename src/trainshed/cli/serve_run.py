@@ -19,15 +19,13 @@ def run(request: Request) -> int:
     check_command(command)
     args = request.args
     with start_server(tuple(_flags_of(args))) as server:
-        project = args.project or project_of()
+        target = server.target(args.project or project_of(), args.region or region_of())
         with (
             held_signals() as mask,
-            server.session(
-                project, args.region or region_of(), offline=args.offline, environ=os.environ
-            ) as session,
+            server.session(target, offline=args.offline, environ=os.environ) as session,
             server.reported_failures(lambda text: write(text, sys.stderr)),
         ):
-            status = run_command(command, session.environ_on(os.environ), mask)
+            status = run_command(command, session.environ_on(target, server.server), mask)
     return end_as(status)
 
 

@@ -4,9 +4,8 @@ import contextlib
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -43,17 +42,32 @@ _FSSPEC: Final = json.dumps({"session_kwargs": {"trust_env": True}})
 _FSSPEC_VARIABLES: Final = ("FSSPEC_GS", "FSSPEC_GCS")
 
 
-@dataclass(frozen=True, slots=True)
 class Session:
     """A proxy at work, and the variables that lead programs to it."""
 
-    proxy: Proxy
-    environ: Mapping[str, str | None]
-    """Variables to set; those that are None must not be set."""
+    def __init__(
+        self,
+        proxy: Proxy,
+        bundle: Path,
+        credentials: DefaultCredentials,
+        environ: Mapping[str, str],
+    ) -> None:
+        """``environ`` are the variables that programs would have without it."""
+        self.proxy = proxy
+        self._bundle = bundle
+        self._credentials = credentials
+        self._environ = environ
 
-    def environ_on(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The whole environment of a program that would have ``environ``."""
-        merged = {**environ, **self.environ}
+    def lead_to(self, target: ClientTarget, server: Server) -> Mapping[str, str | None]:
+        """Lead Google's names to a server; the variables to set, None for those to unset."""
+        self.proxy.upstream = Upstream(url=target.url, grpc=target.grpc, ca=server.ca)
+        own = _variables(target, self.proxy.url, self._bundle, self._credentials, self._environ)
+        token = server.token or ""
+        return {name: value and value.replace(TOKEN, token) for name, value in own.items()}
+
+    def environ_on(self, target: ClientTarget, server: Server) -> dict[str, str]:
+        """The whole environment of a program."""
+        merged = {**self._environ, **self.lead_to(target, server)}
         return {name: value for name, value in merged.items() if value is not None}
 
 
@@ -63,7 +77,7 @@ def open_session(
     server: Server,
     *,
     offline: bool = False,
-    environ: Mapping[str, str] = MappingProxyType({}),
+    environ: Mapping[str, str],
     key: Json | None = None,
 ) -> Iterator[Session]:
     """Lead Google's names to a server; all that was made is gone afterwards.
@@ -80,12 +94,9 @@ def open_session(
         with default_credentials(server, target.project, Path(folder), key) as credentials:
             upstream = Upstream(url=target.url, grpc=target.grpc, ca=server.ca)
             proxy = Proxy(authority, upstream, offline=offline, proxies=environ)
-            own = _variables(target, proxy.url, bundle, credentials, environ)
-            token = server.token or ""
-            found = {name: value and value.replace(TOKEN, token) for name, value in own.items()}
             proxy.start()
             try:
-                yield Session(proxy, found)
+                yield Session(proxy, bundle, credentials, dict(environ))
             finally:
                 proxy.stop()
 

@@ -10,8 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.client.http import Server
@@ -37,7 +36,7 @@ class ThrowAwayServer:
     ) -> None:
         """``address`` is what the server printed when it was ready; ``key`` a registered one."""
         self._process = process
-        self._key = key
+        self.key = key
         self.url: str = address["url"]
         self.grpc: str | None = address["grpc"]
         self.data_dir = Path(address["dataDir"])
@@ -63,22 +62,13 @@ class ThrowAwayServer:
 
     @contextlib.contextmanager
     def session(
-        self,
-        project: str,
-        region: str,
-        *,
-        offline: bool = False,
-        environ: Mapping[str, str] = MappingProxyType({}),
+        self, target: ClientTarget, *, offline: bool = False, environ: Mapping[str, str]
     ) -> "Iterator[Session]":
         """Lead Google's names to it (``open_session``)."""
         from trainshed.proxy.session import open_session  # noqa: PLC0415 - imported already
 
         with open_session(
-            self.target(project, region),
-            self.server,
-            offline=offline,
-            environ=environ,
-            key=self._key,
+            target, self.server, offline=offline, environ=environ, key=self.key
         ) as session:
             yield session
 
@@ -105,6 +95,14 @@ class ThrowAwayServer:
             thread.join()
             report()
 
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self.stop()
+
     def stop(self) -> None:
         """End it with its jobs and its folder."""
         if self._process.stdin and not self._process.stdin.closed:
@@ -119,25 +117,20 @@ class ThrowAwayServer:
             self._process.stdout.close()
 
 
-@contextlib.contextmanager
-def start_server(flags: Sequence[str] = ()) -> Iterator[ThrowAwayServer]:
+def start_server(flags: Sequence[str] = (), key: Json | None = None) -> ThrowAwayServer:
     """Start a throw-away server with these flags of ``trainshed serve``.
 
-    Raises EngineFault with what the server printed, where it does not start.
+    It lets the service account of ``key`` in, a key file; without it one is made.  Raises
+    EngineFault with what the server printed, where it does not start.
     """
     with tempfile.TemporaryFile("w+") as log:
         process = _begin(flags, log)
         try:
-            key = _send_key(process)
-            server = ThrowAwayServer(process, _address_of(process, log), key)
+            return ThrowAwayServer(process, *_introduce(process, log, key))
         except BaseException:
             process.kill()
             process.wait()
             raise
-        try:
-            yield server
-        finally:
-            server.stop()
 
 
 def _begin(flags: Sequence[str], log: IO[str]) -> "subprocess.Popen[str]":
@@ -153,17 +146,19 @@ def _begin(flags: Sequence[str], log: IO[str]) -> "subprocess.Popen[str]":
     )
 
 
-def _send_key(process: "subprocess.Popen[str]") -> Json:
-    """Make a key file, while the server starts, and have its public half registered."""
-    credentials = import_module("trainshed.proxy.credentials")
+def _introduce(
+    process: "subprocess.Popen[str]", log: IO[str], key: Json | None
+) -> tuple[Mapping[str, Any], Json]:
+    """Have the public half of a key registered; the server's address, and the key."""
+    credentials = import_module("trainshed.proxy.credentials")  # while the server starts
     import_module("trainshed.proxy.session")  # for later
-    key: Json = credentials.new_key()
+    key = key or credentials.new_key()
     if process.stdin is None:
         raise AssertionError("the server reads a key from its input")
     with contextlib.suppress(BrokenPipeError):  # it has ended, and its log says why
         process.stdin.write(json.dumps(credentials.public_half(key)) + "\n")
         process.stdin.flush()
-    return key
+    return _address_of(process, log), key
 
 
 def _address_of(process: "subprocess.Popen[str]", log: IO[str]) -> Mapping[str, Any]:

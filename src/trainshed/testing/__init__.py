@@ -1,1 +1,1 @@
-"""What a third party inherits: contract kits and a fake engine."""
+"""What a third party inherits: contract kits, a fake engine, and the pytest plugin."""

@@ -1,0 +1,49 @@
+"""The pytest plugin: fixtures that give a test a Trainshed server, under Google's names.
+
+pytest imports this module in every run of an environment that has Trainshed, so that what the
+fixtures need is imported when a test first asks for one.
+"""
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from trainshed.testing.servers import ServerPool, TestServer
+
+
+@pytest.fixture(scope="session")
+def _trainshed_pool() -> "Iterator[ServerPool]":
+    from trainshed.testing.servers import ServerPool  # noqa: PLC0415 - only who asks needs it
+
+    with ServerPool() as pool:
+        yield pool
+
+
+@pytest.fixture(scope="session")
+def trainshed_session_server(_trainshed_pool: "ServerPool") -> "Iterator[TestServer]":
+    """Give all tests of a session one server, which Google's names lead to."""
+    with _trainshed_pool.lend() as server:
+        yield server
+
+
+@pytest.fixture
+def trainshed_server(_trainshed_pool: "ServerPool") -> "Iterator[TestServer]":
+    """Give a test a server that no other test has used, which Google's names lead to."""
+    with _trainshed_pool.lend(prepare_next=True) as server:
+        yield server
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: "pytest.CallInfo[None]"
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the ends of failed jobs' logs to the report of a test that failed."""
+    report = yield
+    if call.when == "call" and report.failed:
+        fixtures = getattr(item, "funcargs", {})
+        for name in ("trainshed_server", "trainshed_session_server"):
+            if name in fixtures and (text := fixtures[name].failed_jobs_text()):
+                report.sections.append(("Trainshed jobs that failed", text))
+    return report

@@ -1,0 +1,130 @@
+"""Servers for tests: throw-away, each new, and one proxy that leads this process to them.
+
+A process has one proxy and one authority: gRPC reads the file of authorities once.  A server that
+the next test will have starts while this one runs.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final, Self
+
+from trainshed.client.faults import ServerRefusal, Unreachable
+from trainshed.client.http import Server
+from trainshed.proxy.failed_jobs import FailedJobs
+from trainshed.proxy.session import Session, open_session
+from trainshed.proxy.throw_away import ThrowAwayServer, start_server
+from trainshed.workbench.client_settings import ClientTarget, staging_bucket
+
+_PROJECT_VARIABLES: Final = ("CLOUDSDK_CORE_PROJECT", "TRAINSHED_PROJECT")
+_PROJECT: Final = "demo"
+_REGION: Final = "us-central1"
+
+
+class TestServer:
+    """A server as a test sees it."""
+
+    __test__ = False  # pytest takes a class of this name for tests
+
+    def __init__(self, running: ThrowAwayServer, target: ClientTarget) -> None:
+        """Make the staging bucket of the project."""
+        self.project = target.project
+        self.region = target.region
+        self.url = running.url
+        self.grpc = running.grpc
+        self.token = running.token
+        self.data_dir = running.data_dir
+        bucket = staging_bucket(target)
+        self.staging_bucket = f"gs://{bucket}"
+        self._server = running.server
+        self._failed = FailedJobs(running.server)
+        self._server.call("POST", "/storage/v1/b", {"name": bucket}, {"project": target.project})
+
+    @property
+    def server(self) -> Server:
+        """As its administrator calls it, without the proxy."""
+        return self._server
+
+    def failed_jobs_text(self) -> str:
+        """What jobs that have failed since the last call said at their end."""
+        with contextlib.suppress(ServerRefusal, Unreachable):
+            return "\n".join(self._failed.reports())
+        return ""
+
+
+class ServerPool:
+    """The servers of a process of pytest."""
+
+    def __init__(self) -> None:
+        """Nothing is started yet."""
+        self._threads = ThreadPoolExecutor(4, "trainshed servers")
+        self._open = contextlib.ExitStack()
+        self._session: Session | None = None
+        self._key: dict[str, object] | None = None
+        self._next: Future[ThrowAwayServer] | None = None
+        self._environ = dict(os.environ)
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the proxy and every server."""
+        if self._next:
+            self._next.result().stop()
+        self._threads.shutdown()
+        self._open.close()
+
+    @contextlib.contextmanager
+    def lend(self, *, prepare_next: bool = False) -> Iterator[TestServer]:
+        """Lead Google's names in this process to a new server, until the end.
+
+        ``prepare_next`` starts another one meanwhile.
+        """
+        running = self._take()
+        target = self._target(running)
+        session = self._session_of(running, target)
+        upstream = session.proxy.upstream
+        try:
+            with _set_variables(session.lead_to(target, running.server)):
+                if prepare_next:
+                    self._next = self._threads.submit(start_server, (), self._key)
+                yield TestServer(running, target)
+        finally:
+            session.proxy.upstream = upstream
+            self._threads.submit(running.stop)
+
+    def _take(self) -> ThrowAwayServer:
+        following, self._next = self._next, None
+        return following.result() if following else start_server((), self._key)
+
+    def _session_of(self, running: ThrowAwayServer, target: ClientTarget) -> Session:
+        if self._session is None:
+            self._key = running.key
+            opening = open_session(target, running.server, environ=self._environ, key=running.key)
+            self._session = self._open.enter_context(opening)
+        return self._session
+
+    def _target(self, running: ThrowAwayServer) -> ClientTarget:
+        named = map(self._environ.get, _PROJECT_VARIABLES)
+        return running.target(next(filter(None, named), _PROJECT), _REGION)
+
+
+@contextlib.contextmanager
+def _set_variables(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Set environment variables of this process; those that are None are unset."""
+    before = {name: os.environ.get(name) for name in variables}
+    _set(variables)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
