@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from engines.attempts import KEY, OTHER, ended, engine_at, marked, texts
+from engines.attempts import KEY, OTHER, ended, engine_at, folder, marked, texts
 from engines.isolating import isolation_of
 from engines.test_mounts import inside
 from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.supervise.mounts import PrivateFolders, allowed, private_mounts
+from trainshed.model.attempt import MetricsPlan
 from trainshed.model.launch_plan import Environment, Owner
 
 FULL = pytest.mark.full
@@ -79,7 +80,7 @@ def run(root, mark, tmp_path, wheels):
     """Run a shell script as a replica; its lines."""
     engines = {}
 
-    def running(mode, python, script, *, key=KEY, fails=False, **env):
+    def running(mode, python, script, *, key=KEY, fails=False, metrics=None, **env):
         if mode not in engines:
             isolation = Isolation(mode)
             if mode != "none":
@@ -98,6 +99,7 @@ def run(root, mark, tmp_path, wheels):
             environment=Environment(python=str(python)),
             owner=Owner(project="alpha", number=7),
             reads=(str(wheels),),
+            metrics=metrics,
         )
         engines[mode].launch(key, plan, ())
         end = ended(engines[mode], key)
@@ -182,6 +184,16 @@ def test_the_folders_that_trainers_expect_are_private_and_leave_no_trace(mode, r
         if mode in MOUNTING:
             assert home == "/root"
     assert {place: here(place) for place in ("/", *places)} == machine
+
+
+@pytest.mark.parametrize("mode", MOUNTING)
+def test_what_a_trial_writes_to_googles_place_is_its_report(mode, run, root):
+    """As programs do that were written for Google and do not read CLOUD_ML_HP_METRIC_FILE."""
+    file = folder(root) / "hypertune/output.metrics"
+    line = '{"loss": 0.5, "global_step": "1", "timestamp": 1.0, "trial": "1"}'
+    metrics = MetricsPlan(files=(str(file),), tags=("loss",))
+    run(mode, sys.executable, f"echo '{line}' > /var/hypertune/output.metrics", metrics=metrics)
+    assert json.loads(file.read_text())["loss"] == 0.5
 
 
 @pytest.mark.parametrize("mode", MODES)
