@@ -42,9 +42,11 @@ class PythonOverlay(NamedTuple):
 
     @property
     def variables(self) -> dict[str, str]:
-        """What tells installers where to write."""
+        """What tells pip where to write and what to leave out.
+
+        Not ``VIRTUAL_ENV``: gcloud and gsutil would import from the environment by it.
+        """
         return {
-            "VIRTUAL_ENV": self.folder,
             "PYTHONUSERBASE": self.user_base,
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "PIP_NO_WARN_SCRIPT_LOCATION": "1",

@@ -35,8 +35,8 @@ _LOCAL: Final = "/usr/local/bin"
 #: Debian keeps the wheels of ensurepip there.
 _DEBIAN_WHEELS: Final = "/usr/share/python-wheels"
 
-#: Programs that would change the machine, and end with apt's own status.
-APT: Final = ("apt", "apt-get", "aptitude")
+#: Programs that would change the machine; ours end with apt's own status.
+SYSTEM_INSTALLERS: Final = ("apt", "apt-get", "aptitude", "yum", "dnf", "apk")
 _ADVICE: Final = """\
 #!/bin/sh
 echo "$(basename "$0"): a job cannot install packages of the system; \
@@ -154,7 +154,7 @@ class _Answer(NamedTuple):
 
 def _fill(python: str, folder: Path) -> None:
     (folder / "bin").mkdir()
-    for name in APT:
+    for name in SYSTEM_INSTALLERS:
         (folder / "bin" / name).write_text(_ADVICE)
     answer = _ask(python)
     if answer is not None:
