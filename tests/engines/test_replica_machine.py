@@ -115,7 +115,7 @@ def state_of(folder):
     return {
         str(path.relative_to(folder)): (path.lstat().st_mtime_ns, path.lstat().st_size)
         for path in Path(folder).rglob("*")
-        if "__pycache__" not in path.parts
+        if "__pycache__" not in path.parts and not path.is_dir()
     }
 
 

@@ -30,7 +30,7 @@ def is_tpu_worker(role: Role, machine_type: str | None) -> bool:
     """Whether a group is the Cloud TPU node of a master, as in the scale tier BASIC_TPU.
 
     A TPU node runs TensorFlow's own server, which the program on the master drives by gRPC, and no
-    program of the job (docs/decisions/0074, TPU workers).  As a master, ``cloud_tpu`` runs the program.
+    program of the job (docs/decisions/0074, TPU workers).  A master ``cloud_tpu`` runs the program.
     """
     return machine_type == _TPU_NODE and role is not Role.PRIMARY
 
