@@ -12,7 +12,6 @@ from typing import Final
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.job_names import id_of_row, list_path
-from trainshed.cli.list_words import arranged
 from trainshed.cli.projection import print_resources
 from trainshed.cli.resource_texts import date_of, duration_text, time_of
 from trainshed.cli.terminal import note, table, wants_colour
@@ -103,7 +102,6 @@ def _filters(args: argparse.Namespace) -> bool:
 
 
 def _rows(args: argparse.Namespace, place: ServerPlace) -> Iterator[Json]:
-    arrange = arranged(args.filter, args.sort_by)
     exact = None if args.filter or args.sort_by else args.limit
     query = {
         "state": args.state or None,
@@ -114,7 +112,16 @@ def _rows(args: argparse.Namespace, place: ServerPlace) -> Iterator[Json]:
         "pageSize": args.page_size or min(exact or PAGE_SIZE, PAGE_SIZE),
     }
     path = list_path("-" if args.all_projects else place.project)
-    return islice(arrange(pages(place.server, path, "jobs", query)), args.limit)
+    rows = _arranged(args, pages(place.server, path, "jobs", query))
+    return islice(rows, args.limit)
+
+
+def _arranged(args: argparse.Namespace, rows: Iterator[Json]) -> Iterator[Json]:
+    if not args.filter and not args.sort_by:
+        return rows
+    from trainshed.cli.list_words import arranged  # noqa: PLC0415  # most lists do without
+
+    return arranged(args.filter, args.sort_by)(rows)
 
 
 def _text(rows: Sequence[Json], *, several: bool) -> str:

@@ -21,11 +21,12 @@ _ACCEPTED: Final = (
     "dotted path such as name or labels.team, with .basename() or :label=TEXT behind it"
 )
 _PLAIN: Final = frozenset({"text", "json", "yaml"})
-_SHAPE: Final = re.compile(r"(csv|table|value|json)(\[no-heading\])?\((.+)\)", re.DOTALL)
-_KEY: Final = re.compile(
+#: Compiled on use: most commands are asked for no projection.
+_SHAPE: Final = r"(?s)(csv|table|value|json)(\[no-heading\])?\((.+)\)"
+_KEY: Final = (
     r"(?P<path>[\w-]+(?:\[\d+\]|\.[\w-]+)*)(?P<base>\.basename\(\))?(?::label=(?P<label>[^,:]+))?"
 )
-_STEP: Final = re.compile(r"[\w-]+")
+_STEP: Final = r"[\w-]+"
 #: Between the items of a value that is a list, as gcloud joins them.
 _JOINT: Final = ";"
 
@@ -81,7 +82,7 @@ def projection_of(text: str) -> Projection | None:
     """The projection of a format; None for text, json and yaml.  Raises UsageFault."""
     if text in _PLAIN:
         return None
-    match = _SHAPE.fullmatch(text.strip())
+    match = re.fullmatch(_SHAPE, text.strip())
     if match is None:
         raise UsageFault(f"must be {_ACCEPTED}; got {text!r}")
     shape, no_heading, keys = match.groups()
@@ -89,10 +90,10 @@ def projection_of(text: str) -> Projection | None:
 
 
 def _key_of(text: str) -> Key:
-    match = _KEY.fullmatch(text)
+    match = re.fullmatch(_KEY, text)
     if match is None:
         raise UsageFault(f"cannot read the key {text!r}; accepted: {_ACCEPTED}")
-    path = _STEP.findall(match["path"])
+    path = re.findall(_STEP, match["path"])
     names = [step for step in path if not step.isdecimal()]
     return Key(path, bool(match["base"]), match["label"] or _heading(names[-1]))
 
