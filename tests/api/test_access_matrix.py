@@ -287,8 +287,9 @@ def code_of(client, row, text):
     fields = message_class(row.request).DESCRIPTOR.fields_by_name
     if "parent" in fields or "ListOperations" in row.rpc:
         path = path.rpartition("/")[0]
+    request = {"parent" if "parent" in fields else "name": path}
     try:
-        client.call(row.rpc, {"parent" if "parent" in fields else "name": path}, text)
+        client.call(row.rpc, LOG_QUERY if "resource_names" in fields else request, text)
     except grpc.RpcError as error:
         return error.code().name
     return "OK"
