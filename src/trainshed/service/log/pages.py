@@ -6,6 +6,7 @@ It is bound to the question: with another filter it would lead nowhere.  A page 
 and a token all the same, as Google's: a search of a large log goes on with the next page.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -69,8 +70,10 @@ class LogService:
         The place is None where they were looked through to the end.
         """
         entries: list[LogEntry] = []
-        length, last, deadline = 0, None, self.clock() + SEARCH_S_MAX
+        length, last, deadline = 0, None, math.inf
         for place, entry in found:
+            # what was looked through before is not counted: each page must come further
+            deadline = deadline if last else self.clock() + SEARCH_S_MAX
             length += len(entry.line.text) if entry else 0
             is_full = len(entries) == size or (entries and length > TEXT_LENGTH_MAX)
             if last is not None and (is_full or self.clock() > deadline):

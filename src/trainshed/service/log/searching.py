@@ -23,8 +23,8 @@ from trainshed.wire.logging_v2.log_entry import LogEntry
 from trainshed.wire.logging_v2.log_filter import LogFilter
 
 STAMP_MAX: Final = (1 << 63) - 1
-#: A line of a job may be stamped so long before or after the job's own times: by another machine.
-_SLACK_NS: Final = 3600 * 1_000_000_000
+#: A line may be stamped so long before its job began or after it ended: by another machine.
+_SLACK_NS: Final = 60 * 1_000_000_000
 #: Where an entry comes from, in the order of sources within one stamp.
 _EVENT, _LINE = 0, 1
 #: So many lines are compared before a search without a match shows how far it has come.
@@ -166,14 +166,19 @@ class LogSearch:
     def _passing(
         self, record: JobRecord, uid: JobUid, lines: Iterable[LogLine], source: int
     ) -> Iterator[Placed]:
-        """The entries that pass, and the place of every 256th of the lines between them."""
+        """The entries that pass, and the places of some others: each 256th, and the last."""
         matches, job_id = self.wanted.matches, record.job.job_id
+        last = None
         for number, line in enumerate(lines, start=1):
             entry = LogEntry(line, uid, source, project=self.project, job_id=job_id)
-            if matches(entry):
-                yield Placed(Place(line.stamp_ns, uid, source), entry)
+            place = Place(line.stamp_ns, uid, source)
+            last = None if matches(entry) else place
+            if last is None:
+                yield Placed(place, entry)
             elif number % _OTHERS_BETWEEN == 0:
-                yield Placed(Place(line.stamp_ns, uid, source), None)
+                yield Placed(place, None)
+        if last is not None:
+            yield Placed(last, None)
 
 
 def _stamp_of(line: LogLine) -> int:

@@ -44,7 +44,20 @@ FIELD_NAMES: Final = (
     'labels."NAME", logName, insertId'
 )
 
-_UNSET_MESSAGES: Final = frozenset({"httprequest", "operation", "sourcelocation", "split"})
+_UNSET_MESSAGES: Final = frozenset(
+    {
+        "httprequest",
+        "operation",
+        "sourcelocation",
+        "split",
+        "metadata",
+        "errorgroups",
+        "apphub",
+        "apphubdestination",
+        "apphubsource",
+        "otel",
+    }
+)
 _UNSET_VALUES: Final = frozenset({"trace", "spanid", "tracesampled"})
 
 
