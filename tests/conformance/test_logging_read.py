@@ -41,12 +41,33 @@ def job(server):
     document = {"displayName": "spoke", "jobSpec": {"workerPoolSpecs": [pool]}}
     status, made = server.call("POST", f"{PARENT}/customJobs", document)
     assert status == 200, made
-    ended = server.wait_for(f"/v1/{made['name']}", {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED"})
-    assert ended["state"] == "JOB_STATE_SUCCEEDED", ended
+    wait_for_an_old_end(server, f"/v1/{made['name']}", "JOB_STATE_SUCCEEDED")
+    return made["name"].rpartition("/")[2]
+
+
+@pytest.fixture
+def ml_job(server):
+    """The same on AI Platform."""
+    image = {"imageUri": "registry.test/p/img:1", "containerCommand": ["python", "-c", CODE]}
+    training = {
+        "region": "us-central1",
+        "scaleTier": "CUSTOM",
+        "masterType": "n1-standard-4",
+        "masterConfig": image,
+    }
+    document = {"jobId": "spoke", "trainingInput": training}
+    status, made = server.call("POST", "/v1/projects/demo-proj/jobs", document)
+    assert status == 200, made
+    wait_for_an_old_end(server, "/v1/projects/demo-proj/jobs/spoke", "SUCCEEDED")
+    return "spoke"
+
+
+def wait_for_an_old_end(server, path, succeeded):
+    ended = server.wait_for(path, {succeeded, succeeded.replace("SUCCEEDED", "FAILED")})
+    assert ended["state"] == succeeded, ended
     old = datetime.fromisoformat(ended["endTime"]) + timedelta(seconds=6)
     while datetime.now(UTC) < old:
         time.sleep(0.1)
-    return made["name"].rpartition("/")[2]
 
 
 @needs_gcloud
@@ -106,12 +127,17 @@ def test_google_cloud_logging_reads_by_rest_and_by_grpc(server, job):
 @needs_gcloud
 def test_a_stream_of_an_ended_job_ends_after_the_fewest_polls_that_gcloud_makes(gcloud, job):
     """gcloud ends after two polls without lines; its first has to bring all of them."""
-    done = gcloud(
-        "ai", "custom-jobs", "stream-logs", job, "--region=us-central1", "--polling-interval=5",
-        "--log-http",
-    )  # fmt: skip
+    assert count_polls(gcloud, "ai", "custom-jobs", "stream-logs", job) == 3
+
+
+@needs_gcloud
+@pytest.mark.full
+def test_a_stream_of_ai_platform_ends_after_as_many(gcloud, ml_job):
+    assert count_polls(gcloud, "ai-platform", "jobs", "stream-logs", ml_job) == 3
+
+
+def count_polls(gcloud, *command):
+    done = gcloud(*command, "--polling-interval=5", "--log-http")
     assert done.ok().stdout.count("accuracy 0.9") == 1
-    polls = [
-        line for line in done.stderr.splitlines() if "uri: " in line and "entries:list" in line
-    ]
-    assert len(polls) == 3
+    lines = done.stderr.splitlines()
+    return len([line for line in lines if "uri: " in line and "entries:list" in line])
