@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trainshed.files.trees import remove_tree
+from trainshed.model.faults import TransientFault
 
 #: The folder, beside that of the attempts.
 FOLDER: Final = "replica-tools"
@@ -102,7 +103,10 @@ class ReplicaTools(NamedTuple):
 
 
 def tools_of(python: str, above: Path) -> ReplicaTools:
-    """The folder of an interpreter below ``above``, made where it is not there.  Raises OSError."""
+    """The folder of an interpreter below ``above``, made where it is not there.
+
+    Raises OSError or EngineFault.
+    """
     folder = above / FOLDER / _name_of(python)
     if not (folder / _FACTS).exists():
         _make(python, folder)
@@ -179,6 +183,8 @@ def _ask(python: str) -> _Answer | None:
             timeout=_ANSWER_S_MAX,
         )
         return _Answer(**json.loads(answer.stdout))
+    except subprocess.TimeoutExpired as error:
+        raise TransientFault(f"{python} does not answer within {_ANSWER_S_MAX:g} s") from error
     except (OSError, ValueError, TypeError, subprocess.SubprocessError):
         return None
 
@@ -241,15 +247,25 @@ def _rewritten(script: Path, own: str) -> bytes:
 
 
 def _unpack_pip(folders: list[str], target: Path) -> None:
-    """The wheel that the interpreter brings for virtual environments, where it brings one."""
+    """The wheel that an interpreter brings for virtual environments: its own, or the server's."""
     import zipfile  # noqa: PLC0415  # once for each interpreter
 
     wheels = [
-        wheel for folder in (*folders, _DEBIAN_WHEELS) for wheel in Path(folder).glob("pip-*.whl")
+        wheel
+        for folder in (*folders, _DEBIAN_WHEELS, *_wheels_of_server())
+        for wheel in Path(folder).glob("pip-*.whl")
     ]
     for wheel in wheels[:1]:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(target)  # of the interpreter's own, not a job's
+
+
+def _wheels_of_server() -> Iterator[str]:
+    import importlib.util  # noqa: PLC0415  # once for each interpreter
+
+    spec = importlib.util.find_spec("ensurepip")
+    if spec is not None and spec.origin is not None:
+        yield f"{os.path.dirname(spec.origin)}/_bundled"
 
 
 def _add_pip(version: str, folder: Path) -> None:

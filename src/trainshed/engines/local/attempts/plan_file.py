@@ -153,6 +153,7 @@ def _walled(  # noqa: PLR0913, PLR0917 - a process, and what was found for it
     command: ProcessSpec,
 ) -> ReplicaSpec:
     python = replica.python if "/" in replica.python else home.python
+    python = shutil.which(python) or python
     machine = _machine_of(site, plan, replica, python)
     view = view_of(
         site.isolation,
@@ -179,7 +180,7 @@ def _machine_of(
     if site.isolation is None or site.isolation.mode == CONTAINER or replica.role is Role.REDUCER:
         return None
     above = Path(site.folder.path).parents[2]
-    tools = tools_of(shutil.which(python) or python, above)
+    tools = tools_of(python, above)
     return replica_machine.machine_of(
         site.isolation.mode,
         site.folder,
