@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from store.builders import PROJECT, HandClock, add, go, place
+from store.builders import PROJECT, HandClock, add, add_study, advance, go, new_trials, place
 from trainshed.model.filters import AllOf, AnyOf, Compare, Filter, Not
 from trainshed.model.job import Scheduling
 from trainshed.model.status import JobState
@@ -39,6 +39,28 @@ def _ids(store: Store, item: Filter) -> set[str]:
 
 class TestLists:
     """Lists."""
+
+    def test_the_jobs_whose_logs_may_have_lines_of_a_time_are_told_without_trials(
+        self, store: Store, clock: HandClock
+    ) -> None:
+        early = add(store)
+        go(store, early.uid, JobState.CANCELLED)
+        clock.forward(100)
+        study = add_study(store)
+        advance(store, study.uid, new_trials=new_trials(1, 2))
+        add(store, project="other")
+        middle_ns = _ns(store.now())
+        clock.forward(100)
+        late = add(store)
+
+        def uids(from_ns: int, before_ns: int) -> set[int]:
+            return {job.uid for job in store.logged_jobs(PROJECT, from_ns, before_ns)}
+
+        everything = (1 << 63) - 1
+        assert uids(0, everything) == {early.uid, study.uid, late.uid}
+        assert uids(middle_ns, everything) == {study.uid, late.uid}
+        assert uids(0, middle_ns) == {early.uid}
+        assert uids(middle_ns, middle_ns + 1) == {study.uid}
 
     def test_a_list_has_the_newest_first_and_goes_on_where_it_stopped(
         self, store: Store, clock: HandClock
