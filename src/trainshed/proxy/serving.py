@@ -83,6 +83,8 @@ class Proxy:
         self._secret = secrets.token_urlsafe(24)
         self._tunnels = Tunnels(proxies, most=_TUNNELS_MAX)
         self._loop = asyncio.new_event_loop()
+        # asyncio would print of each client that ends a handshake, into the command's output
+        self._loop.set_exception_handler(lambda _loop, _context: None)
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self._thread = threading.Thread(target=self._serve, name="proxy", daemon=True)
         self._handling: set[asyncio.Task[None]] = set()

@@ -105,39 +105,47 @@ class ThrowAwayServer:
 
     def stop(self) -> None:
         """End it with its jobs and its folder."""
-        if self._process.stdin and not self._process.stdin.closed:
-            with contextlib.suppress(BrokenPipeError):
-                self._process.stdin.close()
-        try:
-            self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout:
-            self._process.stdout.close()
+        _end(self._process)
 
 
-def start_server(flags: Sequence[str] = (), key: Json | None = None) -> ThrowAwayServer:
-    """Start a throw-away server with these flags of ``trainshed serve``.
+def start_server(
+    flags: Sequence[str] = (), key: Json | None = None, environ: Mapping[str, str] = os.environ
+) -> ThrowAwayServer:
+    """Start a throw-away server with these flags of ``trainshed serve`` and these variables.
 
     It lets the service account of ``key`` in, a key file; without it one is made.  Raises
     EngineFault with what the server printed, where it does not start.
     """
     with tempfile.TemporaryFile("w+") as log:
-        process = _begin(flags, log)
+        process = _begin(flags, environ, log)
         try:
             return ThrowAwayServer(process, *_introduce(process, log, key))
         except BaseException:
-            process.kill()
-            process.wait()
+            _end(process)
             raise
 
 
-def _begin(flags: Sequence[str], log: IO[str]) -> "subprocess.Popen[str]":
-    environ = {name: text for name, text in os.environ.items() if name not in _VARIABLES_OF_CALLER}
+def _end(process: "subprocess.Popen[str]") -> None:
+    """End the server with its input: it ends its jobs and removes its folder."""
+    if process.stdin:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout:
+        process.stdout.close()
+
+
+def _begin(
+    flags: Sequence[str], environ: Mapping[str, str], log: IO[str]
+) -> "subprocess.Popen[str]":
+    own = {name: text for name, text in environ.items() if name not in _VARIABLES_OF_CALLER}
     return subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, *_SERVE, *flags],
-        env=environ,
+        env=own,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,

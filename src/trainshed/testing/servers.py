@@ -89,7 +89,7 @@ class ServerPool:
         try:
             with _set_variables(session.lead_to(target, running.server)):
                 if prepare_next:
-                    self._next = self._threads.submit(start_server, (), self._key)
+                    self._next = self._threads.submit(self._start)
                 yield TestServer(running, target)
         finally:
             session.proxy.upstream = upstream
@@ -97,7 +97,10 @@ class ServerPool:
 
     def _take(self) -> ThrowAwayServer:
         following, self._next = self._next, None
-        return following.result() if following else start_server((), self._key)
+        return following.result() if following else self._start()
+
+    def _start(self) -> ThrowAwayServer:
+        return start_server((), self._key, self._environ)
 
     def _session_of(self, running: ThrowAwayServer, target: ClientTarget) -> Session:
         if self._session is None:
