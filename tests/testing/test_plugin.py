@@ -37,15 +37,24 @@ def names_of_jobs(server):
     return [job["name"] for job in server.server.call("GET", JOBS).get("customJobs", [])]
 
 
-def test_first(trainshed_session_server, trainshed_server):
+def test_first(trainshed_server):
     assert submit(trainshed_server, "print('trained')") == "JOB_STATE_SUCCEEDED"
     assert len(names_of_jobs(trainshed_server)) == 1
-    assert names_of_jobs(trainshed_session_server) == []
 
 
 def test_next_has_a_server_that_nothing_has_used_and_fails(trainshed_server):
     assert names_of_jobs(trainshed_server) == []
     assert submit(trainshed_server, "raise SystemExit('out of luck')") == "JOB_STATE_SUCCEEDED"
+"""
+SESSION = """
+
+def test_one(trainshed_session_server):
+    assert submit(trainshed_session_server, "pass") == "JOB_STATE_SUCCEEDED"
+
+
+def test_another(trainshed_session_server, trainshed_server):
+    assert len(names_of_jobs(trainshed_session_server)) == 1
+    assert names_of_jobs(trainshed_server) == []
 """
 
 
@@ -65,15 +74,21 @@ def run_pytest(folder, text, *flags, python=sys.executable):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "flags", [(), pytest.param(("-n", "2"), marks=pytest.mark.full, id="several at once")]
-)
-def test_each_test_has_a_new_server_and_a_failure_shows_the_log_of_its_job(tmp_path, flags):
-    done = run_pytest(tmp_path, TESTS, *flags)
+def test_each_test_has_a_new_server_and_a_failure_shows_the_log_of_its_job(tmp_path):
+    done = run_pytest(tmp_path, TESTS)
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert "Trainshed jobs that failed" in done.stdout
     assert "workerpool0-0 | out of luck" in done.stdout
     assert "trained" not in done.stdout
+
+
+@pytest.mark.full
+@pytest.mark.slow
+def test_servers_of_a_session_and_of_several_processes(tmp_path):
+    done = run_pytest(tmp_path, TESTS.partition("def test_first")[0] + SESSION)
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    done = run_pytest(tmp_path, TESTS, "-n", "2")
+    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.slow

@@ -29,10 +29,19 @@ def trainshed_session_server(_trainshed_pool: "ServerPool") -> "Iterator[TestSer
 
 
 @pytest.fixture
-def trainshed_server(_trainshed_pool: "ServerPool") -> "Iterator[TestServer]":
+def trainshed_server(
+    request: pytest.FixtureRequest, _trainshed_pool: "ServerPool"
+) -> "Iterator[TestServer]":
     """Give a test a server that no other test has used, which Google's names lead to."""
-    with _trainshed_pool.lend(prepare_next=True) as server:
+    with _trainshed_pool.lend(prepare_next=_is_used_after(request)) as server:
         yield server
+
+
+def _is_used_after(request: pytest.FixtureRequest) -> bool:
+    """Whether a later test has the fixture of this request."""
+    items = request.session.items
+    later = items[items.index(request.node) + 1 :]
+    return any(request.fixturename in getattr(item, "fixturenames", ()) for item in later)
 
 
 @pytest.hookimpl(wrapper=True)
