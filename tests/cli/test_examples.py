@@ -95,7 +95,7 @@ def folder(tmp_path):
     package.mkdir()
     (package / "__init__.py").touch()
     (tmp_path / "examples/gpu-check").mkdir(parents=True)
-    for name in ("trainer/task.py", "task.py", "examples/gpu-check/steps.py"):
+    for name in ("trainer/task.py", "task.py", "submit.py", "examples/gpu-check/steps.py"):
         (tmp_path / name).write_text(TRAINER)
     (tmp_path / "config.yaml").write_text(json.dumps(ML))
     (tmp_path / "job.yaml").write_text(json.dumps({"workerPoolSpecs": [POOL]}))
@@ -103,6 +103,8 @@ def folder(tmp_path):
     account = Account()
     write_key_file(tmp_path / "service-account.json", account)
     (tmp_path / "ci.pem").write_text(account.public_pem)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_submit.py").write_text("def test_submit():\n    pass\n")
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "*.yaml").write_text(json.dumps(ML))
     return tmp_path

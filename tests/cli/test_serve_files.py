@@ -47,10 +47,15 @@ def umask(pid):
 
 
 def open_paths(data):
-    """Files and folders that are not their owner's alone, but for buckets and a job's /tmp."""
+    """Files and folders that are not their owner's alone, but for buckets and a job's /tmp.
+
+    Replicas of every user read the trainer library and the tools. A replica that is another user
+    passes through the root that it sees and through its home; both lie in closed folders.
+    """
+    left_out = ("buckets", "trainer-library", "replica-tools", "tmp", "root", "machines")
     found = set()
     for folder, folders, files in os.walk(data):
-        folders[:] = [name for name in folders if name not in ("buckets", "trainer-library", "tmp")]
+        folders[:] = [name for name in folders if name not in left_out]
         for path in (os.path.join(folder, name) for name in (*folders, *files)):  # noqa: PTH118
             mode = os.lstat(path).st_mode
             if mode & 0o077 and not stat.S_ISLNK(mode):

@@ -37,7 +37,7 @@ _UNSET: Final = (
 _PROJECT_VARIABLES: Final = ("GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _GOOGLES: Final = "googleapis.com"
-#: aiohttp, below gcsfs, looks at the variables of proxies only where it is told to.
+#: aiohttp, below gcsfs, reads the variables of proxies only where trust_env is set.
 _FSSPEC: Final = json.dumps({"session_kwargs": {"trust_env": True}})
 _FSSPEC_VARIABLES: Final = ("FSSPEC_GS", "FSSPEC_GCS")
 
