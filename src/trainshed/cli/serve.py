@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from types import FrameType
 
@@ -50,16 +51,19 @@ def run(
     *,
     begin: Callable[[Application], object] = id,
     end: Callable[[Application], object] = id,
+    adjust: Callable[[Settings], Settings] = copy,
 ) -> int:
     """Serve until SIGTERM or Ctrl-C.
 
     ``begin`` is called before the first request is answered, ``end`` after the last one.
+    ``adjust`` changes the settings that were read.
     """
     if request.user_args is not None:
         raise UsageFault("a command after a bare -- needs --run: trainshed serve --run -- COMMAND")
     os.umask(UMASK)
     args = request.args
-    settings = load_settings(Path(args.config) if args.config else None, os.environ, vars(args))
+    file = Path(args.config) if args.config else None
+    settings = adjust(load_settings(file, os.environ, vars(args)))
     check_anonymous_binding(settings.host, anonymous=settings.anonymous)
     _is_https(settings)  # refused before anything is made
     log_to_stderr(verbose=args.verbose)

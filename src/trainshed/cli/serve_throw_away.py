@@ -12,11 +12,13 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from typing import Final
 
 from trainshed.app import Application
 from trainshed.cli import serve
 from trainshed.cli.flags import Request
+from trainshed.config import Settings
 from trainshed.model.status import JobState
 from trainshed.service.auth import signing_keys
 from trainshed.store.decisions import cancel_step
@@ -36,7 +38,17 @@ def run(request: Request) -> int:
         prefix="trainshed-server-", ignore_cleanup_errors=True
     ) as folder:
         args.data_dir, args.port, args.grpc_port, args.format = folder, 0, 0, "json"
-        return serve.run(request, begin=_begin, end=_end_jobs)
+        return serve.run(request, begin=_begin, end=_end_jobs, adjust=_allow_root_jobs)
+
+
+def _allow_root_jobs(settings: Settings) -> Settings:
+    """Let jobs run as root where no user can be had for them, as in a container of a CI service.
+
+    The jobs are those of the command, which has the same rights.
+    """
+    if settings.isolation is None:
+        return settings
+    return replace(settings, isolation=settings.isolation._replace(allow_root_jobs=True))
 
 
 def _begin(application: Application) -> None:
