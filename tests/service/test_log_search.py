@@ -128,6 +128,30 @@ def test_a_long_search_gives_a_page_without_entries_and_goes_on(project, monkeyp
     assert len(sizes) > 3
 
 
+@pytest.mark.parametrize("descending", [False, True])
+def test_a_page_comes_in_time_while_many_jobs_that_ran_at_once_are_opened(tmp_path, descending):
+    """All of them are opened before the first entry is known; a page does not wait for that."""
+    store = open_store(new_database(tmp_path))
+    for n in range(30):
+        record = add_job(store, job_id=f"j_{n}")
+        store.add_event(record.uid, NewEvent(kind="RUNNING", message=f"job {n} runs"))
+    ticks = count(step=pages.OPENING_S_MAX / 8)
+    logs = LogService(store, JobLog(tmp_path / "jobs"), clock=lambda: next(ticks))
+    seconds, messages, token = [], [], ""
+    while True:
+        before_s = next(ticks)
+        query = EntriesQuery(filter="runs", descending=descending, page_token=token)
+        page = logs.entries("p", query)
+        seconds.append(next(ticks) - before_s)
+        messages += [entry.line.text for entry in page.entries]
+        if not (token := page.next_page_token):
+            break
+    expected = [f"job {n} runs" for n in range(30)]
+    assert messages == (expected[::-1] if descending else expected)
+    assert max(seconds) <= pages.SEARCH_S_MAX + 1
+    store.close()
+
+
 def test_a_word_is_searched_without_decoding_the_lines_that_lack_it(project, monkeypatch):
     logs, _ = project
     decoded = []

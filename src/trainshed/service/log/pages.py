@@ -4,16 +4,19 @@ Pages of any sizes give the same entries in the same order: a page token is the 
 entry that was looked at, so nothing is kept for a reader and nothing shifts while lines are added.
 It is bound to the question: with another filter it would lead nowhere.  A page may have no entry
 and a token all the same, as Google's: a search of a large log goes on with the next page.
+
+Jobs that ran at the same time must all be opened before the first entry is known.  Where that takes
+too long for one page, the search itself is kept for the next one, for a minute.
 """
 
-import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from trainshed.model.faults import Violation
 from trainshed.model.refusals import Code, Refusal
+from trainshed.service.log.paused import PausedSearches
 from trainshed.service.log.searching import STAMP_MAX, LogSearch, Place, Placed
 from trainshed.service.log.stream import LogCursor
 from trainshed.service.paging import digest_of, parts_of, token_of
@@ -28,6 +31,10 @@ from trainshed.wire.logging_v2.log_filter import read_log_filter
 TEXT_LENGTH_MAX: Final = 1 << 20
 #: A page ends early when the search for its entries has taken this long, in seconds.
 SEARCH_S_MAX: Final = 2.0
+#: Of these, so long may pass before the first entry, while the logs of jobs are opened.
+OPENING_S_MAX: Final = 1.0
+#: The places before the first entry, oldest first and newest first.
+_STARTS: Final = {False: Place(0, 0, 0), True: Place(STAMP_MAX, STAMP_MAX, STAMP_MAX)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +45,16 @@ class LogPage:
     next_page_token: str = ""
 
 
+class _Taken(NamedTuple):
+    """The entries of a page, and how far the logs were looked through."""
+
+    entries: list[LogEntry]
+    last: Place | None
+    """The place of the last entry that was looked at; None: all were."""
+    is_paused: bool = False
+    """Whether no entry was looked at yet: the search goes on where it stands."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogService:
     """The use cases around logs; the store and the files are all its state."""
@@ -45,6 +62,7 @@ class LogService:
     store: Store
     job_log: JobLog
     clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
+    _paused: PausedSearches = field(default_factory=PausedSearches, kw_only=True)
 
     def entries(self, project: str, query: EntriesQuery) -> LogPage:
         """One page of the entries of a project's jobs that pass the filter.
@@ -52,36 +70,49 @@ class LogService:
         ``project`` is an id that the caller may read.  Raises Refusal for a filter or a page token
         that means nothing.
         """
+        digest, token = _digest(project, query), _token_place(project, query)
+        search = self._paused.take((digest, token), self.clock())
+        if search is None:
+            search = self._begin(project, query, token)
+        page = self._take_page(search, query.page_size)
+        last = page.last
+        if page.is_paused:
+            last = token or _STARTS[query.descending]
+            self._paused.keep((digest, last), search, self.clock())
+        next_token = "" if last is None else token_of(digest, *last)
+        return LogPage(entries=page.entries, next_page_token=next_token)
+
+    def _begin(
+        self, project: str, query: EntriesQuery, token: Place | None
+    ) -> Iterator[Placed | None]:
         search = LogSearch(
             store=self.store,
             job_log=self.job_log,
             project=project,
             wanted=read_log_filter(query.filter),
-            token=_token_place(project, query),
+            token=token,
             newest_first=query.descending,
         )
-        entries, last = self._take_page(search.look(), query.page_size)
-        token = "" if last is None else token_of(_digest(project, query), *last)
-        return LogPage(entries=entries, next_page_token=token)
+        return search.look()
 
-    def _take_page(self, found: Iterable[Placed], size: int) -> tuple[list[LogEntry], Place | None]:
-        """The entries of one page, and the place up to which the logs were looked through.
-
-        The place is None where they were looked through to the end.
-        """
+    def _take_page(self, search: Iterator[Placed | None], size: int) -> _Taken:
         entries: list[LogEntry] = []
-        length, last, deadline = 0, None, math.inf
-        for place, entry in found:
-            # what was looked through before is not counted: each page must come further
-            deadline = deadline if last else self.clock() + SEARCH_S_MAX
+        length, last, begin_s = 0, None, self.clock()
+        for placed in search:
+            elapsed_s = self.clock() - begin_s
+            if placed is None:
+                if last is None and elapsed_s > OPENING_S_MAX:
+                    return _Taken(entries, None, is_paused=True)
+                continue
+            place, entry = placed
             length += len(entry.line.text) if entry else 0
             is_full = len(entries) == size or (entries and length > TEXT_LENGTH_MAX)
-            if last is not None and (is_full or self.clock() > deadline):
-                return entries, last
+            if last is not None and (is_full or elapsed_s > SEARCH_S_MAX):
+                return _Taken(entries, last)
             if entry is not None:
                 entries.append(entry)
             last = place
-        return entries, None
+        return _Taken(entries, None)
 
     def cursor(
         self,

@@ -64,10 +64,13 @@ class LogSearch:
     token: Place | None
     newest_first: bool
 
-    def look(self) -> Iterator[Placed]:
-        """Yield the entries that pass, in order, and the places of some others between them."""
+    def look(self) -> Iterator[Placed | None]:
+        """Yield the entries that pass, in order, and the places of some others between them.
+
+        None stands between them where files were opened: the caller may stop there, too.
+        """
         for placed in merge_lazily(self._stretches(), newest_first=self.newest_first):
-            if self._is_behind_token(placed.place):
+            if placed is None or self._is_behind_token(placed.place):
                 yield placed
 
     def _is_behind_token(self, place: Place) -> bool:
@@ -185,8 +188,12 @@ def _stamp_of(line: LogLine) -> int:
     return line.stamp_ns
 
 
-def merge_lazily(stretches: Sequence[Stretch], *, newest_first: bool) -> Iterator[Placed]:
-    """Merge the entries of many jobs; a job is opened when the order comes to its time."""
+def merge_lazily(stretches: Sequence[Stretch], *, newest_first: bool) -> Iterator[Placed | None]:
+    """Merge the entries of many jobs; a job is opened when the order comes to its time.
+
+    Yields None before each source that is opened: a thousand jobs that ran at once are all opened
+    before their first entry is known.
+    """
     sign = -1 if newest_first else 1
     waiting = sorted(stretches, key=lambda each: sign * each.nearest_ns, reverse=True)
     heads: list[_Head] = []
@@ -194,6 +201,7 @@ def merge_lazily(stretches: Sequence[Stretch], *, newest_first: bool) -> Iterato
     while waiting or heads:
         while waiting and (not heads or sign * waiting[-1].nearest_ns <= heads[0].key[0]):
             for iterator in waiting.pop().open():
+                yield None
                 if head := _next_head(iterator, next(numbers), sign):
                     heappush(heads, head)
         if heads:
