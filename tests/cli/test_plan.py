@@ -183,6 +183,15 @@ def test_a_file_that_asks_for_such_a_count_is_refused_as_by_validate(plan, writt
     assert "acceleratorCount: NVIDIA_TESLA_V100 comes in counts of 1, 2, 4 or 8" in found.err
 
 
+def test_a_file_with_a_misspelled_count_is_refused_and_not_planned_without_it(plan, written):
+    document = job()
+    document["workerPoolSpecs"][1]["replicaCuont"] = document["workerPoolSpecs"][1]["replicaCount"]
+    del document["workerPoolSpecs"][1]["replicaCount"]
+    result = plan(file=written("misspelled.json", document))
+    assert (result.code, result.out) == (2, "")
+    assert "has no field replicaCuont; did you mean replicaCount?" in result.err
+
+
 @pytest.mark.parametrize("file", ["job.json", None])
 def test_a_region_that_nobody_knows_is_refused_as_by_validate(plan, file):
     found = plan("--region", "mars", file=file)

@@ -4,6 +4,7 @@ import re
 from unittest.mock import MagicMock
 
 from trainshed.api.native import Native, native_app
+from trainshed.api.not_here import ABSENT
 from trainshed.api.storage import TABLE
 from trainshed.api.table import Handlers, google_table
 
@@ -47,10 +48,8 @@ NATIVE = [
 ACTIONS = ("rewriteTo/b/{other}/o/copy", "copyTo/b/{other}/o/copy", "moveTo/o/copy", "compose")
 
 
-#: Of resources that are refused at their creation.
-NEVER_MADE = dict.fromkeys(
-    ("batch_prediction_job", "endpoint", "persistent_resource", "pipeline_job", "tensorboard"), "1"
-)
+#: Ids of resources that are never made here.
+NEVER_MADE = {absent.item: "1" for absent in ABSENT.values()}
 
 
 def filled(path, names):

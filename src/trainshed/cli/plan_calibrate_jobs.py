@@ -67,7 +67,7 @@ def _asked(args: argparse.Namespace, hosts: int) -> _Asked:
     job = measured_job(args.file, hosts, name, limit_s)
     judged = judge(Merged(content=job.document), Rulebook(today=datetime.now(tz=UTC).date()))
     spec = equipped(judged.question) if judged.question else None
-    if spec is None or judged.question is None:
+    if spec is None or judged.question is None or judged.misread:
         raise Fault(judged.violations)
     if why := _unlike(spec, judged.question.catalog, hosts):
         raise UsageFault(f"{args.file}: {why}")

@@ -22,6 +22,7 @@ from trainshed.launch.context import primary_program
 from trainshed.model.faults import Fault, Field, FieldPath, UsageFault, Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect, Role
+from trainshed.model.rules import READING
 from trainshed.planning.reduction_forecast import ReductionForecast
 from trainshed.planning.sizing import Hosts
 from trainshed.service.first_causes import first_causes
@@ -123,6 +124,11 @@ class JudgedDocument:
     def valid(self) -> bool:
         """Whether nothing is wrong."""
         return not self.violations
+
+    @property
+    def misread(self) -> bool:
+        """Whether a part of the document could not be read: its spec is then only a guess."""
+        return any(violation.rule in READING for violation in self.violations)
 
     @property
     def notes(self) -> tuple[str, ...]:

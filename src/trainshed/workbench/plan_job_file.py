@@ -55,6 +55,8 @@ def read_job(path: str, rulebook: Rulebook, region: str | None) -> JobFile:
     """The job of a file.  Raises UsageFault, Fault for what is no job, NotPlannable."""
     flags = {"region": region} if region else {}
     judged = judge(merge_any(read_one(path).content, flags, source=path), rulebook)
+    if judged.misread:
+        raise Fault(judged.violations)
     question = judged.question
     spec = equipped(question) if question else None
     workers = trainers_of(spec) if spec else []

@@ -86,7 +86,7 @@ def _judged(given: Given, rulebook: Rulebook) -> JudgedDocument | None:
     flags = {"region": given.region} if given.region else {}
     merged = merge_any(read_one(given.config).content, flags, source=given.config)
     judged = judge(merged, rulebook)
-    if judged.question is None:
+    if judged.question is None or judged.misread:
         raise Fault(judged.violations)
     return judged
 
