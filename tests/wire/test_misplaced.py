@@ -103,8 +103,75 @@ ML_CASES = [
         "imageUri belongs below trainingInput.workerConfig",
         "trainingInput.workerConfig.imageUri",
     ),
+    (
+        {"trainingInput": {"trainingInput": {"scaleTier": "CUSTOM", "masterType": "n1"}}},
+        "trainingInput.trainingInput",
+        "the line trainingInput is there twice: take one of them out",
+        "trainingInput.scaleTier, trainingInput.masterType",
+    ),
+    (
+        {"trainingInput": {"masterConfig": {"replicaConfig": {"imageUri": "i"}}}},
+        "trainingInput.masterConfig.replicaConfig",
+        "what is below replicaConfig belongs in trainingInput.masterConfig: take the line ",
+        "trainingInput.masterConfig.imageUri",
+    ),
+    *(
+        (
+            {"trainingInput": {word: 1}},
+            f"trainingInput.{word}",
+            f"did you mean {field}?",
+            f"trainingInput.{field}",
+        )
+        for word, field in {
+            "psCount": "parameterServerCount",
+            "ps_type": "parameter_server_type",
+            "chiefType": "masterType",
+            "masterImageUri": "masterConfig.imageUri",
+            "worker-machine-type": "workerType",
+            "workerAccelerator": "workerConfig.acceleratorConfig",
+            "module-name": "pythonModule",
+            "packages": "packageUris",
+            "replicaCount": "workerCount",
+        }.items()
+    ),
+    (
+        {"trainingInput": {"masterConfig": {"acceleratorType": "NVIDIA_TESLA_T4"}}},
+        "trainingInput.masterConfig.acceleratorType",
+        "did you mean acceleratorConfig.type?",
+        "trainingInput.masterConfig.acceleratorConfig.type",
+    ),
+    (
+        {"trainingInput": {"hyperparameters": {"metricTag": "acc"}}},
+        "trainingInput.hyperparameters.metricTag",
+        "did you mean hyperparameterMetricTag?",
+        "trainingInput.hyperparameters.hyperparameterMetricTag",
+    ),
 ]
 VERTEX_CASES = [
+    (
+        {"displayName": "d", "jobSpec": {"jobSpec": {"workerPoolSpecs": [POOL]}}},
+        "jobSpec.jobSpec",
+        "the line jobSpec is there twice: take one of them out",
+        "jobSpec.workerPoolSpecs",
+    ),
+    (
+        {"displayName": "d", "jobSpec": {"customJobSpec": {"workerPoolSpecs": [POOL]}}},
+        "jobSpec.customJobSpec",
+        "what is below customJobSpec belongs in jobSpec: take the line customJobSpec out",
+        "jobSpec.workerPoolSpecs",
+    ),
+    (
+        job_with(pool_without("containerSpec", **{"container-image-uri": "gcr.io/p/i"})),
+        "jobSpec.workerPoolSpecs[0].container-image-uri",
+        "did you mean containerSpec.imageUri?",
+        "jobSpec.workerPoolSpecs[0].containerSpec.imageUri",
+    ),
+    (
+        {**TUNING, "studySpec": {"parameters": [{"type": "DOUBLE"}]}},
+        "studySpec.parameters[0].type",
+        "it has doubleValueSpec, integerValueSpec, ",
+        "doubleValueSpec, integerValueSpec, ",
+    ),
     (
         job_with(pool_without("machineSpec", machineType="n1-standard-4")),
         "jobSpec.workerPoolSpecs[0].machineType",
@@ -218,6 +285,11 @@ def test_a_field_at_the_wrong_level_is_told_its_place(document, field, says, acc
             job_with(POOL),
         ),
         ({"workerPoolSpecs": [POOL], "displayName": "d", "jobSpec": {}}, job_with(POOL)),
+        ({"displayName": "d", "jobSpec": {"jobSpec": job_with(POOL)["jobSpec"]}}, job_with(POOL)),
+        (
+            {"training-input": {"scale-tier": "CUSTOM", "masterConfig": {"image-uri": "i"}}},
+            {"trainingInput": {"scaleTier": "CUSTOM", "masterConfig": {"imageUri": "i"}}},
+        ),
         (
             {"region": "us-central1", "scale_tier": "CUSTOM", "masterType": "n1"},
             {"trainingInput": {"region": "us-central1", "scaleTier": "CUSTOM", "masterType": "n1"}},
@@ -244,13 +316,17 @@ def test_the_rest_is_judged_in_the_document_as_it_was_meant(document, meant):
         ({"hyperparameters": {}}, detect.DocumentKind.ML_JOB),
         ({"machineSpec": {}, "containerSpec": {}}, detect.DocumentKind.CUSTOM_JOB_SPEC),
         ({"machine_spec": {}, "replica_count": 1}, detect.DocumentKind.CUSTOM_JOB_SPEC),
+        ({"WorkerPoolSpecs": []}, detect.DocumentKind.CUSTOM_JOB_SPEC),
+        ({"worker-pool-specs": []}, detect.DocumentKind.CUSTOM_JOB_SPEC),
+        ({"training-input": {}}, detect.DocumentKind.ML_JOB),
         ({"parameters": [], "metrics": []}, detect.DocumentKind.TUNING_JOB),
     ],
 )
 def test_a_document_that_lacks_its_outer_level_is_known_by_its_fields(document, kind):
     assert detect.kind_of(document) is kind
     for violation in detect.parse(document).violations:
-        assert violation.rule != "unknown-field" or " belongs " in violation.message
+        is_placed = " belongs " in violation.message or "did you mean" in violation.message
+        assert violation.rule != "unknown-field" or is_placed
 
 
 @pytest.mark.parametrize("document", [{}, {"foo": 1}, {"labels": {}}, {"displayName": "d"}])
@@ -268,3 +344,32 @@ def test_a_list_of_places_does_not_grow_with_the_document():
     parsed = detect.parse(document)
     assert len(parsed.violations) == 500
     assert compact(parsed.spec.request)
+
+
+@pytest.mark.parametrize(
+    ("key", "job", "kind"),
+    [
+        ("job", {"trainingInput": {}}, "an AI Platform Job"),
+        ("customJob", job_with(POOL), "a CustomJob"),
+        ("custom_job_spec", {"worker_pool_specs": [POOL]}, "a CustomJobSpec"),
+        ("hyperparameterTuningJob", TUNING, "a HyperparameterTuningJob"),
+    ],
+)
+def test_a_job_below_a_key_of_its_own_is_told_to_lose_that_level(key, job, kind):
+    [violation] = detect.parse({key: job}).violations
+    assert violation.field == key
+    assert f"{kind} is below it; take the line {key} out" in violation.message
+
+
+@pytest.mark.parametrize(
+    ("parameter", "field"),
+    [
+        ({"parameterId": "a", "minValue": 1}, "studySpec.parameters[0].minValue"),
+        ({"parameterId": "a", "type": "DOUBLE"}, "studySpec.parameters[0].type"),
+    ],
+)
+def test_a_parameter_with_an_unknown_field_is_not_told_besides_that_it_has_no_values(
+    parameter, field
+):
+    violations = detect.parse({**TUNING, "studySpec": {"parameters": [parameter]}}).violations
+    assert [v.field for v in violations if "parameters" in v.field] == [field]

@@ -58,10 +58,16 @@ def kind_of(document: Any) -> DocumentKind | Violation:
     if not isinstance(document, Mapping):
         message = f"a job must be an object of fields, not {described(document)}"
         return Violation(field="", rule="not-a-job", message=message, accepted=ACCEPTED)
+    return _kind_by_keys(document) or _kind_by_fields(document) or _no_job(document)
+
+
+def _kind_by_keys(document: Mapping[Any, Any]) -> DocumentKind | None:
+    """The kind that begins with one of a document's keys, else with a key of the same letters."""
     for kind, keys in KEYS.items():
         if any(key in document or snake(key) in document for key in keys):
             return kind
-    return _kind_by_fields(document) or _no_job(document)
+    letters = {plain(key) for key in document if isinstance(key, str)}
+    return next((kind for kind, keys in KEYS.items() if letters & set(map(plain, keys))), None)
 
 
 #: The message of each kind whose inner fields may stand alone: its author forgot to indent.
@@ -87,11 +93,23 @@ def _kind_by_fields(document: Mapping[Any, Any]) -> DocumentKind | None:
 
 def _no_job(document: Mapping[Any, Any]) -> Violation:
     """Points at the key that is nearest to a known one, if any is near."""
+    for key, item in document.items():
+        if isinstance(item, Mapping) and (kind := _kind_by_keys(item)):
+            return _wrapped(str(key), kind)
     known = [key for keys in KEYS.values() for key in keys]
     near = ((str(key), nearest(str(key), known)) for key in document)
     key, meant = next(((key, meant) for key, meant in near if meant), ("", None))
     message = "this is no job: it has none of the keys that a job begins with"
     message += f"; did you mean {meant} instead of {key}?" if meant else ""
+    return Violation(field=key, rule="not-a-job", message=message, accepted=ACCEPTED)
+
+
+def _wrapped(key: str, kind: DocumentKind) -> Violation:
+    """Refuse a document that has a level above the job."""
+    message = (
+        f"this is no job: {key} is no key of one, and {kind.value} is below it; take the line "
+        f"{key} out, and indent what is below it one level less"
+    )
     return Violation(field=key, rule="not-a-job", message=message, accepted=ACCEPTED)
 
 

@@ -6,16 +6,34 @@ this one goes on, so that a refusal has all of them at once.  It takes what Goog
 doubles, nulls, empty messages.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from trainshed.model.faults import Violation
+from trainshed.wire.corrections import (
+    YAML_WORDS,
+    accepted_value,
+    list_of_named,
+    list_of_words,
+    object_of_pair,
+)
 from trainshed.wire.fields import EnumInfo, FieldInfo, MessageInfo, Table
-from trainshed.wire.misplaced import Move, Places, as_meant, is_guessed, steps_of
-from trainshed.wire.parsed import Note, hint, nearest, plain
+from trainshed.wire.misplaced import (
+    PLACES_MAX,
+    Move,
+    Places,
+    as_meant,
+    dotted,
+    is_guessed,
+    steps_of,
+)
+from trainshed.wire.parsed import Note, hint, nearest_field, plain
 from trainshed.wire.scalars import READERS, WANTED, WRONG, whole
-from trainshed.wire.split_text import is_whole_line, split_text
+from trainshed.wire.split_text import is_comma_list, is_command_line, is_whole_line, split_text
+from trainshed.wire.synonyms import PHRASES, VALUES, find_field
 
 #: As in protobuf's own readers; deeper documents are refused, not followed.
 DEPTH_MAX: Final = 100
@@ -23,11 +41,11 @@ DEPTH_MAX: Final = 100
 #: How much of a caller's text a message repeats.
 SHOWN_MAX: Final = 80
 
+#: So often a document is read anew after its fields were moved to where they were meant.
+ROUNDS_MAX: Final = 4
+
 #: So many unknown fields get a hint: each is compared with all names there are.
 HINTS_MAX: Final = 100
-
-#: What YAML 1.1 reads as a flag.
-YAML_WORDS: Final = {True: "y, yes, on and true", False: "n, no, off and false"}
 
 #: Alternatives whose conflict has a rule of its own (R12).
 RULE_OF_ONEOF: Final = {"task": "container-xor-python"}
@@ -57,23 +75,28 @@ def read(
     info, root = table.messages[message], root or message
     reader = _MessageReader(table, root, document, at)
     value = reader.message(info, document, at, 0)
-    if not reader.moves:
-        return Reading(value=value, violations=tuple(reader.found), notes=tuple(reader.notes))
-    again = _MessageReader(table, root, document, at)
-    value = again.message(info, as_meant(document, reader.moves), at, 0)
-    return Reading(
-        value=value,
-        violations=(*reader.found, *_only_new(again.found, reader)),
-        notes=tuple(again.notes),
-    )
+    violations, moves = list(reader.found), list(reader.moves)
+    for _ in range(ROUNDS_MAX):
+        if not reader.moves:
+            break
+        document = as_meant(document, reader.moves)
+        reader = _MessageReader(table, root, document, at)
+        value = reader.message(info, document, at, 0)
+        violations += _only_new(reader.found, violations, moves, at)
+        moves += reader.moves
+    return Reading(value=value, violations=tuple(violations), notes=tuple(reader.notes))
 
 
-def _only_new(found: list[Violation], first: "_MessageReader") -> Iterator[Violation]:
+def _only_new(
+    found: Iterable[Violation], known: Sequence[Violation], moves: Sequence[Move], at: str
+) -> list[Violation]:
     """What the document as meant breaks besides; values of guessed fields are not judged."""
-    for violation in found:
-        path = str(violation.field).removeprefix(f"{first.at}." if first.at else "")
-        if violation not in first.found and not is_guessed(path, first.moves):
-            yield violation
+    return [
+        violation
+        for violation in found
+        if violation not in known
+        and not is_guessed(str(violation.field).removeprefix(f"{at}." if at else ""), moves)
+    ]
 
 
 class _MessageReader:
@@ -120,13 +143,14 @@ class _MessageReader:
         if isinstance(item, list):
             if text := split_text(field.json_name, item):
                 return self._split(field, text, where)
+            if is_command_line(field.json_name, item):
+                line = "a list of the words of its command line"
+                return self._wrong(field, item[0], f"{where}[0]", line, _as_list(item[0]))
             places = [(f"{where}[{index}]", each) for index, each in enumerate(item)]
-        elif is_whole_line(field.json_name, item):
-            return self._wrong(field, item, where, "a list of strings", _as_list(item))
-        elif isinstance(item, Mapping) is (field.kind == "message"):
-            places = [(where, item)]  # alone in its list, as gcloud sends it (decision 0044)
+        elif wanted := _wanted_list(field, item):
+            return self._wrong(field, item, where, *wanted)
         else:
-            return self._wrong(field, item, where, "a list", "a list, in brackets or with dashes")
+            places = [(where, item)]  # alone in its list, as gcloud sends it (decision 0044)
         elements = [self._one(field, each, place, depth) for place, each in places]
         if field.kind == "message":
             return [{} if element is WRONG else element for element in elements]
@@ -140,7 +164,7 @@ class _MessageReader:
         if field.kind in ("enum", "open enum"):
             return self._enum(field, item, where)
         if not isinstance(item, dict) and not isinstance(item, Mapping):  # a dict is known sooner
-            return self._wrong(field, item, where)
+            return self._wrong(field, item, where, "", object_of_pair(field.type, item))
         if depth >= DEPTH_MAX:
             wanted = f"nested at most {DEPTH_MAX} deep"
             return self._wrong(field, item, where, wanted, wanted)
@@ -178,7 +202,8 @@ class _MessageReader:
         names = [name for name in info.names if not name.endswith("UNSPECIFIED")]
         message = f"{described(item)} is no value of {field.json_name}"
         if isinstance(item, str) and len(self.found) < HINTS_MAX:
-            message += hint(item[:SHOWN_MAX], names)
+            synonym = VALUES.get(plain(item[:SHOWN_MAX]), "")
+            message += hint(synonym if synonym in names else item[:SHOWN_MAX], names)
         self._add(where, "unknown-value", message, ", ".join(names))
         return WRONG
 
@@ -206,9 +231,17 @@ class _MessageReader:
         message = f"{info.name} has no field {word}"
         usable = [f for f in info.fields if not f.refused and not f.is_output]
         names = [f.name if "_" in word else f.json_name for f in usable]
-        near = nearest(word, names) if len(self.found) < HINTS_MAX else None
+        near = nearest_field(word, names) if len(self.found) < HINTS_MAX else None
         is_same = near is not None and plain(near) == plain(word)
-        if not is_same and len(self.found) < HINTS_MAX and self._belongs(word, key, path, message):
+        if (
+            not is_same
+            and len(self.found) < HINTS_MAX
+            and (
+                self._is_needless_level(info, document[key], key, path, message)
+                or self._has_synonym(info, document[key], key, path, message)
+                or self._belongs(word, key, path, message)
+            )
+        ):
             return
         if near and near not in document:
             at = steps_of(self._below(path))
@@ -218,6 +251,44 @@ class _MessageReader:
             )
         message += f"; did you mean {near}?" if near else ""
         self._add(where, "unknown-field", message, near or ", ".join(names))
+
+    def _is_needless_level(
+        self, info: MessageInfo, item: Any, key: Any, path: str, message: str
+    ) -> bool:
+        """Report an object whose fields belong one level up, and read them there."""
+        if not isinstance(item, Mapping) or not item:
+            return False
+        known = {plain(name) for name in info.by_key}
+        if not all(isinstance(inner, str) and plain(inner) in known for inner in item):
+            return False
+        at = steps_of(self._below(path))
+        for inner, value in item.items():
+            source, target = (*at, key, inner), (*at, inner)
+            self.moves.append(Move(source=source, target=target, item=value, is_guess=False))
+        if plain(str(key)) == plain(_last_word(path)):
+            message += f"; the line {key} is there twice: take one of them out"
+        else:
+            place = path or "the top level"
+            message += f"; what is below {key} belongs in {place}: take the line {key} out"
+        accepted = ", ".join([dotted((*steps_of(path), inner)) for inner in item][:PLACES_MAX])
+        self._add(f"{path}.{key}" if path else str(key), "unknown-field", message, accepted)
+        return True
+
+    def _has_synonym(self, info: MessageInfo, item: Any, key: Any, path: str, message: str) -> bool:
+        """Report a word that another tool has for a field; False if none is known."""
+        where = f"{path}.{key}" if path else str(key)
+        if phrase := PHRASES.get((info.name, plain(str(key)))):
+            self._add(where, "unknown-field", f"{message}; it has {phrase}", phrase)
+            return True
+        field = find_field(info, str(key))
+        if not field:
+            return False
+        at = steps_of(self._below(path))
+        self.moves.append(Move(source=(*at, key), target=(*at, *field), item=item, is_guess=True))
+        meant = dotted(field)
+        full = dotted((*steps_of(path), *field))
+        self._add(where, "unknown-field", f"{message}; did you mean {meant}?", full)
+        return True
 
     def _belongs(self, word: str, key: Any, path: str, message: str) -> bool:
         """Report a field that belongs to another level; False if none has it."""
@@ -260,19 +331,36 @@ class _MessageReader:
         message = f"{_last_word(where)} must be {noun or wanted[0]}, not {described(item)}"
         if field.kind == "string" and isinstance(item, bool):
             message += f"; YAML reads {YAML_WORDS[item]} without quotes as {described(item)}"
-            accepted = (
-                'a string, in quotes, such as "y"' if item else 'a string, in quotes, such as "n"'
-            )
-        self._add(where, "wrong-type", message, accepted or wanted[1])
+        self._add(where, "wrong-type", message, accepted or accepted_value(field.kind, item))
         return WRONG
 
     def _add(self, where: str, rule: str, message: str, accepted: str) -> None:
         self.found.append(Violation(field=where, rule=rule, message=message, accepted=accepted))
 
 
+def _wanted_list(field: FieldInfo, item: Any) -> tuple[str, str] | None:
+    """The noun and the example for a list in whose place something else stands.
+
+    None for an element that stands alone for a list of it.
+    """
+    if is_whole_line(field.json_name, item):
+        return "a list of strings", _as_list(item)
+    if is_comma_list(field.json_name, item):
+        return "a list", list_of_words(item, is_number=field.kind == "double")
+    if isinstance(item, Mapping) and (example := list_of_named(field.type, item)):
+        return "a list", example
+    if isinstance(item, Mapping) is (field.kind == "message"):
+        return None
+    return "a list", "a list, in brackets or with dashes"
+
+
 def _as_list(text: str) -> str:
     """What a list of the words of a command line looks like."""
-    words = [f'"{word}"' for word in text[:SHOWN_MAX].split()]
+    try:
+        parts = shlex.split(text[:SHOWN_MAX])
+    except ValueError:  # a quote without its end
+        parts = text[:SHOWN_MAX].split()
+    words = [json.dumps(part, ensure_ascii=False) for part in parts]
     return f"a list of strings, such as [{', '.join(words)}]"
 
 

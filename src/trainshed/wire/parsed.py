@@ -26,6 +26,23 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
     return known[near[0]] if near else None
 
 
+#: From this share of equal letters on, a name is taken for a misspelled one whatever its words.
+_ALIKE = 0.8
+
+
+def nearest_field(word: str, names: Iterable[str]) -> str | None:
+    """The nearest name, if both have a word in common or nearly all of their letters."""
+    near = nearest(word, names)
+    if near is None or _name_words(word) & _name_words(near):
+        return near
+    alike = difflib.SequenceMatcher(None, plain(word), plain(near)).ratio() >= _ALIKE
+    return near if alike else None
+
+
+def _name_words(name: str) -> set[str]:
+    return set(re.split(r"[-_\s]", snake(name)))
+
+
 def hint(word: str, names: Iterable[str]) -> str:
     """``; did you mean X?``, or nothing.  A part of a name stands for the shortest that has it."""
     known = tuple(names)
@@ -113,6 +130,22 @@ def compact(value: Any) -> str:
 
 
 def without(found: Iterable[Violation], known: Iterable[Violation]) -> Iterator[Violation]:
-    """The violations at fields of which nothing is known yet: one cause is reported once."""
-    fields = {violation.field for violation in known}
+    """The violations at fields of which nothing is known yet: one cause is reported once.
+
+    A list that has an element which cannot be read, and an object that has a field which nobody
+    knows, are not judged besides.
+    """
+    fields = {place for violation in known for place in _places_of(violation)}
     return (violation for violation in found if violation.field not in fields)
+
+
+_ELEMENT = re.compile(r"\[\d+\]$")
+
+
+def _places_of(violation: Violation) -> Iterator[str]:
+    field = str(violation.field)
+    yield field
+    if violation.rule == "wrong-type":
+        yield _ELEMENT.sub("", field)
+    elif violation.rule == "unknown-field":
+        yield field.rpartition(".")[0]

@@ -4,6 +4,7 @@ Python programs do it: ``list("python train.py")`` is what a client makes of a s
 of a list.  The job could only fail.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -37,4 +38,32 @@ def is_whole_line(name: str, item: Any) -> bool:
 
     Another string alone stands for a list of it (decision 0044).
     """
-    return name in NAMING and isinstance(item, str) and len(item.split()) > 1
+    if not isinstance(item, str) or len(item.split()) < 2:  # noqa: PLR2004 - one word is no line
+        return False
+    return name in NAMING or (name in ARGUMENTS and _has_flag_apart(item.split()))
+
+
+def _has_flag_apart(words: Sequence[str]) -> bool:
+    """Whether words are a flag and its value, or two flags; ``--name=my job`` is one argument."""
+    flags = [word for word in words if word.startswith("-")]
+    return words[0] in flags and ("=" not in words[0] or len(flags) > 1)
+
+
+_INTERPRETER: Final = re.compile(
+    r"(?:/\S*/)?(?:python[\d.]*|ba?sh|torchrun|accelerate|pip[\d.]*)\s"
+)
+
+
+def is_command_line(name: str, items: Sequence[Any]) -> bool:
+    """Whether a command's only element is a whole command line, which no program is named."""
+    is_one = name in NAMING and len(items) == 1 and isinstance(items[0], str)
+    return is_one and _INTERPRETER.match(items[0].lstrip()) is not None
+
+
+#: Lists of a parameter's values.
+_VALUES: Final = frozenset({"values", "categoricalValues", "discreteValues"})
+
+
+def is_comma_list(name: str, item: Any) -> bool:
+    """Whether a parameter's values are one string with commas between them."""
+    return name in _VALUES and isinstance(item, str) and "," in item

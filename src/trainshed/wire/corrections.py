@@ -1,0 +1,81 @@
+"""What a value of the wrong type should have been: the same value in the form that is accepted."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trainshed.model.durations import duration_of, seconds_of
+from trainshed.wire.parsed import plain
+from trainshed.wire.scalars import WANTED
+from trainshed.wire.synonyms import NAMED
+
+#: What YAML 1.1 reads as a flag.
+YAML_WORDS: Final = {True: "y, yes, on and true", False: "n, no, off and false"}
+
+#: How much of a caller's text an example repeats.
+_SHOWN_MAX: Final = 80
+
+
+def accepted_value(kind: str, item: Any) -> str:
+    """Say what a field of a kind accepts, with the value that the caller most likely meant."""
+    if kind == "string" and isinstance(item, bool):
+        return f'a string, in quotes, such as "{"y" if item else "n"}"'
+    if kind == "string" and isinstance(item, int | float):
+        return f"a string; a number needs quotes: {_quoted(item)}"
+    if kind == "duration" and (seconds := _seconds(item)):
+        return f'seconds with the letter s: "{duration_of(seconds)}"'
+    return WANTED[kind][1]
+
+
+def _quoted(item: float) -> str:
+    """A number in quotes; YAML drops the zero of a version such as 2.10."""
+    text = repr(item)
+    if isinstance(item, float) and text.partition(".")[2] == "1":
+        return f'"{text}", or "{text}0", which YAML reads as {text} without quotes'
+    return f'"{text}"'
+
+
+def _seconds(item: Any) -> float:
+    if isinstance(item, Mapping):
+        item = item.get("seconds")
+    if isinstance(item, bool) or not isinstance(item, str | int | float):
+        return 0.0
+    try:
+        return seconds_of(str(item).replace(" ", ""))
+    except ValueError:
+        return 0.0
+
+
+def list_of_named(message: str, item: Mapping[Any, Any]) -> str:
+    """What a list of named objects looks like that was written as one object, name by name.
+
+    Empty for an object that may stand alone in such a list.
+    """
+    name_field, value_field = NAMED.get(message, ("", ""))
+    if not name_field or not item or plain(name_field) in map(plain, map(str, item)):
+        return ""
+    name, value = next(iter(item.items()))
+    if value_field and not isinstance(value, Mapping | list):
+        shown = value.upper() if value_field == "goal" and isinstance(value, str) else value
+        return f"a list, such as [{{{name_field}: {name}, {value_field}: {_text_of(shown)}}}]"
+    return f"a list, such as [{{{name_field}: {name}, ...}}]" if isinstance(value, Mapping) else ""
+
+
+def object_of_pair(message: str, item: Any) -> str:
+    """What an element ``NAME=VALUE`` of a list of named objects looks like as an object."""
+    name_field, value_field = NAMED.get(message, ("", ""))
+    if not value_field or not isinstance(item, str) or "=" not in item:
+        return ""
+    name, _, value = item[:_SHOWN_MAX].partition("=")
+    return f"{{{name_field}: {name}, {value_field}: {_text_of(value)}}}"
+
+
+def _text_of(value: Any) -> str:
+    return json.dumps(value if isinstance(value, str) else str(value))
+
+
+def list_of_words(text: str, *, is_number: bool) -> str:
+    """What a list looks like that was written as one string with commas."""
+    words = [word.strip() for word in text[:_SHOWN_MAX].split(",") if word.strip()]
+    shown = words if is_number else [json.dumps(word) for word in words]
+    return f"a list, such as [{', '.join(shown)}]"
