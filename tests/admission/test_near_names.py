@@ -61,8 +61,35 @@ RUNTIMES = {
 }
 
 
+MODULES = {
+    "trainer/task.py": "trainer.task",
+    "./trainer/task.py": "trainer.task",
+    "trainer.task.py": "trainer.task",
+    "task.py": "task",
+    "trainer/task": "trainer.task",
+    "-m trainer.task": "trainer.task",
+    "python -m trainer.task": "trainer.task",
+    "trainer.task:main": "trainer.task",
+    " trainer.task": "trainer.task",
+    "trainer..task": None,
+}
+PACKAGES = {
+    "s3://b/t.tar.gz": "is not in a bucket",
+    "https://storage.googleapis.com/b/t.tar.gz": "is not in a bucket",
+    "gs:/b/t.tar.gz": "is not in a bucket",
+    "gs:///t.tar.gz": "is not in a bucket",
+    "gs://b/trainer/": "is a folder, not a package",
+    "gs://b/task.py": "is a program, not a package",
+}
+
+
 def message_of(spec, rule, scope=Scope.MACHINES):
     return next(v.message for v in check(ask(spec, scope=scope)) if v.rule == rule)
+
+
+def program(**fields):
+    whole = {"module": "trainer.task", "package_uris": ("gs://b/t.tar.gz",), "image_uri": "i"}
+    return Program(kind=ProgramKind.PYTHON_PACKAGE, **{**whole, **fields})
 
 
 def suggests(message, meant):
@@ -130,3 +157,50 @@ def test_ai_platform_has_the_same_rule_for_its_own_fields():
     spec = ml(group(accelerator=Accelerator(type="NVIDIA_TESLA_T4")))
     message = message_of(spec, "accelerator-count")
     assert message.startswith("Both `type` and `count` should be specified or none")
+
+
+@pytest.mark.parametrize("dialect", [ml, vertex])
+@pytest.mark.parametrize(("name", "meant"), MODULES.items())
+def test_a_file_or_a_command_in_place_of_a_module(dialect, name, meant):
+    message = message_of(dialect(group(program=program(module=name))), "python-module", Scope.ALL)
+    assert message.startswith(f"{name!r} is no name of a module")
+    assert suggests(message, meant)
+
+
+@pytest.mark.parametrize("name", ["task", "trainer.task", "my-trainer.task", "a_b.c1.__main__"])
+def test_a_module(name):
+    found = check(ask(vertex(group(program=program(module=name))), scope=Scope.ALL))
+    assert "python-module" not in {v.rule for v in found}
+
+
+@pytest.mark.parametrize("dialect", [ml, vertex])
+@pytest.mark.parametrize(("uri", "says"), PACKAGES.items())
+def test_what_is_no_package(dialect, uri, says):
+    spec = dialect(group(program=program(package_uris=(uri,))))
+    assert says in message_of(spec, "package-uris", Scope.ALL)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name", "says"),
+    [
+        (ml, "basic_gpu", "; BASIC_GPU is a scale tier"),
+        (ml, "nvidia-tesla-p100", "; NVIDIA_TESLA_P100 is an accelerator"),
+        (vertex, "T4", "; NVIDIA_TESLA_T4 is an accelerator"),
+        (vertex, "NVIDIA_L4", "; NVIDIA_L4 is an accelerator"),
+    ],
+)
+def test_a_name_of_another_kind_in_place_of_a_machine_type(dialect, name, says):
+    assert says in message_of(dialect(group(name)), "unknown-machine-type")
+
+
+@pytest.mark.parametrize("name", ["n1_standard_4", "standard-gpu", "t2d-standard-4"])
+def test_the_suggested_machine_type_is_among_those_accepted(name):
+    [violation] = check(ask(vertex(group(name))))
+    meant = violation.message.rpartition("did you mean ")[2].rstrip("?")
+    assert violation.accepted.startswith(meant)
+
+
+@pytest.mark.parametrize(("name", "first"), {"US": "us-", "eu": "europe-"}.items())
+def test_a_location_of_buckets_is_told_its_regions(name, first):
+    [violation] = check(ask(vertex(group(), region=name)))
+    assert violation.accepted.startswith(first)

@@ -60,6 +60,20 @@ def test_bad_input_is_refused_with_the_field_in_the_callers_words(
     ("text", "told"),
     [
         ("trainingInput:\n  scaleTier: CUSTOM\n masterType: x\n", "line 3, column 2"),
+        ("trainingInput:\n\tscaleTier: BASIC\n", "; indent with spaces, not with tabs"),
+        (
+            "trainingInput:\n  scaleTier: BASIC\n\tregion: x\n",
+            "; indent with spaces, not with tabs",
+        ),
+        ("trainingInput:\n  a: b\n\u00a0\u00a0c: d\n", "has a no-break space: write plain spaces"),
+        (
+            "trainingInput:\n  region:us-east1\n  scaleTier: BASIC\n",
+            "; write a space after region:",
+        ),
+        ("trainingInput:\n  region: {{ region }}\n", "; {{ }} is a template"),
+        ('{\n// a job\n"trainingInput": {}}', "; a comment begins with #"),
+        ("trainingInput:\n  args: [*.csv]\n", "; put a value that begins with * or & in quotes"),
+        ("jobId: a\njobId: b\n", "the key 'jobId' is there twice: take one out"),
         ("- a\n- b\n", "holds a list"),
         ("", "is empty"),
         ("traininInput: {}\n", "did you mean trainingInput"),

@@ -40,6 +40,14 @@ def near_accelerator(word: str, names: Sequence[str]) -> str | None:
     return min(rows)[2] if rows else near_name(word, names, cutoff=_ACCELERATOR_CUTOFF)
 
 
+def known_accelerator(word: str, names: Iterable[str]) -> str | None:
+    """The accelerator whose name or model a word is, whole: ``T4``, ``nvidia-tesla-t4``."""
+    wanted = _model_words(word)
+    if not any(map(_is_model, wanted)):
+        return None
+    return next((name for name in names if _model_words(name) == wanted), None)
+
+
 #: Most letters of accelerators' names are those of all: two models differ by one.
 _ACCELERATOR_CUTOFF: Final = 0.85
 

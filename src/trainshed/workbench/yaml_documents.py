@@ -1,7 +1,8 @@
 """YAML as JSON would have it: text keys, no dates, no key twice, a place in every error."""
 
+import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -37,10 +38,12 @@ class Loader(_Base):  # type: ignore[misc]  # the base is chosen at run time
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise _at(key, "a key must be a single word")
+            if "\u00a0" in key.value:
+                raise _at(key, f"the key {key.value!r} has a no-break space: write plain spaces")
             if key.tag != _MERGE:
                 key.tag = _STR
                 if key.value in seen:
-                    raise _at(key, f"the key {key.value!r} is there twice")
+                    raise _at(key, f"the key {key.value!r} is there twice: take one out")
                 seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
@@ -59,10 +62,31 @@ def load_all(text: str, path: str) -> Iterator[Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
-        problem = error.problem or error.context
+        problem = f"{error.problem or error.context}{_advice(text, error, mark)}"
         raise UsageFault(f"cannot read {path}: {where}: broken YAML: {problem}") from error
     except (yaml.YAMLError, ValueError) as error:
         raise UsageFault(f"cannot read {path}: broken YAML: {_one_line(error)}") from error
+
+
+_TAB: Final = re.compile(r" *\t")
+_NO_BLANK: Final = re.compile(r"\s*(?:- )?([\w-]+):[^\s/]")
+
+
+def _advice(text: str, error: yaml.MarkedYAMLError, mark: yaml.Mark | None) -> str:
+    """What to write instead, where the line at fault or the one above shows the mistake."""
+    lines = text.splitlines()[max(mark.line - 1, 0) : mark.line + 1] if mark else []
+    if any(_TAB.match(line) for line in lines):
+        return "; indent with spaces, not with tabs"
+    if any("\u00a0" in line for line in lines) and "no-break" not in str(error):
+        return "; the line has a no-break space: write plain spaces"
+    if any("{{" in line for line in lines):
+        return "; {{ }} is a template: put the value in its place"
+    if any(line.lstrip().startswith("//") for line in lines):
+        return "; a comment begins with #"
+    if "alias" in f"{error.context} {error.problem}":
+        return "; put a value that begins with * or & in quotes"
+    unspaced = next((match[1] for line in lines if (match := _NO_BLANK.match(line))), "")
+    return f"; write a space after {unspaced}:" if unspaced else ""
 
 
 def _check_depth(text: str) -> None:

@@ -4,12 +4,12 @@ import difflib
 from collections.abc import Iterator
 
 from trainshed.admission.context import RuleContext, broken, listing
-from trainshed.admission.near_names import did_you_mean, near_machine_type
+from trainshed.admission.near_names import did_you_mean, known_accelerator, near_machine_type
 from trainshed.catalog.editions import Product
 from trainshed.catalog.machines import MachineType
 from trainshed.catalog.rows import Row, rows
 from trainshed.model.faults import Field, Violation
-from trainshed.model.job import ReplicaGroup
+from trainshed.model.job import ReplicaGroup, ScaleTier
 from trainshed.model.roles import Dialect, Role
 
 
@@ -44,9 +44,20 @@ def _refused(context: RuleContext, group: ReplicaGroup, name: str) -> Violation:
         rule = "unknown-machine-type"
     else:
         near = near_machine_type(name, catalog.machines)
-        message = f"there is no machine type {name}{did_you_mean(near)}"
+        message = (
+            f"there is no machine type {name}{_other_kind(context, name) or did_you_mean(near)}"
+        )
         rule = "unknown-machine-type"
     return broken(group, Field.MACHINE_TYPE, rule, message, _suggestion(context, name, known))
+
+
+def _other_kind(context: RuleContext, name: str) -> str:
+    """What a name is that is no machine type's: a scale tier's, or an accelerator's."""
+    tier = name.upper().replace("-", "_")
+    if context.asked.dialect is Dialect.ML_V1 and tier in ScaleTier.__members__:
+        return f"; {tier} is a scale tier"
+    accelerator = known_accelerator(name, context.catalog.enum_names())
+    return f"; {accelerator} is an accelerator, which has a field of its own" if accelerator else ""
 
 
 def _suggestion(context: RuleContext, name: str, known: MachineType | None) -> str:
@@ -57,6 +68,8 @@ def _suggestion(context: RuleContext, name: str, known: MachineType | None) -> s
     if same_family:
         return listing(same_family)
     near = difflib.get_close_matches(name, catalog.machines, n=3, cutoff=0.5)
+    if best := near_machine_type(name, catalog.machines):
+        near = [best, *(other for other in near if other != best)]
     return listing(near) if near else "a type of `trainshed catalog machine-types list`"
 
 

@@ -4,7 +4,7 @@ A job without a region (a config.yaml whose region comes by flag) is not judged 
 """
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from trainshed.admission.context import GroupDevices, RuleContext, broken, listing
 from trainshed.admission.near_names import did_you_mean, near_region
@@ -18,11 +18,19 @@ def region_exists(context: RuleContext) -> Iterator[Violation]:
     name, regions = context.spec.region, context.catalog.regions
     if name is None or name in regions:
         return
+    best = near_region(name, regions) if name else None
     near = difflib.get_close_matches(name, regions, n=3, cutoff=0.4)
+    near = [best, *(other for other in near if other != best)] if best else _inside(name, regions)
     accepted = listing(near) if near else listing(regions)
-    meant = did_you_mean(near_region(name, regions)) if name else ""
+    meant = did_you_mean(best)
     message = f"there is no region {name or '(empty)'}{meant}"
     yield broken(None, Field.REGION, "region-unknown", message, accepted)
+
+
+def _inside(name: str, regions: Iterable[str]) -> list[str]:
+    """The regions of a part of the world: ``US`` and ``eu`` are locations of buckets."""
+    part = {"eu": "europe"}.get(name.lower(), name.lower())
+    return [region for region in regions if part and region.startswith(f"{part}-")]
 
 
 def one_zone_has_all(context: RuleContext) -> Iterator[Violation]:

@@ -53,12 +53,50 @@ def _python_package(group: ReplicaGroup, program: Program) -> Iterator[Violation
     if not program.module:
         message = "a Python package needs the module to run"
         yield broken(group, Field.MODULE, "python-module", message, "trainer.task, for example")
+    else:
+        yield from _module(group, program.module)
     if not program.package_uris:
         message = "a Python package needs at least one URI"
         yield broken(group, Field.PACKAGE_URIS, "package-uris", message, f"1 to {most} gs:// URIs")
     elif len(program.package_uris) > most:
         message = f"{len(program.package_uris)} packages are too many"
         yield broken(group, Field.PACKAGE_URIS, "package-uris", message, f"at most {most}")
+    yield from _package_uris(group, program)
+
+
+#: What ``python -m`` can find: names with dots between them; a package may have a hyphen.
+_MODULE: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*")
+
+
+def _module(group: ReplicaGroup, name: str) -> Iterator[Violation]:
+    """A module has the form of ``trainer.task``: it is no file and no command line."""
+    if _MODULE.fullmatch(name) and not name.startswith("-") and not name.endswith(".py"):
+        return
+    meant = name.rsplit(maxsplit=1)[-1].partition(":")[0] if name.split() else ""
+    meant = meant.removesuffix(".py").strip("./").replace("/", ".")
+    near = meant if _MODULE.fullmatch(meant) and not meant.startswith("-") else None
+    message = f"{name!r} is no name of a module{did_you_mean(near)}"
+    yield broken(
+        group, Field.MODULE, "python-module", message, "a dotted name, such as trainer.task"
+    )
+
+
+_OTHER_STORE: Final = re.compile(r"(?!gs://[^/])[A-Za-z][\w+.-]*:/")
+
+
+def _package_uris(group: ReplicaGroup, program: Program) -> Iterator[Violation]:
+    """A package is a file of a bucket or of this machine, not a folder."""
+    accepted = "the gs:// URI of a .tar.gz or .whl file"
+    for uri in program.package_uris:
+        if _OTHER_STORE.match(uri):
+            message = f"{uri} is not in a bucket: its URI does not begin with gs://BUCKET/"
+        elif uri.startswith("gs://") and uri.endswith("/"):
+            message = f"{uri} is a folder, not a package: `python setup.py sdist` makes its file"
+        elif uri.endswith(".py"):
+            message = f"{uri} is a program, not a package: `python setup.py sdist` makes its file"
+        else:
+            continue
+        yield broken(group, Field.PACKAGE_URIS, "package-uris", message, accepted)
 
 
 def _ml(context: RuleContext, program: Program | None) -> Iterator[Violation]:
@@ -71,6 +109,11 @@ def _ml(context: RuleContext, program: Program | None) -> Iterator[Violation]:
         yield broken(Role.PRIMARY, Field.RUNTIME_VERSION, "runtime-xor-image", message, accepted)
     if program and runtime:
         yield from _runtime(context, program, runtime)
+    primary = context.spec.group(Role.PRIMARY)
+    if program and primary and program.module:
+        yield from _module(primary, program.module)
+    if program and primary:
+        yield from _package_uris(primary, program)
     if program and len(program.package_uris) > _packages_max():
         message = f"{len(program.package_uris)} packages are too many"
         yield broken(
