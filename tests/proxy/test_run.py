@@ -70,6 +70,24 @@ def test_nothing_is_left_after_the_command(run, server, tmp_path):
     assert server.call("GET", "/trainshed/v1/keys") == (200, {"keys": []})
 
 
+def test_the_next_run_removes_what_a_run_that_was_killed_has_left(run, server, tmp_path):
+    process = subprocess.Popen(
+        [TRAINSHED, "run", "--data-dir", server.data_dir, "--", "sh", "-c", "echo $$; exec cat"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:  # cat ends with its input
+        assert process.stdout.readline().strip().isdecimal()
+        process.kill()
+        process.wait(timeout=60)
+    assert len(server.call("GET", "/trainshed/v1/keys")[1]["keys"]) == 1
+    assert run("true", TMPDIR=str(tmp_path)).returncode == 0
+    assert list(tmp_path.iterdir()) == []
+    assert server.call("GET", "/trainshed/v1/keys") == (200, {"keys": []})
+
+
 def test_variables_lead_every_client_to_the_proxy_and_to_its_authority(run):
     variables = variables_of(run(sys.executable, "-c", SHOW, flags=("--project", "demo")))
     assert variables["https_proxy"] == variables["HTTPS_PROXY"]

@@ -1,5 +1,7 @@
 """The rows of an environment are added to a configuration file, which is never broken."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from trainshed.config import load_settings
@@ -69,3 +71,11 @@ def test_a_file_that_the_rows_would_break_stays_as_it_was(config, text):
         add_rows(config, ROWS)
     assert config.read_text() == text
     assert [path.name for path in config.parent.iterdir()] == ["config.toml"]
+
+
+def test_builds_that_end_at_once_all_add_their_rows(config):
+    names = [f"e{n}" for n in range(12)]
+    rows = [f'[[environment]]\nname = "{name}"\npython = "/srv/{name}"' for name in names]
+    with ThreadPoolExecutor(len(rows)) as pool:
+        list(pool.map(lambda text: add_rows(config, text), rows))
+    assert sorted(environments(config)) == sorted(names)

@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from trainshed.client.collections import path_of
 from trainshed.client.faults import Json, ServerRefusal
 from trainshed.client.http import Server
+from trainshed.proxy.abandoned import FILE, KEYS, remove_record, write_record
 from trainshed.service.auth import key_files
 from trainshed.service.server_files import write_file
 
 _GOOGLE: Final = "https://oauth2.googleapis.com"
-_KEYS: Final = path_of("trainshed", "v1", "keys")
 _NAME: Final = "run"
 _DENIED: Final = frozenset({401, 403})
 
@@ -49,25 +48,27 @@ def default_credentials(
     ``key`` is one that the server knows and keeps.  Raises ServerRefusal and Unreachable.
     """
     document = key or new_key()
-    key_id = None if key else _register(server, document)
+    key_id = None if key else _register(server, document, folder)
     is_account = key or key_id
     content = document | {"project_id": project} if is_account else _user(server, project)
-    file = folder / "credentials.json"
+    file = folder / FILE
     write_file(file, json.dumps(content).encode())
     try:
         yield DefaultCredentials(file, is_account=bool(is_account))
     finally:
         if key_id:
             with contextlib.suppress(Exception):  # the server has ended, or forgotten it
-                server.call("DELETE", f"{_KEYS}/{key_id}")
+                server.call("DELETE", f"{KEYS}/{key_id}")
 
 
-def _register(server: Server, document: Json) -> str | None:
+def _register(server: Server, document: Json, folder: Path) -> str | None:
     """The id of the key; None where the token is no administrator's."""
+    write_record(folder, server.url, document["private_key_id"])
     try:
-        key = server.call("POST", _KEYS, public_half(document))
+        key = server.call("POST", KEYS, public_half(document))
     except ServerRefusal as refusal:
         if refusal.http_status in _DENIED:
+            remove_record(folder)
             return None
         raise
     return str(key["id"])

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from trainshed.client.faults import Json
 from trainshed.client.http import Server
+from trainshed.proxy.abandoned import PREFIX, hold_folder, remove_abandoned
 from trainshed.proxy.authority import Authority
 from trainshed.proxy.credentials import DefaultCredentials, default_credentials
 from trainshed.proxy.serving import Proxy, Upstream
@@ -88,7 +89,8 @@ def open_session(
     ServerRefusal and Unreachable.
     """
     authority = Authority()
-    with tempfile.TemporaryDirectory(prefix="trainshed-run-") as folder:
+    remove_abandoned(server)
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as folder, hold_folder(folder):
         bundle = Path(folder, "ca-bundle.pem")
         bundle.write_bytes(_bundle_of(authority, server.ca))
         with default_credentials(server, target.project, Path(folder), key) as credentials:

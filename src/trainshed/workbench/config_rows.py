@@ -4,8 +4,10 @@ The file is the administrator's: its text is kept as it is, the rows follow it, 
 replaced only by one that a server would read.
 """
 
+import fcntl
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -42,19 +44,36 @@ def add_rows(path: Path, rows: str) -> None:
     Raises UsageFault where the result could not be read or the file not be written.
     """
     path = path.resolve()  # a link stays one
-    draft = path.with_name(f"{path.name}{_DRAFT}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(path.parent):
+            _add(path, rows)
+    except OSError as error:
+        raise UsageFault(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _add(path: Path, rows: str) -> None:
+    draft = path.with_name(f"{path.name}{_DRAFT}")
+    try:
         before = path.read_text("utf-8") if path.exists() else ""
         text = f"{before.rstrip()}\n\n{rows}\n" if before.strip() else f"{rows}\n"
         write_file(draft, text.encode(), _mode_of(path))
         _settings(draft)
         _keep_owner(path, draft)
         draft.replace(path)
-    except OSError as error:
-        raise UsageFault(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Wait for other builds that write a file of the folder."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _settings(path: Path) -> Settings:

@@ -1,0 +1,82 @@
+"""Removes what a session that was killed has left: its folder, and its key on the server.
+
+A session holds a lock on its folder, which ends with its process.  Before it registers a key it
+writes down where, so that the next session at the same server can remove that key.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from trainshed.client.collections import path_of
+from trainshed.client.faults import ServerRefusal, Unreachable
+from trainshed.client.http import Server
+from trainshed.service.server_files import write_file
+
+#: How the folder of a session is named.
+PREFIX: Final = "trainshed-run-"
+#: The file of credentials in it.
+FILE: Final = "credentials.json"
+KEYS: Final = path_of("trainshed", "v1", "keys")
+_RECORD: Final = "registered.json"
+_NOT_FOUND: Final = 404
+
+
+def write_record(folder: Path, url: str, key_id: str) -> None:
+    """Write down that a key is to be registered at a server."""
+    write_file(folder / _RECORD, json.dumps([url, key_id]).encode())
+
+
+def remove_record(folder: Path) -> None:
+    """Remove it: the server has refused the key."""
+    (folder / _RECORD).unlink()
+
+
+@contextlib.contextmanager
+def hold_folder(folder: str | Path) -> Iterator[None]:
+    """Hold the lock on a session's folder.  Raises BlockingIOError where another process does."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def remove_abandoned(server: Server) -> None:
+    """Remove the folders of this user's sessions that were killed, with their keys at the server.
+
+    A folder whose key another server has is left for a session at that server.
+    """
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError, ValueError, Unreachable, ServerRefusal):
+            if folder.lstat().st_uid != os.geteuid():
+                continue
+            with hold_folder(folder):
+                _remove(folder, server)
+
+
+def _remove(folder: Path, server: Server) -> None:
+    record = folder / _RECORD
+    if record.exists():
+        url, key_id = json.loads(record.read_text("utf-8"))
+        if url != server.url:
+            return
+        _delete_key(server, key_id)
+    elif not (folder / FILE).exists():
+        return  # its session has only begun
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _delete_key(server: Server, key_id: str) -> None:
+    try:
+        server.call("DELETE", f"{KEYS}/{key_id}")
+    except ServerRefusal as refusal:
+        if refusal.http_status != _NOT_FOUND:
+            raise
