@@ -10,7 +10,7 @@ import pytest
 
 from engines.attempts import KEY, ended, engine_at, folder, marked, texts
 from engines.isolating import UIDS, isolation_of
-from trainshed.engines.isolation import choose, device_nodes, interpreters, users
+from trainshed.engines.isolation import choose, device_nodes, interpreters, landlock, users
 from trainshed.engines.isolation.choose import Asked, Machine, chosen
 from trainshed.engines.isolation.view import View
 from trainshed.engines.local.devices.gpus import Device
@@ -305,9 +305,28 @@ def test_a_program_finds_its_user_where_the_machine_has_none(tmp_path):
     assert printed(view, code, {}, mounts) == [f"trainshed x {UID} {UID}  /home-of-job root"]
 
 
-def printed(view, code, env, mounts=users.Mounts()):  # noqa: B008 - it is a constant
+@pytest.mark.parametrize("is_mounted", [True, False])
+def test_a_program_never_writes_to_the_machines_folder_in_place_of_its_own(tmp_path, is_mounted):
+    """A mount that fails is said on stderr, and the replica starts all the same."""
+    isolation_of("landlock")
+    own, machine, root = (tmp_path / name for name in ("own", "machine", "root"))
+    own.mkdir()
+    machine.mkdir()
+    folders = ((str(own), str(machine)),)
+    reads = interpreters.folders_of(sys.executable)
+    view = View("landlock", reads=reads, folders=folders)
+    more = PrivateFolders(root=str(root), folders=folders) if is_mounted else PrivateFolders()
+    code = f"open({str(machine / 'file')!r}, 'w').close()"
+    code = f"try:\n {code}\nexcept OSError as error:\n print(type(error).__name__)"
+    lines = printed(view, code, {}, users.Mounts(more=more), landlock.enter)
+    assert lines == ([] if is_mounted else ["PermissionError"])
+    assert (own / "file").exists() == is_mounted
+    assert not (machine / "file").exists()
+
+
+def printed(view, code, env, mounts=users.Mounts(), enter=users.enter):  # noqa: B008 - a constant
     """The lines of a program that is started as a replica is."""
-    go = users.enter(view, mounts)
+    go = enter(view, mounts)
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -9,7 +9,7 @@ import ctypes
 import os
 import stat
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -50,6 +50,9 @@ _UMASK: Final = 0o077
 _ROOT: Final = 0
 
 
+_Identity = tuple[int, int]
+
+
 class _Rule(NamedTuple):
     path: str
     rights: int
@@ -67,6 +70,7 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
     """What the forked child calls; raises WallFault there."""
     known = version()
     rules = tuple(_rules(view, _every_right(known)))
+    before = {there: _identity(there) for _, there in view.folders}
     scopes = _SCOPE_SIGNALS | (0 if view.has_peers else _SCOPE_SOCKETS)
     prepare = mounted(mounts)
     # who has capabilities sees much of other processes: root has none left after exec
@@ -77,7 +81,7 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
             prepare()
         try:
             ruleset = _ruleset(known, scopes)
-            for rule in rules:
+            for rule in (*rules, *_mounted_rules(before, _every_right(known))):
                 _allow(ruleset, rule, _every_right(known))
             _allow(ruleset, _Rule("/proc/self", _READ | _WRITE_FILE), _every_right(known))
             linux.drop_capabilities(capabilities)
@@ -108,14 +112,31 @@ def _rules(view: View, every: int) -> Iterator[_Rule]:
     linked = (os.path.realpath(path) for path in _LINKED)
     for path in dict.fromkeys((*SYSTEM, *linked, *view.reads)):
         yield _Rule(path, _READ)
-    places = (there for _, there in view.folders)
-    for path in (*view.writes, *places, *([view.tmp] if view.tmp else ())):
+    for path in (*view.writes, *([view.tmp] if view.tmp else ())):
         yield _Rule(path, every & ~_IOCTL)
     yield _Rule(_SHM, every & ~_IOCTL)
     yield _Rule("/dev", _READ_DIR)
     own = {*view.devices, *(f"/dev/{name}" for name in _DEVICES)}
     for path in sorted(own.difference(device_nodes.others(view.devices))):
         yield _Rule(path, _WRITE_DEVICE | _READ_DIR)
+
+
+def _mounted_rules(before: Mapping[str, _Identity | None], every: int) -> Iterator[_Rule]:
+    """Rules for the replica's own folders, where they are mounted.
+
+    Where a mount has failed, the place is the machine's folder, and no rule opens that.
+    """
+    for place, identity in before.items():
+        if _identity(place) != identity:
+            yield _Rule(place, every & ~_IOCTL)
+
+
+def _identity(path: str) -> _Identity | None:
+    """The device and the number of a folder; None where there is none."""
+    with suppress(OSError):
+        status = os.stat(path)
+        return status.st_dev, status.st_ino
+    return None
 
 
 def _allow(ruleset: int, rule: _Rule, every: int) -> None:
