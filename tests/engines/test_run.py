@@ -194,7 +194,7 @@ def test_a_module_that_does_not_import_tells_its_own_error_on_the_stream():
     own = f"{sys.executable}: No module named no_such_trainer"
     assert seen.of("master-replica-0", "stderr") == [own]
     assert outcome.exit_code == 1
-    assert outcome.message.endswith(own)
+    assert f": {own}" in outcome.message
     assert "\n" not in outcome.message
 
 

@@ -7,8 +7,10 @@ interpreter, into a folder that every replica reads and none writes.  A link for
 each replica was rejected: an environment has hundreds of them, and a start has milliseconds.
 """
 
+import errno
 import json
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +26,10 @@ _FORMAT: Final = 1
 _FACTS: Final = "facts.json"
 _SITE: Final = "site-packages"
 _ANSWER_S_MAX: Final = 60.0
+#: There is no program that can be started.
+_NO_PROGRAM: Final = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP}
+)
 _SCRIPT_BYTES_MAX: Final = 1 << 16
 _FOLDER_MODE: Final = 0o755
 _PROGRAM_MODE: Final = 0o755
@@ -185,7 +191,15 @@ def _ask(python: str) -> _Answer | None:
         return _Answer(**json.loads(answer.stdout))
     except subprocess.TimeoutExpired as error:
         raise TransientFault(f"{python} does not answer within {_ANSWER_S_MAX:g} s") from error
-    except (OSError, ValueError, TypeError, subprocess.SubprocessError):
+    except OSError as error:
+        if error.errno in _NO_PROGRAM:
+            return None
+        raise  # such as no memory: what is written down must be true tomorrow, too
+    except subprocess.CalledProcessError as error:
+        if error.returncode == -signal.SIGKILL:
+            raise TransientFault(f"{python} was killed when it was asked its version") from error
+        return None
+    except (ValueError, TypeError):
         return None
 
 

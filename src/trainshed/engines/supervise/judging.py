@@ -33,6 +33,7 @@ def _advice_on_import(lines: Sequence[str], replica: ReplicaSpec) -> str:
     from trainshed.engines.supervise.own_modules import (  # noqa: PLC0415
         list_own_modules,
         list_runnable_modules,
+        program_folders,
     )
     from trainshed.model.missing_modules import (  # noqa: PLC0415
         advise,
@@ -41,13 +42,16 @@ def _advice_on_import(lines: Sequence[str], replica: ReplicaSpec) -> str:
         missing_module,
     )
 
+    view = replica.isolation
+    shown = (*view.reads, *view.writes) if view else ()
+    folders = program_folders(replica.cwd, replica.env, shown)
     if name := misnamed_module(lines, replica.argv):
-        return advise_name(name, list_runnable_modules(replica.cwd, replica.env))
+        return advise_name(name, list_runnable_modules(folders))
     module = missing_module(lines) if replica.python else ""
     if not module:
         return ""
     python = shutil.which(replica.python, path=replica.env.get("PATH")) or replica.python
-    return advise(module, python, list_own_modules(replica.cwd, replica.env), replica.argv)
+    return advise(module, python, list_own_modules(folders), replica.argv)
 
 
 def failed(why: str) -> Ended:

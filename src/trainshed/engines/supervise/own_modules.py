@@ -4,59 +4,80 @@ A failed import of one of them is a mistake in the program, not a package that i
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 _SUFFIX: Final = ".py"
 #: A package installs its dependencies beside it: the program's own modules come long before these.
-_ENTRIES_MAX: Final = 2000
+_ENTRIES_MAX: Final = 10_000
 
 
-def list_own_modules(cwd: str, env: Mapping[str, str]) -> frozenset[str]:
-    """Names of modules in the working folder, on PYTHONPATH, and one folder below each.
+def program_folders(cwd: str, env: Mapping[str, str], shown: Sequence[str] = ()) -> list[str]:
+    """The working folder and those on PYTHONPATH, as the program finds them.
 
-    Folders that cannot be read, and entries beyond the first 2000, are left out.
+    ``shown`` are the folders that a program behind walls may read: others are left out, since the
+    caller of this may read more.  Empty: there are no walls.
     """
-    folders = [cwd, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
-    names = (name for folder in folders for name in _list_modules(folder, depth=1))
-    return frozenset(islice(names, _ENTRIES_MAX))
+    named = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
+    folders = [cwd, *(os.path.join(cwd, name) for name in named)]
+    tops = [os.path.join(os.path.realpath(top), "") for top in shown]
+    return [
+        folder
+        for folder in folders
+        if not tops or os.path.join(os.path.realpath(folder), "").startswith(tuple(tops))
+    ]
 
 
-def list_runnable_modules(cwd: str, env: Mapping[str, str]) -> frozenset[str]:
-    """Dotted names that ``python -m`` can run, in the working folder and on PYTHONPATH.
+def list_own_modules(folders: Iterable[str]) -> frozenset[str]:
+    """Names of modules in the folders, and in one folder below each.
 
-    Two levels deep; the same is left out as above.
+    Folders that cannot be read, and entries beyond the first 10,000, are left out.
     """
-    folders = [cwd, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
-    names = (name for folder in folders for name in _list_runnable(folder, "", depth=2))
-    return frozenset(islice(names, _ENTRIES_MAX))
+    names = (
+        entry.name.removesuffix(_SUFFIX)
+        for _, entry in _walk(folders, depth=1)
+        if entry.name.endswith(_SUFFIX) or _is_package(entry)
+    )
+    return frozenset(names)
 
 
-def _list_runnable(folder: str, package: str, depth: int) -> Iterator[str]:
+def list_runnable_modules(folders: Iterable[str]) -> frozenset[str]:
+    """Dotted names that ``python -m`` can run in the folders, at most two levels deep.
+
+    The same is left out as above.
+    """
+    names = (_runnable_name(package, entry) for package, entry in _walk(folders, depth=2))
+    return frozenset(filter(None, names))
+
+
+def _walk(folders: Iterable[str], depth: int) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
+    """Entries of the folders and of those below, each behind the dotted name of its package."""
+    entries = chain.from_iterable(_list_entries(folder, "", depth) for folder in folders)
+    return islice(entries, _ENTRIES_MAX)
+
+
+def _list_entries(
+    folder: str, package: str, depth: int
+) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            name, suffix = os.path.splitext(entry.name)
-            if entry.is_dir(follow_symlinks=False):
-                if depth and entry.name.isidentifier():
-                    yield from _list_runnable(entry.path, f"{package}{name}.", depth - 1)
-            elif suffix == _SUFFIX and name == "__main__":
-                yield package.rstrip(".")
-            elif suffix == _SUFFIX and name.isidentifier() and name not in _NOT_RUN:
-                yield f"{package}{name}"
+            yield package, entry
+            if depth and _is_package(entry):
+                yield from _list_entries(entry.path, f"{package}{entry.name}.", depth - 1)
+
+
+def _is_package(entry: "os.DirEntry[str]") -> bool:
+    return entry.name.isidentifier() and entry.is_dir(follow_symlinks=False)
 
 
 #: Modules that no job names.
 _NOT_RUN: Final = frozenset({"__init__", "setup", "conftest"})
 
 
-def _list_modules(folder: str, depth: int) -> Iterator[str]:
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name.isidentifier():
-                    yield entry.name
-                    yield from _list_modules(entry.path, depth - 1) if depth else ()
-            elif entry.name.endswith(_SUFFIX):
-                yield entry.name.removesuffix(_SUFFIX)
+def _runnable_name(package: str, entry: "os.DirEntry[str]") -> str:
+    name, suffix = os.path.splitext(entry.name)
+    if suffix != _SUFFIX or not name.isidentifier() or name in _NOT_RUN:
+        return ""
+    return package.rstrip(".") if name == "__main__" else f"{package}{name}"
