@@ -38,3 +38,15 @@ def test_links_of_a_page_lead_to_something(page):
         if not known:
             lost.append(link)
     assert lost == []
+
+
+def test_the_index_links_every_page_for_users():
+    index = ROOT / "docs/index.md"
+    linked = {link.partition("#")[0] for link in LINK.findall(index.read_text("utf-8"))}
+    folders = ("how-to", "reference", "compatibility")
+    pages = {
+        f"{folder}/{path.name}"
+        for folder in folders
+        for path in (ROOT / "docs" / folder).glob("*.md")
+    }
+    assert pages - linked == set()
