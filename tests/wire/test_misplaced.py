@@ -373,3 +373,11 @@ def test_a_parameter_with_an_unknown_field_is_not_told_besides_that_it_has_no_va
 ):
     violations = detect.parse({**TUNING, "studySpec": {"parameters": [parameter]}}).violations
     assert [v.field for v in violations if "parameters" in v.field] == [field]
+
+
+def test_inputs_of_a_pipeline_below_themselves_are_refused():
+    """Their place is outside of the document that is read then."""
+    inputs = {"scheduling": {}, "trainingTaskInputs": {"workerPoolSpecs": [POOL], "tasks": 1}}
+    pipeline = {"displayName": "d", "trainingTaskDefinition": "custom_task_1.0.0.yaml"}
+    violations = detect.parse({**pipeline, "trainingTaskInputs": inputs}).violations
+    assert "trainingTaskInputs.trainingTaskInputs" in [v.field for v in violations]

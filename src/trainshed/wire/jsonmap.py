@@ -88,12 +88,12 @@ def read(
 
 
 def _only_new(
-    found: Iterable[Violation], known: Sequence[Violation], moves: Sequence[Move], at: str
+    violations: Iterable[Violation], known: Sequence[Violation], moves: Sequence[Move], at: str
 ) -> list[Violation]:
-    """What the document as meant breaks besides; values of guessed fields are not judged."""
+    """List further violations of the document as meant, but none of guessed fields."""
     return [
         violation
-        for violation in found
+        for violation in violations
         if violation not in known
         and not is_guessed(str(violation.field).removeprefix(f"{at}." if at else ""), moves)
     ]
@@ -258,8 +258,8 @@ class _MessageReader:
         """Report an object whose fields belong one level up, and read them there."""
         if not isinstance(item, Mapping) or not item:
             return False
-        known = {plain(name) for name in info.by_key}
-        if not all(isinstance(inner, str) and plain(inner) in known for inner in item):
+        field_names = {plain(name) for name in info.by_key}
+        if not all(isinstance(inner, str) and plain(inner) in field_names for inner in item):
             return False
         at = steps_of(self._below(path))
         for inner, value in item.items():
@@ -302,7 +302,7 @@ class _MessageReader:
             where, "unknown-field", f"{message}; {destination.sentence}", destination.accepted
         )
         target, above = destination.target, steps_of(self.at)
-        if target and target[: len(above)] == above:
+        if target and len(target) > len(above) and target[: len(above)] == above:
             source = (*steps_of(self._below(path)), key)
             self.moves.append(Move(source=source, target=target[len(above) :], is_guess=False))
         return True
@@ -355,7 +355,7 @@ def _wanted_list(field: FieldInfo, item: Any) -> tuple[str, str] | None:
 
 
 def _as_list(text: str) -> str:
-    """What a list of the words of a command line looks like."""
+    """Return an example of a list of the words of a command line."""
     try:
         parts = shlex.split(text[:SHOWN_MAX])
     except ValueError:  # a quote without its end
