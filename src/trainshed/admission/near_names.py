@@ -66,16 +66,16 @@ def _is_model(word: str) -> bool:
 
 def near_machine_type(word: str, names: Iterable[str]) -> str | None:
     """The machine type that is written alike, else the next larger one of its family."""
-    known = tuple(names)
-    if same := _same_letters(word, known):
+    candidates = tuple(names)
+    if same := _same_letters(word, candidates):
         return same
     match = _LAST_NUMBER.fullmatch(word.lower().replace("_", "-"))
-    family = [name for name in known if match and _is_sibling(name, match)]
+    family = [name for name in candidates if match and _is_sibling(name, match)]
     if match and family:
         sizes = sorted((int(_number(name)), name) for name in family)
         larger = [name for size, name in sizes if size >= int(match[2])]
         return larger[0] if larger else sizes[-1][1]
-    return _shortened(word, sorted(known, key=lambda name: (len(name), name)))
+    return _shortened(word, sorted(candidates, key=lambda name: (len(name), name)))
 
 
 def _is_sibling(name: str, match: re.Match[str]) -> bool:
@@ -90,16 +90,16 @@ def _number(name: str) -> str:
 
 def near_region(word: str, names: Iterable[str]) -> str | None:
     """The region of a zone, else the one that is written alike."""
-    known = tuple(sorted(names))
+    candidates = tuple(sorted(names))
     zone = _ZONE.fullmatch(word.lower())
-    return (_same_letters(zone[1], known) if zone else None) or _shortened(word, known)
+    return (_same_letters(zone[1], candidates) if zone else None) or _shortened(word, candidates)
 
 
-def _shortened(word: str, known: Sequence[str]) -> str | None:
+def _shortened(word: str, candidates: Sequence[str]) -> str | None:
     """The first name that begins with a word, else the one that is written alike."""
     letters = _letters(word)
-    longer = [name for name in known if _letters(name).startswith(letters)]
-    return longer[0] if longer and len(letters) >= _PREFIX_MIN else near_name(word, known)
+    longer = [name for name in candidates if _letters(name).startswith(letters)]
+    return longer[0] if longer and len(letters) >= _PREFIX_MIN else near_name(word, candidates)
 
 
 _PREFIX_MIN: Final = 4
@@ -107,12 +107,12 @@ _PREFIX_MIN: Final = 4
 
 def near_version(word: str, names: Iterable[str]) -> str | None:
     """The version whose first two numbers a word holds, else the one that is written alike."""
-    known = tuple(names)
+    candidates = tuple(names)
     match = _VERSION.search(word)
     if match is None:
-        return near_name(word, known)
+        return near_name(word, candidates)
     wanted = int(match[1]), int(match[2])
-    versions = sorted((_parts(name), name) for name in known if _parts(name)[:1] == wanted[:1])
+    versions = sorted((_parts(name), name) for name in candidates if _parts(name)[:1] == wanted[:1])
     older = [name for parts, name in versions if parts <= wanted]
     return older[-1] if older else versions[0][1] if versions else None
 
@@ -123,9 +123,9 @@ def _parts(name: str) -> tuple[int, ...]:
 
 def near_name(word: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The name most like a word, whatever its case, hyphens and underscores."""
-    known = {_letters(name): name for name in names}
-    near = difflib.get_close_matches(_letters(word), known, n=1, cutoff=cutoff)
-    return known[near[0]] if near else None
+    by_letters = {_letters(name): name for name in names}
+    near = difflib.get_close_matches(_letters(word), by_letters, n=1, cutoff=cutoff)
+    return by_letters[near[0]] if near else None
 
 
 def _same_letters(word: str, names: Iterable[str]) -> str | None:

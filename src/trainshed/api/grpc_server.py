@@ -93,11 +93,11 @@ class Transcoder:
 
 
 def _params(pattern: re.Pattern[str], name: str) -> dict[str, str]:
-    found = pattern.fullmatch(name)
-    if found is None or not name.isprintable() or len(name) > NAME_LENGTH_MAX:
+    match = pattern.fullmatch(name)
+    if match is None or not name.isprintable() or len(name) > NAME_LENGTH_MAX:
         message = f"{name[:200]!r} is not the name of such a resource"
         raise Refusal(Code.INVALID_ARGUMENT, message)
-    return found.groupdict()
+    return match.groupdict()
 
 
 def transcoder(method: Method) -> Transcoder:

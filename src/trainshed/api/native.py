@@ -77,8 +77,8 @@ def project_or_all(project: str, caller: Known, request: Request) -> str | None:
     """The project of the path; for ``-`` the caller's own one, or None for all of them."""
     if project == ANY_PROJECT and caller.project == ALL_PROJECTS:
         return None
-    asked = caller.project if project == ANY_PROJECT else project
-    return str(request.app.state.permissions.enter(caller, AccessRole.VIEWER, asked))
+    project_id = caller.project if project == ANY_PROJECT else project
+    return str(request.app.state.permissions.enter(caller, AccessRole.VIEWER, project_id))
 
 
 def administrator(caller: Known) -> Caller:

@@ -84,20 +84,20 @@ def _project(args: Any) -> str:
 @contextlib.contextmanager
 def _asked(args: Any) -> Iterator[Ask]:
     """The server if it is named or answers, else its database."""
-    found = reach(args, os.environ)
-    if found.url and (url_of(args, os.environ) or _answers(found)):
-        if not found.token:
+    target = reach(args, os.environ)
+    if target.url and (url_of(args, os.environ) or _answers(target)):
+        if not target.token:
             raise UsageFault(
-                f"{found.url} wants an administrator's token; set TRAINSHED_TOKEN or give "
+                f"{target.url} wants an administrator's token; set TRAINSHED_TOKEN or give "
                 "--token-file FILE. Without any, stop the server and repeat this on its machine: "
                 "whoever may write its database may make a token"
             )
-        yield partial(_ask_server, _server(found, found.token), args.noun)
+        yield partial(_ask_server, _server(target, target.token), args.noun)
         return
     flags = {"data_dir": args.data_dir, "database": args.database}
     settings = load_used_settings(os.environ, flags)
-    with contextlib.closing(_opened(settings, found.folder)) as store:
-        note(f"no server runs here; using the database of {found.folder}")
+    with contextlib.closing(_opened(settings, target.folder)) as store:
+        note(f"no server runs here; using the database of {target.folder}")
         yield partial(_ask_store, store, args.noun)
 
 
@@ -198,13 +198,13 @@ def _create_key(ask: Ask, args: Any) -> None:
         content = signing_keys.new_key_file(url, args.name or "account", args.project)
     except Refusal as refusal:
         raise UsageFault(f"--{refusal.message}") from refusal
-    found = ask("POST", key_files.from_key_file(content) | _given(args, "project", "role"))
+    key = ask("POST", key_files.from_key_file(content) | _given(args, "project", "role"))
     text = json.dumps(content, indent=2)
     if args.out:
         write_file(args.out, f"{text}\n".encode())
     if args.format == "text":
-        note(f"key {found['id']} of {found['email']} is registered: {found['role']}")
-    shown = found | ({"file": str(args.out)} if args.out else {"keyFile": content})
+        note(f"key {key['id']} of {key['email']} is registered: {key['role']}")
+    shown = key | ({"file": str(args.out)} if args.out else {"keyFile": content})
     answer(args, shown, str(args.out) if args.out else text)
 
 

@@ -84,25 +84,25 @@ def _path_by_display_name(place: ServerPlace, name: str, refusal: ServerRefusal)
 def _rows(place: ServerPlace, refusal: ServerRefusal, **query: object) -> list[Json]:
     """The newest rows; a server without the list has nothing to say beside its refusal."""
     try:
-        found = place.server.call(
+        page = place.server.call(
             "GET", list_path(place.project), query={"pageSize": _COMPARED_MAX, **query}
         )
     except ServerRefusal:
         raise refusal from None
-    rows: list[Json] = found["jobs"]
+    rows: list[Json] = page["jobs"]
     return rows
 
 
 def _unknown(place: ServerPlace, name: str, refusal: ServerRefusal) -> ServerRefusal:
-    known = {text for row in _rows(place, refusal) for text in (row["displayName"], id_of_row(row))}
-    near = list(_near(name, known))
+    names = {text for row in _rows(place, refusal) for text in (row["displayName"], id_of_row(row))}
+    near = list(_near(name, names))
     hint = f"did you mean {', '.join(near)}? " if near else ""
     message = f"{refusal.message}; {hint}List the jobs with: trainshed jobs list"
     return ServerRefusal(refusal.http_status, refusal.status, message, refusal.details)
 
 
-def _near(name: str, known: set[str]) -> Iterator[str]:
-    small = {text.lower(): text for text in sorted(known)}
+def _near(name: str, names: set[str]) -> Iterator[str]:
+    small = {text.lower(): text for text in sorted(names)}
     parts = [text for text in small if name.lower() in text]
     like = difflib.get_close_matches(name.lower(), small, n=_NAMED_MAX)
     yield from (small[text] for text in dict.fromkeys([*like, *parts][:_NAMED_MAX]))

@@ -32,11 +32,11 @@ def gpu_table(nodes: Sequence[Json]) -> str:
 
 def short_gpu_table(nodes: Sequence[Json]) -> str:
     """The same in 80 columns: without power, temperature, errors and clocks."""
-    found = [(node["name"], gpu) for node in nodes for gpu in node.get("devices") or ()]
-    if not found:
+    gpus = [(node["name"], gpu) for node in nodes for gpu in node.get("devices") or ()]
+    if not gpus:
         return ""
-    rows = (_short_row(name, gpu) for name, gpu in found)
-    return "\n".join([table(_SHORT_HEADERS, rows), *_problems(found)])
+    rows = (_short_row(name, gpu) for name, gpu in gpus)
+    return "\n".join([table(_SHORT_HEADERS, rows), *_problems(gpus)])
 
 
 def short_type(kind: str) -> str:

@@ -49,8 +49,8 @@ GPUS_WIDTH: Final = 22
 def run(request: flags.Request) -> int:
     """List the nodes."""
     args = request.args
-    found = place_of(args).server.call("GET", "/trainshed/v1/nodes")
-    nodes, engines = found["nodes"], found.get("engines", [])
+    response = place_of(args).server.call("GET", "/trainshed/v1/nodes")
+    nodes, engines = response["nodes"], response.get("engines", [])
     tables = (_wide if args.wide else _short)(nodes)
     answer(args, nodes, "\n\n".join(filter(None, (*tables, _engines(engines)))))
     return 0

@@ -38,18 +38,18 @@ def run(request: flags.Request) -> int:
 
 
 def _target_of(args: argparse.Namespace, place: ServerPlace) -> ClientTarget:
-    found = reach(args, os.environ)
-    grpc = args.grpc or (found.running.grpc if found.running else _usual_grpc(place.server.url))
+    target = reach(args, os.environ)
+    grpc = args.grpc or (target.running.grpc if target.running else _usual_grpc(place.server.url))
     if grpc and not re.fullmatch(r"\S+:[0-9]{1,5}", grpc):
         raise UsageFault(f"--grpc must be HOST:PORT, got {grpc}")
     return ClientTarget(
         url=place.server.url,
         grpc=grpc,
-        bundle=found.ca,
+        bundle=target.ca,
         project=place.project,
         region=place.region,
-        token_file=found.token_file,
-        token_variable=found.token_variable,
+        token_file=target.token_file,
+        token_variable=target.token_variable,
     )
 
 

@@ -232,7 +232,7 @@ def _authority(host: str, port: int) -> str:
 
 
 def _folder_flag(settings: Settings) -> str:
-    """What names the data directory in another terminal, which has no variable of this one."""
+    """Return the flag that names the data directory in a terminal without this one's variables."""
     usual = data_dir(None, {**os.environ, DATA_DIR_VARIABLE: ""})
     if settings.data_dir == usual:
         return ""

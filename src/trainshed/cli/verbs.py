@@ -196,7 +196,7 @@ ADVICE: Mapping[str, str] = {
     "jobs create": _SUBMITS,
     "status": "all jobs: trainshed jobs list; one job: trainshed jobs describe JOB; the machines: "
     "trainshed nodes; whether the server keeps its promises: trainshed doctor",
-    "top": "GPUs and who holds them: trainshed nodes; one job: trainshed jobs watch JOB",
+    "top": "GPUs and their jobs: trainshed nodes; one job: trainshed jobs watch JOB",
 }
 
 

@@ -120,9 +120,9 @@ class Server:
                 "that file here and name it with --ca-file or TRAINSHED_CA_FILE"
             )
         host, names = urlsplit(self.url).hostname, self._names_of_certificate()
-        known = f"; it is for {', '.join(names)}" if names else ""
+        valid = f"; it is for {', '.join(names)}" if names else ""
         return (
-            f"the certificate of {self.url} is trusted, but not for the name {host}{known}. Call "
+            f"the certificate of {self.url} is trusted, but not for the name {host}{valid}. Call "
             f"the server by one of its names, or have its administrator add {host} to "
             "allowed_hosts in config.toml and restart it"
         )

@@ -194,14 +194,14 @@ def load_settings(
     """
     folder = data_dir(flags.get("data_dir"), environ)
     file = path or folder / FILE
-    found: dict[str, Any] = {"config_file": file.absolute()}
-    found |= _read_file(file, must_exist=path is not None)
+    values: dict[str, Any] = {"config_file": file.absolute()}
+    values |= _read_file(file, must_exist=path is not None)
     if database := environ.get("TRAINSHED_DATABASE"):
-        found["database"] = database
-    found |= _read_flags(flags)
-    if "grpc_port" not in found:  # whoever asks for any free port has a server beside another
-        found["grpc_port"] = 0 if found.get("port") == 0 else GRPC_PORT_DEFAULT
-    return Settings(data_dir=folder, **found)
+        values["database"] = database
+    values |= _read_flags(flags)
+    if "grpc_port" not in values:  # --port 0 is for a server beside another
+        values["grpc_port"] = 0 if values.get("port") == 0 else GRPC_PORT_DEFAULT
+    return Settings(data_dir=folder, **values)
 
 
 def load_used_settings(environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:
@@ -222,8 +222,8 @@ def load_environments(
 
     Raises UsageFault where the file is missing or a server would not start with it.
     """
-    found = _read_file(path, must_exist=True)
-    return found.get("environments", ()), found.get("images", ())
+    values = _read_file(path, must_exist=True)
+    return values.get("environments", ()), values.get("images", ())
 
 
 def _read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:

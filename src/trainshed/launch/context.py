@@ -57,13 +57,13 @@ class Context:
 
 def in_role_order(spec: JobSpec) -> JobSpec:
     """Drop the groups of no replicas and the TPU workers, and put the rest in role order."""
-    kept = [
+    groups = [
         group
         for group in spec.groups
         if group.count > 0 and not is_tpu_worker(group.role, group.machine_type)
     ]
-    kept.sort(key=lambda group: _ORDER[group.role])
-    return spec if kept == list(spec.groups) else replace(spec, groups=tuple(kept))
+    groups.sort(key=lambda group: _ORDER[group.role])
+    return spec if groups == list(spec.groups) else replace(spec, groups=tuple(groups))
 
 
 def primary_program(spec: JobSpec) -> Program | None:

@@ -50,24 +50,24 @@ class Shortage:
         return f"no node has all of that free{self._largest(where, batch)}"
 
     def _largest(self, where: Where, batch: ReplicaBatch) -> str:
-        """What the node has free that comes nearest, of those that reserve CPUs and memory."""
-        each, topology = batch.each, self._fleet.topology
+        """Say what is free on the nearest node of those that reserve CPUs and memory."""
+        demand, topology = batch.each, self._fleet.topology
         nodes = [
             i
-            for i, _ in topology.eligible(where, each)
+            for i, _ in topology.eligible(where, demand)
             if topology.ready[i] and topology.nodes[i].policy is FleetPolicy.EXACT
         ]
         if not nodes:
             return ""
-        node = max(nodes, key=lambda i: (self._covers(i, each), -i))
+        node = max(nodes, key=lambda i: (self._covers(i, demand), -i))
         room = self._fleet.rooms[node]
         has = f"{room[VCPUS]} vCPUs and {room[MEMORY] / _MIB_PER_GB:g} GB of memory"
         return f"; the largest, {topology.name(node)}, has {has} (policy exact reserves them)"
 
-    def _covers(self, node: int, each: Demand) -> tuple[float, float]:
+    def _covers(self, node: int, demand: Demand) -> tuple[float, float]:
         """The least and the sum of the shares of a demand that a node has free."""
         room = self._fleet.rooms[node]
-        needs = ((room[VCPUS], each.vcpus), (room[MEMORY] / _MIB_PER_GB, each.memory_gb))
+        needs = ((room[VCPUS], demand.vcpus), (room[MEMORY] / _MIB_PER_GB, demand.memory_gb))
         shares = [has / need for has, need in needs if need] or [1.0]
         return min(shares), sum(shares)
 

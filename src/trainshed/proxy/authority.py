@@ -47,7 +47,7 @@ class Authority:
         return self._certificate.public_bytes(Encoding.PEM)
 
     def _context_of(self, host: str) -> ssl.SSLContext:
-        """What a handshake as ``host`` begins with."""
+        """Make the TLS context for handshakes as ``host``."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(list(PROTOCOLS))

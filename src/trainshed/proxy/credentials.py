@@ -35,7 +35,7 @@ def new_key() -> Json:
 
 
 def public_half(key: Json) -> Json:
-    """What a server registers of a key file."""
+    """Return the public part of a key file, which a server registers."""
     return key_files.from_key_file(key)
 
 

@@ -1,4 +1,4 @@
-"""What failed jobs said at their end, for the output of a test or of a CI run."""
+"""Reports failed jobs with the end of their logs, for the output of a test or of a CI run."""
 
 from collections.abc import Iterator
 from typing import Final

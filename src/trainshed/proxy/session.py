@@ -1,4 +1,4 @@
-"""What a program needs to find a Trainshed server under Google's names: variables and a proxy."""
+"""Leads programs to a Trainshed server under Google's names, by variables and a proxy."""
 
 import contextlib
 import json
@@ -132,7 +132,7 @@ def _variables(
 def _project_variables(
     project: str, credentials: DefaultCredentials, environ: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """Those that the caller has; a user's credentials name no project, so that one is needed.
+    """The caller's variables of projects, set to this one; a user's credentials name no project.
 
     Without need none is set: the Vertex SDK takes its value for a number that it has to look up.
     """
@@ -143,8 +143,8 @@ def _project_variables(
 def _without_proxy(target: ClientTarget, environ: Mapping[str, str]) -> str:
     """Hosts that programs reach directly: this machine, the server, and those that were so."""
     names = (environ.get("no_proxy") or environ.get("NO_PROXY") or "").split(",")
-    kept = [name for name in map(str.strip, names) if name and not _covers_google(name)]
-    return ",".join(dict.fromkeys([*_LOOPBACK, urlsplit(target.url).hostname or "", *kept]))
+    others = [name for name in map(str.strip, names) if name and not _covers_google(name)]
+    return ",".join(dict.fromkeys([*_LOOPBACK, urlsplit(target.url).hostname or "", *others]))
 
 
 def _covers_google(name: str) -> bool:

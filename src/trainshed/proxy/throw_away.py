@@ -170,7 +170,7 @@ def _introduce(
 
 
 def _address_of(process: "subprocess.Popen[str]", log: IO[str]) -> Mapping[str, Any]:
-    """What the server prints when it is ready.  Raises EngineFault."""
+    """Read the document that the server prints when it is ready.  Raises EngineFault."""
     text = ""
     for line in process.stdout or ():
         text += line

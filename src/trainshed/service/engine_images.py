@@ -64,7 +64,7 @@ class RereadImages:
 
 
 def _stamp_of(file: Path) -> tuple[int, int, int] | None:
-    """What changes with a file's content; None where there is no file."""
+    """Return values of a file that change with its content; None where there is no file."""
     try:
         status = file.stat()
     except OSError:

@@ -36,7 +36,7 @@ class JobListCall:
 
     @property
     def digest(self) -> str:
-        """What stands in a token for the list that it continues."""
+        """Return the digest that binds a page token to this list."""
         states = ",".join(sorted(state.value for state in self.states))
         kinds = ",".join(sorted(kind.value for kind in self.kinds))
         texts = (self.creator, self.label, self.text, self.since)

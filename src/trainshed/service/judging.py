@@ -118,7 +118,7 @@ class JudgedDocument:
     question: RuleContext | None = None
     say: Say
     read_as: tuple[Note, ...] = ()
-    """What was read otherwise than it was written."""
+    """Values that were read in another form than they were written."""
 
     @property
     def valid(self) -> bool:

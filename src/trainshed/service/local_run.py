@@ -89,7 +89,7 @@ class Host:
     python: str
     buckets: Buckets
     python_note: str = ""
-    """How the interpreter differs from what the job asks for, a sentence; empty: not known."""
+    """Return a sentence on how the interpreter differs from the job's; empty: not known."""
     cache_dir: Path | None = None
     """Where installed packages are kept; the engine's own place if None."""
     gs_paths: GsPaths = GsPaths.PATH

@@ -117,10 +117,10 @@ class PipelineService:
         self, project: ProjectId, location: str, pipeline_id: JobId
     ) -> tuple[Pipeline, JobRecord]:
         uid = number_of(pipeline_id)
-        found = self.store.pipeline(project, uid) if uid else None
-        if found is None or found[0].location != location:
+        pair = self.store.pipeline(project, uid) if uid else None
+        if pair is None or pair[0].location != location:
             raise not_found(resource_name(PIPELINES, project, location, pipeline_id))
-        return found
+        return pair
 
 
 def _model_notes(draft: ModelDraft | None) -> tuple[str, ...]:

@@ -99,14 +99,16 @@ def cpu_warnings(
     replicas: Iterable[tuple[Role, int]], demand: JobDemand, nodes: NodeOfReplica
 ) -> tuple[str, ...]:
     """Say of which nodes replicas run on the CPU though they ask for GPUs, a sentence each."""
-    asked = {group.role: group.each for group in demand.groups if group.each.gpu_count}
-    pairs = [(nodes[key], asked[key[0]]) for key in replicas if key in nodes and key[0] in asked]
+    demands = {group.role: group.each for group in demand.groups if group.each.gpu_count}
+    pairs = [
+        (nodes[key], demands[key[0]]) for key in replicas if key in nodes and key[0] in demands
+    ]
     return tuple(
         dict.fromkeys(
-            f"Node {node.name} emulates accelerators: replicas that asked for {each.gpu_count} "
-            f"{each.gpu_type or 'GPU'} run without GPUs, on the CPU. GPUs need a node that has "
+            f"Node {node.name} emulates accelerators: replicas that asked for {group.gpu_count} "
+            f"{group.gpu_type or 'GPU'} run without GPUs, on the CPU. GPUs need a node that has "
             "them, and another [fleet] policy than emulate."
-            for node, each in pairs
+            for node, group in pairs
             if node.policy is FleetPolicy.EMULATE
         )
     )

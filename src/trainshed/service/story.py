@@ -141,7 +141,7 @@ class Stories:
         return parts.get(ACHIEVED, parts.get(PLANNED))
 
     def _cpu_warnings(self, record: JobRecord) -> tuple[str, ...]:
-        """Where the newest attempt runs, or ran, on the CPU though it asks for GPUs."""
+        """Say where the newest attempt runs, or ran, on the CPU though it asks for GPUs."""
         demand = self.store.demand(record.uid)
         if not any(group.each.gpu_count for group in demand.groups):
             return ()

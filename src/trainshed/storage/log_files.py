@@ -228,14 +228,14 @@ def _holds(line: bytes, clauses: list[list[bytes]]) -> bool:
 
 
 def _last_line(piece: bytes, *, newest_first: bool) -> tuple[int, int]:
-    """Where the line begins and ends that comes last of a piece."""
+    """Return the start and end of the last line of a piece."""
     if newest_first:
         return 0, piece.find(_NEWLINE) + 1 or len(piece)
     return piece.rfind(_NEWLINE, 0, len(piece) - 1) + 1, len(piece)
 
 
 def _places(data: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
-    """Where the lines begin and end that hold the needle."""
+    """Yield the start and end of each line that holds the needle."""
     start = 0
     while (match := data.find(needle, start)) >= 0:
         first = data.rfind(_NEWLINE, start, match) + 1 or start

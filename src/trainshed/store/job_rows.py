@@ -111,7 +111,7 @@ class StoredJobRows:
         return [_list_row(row, nodes.get(row.uid, _NOWHERE)) for row in rows]
 
     def open_counts(self, project: str | None) -> Mapping[str, int]:
-        """How many jobs that are not over there are by state, counted as they are listed."""
+        """Count the jobs that are not over by state, as they are listed."""
         rows = self._db.rows(counts_of(project))
         return {row[0]: row[1] for row in rows}
 

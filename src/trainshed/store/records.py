@@ -357,7 +357,7 @@ class JobQuery:
 
 
 class ListedKind(enum.Enum):
-    """What a row of the one list of jobs is."""
+    """The kind of a row in the list of all jobs."""
 
     AI_PLATFORM_JOB = "AI_PLATFORM_JOB"
     CUSTOM_JOB = "CUSTOM_JOB"
@@ -411,7 +411,7 @@ class JobListRow(NamedTuple):
     node: str
     """The first by name of the nodes of the newest attempt; empty where none is known."""
     nodes: int
-    """How many different nodes the newest attempt has."""
+    """The number of nodes of the newest attempt."""
     creator: str
     create_ns: int
     start_ns: int | None

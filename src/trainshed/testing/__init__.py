@@ -1,1 +1,1 @@
-"""What a third party inherits: contract kits, a fake engine, and the pytest plugin."""
+"""For tests outside of this repository: contract kits, a fake engine, and a pytest plugin."""

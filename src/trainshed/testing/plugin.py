@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def _trainshed_pool() -> "Iterator[ServerPool]":
-    from trainshed.testing.servers import ServerPool  # noqa: PLC0415 - only who asks needs it
+    from trainshed.testing.servers import ServerPool  # noqa: PLC0415 - only tests that use a fixture need it
 
     with ServerPool() as pool:
         yield pool

@@ -47,7 +47,7 @@ class TestServer:
         return self._server
 
     def failed_jobs_text(self) -> str:
-        """What jobs that have failed since the last call said at their end."""
+        """Return the ends of the logs of jobs that have failed since the last call."""
         with contextlib.suppress(ServerRefusal, Unreachable):
             return "\n".join(self._failed.reports())
         return ""

@@ -1,4 +1,4 @@
-"""What a value of the wrong type should have been: the same value in the form that is accepted."""
+"""Shows a value of the wrong type in the form that is accepted."""
 
 import json
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ def _seconds(item: Any) -> float:
 
 
 def list_of_named(message: str, item: Mapping[Any, Any]) -> str:
-    """What a list of named objects looks like that was written as one object, name by name.
+    """Show the list of named objects that was written as one object, name by name.
 
     Empty for an object that may stand alone in such a list.
     """
@@ -62,7 +62,7 @@ def list_of_named(message: str, item: Mapping[Any, Any]) -> str:
 
 
 def object_of_pair(message: str, item: Any) -> str:
-    """What an element ``NAME=VALUE`` of a list of named objects looks like as an object."""
+    """Show an element ``NAME=VALUE`` of a list of named objects as an object."""
     name_field, value_field = NAMED.get(message, ("", ""))
     if not value_field or not isinstance(item, str) or "=" not in item:
         return ""
@@ -75,7 +75,7 @@ def _text_of(value: Any) -> str:
 
 
 def list_of_words(text: str, *, is_number: bool) -> str:
-    """What a list looks like that was written as one string with commas."""
+    """Show a list that was written as one string with commas."""
     words = [word.strip() for word in text[:_SHOWN_MAX].split(",") if word.strip()]
     shown = words if is_number else [json.dumps(word) for word in words]
     return f"a list, such as [{', '.join(shown)}]"

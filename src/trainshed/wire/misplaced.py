@@ -1,4 +1,4 @@
-"""Where a field belongs that stands at the wrong level or is misspelled, and the document as meant.
+"""Finds the place of a misplaced or misspelled field, and makes the document as it was meant.
 
 A document whose author forgot to indent breaks many rules by one mistake.  The mistake is reported
 at its place; everything else is judged in the document as it was meant, so that nothing is reported
@@ -39,7 +39,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """Where a misplaced field belongs: a sentence, the full path, and the place if it is one."""
+    """The place of a misplaced field: a sentence, the full path, and the place if it is one."""
 
     sentence: str
     accepted: str
@@ -72,7 +72,7 @@ class Places:
     def find(
         self, key: str, at: Path, document: Mapping[Any, Any], document_at: Path = ()
     ) -> Destination | None:
-        """Where a field of this name belongs that stands at ``at``; None if nowhere.
+        """Return the place for a field of this name that stands at ``at``; None if there is none.
 
         ``document_at`` is where the document lies below the root.
         """
@@ -138,7 +138,7 @@ def _distance(here: Sequence[str], there: Sequence[str]) -> int:
 
 
 def _shared(path: tuple[str, ...], at: Path) -> tuple[int, Path]:
-    """How many steps of ``path`` are those of ``at``, and that part of it, positions included."""
+    """Count the steps that both paths share; return that part of ``at``, positions included."""
     shared, place = 0, 0
     while place < len(at) and shared < len(path):
         step = at[place]
@@ -158,7 +158,7 @@ def _sentence(name: str, places: Sequence[Path], at: Path) -> str:
         beside = dotted((at[len(place)],))
         where = f"in {dotted(place)}" if place else "at the top level"
         return f"{name} belongs {where}, beside {beside}"
-    return f"{name} belongs below {_or([dotted(each) for each in places[:PLACES_MAX]])}"
+    return f"{name} belongs below {_or([dotted(path) for path in places[:PLACES_MAX]])}"
 
 
 def _or(words: Sequence[str]) -> str:

@@ -21,9 +21,9 @@ def snake(name: str) -> str:
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
     """The name most like a word, whatever its case, hyphens and underscores; None if none is."""
-    known = {plain(name): name for name in names}
-    near = difflib.get_close_matches(plain(word), known, n=1)
-    return known[near[0]] if near else None
+    by_plain_name = {plain(name): name for name in names}
+    near = difflib.get_close_matches(plain(word), by_plain_name, n=1)
+    return by_plain_name[near[0]] if near else None
 
 
 #: From this share of equal letters on, a name is taken for a misspelled one whatever its words.
@@ -45,8 +45,8 @@ def _name_words(name: str) -> set[str]:
 
 def hint(word: str, names: Iterable[str]) -> str:
     """``; did you mean X?``, or nothing.  A part of a name stands for the shortest that has it."""
-    known = tuple(names)
-    near = nearest(word, known) or _having(word, known)
+    candidates = tuple(names)
+    near = nearest(word, candidates) or _having(word, candidates)
     return f"; did you mean {near}?" if near else ""
 
 
@@ -94,7 +94,7 @@ Words = Callable[[FieldPath], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What the author of a document should know and is no fault, at a dotted wire path."""
+    """A note for the author of a document, at a dotted wire path; no fault."""
 
     field: str
     message: str

@@ -26,9 +26,9 @@ class PythonChoice(NamedTuple):
 
     python: str
     rule: str
-    """What chose it, for people."""
+    """The setting that chose it, for people."""
     note: str = ""
-    """How it differs from what the job asks for, a sentence; empty where nothing is known."""
+    """A sentence on its differences from the Python of the job; empty where none is known."""
 
     @property
     def sentence(self) -> str:
@@ -37,15 +37,15 @@ class PythonChoice(NamedTuple):
 
 
 def choose_python(
-    spec: JobSpec, asked: str | None, data_folder: str | None, environ: Mapping[str, str]
+    spec: JobSpec, python: str | None, data_folder: str | None, environ: Mapping[str, str]
 ) -> PythonChoice:
-    """Choose the interpreter of a job; ``asked`` and ``data_folder`` are the flags' values.
+    """Choose the interpreter of a job; ``python`` and ``data_folder`` are the flags' values.
 
     A config.toml that cannot be read chooses nothing, and the rule says so.
     """
-    if asked or environ.get(PYTHON_VARIABLE):
-        rule = "--python" if asked else PYTHON_VARIABLE
-        return PythonChoice(interpreter(asked, environ), rule)
+    if python or environ.get(PYTHON_VARIABLE):
+        rule = "--python" if python else PYTHON_VARIABLE
+        return PythonChoice(interpreter(python, environ), rule)
     config = data_dir(data_folder, environ) / _CONFIG
     if not config.is_file():
         others = f"--python, {PYTHON_VARIABLE} or [[environment]] in {config} choose another"
@@ -84,7 +84,7 @@ def _choose_by_config(spec: JobSpec, config: Path, environ: Mapping[str, str]) -
         rule = f'[[environment]] "{stand_in.environment}" of {config}'
         return PythonChoice(stand_in.python, rule, stand_in.note)
     if DEFAULT in names:
-        default = next(each for each in settings.environments if each.name == DEFAULT)
+        default = next(row for row in settings.environments if row.name == DEFAULT)
         return PythonChoice(default.python, f'[[environment]] "{DEFAULT}" of {config}')
     rule = f"the Python of trainshed; no [[environment]] of {config} fits the job"
     return PythonChoice(sys.executable, rule)

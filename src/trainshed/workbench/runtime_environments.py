@@ -104,9 +104,9 @@ def python_for(runtime: str) -> str:
 
 
 def _build(
-    directory: Path, runtime: str, asked: str | None, progress: Callable[[str], None]
+    directory: Path, runtime: str, python: str | None, progress: Callable[[str], None]
 ) -> Built:
-    _make_venv(directory, runtime, asked, progress)
+    _make_venv(directory, runtime, python, progress)
     interpreter = directory / "bin" / "python"
     with TemporaryDirectory() as work:
         tensorflow = _tensorflow(runtime, interpreter, Path(work), progress)
@@ -123,23 +123,23 @@ def _build(
 
 
 def _make_venv(
-    directory: Path, runtime: str, asked: str | None, progress: Callable[[str], None]
+    directory: Path, runtime: str, choice: str | None, progress: Callable[[str], None]
 ) -> None:
     """Make an empty environment.  Raises UsageFault with what uv says and the Pythons here."""
-    wanted = asked or python_for(runtime)
+    wanted = choice or python_for(runtime)
     pythons = find_pythons(os.environ) if _MINOR_VERSION.fullmatch(wanted) else []
     here = next((python for python in pythons if python.version == wanted), None)
     progress(f"making {directory} with Python {wanted}{f' ({here.path})' if here else ''}")
     error = _venv_error(directory, here.path if here else wanted)
     if not error:
         return
-    said = f"there is no Python {wanted} here, and uv could not download it: {error}"
-    nearest = None if asked else nearest_python(wanted, filter(_may_have_tensorflow, pythons))
+    failure = f"there is no Python {wanted} here, and uv could not download it: {error}"
+    nearest = None if choice else nearest_python(wanted, filter(_may_have_tensorflow, pythons))
     if nearest is None:
-        found = ", ".join(f"{python.version} ({python.path})" for python in pythons)
-        here_are = f"; this machine has {found}" if found else ""
-        raise UsageFault(f"{said}{here_are}; --python names another: a version, or a path")
-    progress(f"{said}; using the nearest, Python {nearest.version} ({nearest.path})")
+        versions = ", ".join(f"{python.version} ({python.path})" for python in pythons)
+        here_are = f"; this machine has {versions}" if versions else ""
+        raise UsageFault(f"{failure}{here_are}; --python names another: a version, or a path")
+    progress(f"{failure}; using the nearest, Python {nearest.version} ({nearest.path})")
     if error := _venv_error(directory, nearest.path):
         raise UsageFault(f"cannot make an environment of {nearest.path}: {error}")
 
@@ -184,16 +184,16 @@ def _check(interpreter: Path) -> None:
 def _install(arguments: Sequence[str], progress: Callable[[str], None]) -> None:
     """Run uv and pass on what it says, line by line.  Raises UsageFault with its error."""
     command = (find_uv(), *_cache_flags(), *arguments)
-    said = []
+    lines = []
     with subprocess.Popen(  # noqa: S603 - our own installer
         command, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
         for line in process.stderr or ():
-            said.append(line)
+            lines.append(line)
             if not line.startswith(_INSTALLED_LINE):
                 progress(line.rstrip())
     if process.returncode:
-        raise UsageFault(f"uv could not install the packages: {_error_line(''.join(said))}")
+        raise UsageFault(f"uv could not install the packages: {_error_line(''.join(lines))}")
 
 
 def _uv(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -203,7 +203,7 @@ def _uv(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def uv_cache() -> Path | None:
-    """Where uv keeps what builds download; None where UV_CACHE_DIR names the user's own folder."""
+    """Return our folder of uv's downloads; None where UV_CACHE_DIR names the user's own."""
     if os.environ.get("UV_CACHE_DIR"):
         return None
     return (cache_dir(os.environ) or default_cache_dir()).parent / "uv"
@@ -236,7 +236,7 @@ def _bytes_below(folder: Path) -> int:
 
 
 def _error_line(text: str) -> str:
-    """What uv calls its error, in one line; its last line where it calls nothing so."""
+    """Return uv's ``error:`` in one line; its last line where it has none."""
     match = _ERROR.search(text)
     if match is None:
         return _last_line(text)

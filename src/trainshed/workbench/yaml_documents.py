@@ -73,7 +73,7 @@ _NO_BLANK: Final = re.compile(r"\s*(?:- )?([\w-]+):[^\s/]")
 
 
 def _advice(text: str, error: yaml.MarkedYAMLError, mark: yaml.Mark | None) -> str:
-    """What to write instead, where the line at fault or the one above shows the mistake."""
+    """Say what to write instead, if the line at fault or the one above shows the mistake."""
     lines = text.splitlines()[max(mark.line - 1, 0) : mark.line + 1] if mark else []
     if any(_TAB.match(line) for line in lines):
         return "; indent with spaces, not with tabs"

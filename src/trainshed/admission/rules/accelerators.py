@@ -120,18 +120,19 @@ def _bundled(
     group: ReplicaGroup,
     machine: MachineType,
     bundled: BundledAccelerators,
-    asked: Accelerator,
+    accelerator: Accelerator,
 ) -> Iterator[Violation]:
     """A machine that brings its accelerators takes exactly those (accelerators.toml, rules)."""
     exactly = f"type {bundled.type}, count {bundled.count}"
-    if asked.type != bundled.type:
-        message = f"{machine.name} has {bundled.type}, not {asked.type}"
+    if accelerator.type != bundled.type:
+        message = f"{machine.name} has {bundled.type}, not {accelerator.type}"
         yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-type-fixed", message, exactly)
-    elif not asked.count:
-        message = f"{both_or_none(context)}; {asked.type} has no count"
+    elif not accelerator.count:
+        message = f"{both_or_none(context)}; {accelerator.type} has no count"
         yield broken(group, Field.ACCELERATOR_COUNT, "accelerator-count", message, exactly)
-    elif asked.count != bundled.count:
-        message = f"{machine.name} has exactly {bundled.count} {bundled.type}, not {asked.count}"
+    elif accelerator.count != bundled.count:
+        count = f"exactly {bundled.count} {bundled.type}, not {accelerator.count}"
+        message = f"{machine.name} has {count}"
         yield broken(group, Field.ACCELERATOR_COUNT, "accelerator-count-fixed", message, exactly)
 
 

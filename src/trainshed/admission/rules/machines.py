@@ -52,7 +52,7 @@ def _refused(context: RuleContext, group: ReplicaGroup, name: str) -> Violation:
 
 
 def _other_kind(context: RuleContext, name: str) -> str:
-    """What a name is that is no machine type's: a scale tier's, or an accelerator's."""
+    """Say whether a name is that of a scale tier or an accelerator, not of a machine type."""
     tier = name.upper().replace("-", "_")
     if context.asked.dialect is Dialect.ML_V1 and tier in ScaleTier.__members__:
         return f"; {tier} is a scale tier"

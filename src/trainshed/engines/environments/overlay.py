@@ -22,11 +22,11 @@ _PATH_FILE: Final = "trainshed-overlay.pth"
 
 
 class PythonOverlay(NamedTuple):
-    """Where an overlay lies, and what it is made of."""
+    """The folder of an overlay, and its parts."""
 
     folder: str
     user_base: str
-    """Where ``pip install --user`` writes, as the replica sees it."""
+    """The folder of ``pip install --user``, as the replica sees it."""
     tools: ReplicaTools
     facts: InterpreterFacts
 
@@ -42,7 +42,7 @@ class PythonOverlay(NamedTuple):
 
     @property
     def variables(self) -> dict[str, str]:
-        """What tells pip where to write and what to leave out.
+        """Variables that tell pip where to write and what to leave out.
 
         Not ``VIRTUAL_ENV``: gcloud and gsutil would import from the environment by it.
         """

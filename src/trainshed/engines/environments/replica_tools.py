@@ -75,7 +75,7 @@ print(json.dumps({
 
 
 class InterpreterFacts(NamedTuple):
-    """What an overlay of an interpreter is made of."""
+    """The parts of an interpreter from which its overlays are made."""
 
     program: str
     """The executable file itself, behind all links."""
@@ -98,7 +98,7 @@ class ReplicaTools(NamedTuple):
 
     @property
     def bin(self) -> str:
-        """What belongs on PATH."""
+        """The folder for PATH."""
         return f"{self.folder}/bin"
 
     @property
@@ -116,8 +116,8 @@ def tools_of(python: str, above: Path) -> ReplicaTools:
     folder = above / FOLDER / _name_of(python)
     if not (folder / _FACTS).exists():
         _make(python, folder)
-    found = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
-    facts = found and InterpreterFacts(**{**found, "sites": tuple(found["sites"])})
+    fields = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
+    facts = fields and InterpreterFacts(**{**fields, "sites": tuple(fields["sites"])})
     return ReplicaTools(str(folder), facts)
 
 
@@ -137,7 +137,7 @@ def _name_of(python: str) -> str:
 def _make(python: str, folder: Path) -> None:
     """Make it under another name first: replicas read what is complete."""
     folder.parent.mkdir(mode=_FOLDER_MODE, exist_ok=True)
-    folder.parent.chmod(_FOLDER_MODE)  # whatever the umask is: replicas are other users
+    folder.parent.chmod(_FOLDER_MODE)  # with any umask: replicas are other users
     draft = folder.with_name(f".{os.urandom(4).hex()}")
     draft.mkdir()
     try:
@@ -151,7 +151,7 @@ def _make(python: str, folder: Path) -> None:
 
 
 class _Answer(NamedTuple):
-    """What an interpreter says of itself."""
+    """The answer of an interpreter to the questions of ``_SCRIPT``."""
 
     version: str
     executable: str
@@ -226,7 +226,7 @@ def _settings_of(prefix: str) -> dict[str, str]:
 
 
 def _copy_scripts(executable: str, target: Path) -> None:
-    """Those of an interpreter's folder that run in it, run by the first Python on PATH here."""
+    """Copy the console scripts of an interpreter; the copies run in the first Python on PATH."""
     own = os.path.dirname(executable)
     for script in _scripts_beside(own):
         if text := _rewritten(script, own):
@@ -289,7 +289,7 @@ def _add_pip(version: str, folder: Path) -> None:
 
 
 def _open(folder: Path) -> None:
-    """Let every user read it, whatever the umask is."""
+    """Let every user of the machine read it, with any umask."""
     for path, _, files in os.walk(folder):
         os.chmod(path, _FOLDER_MODE)
         mode = _PROGRAM_MODE if path == str(folder / "bin") else _READABLE

@@ -219,7 +219,7 @@ def own_folders(plan: LaunchPlan, folder: AttemptFolder) -> tuple[str, ...]:
 
 
 def reports_folder(plan: LaunchPlan, replica: ReplicaPlan, folder: AttemptFolder) -> str:
-    """Where the primary of a trial leaves its reports; empty for other replicas and jobs."""
+    """The folder of the reports of a trial's primary; empty for other replicas and jobs."""
     inside = own_folders(plan, folder)[2:]
     return next(iter(inside), "") if replica.role is Role.PRIMARY else ""
 

@@ -129,7 +129,7 @@ def _shown(mode: str, own: str, metrics: str) -> Iterator[tuple[str, str]]:
 
 
 def _give(folder: str, owner: tuple[int, int]) -> None:
-    """A folder that nobody else has written to yet, with all that is in it."""
+    """Change the owner of a folder, to which only this process has written, and of its content."""
     for path, folders, files in os.walk(folder):
         os.chown(path, *owner)
         for name in (*folders, *files):

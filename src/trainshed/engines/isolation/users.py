@@ -83,11 +83,11 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
 def _over_hidden(view: View) -> Sequence[tuple[str, str]]:
     """Folders of the replica in the place of what is hidden from it, such as root's home."""
     hides = {os.path.realpath(path) for path in view.hides}
-    return [each for each in view.folders if each[1] in hides or not _is_open(each[1])]
+    return [pair for pair in view.folders if pair[1] in hides or not _is_open(pair[1])]
 
 
 def _is_open(place: str) -> bool:
-    """Whether everybody may enter it, or nothing is there."""
+    """Whether all users may enter it, or nothing is there."""
     with suppress(OSError):
         return bool(os.stat(place).st_mode & _OTHERS_ENTER)
     return True
@@ -96,7 +96,7 @@ def _is_open(place: str) -> bool:
 def _but_hidden(view: View, more: mounting.PrivateFolders) -> mounting.PrivateFolders:
     """Without the folders that are mounted with what is hidden."""
     over = _over_hidden(view)
-    return more._replace(folders=[each for each in more.folders if tuple(each) not in over])
+    return more._replace(folders=[pair for pair in more.folders if tuple(pair) not in over])
 
 
 def _become(uid: int, gid: int, capabilities: int) -> None:

@@ -285,9 +285,9 @@ def _without_gpus(plan: LaunchPlan) -> LaunchPlan:
     if not _asks(plan):
         return plan
     none = gpus.deal(plan.replicas, 0)
-    said = gpus.shortage(plan.replicas, none, machine=0, free=0)
+    shortage = gpus.shortage(plan.replicas, none, machine=0, free=0)
     replicas = tuple(replace(replica, gpu_count=0) for replica in plan.replicas)
-    return replace(plan, replicas=replicas, warnings=(*plan.warnings, said))
+    return replace(plan, replicas=replicas, warnings=(*plan.warnings, shortage))
 
 
 @contextmanager

@@ -100,7 +100,7 @@ class AttemptFolder:
     passwd = _Name("passwd")
     """The user of the replicas, for their ``/etc/passwd``."""
     profile = _Name("profile")
-    """What login shells of the replicas read, for their ``/etc/profile``."""
+    """The profile of the replicas' login shells, for their ``/etc/profile``."""
     machines = _Name("machines")
     """The home, the overlay of Python and other folders of each replica."""
     root = _Name("root")

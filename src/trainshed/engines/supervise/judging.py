@@ -29,7 +29,7 @@ def advice_on(lines: Sequence[str], replica: ReplicaSpec) -> str:
 
 
 def _advice_on_import(lines: Sequence[str], replica: ReplicaSpec) -> str:
-    """What helps a program whose last error is a module that its interpreter lacks."""
+    """Advise a program whose last error is a module that its interpreter lacks."""
     from trainshed.engines.supervise.own_modules import (  # noqa: PLC0415
         list_own_modules,
         list_runnable_modules,

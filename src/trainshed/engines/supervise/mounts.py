@@ -49,7 +49,7 @@ _READABLE: Final = 0o644
 
 
 class PrivateFolders(NamedTuple):
-    """What a replica has besides names and buckets."""
+    """The root, folders and files of a replica, besides names and buckets."""
 
     root: str = ""
     """A folder of the attempt in which a root is put together; none if empty."""

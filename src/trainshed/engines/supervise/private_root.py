@@ -30,19 +30,19 @@ class Shown(NamedTuple):
 def steps(
     skeleton: str, folders: Iterable[Sequence[str]], points: Iterable[str] = ()
 ) -> list[list[Step]]:
-    """What to do in a mount namespace, in groups; makes the skeleton.  Raises OSError.
+    """Make the skeleton; return the steps in a mount namespace, in groups.  Raises OSError.
 
     ``points`` are folders that others are mounted on later.
     """
     shown = [Shown(here, os.path.normpath(there)) for here, there in folders]
-    shown = [each for each in shown if not each.here.startswith(f"{each.there}/")]
-    places = (*(each.there for each in shown), *points)
+    shown = [folder for folder in shown if not folder.here.startswith(f"{folder.there}/")]
+    places = (*(folder.there for folder in shown), *points)
     missing = [place for place in places if not os.path.isdir(place)]
     groups: list[list[Step]] = []
     if missing:
         own = Mount(os.fsencode(skeleton), os.fsencode(skeleton), None, BIND, None)
         groups.append([own, *_skeleton(skeleton, missing), Pivot(skeleton)])
-    groups.extend([_mount(each)] for each in shown)
+    groups.extend([_mount(folder)] for folder in shown)
     return groups
 
 
@@ -85,7 +85,7 @@ def _copied(entry: "os.DirEntry[str]", at: str) -> Iterator[Mount]:
 
 def _make(path: str) -> None:
     os.makedirs(path, exist_ok=True)
-    os.chmod(path, _FOLDER_MODE)  # whatever the umask is
+    os.chmod(path, _FOLDER_MODE)  # with any umask
 
 
 def _mount(shown: Shown) -> Mount:

@@ -332,7 +332,7 @@ class Replicas:
 
 
 def _private_folders(view: View | None, folder: AttemptFolder) -> mounts.PrivateFolders:
-    """What a replica has of its own besides names and buckets; the files are written once."""
+    """The folders and files of a replica besides names and buckets; writes the files once."""
     if view is None:
         return mounts.NO_FOLDERS
     user = view.uid and (view.uid, view.gid or view.uid)

@@ -221,7 +221,7 @@ def begin_certificate(
 
 
 def key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    """What the key of an authority, or of a server, is for."""
+    """Return the uses of the key of an authority, or of a server."""
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
         content_commitment=False,

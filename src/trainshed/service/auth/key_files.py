@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 #: Shorter RSA keys can be broken.
 BITS_MIN: Final = 2048
-#: No address that Google gives out, nor one that anybody can own (RFC 6761).
+#: No address that Google gives out, nor one that can be registered (RFC 6761).
 _DOMAIN: Final = "trainshed.invalid"
 
 
@@ -42,7 +42,7 @@ def make(account: str, project: str, token_uri: str) -> Json:
 
 
 def from_key_file(content: Any) -> Json:
-    """What is registered of a service account's key file: never its private key.
+    """Return the parts of a service account's key file to register: never its private key.
 
     Raises ValueError for a document that is no such file.
     """
@@ -56,6 +56,6 @@ def from_key_file(content: Any) -> Json:
     except (ValueError, TypeError):
         raise ValueError("its private_key cannot be read") from None
     pem = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    found = {"email": email, "publicKey": pem.decode()}
+    key = {"email": email, "publicKey": pem.decode()}
     key_id = content.get("private_key_id")
-    return {**found, "keyId": key_id} if key_id else found
+    return {**key, "keyId": key_id} if key_id else key

@@ -110,7 +110,7 @@ def life_of(word: Any, most: timedelta) -> timedelta | None:
         life = timedelta(seconds=seconds_of(word))
     except (ValueError, TypeError, AttributeError, OverflowError):
         raise invalid(f"expires must be {_LIFE_FORM}, got {word!r}") from None
-    if word.strip()[-1:].isdigit():  # seconds to gcloud, and days to whoever wrote it
+    if word.strip()[-1:].isdigit():  # gcloud reads seconds, and many users mean days
         raise invalid(f"expires must have a unit, got {word!r}; accepted: {_LIFE_FORM}")
     if not timedelta(0) < life <= most:
         longest = duration_of(most.total_seconds())

@@ -195,7 +195,7 @@ def merge_lazily(stretches: Sequence[Stretch], *, newest_first: bool) -> Iterato
     before their first entry is known.
     """
     sign = -1 if newest_first else 1
-    waiting = sorted(stretches, key=lambda each: sign * each.nearest_ns, reverse=True)
+    waiting = sorted(stretches, key=lambda stretch: sign * stretch.nearest_ns, reverse=True)
     heads: list[_Head] = []
     numbers = count()
     while waiting or heads:

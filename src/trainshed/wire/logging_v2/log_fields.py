@@ -14,7 +14,7 @@ from trainshed.wire.logging_v2.log_entry import RESOURCE_TYPE, LogEntry
 
 
 class FieldKind(enum.Enum):
-    """How the values of a field are compared."""
+    """The way to compare the values of a field."""
 
     VALUE = enum.auto()
     """JSON values: texts without regard to case, numbers as numbers."""

@@ -1,4 +1,4 @@
-"""What a filter lets a reader of files skip: jobs, trials, times, and lines by their bytes.
+"""Finds what a reader of files may skip for a filter: jobs, trials, times, lines by their bytes.
 
 Everything here lets at least as much through as the filter itself: an entry that was not skipped is
 still compared as a whole.  Without this, a word in a million lines means a million parsed lines.
@@ -105,7 +105,7 @@ def _names(tree: Tree, path: tuple[str, ...]) -> frozenset[str] | None:
 
 
 def byte_clauses(tree: Tree, *, project: str, job_id: str, trial: str) -> ByteClauses:
-    """What the bytes of a stored line must hold for its entry to pass.
+    """Return the texts that a stored line must hold for its entry to pass.
 
     A word may also stand in what all entries of a job have in common, so that is named.
     """

@@ -169,8 +169,8 @@ def _walled(  # noqa: PLR0913, PLR0917 - a process, and what was found for it
         argv = machine.command(argv, python, home.python)
         env = machine.variables(env, python, own=replica.env)
         replica_machine.make(machine, owner_of(site.isolation, plan), env["PATH"])
-    found = _process(site, plan, replica, argv, env)
-    return found._replace(isolation=view)
+    spec = _process(site, plan, replica, argv, env)
+    return spec._replace(isolation=view)
 
 
 def _machine_of(
