@@ -301,11 +301,26 @@ def test_an_error_of_ours_is_a_number(edge, caplog):
     assert "secret detail" in caplog.text
 
 
-def test_an_unknown_method_is_unimplemented(edge):
-    call = edge.channel.unary_unary("/google.cloud.aiplatform.v1.JobService/CreateNothing")
+@pytest.mark.parametrize(
+    ("rpc", "says"),
+    [
+        (
+            "google.cloud.aiplatform.v1.JobService/CreateNothing",
+            "there is no JobService/CreateNothing here; ",
+        ),
+        (
+            "google.cloud.aiplatform.v1.NotebookService/ListNotebookRuntimes",
+            "there is no NotebookService/",
+        ),
+        ("google.cloud.unknown.v1.Service/Do", "Method not found"),
+    ],
+)
+def test_an_unknown_method_is_unimplemented(edge, rpc, says):
+    call = edge.channel.unary_unary(f"/{rpc}")
     with pytest.raises(grpc.RpcError) as caught:
-        call(b"", timeout=60)
+        call(b"", timeout=60, metadata=[("authorization", "Bearer demo")])
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert caught.value.details().startswith(says)
 
 
 def test_it_is_tls_that_is_spoken(tmp_path):

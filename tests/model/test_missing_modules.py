@@ -5,6 +5,7 @@ import pytest
 from trainshed.model.missing_modules import (
     advise,
     advise_name,
+    advise_program,
     misnamed_module,
     missing_module,
 )
@@ -129,3 +130,12 @@ def test_a_public_package_or_an_import_of_the_program_is_no_wrong_module_name():
 )
 def test_a_wrong_module_name_is_answered_with_one_that_is_there(module, there, says):
     assert says in advise_name(module, there)
+
+
+def test_a_program_of_an_image_that_is_not_there_is_named():
+    line = "python: can't open file '/job/work/train.py': [Errno 2] No such file or directory"
+    assert advise_program(["x", line]) == (
+        "the replica has no file train.py: it has the files of an image only where a container "
+        "runtime runs the image; send the program as a Python package"
+    )
+    assert advise_program(["FileNotFoundError: [Errno 2] No such file: 'a'"]) == ""

@@ -76,19 +76,17 @@ def test_a_study_without_a_success_has_failed_once_its_last_trial_has_ended(exha
     found = ending(asked, [failed(1), failed(2)], exhausted=exhausted)
     assert found.failed
     assert found.reason == (
-        "No trial has succeeded. The study has had its 2 trials. "
-        "Of trial 2, the last one, it is known: broken 2"
+        "No trial has succeeded. The study has had its 2 trials. The last one, trial 2: broken 2"
     )
     silent = replace(failed(2), infeasible_reason=None)
-    assert ending(asked, [failed(1), silent]).reason.endswith("it is known: It gave no reason")
+    assert ending(asked, [failed(1), silent]).reason.endswith("trial 2: It gave no reason")
 
 
 def test_as_many_failures_as_the_study_says_fail_it():
     asked = study(failed=2)
     assert ending(asked, [done(1, 0.5), failed(2), active(3)]) is None
     assert ending(asked, [done(1, 0.5), failed(4), failed(2, at=9), active(5)]) == StudyEnding(
-        reason="2 trials failed, and 2 are too many. "
-        "Of trial 2, the last one, it is known: broken 2",
+        reason="2 trials failed, and 2 are too many. The last one, trial 2: broken 2",
         asap=True,
         failed=True,
     )
@@ -98,7 +96,7 @@ def test_the_first_three_to_end_may_not_all_fail():
     three = [failed(1), failed(2), failed(4)]
     assert ending(study(), three[:2]) is None
     assert ending(study(), [*three, active(3)]).reason == (
-        "The first 3 trials to end have failed. Of trial 4, the last one, it is known: broken 4"
+        "The first 3 trials to end have failed. The last one, trial 4: broken 4"
     )
     assert ending(study(), [*three, done(3, 0.5, at=0)]) is None
     assert ending(study(), [*three, done(3, 0.5, at=9)]).failed

@@ -183,7 +183,8 @@ def test_a_metric_that_never_came_is_named_with_the_place_and_what_was_there():
     )
     assert said == (
         "The trial ended without the metric 'acc'; /x/output.metrics has the tag lr; "
-        "it has reported lr (2 times)"
+        "it has reported lr (2 times); have the program report it under this name, or give the "
+        "study the name of a metric that the program reports"
     )
 
 

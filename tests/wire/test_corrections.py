@@ -47,6 +47,9 @@ CASES = [
     (ml(args="--name 'a b'"), "trainingInput.args", '["--name", "a b"]'),
     (pool(command=["python -m a.b"]), f"{AT}.command[0]", '["python", "-m", "a.b"]'),
     (pool(command=["/bin/bash -c ls"]), f"{AT}.command[0]", '["/bin/bash", "-c", "ls"]'),
+    (pool(command=["cd /a && ls"]), f"{AT}.command[0]", '["bash", "-c", "cd /a && ls"]'),
+    (pool(command="cd /a && ls"), f"{AT}.command", '["bash", "-c", "cd /a && ls"]'),
+    (pool(command=["ls | wc"]), f"{AT}.command[0]", '["bash", "-c", "ls | wc"]'),
     (pool(env={"A": "b"}), f"{AT}.env", '[{name: A, value: "b"}]'),
     (pool(env={"A": 1, "B": 2}), f"{AT}.env", '[{name: A, value: "1"}]'),
     (pool(env=["A=b=c"]), f"{AT}.env[0]", '{name: A, value: "b=c"}'),
@@ -90,3 +93,14 @@ def test_what_is_unusual_and_right_is_read(document):
 def test_the_name_of_a_value_is_suggested():
     violations = detect.parse(ml_parameter(type="float")).violations
     assert any(v.message.endswith("did you mean DOUBLE?") for v in violations)
+
+
+def test_a_flag_among_arguments_is_noted():
+    parsed = detect.parse(ml(args=["--on", True, "--off", False]))
+    assert [note.field for note in parsed.notes] == [
+        "trainingInput.args[1]",
+        "trainingInput.args[3]",
+    ]
+    assert parsed.notes[0].message == (
+        "read as the string 'true'; YAML reads y, yes, on and true without quotes so"
+    )

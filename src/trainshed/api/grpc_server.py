@@ -261,15 +261,28 @@ def _bounds(limits: Limits, times: Times) -> Sequence[tuple[str, int]]:
 
 
 class _Rows(grpc.GenericRpcHandler):
-    """Finds the row of a call.  What has none is answered UNIMPLEMENTED by grpcio."""
+    """Finds the row of a call.  A call of another service is answered UNIMPLEMENTED by grpcio."""
 
     def __init__(self, methods: Iterable[Method], around: Surroundings) -> None:
         self._handlers = {f"/{m.rpc}": _handler(m, around) for m in methods if m.rpc}
         for rpc, sentence in absent_rpcs().items():
             self._handlers[f"/{rpc}"] = _absent(rpc, sentence, around)
+        self._around = around
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        return self._handlers.get(handler_call_details.method)
+        method = str(handler_call_details.method)
+        handler = self._handlers.get(method)
+        if handler is None and method.startswith(_GOOGLES) and len(method) < _METHOD_MAX:
+            rpc = method.removeprefix("/")
+            sentence = f"there is no {rpc.rpartition('.')[2]} here; custom jobs, tuning jobs, "
+            sentence += "training pipelines and models have methods"
+            return _absent(rpc, sentence, self._around)
+        return handler
+
+
+#: The services that clients of Vertex AI know, and the longest name of a method that is repeated.
+_GOOGLES: Final = "/google.cloud.aiplatform."
+_METHOD_MAX: Final = 120
 
 
 def _handler(method: Method, around: Surroundings) -> Any:

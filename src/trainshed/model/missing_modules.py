@@ -55,6 +55,21 @@ def advise(
     )
 
 
+_NOT_OPENED: Final = re.compile(r"can't open file '([^']+)': \[Errno 2\]")
+
+
+def advise_program(lines: Iterable[str]) -> str:
+    """Return one sentence on a program file that Python could not open; empty for another error."""
+    matches = (_NOT_OPENED.search(line) for line in lines)
+    path = next((match[1] for match in matches if match), "")
+    if not path:
+        return ""
+    return (
+        f"the replica has no file {path.rpartition('/')[2]}: it has the files of an image only "
+        "where a container runtime runs the image; send the program as a Python package"
+    )
+
+
 #: What Python says of the module after ``-m``: it is not there, its parent is not, or it is a
 #: package that has no ``__main__``.
 _NOT_RUN: Final = (

@@ -122,7 +122,7 @@ def _last_reason(snapshot: _Snapshot) -> str:
 
 def _reason_of(trial: TrialRecord) -> str:
     reason = trial.infeasible_reason or "It gave no reason"
-    return f". Of trial {trial.number}, the last one, it is known: {reason}"
+    return f". The last one, trial {trial.number}: {reason}"
 
 
 def _by_rules(snapshot: _Snapshot) -> StudyEnding | None:

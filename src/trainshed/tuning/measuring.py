@@ -137,8 +137,16 @@ def _missing(study: StudySpec, reports: Sequence[Report], found: str) -> str | N
         return None
     names = " and ".join(_named(metric) for metric in lacking)
     others = ", ".join(f"{tag} ({count} times)" for tag, count in sorted(seen.items()))
-    parts = [f"The trial ended without {names}", found, others and f"it has reported {others}"]
+    reported = f"it has reported {others}" if others else ""
+    parts = [f"The trial ended without {names}", found, reported, _NEXT]
     return "; ".join(part for part in parts if part)
+
+
+#: What to do about it.
+_NEXT: Final = (
+    "have the program report it under this name, or give the study the name of a metric that the "
+    "program reports"
+)
 
 
 def _named(metric: Metric) -> str:

@@ -32,7 +32,13 @@ from trainshed.wire.misplaced import (
 )
 from trainshed.wire.parsed import Note, hint, nearest_field, plain
 from trainshed.wire.scalars import READERS, WANTED, WRONG, whole
-from trainshed.wire.split_text import is_comma_list, is_command_line, is_whole_line, split_text
+from trainshed.wire.split_text import (
+    has_shell_words,
+    is_comma_list,
+    is_command_line,
+    is_whole_line,
+    split_text,
+)
 from trainshed.wire.synonyms import PHRASES, VALUES, find_field
 
 #: As in protobuf's own readers; deeper documents are refused, not followed.
@@ -160,6 +166,8 @@ class _MessageReader:
         reader = READERS.get(field.kind)
         if reader:
             value = reader(item)
+            if field.kind == "loose text" and isinstance(item, bool):
+                self._note_flag(item, where)
             return self._wrong(field, item, where) if value is WRONG else value
         if field.kind in ("enum", "open enum"):
             return self._enum(field, item, where)
@@ -171,6 +179,11 @@ class _MessageReader:
         if field.value:
             return self._map(field.value, item, where, depth + 1)
         return self.message(self.table.messages[field.type], item, where, depth + 1)
+
+    def _note_flag(self, item: bool, where: str) -> None:  # noqa: FBT001 - the caller's value
+        word = described(item)
+        message = f"read as the string {word!r}; YAML reads {YAML_WORDS[item]} without quotes so"
+        self.notes.append(Note(field=where, message=message))
 
     def _map(self, values: FieldInfo, item: Mapping[Any, Any], path: str, depth: int) -> Any:
         found = {}
@@ -356,6 +369,8 @@ def _wanted_list(field: FieldInfo, item: Any) -> tuple[str, str] | None:
 
 def _as_list(text: str) -> str:
     """Return an example of a list of the words of a command line."""
+    if has_shell_words(text):
+        return f'a list of strings, such as ["bash", "-c", {json.dumps(text[:SHOWN_MAX])}]'
     try:
         parts = shlex.split(text[:SHOWN_MAX])
     except ValueError:  # a quote without its end

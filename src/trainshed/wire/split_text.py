@@ -8,8 +8,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+#: Lists whose first element names a program.
+COMMANDS: Final = frozenset({"command", "containerCommand"})
+
 #: Lists whose first element names a program or a file: single letters name neither.
-NAMING: Final = frozenset({"command", "containerCommand", "packageUris"})
+NAMING: Final = COMMANDS | {"packageUris"}
 
 #: Lists that may hold single letters and digits on purpose.
 ARGUMENTS: Final = frozenset({"args", "containerArgs"})
@@ -56,8 +59,17 @@ _INTERPRETER: Final = re.compile(
 
 def is_command_line(name: str, items: Sequence[Any]) -> bool:
     """Whether a command's only element is a whole command line, which no program is named."""
-    is_one = name in NAMING and len(items) == 1 and isinstance(items[0], str)
-    return is_one and _INTERPRETER.match(items[0].lstrip()) is not None
+    is_one = name in COMMANDS and len(items) == 1 and isinstance(items[0], str)
+    return is_one and (has_shell_words(items[0]) or bool(_INTERPRETER.match(items[0].lstrip())))
+
+
+def has_shell_words(line: str) -> bool:
+    """Whether only a shell can run a line: it changes folders, or joins commands."""
+    words = line.split()
+    return words[:1] == ["cd"] or not _SHELL_WORDS.isdisjoint(words)
+
+
+_SHELL_WORDS: Final = frozenset({"&&", "||", "|", ";", ">", ">>"})
 
 
 #: Lists of a parameter's values.

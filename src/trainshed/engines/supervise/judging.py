@@ -38,6 +38,7 @@ def _advice_on_import(lines: Sequence[str], replica: ReplicaSpec) -> str:
     from trainshed.model.missing_modules import (  # noqa: PLC0415
         advise,
         advise_name,
+        advise_program,
         misnamed_module,
         missing_module,
     )
@@ -47,6 +48,8 @@ def _advice_on_import(lines: Sequence[str], replica: ReplicaSpec) -> str:
     folders = program_folders(replica.cwd, replica.env, shown)
     if name := misnamed_module(lines, replica.argv):
         return advise_name(name, list_runnable_modules(folders))
+    if sentence := advise_program(lines):
+        return sentence
     module = missing_module(lines) if replica.python else ""
     if not module:
         return ""

@@ -141,7 +141,7 @@ def custom_job_spec(document: Json) -> Parsed:
     spec = replace(_spec(reading.value), region=region)
     words = in_own_spelling(partial(caller_words, spec=spec, prefix=""), document)
     violations = (*violations, *reading.violations, *_too_many_pools(document, reading.value, ""))
-    return Parsed(spec=spec, violations=violations, words=words)
+    return Parsed(spec=spec, violations=violations, words=words, notes=reading.notes)
 
 
 def tuning_job(document: Json) -> Parsed:
@@ -158,7 +158,7 @@ def tuning_job(document: Json) -> Parsed:
     study = replace(study_of(reading.value), is_whole=not any(map(_is_of_study, violations)))
     spec = replace(_made(parsed), study=study)
     words = in_own_spelling(partial(caller_words, spec=spec, prefix="trialJobSpec."), document)
-    return Parsed(spec=spec, violations=violations, words=words)
+    return Parsed(spec=spec, violations=violations, words=words, notes=reading.notes)
 
 
 def _has_faulty_values(gap: Violation, faulty: Collection[str]) -> bool:
@@ -190,7 +190,8 @@ def training_pipeline(document: Json) -> Parsed:
     around = (*_other_task(document, reading.value), *misnamed(document, reading.value))
     violations = (*reading.violations, *around, *task.violations)
     whole = {**reading.value, "trainingTaskInputs": task.value}
-    parsed = _parsed(document, Reading(value=whole, violations=violations), "trainingTaskInputs")
+    both = Reading(value=whole, violations=violations, notes=(*reading.notes, *task.notes))
+    parsed = _parsed(document, both, "trainingTaskInputs")
     return replace(parsed, spec=replace(_made(parsed), envelope=compact(reading.value)))
 
 
@@ -209,7 +210,8 @@ def _parsed(document: Json, reading: Reading, prefix: str) -> Parsed:
     )
     pools = _too_many_pools(document, value.get(prefix, {}), f"{prefix}.")
     words = in_own_spelling(partial(caller_words, spec=spec, prefix=f"{prefix}."), document)
-    return Parsed(spec=spec, violations=(*reading.violations, *pools), words=words)
+    violations = (*reading.violations, *pools)
+    return Parsed(spec=spec, violations=violations, words=words, notes=reading.notes)
 
 
 def _made(parsed: Parsed) -> JobSpec:
