@@ -5,8 +5,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from google.protobuf.json_format import ParseDict
 
+from trainshed.model.log_line import LogLine
 from trainshed.wire.descriptors import message_class
+from trainshed.wire.logging_v2.log_entry import LogEntry
 
 LOGGING_PYTHON = Path(__file__).parents[2] / ".venv-gs/bin/python"
 NAMES = ("ListLogEntriesRequest", "ListLogEntriesResponse", "LogEntry", "MonitoredResource")
@@ -36,3 +39,22 @@ def test_the_declared_fields_are_those_of_google():
         ours = message_class(f"google.logging.v2.{name}").DESCRIPTOR
         for field in ours.fields:
             assert google[name][field.name] == [field.number, field.type], (name, field.name)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1" + "0" * 400,
+        "-" + "9" * 309,
+        "[" * 60 + "]" * 60,
+        '{"a":' * 60 + "1" + "}" * 60,
+        '{"a":' * 29 + "9" * 300 + "}" * 29,
+    ],
+)
+def test_every_line_that_a_job_can_print_fits_into_a_message(value):
+    """Numbers are doubles there, and messages are at most 100 deep."""
+    line = LogLine(1, "master-replica-0", f'{{"message": "m", "value": {value}}}', "INFO")
+    entry = LogEntry(line, 1, 1, project="p", job_id="j").render()
+    response = message_class("google.logging.v2.ListLogEntriesResponse")
+    sent = ParseDict({"entries": [entry]}, response()).SerializeToString()
+    assert response.FromString(sent).entries[0].json_payload["message"] in ("m", line.text)

@@ -50,7 +50,11 @@ _LEVELS: Final = ("DEFAULT", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _SEVERITY_KEYS: Final = ("severity", "level", "levelname")
 _MESSAGE_KEYS: Final = ("message", "msg")
 _JSON_LENGTH_MAX: Final = 1 << 16
-_NESTED_MAX: Final = 200
+_BRACKETS_MAX: Final = 200
+#: Messages of gRPC may be 100 deep, and an object in an object takes three of them.
+_DEPTH_MAX: Final = 30
+#: Every number of so many digits is one of a double.
+_DIGITS_MAX: Final = 300
 _PREFIX_LENGTH_MAX: Final = 200
 _WORDS_AFTER_TIME: Final = 4
 
@@ -165,16 +169,26 @@ def _structured(text: str) -> str | None:
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """The object that a line is, if every client can be given it as JSON again."""
+    """The object that a line is, if every client can get it, as JSON or by gRPC."""
     if not (text.startswith("{") and len(text) <= _JSON_LENGTH_MAX):
         return None
-    if text.count("{") + text.count("[") > _NESTED_MAX or _SURROGATE.search(text):
+    brackets = text.count("{") + text.count("[")
+    if brackets > _BRACKETS_MAX or _SURROGATE.search(text):
         return None
     try:
-        found = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_whole)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    is_deep = brackets > _DEPTH_MAX and _depth(value) > _DEPTH_MAX
+    return value if isinstance(value, dict) and not is_deep else None
+
+
+def _depth(value: Any) -> int:
+    """Count the objects and lists around the innermost value."""
+    if not isinstance(value, dict | list):
+        return 0
+    items = value.values() if isinstance(value, dict) else value
+    return 1 + max(map(_depth, items), default=0)
 
 
 def _first(found: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
@@ -190,6 +204,10 @@ def _is_named(text: str) -> bool:
 def _finite(number: str) -> float:
     found = float(number)
     return found if math.isfinite(found) else _refuse(number)
+
+
+def _whole(number: str) -> int:
+    return int(number) if len(number) <= _DIGITS_MAX else _refuse(number)
 
 
 def _refuse(constant: str) -> NoReturn:
