@@ -110,6 +110,7 @@ def test_filters_may_be_repeated_and_hold_together(edge):
         ({"kind": "job"}, "'AI_PLATFORM_JOB', "),
         ({"since": "yesterday"}, "such as 2026-11-21T15:00:00Z"),
         ({"label": ":red"}, "label must be KEY or KEY:VALUE"),
+        ({"q": "x" * 1001}, "q must have at most 1000 characters, got 1001"),
         ({"pageSize": 5001}, "pageSize"),
     ],
 )

@@ -103,6 +103,11 @@ class TestJobRows:
         place(store, record.uid)
         assert only_row(store).reason is None
 
+    def test_a_name_is_found_as_it_is_written_in_any_script(self, store: Store) -> None:
+        add(store, display_name="Étude_Ж")
+        assert names(store, text="Étude_Ж") == ["Étude_Ж"]
+        assert names(store, text="ÉTUDE_Ж"[1:]) == ["Étude_Ж"]
+
     def test_filters_leave_what_passes_all_of_them(self, store: Store, clock: HandClock) -> None:
         old = add(store, display_name="Old_1", creator="eve", labels={"team": "red"})
         clock.forward(60)
@@ -123,6 +128,7 @@ class TestJobRows:
         assert names(store, text="oLD_") == ["Old_1"]
         assert names(store, text="wait") == ["census"], "by its id"
         assert names(store, text="%") == []
+        assert names(store, text="/") == []
         assert names(store, since=since) == ["census", "run"]
         assert names(store, creator="eve", states=frozenset({JobState.RUNNING})) == []
 

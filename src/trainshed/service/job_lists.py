@@ -18,6 +18,8 @@ Json = dict[str, Any]
 #: Rows of a page: unless it is said, and at most.
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 5000
+#: No name or id is longer; SQLite refuses patterns of 50,000 bytes.
+TEXT_LENGTH_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +100,9 @@ def job_row_json(row: JobListRow) -> Json:
 
 
 def _query_of(call: JobListCall) -> JobListQuery:
+    if len(call.text) > TEXT_LENGTH_MAX:
+        message = f"q must have at most {TEXT_LENGTH_MAX} characters, got {len(call.text)}"
+        raise Refusal(Code.INVALID_ARGUMENT, message)
     return JobListQuery(
         project=call.project,
         states=call.states,

@@ -44,6 +44,8 @@ _DEMANDS_MAX: Final = 4096
 #: An enum's own way from a value is slow, and a page has thousands of them.
 _STATES: Final = {state.value: state for state in JobState}
 _KINDS: Final = {kind.value: kind for kind in ListedKind}
+#: Before a character of a text that LIKE would read as another one.
+_ESCAPE: Final = "/"
 #: The first of no nodes, and how many there are.
 _NOWHERE: Final = ("", 0)
 
@@ -148,7 +150,7 @@ def _conditions(query: JobListQuery) -> Iterator[ColumnElement[bool]]:
     if query.label is not None:
         yield _has_label(*query.label)
     if query.text:
-        yield _has_text(codec.plain(query.text).lower())
+        yield _has_text(codec.plain(query.text))
     if query.since is not None:
         yield JOBS.c.create_ns >= codec.to_ns(query.since)
     if query.after is not None:
@@ -161,12 +163,12 @@ def _has_label(key: str, value: str | None) -> ColumnElement[bool]:
 
 
 def _has_text(text: str) -> ColumnElement[bool]:
-    """Capital letters count as small ones, in ASCII at least."""
-    ids = (JOBS.c.job_id, cast(PIPELINES.c.uid, Text))
-    return or_(
-        func.lower(_NAME).contains(text, autoescape=True),
-        *(func.lower(column).contains(text, autoescape=True) for column in ids),
-    )
+    """Capital letters count as small ones, in ASCII at least: the database folds both sides."""
+    for mark in f"{_ESCAPE}%_":
+        text = text.replace(mark, f"{_ESCAPE}{mark}")
+    pattern = func.lower(f"%{text}%")
+    columns = (_NAME, JOBS.c.job_id, cast(PIPELINES.c.uid, Text))
+    return or_(*(func.lower(column).like(pattern, escape=_ESCAPE) for column in columns))
 
 
 def _list_row(row: Row[Any], node: Sequence[Any]) -> JobListRow:
