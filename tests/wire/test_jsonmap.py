@@ -193,3 +193,9 @@ def test_snake_case_means_the_same(document):
 
     written = in_snake_case("Job", document)
     assert read(ML, "Job", written) == read(ML, "Job", document)
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400), "1e999", "9" * 400])
+def test_a_number_beyond_a_double_is_refused(number):
+    violation = one(training({"hyperparameters": {"params": [{"minValue": number}]}}))
+    assert (violation.field, violation.rule) == ("hyperparameters.params[0].minValue", "wrong-type")

@@ -76,10 +76,14 @@ def double(value: Any) -> Any:
     if isinstance(value, str):
         if value in NOT_FINITE:
             return value
-        return float(value) if DECIMAL.fullmatch(value) else WRONG
+        number = float(value) if DECIMAL.fullmatch(value) else math.inf
+        return number if math.isfinite(number) else WRONG
     if isinstance(value, bool) or not isinstance(value, int | float):
         return WRONG
-    return value if math.isfinite(value) else _not_finite(value)
+    try:
+        return value if math.isfinite(value) else _not_finite(value)
+    except OverflowError:  # of a whole number; protobuf refuses it, too
+        return WRONG
 
 
 def _not_finite(value: float) -> str:
