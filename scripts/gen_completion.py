@@ -28,9 +28,17 @@ FILES: Final[Mapping[str, str]] = {
 }
 MAN_PAGE: Final = "trainshed.1"
 _LIST_JOBS: Final = "trainshed jobs list --limit 100 --format 'value(displayName)' 2>/dev/null"
-#: What the scripts call for the names of jobs: the newest ones, asked of the server.
+#: The functions that list the names of the newest jobs.  Other users have chosen them: bash would
+#: run what is in ``$(...)``, in ``compgen -W`` and on the command line, so that it is offered plain
+#: names alone; zsh and fish quote what they insert.
 _PREAMBLES: Final[Mapping[str, str]] = {
-    "bash": f'_trainshed_jobs() {{ compgen -W "$({_LIST_JOBS})" -- "$1"; }}',
+    "bash": f"""\
+_trainshed_jobs() {{
+  local name
+  {_LIST_JOBS} | while IFS= read -r name; do
+    [[ $name == "$1"* && $name != -* && $name != *[!A-Za-z0-9_.:/@-]* ]] && echo "$name"
+  done
+}}""",
     "zsh": f'_trainshed_jobs() {{ compadd -- ${{(f)"$({_LIST_JOBS})"}} }}',
     "fish": "",
 }

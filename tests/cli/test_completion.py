@@ -113,17 +113,20 @@ def fish_answers(text, environ):
 def test_a_shell_completes_the_names_of_jobs(shell, tmp_path):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed (apt install {shell})")
-    stub = tmp_path / "trainshed"
+    stub, traces = tmp_path / "trainshed", tmp_path / "traces"
+    evil = f"x$(touch {traces})`touch {traces}`;touch {traces}"  # the name of another user's job
     stub.write_text("#!/bin/sh\n[ \"$*\" = 'jobs list --limit 100 --format value(displayName)' ]"
-                    " && printf 'census_1\\nother\\n'\n")  # fmt: skip
+                    f" && printf '%s\\n' census_1 other '{evil}'\n")  # fmt: skip
     stub.chmod(0o755)
     environ = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     if shell == "fish":
         assert fish_answers("jobs logs cen", environ) == ["census_1"]
+        assert not traces.exists()
         return
     command, setup = SHELLS[shell]
     setup = setup.format(file=FOLDER / SCRIPTS[shell])
     complete(command, setup, "trainshed jobs logs cen", "trainshed jobs logs census_1 ", environ)
+    assert not traces.exists()
 
 
 def test_the_man_page_has_every_verb(trainshed):

@@ -737,7 +737,12 @@ _shtab_trainshed___version_nargs=0
 
 
 # Custom Preamble
-_trainshed_jobs() { compgen -W "$(trainshed jobs list --limit 100 --format 'value(displayName)' 2>/dev/null)" -- "$1"; }
+_trainshed_jobs() {
+  local name
+  trainshed jobs list --limit 100 --format 'value(displayName)' 2>/dev/null | while IFS= read -r name; do
+    [[ $name == "$1"* && $name != -* && $name != *[!A-Za-z0-9_.:/@-]* ]] && echo "$name"
+  done
+}
 # End Custom Preamble
 
 # $1=COMP_WORDS[1]
