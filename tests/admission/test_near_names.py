@@ -204,3 +204,11 @@ def test_the_suggested_machine_type_is_among_those_accepted(name):
 def test_a_location_of_buckets_is_told_its_regions(name, first):
     [violation] = check(ask(vertex(group(), region=name)))
     assert violation.accepted.startswith(first)
+
+
+@pytest.mark.parametrize(
+    ("uri", "meant"), [("https://gcr.io/p/i", "gcr.io/p/i"), ("gcr.io/My Project/i", None)]
+)
+def test_what_is_no_image(uri, meant):
+    spec = vertex(group(program=Program(kind=ProgramKind.CONTAINER, image_uri=uri)))
+    assert suggests(message_of(spec, "image-missing", Scope.ALL), meant)

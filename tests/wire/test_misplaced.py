@@ -149,6 +149,48 @@ ML_CASES = [
 ]
 VERTEX_CASES = [
     (
+        {"trainingInput": {}, "workerPoolSpecs": [POOL]},
+        "workerPoolSpecs",
+        "workerPoolSpecs belongs to a job of Vertex AI, and a file holds one job",
+        "a file of its own",
+    ),
+    (
+        {"trainingInput": {"workerPoolSpecs": [POOL]}},
+        "trainingInput.workerPoolSpecs",
+        "workerPoolSpecs belongs to a job of Vertex AI",
+        "a file of its own",
+    ),
+    *(
+        (
+            job_with(POOL, **{key: "us-central1"}),
+            f"jobSpec.{key}",
+            f"the {word} of a job is a flag, not a field",
+            f"--{word}",
+        )
+        for key, word in {"region": "region", "location": "region", "projectId": "project"}.items()
+    ),
+    (
+        job_with(pool_without("machineSpec", machineSpec={"acceleratorConfig": {"count": 1}})),
+        "jobSpec.workerPoolSpecs[0].machineSpec.acceleratorConfig",
+        "it has acceleratorType and acceleratorCount",
+        "acceleratorType and acceleratorCount",
+    ),
+    (
+        job_with(POOL, scheduling={"maxRunningTime": "3600s"}),
+        "jobSpec.scheduling.maxRunningTime",
+        "did you mean timeout?",
+        "jobSpec.scheduling.timeout",
+    ),
+    (
+        {
+            **TUNING,
+            "studySpec": {"parameters": [{"parameterId": "a", "doubleValueSpec": {"min": 1}}]},
+        },
+        "studySpec.parameters[0].doubleValueSpec.min",
+        "did you mean minValue?",
+        "studySpec.parameters[0].doubleValueSpec.minValue",
+    ),
+    (
         {"displayName": "d", "jobSpec": {"jobSpec": {"workerPoolSpecs": [POOL]}}},
         "jobSpec.jobSpec",
         "the line jobSpec is there twice: take one of them out",
@@ -169,7 +211,7 @@ VERTEX_CASES = [
     (
         {**TUNING, "studySpec": {"parameters": [{"type": "DOUBLE"}]}},
         "studySpec.parameters[0].type",
-        "it has doubleValueSpec, integerValueSpec, ",
+        "its type is the field that holds its values: doubleValueSpec, integerValueSpec, ",
         "doubleValueSpec, integerValueSpec, ",
     ),
     (
@@ -381,3 +423,16 @@ def test_inputs_of_a_pipeline_below_themselves_are_refused():
     pipeline = {"displayName": "d", "trainingTaskDefinition": "custom_task_1.0.0.yaml"}
     violations = detect.parse({**pipeline, "trainingTaskInputs": inputs}).violations
     assert "trainingTaskInputs.trainingTaskInputs" in [v.field for v in violations]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"trainingInput": {"workerTypes": [POOL]}},
+        {"trainingInput": {"scaleTiers": {"a": 1}}},
+        job_with(pool_without("containerSpec", containerSpec={"imageUri": "i", "imageUrl": {}})),
+    ],
+)
+def test_a_field_of_another_shape_is_not_suggested(document):
+    [violation] = detect.parse(document).violations
+    assert "did you mean" not in violation.message

@@ -88,7 +88,7 @@ REDUCTION: Final[Mapping[str, str]] = {
 #: About programs.
 PROGRAM: Final[Mapping[str, str]] = {
     "container-xor-python": "A pool has exactly one of containerSpec and pythonPackageSpec.",
-    "image-missing": "No image is named.",
+    "image-missing": "No image is named, or its URI is none that an image can have.",
     "image-name": "An image has a name that container runtimes can read.",
     "image-unmapped": "Nothing here can stand in for the image.",
     "python-module": "The module to run is missing, or its name is none that a module can have.",

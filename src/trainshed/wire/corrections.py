@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from trainshed.model.durations import duration_of, seconds_of
+from trainshed.wire.fields import FieldInfo
 from trainshed.wire.parsed import plain
 from trainshed.wire.scalars import WANTED
-from trainshed.wire.synonyms import NAMED
+from trainshed.wire.synonyms import ALONE, NAMED
 
 #: What YAML 1.1 reads as a flag.
 YAML_WORDS: Final = {True: "y, yes, on and true", False: "n, no, off and false"}
@@ -61,7 +62,36 @@ def list_of_named(message: str, item: Mapping[Any, Any]) -> str:
     return f"a list, such as [{{{name_field}: {name}, ...}}]" if isinstance(value, Mapping) else ""
 
 
-def object_of_pair(message: str, item: Any) -> str:
+#: Messages of whose list some people make an object with a name or a number for each element.
+_NUMBERED: Final = frozenset({"WorkerPoolSpec"})
+
+
+def are_elements(message: str, item: Mapping[Any, Any]) -> bool:
+    """Whether an object has elements of a list as values: ``{chief: {...}, worker: {...}}``."""
+    if message not in _NUMBERED or not all(isinstance(value, Mapping) for value in item.values()):
+        return False
+    return bool(item) and not any("spec" in str(key).lower() for key in item)
+
+
+#: Messages that gcloud's flags write as ``count=1,type=T``.
+_FLAGS: Final = frozenset({"AcceleratorConfig"})
+
+
+def object_of(field: FieldInfo, item: Any) -> str:
+    """Return an example of the object in whose place a string or a list stands; or nothing."""
+    if pair := _object_of_pair(field.type, item):
+        return pair
+    if isinstance(item, str) and (field.kind == "map" or field.type in _FLAGS):
+        pairs = [part.partition("=") for part in item[:_SHOWN_MAX].split(",") if "=" in part]
+        if pairs:
+            return f"{{{', '.join(f'{name}: {value}' for name, _, value in pairs)}}}"
+    key = ALONE.get(field.type, "")
+    if not key or isinstance(item, list) is not (key == "values"):
+        return ""
+    return f"{{{key}: {json.dumps(item)[:_SHOWN_MAX] if isinstance(item, list) else item}}}"
+
+
+def _object_of_pair(message: str, item: Any) -> str:
     """Show an element ``NAME=VALUE`` of a list of named objects as an object."""
     name_field, value_field = NAMED.get(message, ("", ""))
     if not value_field or not isinstance(item, str) or "=" not in item:

@@ -16,9 +16,10 @@ from trainshed.model.faults import Violation
 from trainshed.wire.corrections import (
     YAML_WORDS,
     accepted_value,
+    are_elements,
     list_of_named,
     list_of_words,
-    object_of_pair,
+    object_of,
 )
 from trainshed.wire.fields import EnumInfo, FieldInfo, MessageInfo, Table
 from trainshed.wire.misplaced import (
@@ -172,7 +173,7 @@ class _MessageReader:
         if field.kind in ("enum", "open enum"):
             return self._enum(field, item, where)
         if not isinstance(item, dict) and not isinstance(item, Mapping):  # a dict is known sooner
-            return self._wrong(field, item, where, "", object_of_pair(field.type, item))
+            return self._wrong(field, item, where, "", object_of(field, item))
         if depth >= DEPTH_MAX:
             wanted = f"nested at most {DEPTH_MAX} deep"
             return self._wrong(field, item, where, wanted, wanted)
@@ -211,12 +212,12 @@ class _MessageReader:
             if is_open or number in info.by_number:
                 return info.by_number.get(number, str(number))
         else:
-            return self._wrong(field, item, where)
-        names = [name for name in info.names if not name.endswith("UNSPECIFIED")]
+            return self._wrong(field, item, where, "", ", ".join(_usable_names(info)))
+        names = _usable_names(info)
         message = f"{described(item)} is no value of {field.json_name}"
         if isinstance(item, str) and len(self.found) < HINTS_MAX:
             synonym = VALUES.get(plain(item[:SHOWN_MAX]), "")
-            message += hint(synonym if synonym in names else item[:SHOWN_MAX], names)
+            message += hint(synonym if synonym in info.names else item[:SHOWN_MAX], names)
         self._add(where, "unknown-value", message, ", ".join(names))
         return WRONG
 
@@ -244,7 +245,8 @@ class _MessageReader:
         message = f"{info.name} has no field {word}"
         usable = [f for f in info.fields if not f.refused and not f.is_output]
         names = [f.name if "_" in word else f.json_name for f in usable]
-        near = nearest_field(word, names) if len(self.found) < HINTS_MAX else None
+        fit = [name for name in names if _can_hold(info.by_key[name], document[key])]
+        near = nearest_field(word, fit) if len(self.found) < HINTS_MAX else None
         is_same = near is not None and plain(near) == plain(word)
         if (
             not is_same
@@ -290,8 +292,9 @@ class _MessageReader:
     def _has_synonym(self, info: MessageInfo, item: Any, key: Any, path: str, message: str) -> bool:
         """Report a word that another tool has for a field; False if none is known."""
         where = f"{path}.{key}" if path else str(key)
-        if phrase := PHRASES.get((info.name, plain(str(key)))):
-            self._add(where, "unknown-field", f"{message}; it has {phrase}", phrase)
+        if clause := PHRASES.get((info.name, plain(str(key)))):
+            sentence, accepted = clause
+            self._add(where, "unknown-field", f"{message}; {sentence}", accepted)
             return True
         field = find_field(info, str(key))
         if not field:
@@ -351,6 +354,18 @@ class _MessageReader:
         self.found.append(Violation(field=where, rule=rule, message=message, accepted=accepted))
 
 
+def _usable_names(info: EnumInfo) -> list[str]:
+    return [name for name in info.names if not name.endswith("UNSPECIFIED")]
+
+
+def _can_hold(field: FieldInfo, item: Any) -> bool:
+    """Whether a value has the shape of a field's: an object, a list or a single value."""
+    is_object = field.kind in ("message", "map", "struct", "value")
+    if isinstance(item, Mapping):
+        return is_object
+    return field.is_repeated if isinstance(item, list) else True
+
+
 def _wanted_list(field: FieldInfo, item: Any) -> tuple[str, str] | None:
     """The noun and the example for a list in whose place something else stands.
 
@@ -362,6 +377,8 @@ def _wanted_list(field: FieldInfo, item: Any) -> tuple[str, str] | None:
         return "a list", list_of_words(item, is_number=field.kind == "double")
     if isinstance(item, Mapping) and (example := list_of_named(field.type, item)):
         return "a list", example
+    if isinstance(item, Mapping) and are_elements(field.type, item):
+        return "a list", "a list: a dash before each element, in place of its name"
     if isinstance(item, Mapping) is (field.kind == "message"):
         return None
     return "a list", "a list, in brackets or with dashes"

@@ -54,7 +54,19 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
         "metrictag": "hyperparameterMetricTag",
         "paralleltrialcount": "maxParallelTrials",
     },
-    "ParameterSpec": {"parameterid": "parameterName"},
+    "ParameterSpec": {
+        "max": "maxValue",
+        "min": "minValue",
+        "name": "parameterName",
+        "parameterid": "parameterName",
+        "scale": "scaleType",
+        "values": "categoricalValues",
+    },
+    "Job": {
+        "modulename": "trainingInput.pythonModule",
+        "trainingargs": "trainingInput.args",
+        "trainingpythonmodule": "trainingInput.pythonModule",
+    },
     "HyperparameterTuningJob": {
         "maxparalleltrials": "parallelTrialCount",
         "maxtrials": "maxTrialCount",
@@ -62,8 +74,16 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     "StudySpec.ParameterSpec": {
         "categoricalvalues": "categoricalValueSpec.values",
         "discretevalues": "discreteValueSpec.values",
+        "name": "parameterId",
         "parametername": "parameterId",
+        "scale": "scaleType",
     },
+    "StudySpec.ParameterSpec.DoubleValueSpec": {"max": "maxValue", "min": "minValue"},
+    "StudySpec.ParameterSpec.IntegerValueSpec": {"max": "maxValue", "min": "minValue"},
+    "StudySpec.MetricSpec": {"hyperparametermetrictag": "metricId", "name": "metricId"},
+    "StudySpec": {"params": "parameters"},
+    "Scheduling": {"maxrunningtime": "timeout", "timeout": "maxRunningTime"},
+    "MachineSpec": {"count": "acceleratorCount", "type": "machineType"},
     "WorkerPoolSpec": {
         "containerimageuri": "containerSpec.imageUri",
         "image": "containerSpec.imageUri",
@@ -71,10 +91,57 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     "CustomJobSpec": {"maxrunningtime": "scheduling.timeout"},
 }
 
-#: Words that no single field has, and what is written instead.
-PHRASES: Final[Mapping[tuple[str, str], str]] = {
-    ("StudySpec.ParameterSpec", "type"): "doubleValueSpec, integerValueSpec, categoricalValueSpec "
-    "or discreteValueSpec, which holds the values",
+_VALUE_SPECS: Final = "doubleValueSpec, integerValueSpec, categoricalValueSpec or discreteValueSpec"
+
+#: Keys of one dialect's documents, and whose they are.
+_OF_VERTEX: Final = ("workerPoolSpecs", "jobSpec", "trialJobSpec", "studySpec")
+_VERTEX: Final = ("CustomJob", "CustomJobSpec", "HyperparameterTuningJob")
+
+
+def _of_other(key: str, product: str) -> tuple[str, str]:
+    sentence = f"{key} belongs to a job of {product}, and a file holds one job"
+    return sentence, f"a file of its own for the job of {product}"
+
+
+def _flag(word: str) -> tuple[str, str]:
+    return f"the {word} of a job is a flag, not a field", f"--{word}; in a call, the URL"
+
+
+#: Words that no single field has: a clause on what is written instead, and what is accepted.
+PHRASES: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
+    ("StudySpec.ParameterSpec", "type"): (
+        f"its type is the field that holds its values: {_VALUE_SPECS}",
+        _VALUE_SPECS,
+    ),
+    ("MachineSpec", "acceleratorconfig"): (
+        "it has acceleratorType and acceleratorCount",
+        "acceleratorType and acceleratorCount",
+    ),
+    **{
+        (message, plain(key)): _of_other(key, "Vertex AI")
+        for message in ("Job", "TrainingInput")
+        for key in _OF_VERTEX
+    },
+    **{
+        (message, "traininginput"): _of_other("trainingInput", "AI Platform") for message in _VERTEX
+    },
+    **{
+        (message, key): _flag("project")
+        for message in ("Job", *_VERTEX)
+        for key in ("project", "projectid")
+    },
+    **{(message, key): _flag("region") for message in _VERTEX for key in ("region", "location")},
+}
+
+#: Messages in whose place people write the value of one field: the field.
+ALONE: Final[Mapping[str, str]] = {
+    "AcceleratorConfig": "type",
+    "ContainerSpec": "imageUri",
+    "GcsDestination": "outputUriPrefix",
+    "MachineSpec": "machineType",
+    "ReplicaConfig": "imageUri",
+    "StudySpec.ParameterSpec.CategoricalValueSpec": "values",
+    "StudySpec.ParameterSpec.DiscreteValueSpec": "values",
 }
 
 #: Names that people give to values of enums.
@@ -83,6 +150,7 @@ VALUES: Final[Mapping[str, str]] = {
     "real": "DOUBLE",
     "string": "CATEGORICAL",
     "choice": "CATEGORICAL",
+    "preemptible": "SPOT",
 }
 
 #: Lists of named objects that people write as one object: the fields of the name and of the value.
@@ -97,6 +165,6 @@ NAMED: Final[Mapping[str, tuple[str, str]]] = {
 def find_field(info: MessageInfo, word: str) -> tuple[str, ...]:
     """The path of the field that people call by a word, in the word's key case; empty if none."""
     path = FIELDS.get(info.name, {}).get(plain(word), "")
-    if not path or (path in info.by_key and plain(path) == plain(word)):
+    if path.partition(".")[0] not in info.by_key:
         return ()
     return tuple(snake(step) if "_" in word else step for step in path.split("."))

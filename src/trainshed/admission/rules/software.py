@@ -48,6 +48,20 @@ def _vertex(group: ReplicaGroup) -> Iterator[Violation]:
         yield from _python_package(group, program)
 
 
+def images_are_named(context: RuleContext) -> Iterator[Violation]:
+    """The URI of an image is a host and a path, without a scheme and without blanks."""
+    for group in context.spec.groups if context.scope is Scope.ALL else ():
+        uri = (group.program.image_uri if group.program else None) or ""
+        if "://" in uri or len(uri.split()) > 1:
+            message = f"{uri!r} is no URI of an image{did_you_mean(_without_scheme(uri))}"
+            yield broken(group, Field.IMAGE_URI, "image-missing", message, "HOST/PATH:TAG")
+
+
+def _without_scheme(uri: str) -> str | None:
+    bare = uri.partition("://")[2]
+    return bare if bare and len(bare.split()) == 1 else None
+
+
 def _python_package(group: ReplicaGroup, program: Program) -> Iterator[Violation]:
     most = _packages_max()
     if not program.module:
