@@ -5,10 +5,15 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from server_process import TRAINSHED, finished
+from trainshed.client.http import Server
+from trainshed.proxy.abandoned import FILE, PREFIX, hold_folder, remove_abandoned
 
 SHOW = """
 import json, os, pathlib
@@ -86,6 +91,23 @@ def test_the_next_run_removes_what_a_run_that_was_killed_has_left(run, server, t
     assert run("true", TMPDIR=str(tmp_path)).returncode == 0
     assert list(tmp_path.iterdir()) == []
     assert server.call("GET", "/trainshed/v1/keys") == (200, {"keys": []})
+
+
+def test_sessions_that_begin_at_once_do_not_disturb_each_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    server = Server(url="http://127.0.0.1:9", token="t")
+
+    def begin(_number):
+        for _ in range(50):
+            remove_abandoned(server)
+            with tempfile.TemporaryDirectory(prefix=PREFIX) as folder, hold_folder(folder):
+                (Path(folder) / FILE).write_text("{}")
+                remove_abandoned(server)
+                assert (Path(folder) / FILE).exists()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(begin, range(4)))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_variables_lead_every_client_to_the_proxy_and_to_its_authority(run):

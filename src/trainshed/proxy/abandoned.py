@@ -39,11 +39,15 @@ def remove_record(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def hold_folder(folder: str | Path) -> Iterator[None]:
-    """Hold the lock on a session's folder.  Raises BlockingIOError where another process does."""
+def hold_folder(folder: str | Path, *, waits: bool = True) -> Iterator[None]:
+    """Hold the lock on a session's folder.
+
+    Another session holds it for a moment to look into the folder.  Raises BlockingIOError where
+    another process holds it and ``waits`` is False.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
         os.close(descriptor)
@@ -58,7 +62,7 @@ def remove_abandoned(server: Server) -> None:
         with contextlib.suppress(OSError, ValueError, Unreachable, ServerRefusal):
             if folder.lstat().st_uid != os.geteuid():
                 continue
-            with hold_folder(folder):
+            with hold_folder(folder, waits=False):
                 _remove(folder, server)
 
 
