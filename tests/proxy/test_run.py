@@ -140,6 +140,13 @@ def test_variables_that_would_lead_past_the_proxy_are_replaced(run):
     assert not {"grpc_proxy", "STORAGE_EMULATOR_HOST"} & set(variables)
 
 
+def test_offline_refuses_names_without_tls_too(run):
+    call = "urllib.request.urlopen('http://data.example/')"
+    code = f"import urllib.request\ntry: {call}\nexcept OSError as error: print(error)"
+    done = run(sys.executable, "-c", code, flags=("--offline",))
+    assert done.stdout == "HTTP Error 403: Forbidden\n", done.stderr
+
+
 def test_a_command_that_is_not_there_is_named(run):
     done = run("no-such-command")
     assert done.returncode == 2

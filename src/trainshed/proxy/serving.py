@@ -79,7 +79,7 @@ class Proxy:
         """
         self.upstream = upstream
         self._authority = authority
-        self._offline = offline
+        self.is_offline = offline
         self._secret = secrets.token_urlsafe(24)
         self._tunnels = Tunnels(proxies, most=_TUNNELS_MAX)
         self._loop = asyncio.new_event_loop()
@@ -138,6 +138,8 @@ class Proxy:
             target = connect_target(head)
             if not self._is_own(head):
                 await self._refuse(client, "407 Proxy Authentication Required", _STRANGER)
+            elif target is None and self.is_offline:
+                await self._refuse(client, "403 Forbidden", _OFFLINE)
             elif target is None:
                 await self._refuse(client, "400 Bad Request", "CONNECT must name HOST:PORT")
             elif target[1] == _HTTPS and is_served_google_name(target[0]):
@@ -152,7 +154,7 @@ class Proxy:
 
     async def _pass_through(self, client: socket.socket, host: str, port: int) -> None:
         is_server = (host, port) in {self.upstream.rest_address, self.upstream.grpc_address}
-        if self._offline and not is_server:
+        if self.is_offline and not is_server:
             await self._refuse(client, "403 Forbidden", f"{host}: {_OFFLINE}")
         elif reason := await self._tunnels.run(client, host, port):
             await self._refuse(client, "502 Bad Gateway", reason)

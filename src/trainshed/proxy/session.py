@@ -27,6 +27,8 @@ _BUNDLE_VARIABLES: Final = (
     "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
 )
 _PROXY_VARIABLES: Final = ("https_proxy", "HTTPS_PROXY")
+#: Google's clients speak TLS, so that these lead to the proxy only where it refuses what they lead.
+_PLAIN_PROXY_VARIABLES: Final = ("http_proxy", "HTTP_PROXY")
 #: gRPC takes the first two of these before https_proxy, and no_grpc_proxy before no_proxy.
 _UNSET: Final = (
     "grpc_proxy",
@@ -62,7 +64,7 @@ class Session:
     def lead_to(self, target: ClientTarget, server: Server) -> Mapping[str, str | None]:
         """Lead Google's names to a server; the variables to set, None for those to unset."""
         self.proxy.upstream = Upstream(url=target.url, grpc=target.grpc, ca=server.ca)
-        own = _variables(target, self.proxy.url, self._bundle, self._credentials, self._environ)
+        own = _variables(target, self.proxy, self._bundle, self._credentials, self._environ)
         token = server.token or ""
         return {name: value and value.replace(TOKEN, token) for name, value in own.items()}
 
@@ -111,7 +113,7 @@ def _bundle_of(authority: Authority, ca: str | None) -> bytes:
 
 def _variables(
     target: ClientTarget,
-    proxy: str,
+    proxy: Proxy,
     bundle: Path,
     credentials: DefaultCredentials,
     environ: Mapping[str, str],
@@ -120,7 +122,9 @@ def _variables(
     without = _without_proxy(target, environ)
     own: dict[str, str | None] = dict.fromkeys(_UNSET)
     own |= dict.fromkeys(_BUNDLE_VARIABLES, str(bundle))
-    own |= dict.fromkeys(_PROXY_VARIABLES, proxy)
+    own |= dict.fromkeys(_PROXY_VARIABLES, proxy.url)
+    if proxy.is_offline:
+        own |= dict.fromkeys(_PLAIN_PROXY_VARIABLES, proxy.url)
     own |= dict.fromkeys(("no_proxy", "NO_PROXY"), without)
     own |= _project_variables(target.project, credentials, environ)
     own |= dict.fromkeys(_FSSPEC_VARIABLES, _FSSPEC)
