@@ -168,6 +168,10 @@ def test_flags_that_trainers_have_too_reach_them(trainshed, trainer, flag):
             ("--worker-cout", "2"),
             "unrecognised argument --worker-cout; did you mean --worker-count",
         ),
+        (
+            ("--epochs", "3"),
+            "unrecognised argument --epochs; put the program's own arguments after a bare --;",
+        ),
         (("--worker-count", "two", "--distributed"), "--worker-count takes a whole number"),
         (("--start-port", "x"), "--start-port"),
         (("--package-path", "absent"), "--package-path absent is not a folder"),

@@ -60,6 +60,7 @@ RULES: tuple[Rule, ...] = (
     study_ending.study_ending_is_possible,
     directories.job_dir_is_a_path,
     software.programs_are_whole,
+    software.modules_are_named,
     software.images_are_named,
     software.env_is_well_formed,
 )

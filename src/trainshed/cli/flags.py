@@ -89,6 +89,8 @@ class Parser(argparse.ArgumentParser):
             flag = unknown[0].split("=")[0]
             near = difflib.get_close_matches(flag, self._option_string_actions, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
+            if not near and self.own is not None and user_args is None:
+                hint = "; put the program's own arguments after a bare --"
             self.error(f"unrecognised argument {flag}{hint}")
         if self.check:
             self.check(self, args)

@@ -48,6 +48,16 @@ def _vertex(group: ReplicaGroup) -> Iterator[Violation]:
         yield from _python_package(group, program)
 
 
+def modules_are_named(context: RuleContext) -> Iterator[Violation]:
+    """A module has the form of ``trainer.task``, in jobs that are run on this machine as well."""
+    groups = context.spec.groups
+    if context.asked.dialect is Dialect.ML_V1:
+        groups = tuple(group for group in groups if group.role is Role.PRIMARY)
+    for group in groups:
+        if group.program and group.program.module:
+            yield from _module(group, group.program.module)
+
+
 def images_are_named(context: RuleContext) -> Iterator[Violation]:
     """The URI of an image is a host and a path, without a scheme and without blanks."""
     for group in context.spec.groups if context.scope is Scope.ALL else ():
@@ -67,8 +77,6 @@ def _python_package(group: ReplicaGroup, program: Program) -> Iterator[Violation
     if not program.module:
         message = "a Python package needs the module to run"
         yield broken(group, Field.MODULE, "python-module", message, "trainer.task, for example")
-    else:
-        yield from _module(group, program.module)
     if not program.package_uris:
         message = "a Python package needs at least one URI"
         yield broken(group, Field.PACKAGE_URIS, "package-uris", message, f"1 to {most} gs:// URIs")
@@ -124,8 +132,6 @@ def _ml(context: RuleContext, program: Program | None) -> Iterator[Violation]:
     if program and runtime:
         yield from _runtime(context, program, runtime)
     primary = context.spec.group(Role.PRIMARY)
-    if program and primary and program.module:
-        yield from _module(primary, program.module)
     if program and primary:
         yield from _package_uris(primary, program)
     if program and len(program.package_uris) > _packages_max():
