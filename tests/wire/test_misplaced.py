@@ -197,6 +197,12 @@ VERTEX_CASES = [
         "jobSpec.workerPoolSpecs",
     ),
     (
+        job_with(POOL, jobSpec={"labels": {"a": "b"}, "scheduling": {}}),
+        "jobSpec.labels",
+        "labels belongs at the top level, beside jobSpec",
+        "labels",
+    ),
+    (
         {"displayName": "d", "jobSpec": {"customJobSpec": {"workerPoolSpecs": [POOL]}}},
         "jobSpec.customJobSpec",
         "what is below customJobSpec belongs in jobSpec: take the line customJobSpec out",

@@ -274,7 +274,8 @@ class _MessageReader:
         if not isinstance(item, Mapping) or not item:
             return False
         field_names = {plain(name) for name in info.by_key}
-        if not all(isinstance(inner, str) and plain(inner) in field_names for inner in item):
+        fields = [inner for inner in item if plain(str(inner)) in field_names]
+        if not fields or 2 * len(fields) < len(item):
             return False
         at = steps_of(self._below(path))
         for inner, value in item.items():
@@ -285,7 +286,7 @@ class _MessageReader:
         else:
             place = path or "the top level"
             message += f"; what is below {key} belongs in {place}: take the line {key} out"
-        accepted = ", ".join([dotted((*steps_of(path), inner)) for inner in item][:PLACES_MAX])
+        accepted = ", ".join([dotted((*steps_of(path), inner)) for inner in fields][:PLACES_MAX])
         self._add(f"{path}.{key}" if path else str(key), "unknown-field", message, accepted)
         return True
 
