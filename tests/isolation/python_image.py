@@ -38,8 +38,9 @@ def add_python(archive, python, more=()):
         link = tarfile.TarInfo(f"usr/bin/{name}")
         link.type, link.linkname = tarfile.SYMTYPE, str(program)
         archive.addfile(link)
-    archive.add(library, str(library).lstrip("/"), filter=_wanted)
+    archive.add(library, str(library).lstrip("/"), filter=leave_out_unused)
 
 
-def _wanted(member):
+def leave_out_unused(member):
+    """Filter what a tarfile adds: nothing of LEFT_OUT."""
     return None if LEFT_OUT.intersection(Path(member.name).parts) else member
