@@ -128,3 +128,11 @@ def test_a_flag_among_arguments_is_noted():
     assert parsed.notes[0].message == (
         "read as the string 'true'; YAML reads y, yes, on and true without quotes so"
     )
+
+
+def test_a_value_that_json_does_not_have_is_shown_as_well():
+    """YAML has binary values."""
+    parameter = {"parameterId": "x", "categoricalValueSpec": [b"hello"]}
+    document = {"displayName": "d", "studySpec": {"parameters": [parameter]}, "trialJobSpec": {}}
+    fields = [str(violation.field) for violation in detect.parse(document).violations]
+    assert "studySpec.parameters[0].categoricalValueSpec" in fields

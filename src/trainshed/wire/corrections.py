@@ -88,7 +88,8 @@ def object_of(field: FieldInfo, item: Any) -> str:
     key = ALONE.get(field.type, "")
     if not key or isinstance(item, list) is not (key == "values"):
         return ""
-    return f"{{{key}: {json.dumps(item)[:_SHOWN_MAX] if isinstance(item, list) else item}}}"
+    shown = json.dumps(item, default=str)[:_SHOWN_MAX] if isinstance(item, list) else item
+    return f"{{{key}: {shown}}}"
 
 
 def _object_of_pair(message: str, item: Any) -> str:
