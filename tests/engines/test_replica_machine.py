@@ -13,7 +13,10 @@ import pytest
 from engines.attempts import KEY, OTHER, ended, engine_at, folder, marked, texts
 from engines.isolating import isolation_of
 from engines.test_mounts import inside
+from trainshed.engines.environments.replica_tools import ReplicaTools
 from trainshed.engines.isolation.compose import Isolation
+from trainshed.engines.isolation.replica_machine import machine_of
+from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.engines.supervise.mounts import PrivateFolders, allowed, private_mounts
 from trainshed.model.attempt import MetricsPlan
 from trainshed.model.launch_plan import Environment, Owner
@@ -133,6 +136,18 @@ INSTALLS = {
     "pip install by_pip && python -m venv --system-site-packages --without-pip v &&"
     " v/bin/python -c 'import by_pip, there; print(by_pip.version, there.version)'": "2.0 1.0",
 }
+
+
+def test_the_import_path_of_installed_packages_wins_over_that_of_the_plan(tmp_path):
+    """The plan's PYTHONPATH has the trainer library; what a job installs is put before it."""
+    machine = machine_of(
+        "users", AttemptFolder(str(tmp_path)), "master-replica-0", "", ReplicaTools("/t", None)
+    )
+    env = {"PYTHONPATH": "/packages:/library", "HOME": "/mine"}
+    plan = {"PYTHONPATH": "/library", "HOME": "/mine"}
+    variables = machine.variables(env, "/env/bin/python", own=plan)
+    assert (variables["PYTHONPATH"], variables["HOME"]) == ("/packages:/library", "/mine")
+    assert machine.variables({}, "/env/bin/python", own={})["HOME"] == "/root"
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ module of the user's own does not: there the choice of an interpreter is no advi
 import difflib
 import re
 from collections.abc import Collection, Iterable, Sequence
-from itertools import pairwise
 from typing import Final
 
 from trainshed.model.known_errors import lines_of_last_error
@@ -86,7 +85,8 @@ def misnamed_module(lines: Iterable[str], command: Sequence[str]) -> str:
 
     A public package that is missing is another mistake (``advise``).
     """
-    module = next((word for flag, word in pairwise(command) if flag == "-m"), "")
+    pairs = zip(command, command[1:], strict=False)  # noqa: RUF007  # Python 3.9 has no pairwise
+    module = next((word for flag, word in pairs if flag == "-m"), "")
     if not module or module.partition(".")[0] in PUBLIC_MODULES:
         return ""
     pattern = _NOT_RUN.format(re.escape(module))

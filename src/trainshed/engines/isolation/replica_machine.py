@@ -8,7 +8,7 @@ folder of the attempt, shown at that place where the replica has mounts.
 import errno
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from trainshed.engines.environments import overlay as overlays
@@ -41,16 +41,17 @@ class ReplicaMachine(NamedTuple):
     tools: ReplicaTools
 
     def variables(
-        self, env: Mapping[str, str], python: str, own: Mapping[str, str]
+        self, env: Mapping[str, str], python: str, own: Collection[str]
     ) -> dict[str, str]:
-        """A replica's variables with those of its machine; ``own`` are of its plan, and win.
+        """Add the variables of the machine to a replica's, but for those that its plan names.
 
-        ``python`` is the mapped interpreter.
+        ``python`` is the mapped interpreter, ``own`` the names of the plan's variables.
         """
         home = {"HOME": self.home} if self.home else {}
         overlay = self.overlay.variables if self.overlay else {}
+        added = {name: text for name, text in (home | overlay).items() if name not in own}
         path = self._path(env.get("PATH", os.defpath), python)
-        return {**env, **home, **overlay, **own, "PATH": path}
+        return {**env, **added, "PATH": path}
 
     def _path(self, path: str, python: str) -> str:
         """PATH with the overlay first, unless the job has named folders of its own."""
