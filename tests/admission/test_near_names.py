@@ -207,7 +207,7 @@ def test_a_location_of_buckets_is_told_its_regions(name, first):
 
 
 @pytest.mark.parametrize(
-    ("uri", "meant"), [("https://gcr.io/p/i", "gcr.io/p/i"), ("gcr.io/My Project/i", None)]
+    ("uri", "meant"), [("https://gcr.io/p/i", "gcr.io/p/i"), ("docker://a b", None)]
 )
 def test_what_is_no_image(uri, meant):
     spec = vertex(group(program=Program(kind=ProgramKind.CONTAINER, image_uri=uri)))
