@@ -4,6 +4,7 @@ Records quote what callers and programs sent.  They are read on a terminal, so t
 is obeyed there, and no message makes a line that looks like a record of ours.
 """
 
+import asyncio
 import logging
 import sys
 
@@ -24,6 +25,21 @@ class VisibleFormatter(logging.Formatter):
         return visible(super().format(record))
 
 
+#: What reports the end of uvicorn's calls; a filter does not pass to the loggers below.
+_HTTP_LOGGERS = ("uvicorn.error", "uvicorn.error.requests")
+
+
+class CutCallsFilter(logging.Filter):
+    """Tells of the calls that uvicorn cuts off at its end in one line, without their traces."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Drop the trace of a call that was cut off; reword the line that counts them."""
+        error = record.exc_info[1] if record.exc_info else None
+        if "graceful shutdown exceeded" in str(record.msg):
+            record.msg = "%s call(s) that had not ended, such as log streams, were cut off"
+        return not isinstance(error, asyncio.CancelledError)
+
+
 def log_to_stderr(*, verbose: bool = False) -> None:
     """Send the server's own records to stderr; ``verbose`` adds what only developers read."""
     handler = logging.StreamHandler(sys.stderr)
@@ -32,5 +48,7 @@ def log_to_stderr(*, verbose: bool = False) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.DEBUG if verbose else logging.INFO)
     root.propagate = False
+    for name in _HTTP_LOGGERS:
+        logging.getLogger(name).filters[:] = [CutCallsFilter()]
     if logging.lastResort:
         logging.lastResort.setFormatter(VisibleFormatter())  # what libraries have to say

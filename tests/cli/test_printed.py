@@ -1,9 +1,11 @@
 """Nothing that is printed is obeyed by a terminal, but what is the command line's own."""
 
 import ast
+import asyncio
 import io
 import json
 import logging
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from trainshed.cli.terminal import painted, table, write
 from trainshed.client.faults import ServerRefusal
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.roles import Role
-from trainshed.observability import VisibleFormatter
+from trainshed.observability import VisibleFormatter, log_to_stderr
 
 SOURCE = Path(trainshed.__file__).parent
 ROOMS = [*(SOURCE / "cli").rglob("*.py"), *(SOURCE / "workbench").rglob("*.py")]
@@ -171,3 +173,24 @@ def test_the_server_s_log_has_a_line_a_record():
     shown = VisibleFormatter("%(levelname)s %(message)s").format(record)
     assert len(shown.splitlines()) == 1
     assert is_calm(shown)
+
+
+def test_calls_that_the_end_of_the_server_cuts_off_leave_one_line_and_no_trace(capsys):
+    before = list(logging.getLogger("trainshed").handlers), logging.getLogger("trainshed").propagate
+    shown = logging.StreamHandler(sys.stderr)
+    uvicorn = logging.getLogger("uvicorn.error")
+    uvicorn.addHandler(shown)
+    try:
+        log_to_stderr()
+        uvicorn.error("Cancel %s running task(s), timeout graceful shutdown exceeded", 2)
+        requests = logging.getLogger("uvicorn.error.requests")
+        requests.error("Exception in ASGI application", exc_info=asyncio.CancelledError("cut"))
+        requests.error("Exception in ASGI application", exc_info=ValueError("kept"))
+    finally:
+        uvicorn.removeHandler(shown)
+        for name in ("uvicorn.error", "uvicorn.error.requests"):
+            logging.getLogger(name).filters.clear()
+        logging.getLogger("trainshed").handlers[:], logging.getLogger("trainshed").propagate = before
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "2 call(s) that had not ended, such as log streams, were cut off"
+    assert lines[1:] == ["Exception in ASGI application", "ValueError: kept"]

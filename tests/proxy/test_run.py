@@ -140,6 +140,14 @@ def test_variables_that_would_lead_past_the_proxy_are_replaced(run):
     assert not {"grpc_proxy", "STORAGE_EMULATOR_HOST"} & set(variables)
 
 
+def test_trainshed_in_the_command_acts_on_the_server_of_the_run(run, server):
+    shown = [f"{TRAINSHED} buckets create made-within", 'echo "$TRAINSHED_DATA_DIR"']
+    done = run("sh", "-c", " && ".join(shown), flags=("--project", "demo"), TRAINSHED_DATA_DIR="/x")
+    assert done.returncode == 0, done.stderr
+    assert "gs://made-within is there, for project demo" in done.stdout
+    assert done.stdout.splitlines()[-1] == str(server.data_dir)
+
+
 def test_offline_refuses_names_without_tls_too(run):
     call = "urllib.request.urlopen('http://data.example/')"
     code = f"import urllib.request\ntry: {call}\nexcept OSError as error: print(error)"

@@ -65,6 +65,24 @@ def test_the_server_its_folder_and_its_jobs_are_gone(done):
     assert [words for words in map(words_of, Path("/proc").glob("[0-9]*")) if text in words] == []
 
 
+def test_trainshed_in_the_command_acts_on_the_throw_away_server_with_its_buckets(tmp_path):
+    words = ["--project", "demo", "--bucket", "gs://mine", "--bucket", "other"]
+    show = f"{TRAINSHED} buckets create more && {TRAINSHED} buckets list --format json"
+    done = finished(
+        [TRAINSHED, "serve", "--run", *words, "--", "sh", "-c", show],
+        env={
+            **os.environ,
+            "TRAINSHED_DATA_DIR": str(tmp_path),
+            "TRAINSHED_URL": "http://127.0.0.1:9",
+            "TRAINSHED_TOKEN": "of-another-server",
+        },
+    )
+    assert done.returncode == 0, done.stderr
+    for name in ("demo-staging", "mine", "other", "more"):
+        assert name in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 def words_of(process):
     try:
         return (process / "cmdline").read_bytes()

@@ -213,14 +213,14 @@ def _bucket_tokens(target: ClientTarget) -> str:
 
 
 def _shell_lines(target: ClientTarget, found: FoundServer) -> Iterator[str]:
-    for name, value in (variables(target) | _own_variables(target, found)).items():
+    for name, value in (variables(target) | own_variables(target, found)).items():
         if value is None:
             yield f"unset {name}"
         else:
             yield f"export {name}={_shell_value(value, target)}"
 
 
-def _own_variables(target: ClientTarget, found: FoundServer) -> dict[str, str | None]:
+def own_variables(target: ClientTarget, found: FoundServer) -> dict[str, str | None]:
     """What sends trainshed's own verbs in the same shell to the same server, with its token."""
     own: dict[str, str | None] = {
         "TRAINSHED_DATA_DIR": str(found.folder.absolute()),

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of, reach
+from trainshed.cli.env import own_variables
 from trainshed.cli.run_options import GRPC_PORT, command_of
 from trainshed.client.faults import Unreachable
 from trainshed.model.faults import UsageFault
@@ -33,7 +34,8 @@ def run(request: flags.Request) -> int:
         held_signals() as mask,
         open_session(target, place.server, offline=args.offline, environ=os.environ) as session,
     ):
-        status = run_command(command, session.environ_on(target, place.server), mask)
+        own = own_variables(target, reach(args, os.environ))
+        status = run_command(command, session.environ_on(target, place.server, own), mask)
     return end_as(status)
 
 

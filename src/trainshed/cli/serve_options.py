@@ -43,6 +43,13 @@ def serve(prog: str) -> flags.Parser:
     )
     parser.add_argument("--region", help="With --run: region (us-central1)")
     parser.add_argument(
+        "--bucket",
+        action="append",
+        metavar="NAME",
+        help="With --run: make this bucket before the command starts; may be repeated. "
+        "PROJECT-staging is always made",
+    )
+    parser.add_argument(
         "--offline", action="store_true", help="With --run: as the flag of trainshed run"
     )
     parser.add_argument(
@@ -96,7 +103,7 @@ def serve(prog: str) -> flags.Parser:
 
 #: What a throw-away server chooses itself.
 _PERMANENT = ("host", "port", "grpc_port", "data_dir", "database")
-_OF_RUN = ("project", "region", "offline")
+_OF_RUN = ("project", "region", "bucket", "offline")
 
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:

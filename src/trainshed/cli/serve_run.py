@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 
 from trainshed.cli.connecting import project_of, region_of
+from trainshed.cli.env import ensure_staging_bucket
 from trainshed.cli.flags import Request
 from trainshed.cli.run_options import command_of
 from trainshed.cli.terminal import write
@@ -20,12 +21,16 @@ def run(request: Request) -> int:
     args = request.args
     with start_server(tuple(_flags_of(args))) as server:
         target = server.target(args.project or project_of(), args.region or region_of())
+        ensure_staging_bucket(server.server, target)
+        for name in dict.fromkeys(args.bucket or ()):
+            server.make_bucket(name, target.project)
         with (
             held_signals() as mask,
             server.session(target, offline=args.offline, environ=os.environ) as session,
             server.reported_failures(lambda text: write(text, sys.stderr)),
         ):
-            status = run_command(command, session.environ_on(target, server.server), mask)
+            environ = session.environ_on(target, server.server, server.own_variables)
+            status = run_command(command, environ, mask)
     return end_as(status)
 
 

@@ -68,9 +68,13 @@ class Session:
         token = server.token or ""
         return {name: value and value.replace(TOKEN, token) for name, value in own.items()}
 
-    def environ_on(self, target: ClientTarget, server: Server) -> dict[str, str]:
-        """The whole environment of a program."""
-        merged = {**self._environ, **self.lead_to(target, server)}
+    def environ_on(
+        self, target: ClientTarget, server: Server, own: Mapping[str, str | None]
+    ) -> dict[str, str]:
+        """The whole environment of a program; ``own`` leads ``trainshed`` to the server in it."""
+        token = server.token or ""
+        filled = {name: value and value.replace(TOKEN, token) for name, value in own.items()}
+        merged = {**self._environ, **self.lead_to(target, server), **filled}
         return {name: value for name, value in merged.items() if value is not None}
 
 

@@ -16,6 +16,7 @@ from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.client.http import Server
 from trainshed.model.faults import EngineFault
 from trainshed.proxy.failed_jobs import FailedJobs
+from trainshed.storage.buckets import SCHEME
 from trainshed.workbench.client_settings import ClientTarget
 
 if TYPE_CHECKING:
@@ -48,6 +49,16 @@ class ThrowAwayServer:
     def server(self) -> Server:
         """As its administrator calls it."""
         return Server(url=self.url, token=self.token, ca=self.ca)
+
+    @property
+    def own_variables(self) -> Mapping[str, str | None]:
+        """What leads the command ``trainshed`` to it; None for a variable to unset."""
+        return {**dict.fromkeys(_VARIABLES_OF_CALLER), "TRAINSHED_DATA_DIR": str(self.data_dir)}
+
+    def make_bucket(self, name: str, project: str) -> None:
+        """Make a bucket, named with or without gs://.  Raises ServerRefusal."""
+        plain = name.removeprefix(SCHEME).rstrip("/")
+        self.server.call("POST", "/storage/v1/b", {"name": plain}, {"project": project})
 
     def target(self, project: str, region: str) -> ClientTarget:
         """As clients see it."""

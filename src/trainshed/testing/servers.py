@@ -39,7 +39,7 @@ class TestServer:
         self.staging_bucket = f"gs://{bucket}"
         self._server = running.server
         self._failed = FailedJobs(running.server)
-        self._server.call("POST", "/storage/v1/b", {"name": bucket}, {"project": target.project})
+        running.make_bucket(bucket, target.project)
 
     @property
     def server(self) -> Server:
@@ -87,7 +87,9 @@ class ServerPool:
         session = self._session_of(running, target)
         upstream = session.proxy.upstream
         try:
-            with _set_variables(session.lead_to(target, running.server)):
+            with _set_variables(
+                {**session.lead_to(target, running.server), **running.own_variables}
+            ):
                 if prepare_next:
                     self._next = self._threads.submit(self._start)
                 yield TestServer(running, target)

@@ -803,6 +803,7 @@ complete -c trainshed -n '_shtab_trainshed_using serve' -s h -l help -d 'show th
 complete -c trainshed -n '_shtab_trainshed_using serve' -l run -d 'Start a throw-away server on free ports, run the command after -- against it as trainshed run does, and end with its exit status'
 complete -c trainshed -n '_shtab_trainshed_using serve' -l project -x -d 'With --run: project id; default: CLOUDSDK_CORE_PROJECT, local'
 complete -c trainshed -n '_shtab_trainshed_using serve' -l region -x -d 'With --run: region (us-central1)'
+complete -c trainshed -n '_shtab_trainshed_using serve' -l bucket -x -d 'With --run: make this bucket before the command starts; may be repeated. PROJECT-staging is always made'
 complete -c trainshed -n '_shtab_trainshed_using serve' -l offline -d 'With --run: as the flag of trainshed run'
 complete -c trainshed -n '_shtab_trainshed_using serve' -l host -x -d 'Address to listen on (127.0.0.1)'
 complete -c trainshed -n '_shtab_trainshed_using serve' -l port -x -d 'Port for HTTP (8080); 0 picks a free one, and one for gRPC'
