@@ -6,7 +6,7 @@ import pytest
 
 from trainshed.cli import failures
 from trainshed.cli.main import main
-from trainshed.cli.verbs import ADVICE, ALIASES, GROUPS, VERBS, verb_of
+from trainshed.cli.verbs import ADVICE, ALIASES, GROUPS, VERBS, verb_of, without_alias
 from trainshed.model.faults import EngineFault, Fault, UsageFault, Violation
 
 
@@ -113,6 +113,24 @@ def test_an_unknown_verb_suggests_the_nearest(trainshed):
 )
 def test_a_mistyped_verb_is_told_the_nearest_whatever_follows(trainshed, typed, meant):
     assert f"did you mean: trainshed {meant}? " in trainshed(*typed.split()).err
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["jobs shwo x", "jobs sotp x", "cancle x", "nodes drian n", "delet x", "jobs foo x", "strt"],
+)
+def test_no_command_that_ends_something_and_no_word_that_is_none_is_proposed(trainshed, typed):
+    shown = trainshed(*typed.split())
+    assert shown.code == 2
+    if proposed := re.search(r"did you mean: trainshed ([^?]+)\?", shown.err):
+        words = without_alias(proposed[1].split())
+        assert verb_of(words)
+        assert not {"cancel", "stop", "kill", "delete", "drain"} & {*words, *proposed[1].split()}
+
+
+def test_words_of_other_tools_for_buckets_lead_to_what_does_it(trainshed):
+    assert "buckets delete gs://NAME" in trainshed("buckets", "rm", "x").err
+    assert "list takes none" in trainshed("buckets", "ls", "x").err
 
 
 def test_a_word_like_no_verb_is_told_none(trainshed):

@@ -176,7 +176,8 @@ def test_the_server_s_log_has_a_line_a_record():
 
 
 def test_calls_that_the_end_of_the_server_cuts_off_leave_one_line_and_no_trace(capsys):
-    before = list(logging.getLogger("trainshed").handlers), logging.getLogger("trainshed").propagate
+    own = logging.getLogger("trainshed")
+    before = list(own.handlers), own.propagate
     shown = logging.StreamHandler(sys.stderr)
     uvicorn = logging.getLogger("uvicorn.error")
     uvicorn.addHandler(shown)
@@ -190,7 +191,7 @@ def test_calls_that_the_end_of_the_server_cuts_off_leave_one_line_and_no_trace(c
         uvicorn.removeHandler(shown)
         for name in ("uvicorn.error", "uvicorn.error.requests"):
             logging.getLogger(name).filters.clear()
-        logging.getLogger("trainshed").handlers[:], logging.getLogger("trainshed").propagate = before
+        own.handlers[:], own.propagate = before
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "2 call(s) that had not ended, such as log streams, were cut off"
     assert lines[1:] == ["Exception in ASGI application", "ValueError: kept"]

@@ -34,7 +34,7 @@ def parser(prog: str) -> flags.Parser:
     )
     parser.check = _check
     actions = ("create", "list", "adopt", "token")
-    parser.add_argument("action", choices=actions, metavar="ACTION")
+    parser.add_argument("action", type=_action, choices=actions, metavar="ACTION")
     parser.add_argument("name", metavar="NAME", nargs="?", help="Name, with or without gs://")
     parser.add_argument("--all", action="store_true", help="The token opens all buckets of yours")
     parser.add_argument("--expires", metavar="TIME", help="Life of the token, up to 12h (1h)")
@@ -42,6 +42,16 @@ def parser(prog: str) -> flags.Parser:
     parser.add_argument("--renew", metavar="ID", help="Let this token live on, from now")
     flags.add_client_flags(parser)
     return parser
+
+
+def _action(word: str) -> str:
+    """The action that a word of other tools means.  Raises ArgumentTypeError for deleting."""
+    if word in ("rm", "rb", "delete"):
+        raise argparse.ArgumentTypeError(
+            "storage clients delete buckets: trainshed run -- gcloud storage buckets delete "
+            "gs://NAME"
+        )
+    return {"ls": "list", "mb": "create"}.get(word, word)
 
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from trainshed.cli.terminal import err
-from trainshed.cli.verbs import ADVICE, ALIASES, VERBS
+from trainshed.cli.verbs import ALIASES, VERBS
 from trainshed.client.faults import ServerRefusal, Unreachable
 from trainshed.model.extras import install_command
 from trainshed.model.faults import EngineFault, Fault, UsageFault, Violation
@@ -37,6 +37,10 @@ SERVER_PACKAGES = frozenset(
 #: The packages that a report draws with; one of them comes with the service.
 REPORT_PACKAGES = frozenset({"optuna", "plotly"})
 
+#: Words of commands that end or stop something: never proposed for a word that was mistyped.
+_DESTRUCTIVE: Final = frozenset(
+    {"cancel", "stop", "kill", "delete", "fence", "maintain", "drain", "restore"}
+)
 #: How like a verb a typed text must be to be taken for it.
 _LIKE_MIN: Final = 0.6
 
@@ -121,8 +125,15 @@ def unknown_verb(words: list[str]) -> int:
 
 
 def nearest_verb(words: Sequence[str]) -> str | None:
-    """The verb or alias whose words are most like the first words of a command line."""
-    names = [*(verb.text for verb in VERBS if not verb.hidden), *ALIASES, *ADVICE]
+    """The verb or alias whose words are most like the first words of a command line.
+
+    None where that is a command that ends something: it is not proposed, nor is the next one.
+    """
+    match = _nearest_name([*(verb.text for verb in VERBS if not verb.hidden), *ALIASES], words)
+    return None if match and _DESTRUCTIVE & set(match.split()) else match
+
+
+def _nearest_name(names: Sequence[str], words: Sequence[str]) -> str | None:
     for count in range(len(words), 0, -1):
         ending = f" {' '.join(words[:count])}"  # "stream-logs" ends verbs of several groups
         if match := next((name for name in names if name.endswith(ending)), None):
@@ -133,9 +144,19 @@ def nearest_verb(words: Sequence[str]) -> str | None:
 
 
 def _likeness(name: str, words: Sequence[str]) -> float:
-    """From 0 to 1; words behind the verb, such as a job's name, do not count."""
-    typed = " ".join(words[: len(name.split())])
-    return difflib.SequenceMatcher(None, name, typed).ratio()
+    """From 0 to 1; words behind the verb, such as a job's name, do not count.
+
+    The verb's last word says what it does: a verb whose last word is unlike is not meant.
+    """
+    own = name.split()
+    typed = words[: len(own)]
+    if _ratio(own[-1], typed[-1]) < _LIKE_MIN:
+        return 0.0
+    return _ratio(name, " ".join(typed))
+
+
+def _ratio(word: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, word, other).ratio()
 
 
 def _how_to_trace() -> str:

@@ -164,6 +164,7 @@ GROUPS: Mapping[str, Sequence[Verb]] = {
 }
 VERBS = tuple(verb for verbs in GROUPS.values() for verb in verbs)
 
+_GROUPS_OF_JOBS = ("ai custom-jobs", "ai hp-tuning-jobs", "ai pipelines", "ai-platform jobs")
 #: Words that people try, and the words of the verb that they mean.
 ALIASES: Mapping[str, str] = {
     "ps": "jobs list",
@@ -183,17 +184,35 @@ ALIASES: Mapping[str, str] = {
     "jobs stop": "jobs cancel",
     "jobs kill": "jobs cancel",
     "version": "--version",
+    **{
+        f"{group} {word}".lstrip(): f"{group or 'jobs'} describe".lstrip()
+        for group in ("", "jobs", *_GROUPS_OF_JOBS)
+        for word in ("show", "get", "info")
+    },
+    "ai custom-jobs submit": "ai custom-jobs create",
+    "ai hp-tuning-jobs submit": "ai hp-tuning-jobs create",
+    "ai-platform jobs create": "ai-platform jobs submit training",
 }
 
 _SUBMITS = (
     "a Vertex AI job: trainshed ai custom-jobs create; an AI Platform job: trainshed "
     "ai-platform jobs submit training; a tuning job: trainshed ai hp-tuning-jobs create"
 )
+_DELETES = (
+    "a custom job that has ended: trainshed ai custom-jobs delete NUMBER; a training pipeline: "
+    "trainshed ai pipelines delete NUMBER; to end a job: trainshed jobs cancel JOB"
+)
 #: Words that people try where several commands may be meant: what to type instead.
 ADVICE: Mapping[str, str] = {
     "submit": _SUBMITS,
     "jobs submit": _SUBMITS,
     "jobs create": _SUBMITS,
+    "delete": _DELETES,
+    "rm": _DELETES,
+    "jobs delete": _DELETES,
+    "jobs rm": _DELETES,
+    "start": f"the service: trainshed serve; {_SUBMITS}",
+    "jobs start": _SUBMITS,
     "status": "all jobs: trainshed jobs list; one job: trainshed jobs describe JOB; the machines: "
     "trainshed nodes; whether the server keeps its promises: trainshed doctor",
     "top": "GPUs and their jobs: trainshed nodes; one job: trainshed jobs watch JOB",
@@ -208,7 +227,7 @@ def verb_of(words: Sequence[str]) -> Verb | None:
 
 def without_alias(words: Sequence[str]) -> list[str]:
     """A command line whose first words are those of a verb, where they were an alias of it."""
-    for length in (2, 1):
+    for length in (3, 2, 1):
         meant = ALIASES.get(" ".join(words[:length])) if len(words) >= length else None
         if meant:
             return [*meant.split(), *words[length:]]

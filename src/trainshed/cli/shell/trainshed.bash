@@ -21,7 +21,7 @@ _shtab_trainshed_quotas_subparsers=(list)
 _shtab_trainshed_environments_subparsers=(build)
 _shtab_trainshed_audit_subparsers=(list)
 _shtab_trainshed_attempts_subparsers=(fence)
-_shtab_trainshed_subparsers=(validate ai ai-platform jobs run tensorboard explain-env plan gpu-check reduction catalog serve env nodes quotas buckets environments tokens keys audit doctor backup restore completion man attempts ps ls list logs describe cancel stop kill watch explain events version)
+_shtab_trainshed_subparsers=(validate ai ai-platform jobs run tensorboard explain-env plan gpu-check reduction catalog serve env nodes quotas buckets environments tokens keys audit doctor backup restore completion man attempts ps ls list logs describe cancel stop kill watch explain events version show get info)
 
 _shtab_trainshed_validate_option_strings=(-h --help --quota --format --edition --zone-snapshot --overlay --date --scope --scale-tier --master-machine-type --master-accelerator --master-image-uri --worker-count --worker-machine-type --worker-accelerator --worker-image-uri --parameter-server-count --parameter-server-machine-type --parameter-server-accelerator --parameter-server-image-uri --evaluator-count --evaluator-machine-type --evaluator-accelerator --evaluator-image-uri --region --runtime-version --python-version --module-name --packages --job-dir --use-chief-in-tf-config --labels)
 _shtab_trainshed_ai_custom_jobs_local_run_option_strings=(-h --help --config --worker-pool-spec --executor-image-uri --local-package-path --script --python-module --requirements --extra-packages --python-package-uris --args --command --display-name --region --base-output-dir --gpu --format --python --data-dir --gs-paths --gateway --dry-run --calibration --no-plan --color --container-runtime --container-user --fleet-policy --edition --zone-snapshot --overlay --date --scope --project)
@@ -115,6 +115,9 @@ _shtab_trainshed_watch_option_strings=()
 _shtab_trainshed_explain_option_strings=()
 _shtab_trainshed_events_option_strings=()
 _shtab_trainshed_version_option_strings=()
+_shtab_trainshed_show_option_strings=()
+_shtab_trainshed_get_option_strings=()
+_shtab_trainshed_info_option_strings=()
 _shtab_trainshed_option_strings=(-h --help --version)
 
 _shtab_trainshed_validate_pos_0_COMPGEN=_shtab_compgen_files
@@ -507,7 +510,7 @@ _shtab_trainshed_completion___format_choices=(text json)
 _shtab_trainshed_man___format_choices=(text json)
 _shtab_trainshed_attempts_fence___format_choices=(text json)
 _shtab_trainshed_attempts_pos_0_choices=(fence)
-_shtab_trainshed_pos_0_choices=(validate ai ai-platform jobs run tensorboard explain-env plan gpu-check reduction catalog serve env nodes quotas buckets environments tokens keys audit doctor backup restore completion man attempts ps ls list logs describe cancel stop kill watch explain events version)
+_shtab_trainshed_pos_0_choices=(validate ai ai-platform jobs run tensorboard explain-env plan gpu-check reduction catalog serve env nodes quotas buckets environments tokens keys audit doctor backup restore completion man attempts ps ls list logs describe cancel stop kill watch explain events version show get info)
 
 _shtab_trainshed_validate_pos_0_nargs=+
 _shtab_trainshed_validate__h_nargs=0
