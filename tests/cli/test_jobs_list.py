@@ -296,3 +296,36 @@ def test_a_narrow_terminal_shows_no_ids_where_names_are_enough(environ):
     assert " ID" not in on_terminal([*words, "pipeline"], environ, columns=80).splitlines()[0]
     assert " ID" in on_terminal([*words, "custom"], environ, columns=80).splitlines()[0]
     assert " ID" in on_terminal([*words, "pipeline"], environ, columns=160).splitlines()[0]
+
+
+@pytest.mark.parametrize("verb", ["describe", "report", "watch", "stream-logs"])
+def test_verbs_of_tuning_jobs_take_a_display_name(client, jobs, verb, tmp_path):
+    more = ["--out", str(tmp_path / "r")] if verb == "report" else []
+    shown = client("ai", "hp-tuning-jobs", verb, "study", *more)
+    assert shown.code in ((0,) if verb != "watch" else (0, 1)), shown.err
+    assert "error" not in shown.err
+    assert jobs["study"]
+
+
+def test_tensorboard_takes_a_display_name(client, jobs):
+    shown = client("tensorboard", "study", "--dry-run")
+    assert f"{jobs['study']} names no folder for its results" in shown.err
+
+
+def test_a_display_name_of_another_collection_is_not_taken(client, jobs):
+    shown = client("ai", "hp-tuning-jobs", "describe", "fails")
+    assert shown.code == 1
+    assert "project local has no tuning job fails" in shown.err
+    assert jobs["fails"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("jobs", "describe"), ("ai-platform", "jobs", "describe"), ("ai", "custom-jobs", "describe")],
+)
+def test_a_job_of_another_project_is_told_with_its_project(client, jobs, words):
+    name = "fails" if words[0] == "ai" else "census_1"
+    shown = client(*words, name, "--project", "nowhere")
+    assert shown.code == 1
+    assert "project local has it: --project local" in shown.err
+    assert jobs[name]

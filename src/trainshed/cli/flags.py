@@ -112,6 +112,13 @@ def _refuse_own_flags(user_args: Iterable[str], own: Iterable[str]) -> None:
             )
 
 
+def named(group: str, noun: str) -> str:
+    """Help of the name of one resource: those of Vertex AI have a display name, too."""
+    if group.startswith("ai "):
+        return f"Number or full name of the {noun}, or a display name that only one has"
+    return f"Id or full name of the {noun}"
+
+
 def add_format(parser: argparse.ArgumentParser) -> None:
     """``--format text|json``."""
     parser.add_argument(

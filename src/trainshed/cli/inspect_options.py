@@ -240,7 +240,7 @@ def tuning_report(prog: str) -> flags.Parser:
         usage=f"{prog} NAME [flags]",
     )
     parser.set_defaults(group=group)
-    parser.add_argument("name", metavar="NAME", help="Id or full name of the tuning job")
+    parser.add_argument("name", metavar="NAME", help=flags.named(group, "tuning job"))
     parser.add_argument(
         "--out",
         metavar="PLACE",

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.job_names import resource_name, told_where
 from trainshed.cli.list_words import arranged
 from trainshed.cli.projection import print_resource, print_resources
 from trainshed.cli.resource_texts import date_of, printed, why_it_waits
@@ -46,7 +47,7 @@ def parser(prog: str) -> flags.Parser:
     if action == "list":
         flags.add_list_flags(parser)
     else:
-        parser.add_argument("name", metavar="NAME", help=f"Id or full name of the {noun}")
+        parser.add_argument("name", metavar="NAME", help=flags.named(group, noun))
     if action == "describe" and group != "ai pipelines":
         parser.add_argument(
             "--summarize", action="store_true", help="Show the main figures in tables"
@@ -68,7 +69,13 @@ def run(request: flags.Request) -> int:
     """Carry out one action."""
     args = request.args
     act = {"list": _list, "describe": _describe, "cancel": _cancel, "delete": _delete}[args.action]
-    act(args, place_of(args), collection_of(args.group))
+    place, of = place_of(args), collection_of(args.group)
+    if args.action == "list":
+        act(args, place, of)
+        return 0
+    args.name = resource_name(place, of, args.name)
+    with told_where(place, args.name):
+        act(args, place, of)
     return 0
 
 

@@ -4,10 +4,11 @@ import sys
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import place_of
+from trainshed.cli.job_names import resource_name, told_where
 from trainshed.cli.log_lines import LinePrinter
 from trainshed.cli.submitted import left_running, stream
 from trainshed.cli.terminal import note
-from trainshed.client.collections import native_path
+from trainshed.client.collections import collection_of, native_path
 from trainshed.client.following import Followed
 
 
@@ -23,7 +24,7 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} NAME [flags]",
     )
     parser.set_defaults(group=group)
-    parser.add_argument("name", metavar="NAME", help=f"Id or full name of the {noun}")
+    parser.add_argument("name", metavar="NAME", help=flags.named(group, noun))
     parser.add_argument("--task-name", metavar="TASK", help="Only the lines of this replica")
     parser.add_argument("--trial", metavar="N", help="Only the lines of this trial of a tuning job")
     flags.add_client_flags(parser, located=group.startswith("ai "))
@@ -35,10 +36,12 @@ def run(request: flags.Request) -> int:
     """Print the lines; gives 0 however the job ended, as gcloud does."""
     args = request.args
     place = place_of(args)
+    args.name = resource_name(place, collection_of(args.group), args.name)
     followed = Followed(place.server, native_path(args.name, place.project), note)
     try:
         printer = LinePrinter(sys.stdout, as_json=args.format == "json")
-        stream(followed, printer, args.task_name, args.trial)
+        with told_where(place, args.name):
+            stream(followed, printer, args.task_name, args.trial)
     except KeyboardInterrupt:
         return left_running(args, args.group, args.name)
     return 0

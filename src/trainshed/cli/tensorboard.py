@@ -11,8 +11,8 @@ from typing import NoReturn
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import place_of
+from trainshed.cli.job_names import HELP, find_job
 from trainshed.cli.terminal import answer, note
-from trainshed.client.collections import native_path
 from trainshed.model.extras import install_command
 from trainshed.model.faults import UsageFault
 from trainshed.storage.buckets import SCHEME, buckets_of, data_dir
@@ -38,7 +38,7 @@ def parser(prog: str) -> flags.Parser:
     parser.add_argument(
         "place",
         metavar="JOB",
-        help="AI Platform job id, Vertex job number, full name of either, a folder, or a gs:// URI",
+        help=f"{HELP}; a folder, or a gs:// URI",
     )
     parser.add_argument("--port", type=int, help="Port of TensorBoard; default: 6006, or the next")
     parser.add_argument("--host", help="Address of TensorBoard; default: localhost")
@@ -80,8 +80,7 @@ def _folder_of(args: argparse.Namespace) -> Path:
     if args.place.startswith((SCHEME, ".", "~", "/")) or Path(args.place).is_dir():
         return local_folder(args.place, buckets)
     place = place_of(args)
-    path = native_path(args.place, place.project)
-    name = place.server.call("GET", path)["name"]
+    name = find_job(place, args.place).name
     uri = output_uri(place.server.call("GET", f"/v1/{name}"))
     if not uri:
         raise UsageFault(

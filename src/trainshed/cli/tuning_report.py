@@ -5,6 +5,7 @@ from datetime import datetime
 
 from trainshed.cli.connecting import continued, place_of
 from trainshed.cli.flags import Request
+from trainshed.cli.job_names import resource_name, told_where
 from trainshed.cli.terminal import answer, note
 from trainshed.client.collections import FINAL_STATES, collection_of
 from trainshed.client.following import native_trials
@@ -16,9 +17,12 @@ def run(request: Request) -> int:
     """Write the report of a tuning job as it stands."""
     args = request.args
     place = place_of(args)
-    path = collection_of(args.group).path(args.name, place.project, place.region)
-    trials = native_trials(place.server, args.name, place.project)
-    view = with_native(view_of(place.server.call("GET", path)), trials.ask())
+    of = collection_of(args.group)
+    name = resource_name(place, of, args.name)
+    trials = native_trials(place.server, name, place.project)
+    with told_where(place, name):
+        document = place.server.call("GET", of.path(name, place.project, place.region))
+    view = with_native(view_of(document), trials.ask())
     files = files_of(args.out, view)
     write(view, files, datetime.now().astimezone())
     answer(args, _as_json(view, files), f"page: {files.page}\ntable: {files.table}")

@@ -10,7 +10,7 @@ from typing import Final
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
-from trainshed.cli.job_names import HELP, find_job
+from trainshed.cli.job_names import HELP, find_job, resource_name, told_where
 from trainshed.cli.log_lines import LinePrinter
 from trainshed.cli.submitted import print_end, report_leaving, stream
 from trainshed.cli.terminal import note, out, out_json, wants_colour
@@ -44,7 +44,7 @@ def parser(prog: str) -> flags.Parser:
         usage=f"{prog} JOB [flags]",
     )
     parser.set_defaults(group=group)
-    named = f"Id or full name of the {noun}" if example else HELP
+    named = flags.named(group, noun) if example else HELP
     parser.add_argument("job", metavar="JOB", help=named)
     flags.add_client_flags(parser, located=group.startswith("ai "))
     return parser
@@ -62,9 +62,10 @@ def run(request: flags.Request) -> int:
     args = request.args
     place = place_of(args)
     if args.group == "ai hp-tuning-jobs":
-        return _follow_study(
-            args, place, collection_of(args.group).path(args.job, place.project, place.region)
-        )
+        of = collection_of(args.group)
+        args.job = resource_name(place, of, args.job)
+        with told_where(place, args.job):
+            return _follow_study(args, place, of.path(args.job, place.project, place.region))
     named = find_job(place, args.job)
     if path := _study_path(place, named.name):
         return _follow_study(args, place, path)
