@@ -64,21 +64,23 @@ def results_of(output):
     return json.loads(line.removeprefix("RESULTS "))
 
 
-def vertex_results(under_run, venv):
-    return results_of(under_run(python_of(venv), "-W", "ignore", PROGRAMS / "vertex.py"))
+def vertex_results(under_run, venv, bucket):
+    program = (PROGRAMS / "vertex.py", bucket)
+    return results_of(under_run(python_of(venv), "-W", "ignore", *program))
 
 
 @pytest.mark.parametrize(
     "venv", [".venv-google", pytest.param(".venv-google-old", marks=pytest.mark.full)]
 )
 def test_the_programs_of_the_vertex_sdk_run_over_grpc_and_rest(under_run, server, venv):
-    results = vertex_results(under_run, venv)
+    bucket = f"unchanged{venv.removeprefix('.venv')}"  # both SDKs share the server
+    results = vertex_results(under_run, venv, bucket)
     for transport in ("grpc", "rest"):
         programs = results[transport]
         assert programs["custom_job"] == {"state": "JOB_STATE_SUCCEEDED"}
         assert programs["tuning_job"]["state"] == "JOB_STATE_SUCCEEDED"
         assert programs["tuning_job"]["trials"] == ["SUCCEEDED", "SUCCEEDED"]
-        folder = f"unchanged-bkt/{transport}_training_pipeline"
+        folder = f"{bucket}/{transport}_training_pipeline"
         expected = {"state": "PIPELINE_STATE_SUCCEEDED", "model": f"gs://{folder}/model"}
         assert programs["training_pipeline"] == expected
     assert results["stored"] == [
@@ -88,7 +90,6 @@ def test_the_programs_of_the_vertex_sdk_run_over_grpc_and_rest(under_run, server
     assert results["emulator"] is None
     status, keys = server.call("GET", "/trainshed/v1/keys")
     assert (status, keys) == (200, {"keys": []})
-    server.call("DELETE", "/storage/v1/b/unchanged-bkt?force=true")
 
 
 @pytest.mark.parametrize("role", ["admin", "submitter"])

@@ -1,6 +1,7 @@
 """The README's programs for Vertex AI, as they run at Google: nothing names a server.
 
-Prints one JSON object.  They run side by side, for the SDK looks at a job every five seconds.
+Makes the bucket that its argument names, and prints one JSON object.  The programs run
+side by side, for the SDK looks at a job every five seconds.
 """
 
 import concurrent.futures
@@ -13,7 +14,7 @@ import tempfile
 from google.cloud import aiplatform, storage
 from google.cloud.aiplatform import hyperparameter_tuning as hpt
 
-BUCKET = "unchanged-bkt"
+BUCKET = sys.argv[1]
 IMAGE = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-0:latest"
 TRAINER = """
 import hypertune, sys
