@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -83,7 +85,7 @@ def run(root, mark, tmp_path, wheels):
     """Run a shell script as a replica; its lines."""
     engines = {}
 
-    def running(mode, python, script, *, key=KEY, metrics=None):
+    def running(mode, python, script, *, key=KEY, metrics=None, reads=()):
         if mode not in engines:
             isolation = Isolation(mode)
             if mode != "none":
@@ -101,7 +103,7 @@ def run(root, mark, tmp_path, wheels):
             replicas=(replica,),
             environment=Environment(python=str(python)),
             owner=Owner(project="alpha", number=7),
-            reads=(str(wheels),),
+            reads=(str(wheels), *reads),
             metrics=metrics,
         )
         engines[mode].launch(key, plan, ())
@@ -281,3 +283,24 @@ def interpreter_of(kind, tmp_path_factory):
     path = tmp_path_factory.mktemp("environments") / "whole"
     subprocess.run([sys.executable, "-m", "venv", path], check=True)
     return path / "bin/python"
+
+
+@pytest.mark.parametrize("mode", MOUNTING)
+def test_home_can_be_written_beside_what_is_shown_of_the_servers_own_home(mode, run, tmp_path):
+    """A server of root keeps libraries in /root/.cache, and its interpreter in /root/.pyenv."""
+    if os.geteuid() or Path.home() != Path("/root"):
+        pytest.skip("needs a server whose home is /root")
+    shown = Path(tempfile.mkdtemp(prefix="trainshed-test-", dir=made(Path.home() / ".cache")))
+    shown.chmod(0o755)
+    (shown / "library").write_text("7")
+    try:
+        script = f"cat {shown}/library && mkdir ~/.cache/mylib && echo 8 > ~/.cache/mylib/x"
+        said = run(mode, sys.executable, f"{script} && cat ~/.cache/mylib/x", reads=(str(shown),))
+    finally:
+        shutil.rmtree(shown)
+    assert said[-1] == "78"
+
+
+def made(folder):
+    folder.mkdir(exist_ok=True)
+    return folder

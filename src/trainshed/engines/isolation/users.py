@@ -47,6 +47,8 @@ class _Step(NamedTuple):
     """What is shown there; empty for what is hidden."""
     above: str
     """The step in which its mount point has to be made; empty where it is there already."""
+    is_in_own: bool = False
+    """Whether ``above`` is a folder of the replica's own, such as its home."""
 
 
 def enter(view: View, mounts: Mounts) -> Callable[[], None]:
@@ -65,7 +67,7 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
         try:
             mounting.leave_namespace(libc)
             fill(libc)  # what it binds lies in what is hidden next
-            _perform(steps)
+            _perform(steps, (uid, gid))
             _private_proc()
             if shared:
                 _mount(b"tmpfs", _SHM, b"tmpfs", _NO_SUID | _NO_DEVICES, shared)
@@ -125,7 +127,8 @@ def _steps(view: View) -> Iterator[_Step]:
             yield _Step(place, kind, source, "")
         elif around and around != kind and os.path.lexists(source):
             done[place] = kind
-            yield _Step(place, kind, source, above if around in {"hide", "tmp"} else "")
+            point_in = above if around in {"hide", "tmp"} else ""
+            yield _Step(place, kind, source, point_in, is_in_own=around == "tmp")
 
 
 def _kinds(view: View) -> Mapping[str, tuple[str, str]]:
@@ -164,38 +167,44 @@ def _nearest(place: str, done: Mapping[str, str]) -> str:
     return next((folder for folder in _parents(place) if folder in done), "")
 
 
-def _perform(steps: Sequence[_Step]) -> None:
+def _perform(steps: Sequence[_Step], owner: tuple[int, int]) -> None:
     held = [os.open(step.source, os.O_PATH | os.O_CLOEXEC) if step.source else -1 for step in steps]
     for step, source in zip(steps, held, strict=True):
         if step.kind == "hide":
             _mount(b"tmpfs", step.place, b"tmpfs", 0, _HIDING)
             continue
-        target = _point(step, is_folder=stat.S_ISDIR(os.fstat(source).st_mode))
+        is_folder = stat.S_ISDIR(os.fstat(source).st_mode)
+        target = _point(step, owner if step.is_in_own else (0, 0), is_folder=is_folder)
         _mount(_by(source), target, None, _BIND | _RECURSIVE, None)
         if step.kind == "read":
             _mount(None, step.place, None, _REMOUNT | _BIND | _READ_ONLY, None)
 
 
-def _point(step: _Step, *, is_folder: bool) -> str:
-    """The place to mount on; in what hides others it is made first."""
+def _point(step: _Step, owner: tuple[int, int], *, is_folder: bool) -> str:
+    """The place to mount on; in what hides others it is made first.
+
+    ``owner`` gets the folders above it: a library of the server's in ``/root/.cache`` must not
+    close ``/root/.cache`` to the programs whose home is ``/root``.
+    """
     if not step.above:
         return step.place
     *folders, leaf = os.path.relpath(step.place, step.above).split("/")
     at = os.open(step.above, _FOLDER)
     for part in folders:
-        at = _made(at, part)
+        at = _made(at, part, owner)
     if is_folder:
-        return os.fsdecode(_by(_made(at, leaf)))
+        return os.fsdecode(_by(_made(at, leaf, (0, 0))))
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     return os.fsdecode(_by(os.open(leaf, flags, 0o644, dir_fd=at)))
 
 
-def _made(at: int, part: str) -> int:
+def _made(at: int, part: str, owner: tuple[int, int]) -> int:
     with suppress(FileExistsError):
         os.mkdir(part, dir_fd=at)
     found = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
     if os.fstat(found).st_uid == 0:  # whatever the umask is
         os.chmod(_by(found), _POINT_MODE)
+        os.chown(_by(found), *owner)
     return found
 
 
