@@ -31,8 +31,12 @@ _GSUTIL_SETTINGS = Path(__file__).with_name("gsutil.boto")
 #: gsutil asks gcloud for an account, and comes without credentials where there is none.
 _ACCOUNT = "trainshed"
 
-#: Seconds between two looks of gcloud ai-platform at a log that it streams.
-_POLLING_S = "2"
+#: Seconds between two polls of a log that ``gcloud ai-platform jobs submit training --stream-logs``
+#: prints.  gcloud reads no entry younger than 5 s, and stops where two polls in a row were empty
+#: and the job has an end.  At 2 s, 4 s of silence at a job's end cost its last lines.  gcloud looks
+#: for the end every 10 s: at 10 s each such look follows a poll at once, and 20 s of silence are
+#: needed.
+_POLLING_S = "10"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
