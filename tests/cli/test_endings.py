@@ -41,6 +41,9 @@ def test_the_last_table_has_codes_signals_and_the_primarys_metric(capsys, tmp_pa
     )
     outcome = Outcome(exit_code=0, replicas=replicas, message="primary-0 exited with code 0")
     print_ending(outcome, {"accuracy": 0.98765}, tmp_path)
+    assert "output:" not in capsys.readouterr().out  # nothing was written
+    (tmp_path / "model").touch()
+    print_ending(outcome, {"accuracy": 0.98765}, tmp_path)
     assert capsys.readouterr().out.splitlines() == [
         "",
         "ROLE              REPLICA             EXIT        SECONDS  STATE      ACCURACY",

@@ -344,3 +344,14 @@ def test_airflow_gets_a_connection_an_endpoint_and_whom_to_trust(trainshed, serv
     refused = trainshed("env", "--airflow")
     assert refused.code == 2
     assert "trainshed keys create" in refused.err
+
+
+@pytest.mark.parametrize("how", ["--shell", "--python", "--gcloud"])
+def test_a_project_id_that_google_would_not_take_is_refused_first(trainshed, how):
+    """It was made into a bucket's name, ``-emo-roj-staging``."""
+    printed = trainshed("env", how, "--project", "Demo_Proj", "--url", "http://127.0.0.1:1")
+    assert printed.code == 2
+    assert printed.err == (
+        "error: --project must be a project id (lower-case letters, digits and hyphens; it begins "
+        "with a letter), got 'Demo_Proj'\n"
+    )

@@ -60,10 +60,13 @@ def test_bad_input_is_refused_with_the_field_in_the_callers_words(
     ("text", "told"),
     [
         ("trainingInput:\n  scaleTier: CUSTOM\n masterType: x\n", "line 3, column 2"),
-        ("trainingInput:\n\tscaleTier: BASIC\n", "; indent with spaces, not with tabs"),
+        (
+            "trainingInput:\n\tscaleTier: BASIC\n",
+            "is indented with a tab; YAML accepts spaces",
+        ),
         (
             "trainingInput:\n  scaleTier: BASIC\n\tregion: x\n",
-            "; indent with spaces, not with tabs",
+            "is indented with a tab; YAML accepts spaces",
         ),
         ("trainingInput:\n  a: b\n\u00a0\u00a0c: d\n", "has a no-break space: write plain spaces"),
         (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.attempts import KEY, OTHER, ended, engine_at, folder, marked, texts
+from engines.attempts import KEY, OTHER, ended, engine_at, folder, lines, marked, texts
 from engines.isolating import isolation_of
 from engines.test_mounts import inside
 from trainshed.engines.environments.replica_tools import ReplicaTools
@@ -85,7 +85,7 @@ def run(root, mark, tmp_path, wheels):
     """Run a shell script as a replica; its lines."""
     engines = {}
 
-    def running(mode, python, script, *, key=KEY, metrics=None, reads=()):
+    def running(mode, python, script, *, key=KEY, reads=(), **more):
         if mode not in engines:
             isolation = Isolation(mode)
             if mode != "none":
@@ -104,13 +104,13 @@ def run(root, mark, tmp_path, wheels):
             environment=Environment(python=str(python)),
             owner=Owner(project="alpha", number=7),
             reads=(str(wheels), *reads),
-            metrics=metrics,
+            **more,
         )
         engines[mode].launch(key, plan, ())
         end = ended(engines[mode], key)
-        lines = texts(root, key=key)
-        assert end.outcome.exit_code == 0, lines
-        return lines
+        said = texts(root, key=key)
+        assert end.outcome.exit_code == 0, said
+        return said
 
     return running
 
@@ -286,7 +286,7 @@ def interpreter_of(kind, tmp_path_factory):
 
 
 @pytest.mark.parametrize("mode", MOUNTING)
-def test_home_can_be_written_beside_what_is_shown_of_the_servers_own_home(mode, run, tmp_path):
+def test_home_can_be_written_beside_what_is_shown_of_the_servers_own_home(mode, run):
     """A server of root keeps libraries in /root/.cache, and its interpreter in /root/.pyenv."""
     if os.geteuid() or Path.home() != Path("/root"):
         pytest.skip("needs a server whose home is /root")
@@ -304,3 +304,28 @@ def test_home_can_be_written_beside_what_is_shown_of_the_servers_own_home(mode, 
 def made(folder):
     folder.mkdir(exist_ok=True)
     return folder
+
+
+WRITES_LOCALLY = """python -c '
+import os
+os.makedirs("gs://my-bucket/naive")
+open("gs://my-bucket/naive/model", "w").close()
+'"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_folder_gs_in_the_work_folder_is_told_in_the_log_once(mode, run, root, tmp_path):
+    run(mode, sys.executable, WRITES_LOCALLY, binds=((str(tmp_path), "/gcs/my-bucket"),))
+    (told,) = [line for line in lines(root) if "local folder gs:" in line.text]
+    assert told.severity == "WARNING"
+    assert told.text.startswith(
+        "the program wrote to a local folder gs:/my-bucket, and not to the bucket; open "
+        "gs://my-bucket by TensorFlow's file API or a storage client"
+    )
+    has_gcs = mode in MOUNTING or (mode == "none" and allowed())
+    assert ("or write to /gcs/my-bucket/..." in told.text) == has_gcs
+
+
+def test_a_link_gs_in_the_work_folder_is_not_followed(run, root):
+    run("users", sys.executable, "ln -s /root gs:")
+    assert not [line for line in lines(root) if "local folder" in line.text]

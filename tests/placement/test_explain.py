@@ -138,6 +138,15 @@ def test_another_type_is_the_last_resort():
     assert found.change.text == "would start now with NVIDIA_TESLA_V100 instead of NVIDIA_TESLA_T4"
 
 
+def test_a_type_that_google_has_retired_is_offered_only_where_there_is_no_other():
+    k80, v100 = node("b", 1, gpu_type="NVIDIA_TESLA_K80"), node("c", 1, gpu_type=V100)
+    nodes = [node("a", 1), k80, v100]
+    found = waiting(nodes, [queued(1, demand(1))], [queued(2, demand(1))])[2]
+    assert found.change.text == "would start now with NVIDIA_TESLA_V100 instead of NVIDIA_TESLA_T4"
+    found = waiting(nodes[:2], [queued(1, demand(1))], [queued(2, demand(1))])[2]
+    assert found.change.text == "would start now with NVIDIA_TESLA_K80 instead of NVIDIA_TESLA_T4"
+
+
 def test_no_change_is_offered_where_none_helps():
     found = waiting([node("a", 1)], [queued(1, demand(1))], [queued(2, demand(1))])[2]
     assert found.change is None

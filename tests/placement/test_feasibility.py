@@ -49,6 +49,7 @@ def test_a_job_too_large_for_exact_nodes_is_told_what_the_largest_has(vcpus, mem
     group = GroupDemand(role=Role.PRIMARY, count=1, each=each)
     found = Feasibility(fleet).judge("p", JobDemand(region=None, groups=(group,)))
     assert f"no node has all of that free; the largest, {largest}" in found.message
+    assert "smaller machine type, or start the server with policy best-effort" in found.message
 
 
 def test_a_type_that_nobody_offers():

@@ -39,8 +39,13 @@ def print_ending(
         out(outcome.message)
     if reduction is not None:
         out(reduction.sentence)
-    if output is not None and output.is_dir():
+    if output is not None and _has_files(output):
         out(f"output: {output}")
+
+
+def _has_files(folder: Path) -> bool:
+    """Whether something was written to a folder; it is made before the job starts."""
+    return folder.is_dir() and any(folder.iterdir())
 
 
 def ending_json(

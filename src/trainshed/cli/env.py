@@ -24,7 +24,7 @@ from trainshed.cli.terminal import note, out, out_json
 from trainshed.client.collections import path_of
 from trainshed.client.faults import ServerRefusal, Unreachable
 from trainshed.client.http import Server
-from trainshed.model.access import ALL_BUCKETS
+from trainshed.model.access import ALL_BUCKETS, PROJECT_ID
 from trainshed.model.faults import UsageFault
 from trainshed.service.server_files import ADMIN_FILE
 from trainshed.storage.buckets import SCHEME
@@ -90,6 +90,7 @@ def run(request: flags.Request) -> int:
     """Print the settings.  Raises UsageFault where no server or no token is known."""
     args = request.args
     args.project = args.project or project_of()
+    _check_project(args.project)
     found = reach(args, os.environ)
     target = _target(found, args)
     server = _server(found, target)
@@ -107,6 +108,15 @@ def run(request: flags.Request) -> int:
         lines = _gcloud_lines(target) if args.how == "gcloud" else _shell_lines(target, found)
         out("\n".join(lines))
     return 0
+
+
+def _check_project(project: str) -> None:
+    """Refuse what gcloud refuses, before a bucket is named after it.  Raises UsageFault."""
+    if not project.isdecimal() and not PROJECT_ID.fullmatch(project):
+        raise UsageFault(
+            "--project must be a project id (lower-case letters, digits and hyphens; it begins "
+            f"with a letter), got {project!r}"
+        )
 
 
 def _target(found: FoundServer, args: argparse.Namespace) -> ClientTarget:

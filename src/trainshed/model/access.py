@@ -1,10 +1,14 @@
 """Who calls, and what a caller may do in which project."""
 
 import enum
+import re
 from dataclasses import dataclass, field
+from typing import Final
 
 #: A grant for every project.
 ALL_PROJECTS = "*"
+#: A project id, with the old domain prefix; never a number, which only stands for an id.
+PROJECT_ID: Final = re.compile(r"(?:[a-z0-9.-]{1,63}:)?[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 #: A token for the storage API alone, good for every bucket that its maker may use.
 ALL_BUCKETS = "*"
 

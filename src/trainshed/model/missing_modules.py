@@ -44,7 +44,7 @@ def advise(
     if module.partition(".")[0] in PUBLIC_MODULES:
         return (
             f"the job runs in {python}, which has no {module}; use --python, or [[environment]] in "
-            "the server's config.toml, to name a Python that has it, or ask for it in setup.py"
+            "config.toml, to name a Python that has it, or ask for it in setup.py"
         )
     if any(word.partition(".")[0] == module for word in command):
         return ""

@@ -121,7 +121,8 @@ class _ChangeSearch:
             return []
         offered = self.topology.gpu_names - {each.gpu_type or ""}
         known = (name for name in offered if _known(name))
-        return sorted(name for name in known if each.gpu_count in valid_counts(name, each))
+        fitting = (name for name in known if each.gpu_count in valid_counts(name, each))
+        return sorted(fitting, key=lambda name: (_is_retired(name), name))
 
     def _most(self, group: GroupDemand) -> int:
         """The largest smaller count that is admitted; 0 for none.
@@ -153,6 +154,12 @@ class _ChangeSearch:
 def _known(gpu_type: str) -> AcceleratorType | None:
     found = (a for a in known_accelerators() if gpu_type in a.enum_by_product.values())
     return next(found, None)
+
+
+def _is_retired(gpu_type: str) -> bool:
+    """Whether Google has ended the support of a type, on any day: others are proposed first."""
+    known = _known(gpu_type)
+    return known is not None and known.end_of_support is not None
 
 
 def _carries(known: AcceleratorType, count: int, each: Demand) -> bool:

@@ -9,6 +9,7 @@ from trainshed.placement.messages import of_each, within
 from trainshed.placement.topology import MEMORY, VCPUS, ReplicaBatch, ReplicaRequest, Where
 
 _MIB_PER_GB: Final = 1024
+_WAY_OUT: Final = "ask for a smaller machine type, or start the server with policy best-effort"
 
 
 class Shortage:
@@ -62,7 +63,8 @@ class Shortage:
         node = max(nodes, key=lambda i: (self._covers(i, demand), -i))
         room = self._fleet.rooms[node]
         has = f"{room[VCPUS]} vCPUs and {room[MEMORY] / _MIB_PER_GB:g} GB of memory"
-        return f"; the largest, {topology.name(node)}, has {has} (policy exact reserves them)"
+        largest = f"the largest, {topology.name(node)}, has {has} (policy exact reserves them)"
+        return f"; {largest}; {_WAY_OUT}"
 
     def _covers(self, node: int, demand: Demand) -> tuple[float, float]:
         """The least and the sum of the shares of a demand that a node has free."""

@@ -61,6 +61,9 @@ def load_all(text: str, path: str) -> Iterator[Any]:
         yield from yaml.load_all(text, Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        if line := _tabbed_line(text, mark):
+            problem = f"line {line} is indented with a tab; YAML accepts spaces only"
+            raise UsageFault(f"cannot read {path}: {problem}") from error
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
         problem = f"{error.problem or error.context}{_advice(text, error, mark)}"
         raise UsageFault(f"cannot read {path}: {where}: broken YAML: {problem}") from error
@@ -72,11 +75,18 @@ _TAB: Final = re.compile(r" *\t")
 _NO_BLANK: Final = re.compile(r"\s*(?:- )?([\w-]+):[^\s/]")
 
 
+def _tabbed_line(text: str, mark: yaml.Mark | None) -> int:
+    """Return the number of the line at fault, or above it, that has a tab before its text; or 0."""
+    if mark is None:
+        return 0
+    lines = text.splitlines()
+    numbers = (n for n in (mark.line + 1, mark.line) if 0 < n <= len(lines))
+    return next((n for n in numbers if _TAB.match(lines[n - 1])), 0)
+
+
 def _advice(text: str, error: yaml.MarkedYAMLError, mark: yaml.Mark | None) -> str:
     """Say what to write instead, if the line at fault or the one above shows the mistake."""
     lines = text.splitlines()[max(mark.line - 1, 0) : mark.line + 1] if mark else []
-    if any(_TAB.match(line) for line in lines):
-        return "; indent with spaces, not with tabs"
     if any("\u00a0" in line for line in lines) and "no-break" not in str(error):
         return "; the line has a no-break space: write plain spaces"
     if any("{{" in line for line in lines):

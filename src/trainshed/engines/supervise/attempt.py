@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from trainshed.engines.supervise import uri_folders
 from trainshed.engines.supervise.ending import Teardown
 from trainshed.engines.supervise.facts import Facts
 from trainshed.engines.supervise.folder import AttemptFolder, Order
@@ -248,6 +249,8 @@ class Attempt:
         An order does not wait for a full disk: what it ends may be what fills it.
         """
         if self._end is None and self._job_end is not None:
+            for text in uri_folders.list_warnings(self.spec):
+                self.output.note(text, "WARNING")
             self._end = Ended(self._judge.outcome(self.spec, self._job_end))
             end = self._end.outcome
             decided = Decided(end.exit_code, end.message, end.last_words, end.interrupted)

@@ -4,7 +4,6 @@ The functions speak JSON, so that the native API and a command line without a se
 answers.  Who may call them: ``caller.may(AccessRole.ADMIN, None)``.
 """
 
-import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from trainshed.model.access import ALL_PROJECTS, AccessRole
+from trainshed.model.access import ALL_PROJECTS, PROJECT_ID, AccessRole
 from trainshed.model.durations import duration_of, seconds_of
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.visible import hidden
@@ -29,8 +28,6 @@ FIRST_NAME = "first-admin"
 
 ROLES: Mapping[str, AccessRole] = {role.name.lower(): role for role in AccessRole}
 
-#: A project id, with the old domain prefix; never a number, which only stands for an id.
-_PROJECT = re.compile(r"(?:[a-z0-9.-]{1,63}:)?[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 NAME_LENGTH_MAX = 100
 
 
@@ -127,7 +124,7 @@ def role_of(word: Any) -> AccessRole:
 
 def project_of(word: Any) -> str:
     """A project id, or ``*``.  Raises Refusal."""
-    if word == ALL_PROJECTS or (isinstance(word, str) and _PROJECT.fullmatch(word)):
+    if word == ALL_PROJECTS or (isinstance(word, str) and PROJECT_ID.fullmatch(word)):
         return str(word)
     raise invalid(f"project: {word!r} is no project id; * is every project")
 
