@@ -31,8 +31,9 @@ def test_a_job_folder_that_cannot_be_written_to_stops_the_job_before_it_starts(
     (tmp_path / "out").write_text("a file")
     found = trainshed(*TRAIN, "--job-dir", "out")
     assert found.code == 1
-    assert "error: cannot write to" in found.err
-    assert found.err.count("\n") == 1
+    first, last = found.err.splitlines()
+    assert first.startswith("trainshed: The job runs in ")
+    assert last.startswith("error: cannot write to ")
     assert not (tmp_path / "ran").exists()
 
 

@@ -126,7 +126,7 @@ def test_a_mistake_sends_nothing(trainshed, fleet, words, told):
 
 
 def test_the_list_shows_state_notice_and_what_is_left(trainshed, fleet):
-    head, _, _, row = trainshed("nodes").out.splitlines()
+    head, _, _, row = trainshed("nodes", "--wide").out.splitlines()
     assert head.split()[:3] == ["NODE", "STATE", "NOTICE"]
     assert row.split()[:3] == ["gpu1", "MAINTENANCE", "120s"]
     assert row.split()[head.split().index("REPLICAS") - 1 + row.count("2 T4")] == "3"
@@ -148,7 +148,7 @@ def test_the_gpus_of_nodes_stand_below_them_with_who_has_them_and_what_is_wrong(
 ):
     monkeypatch.setenv("TRAINSHED_TOKEN", "t")
     with StandIn(lambda *_: (200, {"nodes": [{**NODE, "devices": GPUS}]})) as server:
-        shown = trainshed("nodes", "--url", server.url).out
+        shown = trainshed("nodes", "--wide", "--url", server.url).out
         assert (
             trainshed("nodes", "--url", server.url, "--format", "json").json[0]["devices"] == GPUS
         )
