@@ -198,6 +198,7 @@ def test_a_refusal_names_fields_where_the_pools_came_from_a_file(trainshed, writ
         (("--script", "task.py", "--", "--worker-pool-spec=x"), "put --worker-pool-spec before"),
         (("--script", "task.py", "--base-output-dir", "gs://X/y"), "'X' is not a bucket name"),
         (("--scrip", "task.py"), "did you mean --script"),
+        (("--script", "task.py", "--epochs", "3"), "own arguments after a bare --"),
         (("--config", "ml.json"), "trainshed ai-platform local train --config ml.json"),
     ],
 )

@@ -185,6 +185,7 @@ def test_a_refusal_in_the_middle_of_a_large_upload_is_told(submit, tmp_path):
         ((*BASIC, "--config", "none.yaml"), 2, "cannot read none.yaml"),
         ((*BASIC, "--kms-key", "k"), 2, "--kms-location"),
         ((*BASIC, "--work-count", "3"), 2, "did you mean --worker-count?"),
+        ((*BASIC, "--epochs", "3"), 2, "put the program's own arguments after a bare --"),
         ((*BASIC, "--", "--job-dir", "gs://staging/x"), 2, "put --job-dir before the --"),
     ],
 )

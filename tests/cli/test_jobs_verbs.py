@@ -116,6 +116,7 @@ def test_labels_are_set_removed_and_cleared(jobs):
         (("nodes", "--url", "http://127.0.0.1:1"), 1, "start one: trainshed serve"),
         (("nodes", "--data-dir", "nowhere"), 1, "start one with: trainshed serve"),
         (("ai", "custom-jobs", "create", "--display-name", "x"), 2, "give --worker-pool-spec"),
+        (("ai", "custom-jobs", "create", "--epochs", "3"), 2, "go into --args=ARG,ARG"),
         (("ai", "custom-jobs", "create", "--worker-pool-spec", f"{POOL},script=x.py"), 2,
          "--python-package-uris"),
         (("ai", "hp-tuning-jobs", "create", "--display-name", "x"), 2, "--config"),

@@ -87,14 +87,20 @@ class Parser(argparse.ArgumentParser):
         args, unknown = self.parse_known_args(words)
         if unknown:
             flag = unknown[0].split("=")[0]
-            near = difflib.get_close_matches(flag, self._option_string_actions, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            if not near and self.own is not None and user_args is None:
-                hint = "; put the program's own arguments after a bare --"
-            self.error(f"unrecognised argument {flag}{hint}")
+            self.error(f"unrecognised argument {flag}{self._hint(flag, user_args)}")
         if self.check:
             self.check(self, args)
         return Request(args, user_args)
+
+    def _hint(self, flag: str, user_args: tuple[str, ...] | None) -> str:
+        """The nearest flag, and where the arguments of the user's program go."""
+        near = difflib.get_close_matches(flag, self._option_string_actions, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        if self.own is not None and user_args is None:
+            return f"{hint}; put the program's own arguments after a bare --"
+        if "--args" in self._option_string_actions:
+            return f"{hint}; the program's own arguments go into --args=ARG,ARG"
+        return hint
 
 
 def _refuse_own_flags(user_args: Iterable[str], own: Iterable[str]) -> None:
