@@ -73,7 +73,7 @@ def resource_name(place: ServerPlace, of: JobCollection, text: str) -> str:
 
 
 @contextlib.contextmanager
-def told_where(place: ServerPlace, text: str) -> Iterator[None]:
+def report_other_project(place: ServerPlace, text: str) -> Iterator[None]:
     """Add to the refusal of a job that is not there in which other project there is one.
 
     For an id; a full name says its project.

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
-from trainshed.cli.job_names import resource_name, told_where
+from trainshed.cli.job_names import report_other_project, resource_name
 from trainshed.cli.list_words import arranged
 from trainshed.cli.projection import print_resource, print_resources
 from trainshed.cli.resource_texts import date_of, printed, why_it_waits
@@ -74,7 +74,7 @@ def run(request: flags.Request) -> int:
         act(args, place, of)
         return 0
     args.name = resource_name(place, of, args.name)
-    with told_where(place, args.name):
+    with report_other_project(place, args.name):
         act(args, place, of)
     return 0
 

@@ -4,7 +4,7 @@ import sys
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import place_of
-from trainshed.cli.job_names import resource_name, told_where
+from trainshed.cli.job_names import report_other_project, resource_name
 from trainshed.cli.log_lines import LinePrinter
 from trainshed.cli.submitted import left_running, stream
 from trainshed.cli.terminal import note
@@ -40,7 +40,7 @@ def run(request: flags.Request) -> int:
     followed = Followed(place.server, native_path(args.name, place.project), note)
     try:
         printer = LinePrinter(sys.stdout, as_json=args.format == "json")
-        with told_where(place, args.name):
+        with report_other_project(place, args.name):
             stream(followed, printer, args.task_name, args.trial)
     except KeyboardInterrupt:
         return left_running(args, args.group, args.name)

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from trainshed.cli.connecting import continued, place_of
 from trainshed.cli.flags import Request
-from trainshed.cli.job_names import resource_name, told_where
+from trainshed.cli.job_names import report_other_project, resource_name
 from trainshed.cli.terminal import answer, note
 from trainshed.client.collections import FINAL_STATES, collection_of
 from trainshed.client.following import native_trials
@@ -20,7 +20,7 @@ def run(request: Request) -> int:
     of = collection_of(args.group)
     name = resource_name(place, of, args.name)
     trials = native_trials(place.server, name, place.project)
-    with told_where(place, name):
+    with report_other_project(place, name):
         document = place.server.call("GET", of.path(name, place.project, place.region))
     view = with_native(view_of(document), trials.ask())
     files = files_of(args.out, view)

@@ -10,7 +10,7 @@ from typing import Final
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
-from trainshed.cli.job_names import HELP, find_job, resource_name, told_where
+from trainshed.cli.job_names import HELP, find_job, report_other_project, resource_name
 from trainshed.cli.log_lines import LinePrinter
 from trainshed.cli.submitted import print_end, report_leaving, stream
 from trainshed.cli.terminal import note, out, out_json, wants_colour
@@ -64,7 +64,7 @@ def run(request: flags.Request) -> int:
     if args.group == "ai hp-tuning-jobs":
         of = collection_of(args.group)
         args.job = resource_name(place, of, args.job)
-        with told_where(place, args.job):
+        with report_other_project(place, args.job):
             return _follow_study(args, place, of.path(args.job, place.project, place.region))
     named = find_job(place, args.job)
     if path := _study_path(place, named.name):
