@@ -13,7 +13,8 @@
 7.  ``read_request``: the query's parameters are known ones and the body is a JSON object; 400.
 8.  ``know_repetition``: a create that gcloud repeats gets the key of its first try.
 9.  ``handle``: the row's handler does it.
-10. ``write_json``: the answer becomes bytes.
+10. ``hold_end``: a gcloud that streams a job's log learns of the job's end when it can read it all.
+11. ``write_json``: the answer becomes bytes.
 
 No page speaks gRPC, and grpcio bounds, routes and reads messages itself, so ``grpc_chain`` has the
 steps between.  Errors are rendered last, by the transport, from the one kind that ``perform``
@@ -27,12 +28,14 @@ import secrets
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from trainshed.api.call import Call, Json, Method, Routes
 from trainshed.api.documents import read_document, read_query, refuse_large, write_document
 from trainshed.api.guards import check_host, check_origin
 from trainshed.api.permissions import Permissions, refuse_low
+from trainshed.api.streamed_ends import without_fresh_end
 from trainshed.model.access import ALL_BUCKETS, Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.store.base import StoreFault
@@ -204,6 +207,13 @@ def handle(around: Surroundings, passage: Passage) -> None:
     passage.answer = _method(passage).handle(call)
 
 
+def hold_end(around: Surroundings, passage: Passage) -> None:
+    """Leave a fresh ``endTime`` out for a gcloud that streams the job's log."""
+    del around
+    now = datetime.now(UTC)
+    passage.answer = dict(without_fresh_end(passage.answer, passage.user_agent, now))
+
+
 def write_json(around: Surroundings, passage: Passage) -> None:
     """Write the answer."""
     del around
@@ -222,6 +232,7 @@ CHAIN: Final[Sequence[Step]] = (
     read_request,
     know_repetition,
     handle,
+    hold_end,
     write_json,
 )
 

@@ -1,0 +1,34 @@
+"""Holds back a job's ``endTime`` from a gcloud that streams its log, until it has read the log.
+
+``gcloud ai-platform jobs submit training --stream-logs`` and ``jobs stream-logs`` read no entry
+younger than 5 s.  After two polls without entries they ask for the job, and stop at once where
+it has an ``endTime``: a job that is silent for long and then writes its last lines loses them.
+Other commands and clients get ``endTime`` with the final state.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from trainshed.wire.times import time_of
+
+#: How gcloud names the command in its User-Agent.
+_STREAMING: Final = re.compile(
+    r"\bcommand/gcloud\.(?:alpha\.|beta\.)?(?:ai-platform|ml-engine)\.jobs\."
+    r"(?:submit\.training|stream-logs)(?:\s|$)"
+)
+#: gcloud's 5 s, and as much for a client's clock that is late.
+_HELD: Final = timedelta(seconds=10)
+
+
+def without_fresh_end(
+    document: Mapping[str, Any], user_agent: str, now: datetime
+) -> Mapping[str, Any]:
+    """Return an ml v1 job without an ``endTime`` that a streaming gcloud must not see yet."""
+    if "jobId" not in document or not _STREAMING.search(user_agent):
+        return document
+    end = time_of(document.get("endTime"))
+    if end is None or now - end >= _HELD:
+        return document
+    return {name: value for name, value in document.items() if name != "endTime"}
