@@ -93,7 +93,7 @@ def test_a_shell_takes_the_lines_and_finds_the_token(trainshed, server, data):
         "CLOUDSDK_COMPUTE_REGION": "europe-west4",
         "CLOUDSDK_AI_REGION": "europe-west4",
         "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
-        "CLOUDSDK_ML_ENGINE_POLLING_INTERVAL": "10",
+        "CLOUDSDK_ML_ENGINE_POLLING_INTERVAL": "2",
         "STORAGE_EMULATOR_HOST": f"{server.url}/as/tsd_of-bucket",
         "CLOUD_STORAGE_EMULATOR_ENDPOINT": f"{server.url}/as/tsd_of-bucket",
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",

@@ -32,11 +32,10 @@ _GSUTIL_SETTINGS = Path(__file__).with_name("gsutil.boto")
 _ACCOUNT = "trainshed"
 
 #: Seconds between two polls of a log that ``gcloud ai-platform jobs submit training --stream-logs``
-#: prints.  gcloud reads no entry younger than 5 s, and stops where two polls in a row were empty
-#: and the job has an end.  At 2 s, 4 s of silence at a job's end cost its last lines.  gcloud looks
-#: for the end every 10 s: at 10 s each such look follows a poll at once, and 20 s of silence are
-#: needed.
-_POLLING_S = "10"
+#: prints.  It must divide the 10 s after which gcloud looks for the job's end: a poll then comes
+#: right before each look, and the server tells the end when that poll can read the last lines
+#: (``api.streamed_ends``).
+_POLLING_S = "2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
