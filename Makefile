@@ -142,7 +142,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: $(VENV)/bin/python pyproject.toml setup.py src/trainshed/__init__.py trainer/pyproject.toml constraints.txt locks/build.txt locks/demo.txt
-	@echo "installing trainshed, its server, PyTorch and scikit-learn into $(VENV) (once; a minute or more)"
+	@echo "installing trainshed, its server, PyTorch and scikit-learn into $(VENV) (once; some minutes)"
 	$(BIN)/python $(LOCKED) -r locks/build.txt
 	$(BIN)/python $(LOCKED) -r locks/demo.txt
 	$(PIP) torch

@@ -122,6 +122,7 @@ def test_three_generations_of_gcloud_commands_submit_jobs(under_run, tmp_path):
     )
     script = f"""
 set -e
+export TMPDIR=$PWD  # gcloud leaves files in it
 gcloud ml-engine {submit} oldest {flags}
 gcloud ai-platform {submit} older {flags}
 gcloud ai hp-tuning-jobs create --region us-central1 --display-name newest \

@@ -101,7 +101,7 @@ def test_the_log_says_that_a_replica_wanted_more_processes_than_it_may_have():
     assert run(plan, seen).exit_code == 0
     assert seen.of("master-replica-0") == ["full"]
     assert (
-        "master-replica-0 was refused a process or thread once: it had as many as it may "
+        "WARNING: master-replica-0 was refused a process or thread once: it had as many as it may "
         "(limits.processes_max)." in seen.notes
     )
 

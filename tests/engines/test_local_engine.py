@@ -158,7 +158,10 @@ def test_an_emulating_node_gives_no_gpus_and_the_log_says_so(root, mark):
     ended(engine)
     assert texts(root) == ["''"]
     assert texts(root, "service") == [
-        "Each worker replica asked for 4 NVIDIA_TESLA_T4; this machine emulates: it runs without."
+        (
+            "Each worker replica asked for 4 NVIDIA_TESLA_T4; this machine emulates: it runs on "
+            "the CPU, without GPUs."
+        )
     ]
 
 

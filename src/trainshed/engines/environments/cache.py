@@ -113,9 +113,11 @@ def _facts(python: str) -> dict[str, object]:
 
 
 def _source_of(module: ModuleType) -> str:
-    """Also of one that lies in an archive."""
+    """Return the text of a module, also of one in an archive or behind the loader of pytest."""
     loader: Any = module.__spec__ and module.__spec__.loader
-    return str(loader.get_source(module.__name__))
+    if hasattr(loader, "get_source"):
+        return str(loader.get_source(module.__name__))
+    return Path(str(module.__file__)).read_text(encoding="utf-8")
 
 
 def _install_once(

@@ -128,7 +128,8 @@ def _steps(view: View) -> Iterator[_Step]:
         elif around and around != kind and os.path.lexists(source):
             done[place] = kind
             point_in = above if around in {"hide", "tmp"} else ""
-            yield _Step(place, kind, source, point_in, is_in_own=around == "tmp")
+            is_in_own = around == "tmp" and above not in TMP
+            yield _Step(place, kind, source, point_in, is_in_own)
 
 
 def _kinds(view: View) -> Mapping[str, tuple[str, str]]:

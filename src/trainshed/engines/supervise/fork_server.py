@@ -22,13 +22,15 @@ from trainshed.engines.isolation import landlock, none, sandbox, users
 from trainshed.engines.processes import identity
 from trainshed.engines.processes.identity import Identity
 from trainshed.engines.processes.tree import stat_fields
-from trainshed.engines.supervise import control, preparer, watch_metrics
+from trainshed.engines.supervise import control, own_modules, preparer, watch_metrics
 from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.model import advice, severity
+from trainshed.model import advice, missing_modules, severity
 
 #: Imported for those who import them when they need them.
 IMPORTED: Final = (
     advice,
+    missing_modules,
+    own_modules,
     control,
     landlock,
     none,

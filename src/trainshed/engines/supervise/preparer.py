@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from trainshed.engines.supervise.helper import Helper
 from trainshed.engines.supervise.loop import Children, Loop
-from trainshed.engines.supervise.preparing import WARNING_MARK
 from trainshed.model.trainer_contract import JOB
 
+#: What a line of the child begins with that is a warning.
+WARNING_MARK: Final = "WARNING: "
 _READ_BYTES: Final = 1 << 16
 _DESCRIPTORS_MAX: Final = 253
 #: A preparer only has to let go of its locks.

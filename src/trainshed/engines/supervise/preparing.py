@@ -13,14 +13,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import IO, Any, Final
 
+from trainshed.engines.supervise.preparer import WARNING_MARK
 from trainshed.model.faults import EngineFault
 
 #: The exit status for what others hold: EX_TEMPFAIL of sysexits.h, "try again later".
 HELD: Final = os.EX_TEMPFAIL
 FAILED: Final = 1
 CHANNEL: Final = 3
-#: How a line of a preparer begins that is a warning in the job's log.
-WARNING_MARK: Final = "WARNING: "
 #: Packages that compile for a GPU take two or three hours on few cores.
 INSTALL_S_MAX: Final = 6 * 3600.0
 
