@@ -42,6 +42,7 @@ def under_run(server, tmp_path):
 
     def running(*command, token=None):
         own = {"CLOUDSDK_CONFIG": str(tmp_path / "gcloud"), "CLOUDSDK_CORE_DISABLE_PROMPTS": "1"}
+        own |= {"TMPDIR": str(tmp_path)}  # clients of Google leave files there
         own |= {"TRAINSHED_TOKEN": token} if token else {}
         done = subprocess.run(
             [TRAINSHED, "run", "--data-dir", server.data_dir, "--project", PROJECT, "--offline",
@@ -122,7 +123,6 @@ def test_three_generations_of_gcloud_commands_submit_jobs(under_run, tmp_path):
     )
     script = f"""
 set -e
-export TMPDIR=$PWD  # gcloud leaves files in it
 gcloud ml-engine {submit} oldest {flags}
 gcloud ai-platform {submit} older {flags}
 gcloud ai hp-tuning-jobs create --region us-central1 --display-name newest \
