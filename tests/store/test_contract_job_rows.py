@@ -17,8 +17,9 @@ from store.builders import (
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobState
+from trainshed.store.listed_jobs import JobListQuery, JobListRow, ListedKind
 from trainshed.store.opening import Store
-from trainshed.store.records import JobListQuery, JobListRow, Kind, ListedKind
+from trainshed.store.records import Kind
 
 
 def names(store: Store, **query: object) -> list[str]:

@@ -24,9 +24,10 @@ from trainshed.store import (
     work,
 )
 from trainshed.store.database import write_engine
+from trainshed.store.listed_jobs import JobListQuery
 from trainshed.store.migrate import migrate
 from trainshed.store.opening import open_store
-from trainshed.store.records import JobListQuery, JobQuery, Kind
+from trainshed.store.records import JobQuery, Kind
 
 PAGE = JobQuery(project="p", kind=Kind.CUSTOM_JOB, filter=AllOf(), after=(1, 1))
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import anyio
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
@@ -20,11 +20,12 @@ from starlette.types import Receive, Scope, Send
 from trainshed.api import native_models as shown
 from trainshed.api.chain import database_away
 from trainshed.api.documents import refusal_response
+from trainshed.api.native_callers import Known, Readable, administrator
+from trainshed.api.native_lists import job_list_router, quota_router
 from trainshed.api.permissions import Permissions
 from trainshed.api.threads import LOG_THREADS
-from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
+from trainshed.model.access import AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
-from trainshed.model.status import JobState
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service import audit_log, learned
 from trainshed.service.attempts import AttemptService
@@ -32,61 +33,17 @@ from trainshed.service.audit_log import AuditLog
 from trainshed.service.auth import bucket_tokens, signing_keys, tokens
 from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
-from trainshed.service.job_lists import PAGE_SIZE, PAGE_SIZE_MAX, JobListCall, JobLists
+from trainshed.service.job_lists import JobLists
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.stream import LogCursor, check_trial
 from trainshed.service.log.streams import Streams
 from trainshed.service.manifests import Manifests
 from trainshed.service.nodes import NodeService
-from trainshed.service.quotas import QuotaUse, list_quotas
 from trainshed.service.story import Stories
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
-from trainshed.store.records import ListedKind
 from trainshed.wire.native_v1 import line_json
 from trainshed.wire.times import seconds
-
-
-def caller_of(request: Request) -> Caller:
-    """The caller whom the chain's guards have let in."""
-    found = request.state.caller
-    if not isinstance(found, Caller):
-        raise TypeError("the native routes come behind the chain's admission")
-    return found
-
-
-Known = Annotated[Caller, Depends(caller_of)]
-
-
-def project_for(role: AccessRole) -> Callable[[str, Caller, Request], str]:
-    """The id of the path's project, in which the caller has this role; the path may number it."""
-
-    def allowed(project: str, caller: Known, request: Request) -> str:
-        return str(request.app.state.permissions.enter(caller, role, project))
-
-    return allowed
-
-
-Readable = Annotated[str, Depends(project_for(AccessRole.VIEWER))]
-
-#: In place of a project in a path: all projects of the caller.
-ANY_PROJECT: Final = "-"
-
-
-def project_or_all(project: str, caller: Known, request: Request) -> str | None:
-    """The project of the path; for ``-`` the caller's own one, or None for all of them."""
-    if project == ANY_PROJECT and caller.project == ALL_PROJECTS:
-        return None
-    project_id = caller.project if project == ANY_PROJECT else project
-    return str(request.app.state.permissions.enter(caller, AccessRole.VIEWER, project_id))
-
-
-def administrator(caller: Known) -> Caller:
-    """The caller, if everything is his to change.  Raises Refusal."""
-    if not caller.may(AccessRole.ADMIN, None):
-        raise Refusal(Code.PERMISSION_DENIED, "only an administrator of all projects may do this")
-    return caller
-
 
 Json = dict[str, Any]
 
@@ -146,11 +103,11 @@ def native_app(native: Native, version: str) -> FastAPI:
         servers=[{"url": "/trainshed/v1"}],
     )
     app.state.permissions = Permissions(native.store.project)
-    app.include_router(_job_list(JobLists(native.store)))
+    app.include_router(job_list_router(JobLists(native.store)))
     app.include_router(_jobs(native))
     app.include_router(_plans(native))
     app.include_router(_fleet(native))
-    app.include_router(_quotas(native))
+    app.include_router(quota_router(native.store, native.quotas))
     app.include_router(_attempts(native.attempts))
     app.include_router(_bucket_tokens(native.store))
     app.include_router(_administration(native))
@@ -161,44 +118,6 @@ def native_app(native: Native, version: str) -> FastAPI:
     app.exception_handler(RequestValidationError)(_malformed)
     app.exception_handler(HTTPException)(_not_routed)
     return app
-
-
-def _job_list(lists: JobLists) -> APIRouter:
-    router = APIRouter(prefix="/projects/{project}", tags=["jobs"])
-
-    @router.get("/jobs", response_model=shown.JobList)
-    def list_jobs(  # noqa: PLR0913 - one parameter a word of the query
-        scope: Annotated[str | None, Depends(project_or_all)],
-        *,
-        state: Annotated[list[JobState], Query()] = [],  # noqa: B006 - FastAPI copies it
-        kind: Annotated[list[ListedKind], Query()] = [],  # noqa: B006
-        creator: str = "",
-        label: str = "",
-        q: str = "",
-        since: str = "",
-        pageSize: Annotated[int, Query(ge=1, le=PAGE_SIZE_MAX)] = PAGE_SIZE,  # noqa: N803
-        pageToken: str = "",  # noqa: N803 - Google's words
-    ) -> JSONResponse:
-        """List jobs of all kinds, newest first; the project ``-`` is all that the caller may see.
-
-        ``state`` and ``kind`` may be repeated. ``label`` is KEY or KEY:VALUE, ``q`` a part of a
-        name or id, ``since`` the earliest time of creation. A training pipeline stands for the
-        custom job behind it, and a study for its trials, which ``kind=TRIAL`` lists.
-        """
-        call = JobListCall(
-            project=scope,
-            states=frozenset(state),
-            kinds=frozenset(kind),
-            creator=creator,
-            label=label,
-            text=q,
-            since=since,
-            page_size=pageSize,
-            page_token=pageToken,
-        )
-        return JSONResponse(lists.page(call))  # of thousands of rows: not validated once more
-
-    return router
 
 
 def _jobs(native: Native) -> APIRouter:
@@ -345,23 +264,6 @@ def _plans(native: Native) -> APIRouter:
         return learned.calibration(native.store, project, key)
 
     return router
-
-
-def _quotas(native: Native) -> APIRouter:
-    router = APIRouter(prefix="/projects/{project}", tags=["fleet"])
-
-    @router.get("/quotas", response_model=shown.Quotas, response_model_exclude_none=True)
-    def quotas(project: Annotated[str | None, Depends(project_or_all)]) -> Json:
-        """List how many accelerators may be in use at once, and how many are."""
-        uses = list_quotas(native.store, native.quotas, project)
-        return {"quotas": [_quota(use) for use in uses]}
-
-    return router
-
-
-def _quota(use: QuotaUse) -> Json:
-    names = {"project": use.project, "region": use.region, "accelerator": use.accelerator}
-    return names | {"limit": use.limit, "inUse": use.in_use, "jobs": use.jobs}
 
 
 def _fleet(native: Native) -> APIRouter:

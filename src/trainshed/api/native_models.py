@@ -4,9 +4,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trainshed.model.status import JobState
-from trainshed.store.records import ListedKind
-
 Role = Literal["viewer", "submitter", "admin"]
 
 
@@ -80,42 +77,6 @@ class Job(BaseModel):
     """How its newest attempt compares with what was predicted of it, where something was."""
     ending: "Ending | None" = None
     """When a study that is not over will be, from three finished trials on."""
-
-
-class JobRow(BaseModel):
-    """A job of any kind in a list; of a study ``gpus`` and ``replicas`` are those of one trial.
-
-    ``reason`` says why a job waits; ``node`` is the first of the ``nodes`` that it is on.
-    """
-
-    uid: str
-    name: str
-    displayName: str
-    project: str
-    kind: ListedKind
-    state: JobState
-    reason: str | None = None
-    attempt: int
-    restarts: int
-    gpus: dict[str, int]
-    replicas: int
-    node: str | None = None
-    nodes: int
-    creator: str
-    createTime: str
-    startTime: str | None = None
-    endTime: str | None = None
-
-
-class JobList(BaseModel):
-    """A page of jobs, newest first; ``counts``, on the first page, are of jobs that are not over.
-
-    They are by state and of all jobs of the project or projects, whatever the filters are.
-    """
-
-    jobs: list[JobRow]
-    counts: dict[str, int] | None = None
-    nextPageToken: str | None = None
 
 
 class Ending(BaseModel):
@@ -321,26 +282,6 @@ class Nodes(BaseModel):
 
     nodes: list[Node]
     engines: list[EngineHealth] = Field(default_factory=list)
-
-
-class Quota(BaseModel):
-    """How many of an accelerator a project may use at once in a region, and how many it uses.
-
-    ``*`` for a project or a region is each one apart; without ``limit`` no rule counts them.
-    """
-
-    project: str
-    region: str
-    accelerator: str
-    limit: int | None = None
-    inUse: int
-    jobs: int
-
-
-class Quotas(BaseModel):
-    """The quotas of a project, or of all, by project, region and accelerator."""
-
-    quotas: list[Quota]
 
 
 class NodeOrder(Strict):

@@ -22,7 +22,7 @@ from trainshed.config import Settings
 from trainshed.model.status import JobState
 from trainshed.service.auth import signing_keys
 from trainshed.store.decisions import cancel_step
-from trainshed.store.records import JobListQuery
+from trainshed.store.listed_jobs import JobListQuery
 
 #: How long jobs have to end; what is left then is ended by the engine's own means.
 _END_S: Final = 20.0

@@ -9,8 +9,8 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
 from trainshed.service.paging import digest_of, row_before, token_behind
 from trainshed.service.since import time_since
+from trainshed.store.listed_jobs import JobListQuery, JobListRow, ListedKind
 from trainshed.store.opening import Store
-from trainshed.store.records import JobListQuery, JobListRow, ListedKind
 from trainshed.wire.times import utc_text
 
 Json = dict[str, Any]

@@ -34,7 +34,8 @@ from trainshed.model.status import FINAL, JobState
 from trainshed.store import codec
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
-from trainshed.store.records import JobListQuery, JobListRow, Kind, ListedKind
+from trainshed.store.listed_jobs import JobListQuery, JobListRow, ListedKind
+from trainshed.store.records import Kind
 from trainshed.store.rows import restarts
 from trainshed.store.tables import JOBS, LABELS, PIPELINES, REPLICAS, TRIALS
 

@@ -37,9 +37,10 @@ from trainshed.store.adding import (
 from trainshed.store.base import AlreadyThere, StaleEtag
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
+from trainshed.store.listed_jobs import LoggedJob
 from trainshed.store.models import DROP_LABELS_OF_UNMADE, DROP_UNMADE, KEEP
 from trainshed.store.names import etag as etag_of
-from trainshed.store.records import JobQuery, JobRecord, Kind, LoggedJob, NewJob
+from trainshed.store.records import JobQuery, JobRecord, Kind, NewJob
 from trainshed.store.rows import JOB, job_record
 from trainshed.store.study_rows import hide_trials
 from trainshed.store.tables import (
