@@ -8,7 +8,7 @@ PIP    := $(BIN)/python $(INSTALL) -c constraints.txt
 LOCKED := $(INSTALL) --require-hashes --no-deps --no-build-isolation
 UV_LOCKED := $(BIN)/uv pip install --quiet --require-hashes --no-deps
 
-.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-slurm test test-full test-gpu gpu-wheels postgres slurm compiler docker bubblewrap isolation check bench bench-tuning clean lock golden dist
+.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-slurm test test-full test-gpu gpu-wheels postgres slurm compiler docker shells bubblewrap isolation check bench bench-tuning clean lock golden dist
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -38,12 +38,12 @@ demo-slurm: $(VENV)/.demo slurm
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/slurm/demo.sh $(CURDIR)/runs/slurm
 
 # lint, format, types, import contracts, and at least one test of everything that is promised
-test: $(VENV)/.test postgres slurm docker bubblewrap compiler
+test: $(VENV)/.test postgres slurm docker bubblewrap compiler shells
 	@$(BIN)/python scripts/suite.py
 
 # and the rest: every test, at full length; hundreds of cancels, twenty kill points, minutes without
 # a database, a thousand random examples of each property
-test-full: $(VENV)/.test .venv-gs/.torch .venv-callers/.done .venv-airflow/.done postgres slurm docker bubblewrap compiler
+test-full: $(VENV)/.test .venv-gs/.torch .venv-callers/.done .venv-airflow/.done postgres slurm docker bubblewrap compiler shells
 	@$(BIN)/python scripts/suite.py --full
 
 # all that touches a GPU, on this machine's, in ten minutes; without one it says so and is well.
@@ -82,6 +82,13 @@ slurm:
 	@{ PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v sbatch && PATH="$$PATH:/usr/sbin" command -v munged && PATH="$$PATH:/sbin" command -v ip; } > /dev/null \
 	    || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(SLURM) > /dev/null; } \
 	    || echo "Slurm is not installed (apt install $(SLURM)): its tests will skip"
+
+# completion is typed in real shells; those that are not there are skipped and said so
+SHELLS := zsh fish man-db
+shells:
+	@{ command -v zsh && command -v fish && command -v man; } > /dev/null \
+	    || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(SHELLS) > /dev/null; } \
+	    || echo "shells are not installed (apt install $(SHELLS)): tests of completion will skip"
 
 # the sandbox of servers that are no root; without it its tests skip and say so
 bubblewrap:

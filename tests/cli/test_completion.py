@@ -31,8 +31,6 @@ def generated():
 
 
 def test_what_is_kept_is_what_the_command_lines_give():
-    pytest.importorskip("shtab")
-    pytest.importorskip("argparse_manpage")
     for name, text in generated().items():
         if os.environ.get("UPDATE_GOLDEN"):
             (FOLDER / name).write_text(text, encoding="utf-8")

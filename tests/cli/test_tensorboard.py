@@ -8,7 +8,6 @@ import urllib.request
 import pytest
 
 from cli.conftest import PARENT, pool
-from conftest import FULL
 from server_process import TRAINSHED
 from trainshed.cli import tensorboard
 from trainshed.workbench.output_folders import output_uri
@@ -127,10 +126,12 @@ def test_without_tensorboard_the_install_line_is_printed(trainshed, tmp_path, mo
     )
 
 
-@pytest.mark.skipif(not FULL, reason="TensorBoard takes half a minute to start")
+@pytest.mark.full
+@pytest.mark.slow
 def test_tensorboard_itself_shows_the_runs_of_a_folder(tmp_path):
-    pytest.importorskip("tensorboard")
-    writer = pytest.importorskip("torch.utils.tensorboard").SummaryWriter(tmp_path / "run-1")
+    from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - half a minute
+
+    writer = SummaryWriter(tmp_path / "run-1")
     writer.add_scalar("loss", 0.5, 1)
     writer.close()
     command = [TRAINSHED, "tensorboard", tmp_path, "--port", "0"]

@@ -105,7 +105,7 @@ def test_gcloud_logging_read_needs_no_job_and_shows_why_a_filter_is_bad(real_gcl
 
 def test_google_cloud_logging_reads_by_rest_and_by_grpc(server, job):
     if not LOGGING_PYTHON.exists():
-        pytest.skip(".venv-gs is not installed; make test-full installs it")
+        pytest.skip(".venv-gs is not installed; make test installs it")
     done = subprocess.run(
         [LOGGING_PYTHON, "-W", "ignore", HERE / "logging_calls.py", "--rest", server.url,
          "--grpc", server.grpc, "--token", server.token, "--job", job],

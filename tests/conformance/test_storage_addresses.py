@@ -137,7 +137,7 @@ assert [event.step for event in board.Scalars("run", "loss")] == [0, 1, 2]
 """
 
 
-@pytest.mark.skipif(not DATA_PYTHON.exists(), reason="make test-full installs pandas")
+@pytest.mark.skipif(not DATA_PYTHON.exists(), reason="make test installs pandas")
 def test_pandas_and_tensorboard_use_the_buckets_of_an_address(server, tmp_path):
     found = address(server, bucket="*")
     found["CLOUD_STORAGE_EMULATOR_ENDPOINT"] = found["STORAGE_EMULATOR_HOST"]

@@ -287,7 +287,7 @@ def interpreter_of(kind, tmp_path_factory):
 
 @pytest.mark.parametrize("mode", MOUNTING)
 def test_home_can_be_written_beside_what_is_shown_of_the_servers_own_home(mode, run):
-    """A server of root keeps libraries in /root/.cache, and its interpreter in /root/.pyenv."""
+    """A server keeps libraries in its own ~/.cache, and an interpreter may lie in its home."""
     if os.geteuid() or Path.home() != Path("/root"):
         pytest.skip("needs a server whose home is /root")
     shown = Path(tempfile.mkdtemp(prefix="trainshed-test-", dir=made(Path.home() / ".cache")))

@@ -29,7 +29,7 @@ print(json.dumps({
 
 def test_the_declared_fields_are_those_of_google():
     if not LOGGING_PYTHON.exists():
-        pytest.skip(".venv-gs is not installed; make test-full installs it")
+        pytest.skip(".venv-gs is not installed; make test installs it")
     done = subprocess.run(
         [LOGGING_PYTHON, "-W", "ignore", "-c", CODE], capture_output=True, text=True, check=True
     )

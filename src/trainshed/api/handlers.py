@@ -203,9 +203,9 @@ class LogEntries:
         """One page of the entries of a project's jobs."""
         named, query = entries.parse(call.document)
         project = self.permissions.enter(call.caller, AccessRole.VIEWER, named)
-        found = self.logs.entries(project, query)
-        shown = [entry.render() for entry in found.entries]
-        return page("entries", shown, found.next_page_token)
+        entry_page = self.logs.entries(project, query)
+        shown = [entry.render() for entry in entry_page.entries]
+        return page("entries", shown, entry_page.next_page_token)
 
 
 def _operation(found: Operation) -> Json:

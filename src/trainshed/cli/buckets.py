@@ -104,12 +104,12 @@ def _token(args: argparse.Namespace, place: ServerPlace) -> None:
     bucket = ALL_BUCKETS if args.all else _name(args)
     wish = {"bucket": bucket, "readOnly": args.read_only, **life}
     made = place.server.call("POST", path, wish)
-    found = {**made, "address": bucket_address(place.server.url, made["token"])}
+    token = {**made, "address": bucket_address(place.server.url, made["token"])}
     if args.format == "text":
-        end = date_of(found["expireTime"])
+        end = date_of(token["expireTime"])
         buckets = "all your buckets" if args.all else f"{SCHEME}{bucket}"
-        note(f"token {found['id']} for {buckets}, until {end}")
-    answer(args, found, found["address"])
+        note(f"token {token['id']} for {buckets}, until {end}")
+    answer(args, token, token["address"])
 
 
 def _list(args: argparse.Namespace, place: ServerPlace) -> None:

@@ -91,21 +91,21 @@ def run(request: flags.Request) -> int:
     args = request.args
     args.project = args.project or project_of()
     _check_project(args.project)
-    found = reach(args, os.environ)
-    target = _target(found, args)
-    server = _server(found, target)
+    located = reach(args, os.environ)
+    target = _target(located, args)
+    server = _server(located, target)
     if server and (args.how == "shell" or args.format == "json"):
         target = replace(target, storage=_storage(server, target))
     if server and args.how != "gcloud":
         ensure_staging_bucket(server, target)
     if args.format == "json":
-        out_json(_as_json(target, found.token))
+        out_json(_as_json(target, located.token))
     elif args.how == "python":
         out(python_snippet(target, args.transport))
     elif args.how == "airflow":
         out(airflow_settings(target, args.key_file))
     else:
-        lines = _gcloud_lines(target) if args.how == "gcloud" else _shell_lines(target, found)
+        lines = _gcloud_lines(target) if args.how == "gcloud" else _shell_lines(target, located)
         out("\n".join(lines))
     return 0
 
@@ -161,14 +161,15 @@ LIFE = "12h"
 ANSWER_S_MAX = 10.0
 
 
-def _server(found: FoundServer, target: ClientTarget) -> Server | None:
-    """The server, to be asked; None where it does not run, or wants a token that is not known."""
-    if (found.running and not found.running.is_alive) or not (target.anonymous or found.token):
-        return None  # a token is not shown to whoever may have the port by now
-    if target.anonymous and not found.running:
+def _server(located: FoundServer, target: ClientTarget) -> Server | None:
+    """Return a client of the server; None where it does not run, or no token for it is known."""
+    has_ended = located.running and not located.running.is_alive
+    if has_ended or not (target.anonymous or located.token):
+        return None  # another process may have the port by now: it gets no token
+    if target.anonymous and not located.running:
         return None
-    token = None if target.anonymous else found.token
-    return Server(url=target.url, token=token, ca=found.ca, timeout_s=ANSWER_S_MAX)
+    token = None if target.anonymous else located.token
+    return Server(url=target.url, token=token, ca=located.ca, timeout_s=ANSWER_S_MAX)
 
 
 def _storage(server: Server, target: ClientTarget) -> str | None:
@@ -203,7 +204,7 @@ def ensure_staging_bucket(server: Server, target: ClientTarget) -> None:
 
 
 _BUCKETS = "/storage/v1/b"
-#: What is asked of the server for storage clients.
+#: The token that storage clients get.
 _WISH = {"bucket": ALL_BUCKETS, "expires": LIFE}
 
 
@@ -222,22 +223,22 @@ def _bucket_tokens(target: ClientTarget) -> str:
     return path_of("trainshed", "v1", "projects", target.project, "bucketTokens")
 
 
-def _shell_lines(target: ClientTarget, found: FoundServer) -> Iterator[str]:
-    for name, value in (variables(target) | own_variables(target, found)).items():
+def _shell_lines(target: ClientTarget, located: FoundServer) -> Iterator[str]:
+    for name, value in (variables(target) | own_variables(target, located)).items():
         if value is None:
             yield f"unset {name}"
         else:
             yield f"export {name}={_shell_value(value, target)}"
 
 
-def own_variables(target: ClientTarget, found: FoundServer) -> dict[str, str | None]:
+def own_variables(target: ClientTarget, located: FoundServer) -> dict[str, str | None]:
     """What sends trainshed's own verbs in the same shell to the same server, with its token."""
     own: dict[str, str | None] = {
-        "TRAINSHED_DATA_DIR": str(found.folder.absolute()),
-        URL_VARIABLE: None if found.running else target.url,
-        CA_VARIABLE: None if found.running else found.ca,
+        "TRAINSHED_DATA_DIR": str(located.folder.absolute()),
+        URL_VARIABLE: None if located.running else target.url,
+        CA_VARIABLE: None if located.running else located.ca,
     }
-    if target.token_file and target.token_file != (found.folder / ADMIN_FILE):
+    if target.token_file and target.token_file != (located.folder / ADMIN_FILE):
         own[TOKEN_VARIABLE] = TOKEN
     return own
 

@@ -73,10 +73,10 @@ def _manifest(found: Json) -> Iterator[str]:
 _BESIDE: Final = ("warning", "reduction", "steps", "outcome")
 
 
-def _explanation(found: Json) -> Iterator[str]:
-    yield f"{found['name']}: {found['state']}"
-    if waiting := found.get("waiting", {}):
+def _explanation(document: Json) -> Iterator[str]:
+    yield f"{document['name']}: {document['state']}"
+    if waiting := document.get("waiting", {}):
         yield from why_it_waits(waiting)
     else:
-        yield found["message"]
-    yield from (found[part] for part in _BESIDE if part in found)
+        yield document["message"]
+    yield from (document[part] for part in _BESIDE if part in document)

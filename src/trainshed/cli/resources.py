@@ -107,15 +107,15 @@ _EXPLAINED: Final = frozenset({"QUEUED", "RUNNING", "SUCCEEDED", "FAILED"})
 
 
 def _describe(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
-    found = place.server.call("GET", of.path(args.name, place.project, place.region))
+    resource = place.server.call("GET", of.path(args.name, place.project, place.region))
     shown = summary if args.summarize else printed
-    print_resource(args.format, found, lambda: shown(found))
-    if of.word != "trainingPipelines" and _is_explained(found):
-        path = native_path(str(found.get("name", args.name)), place.project)
+    print_resource(args.format, resource, lambda: shown(resource))
+    if of.word != "trainingPipelines" and _is_explained(resource):
+        path = native_path(str(resource.get("name", args.name)), place.project)
         explained = place.server.call("GET", f"{path}/explain")
         for line in _beside(explained):
             note(line)
-        if _is_running_study(found):
+        if _is_running_study(resource):
             note(explained["message"])
 
 

@@ -192,9 +192,9 @@ class Observer:
         if matters(active.state, seen):
             facts = self._facts(active) if needs_facts(active.state, seen) else _NO_FACTS
             gain = None if seen.reduction is None else planned_gain(self.store, active.uid)
-            found = self.model_folders.check(active.uid, judge(active.state, seen, facts))
+            event = self.model_folders.check(active.uid, judge(active.state, seen, facts))
             held = self._held(seen)
-            return step_of(active, found, server, seen=seen, held=held, planned_gain=gain)
+            return step_of(active, event, server, seen=seen, held=held, planned_gain=gain)
         if seen.placed and active.state in _RUN_ON and self._is_elsewhere(seen):
             return self._placed(active, seen, server)
         if self.hangs.matters(active.state, seen):

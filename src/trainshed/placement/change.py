@@ -115,13 +115,13 @@ class _ChangeSearch:
                         text=f"{self.so} with {name} instead of {asked}{self._of(group)}",
                     )
 
-    def _types_for(self, each: Demand) -> list[str]:
+    def _types_for(self, demand: Demand) -> list[str]:
         """The types of the fleet, known to the catalog, that the same machine can have."""
-        if not each.gpu_count or not valid_counts(each.gpu_type or "", each):
+        if not demand.gpu_count or not valid_counts(demand.gpu_type or "", demand):
             return []
-        offered = self.topology.gpu_names - {each.gpu_type or ""}
-        known = (name for name in offered if _known(name))
-        fitting = (name for name in known if each.gpu_count in valid_counts(name, each))
+        offered = self.topology.gpu_names - {demand.gpu_type or ""}
+        cataloged = (name for name in offered if _known(name))
+        fitting = (name for name in cataloged if demand.gpu_count in valid_counts(name, demand))
         return sorted(fitting, key=lambda name: (_is_retired(name), name))
 
     def _most(self, group: GroupDemand) -> int:
@@ -158,8 +158,8 @@ def _known(gpu_type: str) -> AcceleratorType | None:
 
 def _is_retired(gpu_type: str) -> bool:
     """Whether Google has ended the support of a type, on any day: others are proposed first."""
-    known = _known(gpu_type)
-    return known is not None and known.end_of_support is not None
+    accelerator = _known(gpu_type)
+    return accelerator is not None and accelerator.end_of_support is not None
 
 
 def _carries(known: AcceleratorType, count: int, each: Demand) -> bool:

@@ -42,13 +42,13 @@ from importlib import util
 def normal(name):
     return re.sub("[-_.]+", "-", name).lower()
 def by_folders():
-    found = {}
+    versions = {}
     for folder in sys.path:
         for name in os.listdir(folder) if os.path.isdir(folder) else ():
             match = re.match(r"(.+?)-([^-]+)(?:-py[\\d.]+)?\\.(?:dist|egg)-info$", name)
             if match:
-                found.setdefault(normal(match.group(1)), match.group(2))
-    return found
+                versions.setdefault(normal(match.group(1)), match.group(2))
+    return versions
 def by_metadata(name):
     try:
         return metadata.version(name)
@@ -59,10 +59,10 @@ try:
     version_of = by_metadata
 except ImportError:
     version_of = by_folders().get
-found = {name: version_of(name) for name in sys.argv[2:] if version_of(name)}
+versions = {name: version_of(name) for name in sys.argv[2:] if version_of(name)}
 has_trainer = util.find_spec(sys.argv[1]) is not None
 version = list(sys.version_info[:2])
-print(json.dumps({"python": version, "versions": found, "has_trainer": has_trainer}))
+print(json.dumps({"python": version, "versions": versions, "has_trainer": has_trainer}))
 """
 
 

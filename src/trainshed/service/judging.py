@@ -166,18 +166,18 @@ def judge(
     parsed = parse(merged.content)
 
     say = partial(_say, merged, parsed)
-    found = [
+    faults = [
         replace(v, field=merged.words(v.field) if isinstance(v.field, str) else say(v.field))
         for v in parsed.violations
     ]
     read_as = tuple(replace(note, field=merged.words(note.field)) for note in parsed.notes)
     if parsed.spec is None:
-        return JudgedDocument(violations=tuple(found), say=say, read_as=read_as)
+        return JudgedDocument(violations=tuple(faults), say=say, read_as=read_as)
     question = ask(parsed.spec, merged, rulebook)
     broken = (with_gain(v, question) for v in check(question))
-    found += in_words(first_causes(broken, tuple(found), say), say)
-    retired = () if rulebook.asks_google else tuple(v for v in found if v.rule in RETIRED)
-    violations = tuple(v for v in found if v not in retired)
+    faults += in_words(first_causes(broken, tuple(faults), say), say)
+    retired = () if rulebook.asks_google else tuple(v for v in faults if v.rule in RETIRED)
+    violations = tuple(v for v in faults if v not in retired)
     return JudgedDocument(
         violations=violations, retired=retired, question=question, say=say, read_as=read_as
     )

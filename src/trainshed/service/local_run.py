@@ -260,25 +260,25 @@ def start(
 def notes_of(job: LocalJob, host: Host, contained: Collection[Role]) -> tuple[str, ...]:
     """What a job asked for and will not get on this machine, a sentence each."""
     programs = [group.program for group in job.spec.groups if group.program]
-    found = [*job.advice]
+    notes = [*job.advice]
     has_container = any(program.kind is ProgramKind.CONTAINER for program in programs)
     if host.runtime and not contained:
-        found.append(f"No container is started: the program is here, and runs in {host.python}.")
+        notes.append(f"No container is started: the program is here, and runs in {host.python}.")
     elif host.python_note and not contained:
-        found.append(host.python_note)
+        notes.append(host.python_note)
     elif has_container and not (contained or job.is_local_program):
-        found.append(
+        notes.append(
             "A local run starts no containers without --container-runtime: their commands run in "
             f"{host.python}."
         )
     version = next((p.runtime_version for p in programs if p.runtime_version), None)
     if version and not host.python_note:
-        found.append(f"Runtime version {version} is not installed: the job runs in {host.python}.")
+        notes.append(f"Runtime version {version} is not installed: the job runs in {host.python}.")
     if job.spec.study:
-        found.append("A tuning job runs once here, without the parameters of a trial.")
+        notes.append("A tuning job runs once here, without the parameters of a trial.")
     if limit_s := job.spec.scheduling.running_s_max:
-        found.append(f"The limit of {limit_s:g} s on the running time is not kept here.")
-    return tuple(found)
+        notes.append(f"The limit of {limit_s:g} s on the running time is not kept here.")
+    return tuple(notes)
 
 
 def loopback_addresses(

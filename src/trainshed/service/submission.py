@@ -260,15 +260,15 @@ def _violations(
     judgement: JudgedDocument, rules: SubmitRules, has_bucket: HasBucket
 ) -> Iterator[Violation]:
     """All that is wrong; what follows from a reported fault is not reported again."""
-    found = [v for v in judgement.violations if v.rule not in ONLY_ADVICE]
-    yield from found
+    reported = [v for v in judgement.violations if v.rule not in ONLY_ADVICE]
+    yield from reported
     if judgement.question is None:
         return
-    fields = {violation.field for violation in found}
+    fields = {violation.field for violation in reported}
     spec = judgement.question.spec
     places = refused_places(spec, has_bucket)
     besides = (*_missing(spec), *places, *_missing_starts(spec, rules))
-    for violation in first_causes(besides, found, judgement.say):
+    for violation in first_causes(besides, reported, judgement.say):
         assert isinstance(violation.field, FieldPath)  # noqa: S101  # none of these has words yet
         name = judgement.say(violation.field)
         if name not in fields:

@@ -94,9 +94,9 @@ def is_bucket_name(name: str) -> bool:
 DATA_DIR_VARIABLE: Final = "TRAINSHED_DATA_DIR"
 
 
-def data_dir(asked: str | None, environ: Mapping[str, str]) -> Path:
+def data_dir(flag: str | None, environ: Mapping[str, str]) -> Path:
     """Where Trainshed keeps things: the flag, TRAINSHED_DATA_DIR, or the XDG data folder."""
-    if chosen := asked or environ.get(DATA_DIR_VARIABLE):
+    if chosen := flag or environ.get(DATA_DIR_VARIABLE):
         return Path(chosen).expanduser().absolute()
     shared = environ.get("XDG_DATA_HOME") or "~/.local/share"
     return Path(shared).expanduser().absolute() / "trainshed"

@@ -22,14 +22,14 @@ _AWAY: Final = ".before-restore"
 
 def database_path(url: str) -> Path:
     """The file of a database.  Raises StoreFault for one that is not SQLite's."""
-    known = parsed(url)
-    if known.get_backend_name() != "sqlite":
+    address = parsed(url)
+    if address.get_backend_name() != "sqlite":
         raise StoreFault(
-            f"{place_of(known)} is one of PostgreSQL, and this command copies SQLite's alone. Back "
-            f"it up with: pg_dump --format=custom --file=trainshed.dump {known.database}; "
+            f"{place_of(address)} is one of PostgreSQL, and this command copies SQLite's alone. "
+            f"Back it up with: pg_dump --format=custom --file=trainshed.dump {address.database}; "
             "pg_restore puts it back. Copy the data directory with tar"
         )
-    return file_of(known)
+    return file_of(address)
 
 
 def copy_database(url: str, target: Path) -> None:

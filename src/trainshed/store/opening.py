@@ -44,14 +44,14 @@ def open_store(
     yet, instead of making one.  Raises StoreFault where the database cannot be used.
     """
     clock = clock or SteadyClock()
-    known = parsed(url)
+    address = parsed(url)
     with contextlib.ExitStack() as held:
-        alone = known.get_backend_name() == "sqlite"
+        alone = address.get_backend_name() == "sqlite"
         if alone and existing:
-            _check_is_there(file_of(known))
-        file = _claimed(file_of(known), place_of(known), held) if alone else None
-        _prepare(known, clock, alone=alone, existing=existing)
-        return Store(Database(known, clock, file), held.pop_all())
+            _check_is_there(file_of(address))
+        file = _claimed(file_of(address), place_of(address), held) if alone else None
+        _prepare(address, clock, alone=alone, existing=existing)
+        return Store(Database(address, clock, file), held.pop_all())
 
 
 def _prepare(url: URL, clock: Callable[[], int], *, alone: bool, existing: bool) -> None:

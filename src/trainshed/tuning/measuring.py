@@ -129,7 +129,7 @@ def _forget(points: list[_Point], report: Report, since: int) -> None:
     points[:] = [point for point in points if point.values]
 
 
-def _missing(study: StudySpec, reports: Sequence[Report], found: str) -> str | None:
+def _missing(study: StudySpec, reports: Sequence[Report], failure: str) -> str | None:
     """What to say of metrics that were never reported."""
     seen = Counter(report.tag for report in reports)
     lacking = [metric for metric in study.metrics if metric.metric_id not in seen]
@@ -138,7 +138,7 @@ def _missing(study: StudySpec, reports: Sequence[Report], found: str) -> str | N
     names = " and ".join(_named(metric) for metric in lacking)
     others = ", ".join(f"{tag} ({count} times)" for tag, count in sorted(seen.items()))
     reported = f"it has reported {others}" if others else ""
-    parts = [f"The trial ended without {names}", found, reported, _NEXT]
+    parts = [f"The trial ended without {names}", failure, reported, _NEXT]
     return "; ".join(part for part in parts if part)
 
 

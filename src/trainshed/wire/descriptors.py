@@ -22,12 +22,12 @@ def message_class(full_name: str) -> type[Message]:
 @cache
 def pool() -> DescriptorPool:
     """All messages; what resolves an ``Any`` must be given it."""
-    found, known = DescriptorPool(), set()
+    pool, names = DescriptorPool(), set()
     for dialect in ("ml_v1", "aiplatform_v1"):
         path = files(f"trainshed.wire.{dialect}").joinpath("generated", "training.fds")
         for file in FileDescriptorSet.FromString(path.read_bytes()).file:
-            if file.name not in known:
-                known.add(file.name)
-                found.Add(file)
-    found.Add(file_of_messages())
-    return found
+            if file.name not in names:
+                names.add(file.name)
+                pool.Add(file)
+    pool.Add(file_of_messages())
+    return pool

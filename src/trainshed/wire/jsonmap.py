@@ -82,39 +82,39 @@ def read(
     info, root = table.messages[message], root or message
     reader = _MessageReader(table, root, document, at)
     value = reader.message(info, document, at, 0)
-    violations, moves = list(reader.found), list(reader.moves)
+    violations, moves = list(reader.violations), list(reader.moves)
     for _ in range(ROUNDS_MAX):
         if not reader.moves:
             break
         document = as_meant(document, reader.moves)
         reader = _MessageReader(table, root, document, at)
         value = reader.message(info, document, at, 0)
-        violations += _only_new(reader.found, violations, moves, at)
+        violations += _only_new(reader.violations, violations, moves, at)
         moves += reader.moves
     return Reading(value=value, violations=tuple(violations), notes=tuple(reader.notes))
 
 
 def _only_new(
-    violations: Iterable[Violation], known: Sequence[Violation], moves: Sequence[Move], at: str
+    violations: Iterable[Violation], reported: Sequence[Violation], moves: Sequence[Move], at: str
 ) -> list[Violation]:
     """List further violations of the document as meant, but none of guessed fields."""
     return [
         violation
         for violation in violations
-        if violation not in known
+        if violation not in reported
         and not is_guessed(str(violation.field).removeprefix(f"{at}." if at else ""), moves)
     ]
 
 
 class _MessageReader:
-    __slots__ = ("_places", "at", "document", "found", "moves", "notes", "root", "table")
+    __slots__ = ("_places", "at", "document", "moves", "notes", "root", "table", "violations")
 
     def __init__(self, table: Table, root: str, document: Mapping[Any, Any], at: str) -> None:
         self.table = table
         self.root = root
         self.document = document
         self.at = at
-        self.found: list[Violation] = []
+        self.violations: list[Violation] = []
         self.moves: list[Move] = []
         self.notes: list[Note] = []
         self._places: Places | None = None
@@ -215,7 +215,7 @@ class _MessageReader:
             return self._wrong(field, item, where, "", ", ".join(_usable_names(info)))
         names = _usable_names(info)
         message = f"{described(item)} is no value of {field.json_name}"
-        if isinstance(item, str) and len(self.found) < HINTS_MAX:
+        if isinstance(item, str) and len(self.violations) < HINTS_MAX:
             synonym = VALUES.get(plain(item[:SHOWN_MAX]), "")
             message += hint(synonym if synonym in info.names else item[:SHOWN_MAX], names)
         self._add(where, "unknown-value", message, ", ".join(names))
@@ -246,11 +246,11 @@ class _MessageReader:
         usable = [f for f in info.fields if not f.refused and not f.is_output]
         names = [f.name if "_" in word else f.json_name for f in usable]
         fit = [name for name in names if _can_hold(info.by_key[name], document[key])]
-        near = nearest_field(word, fit) if len(self.found) < HINTS_MAX else None
+        near = nearest_field(word, fit) if len(self.violations) < HINTS_MAX else None
         is_same = near is not None and plain(near) == plain(word)
         if (
             not is_same
-            and len(self.found) < HINTS_MAX
+            and len(self.violations) < HINTS_MAX
             and (
                 self._is_needless_level(info, document[key], key, path, message)
                 or self._has_synonym(info, document[key], key, path, message)
@@ -352,7 +352,8 @@ class _MessageReader:
         return WRONG
 
     def _add(self, where: str, rule: str, message: str, accepted: str) -> None:
-        self.found.append(Violation(field=where, rule=rule, message=message, accepted=accepted))
+        violation = Violation(field=where, rule=rule, message=message, accepted=accepted)
+        self.violations.append(violation)
 
 
 def _usable_names(info: EnumInfo) -> list[str]:

@@ -129,14 +129,14 @@ def compact(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def without(found: Iterable[Violation], known: Iterable[Violation]) -> Iterator[Violation]:
+def without(violations: Iterable[Violation], reported: Iterable[Violation]) -> Iterator[Violation]:
     """The violations at fields of which nothing is known yet: one cause is reported once.
 
     A list that has an element which cannot be read, and an object that has a field which nobody
     knows, are not judged besides.
     """
-    fields = {place for violation in known for place in _places_of(violation)}
-    return (violation for violation in found if violation.field not in fields)
+    fields = {place for violation in reported for place in _places_of(violation)}
+    return (violation for violation in violations if violation.field not in fields)
 
 
 _ELEMENT = re.compile(r"\[\d+\]$")

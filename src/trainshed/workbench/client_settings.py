@@ -78,27 +78,27 @@ def variables(target: ClientTarget) -> dict[str, str | None]:
     The storage clients send no header to an emulator, so that a token travels in the path: one for
     buckets alone, which ends soon.
     """
-    found: dict[str, str | None] = {
+    settings: dict[str, str | None] = {
         f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}": address
         for api, address in _addresses(target).items()
     }
-    found["CLOUDSDK_AUTH_DISABLE_CREDENTIALS"] = "true" if target.anonymous else "false"
-    found["CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"] = _text(target.token_file)
-    found["CLOUDSDK_AUTH_ACCESS_TOKEN"] = TOKEN if target.token_variable else None
-    found["CLOUDSDK_CORE_PROJECT"] = target.project
-    found["CLOUDSDK_COMPUTE_REGION"] = target.region
-    found["CLOUDSDK_AI_REGION"] = target.region
-    found["CLOUDSDK_CORE_DISABLE_USAGE_REPORTING"] = "true"
+    settings["CLOUDSDK_AUTH_DISABLE_CREDENTIALS"] = "true" if target.anonymous else "false"
+    settings["CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"] = _text(target.token_file)
+    settings["CLOUDSDK_AUTH_ACCESS_TOKEN"] = TOKEN if target.token_variable else None
+    settings["CLOUDSDK_CORE_PROJECT"] = target.project
+    settings["CLOUDSDK_COMPUTE_REGION"] = target.region
+    settings["CLOUDSDK_AI_REGION"] = target.region
+    settings["CLOUDSDK_CORE_DISABLE_USAGE_REPORTING"] = "true"
     # gcloud's own 60 seconds keep a streamed log back, and it returns minutes after the job's end
-    found["CLOUDSDK_ML_ENGINE_POLLING_INTERVAL"] = _POLLING_S
-    found["STORAGE_EMULATOR_HOST"] = target.url if target.anonymous else target.storage
+    settings["CLOUDSDK_ML_ENGINE_POLLING_INTERVAL"] = _POLLING_S
+    settings["STORAGE_EMULATOR_HOST"] = target.url if target.anonymous else target.storage
     # the same for clients on Google's C++ library, such as pyarrow below pandas
-    found["CLOUD_STORAGE_EMULATOR_ENDPOINT"] = found["STORAGE_EMULATOR_HOST"]
+    settings["CLOUD_STORAGE_EMULATOR_ENDPOINT"] = settings["STORAGE_EMULATOR_HOST"]
     # without it gcsfs asks an emulator's HTTP port by gRPC, and waits for a minute
-    found["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
-    found["BOTO_CONFIG"] = str(_GSUTIL_SETTINGS)
-    found["CLOUDSDK_CORE_ACCOUNT"] = None if target.anonymous else _ACCOUNT
-    return found | certificate_variables(target)
+    settings["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+    settings["BOTO_CONFIG"] = str(_GSUTIL_SETTINGS)
+    settings["CLOUDSDK_CORE_ACCOUNT"] = None if target.anonymous else _ACCOUNT
+    return settings | certificate_variables(target)
 
 
 def certificate_variables(target: ClientTarget) -> dict[str, str]:
@@ -110,12 +110,12 @@ def certificate_variables(target: ClientTarget) -> dict[str, str]:
     """
     if target.bundle is None:
         return {}
-    found = {}
+    settings = {}
     if target.grpc:
-        found["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = target.bundle
+        settings["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = target.bundle
     if target.url.startswith("https:"):
-        found |= dict.fromkeys(_HTTPS_VARIABLES, target.bundle)
-    return found
+        settings |= dict.fromkeys(_HTTPS_VARIABLES, target.bundle)
+    return settings
 
 
 def properties(target: ClientTarget) -> Mapping[str, str]:
@@ -129,16 +129,16 @@ def properties(target: ClientTarget) -> Mapping[str, str]:
             f"gcloud's properties can name a file with a token, not {target.token_variable}; "
             "write the token to a file of mode 600 and add --token-file FILE"
         )
-    found = {f"api_endpoint_overrides/{api}": url for api, url in _addresses(target).items()}
-    found["auth/disable_credentials"] = "true" if target.anonymous else "false"
+    settings = {f"api_endpoint_overrides/{api}": url for api, url in _addresses(target).items()}
+    settings["auth/disable_credentials"] = "true" if target.anonymous else "false"
     if target.token_file:
-        found["auth/access_token_file"] = str(target.token_file)
-    found["core/project"] = target.project
-    found["ai/region"] = target.region
-    found["ml_engine/polling_interval"] = _POLLING_S
+        settings["auth/access_token_file"] = str(target.token_file)
+    settings["core/project"] = target.project
+    settings["ai/region"] = target.region
+    settings["ml_engine/polling_interval"] = _POLLING_S
     if target.url.startswith("https:") and target.bundle:
-        found["core/custom_ca_certs_file"] = target.bundle
-    return found
+        settings["core/custom_ca_certs_file"] = target.bundle
+    return settings
 
 
 def bucket_address(url: str, text: str) -> str:

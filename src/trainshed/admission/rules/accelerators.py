@@ -32,32 +32,32 @@ def accelerators_fit(context: RuleContext) -> Iterator[Violation]:
             yield broken(group, Field.TPU_TOPOLOGY, "tpu-topology", message, "leave it out")
 
 
-def _asks(asked: Accelerator) -> bool:
+def _asks(accelerator: Accelerator) -> bool:
     """An empty accelerator, or the enum's own "unspecified", asks for nothing."""
-    return asked.type not in (None, UNSPECIFIED) or asked.count not in (None, 0)
+    return accelerator.type not in (None, UNSPECIFIED) or accelerator.count not in (None, 0)
 
 
 def _asked(
-    context: RuleContext, group: ReplicaGroup, machine: MachineType | None, asked: Accelerator
+    context: RuleContext, group: ReplicaGroup, machine: MachineType | None, accelerator: Accelerator
 ) -> Iterator[Violation]:
-    if asked.type in (None, UNSPECIFIED):
-        message = f"{both_or_none(context)}; the count is {asked.count}, and no type is given"
+    if accelerator.type in (None, UNSPECIFIED):
+        message = f"{both_or_none(context)}; the count is {accelerator.count}, and no type is given"
         accepted = listing(context.catalog.enum_names())
         yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-type-missing", message, accepted)
         return
     if machine and machine.is_legacy:
         yield _on_legacy(context, group, machine)
-    known = context.catalog.accelerator(asked.type or "")
+    known = context.catalog.accelerator(accelerator.type or "")
     if known is None:
-        yield _unknown(context, group, asked.type or "")
+        yield _unknown(context, group, accelerator.type or "")
         return
-    yield from _of_its_time(context, group, known, asked.type or "")
+    yield from _of_its_time(context, group, known, accelerator.type or "")
     if machine and machine.tpu:
-        yield from tpu_machine(context, group, machine, asked)
+        yield from tpu_machine(context, group, machine, accelerator)
     elif machine and machine.bundled and not machine.is_legacy:
-        yield from _bundled(context, group, machine, machine.bundled, asked)
+        yield from _bundled(context, group, machine, machine.bundled, accelerator)
     else:
-        yield from _attached(context, group, machine, known, asked)
+        yield from _attached(context, group, machine, known, accelerator)
 
 
 def _on_legacy(context: RuleContext, group: ReplicaGroup, machine: MachineType) -> Violation:
@@ -188,15 +188,17 @@ def _bad_count(
     group: ReplicaGroup,
     machine: MachineType | None,
     known: AcceleratorType,
-    asked: Accelerator,
+    accelerator: Accelerator,
 ) -> Violation:
     fitting = context.catalog.fitting_counts(machine, known) if machine else ()
-    if asked.count is None or (asked.count == 0 and context.asked.dialect is not Dialect.ML_V1):
-        message = f"{both_or_none(context)}; {asked.type} has no count"
-    elif asked.count < 1:
-        message = f"a count of accelerators is a whole number from 1, not {asked.count}"
+    is_ml = context.asked.dialect is Dialect.ML_V1
+    if accelerator.count is None or (accelerator.count == 0 and not is_ml):
+        message = f"{both_or_none(context)}; {accelerator.type} has no count"
+    elif accelerator.count < 1:
+        message = f"a count of accelerators is a whole number from 1, not {accelerator.count}"
     else:
-        message = f"{asked.type} comes in counts of {listing(known.counts)}, not {asked.count}"
+        counts = listing(known.counts)
+        message = f"{accelerator.type} comes in counts of {counts}, not {accelerator.count}"
     if machine and not fitting and not machine.is_legacy:
         accepted = _fitted(context, known)
     else:

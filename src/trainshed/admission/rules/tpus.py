@@ -46,31 +46,31 @@ def _topology(
 
 
 def _cores(
-    context: RuleContext, group: ReplicaGroup, machine: MachineType, asked: Accelerator | None
+    context: RuleContext, group: ReplicaGroup, machine: MachineType, accelerator: Accelerator | None
 ) -> Iterator[Violation]:
     if group.tpu_topology:
         message = f"{machine.name} is sized by a count of cores and has no topology"
         yield broken(group, Field.TPU_TOPOLOGY, "tpu-topology", message, "leave it out")
-    if asked is None:
+    if accelerator is None:
         if context.catalog.product is Product.VERTEX:
             message = f"{machine.name} must be used with a TPU"
             accepted = "acceleratorType TPU_V2 or TPU_V3, acceleratorCount 8"
             yield broken(group, Field.ACCELERATOR, "accelerator-missing", message, accepted)
-    elif not _valid_cores(context.catalog.product, asked):
-        accepted = _accepted_cores(context.catalog.product, asked.type)
-        message = f"{asked.type} comes in counts of {accepted}, not {asked.count}"
-        if asked.count is None:
-            message = f"{both_or_none(context)}; {asked.type} has no count"
+    elif not _valid_cores(context.catalog.product, accelerator):
+        accepted = _accepted_cores(context.catalog.product, accelerator.type)
+        message = f"{accelerator.type} comes in counts of {accepted}, not {accelerator.count}"
+        if accelerator.count is None:
+            message = f"{both_or_none(context)}; {accelerator.type} has no count"
         yield broken(group, Field.ACCELERATOR_COUNT, "accelerator-count", message, accepted)
 
 
-def _valid_cores(product: Product, asked: Accelerator) -> bool:
-    cores = asked.count or 0
+def _valid_cores(product: Product, accelerator: Accelerator) -> bool:
+    cores = accelerator.count or 0
     if cores == DEVICE_CORES:
         return True
     if product is Product.ML or cores < SLICE_CORES:
         return False
-    return asked.type == "TPU_V3" or cores % SLICE_CORES == 0
+    return accelerator.type == "TPU_V3" or cores % SLICE_CORES == 0
 
 
 def _accepted_cores(product: Product, name: str | None) -> str:

@@ -184,8 +184,8 @@ def _perform(steps: Sequence[_Step], owner: tuple[int, int]) -> None:
 def _point(step: _Step, owner: tuple[int, int], *, is_folder: bool) -> str:
     """The place to mount on; in what hides others it is made first.
 
-    ``owner`` gets the folders above it: a library of the server's in ``/root/.cache`` must not
-    close ``/root/.cache`` to the programs whose home is ``/root``.
+    ``owner`` gets the folders above it: a library that the server keeps in its home must not close
+    ``~/.cache`` to programs that have a home of their own there.
     """
     if not step.above:
         return step.place
@@ -202,11 +202,11 @@ def _point(step: _Step, owner: tuple[int, int], *, is_folder: bool) -> str:
 def _made(at: int, part: str, owner: tuple[int, int]) -> int:
     with suppress(FileExistsError):
         os.mkdir(part, dir_fd=at)
-    found = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
-    if os.fstat(found).st_uid == 0:  # whatever the umask is
-        os.chmod(_by(found), _POINT_MODE)
-        os.chown(_by(found), *owner)
-    return found
+    descriptor = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
+    if os.fstat(descriptor).st_uid == 0:  # whatever the umask is
+        os.chmod(_by(descriptor), _POINT_MODE)
+        os.chown(_by(descriptor), *owner)
+    return descriptor
 
 
 def _by(descriptor: int) -> bytes:

@@ -78,21 +78,21 @@ class Judge:
         primary = spec.replicas[0].task_name
         return success.job_end(primary, tuple(self._replicas.exits.values()))
 
-    def outcome(self, spec: AttemptSpec, found: JobEnd) -> Outcome:
+    def outcome(self, spec: AttemptSpec, end: JobEnd) -> Outcome:
         """The end of the job in words."""
-        words = self._words(spec, found)
-        how = "" if found.decider is None else self._replicas.end_words(found.decider.task_name)
+        words = self._words(spec, end)
+        how = "" if end.decider is None else self._replicas.end_words(end.decider.task_name)
         return Outcome(
-            exit_code=found.exit_code,
-            message=success.message(found, words, how),
+            exit_code=end.exit_code,
+            message=success.message(end, words, how),
             last_words=words,
-            interrupted=found.signum is not None,
+            interrupted=end.signum is not None,
         )
 
-    def _words(self, spec: AttemptSpec, found: JobEnd) -> str:
-        if found.decider is None or not found.exit_code:
+    def _words(self, spec: AttemptSpec, end: JobEnd) -> str:
+        if end.decider is None or not end.exit_code:
             return ""
-        name = found.decider.task_name
+        name = end.decider.task_name
         lines = self._output.last_lines.get(name, ())
         replica = next(replica for replica in spec.replicas if replica.task_name == name)
         advice = advice_on(list(lines), replica)

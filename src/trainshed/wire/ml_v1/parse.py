@@ -192,10 +192,10 @@ def _study(
     return replace(study, is_whole=is_whole) if study else None
 
 
-def _is_tier_unread(document: Mapping[str, Any], found: Iterable[Violation]) -> bool:
+def _is_tier_unread(document: Mapping[str, Any], violations: Iterable[Violation]) -> bool:
     """Whether the tier has a value that is none."""
     path = as_written(document, SCALE_TIER)
-    return any(violation.field == path for violation in found)
+    return any(violation.field == path for violation in violations)
 
 
 def _likely_tier(spec: JobSpec) -> ScaleTier | None:
