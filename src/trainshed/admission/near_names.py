@@ -4,10 +4,11 @@ Plain string distance is not enough: ``NVIDIA_TESLA_L4`` is nearer to ``NVIDIA_T
 and means ``NVIDIA_L4``, and ``us-central1-a`` is a zone of ``us-central1``.
 """
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
+
+from trainshed.model.spelling import letters_of, nearest_name
 
 #: Words of an accelerator's name that do not say which one it is.
 _GENERAL: Final = frozenset({"NVIDIA", "TESLA", "GPU", "ACCELERATOR", "TYPE", "GOOGLE"})
@@ -23,11 +24,6 @@ _VERSION: Final = re.compile(r"(\d+)[.\-_](\d+)")
 _LAST_NUMBER: Final = re.compile(r"(.*?)(\d+)(\D*)")
 
 
-def did_you_mean(name: str | None) -> str:
-    """``; did you mean X?``, or nothing."""
-    return f"; did you mean {name}?" if name else ""
-
-
 def near_accelerator(word: str, names: Sequence[str]) -> str | None:
     """The accelerator of the same model, else the one that is written most alike."""
     wanted = _model_words(word)
@@ -37,7 +33,7 @@ def near_accelerator(word: str, names: Sequence[str]) -> str | None:
         for name, words in models
         if any(map(_is_model, wanted & words))
     ]
-    return min(rows)[2] if rows else near_name(word, names, cutoff=_ACCELERATOR_CUTOFF)
+    return min(rows)[2] if rows else nearest_name(word, names, cutoff=_ACCELERATOR_CUTOFF)
 
 
 def known_accelerator(word: str, names: Iterable[str]) -> str | None:
@@ -97,9 +93,9 @@ def near_region(word: str, names: Iterable[str]) -> str | None:
 
 def _shortened(word: str, candidates: Sequence[str]) -> str | None:
     """The first name that begins with a word, else the one that is written alike."""
-    letters = _letters(word)
-    longer = [name for name in candidates if _letters(name).startswith(letters)]
-    return longer[0] if longer and len(letters) >= _PREFIX_MIN else near_name(word, candidates)
+    letters = letters_of(word)
+    longer = [name for name in candidates if letters_of(name).startswith(letters)]
+    return longer[0] if longer and len(letters) >= _PREFIX_MIN else nearest_name(word, candidates)
 
 
 _PREFIX_MIN: Final = 4
@@ -110,7 +106,7 @@ def near_version(word: str, names: Iterable[str]) -> str | None:
     candidates = tuple(names)
     match = _VERSION.search(word)
     if match is None:
-        return near_name(word, candidates)
+        return nearest_name(word, candidates)
     wanted = int(match[1]), int(match[2])
     versions = sorted((_parts(name), name) for name in candidates if _parts(name)[:1] == wanted[:1])
     older = [name for parts, name in versions if parts <= wanted]
@@ -121,16 +117,5 @@ def _parts(name: str) -> tuple[int, ...]:
     return tuple(int(part) for part in name.split(".") if part.isdecimal())
 
 
-def near_name(word: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The name most like a word, whatever its case, hyphens and underscores."""
-    by_letters = {_letters(name): name for name in names}
-    near = difflib.get_close_matches(_letters(word), by_letters, n=1, cutoff=cutoff)
-    return by_letters[near[0]] if near else None
-
-
 def _same_letters(word: str, names: Iterable[str]) -> str | None:
-    return next((name for name in names if _letters(name) == _letters(word)), None)
-
-
-def _letters(word: str) -> str:
-    return re.sub(r"[-_\s.]", "", word).lower()
+    return next((name for name in names if letters_of(name) == letters_of(word)), None)

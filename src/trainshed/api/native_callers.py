@@ -1,4 +1,4 @@
-"""Who calls a native route, and for which project: parameters that the routes depend on."""
+"""The caller and the project of a native route, as parameters that routes depend on."""
 
 from collections.abc import Callable
 from typing import Annotated, Final

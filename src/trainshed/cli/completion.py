@@ -34,7 +34,7 @@ def parser(prog: str) -> flags.Parser:
     )
     parser.set_defaults(is_man=is_man)
     if not is_man:
-        parser.add_argument("shell", choices=tuple(SCRIPTS), help="Whose completion")
+        parser.add_argument("shell", choices=tuple(SCRIPTS), help="The shell that completes")
     flags.add_format(parser)
     return parser
 

@@ -8,7 +8,6 @@ library it uses that: PYTHONPATH, which would hide it, gets nothing.
 
 import functools
 import importlib.util
-import json
 import os
 import secrets
 import subprocess
@@ -21,6 +20,7 @@ from typing import Final
 
 from trainshed import __version__
 from trainshed.catalog.software import all_packages
+from trainshed.engines.processes.interpreter import ask_interpreter
 from trainshed.service.server_files import PUBLIC, write_file
 
 #: The distributions in which each framework may be installed.
@@ -33,7 +33,6 @@ DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
 }
 #: The library that training programs may import.
 TRAINER = "trainshed_trainer"
-_ANSWER_S_MAX = 60.0
 
 #: Runs in the interpreter, which may be a Python 3.7: that has no importlib.metadata.
 _SCRIPT = """
@@ -107,14 +106,7 @@ def installed(python: str) -> Installed:
             has_trainer=importlib.util.find_spec(TRAINER) is not None,
         )
     try:
-        answer = subprocess.run(  # noqa: S603  # an interpreter of the server's configuration
-            [python, "-I", "-c", _SCRIPT, TRAINER, *_names()],
-            capture_output=True,
-            check=True,
-            text=True,
-            timeout=_ANSWER_S_MAX,
-        )
-        facts = json.loads(answer.stdout)
+        facts = ask_interpreter(python, _SCRIPT, TRAINER, *_names())
     except (OSError, ValueError, subprocess.SubprocessError):
         return Installed()
     major, minor = facts["python"]

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from trainshed.model.durations import duration_of, seconds_of
+from trainshed.model.spelling import letters_of
 from trainshed.wire.fields import FieldInfo
-from trainshed.wire.parsed import plain
 from trainshed.wire.scalars import WANTED
 from trainshed.wire.synonyms import ALONE, NAMED
 
@@ -53,7 +53,7 @@ def list_of_named(message: str, item: Mapping[Any, Any]) -> str:
     Empty for an object that may stand alone in such a list.
     """
     name_field, value_field = NAMED.get(message, ("", ""))
-    if not name_field or not item or plain(name_field) in map(plain, map(str, item)):
+    if not name_field or not item or letters_of(name_field) in map(letters_of, map(str, item)):
         return ""
     name, value = next(iter(item.items()))
     if value_field and not isinstance(value, Mapping | list):

@@ -6,12 +6,13 @@ from functools import cache
 from typing import Any, Final
 
 from trainshed.model.faults import FieldPath, Violation
+from trainshed.model.spelling import letters_of, nearest_name
 from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
 from trainshed.wire.fields import table
 from trainshed.wire.jsonmap import described
 from trainshed.wire.misplaced import Places
 from trainshed.wire.ml_v1 import parse as ml_v1
-from trainshed.wire.parsed import Parsed, nearest, plain, snake
+from trainshed.wire.parsed import Parsed, snake
 
 
 class DocumentKind(enum.Enum):
@@ -66,8 +67,8 @@ def _kind_by_keys(document: Mapping[Any, Any]) -> DocumentKind | None:
     for kind, keys in KEYS.items():
         if any(key in document or snake(key) in document for key in keys):
             return kind
-    letters = {plain(key) for key in document if isinstance(key, str)}
-    return next((kind for kind, keys in KEYS.items() if letters & set(map(plain, keys))), None)
+    letters = {letters_of(key) for key in document if isinstance(key, str)}
+    return next((kind for kind, keys in KEYS.items() if letters & set(map(letters_of, keys))), None)
 
 
 #: The message of each kind whose inner fields may stand alone: its author forgot to indent.
@@ -85,7 +86,7 @@ def _inner_names(dialect: str, root: str) -> frozenset[str]:
 
 def _kind_by_fields(document: Mapping[Any, Any]) -> DocumentKind | None:
     """The kind that has most of a document's keys below its first level; None if none has any."""
-    keys = {plain(key) for key in document if isinstance(key, str)}
+    keys = {letters_of(key) for key in document if isinstance(key, str)}
     counts = {kind: len(keys & _inner_names(*of)) for kind, *of in _ROOTS}
     kind = max(counts, key=counts.__getitem__)
     return kind if counts[kind] else None
@@ -97,7 +98,7 @@ def _no_job(document: Mapping[Any, Any]) -> Violation:
         if isinstance(item, Mapping) and (kind := _kind_by_keys(item)):
             return _wrapped(str(key), kind)
     known = [key for keys in KEYS.values() for key in keys]
-    near = ((str(key), nearest(str(key), known)) for key in document)
+    near = ((str(key), nearest_name(str(key), known)) for key in document)
     key, meant = next(((key, meant) for key, meant in near if meant), ("", None))
     message = "this is no job: it has none of the keys that a job begins with"
     message += f"; did you mean {meant} instead of {key}?" if meant else ""

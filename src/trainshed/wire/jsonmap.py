@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trainshed.model.faults import Violation
+from trainshed.model.spelling import letters_of
 from trainshed.wire.corrections import (
     YAML_WORDS,
     accepted_value,
@@ -31,7 +32,7 @@ from trainshed.wire.misplaced import (
     is_guessed,
     steps_of,
 )
-from trainshed.wire.parsed import Note, hint, nearest_field, plain
+from trainshed.wire.parsed import Note, hint, nearest_field
 from trainshed.wire.scalars import READERS, WANTED, WRONG, whole
 from trainshed.wire.split_text import (
     has_shell_words,
@@ -216,7 +217,7 @@ class _MessageReader:
         names = _usable_names(info)
         message = f"{described(item)} is no value of {field.json_name}"
         if isinstance(item, str) and len(self.violations) < HINTS_MAX:
-            synonym = VALUES.get(plain(item[:SHOWN_MAX]), "")
+            synonym = VALUES.get(letters_of(item[:SHOWN_MAX]), "")
             message += hint(synonym if synonym in info.names else item[:SHOWN_MAX], names)
         self._add(where, "unknown-value", message, ", ".join(names))
         return WRONG
@@ -247,7 +248,7 @@ class _MessageReader:
         names = [f.name if "_" in word else f.json_name for f in usable]
         fit = [name for name in names if _can_hold(info.by_key[name], document[key])]
         near = nearest_field(word, fit) if len(self.violations) < HINTS_MAX else None
-        is_same = near is not None and plain(near) == plain(word)
+        is_same = near is not None and letters_of(near) == letters_of(word)
         if (
             not is_same
             and len(self.violations) < HINTS_MAX
@@ -273,15 +274,15 @@ class _MessageReader:
         """Report an object whose fields belong one level up, and read them there."""
         if not isinstance(item, Mapping) or not item:
             return False
-        field_names = {plain(name) for name in info.by_key}
-        fields = [inner for inner in item if plain(str(inner)) in field_names]
+        field_names = {letters_of(name) for name in info.by_key}
+        fields = [inner for inner in item if letters_of(str(inner)) in field_names]
         if not fields or 2 * len(fields) < len(item):
             return False
         at = steps_of(self._below(path))
         for inner, value in item.items():
             source, target = (*at, key, inner), (*at, inner)
             self.moves.append(Move(source=source, target=target, item=value, is_guess=False))
-        if plain(str(key)) == plain(_last_word(path)):
+        if letters_of(str(key)) == letters_of(_last_word(path)):
             message += f"; the line {key} is there twice: take one of them out"
         else:
             place = path or "the top level"
@@ -293,7 +294,7 @@ class _MessageReader:
     def _has_synonym(self, info: MessageInfo, item: Any, key: Any, path: str, message: str) -> bool:
         """Report a word that another tool has for a field; False if none is known."""
         where = f"{path}.{key}" if path else str(key)
-        if clause := PHRASES.get((info.name, plain(str(key)))):
+        if clause := PHRASES.get((info.name, letters_of(str(key)))):
             sentence, accepted = clause
             self._add(where, "unknown-field", f"{message}; {sentence}", accepted)
             return True

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trainshed.model.spelling import letters_of
 from trainshed.wire.fields import FieldInfo, MessageInfo, Table
-from trainshed.wire.parsed import plain, snake
+from trainshed.wire.parsed import snake
 
 #: Fields of any content that hold a message all the same.
 BODIES: Final = {("TrainingPipeline", "trainingTaskInputs"): "CustomJobSpec"}
@@ -61,7 +62,7 @@ class Places:
         for field in info.fields:
             if field.refused or field.is_output:
                 continue
-            self._by_name.setdefault(plain(field.json_name), []).append((path, field))
+            self._by_name.setdefault(letters_of(field.json_name), []).append((path, field))
             inner = field.type if field.kind == "message" and not field.value else ""
             inner = BODIES.get((info.name, field.json_name), inner)
             if inner in self._table.messages and inner not in above:
@@ -77,7 +78,9 @@ class Places:
         ``document_at`` is where the document lies below the root.
         """
         here = tuple(snake_free(step) for step in at if isinstance(step, str))
-        rows = [(path, field) for path, field in self._by_name.get(plain(key), ()) if path != here]
+        rows = [
+            (path, field) for path, field in self._by_name.get(letters_of(key), ()) if path != here
+        ]
         if not rows:
             return self._outer(key)
         near = min(_distance(here, path) for path, _ in rows)
@@ -112,7 +115,7 @@ class Places:
         outer, beside = OUTER.get(self._root, ("", ""))
         info = self._table.messages.get(outer)
         field = (
-            next((f for f in info.fields if plain(f.json_name) == plain(key)), None)
+            next((f for f in info.fields if letters_of(f.json_name) == letters_of(key)), None)
             if info
             else None
         )

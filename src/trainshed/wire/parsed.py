@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from trainshed.model.faults import FieldPath, Violation
 from trainshed.model.job import JobSpec
+from trainshed.model.spelling import did_you_mean, letters_of, nearest_name
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -19,23 +20,16 @@ def snake(name: str) -> str:
     return _HUMP.sub("_", name).lower()
 
 
-def nearest(word: str, names: Iterable[str]) -> str | None:
-    """The name most like a word, whatever its case, hyphens and underscores; None if none is."""
-    by_plain_name = {plain(name): name for name in names}
-    near = difflib.get_close_matches(plain(word), by_plain_name, n=1)
-    return by_plain_name[near[0]] if near else None
-
-
 #: From this share of equal letters on, a name is taken for a misspelled one whatever its words.
 _ALIKE = 0.8
 
 
 def nearest_field(word: str, names: Iterable[str]) -> str | None:
     """The nearest name, if both have a word in common or nearly all of their letters."""
-    near = nearest(word, names)
+    near = nearest_name(word, names)
     if near is None or _name_words(word) & _name_words(near):
         return near
-    alike = difflib.SequenceMatcher(None, plain(word), plain(near)).ratio() >= _ALIKE
+    alike = difflib.SequenceMatcher(None, letters_of(word), letters_of(near)).ratio() >= _ALIKE
     return near if alike else None
 
 
@@ -46,16 +40,16 @@ def _name_words(name: str) -> set[str]:
 def hint(word: str, names: Iterable[str]) -> str:
     """``; did you mean X?``, or nothing.  A part of a name stands for the shortest that has it."""
     candidates = tuple(names)
-    near = nearest(word, candidates) or _having(word, candidates)
-    return f"; did you mean {near}?" if near else ""
+    near = nearest_name(word, candidates) or _having(word, candidates)
+    return did_you_mean(near)
 
 
 _PART_MIN: Final = 3
 
 
 def _having(word: str, names: Iterable[str]) -> str | None:
-    part = plain(word)
-    having = (name for name in names if len(part) >= _PART_MIN and part in plain(name))
+    part = letters_of(word)
+    having = (name for name in names if len(part) >= _PART_MIN and part in letters_of(name))
     return min(having, key=len, default=None)
 
 
@@ -82,11 +76,6 @@ def _key(place: Any, name: str) -> str:
     if isinstance(place, Mapping) and name not in place and snake(name) in place:
         return snake(name)
     return name
-
-
-def plain(word: str) -> str:
-    """A name without case, hyphens, underscores and blanks."""
-    return re.sub(r"[-_\s]", "", word).lower()
 
 
 Words = Callable[[FieldPath], str]
@@ -132,8 +121,8 @@ def compact(value: Any) -> str:
 def without(violations: Iterable[Violation], reported: Iterable[Violation]) -> Iterator[Violation]:
     """The violations at fields of which nothing is known yet: one cause is reported once.
 
-    A list that has an element which cannot be read, and an object that has a field which nobody
-    knows, are not judged besides.
+    A list that has an element which cannot be read, and an object that has an unknown field, are
+    not judged besides.
     """
     fields = {place for violation in reported for place in _places_of(violation)}
     return (violation for violation in violations if violation.field not in fields)

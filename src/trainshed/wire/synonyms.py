@@ -6,8 +6,9 @@ Letters lead astray: ``psType`` is written like ``masterType``, ``moduleName`` l
 from collections.abc import Mapping
 from typing import Final
 
+from trainshed.model.spelling import letters_of
 from trainshed.wire.fields import MessageInfo
-from trainshed.wire.parsed import plain, snake
+from trainshed.wire.parsed import snake
 
 _ROLES: Final = {
     "master": "master",
@@ -33,7 +34,7 @@ _OF_ROLE: Final = {
 FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     "TrainingInput": {
         **{
-            plain(role + word): name + field
+            letters_of(role + word): name + field
             for role, name in _ROLES.items()
             for word, field in _OF_ROLE.items()
         },
@@ -118,7 +119,7 @@ PHRASES: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
         "acceleratorType and acceleratorCount",
     ),
     **{
-        (message, plain(key)): _of_other(key, "Vertex AI")
+        (message, letters_of(key)): _of_other(key, "Vertex AI")
         for message in ("Job", "TrainingInput")
         for key in _OF_VERTEX
     },
@@ -164,7 +165,7 @@ NAMED: Final[Mapping[str, tuple[str, str]]] = {
 
 def find_field(info: MessageInfo, word: str) -> tuple[str, ...]:
     """The path of the field that people call by a word, in the word's key case; empty if none."""
-    path = FIELDS.get(info.name, {}).get(plain(word), "")
+    path = FIELDS.get(info.name, {}).get(letters_of(word), "")
     if path.partition(".")[0] not in info.by_key:
         return ()
     return tuple(snake(step) if "_" in word else step for step in path.split("."))

@@ -8,13 +8,14 @@ all 85 cells.
 from collections.abc import Iterator
 
 from trainshed.admission.context import RuleContext, both_or_none, broken, listing
-from trainshed.admission.near_names import did_you_mean, near_accelerator
+from trainshed.admission.near_names import near_accelerator
 from trainshed.admission.rules.tpus import tpu_machine
 from trainshed.catalog.accelerators import UNSPECIFIED, AcceleratorType, MachineLimit
 from trainshed.catalog.machines import BundledAccelerators, MachineType
 from trainshed.model.faults import Field, Violation
 from trainshed.model.job import Accelerator, ReplicaGroup
 from trainshed.model.roles import Dialect
+from trainshed.model.spelling import did_you_mean
 
 
 def accelerators_fit(context: RuleContext) -> Iterator[Violation]:

@@ -4,13 +4,14 @@ import difflib
 from collections.abc import Iterator
 
 from trainshed.admission.context import RuleContext, broken, listing
-from trainshed.admission.near_names import did_you_mean, known_accelerator, near_machine_type
+from trainshed.admission.near_names import known_accelerator, near_machine_type
 from trainshed.catalog.editions import Product
 from trainshed.catalog.machines import MachineType
 from trainshed.catalog.rows import Row, rows
 from trainshed.model.faults import Field, Violation
 from trainshed.model.job import ReplicaGroup, ScaleTier
 from trainshed.model.roles import Dialect, Role
+from trainshed.model.spelling import did_you_mean
 
 
 def machine_types_exist(context: RuleContext) -> Iterator[Violation]:

@@ -7,10 +7,11 @@ import difflib
 from collections.abc import Iterable, Iterator
 
 from trainshed.admission.context import GroupDevices, RuleContext, broken, listing
-from trainshed.admission.near_names import did_you_mean, near_region
+from trainshed.admission.near_names import near_region
 from trainshed.admission.rules.tpus import REGIONAL_NAMES, SLICE_CORES
 from trainshed.catalog.regions import Region
 from trainshed.model.faults import Field, Violation
+from trainshed.model.spelling import did_you_mean
 
 
 def region_exists(context: RuleContext) -> Iterator[Violation]:

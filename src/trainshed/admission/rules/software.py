@@ -6,7 +6,7 @@ from datetime import date
 from typing import Final
 
 from trainshed.admission.context import RuleContext, Scope, broken, listing
-from trainshed.admission.near_names import did_you_mean, near_version
+from trainshed.admission.near_names import near_version
 from trainshed.catalog.rows import rows
 from trainshed.catalog.software import (
     BLOCKED_FROM,
@@ -18,6 +18,7 @@ from trainshed.catalog.software import (
 from trainshed.model.faults import Field, Violation
 from trainshed.model.job import Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
+from trainshed.model.spelling import did_you_mean
 
 #: The release notes read (rn2020) end here and know no runtime after 2.1.
 NOTES_END = date(2020, 8, 14)

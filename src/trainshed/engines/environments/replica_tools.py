@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from trainshed.engines.processes.interpreter import ANSWER_S_MAX, ask_interpreter
 from trainshed.files.trees import remove_tree
 from trainshed.model.faults import TransientFault
 
@@ -25,7 +26,6 @@ FOLDER: Final = "replica-tools"
 _FORMAT: Final = 1
 _FACTS: Final = "facts.json"
 _SITE: Final = "site-packages"
-_ANSWER_S_MAX: Final = 60.0
 #: There is no program that can be started.
 _NO_PROGRAM: Final = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP}
@@ -181,16 +181,9 @@ def _ask(python: str) -> _Answer | None:
     import subprocess  # noqa: PLC0415  # once for each interpreter
 
     try:
-        answer = subprocess.run(  # noqa: S603  # an interpreter of the server's configuration
-            [python, "-I", "-c", _SCRIPT],
-            capture_output=True,
-            check=True,
-            text=True,
-            timeout=_ANSWER_S_MAX,
-        )
-        return _Answer(**json.loads(answer.stdout))
+        return _Answer(**ask_interpreter(python, _SCRIPT))
     except subprocess.TimeoutExpired as error:
-        raise TransientFault(f"{python} does not answer within {_ANSWER_S_MAX:g} s") from error
+        raise TransientFault(f"{python} does not answer within {ANSWER_S_MAX:g} s") from error
     except OSError as error:
         if error.errno in _NO_PROGRAM:
             return None

@@ -1,14 +1,14 @@
 """The folders that a Python interpreter needs to run: its own, and those of its packages."""
 
 import functools
-import json
 import os
 import pwd
 import sys
 from collections.abc import Iterator
 from typing import Final
 
-_ANSWER_S_MAX: Final = 60.0
+from trainshed.engines.processes.interpreter import ask_interpreter
+
 _SCRIPT: Final = """
 import json, sys
 print(json.dumps([sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path]))
@@ -51,14 +51,7 @@ def _by_itself(python: str) -> list[str]:
     import subprocess  # noqa: PLC0415 - rarely needed, and slow to import
 
     try:
-        answer = subprocess.run(  # noqa: S603  # an interpreter of the server's configuration
-            [python, "-I", "-c", _SCRIPT],
-            capture_output=True,
-            check=True,
-            text=True,
-            timeout=_ANSWER_S_MAX,
-        )
-        return [path for path in json.loads(answer.stdout) if path.startswith("/")]
+        return [path for path in ask_interpreter(python, _SCRIPT) if path.startswith("/")]
     except (OSError, ValueError, subprocess.SubprocessError):
         return []
 
