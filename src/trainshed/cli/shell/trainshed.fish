@@ -972,7 +972,7 @@ complete -c trainshed -n '_shtab_trainshed_using restore; and test $_shtab_train
 complete -c trainshed -n '_shtab_trainshed_using; and test $_shtab_trainshed_npos -eq 0' -a completion -d 'Prints the script that lets a shell complete commands and flags.'
 complete -c trainshed -n '_shtab_trainshed_using completion' -s h -l help -d 'show this help message and exit'
 complete -c trainshed -n '_shtab_trainshed_using completion' -l format -xka "text json" -d 'How results are printed'
-complete -c trainshed -n '_shtab_trainshed_using completion; and test $_shtab_trainshed_npos -eq 0' -ka "bash zsh fish" -d 'Whose completion'
+complete -c trainshed -n '_shtab_trainshed_using completion; and test $_shtab_trainshed_npos -eq 0' -ka "bash zsh fish" -d 'The shell that completes'
 complete -c trainshed -n '_shtab_trainshed_using; and test $_shtab_trainshed_npos -eq 0' -a man -d 'Shows the manual page of all commands: on a terminal by man, else as its source.'
 complete -c trainshed -n '_shtab_trainshed_using man' -s h -l help -d 'show this help message and exit'
 complete -c trainshed -n '_shtab_trainshed_using man' -l format -xka "text json" -d 'How results are printed'

@@ -5,10 +5,9 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trainshed.engines.isolation import interpreters
-from trainshed.engines.isolation.replica_machine import ReplicaMachine
 from trainshed.engines.isolation.view import View
 from trainshed.engines.isolation_modes import CONTAINER, LANDLOCK, NONE, SANDBOX, USER_NAME, USERS
 from trainshed.engines.supervise.folder import AttemptFolder
@@ -16,6 +15,9 @@ from trainshed.files.trees import opened_folders
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
+
+if TYPE_CHECKING:
+    from trainshed.engines.isolation.replica_machine import ReplicaMachine
 
 _PRIVATE_FOLDER: Final = 0o700
 #: Whoever writes there can remove only what is theirs.
@@ -105,7 +107,7 @@ def view_of(  # noqa: PLR0913 - what a view is made of
     folder: AttemptFolder,
     entries: Sequence[str] = (),
     devices: Sequence[str] = (),
-    machine: ReplicaMachine | None = None,
+    machine: "ReplicaMachine | None" = None,
 ) -> View | None:
     """What a replica sees.  ``entries`` are its interpreter and its folders of packages.
 

@@ -66,6 +66,29 @@ class ReplicaMachine(NamedTuple):
             return argv
         return (self.overlay.python, *argv[1:])
 
+    def make(self, owner: tuple[int, int] | None, path: str) -> None:
+        """Have the folders there, as the owner's; ``path`` is the replica's PATH.  Raises OSError.
+
+        They are made under another name: another server may begin the same attempt, and root never
+        writes below a folder that programs of the job may have changed.
+        """
+        draft = f"{self.folder}.{os.urandom(4).hex()}"
+        home = f"{draft}{HOME}"
+        for place in (HOME, HYPERTUNE, *PLACES):
+            os.makedirs(f"{draft}{place}", _FOLDER_MODE)
+        if self.overlay is not None:
+            overlays.make(self.overlay, f"{draft}/{_OVERLAY}", f"{home}/.local")
+        if self.home and not self.shown:  # its /etc/profile is the machine's
+            _write_profile(home, path)
+        if owner is not None:
+            _give(draft, owner)
+        try:
+            os.rename(draft, self.folder)
+        except OSError as error:
+            remove_tree(draft)
+            if error.errno not in _IS_THERE:
+                raise
+
 
 def machine_of(
     mode: str, folder: AttemptFolder, task_name: str, metrics: str, tools: ReplicaTools
@@ -83,30 +106,6 @@ def machine_of(
         overlay=overlay,
         tools=tools,
     )
-
-
-def make(machine: ReplicaMachine, owner: tuple[int, int] | None, path: str) -> None:
-    """Have the folders there, as the owner's; ``path`` is the replica's PATH.  Raises OSError.
-
-    They are made under another name: another server may begin the same attempt, and root never
-    writes below a folder that programs of the job may have changed.
-    """
-    draft = f"{machine.folder}.{os.urandom(4).hex()}"
-    home = f"{draft}{HOME}"
-    for place in (HOME, HYPERTUNE, *PLACES):
-        os.makedirs(f"{draft}{place}", _FOLDER_MODE)
-    if machine.overlay is not None:
-        overlays.make(machine.overlay, f"{draft}/{_OVERLAY}", f"{home}/.local")
-    if machine.home and not machine.shown:  # its /etc/profile is the machine's
-        _write_profile(home, path)
-    if owner is not None:
-        _give(draft, owner)
-    try:
-        os.rename(draft, machine.folder)
-    except OSError as error:
-        remove_tree(draft)
-        if error.errno not in _IS_THERE:
-            raise
 
 
 def _write_profile(home: str, path: str) -> None:

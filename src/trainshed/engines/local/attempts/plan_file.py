@@ -10,12 +10,11 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from trainshed.engines.container_runtime import USER_OF_PROJECT, Runtime
 from trainshed.engines.environments.job_python import JobPython
-from trainshed.engines.environments.replica_tools import tools_of
-from trainshed.engines.isolation import device_nodes, replica_machine
+from trainshed.engines.isolation import device_nodes
 from trainshed.engines.isolation.compose import (
     Isolation,
     own_folders,
@@ -24,7 +23,6 @@ from trainshed.engines.isolation.compose import (
     variables_of,
     view_of,
 )
-from trainshed.engines.isolation.replica_machine import ReplicaMachine
 from trainshed.engines.isolation_modes import CONTAINER
 from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
 from trainshed.engines.local.devices.gpus import Device, Share
@@ -40,6 +38,9 @@ from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import decode, encode
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
+
+if TYPE_CHECKING:
+    from trainshed.engines.isolation.replica_machine import ReplicaMachine
 
 
 class Preparation(NamedTuple):
@@ -168,20 +169,24 @@ def _walled(  # noqa: PLR0913, PLR0917 - a process, and what was found for it
     if machine is not None:
         argv = machine.command(argv, python, home.python)
         env = machine.variables(env, python, own=replica.env)
-        replica_machine.make(machine, owner_of(site.isolation, plan), env["PATH"])
+        machine.make(owner_of(site.isolation, plan), env["PATH"])
     spec = _process(site, plan, replica, argv, env)
     return spec._replace(isolation=view)
 
 
 def _machine_of(
     site: Site, plan: LaunchPlan, replica: ReplicaPlan, python: str
-) -> ReplicaMachine | None:
+) -> "ReplicaMachine | None":
     """The folders of a replica of a server; None for our own program, and in a local run."""
     if site.isolation is None or site.isolation.mode == CONTAINER or replica.role is Role.REDUCER:
         return None
+    # local runs do without, and import this module
+    from trainshed.engines.environments.replica_tools import tools_of  # noqa: PLC0415 - see above
+    from trainshed.engines.isolation.replica_machine import machine_of  # noqa: PLC0415 - see above
+
     above = Path(site.folder.path).parents[2]
     tools = tools_of(python, above)
-    return replica_machine.machine_of(
+    return machine_of(
         site.isolation.mode,
         site.folder,
         replica.task_name,
