@@ -40,18 +40,18 @@ It has an API and no web console: use it from a terminal or a program.</p>
 only you can read. In a shell that has the command <code>trainshed</code>, with the address of this
 page as ADDRESS:</p>
 <pre>eval "$(trainshed env --shell --url ADDRESS --project PROJECT --token-file FILE)"
-trainshed ai-platform jobs list
+trainshed jobs list
 gcloud ai-platform jobs list</pre>
 <p>If the address begins with <code>https</code>, add <code>--ca-file ca-bundle.pem</code>: the
 administrator has that file in <code>tls/</code> of the server's data directory.
 <code>trainshed env --python</code> prints the first lines of a script that uses the Vertex SDK.</p>
 <h2>Watch jobs</h2>
-<pre>trainshed ai-platform jobs stream-logs JOB
+<pre>trainshed jobs logs JOB --follow
 trainshed jobs explain JOB</pre>
 <p>The first line shows a job's log. The second says why a job waits.</p>
 <h2>Read more</h2>
-<p><code>trainshed --help</code> lists all commands. The folder <code>docs</code> of Trainshed's
-repository has guides and the reference; the README is its index.
+<p><code>trainshed --help</code> lists all commands. In the folder <code>docs</code> of
+Trainshed's repository, <code>index.md</code> lists the guides and the reference by task.
 <code>/healthz</code> says whether the server is well. <code>/trainshed/v1/openapi.json</code>
 describes the native API, for callers with a token.</p>
 </body>

@@ -259,7 +259,7 @@ def _print_address(
     if traits.isolation:
         lines.append(f"isolation       {traits.isolation}")
     if traits.leftovers:
-        lines.append(f"leftovers       {traits.leftovers}")
+        lines.append(f"after a kill    processes left by a job are ended by: {traits.leftovers}")
     if settings.anonymous:
         lines.append("no token is asked for: everybody on this machine may submit")
     elif token.made:

@@ -58,9 +58,9 @@ def make_private(data_dir: Path) -> None:
     found = open_to_others(data_dir)
     closed = [path for path, too_much in found.items() if _close(path, too_much)]
     if closed:
-        _warn("could be opened by other users of this machine, and are closed now", closed)
+        _LOG.warning("closed to other users of this machine: %s", _names(closed))
     if left := [path for path in found if path not in closed]:
-        _warn("can be opened by other users of this machine", left)
+        _LOG.warning("cannot close to other users of this machine: %s", _names(left))
 
 
 def _closed(data_dir: Path) -> Iterator[tuple[Path, int]]:
@@ -84,5 +84,7 @@ def _close(path: Path, too_much: int) -> bool:
     return True
 
 
-def _warn(what: str, paths: list[Path]) -> None:
-    _LOG.warning("%d files and folders %s, such as %s", len(paths), what, os.fspath(paths[0]))
+def _names(paths: list[Path]) -> str:
+    """Name the first path, and count the others."""
+    others = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
+    return f"{os.fspath(paths[0])}{others}"
