@@ -7,8 +7,10 @@ dialect that has no such field names the whole study.
 import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from trainshed.model.study import ParameterSpec
+if TYPE_CHECKING:  # most commands of a terminal read no study
+    from trainshed.model.study import ParameterSpec
 
 
 class StudyField(enum.Enum):
@@ -65,22 +67,24 @@ class StudyPlace:
 
 
 def placed(
-    parameters: Sequence[ParameterSpec],
-) -> Iterator[tuple[tuple[int, ...], ParameterSpec]]:
+    parameters: "Sequence[ParameterSpec]",
+) -> "Iterator[tuple[tuple[int, ...], ParameterSpec]]":
     """Every parameter of a study with its position, children behind their parent."""
     for index, parameter in enumerate(parameters):
         yield from _below((index,), parameter)
 
 
 def _below(
-    at: tuple[int, ...], parameter: ParameterSpec
-) -> Iterator[tuple[tuple[int, ...], ParameterSpec]]:
+    at: tuple[int, ...], parameter: "ParameterSpec"
+) -> "Iterator[tuple[tuple[int, ...], ParameterSpec]]":
     yield at, parameter
     for index, condition in enumerate(parameter.conditions):
         yield from _below((*at, index), condition.parameter)
 
 
-def parameter_at(parameters: Sequence[ParameterSpec], at: tuple[int, ...]) -> ParameterSpec | None:
+def parameter_at(
+    parameters: "Sequence[ParameterSpec]", at: tuple[int, ...]
+) -> "ParameterSpec | None":
     """The parameter at a position; None where there is none."""
     found = parameters[at[0]] if at and at[0] < len(parameters) else None
     for index in at[1:]:
