@@ -63,7 +63,7 @@ def run_pytest(folder, text, *flags, python=sys.executable):
     (folder / "test_mine.py").write_text(text)
     return subprocess.run(
         [python, "-m", "pytest", "-q", "-p", "trainshed.testing.plugin", "-p", "no:cacheprovider",
-         *flags],
+         "--basetemp", folder / "inner", *flags],
         cwd=folder,
         env={name: text for name, text in os.environ.items() if not name.startswith("PYTEST")},
         text=True,
