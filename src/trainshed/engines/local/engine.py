@@ -8,7 +8,6 @@ folder, sees the same.
 import json
 import logging
 import os
-import select
 import sys
 import threading
 import time
@@ -39,6 +38,7 @@ from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import DeviceStatus, Inventory, leased_to
 from trainshed.engines.local.devices.remembered import Remembered
 from trainshed.engines.local.devices.sampler import Sampler
+from trainshed.engines.local.end_watcher import EndWatcher
 from trainshed.engines.processes import peers
 from trainshed.engines.processes.identity import lives
 from trainshed.engines.processes.ports import free_runs
@@ -170,7 +170,7 @@ class LocalEngine:
         self._sweeper = Sweeper(containers.runtime, helpers)
         self._roots = ContainerRoots(containers.runtime, helpers)
         self._fence = Fence(self._sweeper)
-        self._news = News()
+        self._ends = EndWatcher()
         self._fork_server = ForkServer(f"{self._root}/{_LONGEST_KEY}")
 
     def fleet(self) -> Sequence[Node]:
@@ -284,7 +284,7 @@ class LocalEngine:
 
         Who listens is a server: from now on the GPUs are sampled.
         """
-        self._news.listen(callback)
+        self._ends.listen(callback)
         if self._sampler is not None:
             self._sampler.start()
 
@@ -293,7 +293,7 @@ class LocalEngine:
         if self._sampler is not None:
             self._sampler.close()
         self._fork_server.close()
-        self._news.close()
+        self._ends.close()
         self._sweeper.close()
 
     def _attempt_at(self, theirs: End, ours: End) -> AttemptKey | None:
@@ -395,7 +395,7 @@ class LocalEngine:
         )
         attempt.child, attempt.forked = starter.begin(key, attempt.folder, preparation)
         attempt.was_ours = True
-        self._news.watch(key, attempt.child)
+        self._ends.watch(key, attempt.child)
 
     def _observation(self, key: AttemptKey) -> Observation:
         attempt = self._attempt(key)
@@ -440,63 +440,3 @@ def _leftovers_ended_by(isolation: Isolation | None) -> str:
     """The best means of this machine against what a killed supervisor leaves."""
     namespace = isolation is not None and isolation.mode == SANDBOX
     return kill.by_boxes() or (PID_NAMESPACE if namespace else SUBREAPER)
-
-
-#: Each costs a descriptor: of more than these nothing is reported, and who listens asks.
-_WATCHED_MAX: Final = 256
-_CLOSE_S_MAX: Final = 2.0
-
-
-class News:
-    """Calls back when supervisors end: one thread, started when somebody listens."""
-
-    def __init__(self) -> None:
-        """Nobody listens yet."""
-        self._callback: Callable[[Collection[AttemptKey]], None] | None = None
-        self._keys: dict[int, AttemptKey] = {}
-        self._thread: threading.Thread | None = None
-
-    def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
-        """Tell this callback from now on, and no other."""
-        self._callback = callback
-        if self._thread is None:
-            self._poll = select.epoll()
-            self._stop = os.eventfd(0)
-            self._poll.register(self._stop, select.EPOLLIN)
-            self._thread = threading.Thread(target=self._work, name="engine-news", daemon=True)
-            self._thread.start()
-
-    def watch(self, key: AttemptKey, pid: int) -> None:
-        """Tell when a child of this process ends."""
-        if self._thread is None or len(self._keys) >= _WATCHED_MAX:
-            return
-        try:
-            descriptor = os.pidfd_open(pid)
-        except ProcessLookupError:  # it has been collected
-            if self._callback is not None:
-                self._callback([key])
-        except OSError:  # there are no descriptors left
-            pass
-        else:
-            self._keys[descriptor] = key
-            self._poll.register(descriptor, select.EPOLLIN)
-
-    def close(self) -> None:
-        """End the thread."""
-        if self._thread is not None:
-            os.eventfd_write(self._stop, 1)
-            self._thread.join(_CLOSE_S_MAX)
-            self._thread = None
-
-    def _work(self) -> None:
-        while self._stop not in (ended := [descriptor for descriptor, _ in self._poll.poll()]):
-            keys = [self._keys.pop(descriptor) for descriptor in ended]
-            for descriptor in ended:
-                self._poll.unregister(descriptor)  # a child that was forked meanwhile keeps it open
-                os.close(descriptor)
-            if self._callback is not None:
-                self._callback(keys)
-        for descriptor in (*self._keys, self._stop):
-            os.close(descriptor)
-        self._poll.close()
-        self._keys.clear()

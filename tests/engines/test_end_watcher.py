@@ -1,10 +1,10 @@
-"""What is heard of the ends of supervisors."""
+"""A server learns once of each supervisor that ends."""
 
 import os
 import subprocess
 import threading
 
-from trainshed.engines.local.engine import News
+from trainshed.engines.local.end_watcher import EndWatcher
 from trainshed.model.attempt import AttemptKey
 
 
@@ -16,19 +16,19 @@ def test_an_end_is_heard_of_once_also_if_a_forked_child_keeps_its_descriptor():
         heard.extend(keys)
         came.release()
 
-    news = News()
-    news.listen(hear)
+    watcher = EndWatcher()
+    watcher.listen(hear)
     kept = []
     try:
         for number in (1, 2):
             with subprocess.Popen(["/bin/sleep", "600"]) as child:
-                news.watch(AttemptKey(number, 1), child.pid)
-                (descriptor,) = news._keys
+                watcher.watch(AttemptKey(number, 1), child.pid)
+                (descriptor,) = watcher._keys
                 kept.append(os.dup(descriptor))
                 child.kill()
                 assert came.acquire(timeout=60)
     finally:
-        news.close()
+        watcher.close()
         for descriptor in kept:
             os.close(descriptor)
     assert heard == [AttemptKey(1, 1), AttemptKey(2, 1)]
