@@ -3,6 +3,8 @@
 import socket
 import threading
 from contextlib import contextmanager
+from dataclasses import MISSING, fields
+from unittest.mock import MagicMock
 
 import httpx
 import uvicorn
@@ -11,6 +13,7 @@ from trainshed.api.call import Method, Routes
 from trainshed.api.chain import Surroundings
 from trainshed.api.connections import Connections, Times, limits_of
 from trainshed.api.http_server import HttpServer
+from trainshed.api.native import Native
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import make_app
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
@@ -76,6 +79,12 @@ class Seen:
 
 def method(verb, path, handle, *, role=AccessRole.VIEWER, **fields):
     return Method(verb=verb, path=path, role=role, handle=handle, **fields)
+
+
+def build_native(**parts):
+    """The native API made of some parts; each other part is a mock that no test looks at."""
+    needed = [field.name for field in fields(Native) if field.default is MISSING]
+    return Native(**{**{name: MagicMock() for name in needed}, "metrics": str, **parts})
 
 
 def application(methods, *, raw=(), native=None, exchange=None, is_healthy=lambda: True, **changes):

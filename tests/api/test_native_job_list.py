@@ -1,13 +1,11 @@
 """The one list of jobs: a caller gets the jobs of his projects, page by page, by any filter."""
 
-from unittest.mock import MagicMock
-
 import pytest
 
-from api.support import application, client, project
+from api.support import application, build_native, client, project
 from databases import new_database
 from store.builders import add, go
-from trainshed.api.native import Native, native_app
+from trainshed.api.native import native_app
 from trainshed.model.status import JobState
 from trainshed.service.story import Stories
 from trainshed.store.opening import open_store
@@ -29,19 +27,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def edge(store):
-    unused = MagicMock()
-    native = Native(
-        store=store,
-        stories=Stories(store),
-        logs=unused,
-        metrics=str,
-        nodes=unused,
-        attempts=unused,
-        buckets=unused,
-        streams=unused,
-        access=unused,
-        audit_log=unused,
-    )
+    native = build_native(store=store, stories=Stories(store))
     app = native_app(native, "1")
     app.state.permissions = type(app.state.permissions)(project)
     with client(application([], native=app)) as opened:

@@ -5,10 +5,10 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from api.support import application, client
+from api.support import application, build_native, client
 from databases import new_database
 from store.builders import add, place
-from trainshed.api.native import Native, native_app
+from trainshed.api.native import native_app
 from trainshed.engines.base import Places
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.refusals import Refusal
@@ -38,20 +38,8 @@ def looked():
 
 @pytest.fixture
 def edge(store, looked):
-    unused = MagicMock()
     nodes = NodeService(store=store, notice_s=90.0, ordered=looked)
-    native = Native(
-        store=store,
-        stories=unused,
-        logs=unused,
-        metrics=str,
-        nodes=nodes,
-        attempts=unused,
-        buckets=unused,
-        streams=unused,
-        access=unused,
-        audit_log=unused,
-    )
+    native = build_native(store=store, nodes=nodes)
     with client(application([], native=native_app(native, "1"))) as found:
         yield found
 

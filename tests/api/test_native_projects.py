@@ -1,30 +1,16 @@
 """The native routes name projects as Google's do: by id or by number, for those who may."""
 
-from unittest.mock import MagicMock
-
 import pytest
 
-from api.support import application, client, project
-from trainshed.api.native import Native, native_app
+from api.support import application, build_native, client, project
+from trainshed.api.native import native_app
 
 STORY = {"events": []}
 
 
 @pytest.fixture(scope="module")
 def edge():
-    unused = MagicMock()
-    native = Native(
-        store=unused,
-        stories=MagicMock(),
-        logs=unused,
-        metrics=str,
-        nodes=unused,
-        attempts=unused,
-        buckets=unused,
-        streams=unused,
-        access=unused,
-        audit_log=unused,
-    )
+    native = build_native()
     native.store.project = project
     native.stories.events.return_value = STORY
     with client(application([], native=native_app(native, "1"))) as found:

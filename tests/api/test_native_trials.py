@@ -1,11 +1,10 @@
 """The native routes of tuning jobs: how their trials stand, and the log of one of them."""
 
 import json
-from unittest.mock import MagicMock
 
 import pytest
 
-from api.support import application, client, project
+from api.support import application, build_native, client, project
 from databases import new_database
 from store.builders import (
     add,
@@ -17,7 +16,7 @@ from store.builders import (
     trial,
     trial_job,
 )
-from trainshed.api.native import Native, native_app
+from trainshed.api.native import native_app
 from trainshed.engines.supervise.segments import SegmentWriter
 from trainshed.model.log_line import LOG_FOLDER
 from trainshed.model.status import JobError, JobState
@@ -48,19 +47,7 @@ def logs(store, tmp_path):
 
 @pytest.fixture
 def edge(store, logs):
-    stories = Stories(store)
-    native = Native(
-        store=MagicMock(),
-        stories=stories,
-        logs=logs,
-        metrics=str,
-        nodes=MagicMock(),
-        attempts=MagicMock(),
-        buckets=MagicMock(),
-        streams=Streams(2),
-        access=MagicMock(),
-        audit_log=MagicMock(),
-    )
+    native = build_native(stories=Stories(store), logs=logs, streams=Streams(2))
     native.store.project = project
     native.store.trial_jobs = store.trial_jobs
     with client(application([], native=native_app(native, "1"))) as found:

@@ -3,7 +3,8 @@
 import re
 from unittest.mock import MagicMock
 
-from trainshed.api.native import Native, native_app
+from api.support import build_native
+from trainshed.api.native import native_app
 from trainshed.api.not_here import ABSENT
 from trainshed.api.storage import TABLE
 from trainshed.api.table import Handlers, google_table
@@ -22,20 +23,8 @@ GOOGLE = google_table(
 #: (verb, path) below the server's root.
 STORAGE = [(verb, path) for verb, path, _ in TABLE]
 
-_UNUSED = MagicMock()
 DOCUMENT = native_app(
-    Native(
-        store=_UNUSED,
-        stories=_UNUSED,
-        logs=_UNUSED,
-        metrics=_UNUSED,
-        nodes=_UNUSED,
-        attempts=_UNUSED,
-        buckets=_UNUSED,
-        streams=_UNUSED,
-        access=_UNUSED,
-        audit_log=_UNUSED,
-    ),
+    build_native(),
     "1",
 ).openapi()
 NATIVE = [
