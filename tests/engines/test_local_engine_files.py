@@ -107,7 +107,9 @@ SPECS = st.builds(
         marks=st.lists(st.builds(ReplicaMarks, host=WORDS), max_size=2).map(tuple),
         packages=VARIABLES,
         keeps=TEXTS,
+        start_timeout_s=st.floats(0, 1e6),
         ends_s=st.none() | st.floats(0, 1e6),
+        hold_s=st.floats(0, 1e6),
     ),
 )
 EXITS = st.builds(
