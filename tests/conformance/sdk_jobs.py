@@ -4,7 +4,6 @@ Each case submits one job as a user's script does and returns at once; the test 
 and reads what their programs have found.  Nothing of Trainshed is imported here.
 """
 
-import argparse
 import concurrent.futures
 import json
 import os
@@ -18,7 +17,7 @@ from google.api_core import exceptions
 from google.cloud import aiplatform
 from google.cloud.aiplatform import hyperparameter_tuning as hpt
 from google.cloud.aiplatform.preview import jobs as preview
-from google.oauth2.credentials import Credentials
+from sdk_connection import ARGS, CREDENTIALS
 
 PREBUILT = "us-docker.pkg.dev/vertex-ai/training/pytorch-cpu.1-13.py310:latest"
 OWN_IMAGE = "registry.test/p/img:1"
@@ -193,7 +192,7 @@ def uploaded_package(folder):
 
     archive = next((folder / "dist").iterdir())
     uri = f"sdk/{folder.name}/{archive.name}"
-    client = storage.Client(project="demo-proj", credentials=ARGS.credentials)
+    client = storage.Client(project="demo-proj", credentials=CREDENTIALS)
     client.bucket("stage-bkt").blob(uri).upload_from_filename(str(archive))
     return f"gs://stage-bkt/{uri}"
 
@@ -262,20 +261,5 @@ def main():
     os._exit(0)  # the SDK's own threads would wait for the jobs
 
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--endpoint", required=True)
-parser.add_argument("--transport")
-parser.add_argument("--token", required=True)
-parser.add_argument("--cases", nargs="*", help="the names of some cases; all by default")
-ARGS = parser.parse_args()
-ARGS.credentials = Credentials(ARGS.token)
-aiplatform.init(
-    project="demo-proj",
-    location="us-central1",
-    api_endpoint=ARGS.endpoint,
-    api_transport=ARGS.transport,
-    credentials=ARGS.credentials,
-    staging_bucket="gs://stage-bkt",
-)
 if __name__ == "__main__":
     main()

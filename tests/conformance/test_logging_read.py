@@ -1,21 +1,16 @@
 """Logs as people read them: gcloud logging read, google-cloud-logging, and streams that end."""
 
 import json
-import os
-import subprocess
 import time
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
+from conformance.client_scripts import run_script
 from conformance.gcloud import needs_gcloud
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-LOGGING_PYTHON = ROOT / ".venv-gs/bin/python"
 PARENT = "/v1/projects/demo-proj/locations/us-central1"
 CODE = """
 import json
@@ -104,18 +99,10 @@ def test_gcloud_logging_read_needs_no_job_and_shows_why_a_filter_is_bad(real_gcl
 
 
 def test_google_cloud_logging_reads_by_rest_and_by_grpc(server, job):
-    if not LOGGING_PYTHON.exists():
-        pytest.skip(".venv-gs is not installed; make test installs it")
-    done = subprocess.run(
-        [LOGGING_PYTHON, "-W", "ignore", HERE / "logging_calls.py", "--rest", server.url,
-         "--grpc", server.grpc, "--token", server.token, "--job", job],
-        env={**os.environ, **server.certificates},
-        text=True, capture_output=True, timeout=300, check=False,
-    )  # fmt: skip
-    line = next((line for line in done.stdout.splitlines() if line.startswith("RESULTS ")), None)
-    assert line, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{server.output()[-3000:]}"
+    words = ("--rest", server.url, "--grpc", server.grpc, "--token", server.token, "--job", job)
+    found = run_script(server, ".venv-gs", "logging_calls.py", *words)
     log = "projects/demo-proj/logs/workerpool0-0"
-    for way, results in json.loads(line.removeprefix("RESULTS ")).items():
+    for way, results in found.items():
         assert "must be a field of a LogEntry" in results.pop("refused"), way
         assert results == {
             "word": [["INFO", "Epoch 1: LOSS 0.25, accuracy 0.9", log]],

@@ -3,22 +3,19 @@
 In ``make test-full`` all other tests of this folder run over HTTPS as well.
 """
 
-import json
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
+from conformance.client_scripts import SDKS, bucket_variables, run_script
 from conformance.conftest import PROJECT
 from conformance.gcloud import needs_gcloud
-from conformance.test_vertex_sdk import SDKS
 from e2e.support import custom_job, good, ml_job
 from server_process import TRAINSHED
 
 pytestmark = [pytest.mark.over_https, pytest.mark.slow, pytest.mark.timeout(600)]
 
-CALLS = Path(__file__).with_name("https_calls.py")
 #: What each call is to find.
 WANTED = {
     "vertex_sdk": lambda names: "over-tls" in names,
@@ -57,29 +54,20 @@ def test_gcloud_uploads_a_package_submits_it_and_lists(gcloud, trainer):
 @pytest.mark.usefixtures("jobs")
 @pytest.mark.parametrize("sdk", ["newest", "1.60.0"])
 def test_googles_python_clients_call_it(server, sdk):
-    python = SDKS[sdk] / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"{SDKS[sdk].name} is not installed; make test installs it")
     calls = [call for call in WANTED if sdk == "newest" or call not in NEWEST_ONLY]
-    path = f"/trainshed/v1/projects/{PROJECT}/bucketTokens"
-    made = good(server.call("POST", path, {"bucket": "out-bkt"}))
-    own = {
-        "STORAGE_EMULATOR_HOST": f"{server.url}/as/{made['token']}",
-        "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
-        **server.certificates,
-    }
-    done = subprocess.run(
-        [python, "-W", "ignore", CALLS, server.url, server.token, *calls],
-        env={**os.environ, **own},
-        text=True,
-        capture_output=True,
-        timeout=400,
-        check=False,
+    bucket = bucket_variables(server, PROJECT, "out-bkt")
+    results = run_script(
+        server,
+        SDKS[sdk],
+        "https_calls.py",
+        server.url,
+        server.token,
+        *calls,
+        GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT="false",
+        **bucket,
     )
-    assert done.returncode == 0, f"{done.stderr[-3000:]}\n{server.output()[-3000:]}"
-    found = json.loads(done.stdout.partition("RESULTS ")[2])
     for call in calls:
-        assert WANTED[call](found[call]), (call, found[call])
+        assert WANTED[call](results[call]), (call, results[call])
 
 
 @pytest.mark.usefixtures("jobs")

@@ -1,6 +1,5 @@
 """Client programs with nothing changed in them, under ``trainshed run``."""
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -8,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from conformance import gcloud as real
+from conformance.client_scripts import python_of, results_of
 from conformance.conftest import PROJECT
 from server_process import TRAINSHED
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-PROGRAMS = HERE / "unchanged"
+PROGRAMS = Path(__file__).parent / "unchanged"
 COMMAND_FILE = "hyperparameters.yaml"
 STUDY = """\
 studySpec:
@@ -27,13 +25,6 @@ trialJobSpec:
     replicaCount: 1
     containerSpec: {imageUri: gcr.io/x/trainer, command: [python, -c, "print('a trial')"]}
 """
-
-
-def python_of(venv):
-    python = ROOT / venv / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"{venv} is not installed; make test installs it")
-    return python
 
 
 @pytest.fixture
@@ -58,11 +49,6 @@ def under_run(server, tmp_path):
         return done.stdout
 
     return running
-
-
-def results_of(output):
-    line = next(line for line in output.splitlines() if line.startswith("RESULTS "))
-    return json.loads(line.removeprefix("RESULTS "))
 
 
 def vertex_results(under_run, venv, bucket):

@@ -1,24 +1,20 @@
 """What the Vertex SDK sends for each of its jobs runs in a mapped environment, pip included."""
 
 import json
-import os
 import re
-import subprocess
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
+from conformance.client_scripts import bucket_variables, run_sdk_script
 from conformance.conftest import BUCKETS, CONFIG, PROJECT
-from conformance.test_vertex_sdk import SDKS
 from engines.test_replica_machine import wheel_of
 from server_process import ServerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-HERE = Path(__file__).parent
 ENDED = {
     f"{kind}_STATE_{word}"
     for kind in ("JOB", "PIPELINE")
@@ -78,27 +74,9 @@ SHORT = (
 def results(request, sdk_server):
     """What became of each case: the job's name, or the refusal that the user saw."""
     sdk, cases = request.param
-    python = SDKS[sdk] / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"{SDKS[sdk].name} is not installed; make test installs it")
-    path = f"/trainshed/v1/projects/{PROJECT}/bucketTokens"
-    status, token = sdk_server.call("POST", path, {"bucket": "stage-bkt"})
-    assert status == 200, token
-    done = subprocess.run(
-        [python, "-W", "ignore", HERE / "sdk_jobs.py", "--endpoint", sdk_server.url,
-         "--token", sdk_server.token, "--transport", "rest", "--cases", *cases],
-        env={**os.environ, "STORAGE_EMULATOR_HOST": f"{sdk_server.url}/as/{token['token']}"},
-        text=True,
-        capture_output=True,
-        timeout=400,
-        check=False,
-    )  # fmt: skip
-    line = next((line for line in done.stdout.splitlines() if line.startswith("RESULTS ")), None)
-    assert line, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    found = json.loads(line.removeprefix("RESULTS "))
-    crashed = {name: each["crashed"] for name, each in found.items() if "crashed" in each}
-    assert crashed == {}
-    return found
+    bucket = bucket_variables(sdk_server, PROJECT, "stage-bkt")
+    way = (sdk, "rest")
+    return run_sdk_script(sdk_server, way, "sdk_jobs.py", "--cases", *cases, **bucket)
 
 
 #: What the SDK sends in the place of a command where the image is no prebuilt one.

@@ -1,18 +1,13 @@
 """The unmodified Vertex SDK, newest and 1.60.0, over REST and gRPC with TLS (contract 4, 6)."""
 
 import itertools
-import json
-import os
-import subprocess
-from pathlib import Path
 
 import pytest
 
+from conformance.client_scripts import SDKS, bucket_variables, run_sdk_script
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-SDKS = {"newest": ROOT / ".venv-google", "1.60.0": ROOT / ".venv-google-old"}
 #: test_over_https.py calls with the older one, over REST; the other pairs repeat this one.
 SHORT = {("newest", "grpc")}
 WAYS = [
@@ -24,33 +19,8 @@ WAYS = [
 @pytest.fixture(scope="module", params=WAYS)
 def results(request, server):
     """What every scenario came to, by its name."""
-    sdk, transport = request.param
-    python = SDKS[sdk] / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"{SDKS[sdk].name} is not installed; make test installs it")
-    endpoint = server.url if transport == "rest" else server.grpc
-    path = "/trainshed/v1/projects/demo-proj/bucketTokens"
-    status, of_bucket = server.call("POST", path, {"bucket": "stage-bkt"})
-    assert status == 200, of_bucket
-    done = subprocess.run(
-        [python, "-W", "ignore", HERE / "vertex_calls.py", "--endpoint", endpoint,
-         "--token", server.token, *(["--transport", "rest"] if transport == "rest" else [])],
-        env={
-            **os.environ,
-            "STORAGE_EMULATOR_HOST": f"{server.url}/as/{of_bucket['token']}",
-            **server.certificates,
-        },
-        text=True,
-        capture_output=True,
-        timeout=400,
-        check=False,
-    )  # fmt: skip
-    line = next((line for line in done.stdout.splitlines() if line.startswith("RESULTS ")), None)
-    assert line, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{server.output()[-3000:]}"
-    found = json.loads(line.removeprefix("RESULTS "))
-    for name, result in found.items():
-        assert "crashed" not in result, f"{name}: {result['crashed']}"
-    return found
+    bucket = bucket_variables(server, "demo-proj", "stage-bkt")
+    return run_sdk_script(server, request.param, "vertex_calls.py", **bucket)
 
 
 def test_run_returns_when_the_job_has_succeeded(results):

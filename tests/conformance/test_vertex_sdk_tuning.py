@@ -1,18 +1,12 @@
 """Tuning with the unmodified Vertex SDK, newest and 1.60.0, REST and gRPC (contract 4.5, 8)."""
 
-import json
-import os
-import subprocess
-from pathlib import Path
-
 import pytest
 
-from conformance.test_vertex_sdk import SDKS
+from conformance.client_scripts import run_sdk_script
 from trainshed.wire.parsed import snake
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-HERE = Path(__file__).parent
 #: In `make test` one way: each costs an import of the SDK, and test_vertex_sdk.py has two.
 WAYS = [
     pytest.param(("newest", "grpc"), id="newest-grpc"),
@@ -26,29 +20,7 @@ WAYS = [
 @pytest.fixture(scope="module", params=WAYS)
 def results(request, server):
     """What every scenario came to, by its name."""
-    sdk, transport = request.param
-    python = SDKS[sdk] / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"{SDKS[sdk].name} is not installed; make test installs it")
-    endpoint = server.url if transport == "rest" else server.grpc
-    done = subprocess.run(
-        [python, "-W", "ignore", HERE / "tuning_calls.py", "--endpoint", endpoint,
-         "--token", server.token, *(["--transport", "rest"] if transport == "rest" else [])],
-        env={
-            **os.environ,
-            **server.certificates,
-        },
-        text=True,
-        capture_output=True,
-        timeout=400,
-        check=False,
-    )  # fmt: skip
-    line = next((line for line in done.stdout.splitlines() if line.startswith("RESULTS ")), None)
-    assert line, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{server.output()[-3000:]}"
-    found = json.loads(line.removeprefix("RESULTS "))
-    for name, result in found.items():
-        assert "crashed" not in result, f"{name}: {result['crashed']}"
-    return found
+    return run_sdk_script(server, request.param, "tuning_calls.py")
 
 
 def text(value):

@@ -1,13 +1,7 @@
-"""The unmodified Vertex SDK, pointed at the server that the command line names.
+"""What the scenarios of tuning share.  Nothing of Trainshed is imported here."""
 
-Shared by the scenarios of tuning.  Nothing of Trainshed is imported here.
-"""
-
-import argparse
-
-from google.cloud import aiplatform
 from google.cloud.aiplatform import gapic
-from google.oauth2.credentials import Credentials
+from sdk_connection import ARGS, CREDENTIALS
 from tuning_trainer import IMAGE, TRAINER
 
 PARENT = "projects/demo-proj/locations/us-central1"
@@ -39,20 +33,6 @@ def shown(trials):
     ]
 
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--endpoint", required=True)
-parser.add_argument("--transport")
-parser.add_argument("--token", required=True)
-ARGS = parser.parse_args()
-CREDENTIALS = Credentials(ARGS.token)
-aiplatform.init(
-    project="demo-proj",
-    location="us-central1",
-    api_endpoint=ARGS.endpoint,
-    api_transport=ARGS.transport,
-    credentials=CREDENTIALS,
-    staging_bucket="gs://stage-bkt",
-)
 CLIENT = gapic.JobServiceClient(
     credentials=CREDENTIALS,
     transport=ARGS.transport,

@@ -4,7 +4,6 @@ Every scenario is what a user's script does (contracts/vertex-sdk.md 4).  They r
 for the SDK looks at a job only every five seconds.  Nothing of Trainshed is imported here.
 """
 
-import argparse
 import concurrent.futures
 import json
 import pathlib
@@ -15,7 +14,7 @@ import traceback
 
 from google.api_core import exceptions
 from google.cloud import aiplatform
-from google.oauth2.credentials import Credentials
+from sdk_connection import CREDENTIALS
 
 PREBUILT = "us-docker.pkg.dev/vertex-ai/training/pytorch-cpu.1-13.py310:latest"
 OWN_IMAGE = "registry.test/p/img:1"
@@ -228,7 +227,7 @@ def package_training_job(folder):
     from google.cloud import storage  # noqa: PLC0415  # only here
 
     archive = next((source / "dist").iterdir())
-    storage.Client(project="demo-proj", credentials=ARGS.credentials).bucket("stage-bkt").blob(
+    storage.Client(project="demo-proj", credentials=CREDENTIALS).bucket("stage-bkt").blob(
         f"sdk/{archive.name}"
     ).upload_from_filename(str(archive))
     job = aiplatform.CustomPythonPackageTrainingJob(
@@ -289,19 +288,5 @@ def main():
     sys.stdout.write("RESULTS " + json.dumps(results) + "\n")
 
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--endpoint", required=True)
-parser.add_argument("--transport")
-parser.add_argument("--token", required=True)
-ARGS = parser.parse_args()
-ARGS.credentials = Credentials(ARGS.token)
-aiplatform.init(
-    project="demo-proj",
-    location="us-central1",
-    api_endpoint=ARGS.endpoint,
-    api_transport=ARGS.transport,
-    credentials=ARGS.credentials,
-    staging_bucket="gs://stage-bkt",
-)
 if __name__ == "__main__":
     main()

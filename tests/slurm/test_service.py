@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from conformance.client_scripts import SDKS, python_of
 from conformance.gcloud import needs_gcloud
-from conformance.test_vertex_sdk import SDKS
 from e2e import fleet
 from e2e.support import FINAL, IMAGE, custom_job, good, log_lines, ml_job, native, submit
 from slurm.support import SMALL, WHOLE_NODE, a_job, allocations, come_to, on_cluster, waits_for
@@ -209,9 +209,7 @@ def test_gcloud_drives_a_job_of_ai_platform(server, real_gcloud, cluster):
 
 @pytest.mark.full  # the SDK looks every few seconds
 def test_the_vertex_sdk_runs_a_job(server):
-    python = SDKS["newest"] / "bin" / "python"
-    if not python.exists():
-        pytest.skip("the SDK is not installed; make test installs it")
+    python = python_of(SDKS["newest"])
     code = "print('hello from the SDK')"
     done = subprocess.run(
         [python, "-W", "ignore", VERTEX_RUN, server.url, server.token, code],
