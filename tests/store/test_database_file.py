@@ -110,3 +110,15 @@ def test_the_room_is_in_the_file_and_its_log_and_is_kept_once(tmp_path, clock):
     with closing(sqlite3.connect(tmp_path / "trainshed.db")) as found:
         assert found.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert found.execute("SELECT count(*) FROM jobs").fetchall() == [(1,)]
+
+
+def test_no_log_is_made_by_a_thread_that_keeps_room_after_the_end(tmp_path, clock, monkeypatch):
+    store = open_store(url_of(tmp_path), clock)
+    add(store)
+    file = store._db._file
+    store.close()
+    with pytest.raises(StoreFault, match="closed"):
+        store.keep_room()
+    monkeypatch.setattr(file, "check", lambda: None)  # it was open when the thread looked
+    file.hold_log()
+    assert not (tmp_path / "trainshed.db-wal").exists()

@@ -39,9 +39,12 @@ def missing_bytes(place: int | str | os.PathLike[str]) -> int:
     return max(0, kept - disk.f_bavail * disk.f_frsize)
 
 
-def hold(path: str, size: int) -> None:
-    """Take room for later under a name; nothing is taken where there is none."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+def hold(path: str, size: int, *, create: bool = True) -> None:
+    """Take room for later under a name; nothing is taken where there is none.
+
+    Without ``create`` only a file that is there is given room.
+    """
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     with suppress(OSError):
         descriptor = os.open(path, flags, _PRIVATE_FILE)
         try:

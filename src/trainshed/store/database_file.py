@@ -65,10 +65,14 @@ class DatabaseFile:
             raise full(self._place, free)
 
     def hold_log(self) -> None:
-        """Let the log have its room; not on a disk that is nearly full."""
+        """Let the log have its room; not on a disk that is nearly full.
+
+        A log that SQLite has removed meanwhile, because the store was closed, is not made again.
+        """
+        self.check()
         size = _bounded(self._path.parent, LOG_BYTES)
         if room.free_bytes(self._path.parent) > 2 * size:
-            room.hold(os.fspath(self._log), size)
+            room.hold(os.fspath(self._log), size, create=False)
 
     @property
     def free_bytes(self) -> int:
