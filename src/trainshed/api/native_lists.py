@@ -64,7 +64,7 @@ class JobList(Shown):
 class Quota(Shown):
     """How many of an accelerator a project may use at once in a region, and how many it uses.
 
-    ``*`` for a project or a region is each one apart; without ``limit`` no rule counts them.
+    A rule for ``*`` counts projects, or regions, separately; without ``limit`` no rule counts them.
     """
 
     project: str

@@ -185,20 +185,20 @@ class Observer:
                 log_with_story(self.store, active.uid, f"cannot judge {observation.phase.name} of")
         return found
 
-    def _judge(self, active: Active, seen: Observation, server: str) -> Step | None:
+    def _judge(self, active: Active, observation: Observation, server: str) -> Step | None:
         """What an observation changes; None for nothing, which is nearly always so."""
         if active.state is JobState.RUNNING:
-            self.hangs.look(seen)
-        if matters(active.state, seen):
-            facts = self._facts(active) if needs_facts(active.state, seen) else _NO_FACTS
-            gain = None if seen.reduction is None else planned_gain(self.store, active.uid)
-            event = self.model_folders.check(active.uid, judge(active.state, seen, facts))
-            held = self._held(seen)
-            return step_of(active, event, server, seen=seen, held=held, planned_gain=gain)
-        if seen.placed and active.state in _RUN_ON and self._is_elsewhere(seen):
-            return self._placed(active, seen, server)
-        if self.hangs.matters(active.state, seen):
-            order = self.hangs.judge(seen, self._facts(active))
+            self.hangs.look(observation)
+        if matters(active.state, observation):
+            facts = self._facts(active) if needs_facts(active.state, observation) else _NO_FACTS
+            gain = None if observation.reduction is None else planned_gain(self.store, active.uid)
+            event = self.model_folders.check(active.uid, judge(active.state, observation, facts))
+            held = self._held(observation)
+            return step_of(active, event, server, seen=observation, held=held, planned_gain=gain)
+        if observation.placed and active.state in _RUN_ON and self._is_elsewhere(observation):
+            return self._placed(active, observation, server)
+        if self.hangs.matters(active.state, observation):
+            order = self.hangs.judge(observation, self._facts(active))
             return step_of(active, order, server) if order else None
         return None
 

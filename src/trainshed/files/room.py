@@ -40,9 +40,9 @@ def missing_bytes(place: int | str | os.PathLike[str]) -> int:
 
 
 def hold(path: str, size: int, *, create: bool = True) -> None:
-    """Take room for later under a name; nothing is taken where there is none.
+    """Give a file so many bytes of the disk, to be written later; none where the disk is full.
 
-    Without ``create`` only a file that is there is given room.
+    Without ``create`` the file must exist: a missing one is not made.
     """
     flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     with suppress(OSError):

@@ -277,7 +277,8 @@ def notes_of(job: LocalJob, host: Host, contained: Collection[Role]) -> tuple[st
     if job.spec.study:
         notes.append("A tuning job runs once here, without the parameters of a trial.")
     if limit_s := job.spec.scheduling.running_s_max:
-        notes.append(f"The limit of {limit_s:g} s on the running time is not kept here.")
+        limit = f"the job's limit of {limit_s:g} s does not end it"
+        notes.append(f"A local run may take any time: {limit}.")
     return tuple(notes)
 
 

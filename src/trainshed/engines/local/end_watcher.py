@@ -8,7 +8,7 @@ from typing import Final
 
 from trainshed.model.attempt import AttemptKey
 
-#: A watched supervisor costs a descriptor.  The end of one beyond these is seen when the server
+#: A watched supervisor costs a descriptor.  The server learns of the end of another one when it
 #: looks at its attempts next.
 _WATCHED_MAX: Final = 256
 _CLOSE_S_MAX: Final = 2.0
