@@ -1,5 +1,6 @@
 """A group of one rank has nothing to reduce; a rank that leaves takes nobody's sums along."""
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -38,6 +39,55 @@ def test_a_worker_that_reduces_too_leaves_last(how):
         ("own", "wait_over", linger),
         ("own", "close"),
     ]
+
+
+class LateExchange:
+    """An exchange whose sums come when the test lets them; ``close`` records what was over."""
+
+    def __init__(self):
+        self.dones, self.works, self.over_at_close = [], [], []
+
+    def failed(self):
+        return None
+
+    def allreduce(self, _, *, average, done):
+        assert not average
+        self.dones.append(done)
+
+    def end_rounds(self):
+        while self.dones:
+            self.dones.pop()(None)
+
+    def close(self):
+        self.over_at_close = [work.is_completed() for work in self.works]
+
+
+@pytest.fixture
+def late_group():
+    """A group of one rank whose all-reduces end with ``group.lineup.exchange.end_rounds()``."""
+    exchange = LateExchange()
+    group = ReductionGroup(dist.HashStore(), 0, 1, timeout=dist.constants.default_pg_timeout)
+    group.lineup = Lineup(exchange, None, None, None, None, [])
+    group._routing = SimpleNamespace(to_reducers=lambda _: True)
+    exchange.works = [group.allreduce([torch.ones(3)]) for _ in range(2)]
+    yield group
+    exchange.end_rounds()
+    group.shutdown()
+
+
+def test_a_worker_that_leaves_gets_the_sums_that_its_program_has_not_waited_for(late_group):
+    """As with nccl and gloo: a round that a program drops is no error on another rank."""
+    exchange = late_group.lineup.exchange
+    timer = threading.Timer(0.2, exchange.end_rounds)
+    timer.start()
+    late_group.shutdown()
+    assert exchange.over_at_close == [True, True]
+    timer.join()
+
+
+def test_a_worker_that_aborts_waits_for_no_sums(late_group):
+    late_group.abort()
+    assert late_group.lineup.exchange.over_at_close == [False, False]
 
 
 def test_a_world_of_one_works_like_any_other():

@@ -82,6 +82,7 @@ class ReductionGroup(ProcessGroup):
         self._timeout = timeout
         self._control = RankChannel(self._inner.gloo, rank, world)
         self._closed = False
+        self._works: set[ReductionWork] = set()  # under way with reducers, waited for or not
         self._routing: Routing | None = None
         self.lineup: Lineup | None = None
 
@@ -125,9 +126,7 @@ class ReductionGroup(ProcessGroup):
         if tensor is None or operation not in (SUM, AVERAGE):
             return self._inner.group.allreduce(tensors, *args, **kwargs)
         if lineup and self._routing and can_go(tensor) and self._routing.to_reducers(tensor):
-            work = ReductionWork([tensor], self._timeout)
-            lineup.exchange.allreduce(tensor, average=operation == AVERAGE, done=work.finish)
-            return work
+            return self._by_reducers(lineup, tensor, average=operation == AVERAGE)
         if (
             operation == AVERAGE
             and self._inner.by_gloo(tensor.device)
@@ -153,7 +152,11 @@ class ReductionGroup(ProcessGroup):
         return self._store
 
     def shutdown(self) -> None:
-        """Leave the reducers and the inner group; a second time does nothing."""
+        """Leave the reducers and the inner group; a second time does nothing.
+
+        As in nccl and gloo, all-reduces end first that the program has begun and not waited for:
+        cut off, they would fail on the other ranks.  That takes ``LINGER_S`` seconds at most.
+        """
         self._leave(LINGER_S)
 
     def abort(self) -> None:
@@ -161,6 +164,23 @@ class ReductionGroup(ProcessGroup):
         self._leave(0.0)
         with contextlib.suppress(RuntimeError):  # older gloo cannot
             self._inner.group.abort()
+
+    def _by_reducers(self, lineup: Lineup, tensor: torch.Tensor, *, average: bool) -> Work:
+        work = ReductionWork([tensor], self._timeout)
+        self._works.add(work)
+
+        def done(error: ReductionError | None) -> None:
+            work.finish(error)
+            self._works.discard(work)
+
+        lineup.exchange.allreduce(tensor, average=average, done=done)
+        return work
+
+    def _end_works(self, linger: float) -> None:
+        """Return when what is under way with reducers is over, or after ``linger`` seconds."""
+        until = time.monotonic() + linger
+        for work in list(self._works):
+            work.wait_over(until - time.monotonic())
 
     def _leave_at_exit(self) -> None:
         """Leave a group that nobody destroyed; gloo's threads abort if they outlive Python."""
@@ -172,6 +192,7 @@ class ReductionGroup(ProcessGroup):
             self._closed = True
             atexit.unregister(self._leave_at_exit)
             if self.lineup:
+                self._end_works(linger)
                 self.lineup.close(linger)
             self._inner.group.shutdown()
 

@@ -90,6 +90,10 @@ class ReductionWork(Work):
         self._future.wait()  # lets the current stream wait for the copy back to the device
         return True
 
+    def wait_over(self, seconds: float) -> bool:
+        """Whether it is over, well or not, within ``seconds``."""
+        return self._over.wait(max(0.0, seconds))
+
     def synchronize(self) -> None:
         """The same as waiting."""
         self.wait()
