@@ -13,7 +13,11 @@ from e2e.support import log_lines
 from server_process import ServerProcess
 
 #: An administrator's table: what stands in for the images that the tests name.
+#: No container runtime, whatever the machine has: an image without a row is refused.
 CONFIG = f"""\
+[fleet]
+container_runtime = "none"
+
 [[environment]]
 name = "tests"
 python = "{sys.executable}"

@@ -44,7 +44,7 @@ class Quiet(SimpleHTTPRequestHandler):
 def sdk_server(tmp_path_factory, wheels):
     """A server without a network: packages come from a folder."""
     data = tmp_path_factory.mktemp("service")
-    (data / "config.toml").write_text(f"{PASSED}{CONFIG}")
+    (data / "config.toml").write_text(CONFIG.replace("[fleet]\n", PASSED))
     installers = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels}
     installers |= {"UV_NO_INDEX": "1", "UV_FIND_LINKS": wheels}
     server = ServerProcess(data, environ={"TRAINSHED_CACHE_DIR": str(data / "cache"), **installers})
