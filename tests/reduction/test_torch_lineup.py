@@ -1,6 +1,7 @@
 """A group of one rank has nothing to reduce; a rank that leaves takes nobody's sums along."""
 
 import threading
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -62,9 +63,12 @@ class LateExchange:
         self.over_at_close = [work.is_completed() for work in self.works]
 
 
-@pytest.fixture
+@contextmanager
 def late_group():
-    """A group of one rank whose all-reduces end with ``group.lineup.exchange.end_rounds()``."""
+    """A group of one rank whose all-reduces end with ``group.lineup.exchange.end_rounds()``.
+
+    Not a fixture, which would hold the group, and with it gloo's descriptors, beyond the test.
+    """
     exchange = LateExchange()
     group = ReductionGroup(dist.HashStore(), 0, 1, timeout=dist.constants.default_pg_timeout)
     group.lineup = Lineup(exchange, None, None, None, None, [])
@@ -75,19 +79,21 @@ def late_group():
     group.shutdown()
 
 
-def test_a_worker_that_leaves_gets_the_sums_that_its_program_has_not_waited_for(late_group):
+def test_a_worker_that_leaves_gets_the_sums_that_its_program_has_not_waited_for():
     """As with nccl and gloo: a round that a program drops is no error on another rank."""
-    exchange = late_group.lineup.exchange
-    timer = threading.Timer(0.2, exchange.end_rounds)
-    timer.start()
-    late_group.shutdown()
-    assert exchange.over_at_close == [True, True]
-    timer.join()
+    with late_group() as group:
+        exchange = group.lineup.exchange
+        timer = threading.Timer(0.2, exchange.end_rounds)
+        timer.start()
+        group.shutdown()
+        assert exchange.over_at_close == [True, True]
+        timer.join()
 
 
-def test_a_worker_that_aborts_waits_for_no_sums(late_group):
-    late_group.abort()
-    assert late_group.lineup.exchange.over_at_close == [False, False]
+def test_a_worker_that_aborts_waits_for_no_sums():
+    with late_group() as group:
+        group.abort()
+        assert group.lineup.exchange.over_at_close == [False, False]
 
 
 def test_a_world_of_one_works_like_any_other():
