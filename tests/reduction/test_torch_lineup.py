@@ -80,7 +80,7 @@ def late_group():
 
 
 def test_a_worker_that_leaves_gets_the_sums_that_its_program_has_not_waited_for():
-    """As with nccl and gloo: a round that a program drops is no error on another rank."""
+    """As with nccl and gloo: the round that one rank drops does not fail on another."""
     with late_group() as group:
         exchange = group.lineup.exchange
         timer = threading.Timer(0.2, exchange.end_rounds)

@@ -154,8 +154,8 @@ class ReductionGroup(ProcessGroup):
     def shutdown(self) -> None:
         """Leave the reducers and the inner group; a second time does nothing.
 
-        As in nccl and gloo, all-reduces end first that the program has begun and not waited for:
-        cut off, they would fail on the other ranks.  That takes ``LINGER_S`` seconds at most.
+        First it waits for all-reduces that the program has begun and not waited for, ``LINGER_S``
+        seconds at most, as nccl and gloo do: one that is cut off fails on the other ranks too.
         """
         self._leave(LINGER_S)
 
@@ -166,18 +166,18 @@ class ReductionGroup(ProcessGroup):
             self._inner.group.abort()
 
     def _by_reducers(self, lineup: Lineup, tensor: torch.Tensor, *, average: bool) -> Work:
-        work = ReductionWork([tensor], self._timeout)
-        self._works.add(work)
+        work, works = ReductionWork([tensor], self._timeout), self._works
+        works.add(work)
 
-        def done(error: ReductionError | None) -> None:
+        def done(error: ReductionError | None) -> None:  # must not hold the group: threads keep it
             work.finish(error)
-            self._works.discard(work)
+            works.discard(work)
 
         lineup.exchange.allreduce(tensor, average=average, done=done)
         return work
 
-    def _end_works(self, linger: float) -> None:
-        """Return when what is under way with reducers is over, or after ``linger`` seconds."""
+    def _wait_for_works(self, linger: float) -> None:
+        """Wait until all-reduces of the reducers are over, ``linger`` seconds at most."""
         until = time.monotonic() + linger
         for work in list(self._works):
             work.wait_over(until - time.monotonic())
@@ -192,7 +192,7 @@ class ReductionGroup(ProcessGroup):
             self._closed = True
             atexit.unregister(self._leave_at_exit)
             if self.lineup:
-                self._end_works(linger)
+                self._wait_for_works(linger)
                 self.lineup.close(linger)
             self._inner.group.shutdown()
 

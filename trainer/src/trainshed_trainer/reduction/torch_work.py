@@ -90,9 +90,9 @@ class ReductionWork(Work):
         self._future.wait()  # lets the current stream wait for the copy back to the device
         return True
 
-    def wait_over(self, seconds: float) -> bool:
-        """Whether it is over, well or not, within ``seconds``."""
-        return self._over.wait(max(0.0, seconds))
+    def wait_over(self, seconds: float) -> None:
+        """Wait until it is over, well or not, ``seconds`` at most."""
+        self._over.wait(max(0.0, seconds))
 
     def synchronize(self) -> None:
         """The same as waiting."""
