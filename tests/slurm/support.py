@@ -68,8 +68,17 @@ def come_to(server, name, state, *, timeout_s=120):
     return wait_until(there, lambda: story_text(server, name), timeout_s=timeout_s)
 
 
-def allocations(cluster):
-    """All that Slurm has ever given out or holds, by what their names say of jobs."""
-    names = [row["Name"] for row in cluster.finished()]
-    names += [line.strip() for line in cluster.jobs("%j")]
-    return sorted(name for name in names if name.startswith("ts-"))
+def allocations(cluster, uids=()):
+    """The names of all that Slurm has ever given out or holds, once it shows one for each uid.
+
+    Slurm counts an allocation's end a moment after it has left the queue, and shows it nowhere
+    meanwhile; one that ends between the two readings is in both, and has one number.
+    """
+
+    def listed():
+        names = dict(line.split(maxsplit=1) for line in cluster.jobs("%A %j"))
+        names |= {row["JobId"]: row["Name"] for row in cluster.finished()}
+        ours = sorted(name.strip() for name in names.values() if name.startswith("ts-"))
+        return (ours,) if set(uids) <= {name.rpartition("-")[2] for name in ours} else None
+
+    return wait_until(listed, lambda: f"Slurm has shown no allocation of some of {uids}")[0]

@@ -116,7 +116,7 @@ def check(server, jobs, cluster):
 def check_allocations(server, jobs, cluster):
     """As many as attempts, by the count of Slurm itself."""
     ours = f"ts-{(server.data_dir / 'installation').read_text().strip()}-"
-    found = Counter(name for name in allocations(cluster) if name.startswith(ours))
-    assert set(found.values()) == {1}, found
-    begun = {uid_of(n) for fate in ("lives", "ended", "deleted") for n in jobs.those(fate)}
-    assert {f"{ours}{uid}" for uid in begun} <= found.keys()
+    begun = {str(uid_of(n)) for fate in ("lives", "ended", "deleted") for n in jobs.those(fate)}
+    names = Counter(name for name in allocations(cluster, begun) if name.startswith(ours))
+    assert set(names.values()) == {1}, names
+    assert {f"{ours}{uid}" for uid in begun} <= names.keys()

@@ -37,7 +37,7 @@ def check_ended(server, cluster, *names):
             None,
         ), told
     uids = {native(server, name)["uid"] for name in names}
-    ours = [each for each in allocations(cluster) if each.rpartition("-")[2] in uids]
+    ours = [name for name in allocations(cluster, uids) if name.rpartition("-")[2] in uids]
     assert len(ours) == len(names), ours
 
 

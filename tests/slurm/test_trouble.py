@@ -43,12 +43,8 @@ def test_a_job_outlives_its_server(server, cluster):
         )
     check_count(fleet.said(server, running))
     uids = {native(server, name)["uid"] for name in (running, handed)}
-
-    def ours():
-        return [each for each in allocations(cluster) if each.rpartition("-")[2] in uids]
-
-    wait_until(lambda: len(ours()) >= len(uids))  # Slurm counts an end a moment after it
-    assert len(ours()) == len(uids)
+    ours = [name for name in allocations(cluster, uids) if name.rpartition("-")[2] in uids]
+    assert len(ours) == len(uids), ours
 
 
 @pytest.mark.full
@@ -92,7 +88,7 @@ def test_a_minute_without_a_controller_costs_neither_what_runs_nor_what_waits(se
     for name in names[:6]:
         check_count(fleet.said(server, name))
     uids = {native(server, name)["uid"] for name in names}
-    ours = [each for each in allocations(cluster) if each.rpartition("-")[2] in uids]
+    ours = [name for name in allocations(cluster, uids) if name.rpartition("-")[2] in uids]
     assert len(ours) == len(names), ours
 
 

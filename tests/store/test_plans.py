@@ -5,7 +5,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import inspect, make_url
 
 from store.builders import new_job, place
 from trainshed.model.filters import AllOf
@@ -136,13 +136,19 @@ def is_bad(detail):
 
 @pytest.fixture(scope="module")
 def busy_store(postgres):
-    """Many jobs that nobody has told the planner about."""
+    """Many jobs, and a planner without statistics: autovacuum would make some in its own time."""
     store = open_store(postgres.new_database())
+    store._db.write(_make_no_statistics)
     with ThreadPoolExecutor(8) as pool:
         for record, _ in pool.map(lambda _: store.add_job(new_job()), range(1000)):
             place(store, record.uid) if record.uid % 4 == 0 else None
     yield store
     store.close()
+
+
+def _make_no_statistics(tx):
+    for table in inspect(tx.connection).get_table_names():
+        tx.connection.exec_driver_sql(f'ALTER TABLE "{table}" SET (autovacuum_enabled = false)')
 
 
 @pytest.mark.parametrize("name", LISTS)
