@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from trainshed.engines.isolation.view import View
+from trainshed.engines.network.rule import NetworkRule
 from trainshed.engines.supervise.folder import read_file
 from trainshed.engines.supervise.limits import Limits
 from trainshed.files.beneath import Place
@@ -138,6 +139,8 @@ class AttemptSpec(NamedTuple):
     """The folder of all buckets, where strangers write below each."""
     remote: RemoteRule | None = None
     """Set where the replicas run on other machines than their supervisor."""
+    network: NetworkRule | None = None
+    """The network namespaces of the replicas; None: they have the network of the machine."""
 
     @property
     def mark(self) -> str:

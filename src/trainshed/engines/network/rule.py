@@ -1,0 +1,39 @@
+"""The network of an attempt, as the engine decides it and its supervisor makes it.
+
+Addresses are the same in every job: each has namespaces of its own, so that they never meet.
+"""
+# the supervisor of an attempt imports this, and must stay small
+
+from typing import Final, NamedTuple
+
+#: RFC 2544's range: no network that a job may want to reach has it.
+CIDR: Final = "198.18.0.0/22"
+PREFIX: Final = 22
+#: Where packets for other networks go.
+GATEWAY: Final = "198.18.0.2"
+#: Answers names, by the resolver of the machine.
+RESOLVER: Final = "198.18.0.3"
+_NETWORK: Final = "198.18"
+_FIRST_REPLICA: Final = 16
+_BYTE: Final = 256
+#: How many replicas have an address: the last of the range is for broadcasts.
+REPLICAS_MAX: Final = 4 * _BYTE - 1 - _FIRST_REPLICA
+
+
+class NetworkRule(NamedTuple):
+    """Network namespaces of an attempt."""
+
+    addresses: tuple[str, ...]
+    """One a replica, in the order of the plan."""
+    shared: bool = True
+    """One namespace for all replicas, or one for each replica."""
+    listeners: tuple[tuple[str, int], ...] = ()
+    """(address, port): where the gateway answers in each namespace."""
+
+
+def replica_address(index: int) -> str:
+    """The address of a replica by its place in the plan.  Raises ValueError beyond the range."""
+    if not 0 <= index < REPLICAS_MAX:
+        raise ValueError(f"a job's network has addresses for {REPLICAS_MAX} replicas")
+    high, low = divmod(_FIRST_REPLICA + index, _BYTE)
+    return f"{_NETWORK}.{high}.{low}"
