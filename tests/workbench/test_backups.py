@@ -1,5 +1,6 @@
 """A backup is whole whoever writes meanwhile, says where it is not, and comes back."""
 
+import os
 import shutil
 import threading
 from contextlib import closing
@@ -130,7 +131,7 @@ def test_a_backup_comes_back_when_no_server_runs_and_nothing_is_removed(data, tm
     records.write_text("newer\n")
     (data / "admin-token").unlink()
     shutil.rmtree(data / "buckets")
-    _, before = backups.restore(folder, data, url_of(data))
+    before = backups.restore(folder, data, url_of(data)).before
     assert uids_in(data) == {old}
     assert before.exists()
     assert (data / "admin-token").read_text() == "secret"
@@ -139,7 +140,7 @@ def test_a_backup_comes_back_when_no_server_runs_and_nothing_is_removed(data, tm
     assert not (data / BACKUP_FILE).exists()
     with closing(open_store(url_of(data))) as store:
         assert store.job_by_uid(old)
-    assert backups.restore(folder, data, url_of(data))[1] != before
+    assert backups.restore(folder, data, url_of(data)).before != before
 
 
 def test_a_copy_without_what_lies_beside_the_database_is_no_sound_data_directory(
@@ -160,3 +161,61 @@ def test_a_backup_needs_a_folder_of_its_own(data, store, tmp_path):
         backups.make(data, url_of(data), tmp_path, buckets=True)
     with pytest.raises(StoreFault, match="pg_dump"):
         backups.make(data, "postgresql+psycopg://a@b/c", tmp_path / "new", buckets=True)
+
+
+def test_a_restore_does_not_write_where_a_link_of_a_job_leads(data, store, tmp_path):
+    """Run by root it made files in folders of the machine, such as /etc/ld.so.preload."""
+    add(store)
+    machine = tmp_path / "etc"
+    machine.mkdir(mode=0o755)
+    (data / "buckets/bkt/out").mkdir()
+    (data / "buckets/bkt/out/ld.so.preload").write_text("of the job")
+    backups.make(data, url_of(data), tmp_path / "backup", buckets=True)
+    store.close()
+    shutil.rmtree(data / "buckets/bkt/out")
+    (data / "buckets/bkt/out").symlink_to(machine)
+    (data / "buckets/bkt/object").unlink()
+    (data / "buckets/bkt/object").symlink_to(machine / "shadow")
+    done = backups.restore(tmp_path / "backup", data, url_of(data))
+    assert list(machine.iterdir()) == []
+    assert machine.stat().st_mode & 0o777 == 0o755
+    assert done.remarks == [
+        (
+            "names that were left out because a link or something else has their place: 2, the "
+            "first is buckets/bkt/object"
+        )
+    ]
+
+
+def test_a_list_that_names_files_elsewhere_is_not_believed(data, store, tmp_path):
+    add(store)
+    folder = tmp_path / "backup"
+    backups.make(data, url_of(data), folder, buckets=True)
+    (tmp_path / "elsewhere").write_text("text")
+    with (folder / "backup-files.jsonl").open("a") as file:
+        for name in ("../elsewhere", str(tmp_path / "elsewhere")):
+            file.write(f'["{name}", 4, "{"0" * 64}"]\n')
+    assert list(backups.wrong(folder)) == [
+        "../elsewhere is missing",
+        f"{tmp_path}/elsewhere is missing",
+    ]
+
+
+def test_a_backup_keeps_holes_and_says_what_it_left_out(data, store, tmp_path):
+    add(store)
+    with (data / "buckets/bkt/sparse").open("wb") as file:
+        file.truncate(1 << 40)
+    os.mkfifo(data / "buckets/bkt/pipe")
+    folder = tmp_path / "backup"
+    made = backups.make(data, url_of(data), folder, buckets=True)
+    assert made.remarks == [
+        "pipes, sockets and devices that were left out: 1, the first is buckets/bkt/pipe"
+    ]
+    assert backups.read(folder) == made
+    assert list(backups.wrong(folder)) == []
+    new = tmp_path / "new"
+    backups.restore(folder, new, url_of(new))
+    for copy in (folder, new):
+        status = (copy / "buckets/bkt/sparse").stat()
+        assert status.st_size == 1 << 40
+        assert status.st_blocks * 512 < 1 << 20

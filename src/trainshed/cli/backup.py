@@ -7,6 +7,7 @@ from trainshed.cli.flags import Request
 from trainshed.cli.terminal import answer
 from trainshed.config import Settings, load_used_settings
 from trainshed.model.faults import EngineFault, UsageFault
+from trainshed.model.visible import visible_line
 from trainshed.store.base import StoreFault
 from trainshed.workbench import backups
 
@@ -32,23 +33,27 @@ def _back_up(request: Request, settings: Settings, folder: Path) -> int:
     buckets = not request.args.no_buckets
     made = backups.make(settings.data_dir, settings.store_url, folder, buckets=buckets)
     without = "" if buckets else ", without the buckets"
-    text = (
-        f"{folder} has {made.jobs} jobs and {made.files} files, {made.bytes // _MIB} MiB in "
-        f"all{without}; its database is sound\n"
-        f"to check all of it: trainshed doctor --data-dir {folder}"
-    )
-    answer(request.args, backups.as_json(made), text)
+    lines = [
+        (
+            f"{folder} has {made.jobs} jobs and {made.files} files, {made.bytes // _MIB} MiB in "
+            f"all{without}; its database is sound"
+        ),
+        *map(visible_line, made.remarks),
+        f"to check all of it: trainshed doctor --data-dir {folder}",
+    ]
+    answer(request.args, backups.as_json(made), "\n".join(lines))
     return 0
 
 
 def _restore(request: Request, settings: Settings, folder: Path) -> int:
-    made, before = backups.restore(folder, settings.data_dir, settings.store_url)
+    made, before, remarks = backups.restore(folder, settings.data_dir, settings.store_url)
     lines = [f"{settings.data_dir} has the {made.jobs} jobs of {made.time}"]
     if before:
         lines.append(f"the database that was there is {before} now")
+    lines += map(visible_line, remarks)
     lines.append(
         "start the server: jobs that ran then and run no more count as lost, and start again"
     )
-    found = {**backups.as_json(made), "before": str(before) if before else None}
-    answer(request.args, found, "\n".join(lines))
+    document = {**backups.as_json(made), "before": before and str(before), "remarks": remarks}
+    answer(request.args, document, "\n".join(lines))
     return 0

@@ -1,7 +1,8 @@
-"""Copies trees that programs may write to meanwhile, and says what was copied.
+"""Copies trees that programs may change meanwhile, and says what was copied and what was not.
 
-No link is followed, and each is copied as one; sockets, pipes and devices are left out.  A file
-that grows is copied as long as it was when it was opened; one that goes is left out.
+Both trees are reached by descriptors alone, so that no link leads the copy out of either.  A link
+is copied as a link; sockets, pipes and devices are left out.  A file that grows is copied as long
+as it was when it was opened; one that goes is left out.  Holes of files stay holes.
 """
 
 import errno
@@ -9,114 +10,327 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
 
 _PIECE_BYTES: Final = 1 << 20
+#: Holes are looked for in blocks of this size, which is the block of most file systems.
+_BLOCK_BYTES: Final = 4096
+#: What ``st_blocks`` counts in.
+_DISK_BLOCK_BYTES: Final = 512
 _PRIVATE_FOLDER: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
 #: What opening says of a socket.
 _NO_FILE: Final = (*NOT_A_FILE, errno.ENXIO)
+#: Bits with which a file runs as its owner or group.
+_SET_ID: Final = stat.S_ISUID | stat.S_ISGID
+#: Before the digest of a file with holes: its zeros are no part of the digest.
+_SPARSE: Final = "sparse-sha256:"
 
 
 class Copied(NamedTuple):
-    """A file of a copy: its name below the root, its size, and its SHA-256 in hexadecimal."""
+    """A file of a copy: its name below the root, its size, and its digest (``measure_file``)."""
 
     name: str
     size: int
     digest: str
 
 
+class Remark(Enum):
+    """What the copy of a tree lacks, in a plural that a count follows."""
+
+    SPECIAL = "pipes, sockets and devices that were left out"
+    TOO_DEEP = "files and folders that were left out because their paths are too long"
+    IN_THE_WAY = "names that were left out because a link or something else has their place"
+    CHANGED = "files that changed while they were copied"
+    SET_ID = "files that lost their set-uid or set-gid bit"
+    HARD_LINKS = "names of files with several names that are files of their own now"
+    ATTRIBUTES = "files that lost their extended attributes"
+
+
+class Remarks(dict[Remark, tuple[int, str]]):
+    """How often each remark was made, and the name that it was made of first."""
+
+    def add(self, remark: Remark, name: str) -> None:
+        """Count a remark."""
+        count, first = self.get(remark, (0, name))
+        self[remark] = (count + 1, first)
+
+    def sentences(self) -> list[str]:
+        """One line a kind of remark."""
+        return [
+            f"{remark.value}: {count}, the first is {name}"
+            for remark, (count, name) in self.items()
+        ]
+
+
 def copy_tree(
-    source: Path, target: Path, wanted: Callable[[str, Kind], bool] = lambda *_: True
+    source: Path,
+    target: Path,
+    wanted: Callable[[str, Kind], bool] = lambda *_: True,
+    remarks: Remarks | None = None,
 ) -> Iterator[Copied]:
     """Copy what is wanted, judged by its name below the root; what is there already stays.
 
-    Modes, times and, for root, owners are kept.  Raises OSError, also for what cannot be read.
+    Modes, times and, for root, owners are kept, and set-uid bits of files are not.  What else is
+    not copied is counted in ``remarks``.  Raises OSError, also for what cannot be read.
     """
-    folders: list[tuple[Path, os.stat_result]] = []
     target.mkdir(_PRIVATE_FOLDER, parents=True, exist_ok=True)
-    with Beneath(source) as there:
+    with Beneath(source) as there, Beneath(target) as here:
+        yield from _Copy(there, here, Remarks() if remarks is None else remarks).run(wanted)
+
+
+class _Made(NamedTuple):
+    """A folder that was made, and what it is to look like when all is in it."""
+
+    name: str
+    made: os.stat_result
+    kept: os.stat_result
+
+
+class _Copy:
+    """One copy of a tree."""
+
+    def __init__(self, there: Beneath, here: Beneath, remarks: Remarks) -> None:
+        self._there = there
+        self._here = here
+        self._remarks = remarks
+        self._folders: list[_Made] = []
+
+    def run(self, wanted: Callable[[str, Kind], bool]) -> Iterator[Copied]:
         waiting = [""]
         while waiting:
             folder = waiting.pop()
             head = f"{folder}/" if folder else ""
-            for leaf, kind in _entries(there, folder):
+            for leaf, kind in self._entries(folder):
                 name = head + leaf
                 if not wanted(name, kind):
                     continue
                 if kind is Kind.FOLDER:
-                    waiting.append(name)
-                    folders += _made(there, name, target / name)
+                    waiting += [name] if self._make_folder(name) else []
                 elif kind is Kind.OTHER:
-                    _copy_link(there, name, target / name)
-                elif (found := _copy_file(there, name, target / name)) is not None:
-                    yield found
-    for path, kept in reversed(folders):
-        _keep(path, kept)
+                    self._copy_link(name)
+                elif (copied := self._copy_file(name)) is not None:
+                    yield copied
+        for folder_made in reversed(self._folders):
+            self._keep_folder(folder_made)
+
+    def _entries(self, folder: str) -> list[tuple[str, Kind]]:
+        try:
+            return sorted(self._there.entries(folder), key=lambda entry: entry[0])
+        except OSError as error:
+            self._pass_over(error, folder)
+            return []
+
+    def _pass_over(self, error: OSError, name: str) -> None:
+        """Go on without what is gone meanwhile.  Raises what else it is."""
+        if error.errno not in _NO_FILE:
+            raise error
+        if error.errno == errno.ENAMETOOLONG:
+            self._remarks.add(Remark.TOO_DEEP, _shortened(name))
+
+    def _make_folder(self, name: str) -> bool:
+        """Whether it is there then: a folder, and no link to one."""
+        try:
+            kept = self._there.stat(name)
+            with self._here.parent(name) as (above, leaf):
+                if _make(leaf, above):
+                    with self._here.folder(name) as made:
+                        self._folders.append(_Made(name, os.fstat(made), kept))
+            with self._here.folder(name):
+                return True
+        except OSError as error:
+            self._miss(error, name)
+            return False
+
+    def _miss(self, error: OSError, name: str) -> None:
+        """Count what cannot be put in its place.  Raises what else it is."""
+        if error.errno in (errno.ENOTDIR, errno.ELOOP):
+            self._remarks.add(Remark.IN_THE_WAY, name)
+        else:
+            self._pass_over(error, name)
+
+    def _look_at_kept(self, name: str, kind: int) -> None:
+        """Count what stays in the place of another kind of file."""
+        try:
+            if stat.S_IFMT(self._here.stat(name).st_mode) != kind:
+                self._remarks.add(Remark.IN_THE_WAY, name)
+        except OSError as error:
+            self._miss(error, name)
+
+    def _copy_link(self, name: str) -> None:
+        try:
+            with self._there.parent(name) as (folder, leaf):
+                leads_to = os.readlink(leaf, dir_fd=folder)
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                self._remarks.add(Remark.SPECIAL, name)
+            else:
+                self._pass_over(error, name)
+            return
+        try:
+            with self._here.parent(name) as (folder, leaf):
+                os.symlink(leads_to, leaf, dir_fd=folder)
+        except FileExistsError:
+            self._look_at_kept(name, stat.S_IFLNK)
+        except OSError as error:
+            self._miss(error, name)
+
+    def _copy_file(self, name: str) -> Copied | None:
+        try:
+            source = self._there.read(name)
+        except OSError as error:
+            self._pass_over(error, name)
+            return None
+        with source:
+            try:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+                target = self._here.open(name, flags, _PRIVATE_FILE)
+            except FileExistsError:
+                self._look_at_kept(name, stat.S_IFREG)
+                return None
+            except OSError as error:
+                self._miss(error, name)
+                return None
+            with os.fdopen(target, "wb") as file:
+                return Copied(name, *self._fill(name, source, file))
+
+    def _fill(self, name: str, source: BinaryIO, target: BinaryIO) -> tuple[int, str]:
+        before = os.fstat(source.fileno())
+        size, digest = copy_file(source, target)
+        target.flush()
+        after = os.fstat(source.fileno())
+        self._remark(name, source, before)
+        if size < before.st_size or _is_rewritten(before, after):
+            self._remarks.add(Remark.CHANGED, name)
+        _keep(target.fileno(), before, stat.S_IMODE(before.st_mode) & ~_SET_ID)
+        return size, digest
+
+    def _remark(self, name: str, source: BinaryIO, status: os.stat_result) -> None:
+        if status.st_mode & _SET_ID:
+            self._remarks.add(Remark.SET_ID, name)
+        if status.st_nlink > 1:
+            self._remarks.add(Remark.HARD_LINKS, name)
+        if _has_attributes(source.fileno()):
+            self._remarks.add(Remark.ATTRIBUTES, name)
+
+    def _keep_folder(self, folder: _Made) -> None:
+        """Give a folder its mode and times, unless a program has put another in its place."""
+        try:
+            descriptor = self._here.open(folder.name, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            self._miss(error, folder.name)
+            return
+        try:
+            if os.path.samestat(os.fstat(descriptor), folder.made):
+                mode = stat.S_IMODE(folder.kept.st_mode) & ~stat.S_ISUID
+                _keep(descriptor, folder.kept, mode)
+        finally:
+            os.close(descriptor)
 
 
 def copy_file(source: BinaryIO, target: BinaryIO) -> tuple[int, str]:
-    """Copy as much as the file has now; its size, and its SHA-256 in hexadecimal."""
-    digest, left = hashlib.sha256(), os.fstat(source.fileno()).st_size
-    size = 0
+    """Copy as much as the file has now, holes as holes; its size and its digest.
+
+    The digest is that of ``measure_file``.
+    """
+    status = os.fstat(source.fileno())
+    if status.st_blocks * _DISK_BLOCK_BYTES < status.st_size:
+        return _copy_data(source, target, status.st_size)
+    return _copy_bytes(source, target, status.st_size)
+
+
+def measure_file(source: BinaryIO, digest: str = "") -> tuple[int, str]:
+    """The size of a file, and its digest of the kind that another digest is of.
+
+    The digest is the SHA-256 in hexadecimal.  Of a file with holes it is that of its blocks that
+    have a byte other than zero, each with its place: zeros cost no time, however many they are.
+    """
+    size = os.fstat(source.fileno()).st_size
+    measure = _copy_data if digest.startswith(_SPARSE) else _copy_bytes
+    return measure(source, None, size)
+
+
+def _copy_bytes(source: BinaryIO, target: BinaryIO | None, left: int) -> tuple[int, str]:
+    digest, size = hashlib.sha256(), 0
     while left > size and (piece := source.read(min(_PIECE_BYTES, left - size))):
         digest.update(piece)
-        target.write(piece)
+        if target:
+            target.write(piece)
         size += len(piece)
     return size, digest.hexdigest()
 
 
-def _entries(there: Beneath, folder: str) -> list[tuple[str, Kind]]:
-    try:
-        return sorted(there.entries(folder), key=lambda entry: entry[0])
-    except OSError as error:
-        if error.errno in NOT_A_FILE:
-            return []
-        raise
+def _copy_data(source: BinaryIO, target: BinaryIO | None, size: int) -> tuple[int, str]:
+    """Blocks with data alone; the others are holes of the target."""
+    digest = hashlib.sha256()
+    for at, block in _data_blocks(source.fileno(), size):
+        digest.update(at.to_bytes(8) + block)
+        if target:
+            target.seek(at)
+            target.write(block)
+    size = min(size, os.fstat(source.fileno()).st_size)  # it may have shrunk
+    if target:
+        target.truncate(size)
+    return size, _SPARSE + digest.hexdigest()
 
 
-def _made(there: Beneath, name: str, target: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """A new folder, whose mode is set when all is in it."""
-    if target.is_dir():
-        return
-    target.mkdir(_PRIVATE_FOLDER, parents=True)
-    with suppress(FileNotFoundError):
-        yield target, there.stat(name)
-
-
-def _copy_link(there: Beneath, name: str, target: Path) -> None:
-    with there.parent(name) as (folder, leaf):
-        try:
-            leads_to = os.readlink(leaf, dir_fd=folder)
-        except OSError:  # a pipe, a socket, or gone
+def _data_blocks(descriptor: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """Each block that is not all zeros, and where it begins."""
+    at = 0
+    while at < size and (start := _next_data(descriptor, at)) is not None:
+        at = start - start % _BLOCK_BYTES
+        piece = os.pread(descriptor, max(0, min(_PIECE_BYTES, size - at)), at)
+        if not piece:
             return
-    if not os.path.lexists(target):
-        target.symlink_to(leads_to)
+        for offset in range(0, len(piece), _BLOCK_BYTES):
+            block = piece[offset : offset + _BLOCK_BYTES]
+            if block.count(0) < len(block):
+                yield at + offset, block
+        at += len(piece)
 
 
-def _copy_file(there: Beneath, name: str, target: Path) -> Copied | None:
-    if os.path.lexists(target):
-        return None
+def _next_data(descriptor: int, at: int) -> int | None:
+    """Where the next data of a file begins; None where a hole reaches to its end."""
     try:
-        source = there.read(name)
+        return os.lseek(descriptor, at, os.SEEK_DATA)
     except OSError as error:
-        if error.errno in _NO_FILE:
-            return None
-        raise
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with source, open(os.open(target, flags, _PRIVATE_FILE), "wb") as file:  # noqa: PTH123 - modes
-        kept = os.fstat(source.fileno())
-        found = copy_file(source, file)
-    _keep(target, kept)
-    return Copied(name, *found)
+        if error.errno != errno.ENXIO:
+            raise
+        return None
 
 
-def _keep(path: Path, kept: os.stat_result) -> None:
+def _make(leaf: str, above: int) -> bool:
+    """Make a folder; False where something of the name is there."""
+    try:
+        os.mkdir(leaf, _PRIVATE_FOLDER, dir_fd=above)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _is_rewritten(before: os.stat_result, after: os.stat_result) -> bool:
+    """Whether a file was written to, and not only at its end as logs are."""
+    return after.st_mtime_ns != before.st_mtime_ns and after.st_size <= before.st_size
+
+
+def _has_attributes(descriptor: int) -> bool:
+    try:
+        return bool(os.listxattr(descriptor))
+    except OSError:  # the file system has none
+        return False
+
+
+def _keep(descriptor: int, kept: os.stat_result, mode: int) -> None:
     if os.geteuid() == 0:
-        os.chown(path, kept.st_uid, kept.st_gid)
-    path.chmod(stat.S_IMODE(kept.st_mode))
-    os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+        os.fchown(descriptor, kept.st_uid, kept.st_gid)
+    os.fchmod(descriptor, mode)
+    os.utime(descriptor, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+
+
+def _shortened(name: str) -> str:
+    """The first part of a name that is too long to be shown."""
+    return f"{name[:60]}..."

@@ -8,14 +8,14 @@ records are copied before the log, which is then as complete as they say.
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from trainshed import __version__
 from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
-from trainshed.files.copies import Copied, copy_file, copy_tree
+from trainshed.files.copies import Copied, Remarks, copy_file, copy_tree, measure_file
 from trainshed.model.faults import UsageFault
 from trainshed.service.server_files import BACKUP_FILE, DATABASE_FILE, write_first
 from trainshed.service.server_files import FILE as RUNNING_FILE
@@ -47,6 +47,18 @@ class Backup:
     bytes: int
     buckets: bool
     """Whether objects of buckets are in it."""
+    remarks: list[str] = field(default_factory=list)
+    """What of the files was left out or changed, in sentences."""
+
+
+class Restored(NamedTuple):
+    """What a restore did."""
+
+    backup: Backup
+    before: Path | None
+    """Where the database lies that was there."""
+    remarks: list[str]
+    """What was not put back, in sentences."""
 
 
 def make(data_dir: Path, url: str, target: Path, *, buckets: bool) -> Backup:
@@ -62,16 +74,18 @@ def make(data_dir: Path, url: str, target: Path, *, buckets: bool) -> Backup:
     size, digest = _measured(target, DATABASE)
     uids = {str(job.uid) for job in rows.jobs}
     own = _own_names(data_dir, url, buckets=buckets)
-    found = [Copied(DATABASE, size, digest), *_copied(data_dir, target, uids, own)]
-    write_first(target / _FILES, "".join(f"{json.dumps(each)}\n" for each in found).encode())
+    remarks = Remarks()
+    files = [Copied(DATABASE, size, digest), *_copied(data_dir, target, uids, own, remarks)]
+    write_first(target / _FILES, "".join(f"{json.dumps(file)}\n" for file in files).encode())
     made = Backup(
         release=__version__,
         time=began,
         data_dir=str(data_dir),
         jobs=len(rows.jobs),
-        files=len(found),
-        bytes=sum(each.size for each in found),
+        files=len(files),
+        bytes=sum(file.size for file in files),
         buckets=buckets,
+        remarks=remarks.sentences(),
     )
     write_first(target / BACKUP_FILE, f"{json.dumps(asdict(made), indent=2)}\n".encode())
     return made
@@ -100,10 +114,10 @@ def read(folder: Path) -> Backup:
     return Backup(**json.loads((folder / BACKUP_FILE).read_text("utf-8")))
 
 
-def restore(folder: Path, data_dir: Path, url: str) -> tuple[Backup, Path | None]:
-    """Put a backup in the place of a database, and back what files are missing.
+def restore(folder: Path, data_dir: Path, url: str) -> Restored:
+    """Put a backup in the place of a database, and put files back that are missing.
 
-    Gives the database that was there, moved aside: nothing is removed.  Raises UsageFault for a
+    The database that was there is moved aside: nothing is removed.  Raises UsageFault for a
     backup that is not whole, StoreFault while a server uses the directory.
     """
     if not is_backup(folder):
@@ -114,32 +128,45 @@ def restore(folder: Path, data_dir: Path, url: str) -> tuple[Backup, Path | None
     path = backup.database_path(url)
     data_dir.mkdir(0o700, parents=True, exist_ok=True)
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
+    remarks = Remarks()
     with backup.database_away(path) as before:
-        _put_back(folder, data_dir)
-        draft = path.with_name(f".{path.name}.restored")
-        draft.unlink(missing_ok=True)
-        with (folder / DATABASE).open("rb") as source, draft.open("xb") as target:
-            draft.chmod(0o600)
-            if os.geteuid() == 0:  # the server's, whoever puts it back for it
-                os.chown(draft, data_dir.stat().st_uid, data_dir.stat().st_gid)
-            copy_file(source, target)
-            target.flush()
-            os.fsync(target.fileno())
-        draft.rename(path)
-    return read(folder), before
+        _put_back(folder, data_dir, remarks)
+        _put_database_back(folder / DATABASE, path, data_dir.stat())
+    return Restored(read(folder), before, remarks.sentences())
 
 
-def _put_back(folder: Path, data_dir: Path) -> None:
+def _put_database_back(copy: Path, path: Path, owner: os.stat_result) -> None:
+    draft = path.with_name(f".{path.name}.restored")
+    draft.unlink(missing_ok=True)
+    with copy.open("rb") as source, draft.open("xb") as target:
+        os.fchmod(target.fileno(), 0o600)
+        if os.geteuid() == 0:  # the server's, also where root puts it back for the server
+            os.fchown(target.fileno(), owner.st_uid, owner.st_gid)
+        copy_file(source, target)
+        target.flush()
+        os.fsync(target.fileno())
+    draft.rename(path)
+
+
+def _put_back(folder: Path, data_dir: Path, remarks: Remarks) -> None:
     own = {DATABASE, BACKUP_FILE, _FILES}
-    is_there = {path.name for path in (data_dir / "jobs").glob("*")}
+    is_there = _job_folders(data_dir)
 
     def wanted(name: str, _kind: Kind) -> bool:
         parts = name.split("/")
         is_kept_job = len(parts) == 2 and parts[0] == "jobs" and parts[1] in is_there  # noqa: PLR2004
         return name not in own and not is_kept_job
 
-    for _ in copy_tree(folder, data_dir, wanted):
+    for _ in copy_tree(folder, data_dir, wanted, remarks):
         pass
+
+
+def _job_folders(data_dir: Path) -> set[str]:
+    with Beneath(data_dir) as data:
+        try:
+            return {name for name, _ in data.entries("jobs")}
+        except FileNotFoundError:
+            return set()
 
 
 def _make_empty(target: Path, data_dir: Path) -> None:
@@ -165,7 +192,11 @@ def _own_names(data_dir: Path, url: str, *, buckets: bool) -> Callable[[str], bo
 
 
 def _copied(
-    data_dir: Path, target: Path, uids: Collection[str], is_left_out: Callable[[str], bool]
+    data_dir: Path,
+    target: Path,
+    uids: Collection[str],
+    is_left_out: Callable[[str], bool],
+    remarks: Remarks,
 ) -> Iterator[Copied]:
     def wanted(name: str, _kind: Kind) -> bool:
         parts = name.split("/")
@@ -181,8 +212,8 @@ def _copied(
             return False
         return parts[-1] == _RECORDS if len(parts) == _DEPTH else kind is Kind.FOLDER
 
-    yield from copy_tree(data_dir, target, is_record)
-    yield from copy_tree(data_dir, target, wanted)
+    yield from copy_tree(data_dir, target, is_record, remarks)
+    yield from copy_tree(data_dir, target, wanted, remarks)
 
 
 def _sound(path: Path) -> audit.Audit:
@@ -200,15 +231,15 @@ def _listed(folder: Path) -> Iterator[Copied]:
 
 def _wrong(folder: Path, listed: Copied) -> str:
     try:
-        found = _measured(folder, listed.name)
+        measured = _measured(folder, listed.name, listed.digest)
     except OSError as error:
         return "is missing" if error.errno in NOT_A_FILE else f"cannot be read ({error.strerror})"
-    return "" if found == (listed.size, listed.digest) else "is not what was backed up"
+    return "" if measured == (listed.size, listed.digest) else "is not what was backed up"
 
 
-def _measured(folder: Path, name: str) -> tuple[int, str]:
-    with Beneath(folder) as there, there.read(name) as file, Path(os.devnull).open("wb") as nowhere:
-        return copy_file(file, nowhere)
+def _measured(folder: Path, name: str, digest: str = "") -> tuple[int, str]:
+    with Beneath(folder) as there, there.read(name) as file:
+        return measure_file(file, digest)
 
 
 def as_json(made: Backup) -> Mapping[str, object]:
@@ -216,4 +247,5 @@ def as_json(made: Backup) -> Mapping[str, object]:
     return {
         "release": made.release, "time": made.time, "dataDir": made.data_dir, "jobs": made.jobs,
         "files": made.files, "bytes": made.bytes, "buckets": made.buckets,
+        "remarks": made.remarks,
     }  # fmt: skip
