@@ -157,10 +157,35 @@ def test_lines_that_a_program_wrote_elsewhere_come_into_its_log(root, engine):
 
 @pytest.mark.parametrize("given", [7, [7], [["x"]], None])
 def test_lines_that_make_no_sense_are_none(root, engine, given):
-    message = json.dumps({"do": "log", "task": "x", "lines": given}).encode()
+    key = AttemptFolder(folder(root)).read_key()
+    message = json.dumps({"do": "log", "task": "x", "lines": given, "key": key}).encode()
     with connected(root) as client:
         client.sendall(message)
     assert_obeys(root, engine)
+
+
+def test_an_order_without_the_secret_of_the_attempt_is_refused(root, engine):
+    """Also one of a process that is of no job: a program of the same user that knows the path."""
+    keys = ({}, {"key": ""}, {"key": 7}, {"key": "0" * 64})
+    with connected(root) as client:
+        for key in keys:
+            client.sendall(json.dumps({"do": "stop", "order": AT_ONCE, **key}).encode())
+        wait_until(lambda: any("is refused" in each.text for each in lines(root)), "it says so")
+    assert_obeys(root, engine)
+    assert sum("is refused" in each.text for each in lines(root)) == 1
+
+
+def test_a_supervisor_without_a_secret_obeys_the_order_on_the_disk(root, mark, monkeypatch):
+    """As where an older server began the attempt: no message is believed, and a stop ends it."""
+    monkeypatch.setattr(AttemptFolder, "make_key", lambda _: None)
+    engine = engine_at(root)
+    engine.launch(KEY, marked(mark, FOREVER), ())
+    until(engine, Phase.READY)
+    control = AttemptFolder(folder(root))
+    wait_until(lambda: attempt.send_order(control, AT_ONCE), "it has a socket")
+    wait_until(lambda: any("is refused" in each.text for each in lines(root)), "it says so")
+    engine.stop(KEY, order(0.0))
+    assert ended(engine).outcome.interrupted
 
 
 def test_lines_for_an_attempt_that_has_ended_are_not_taken(engine):

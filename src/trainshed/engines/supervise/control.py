@@ -1,33 +1,32 @@
 """Takes orders to stop, and lines for the log, on the attempt's socket, one message each.
 
-The order itself comes along, for the case that no disk had room for it.  Nobody who sends can make
-the supervisor wait: a message is there as a whole or not at all, and one is read a turn.
+The order itself comes along, for the case that no disk had room for it.  A sender cannot make the
+supervisor wait: a message is there as a whole or not at all, and one is read a turn.
 
-The mode of the socket keeps other users out; a job that is the same user is known by its process:
-the kernel says who sends, and what descends from the supervisor gives it no orders.
+The mode of the socket keeps other users out.  A job may be the same user, and Landlock has no rule
+for sockets.  So a message must hold the secret of the attempt (``AttemptFolder.key``), which jobs
+cannot read, and the kernel must name a sender that is no process of a job (``senders``).
 """
 
-import json
 import os
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
-from trainshed.engines.processes import tree
+from trainshed.engines.processes.secret import is_same
+from trainshed.engines.supervise import senders
 from trainshed.engines.supervise.attempt import Attempt
 from trainshed.engines.supervise.folder import AttemptFolder, short_path
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.tether import take_order
+from trainshed.engines.supervise.tether import read_message, take_order
 
 _PRIVATE: Final = 0o177
 _MESSAGE_BYTES_MAX: Final = 1 << 18
 _ROOT: Final = 0
 #: struct ucred of unix(7): pid, uid, gid.
 _CREDENTIALS: Final = "iII"
-#: The kernel's pid for a sender outside of our process namespace; jobs are inside.
-_OUTSIDE: Final = 0
 
 
 class Control:
@@ -39,6 +38,7 @@ class Control:
         """Listen, where the file system knows sockets; ``look`` looks for an order to stop."""
         self._loop = loop
         self._path = folder.control
+        self._key = folder.read_key().encode()
         self._attempt = attempt
         self._look = look
         self._has_refused = False
@@ -74,27 +74,41 @@ class Control:
         with suppress(OSError):
             data, ancillary, _, _ = self._socket.recvmsg(_MESSAGE_BYTES_MAX, size)
             pid, uid = _sender(ancillary)
-            if uid in {_ROOT, os.geteuid()} and not _is_below(pid):
-                take_order(data, self._attempt.obey, self._look)
-                take_lines(data, self._attempt.output.add)
-            elif not self._has_refused:  # once: a job may send as often as it likes
-                self._has_refused = True
-                self._attempt.output.note(
-                    f"An order to the supervisor came from process {pid} of user {uid}, which is "
-                    "of the job itself, or gone; it is refused, as all others like it will be.",
-                    "WARNING",
-                )
+            message = read_message(data)
+            if not self._is_from_server(message, pid, uid):
+                self._refuse(pid, uid)
+                return
+            take_order(message, self._attempt.obey, self._look)
+            take_lines(message, self._attempt.output.add)
 
+    def _is_from_server(self, message: Mapping[str, Any], pid: int, uid: int) -> bool:
+        """Whether to believe a message; without a secret, as after an upgrade, none is.
 
-def take_lines(data: bytes, add: Callable[[str, list[tuple[str, str]]], object]) -> None:
-    """Add the lines of a JSON object if it brings some."""
-    with suppress(ValueError, TypeError, AttributeError, KeyError, RecursionError):
-        found = json.loads(data)
-        if found.get("do") == "log":
-            add(
-                str(found["task"]),
-                [(str(text), str(severity)) for text, severity in found["lines"]],
+        An order that is refused wrongly is found in the attempt's folder soon.
+        """
+        has_key = bool(self._key) and is_same(str(message.get("key")).encode(), self._key)
+        return has_key and uid in {_ROOT, os.geteuid()} and not senders.is_of_job(pid)
+
+    def _refuse(self, pid: int, uid: int) -> None:
+        """Tell of the first message alone: a job may send as often as it likes."""
+        if not self._has_refused:
+            self._has_refused = True
+            self._attempt.output.note(
+                f"A message to the supervisor from process {pid} of user {uid} is refused: it does "
+                "not come from the server. Others like it are refused without a line.",
+                "WARNING",
             )
+
+
+def take_lines(
+    message: Mapping[str, Any], add: Callable[[str, list[tuple[str, str]]], object]
+) -> None:
+    """Add the lines of a message if it brings some."""
+    if message.get("do") != "log":
+        return
+    with suppress(ValueError, TypeError, KeyError):
+        lines = [(str(text), str(severity)) for text, severity in message["lines"]]
+        add(str(message["task"]), lines)
 
 
 def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int]:
@@ -104,17 +118,3 @@ def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int]:
             pid, uid, _ = struct.unpack_from(_CREDENTIALS, data)
             return pid, uid
     raise OSError("nobody sent it")
-
-
-def _is_below(pid: int) -> bool:
-    """Whether a process may be the job's: one that descends from this, or is gone already.
-
-    Nobody needs to wait for an answer to be believed: whoever has the right to order has written
-    the order down before, and it is found there.
-    """
-    try:
-        while pid not in {_OUTSIDE, os.getpid()}:
-            pid = tree.parent_of(pid)
-    except OSError:
-        return True
-    return pid != _OUTSIDE

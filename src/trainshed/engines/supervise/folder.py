@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
-from trainshed.engines.processes import identity
+from trainshed.engines.processes import identity, secret
 from trainshed.engines.processes.identity import Identity
 from trainshed.files.beneath import Beneath, Place
 from trainshed.model.codec import decode
@@ -91,6 +91,8 @@ class AttemptFolder:
     """Files that container runtimes read."""
     control = _Name("control")
     """The socket on which the supervisor takes orders."""
+    key = _Name("orders.key")
+    """The secret that a message on that socket must hold; programs of jobs cannot read it."""
     words = _Name("runner.txt")
     """What the supervisor itself says when something is wrong with it."""
     log = _Name(LOG_FOLDER)
@@ -174,6 +176,20 @@ class AttemptFolder:
         except FileNotFoundError:
             return None
         return decode(Order, found)
+
+    def make_key(self) -> None:
+        """Write a new secret for messages to the supervisor, if there is none.  Raises OSError."""
+        if not os.path.exists(self.key):
+            write_json(self.key, secret.new_secret())
+
+    def read_key(self) -> str:
+        """The secret for messages to the supervisor; empty where there is none.
+
+        Attempts that an earlier version began have none.
+        """
+        with suppress(OSError, ValueError):
+            return str(read_json(self.key))
+        return ""
 
     def give_order(self, order: Order) -> None:
         """Write the order so that it outlasts everything; it never gets milder.  Raises OSError.

@@ -8,9 +8,9 @@ ends the attempt, and removes the folder that nobody will read any more.
 import json
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from trainshed.engines.supervise.folder import AttemptFolder, Order
 from trainshed.engines.supervise.loop import Loop
@@ -53,7 +53,7 @@ class Tether:
             pass
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            take_order(line, self._obey)
+            take_order(read_message(line), self._obey)
         if not data or len(self._rest) > _LINE_BYTES_MAX:
             self._loop.forget(_STDIN)
             self.is_cut = True
@@ -61,15 +61,26 @@ class Tether:
             self._obey(Order(0.0, "end", "the command that ran the job is gone"), "")
 
 
-def take_order(data: bytes, obey: Obey, look: Callable[[], object] = lambda: None) -> None:
-    """Obey a JSON object if it is an order; ``look`` is called for one that brings none along."""
-    with suppress(ValueError, TypeError, AttributeError, RecursionError, OverflowError):
-        found = json.loads(data)
-        if found.get("do") == "stop":
-            look()
-            order = Order(**found["order"]) if found.get("order") else None
-            if order is not None:
-                obey(order._replace(grace_s=float(order.grace_s)), found.get("words", ""))
+def read_message(data: bytes) -> dict[str, Any]:
+    """The JSON object of a message; an empty one for anything else."""
+    with suppress(ValueError, RecursionError):
+        message = json.loads(data)
+        if isinstance(message, dict):
+            return message
+    return {}
+
+
+def take_order(
+    message: Mapping[str, Any], obey: Obey, look: Callable[[], object] = lambda: None
+) -> None:
+    """Obey a message if it is an order to stop; ``look`` is called first."""
+    if message.get("do") != "stop":
+        return
+    look()
+    with suppress(ValueError, TypeError, OverflowError):
+        order = Order(**message["order"]) if message.get("order") else None
+        if order is not None:
+            obey(order._replace(grace_s=float(order.grace_s)), message.get("words", ""))
 
 
 def is_tethered() -> bool:

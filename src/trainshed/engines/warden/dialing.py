@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+from trainshed.engines.processes.secret import is_same
 from trainshed.engines.warden import proof
 from trainshed.engines.warden.protocol import LAUNCHER, PROVE_S, SECRET
 
@@ -59,7 +60,7 @@ def _prove(end: socket.socket, secret: str) -> None:
     theirs, ours = _received(end, proof.NONCE, until_s), proof.new_nonce()
     end.sendall(ours + proof.of_warden(secret, theirs, ours))
     answer = _received(end, proof.PROOF, until_s)
-    if not proof.is_same(answer, proof.of_launcher(secret, theirs, ours)):
+    if not is_same(answer, proof.of_launcher(secret, theirs, ours)):
         raise OSError("somebody else listens there")
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+from trainshed.engines.processes.secret import new_secret
 from trainshed.engines.supervise.attempt import Ending, Surroundings
 from trainshed.engines.supervise.folder import AttemptFolder, Order, read_json
 from trainshed.engines.supervise.limits import Usage
@@ -18,7 +19,7 @@ from trainshed.engines.supervise.loop import Timer
 from trainshed.engines.supervise.output import Inlet, OutputSource
 from trainshed.engines.supervise.replicas import Gang
 from trainshed.engines.supervise.spec import RemoteRule, ReplicaSpec, StepRule
-from trainshed.engines.warden import proof, protocol
+from trainshed.engines.warden import protocol
 from trainshed.engines.warden.listening import Listener, own_addresses
 from trainshed.engines.warden.marks import filled
 from trainshed.engines.warden.protocol import Channel
@@ -173,7 +174,7 @@ class RemoteGang:
         return self._listener is not None
 
     def _begin(self) -> None:
-        secret = proof.new_secret()
+        secret = new_secret()
         try:
             self._listener = Listener(self._loop, secret, self._proven)
             place = self._listener.place(self._rule.listen_variable)

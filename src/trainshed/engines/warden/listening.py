@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
+from trainshed.engines.processes.secret import is_same
 from trainshed.engines.supervise.loop import Loop, Timer
 from trainshed.engines.warden import proof
 from trainshed.engines.warden.protocol import PROVE_S
@@ -88,7 +89,7 @@ class Listener:
     def _judge(self, caller: socket.socket, stranger: _Stranger) -> None:
         ours = stranger.nonce
         theirs, shown = stranger.came[: proof.NONCE], stranger.came[proof.NONCE :]
-        if not proof.is_same(shown, proof.of_warden(self._secret, ours, theirs)):
+        if not is_same(shown, proof.of_warden(self._secret, ours, theirs)):
             self._hang_up(caller)
             return
         if not _sent(caller, proof.of_launcher(self._secret, ours, theirs)):

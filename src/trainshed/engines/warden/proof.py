@@ -15,15 +15,9 @@ from typing import Any, Final
 #: Bytes of a nonce, and of a proof.
 NONCE: Final = 32
 PROOF: Final = 32
-_SECRET: Final = 32
 _BLOCK: Final = 64
 _INNER = bytes(each ^ 0x36 for each in range(256))
 _OUTER = bytes(each ^ 0x5C for each in range(256))
-
-
-def new_secret() -> str:
-    """For one attempt."""
-    return os.urandom(_SECRET).hex()
 
 
 def new_nonce() -> bytes:
@@ -48,14 +42,6 @@ def mac(key: bytes, message: bytes) -> bytes:
     padded = key.ljust(_BLOCK, b"\0")
     inner = _sha256(padded.translate(_INNER) + message)
     return _sha256(padded.translate(_OUTER) + inner)
-
-
-def is_same(left: bytes, right: bytes) -> bool:
-    """Compare proofs in a time that does not tell where they differ."""
-    difference = len(left) ^ len(right)
-    for one, other in zip(left, right):  # noqa: B905 - Python 3.9 knows no strict
-        difference |= one ^ other
-    return difference == 0
 
 
 def _sha256(data: bytes) -> bytes:

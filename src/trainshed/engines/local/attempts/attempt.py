@@ -64,12 +64,13 @@ def _parts(lines: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
 
 
 def _send(folder: AttemptFolder, messages: Iterable[Mapping[str, Any]]) -> bool:
+    key = folder.read_key()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.settimeout(_SEND_S)
         try:
             with short_path(folder.control) as path:
                 for each in messages:
-                    sender.sendto(json.dumps(each).encode(), path)
+                    sender.sendto(json.dumps({**each, "key": key}).encode(), path)
         except OSError:
             return False
     return True

@@ -70,6 +70,7 @@ class AttemptStarter(NamedTuple):
         env = _environment(preparation) if tether is None else dict(os.environ)
         site = plan_file.site_of(preparation, key, folder, env)
         folder.make()
+        folder.make_key()
         compose.make_ready(preparation.isolation, preparation.plan, folder)
         plan_file.write(folder.plan, self._spec(site, preparation), preparation)
         if tether is None and (forked := self.fork(folder, env)):
