@@ -9,14 +9,18 @@ from typing import Final, NamedTuple
 #: RFC 2544's range: no network that a job may want to reach has it.
 CIDR: Final = "198.18.0.0/22"
 PREFIX: Final = 22
-#: Where packets for other networks go.
+#: Where the way out of the hub takes packets for other networks.
 GATEWAY: Final = "198.18.0.2"
 #: Answers names, by the resolver of the machine.
 RESOLVER: Final = "198.18.0.3"
+#: Behind it lie replicas that have namespaces of their own.
+BRIDGE: Final = "198.18.1.1"
+#: Networks of the replicas; the way out has the rest of the range.
+REPLICA_NETWORKS: Final = (("198.18.1.0", 24), ("198.18.2.0", 23))
 _NETWORK: Final = "198.18"
-_FIRST_REPLICA: Final = 16
 _BYTE: Final = 256
-#: How many replicas have an address: the last of the range is for broadcasts.
+_FIRST_REPLICA: Final = _BYTE + 16
+#: How many replicas have an address; the last of the range is for broadcasts.
 REPLICAS_MAX: Final = 4 * _BYTE - 1 - _FIRST_REPLICA
 
 

@@ -1,0 +1,260 @@
+"""Makes the network namespaces of an attempt, and has a process enter one.
+
+A forked child makes them, since a process that has left its namespaces cannot come back without
+rights.  It passes descriptors and ends: namespaces have no names, nothing lies below ``/run/netns``
+or in the machine's own network, and all of it goes when the last descriptor and process are gone.
+
+One namespace, the hub, has the way out.  Replicas share it, or each has one of its own that is
+linked to a bridge in the hub.  Programs have no capability over any of them: they cannot remove the
+routes that keep them from services of the machine's network (``REFUSED``).
+"""
+# the supervisor of an attempt imports this, and must stay small
+
+import errno
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
+from typing import Final, NamedTuple
+
+from trainshed.engines.isolation import linux
+from trainshed.engines.network.netlink import Netlink
+from trainshed.engines.network.rule import BRIDGE, PREFIX, REPLICA_NETWORKS, NetworkRule
+from trainshed.engines.processes import tree
+
+#: Link-local addresses, at which clouds answer any process of a machine with its credentials, and
+#: two addresses beyond them with the same purpose (Oracle's and Azure's).
+REFUSED: Final = (("169.254.0.0", 16), ("192.0.0.192", 32), ("168.63.129.16", 32))
+MTU: Final = 65520
+
+# from linux/sched.h
+_NEW_USER, _NEW_NET = 0x1000_0000, 0x4000_0000
+_NET: Final = "/proc/thread-self/ns/net"
+_USER: Final = "/proc/thread-self/ns/user"
+_BRIDGE_NAME, _LINK_NAME = "br0", "eth0"
+_WAIT_S_MAX: Final = 10.0
+_BACKLOG: Final = 1024
+_MESSAGE_BYTES_MAX: Final = 4096
+_DESCRIPTORS_MAX: Final = 250
+_HUB, _SPACE, _DONE, _FAULT = b"h", b"s", b"d", b"f"
+
+
+class Namespace(NamedTuple):
+    """Descriptors of one network namespace, and of the sockets that listen in it."""
+
+    net: int
+    listeners: tuple[int, ...] = ()
+    """In the order of ``NetworkRule.listeners``."""
+
+
+class Namespaces(NamedTuple):
+    """Those of an attempt."""
+
+    user: int | None
+    """The user namespace that owns them, where their maker is not root."""
+    hub: Namespace
+    replicas: tuple[Namespace, ...] = ()
+    """One a replica, in their order; none where all share the hub."""
+
+    def of_replica(self, index: int) -> Namespace:
+        """The one that a replica enters."""
+        return self.replicas[index] if self.replicas else self.hub
+
+    def close(self) -> None:
+        """Close all descriptors."""
+        for space in (self.hub, *self.replicas):
+            for descriptor in space:
+                for number in descriptor if isinstance(descriptor, tuple) else (descriptor,):
+                    os.close(number)
+        if self.user is not None:
+            os.close(self.user)
+
+
+def make_namespaces(
+    rule: NetworkRule,
+    *,
+    owns_user: bool,
+    on_hub: Callable[[int | None, int], object] = lambda *_: None,
+) -> Namespaces:
+    """Make them in a child, ten seconds at most.
+
+    ``owns_user``: in a user namespace of their own, as a process needs that is not root.
+    ``on_hub`` is called with descriptors of the user and the network namespace as soon as the hub
+    is there, while the others are made.  Raises OSError with what failed.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        pid = _fork(theirs, rule, owns_user=owns_user)
+        theirs.close()
+        ours.settimeout(_WAIT_S_MAX)
+        try:
+            return _receive(ours, on_hub)
+        except TimeoutError:
+            what = "network namespaces"
+            raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), what) from None
+        finally:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def enter_namespace(user: int | None, net: int) -> None:
+    """Have the calling process, of one thread, be in a network namespace.  Raises OSError."""
+    if user is not None:
+        linux.check(linux.LIBC.setns(user, _NEW_USER), "the job's user namespace")
+    linux.check(linux.LIBC.setns(net, _NEW_NET), "the job's network namespace")
+
+
+# ---- the supervisor's side ----
+
+
+def _receive(channel: socket.socket, on_hub: Callable[[int | None, int], object]) -> Namespaces:
+    """What the child passes: first the hub, then the others, then the listeners of the hub."""
+    held: list[int] = []
+    try:
+        user, hub = _user_and_hub(_message(channel, _HUB, held))
+        on_hub(user, hub)
+        replicas: list[Namespace] = []
+        while True:
+            kind, descriptors = _any_message(channel, held)
+            if kind == _DONE:
+                return Namespaces(user, Namespace(hub, tuple(descriptors)), tuple(replicas))
+            replicas.append(Namespace(descriptors[0], tuple(descriptors[1:])))
+    except BaseException:
+        for descriptor in held:
+            os.close(descriptor)
+        raise
+
+
+def _user_and_hub(descriptors: list[int]) -> tuple[int | None, int]:
+    return (descriptors[1] if descriptors[1:] else None), descriptors[0]
+
+
+def _message(channel: socket.socket, kind: bytes, held: list[int]) -> list[int]:
+    got, descriptors = _any_message(channel, held)
+    if got != kind:
+        raise OSError(errno.EPROTO, os.strerror(errno.EPROTO), "network namespaces")
+    return descriptors
+
+
+def _any_message(channel: socket.socket, held: list[int]) -> tuple[bytes, list[int]]:
+    """One message; its descriptors are noted.  Raises OSError, also the child's own."""
+    data, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES_MAX, _DESCRIPTORS_MAX)
+    held += descriptors
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    if not data:
+        raise OSError(errno.ECHILD, "their maker has ended", "network namespaces")
+    if data[:1] == _FAULT:
+        number, words, what = json.loads(data[1:])
+        raise OSError(number, words, what)
+    return data[:1], descriptors
+
+
+# ---- the child ----
+
+
+def _fork(channel: socket.socket, rule: NetworkRule, *, owns_user: bool) -> int:
+    parent = os.getpid()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                tree.die_with_parent(parent)
+                _make(channel, rule, owns_user=owns_user)
+            except OSError as error:
+                fault = [error.errno, error.strerror, str(error.filename or "network namespaces")]
+                channel.send(_FAULT + json.dumps(fault).encode())
+            finally:
+                os._exit(0)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    return pid
+
+
+def _make(channel: socket.socket, rule: NetworkRule, *, owns_user: bool) -> None:
+    _unshare(owns_user=owns_user)
+    hub = _open(_NET)
+    with closing(Netlink()) as netlink:
+        _fill(netlink, rule.addresses if rule.shared else ())
+        if not rule.shared:
+            _write("net/ipv4/conf/default/proxy_arp", "1")  # of the links that come next
+        socket.send_fds(channel, [_HUB], [hub, *([_open(_USER)] if owns_user else [])])
+        listeners = _listen(rule.listeners)
+        if not rule.shared:
+            bridge = _add_bridge(netlink)
+            for index, address in enumerate(rule.addresses):
+                space = _make_linked(netlink, bridge, f"r{index}", address)
+                _send(channel, _SPACE, [space], _listen(rule.listeners))
+                os.close(space)
+        _send(channel, _DONE, [], listeners)
+
+
+def _unshare(*, owns_user: bool) -> None:
+    if not owns_user:
+        linux.check(linux.LIBC.unshare(_NEW_NET), "a network namespace")
+        return
+    uid, gid = os.geteuid(), os.getegid()
+    linux.check(linux.LIBC.unshare(_NEW_USER | _NEW_NET), "a user and a network namespace")
+    tree.write("/proc/thread-self/setgroups", "deny")
+    tree.write("/proc/thread-self/uid_map", f"{uid} {uid} 1")
+    tree.write("/proc/thread-self/gid_map", f"{gid} {gid} 1")
+
+
+def _fill(netlink: Netlink, addresses: Iterable[str]) -> None:
+    """What each namespace has: its loopback with addresses, refused networks, all ports."""
+    with suppress(FileNotFoundError):  # a kernel without IPv6
+        _write("net/ipv6/conf/default/disable_ipv6", "1")  # of links; the loopback keeps ::1
+    netlink.set_up("lo")
+    for address in addresses:
+        netlink.add_address("lo", address, 32)
+    for network, prefix in REFUSED:
+        netlink.refuse(network, prefix)
+    _write("net/ipv4/ip_unprivileged_port_start", "0")
+
+
+def _add_bridge(netlink: Netlink) -> int:
+    """The bridge of the hub, with the routes between replicas and the way out."""
+    bridge = netlink.add_bridge(_BRIDGE_NAME, MTU)
+    netlink.add_address(_BRIDGE_NAME, BRIDGE, 32)
+    for network, prefix in REPLICA_NETWORKS:
+        netlink.add_route(network, prefix, link=_BRIDGE_NAME)
+    _write("net/ipv4/ip_forward", "1")
+    return bridge
+
+
+def _make_linked(netlink: Netlink, bridge: int, name: str, address: str) -> int:
+    """A namespace with one link, to the bridge of the hub; this process is in it then."""
+    linux.check(linux.LIBC.unshare(_NEW_NET), "a network namespace")
+    space = _open(_NET)
+    with closing(Netlink()) as inside:
+        _fill(inside, ())
+        netlink.add_veth(name, bridge, _LINK_NAME, space, MTU)
+        inside.add_address(_LINK_NAME, address, PREFIX)
+        inside.set_up(_LINK_NAME)
+        inside.add_route("0.0.0.0", 0, via=BRIDGE)  # noqa: S104 - the network of all addresses
+    return space
+
+
+def _listen(places: Iterable[tuple[str, int]]) -> list[socket.socket]:
+    return [socket.create_server(place, backlog=_BACKLOG, reuse_port=False) for place in places]
+
+
+def _send(
+    channel: socket.socket, kind: bytes, spaces: list[int], sockets: list[socket.socket]
+) -> None:
+    socket.send_fds(channel, [kind], [*spaces, *(each.fileno() for each in sockets)])
+    for each in sockets:
+        each.close()
+
+
+def _open(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _write(name: str, text: str) -> None:
+    tree.write(f"/proc/sys/{name}", text)

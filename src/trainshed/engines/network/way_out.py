@@ -1,0 +1,44 @@
+"""The command of the process that carries an attempt's packages out of its hub: slirp4netns.
+
+It translates them into connections of its own, as any program of the machine makes them: no
+forwarding, firewall rule or link of the machine changes.  Not pasta: that of Debian 12 gives up
+root's rights before it can enter a namespace of root's.  Not a pair of links with rules of
+nftables: they would have to be removed after a crash.
+"""
+# the supervisor of an attempt imports this, and must stay small
+
+import os
+from typing import Final
+
+from trainshed.engines.network.namespaces import MTU
+from trainshed.engines.network.rule import CIDR
+
+PROGRAM: Final = "slirp4netns"
+#: None of the job's variables says where it is.
+_PLACES: Final = ("/usr/bin", "/usr/local/bin", "/bin")
+_TAP: Final = "tap0"
+#: It is ready after 3 to 10 ms.
+START_S_MAX: Final = 10.0
+
+
+def find_program() -> str:
+    """The path of slirp4netns; empty where it is not installed."""
+    paths = (f"{place}/{PROGRAM}" for place in _PLACES)
+    return next((path for path in paths if os.access(path, os.X_OK)), "")
+
+
+def way_out_command(
+    program: str, user: int | None, hub: int, *, ready: int, exits: int
+) -> tuple[str, ...]:
+    """The command for a hub; all are descriptors that it inherits.
+
+    It writes a byte to ``ready`` when packets pass, and ends when the other end of ``exits`` is
+    closed.  Since it reads packets of the job it gives up most system calls, and as root all files
+    and capabilities; its own sandbox cannot be had in a user namespace without a user 0.
+    """
+    return (
+        *(program, "--configure", f"--mtu={MTU}", f"--cidr={CIDR}", "--disable-host-loopback"),
+        *("--enable-seccomp", "--netns-type=path"),
+        *(("--enable-sandbox",) if user is None else (f"--userns-path=/proc/self/fd/{user}",)),
+        *(f"--ready-fd={ready}", f"--exit-fd={exits}", f"/proc/self/fd/{hub}", _TAP),
+    )
