@@ -332,6 +332,9 @@ def test_vertex_programs(given, expected):
         ({"labels": {"Team": "a"}}, ["labels"]),
         ({"labels": {"t": "x" * 64}}, ["labels"]),
         ({"labels": {f"k{i}": "" for i in range(65)}}, ["labels"]),
+        ({"labels": {"trainshed-network": "replica"}}, []),
+        ({"labels": {"trainshed-network": "job"}}, []),
+        ({"labels": {"trainshed-network": "host"}}, ["network-label"]),
         ({"labels": {"": "x"}}, ["labels"]),
         ({"scheduling": Scheduling(waiting_s_max=1799)}, ["waiting-time"]),
         ({"scheduling": Scheduling(waiting_s_max=1800, priority=1000)}, []),
@@ -378,6 +381,7 @@ def test_a_legacy_gpu_machine_is_equipped_with_what_it_brings():
         ({"display_name": "two\nlines"}, ["hidden-characters"]),
         ({"display_name": "a\u202eb"}, ["hidden-characters"]),
         ({"labels": {"a": "x" * 65}}, ["labels"]),
+        ({"labels": {"trainshed-network": ""}}, ["network-label"]),
     ],
 )
 def test_a_vertex_job_has_limits_of_its_own(fields, expected):

@@ -125,3 +125,20 @@ def test_a_hosts_file_has_the_machine_s_own_names_first(hosts):
     own = Path("/etc/hosts").read_text().rstrip("\n").splitlines()
     assert lines[: len(own)] == own
     assert lines[-2:] == [f"127.0.0.1 {NAME}", "127.0.0.2 other"]
+
+
+def test_a_name_of_the_machine_s_own_leads_to_the_address_that_is_given_for_it(
+    tmp_path, monkeypatch
+):
+    machine = tmp_path / "machine"
+    machine.write_text("127.0.0.1 localhost\n127.0.1.1 box.lan box # own\n10.0.0.9 db  # kept\n")
+    monkeypatch.setattr(mounts, "HOSTS", str(machine))
+    write_hosts(str(tmp_path / "hosts"), [("198.18.0.17", "box"), ("198.18.0.17", "worker-0")])
+    assert (tmp_path / "hosts").read_text().splitlines() == [
+        "127.0.0.1 localhost",
+        "127.0.1.1 box.lan",
+        "10.0.0.9 db  # kept",
+        "# the replicas of this job",
+        "198.18.0.17 box",
+        "198.18.0.17 worker-0",
+    ]

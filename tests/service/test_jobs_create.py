@@ -167,6 +167,22 @@ def test_a_custom_job_is_refused_by_the_caller_s_own_field_names(desk, document,
     assert fields(found) == named
 
 
+@pytest.mark.parametrize("kind", KINDS.values())
+def test_a_network_label_of_another_value_is_refused_by_name_in_every_dialect(desk, kind):
+    document = {
+        Kind.ML_JOB: ml_job(),
+        Kind.CUSTOM_JOB: custom_job(),
+        Kind.TUNING_JOB: study_document(Kind.TUNING_JOB),
+    }[kind]
+    place = "" if kind is Kind.ML_JOB else PLACE
+    labelled = {**document, "labels": {"trainshed-network": "host"}}
+    found = refusal(desk.jobs.create, kind, PROJECT, place, labelled, creator="ann")
+    assert fields(found) == ["labels"]
+    assert "trainshed-network must be job or replica, got 'host'" in found.message
+    labelled["labels"] = {"trainshed-network": "replica"}
+    desk.jobs.create(kind, PROJECT, place, labelled, creator="ann")
+
+
 def test_a_message_alone_tells_the_first_faults_and_how_many_there_are(desk):
     many = custom_job(*[pool(image="me/own:1", machineType="n9-huge")] * 4, name="")
     found = refusal(desk.custom, many)

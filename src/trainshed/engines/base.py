@@ -16,6 +16,7 @@ from trainshed.model.attempt import AttemptKey, Measured, Observation, Phase
 from trainshed.model.explanation import Explanation
 from trainshed.model.gpus import GpuNow
 from trainshed.model.launch_plan import Address, LaunchPlan, ReplicaPlan
+from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import Allotment, JobDemand, Node
 from trainshed.model.roles import Role
 from trainshed.model.stopping import StopOrder
@@ -108,6 +109,8 @@ class Traits:
     """Who calls the gateway of replicas; None: the engine cannot tell, and there is no gateway."""
     has_names: bool = False
     """Whether processes that it starts resolve the names in ``LaunchPlan.hosts``."""
+    has_networks: bool = False
+    """Whether an attempt may have a network of its own (``LaunchPlan.network``)."""
     add_lines: AddLines | None = field(default=None, compare=False)
     """None: what programs write elsewhere cannot come into their logs."""
     gpus_now: Callable[[], Sequence[GpuNow]] | None = field(default=None, compare=False)
@@ -249,8 +252,13 @@ class Engine(Protocol):
     def fleet(self) -> Sequence[Node]:
         """The nodes as they are now."""
 
-    def sight(self, key: AttemptKey, shape: Sequence[ReplicaShape]) -> Sight:
+    def sight(
+        self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
+    ) -> Sight:
         """What replicas will see; changes nothing.  The plan that ``launch`` gets is made from it.
+
+        ``layout`` is how they share a network of their own; None: they have the machine's.  Only an
+        engine that ``has_networks`` is given one.
 
         Addresses may be others when it is asked again, folders not.  Raises EngineFault.
         """

@@ -29,6 +29,7 @@ from trainshed.model.attempt import AttemptKey, Measured, Observation, Phase
 from trainshed.model.engine_wishes import OfferedEngine, wishes
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import Allotment, Claim, JobDemand, Node
 from trainshed.model.stopping import StopOrder
 
@@ -196,9 +197,11 @@ class Engines:
 
         return self._asked(name, "fleet", look, None)
 
-    def sight(self, key: AttemptKey, shape: Sequence[ReplicaShape]) -> Sight:
+    def sight(
+        self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
+    ) -> Sight:
         """As the attempt's engine says."""
-        return self.serving(self.engine_of(key)).sight(key, shape)
+        return self.serving(self.engine_of(key)).sight(key, shape, layout)
 
     def health(self) -> Explanation | None:
         """What keeps them from working, where none of them works."""

@@ -10,13 +10,8 @@ from typing import Final
 
 from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import Address
+from trainshed.model.network import CLUSTER_PORT, RENDEZVOUS_PORT
 from trainshed.model.roles import POOL_OF_ROLE, Dialect, Role
-
-#: The port of TF_CONFIG and CLUSTER_SPEC (R13).
-CLUSTER_PORT: Final = 2222
-
-#: The port of MASTER_ADDR and of JAX's coordinator (contracts/vertex-sdk.md 10).
-RENDEZVOUS_PORT: Final = 3333
 
 #: The dialects' words for a role.  ml v1 has no reducers: that word is ours.
 TASK_WORD: Final[Mapping[Dialect, Mapping[Role, str]]] = {

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trainshed.model.attempt import MetricsPlan
+from trainshed.model.network import NetworkLayout
 from trainshed.model.roles import Role
 
 
@@ -92,6 +93,15 @@ class ContainerPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkPlan:
+    """The network of an attempt that has one of its own."""
+
+    layout: NetworkLayout
+    addresses: tuple[str, ...]
+    """One a replica, in their order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
     """One attempt of a job: all replicas, or none, are started (R11).
 
@@ -123,6 +133,8 @@ class LaunchPlan:
     """Interpreters and folders of the server's that its programs use."""
     shown: tuple[str, ...] = ()
     """Folders of the server's that containers see too, at the same place and closed for writing."""
+    network: NetworkPlan | None = None
+    """None: the replicas have the network of the machine."""
 
     @property
     def primary(self) -> ReplicaPlan:

@@ -25,6 +25,7 @@ JOB: Final[Mapping[str, str]] = {
     "display-name": "The display name is missing or too long.",
     "hidden-characters": "A name holds a control character, or one that its readers do not see.",
     "labels": "There are too many labels, or one is malformed.",
+    "network-label": "The label trainshed-network has a value that is no layout of a network.",
     "priority": "The priority is outside 0 to 1000.",
     "running-time": "The limit on the running time is impossible.",
     "waiting-time": "The limit on the waiting time is below the least one.",

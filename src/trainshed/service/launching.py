@@ -20,6 +20,7 @@ from trainshed.launch import names
 from trainshed.launch.compose import compose
 from trainshed.launch.context import program_of, unchanged
 from trainshed.launch.directories import FOLDER, under
+from trainshed.launch.network import layout_of
 from trainshed.launch.reduction_env import procs_of
 from trainshed.launch.variables import (
     AIP_CHECKPOINT_DIR,
@@ -32,7 +33,14 @@ from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.gateway import LABEL, OFF, GatewaySight
 from trainshed.model.job import JobSpec
-from trainshed.model.launch_plan import Environment, LaunchPlan, Owner, ReplicaPlan
+from trainshed.model.launch_plan import (
+    Environment,
+    LaunchPlan,
+    NetworkPlan,
+    Owner,
+    ReplicaPlan,
+)
+from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import Allotment, Claim, Seat
 from trainshed.model.roles import Role
 from trainshed.service.bucket_uris import (
@@ -70,6 +78,11 @@ _PYTHONPATH: Final = "PYTHONPATH"
 _HOOKS: Final = "trainshed_trainer/hooks/site"
 #: Jobs of which it is remembered whether their images can be run.
 _REMEMBERED_MAX: Final = 4096
+
+_NAMESPACE_OF: Final = {
+    NetworkLayout.JOB: "all replicas",
+    NetworkLayout.REPLICA: "each replica",
+}
 
 #: Where nobody listens in a container whose network is its own.
 _NOBODY = "127.0.0.1"
@@ -185,7 +198,8 @@ class Launching:
         check_buckets(asked, has_bucket)
         found = _found_stand_ins(asked, there.images)
         contained = in_containers(found)
-        sight = there.engine.sight(there.key, tuple(_shape(asked)))
+        layout = _layout(asked, contained, there.traits)
+        sight = there.engine.sight(there.key, tuple(_shape(asked)), layout)
         seen = _buckets_there(sight, asked, there)
         spec, mount_notes = with_real_paths(asked, seen, has_bucket, contained)
         work = there.here(sight.work)
@@ -217,6 +231,7 @@ class Launching:
             *asked_notes,
             *(notes_of(asked, there.images) if self._engines.are_several else ()),
             *mount_notes,
+            *_network_notes(layout, there.traits),
             *placing_notes(plan.replicas, seats, nodes),
             *_unseen(plan, contained),
             *plan.notes,
@@ -239,6 +254,7 @@ class Launching:
                 *dict.fromkeys(each.python for each in found.values()),
             ),
             shown=(gateway.folder,) if gateway else (),
+            network=_network(plan, sight, layout),
         )
         return with_token(plan, there.here(sight.exchange), sight.exchange)
 
@@ -346,14 +362,43 @@ def _buckets_there(sight: Sight, spec: JobSpec, there: _There) -> Buckets:
     return Buckets(root=Path(sight.buckets))
 
 
+def _layout(spec: JobSpec, contained: Collection[Role], traits: Traits) -> NetworkLayout | None:
+    """How replicas share a network of their own; None: they have the network of the machine.
+
+    Containers of docker and podman get their network from that program.
+    """
+    if not traits.has_networks or _are_of_daemon(contained, traits):
+        return None
+    return layout_of(spec)
+
+
+def _network(plan: LaunchPlan, sight: Sight, layout: NetworkLayout | None) -> NetworkPlan | None:
+    if layout is None:
+        return None
+    addresses = (sight.addresses[replica.role, replica.index].host for replica in plan.replicas)
+    return NetworkPlan(layout=layout, addresses=tuple(addresses))
+
+
+def _network_notes(layout: NetworkLayout | None, traits: Traits) -> Iterator[str]:
+    if traits.has_networks and layout is None and traits.containers.runtime:
+        name = traits.containers.runtime.name
+        yield f"network: {name} makes the network of its containers, and this job has no other."
+    elif layout is not None:
+        yield f"network: of its own, one namespace for {_NAMESPACE_OF[layout]}"
+
+
+def _are_of_daemon(contained: Collection[Role], traits: Traits) -> bool:
+    runtime = traits.containers.runtime
+    return bool(contained and runtime and runtime.name not in CHILDREN_OF_CLIENT)
+
+
 def _is_cut_off(spec: JobSpec, contained: Collection[Role], traits: Traits) -> bool:
     """Whether it runs in a container whose network has no loopback of the machine's."""
     runtime = traits.containers.runtime
     return bool(
-        contained
+        _are_of_daemon(contained, traits)
         and runtime is not None
         and runtime.has_walls
-        and runtime.name not in CHILDREN_OF_CLIENT
         and spec.replica_count == 1
     )
 

@@ -44,6 +44,7 @@ from trainshed.model.attempt import (
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Address, LaunchPlan
+from trainshed.model.network import NetworkLayout
 from trainshed.model.reduction_report import ReductionReport
 from trainshed.model.resources import Allotment, Claim, Node, Seat
 from trainshed.model.step_times import StepTimes
@@ -341,8 +342,11 @@ class FakeEngine:
         """The fleet as it was given."""
         return self._nodes
 
-    def sight(self, key: AttemptKey, shape: Sequence[ReplicaShape]) -> Sight:
+    def sight(
+        self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
+    ) -> Sight:
         """Every replica is a host of its own; folders are names only."""
+        del layout
         attempts = [f"/jobs/{key.uid}/{number}" for number in range(1, key.attempt + 1)]
         return Sight(
             addresses={

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from trainshed.admission.context import RuleContext, broken, listing
 from trainshed.admission.rules.tpus import SLICE_CORES
 from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.network import LAYOUTS, NETWORK_LABEL
 from trainshed.model.roles import Dialect
 
 JOB_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
@@ -51,6 +52,16 @@ def label_violations(
                 f"at most {most} lower-case letters, digits, _ and -; a key starts with a letter"
             )
             yield Violation(field=where, rule="labels", message=message, accepted=accepted)
+    yield from _network_violations(labels, where)
+
+
+def _network_violations(labels: Mapping[str, str], where: FieldPath | str) -> Iterator[Violation]:
+    """Ours alone: how the replicas of a job share its network."""
+    layout = labels.get(NETWORK_LABEL)
+    if layout is not None and layout not in LAYOUTS:
+        message = f"the label {NETWORK_LABEL} must be {listing(LAYOUTS)}, got {layout!r}"
+        accepted = f"{listing(LAYOUTS)}: one network for the whole job, or one for each replica"
+        yield Violation(field=where, rule="network-label", message=message, accepted=accepted)
 
 
 def _is_label(text: str, length_max: int) -> bool:

@@ -39,6 +39,7 @@ from trainshed.engines.local.devices.inventory import DeviceStatus, Inventory, l
 from trainshed.engines.local.devices.remembered import Remembered
 from trainshed.engines.local.devices.sampler import Sampler
 from trainshed.engines.local.end_watcher import EndWatcher
+from trainshed.engines.network.addresses import own_addresses
 from trainshed.engines.processes import peers
 from trainshed.engines.processes.identity import lives
 from trainshed.engines.processes.ports import free_runs
@@ -56,7 +57,9 @@ from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault, is_transient
 from trainshed.model.gpus import GpuNow
 from trainshed.model.launch_plan import Address, LaunchPlan
+from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import Allotment, Claim, FleetPolicy, Node
+from trainshed.model.roles import Role
 from trainshed.model.stopping import StopOrder
 
 _LOG = logging.getLogger(__name__)
@@ -97,6 +100,7 @@ class LocalEngine:
         node_name: str | None = None,
         isolation: Isolation | None = None,
         pass_env: Sequence[str] | None = None,
+        networks: bool = False,
     ) -> None:
         """Keep attempts below ``root``; ``node_name`` is this machine's host name by default.
 
@@ -114,7 +118,7 @@ class LocalEngine:
 
         ``isolation`` is how jobs are kept apart, by default not at all; ``pass_env`` names what
         programs get of the server's environment besides what all get, by default all but its
-        secrets.
+        secrets.  With ``networks`` each attempt may have a network of its own.
         """
         self.name = name
         self._root = root.absolute()
@@ -143,6 +147,7 @@ class LocalEngine:
             leftovers=leftover_means.described(leftovers),
             attempt_at=self._attempt_at,
             sent=lambda key: sent(self._folder(key)),
+            has_networks=networks,
             add_lines=self._add_lines,
             gpus_now=self._gpus_now,
             has_names=isolation.has_names if isolation else mounts.allowed(),
@@ -177,14 +182,15 @@ class LocalEngine:
         """The one machine.  Asks the driver, which may hang: no lock is held meanwhile."""
         return (self._node(self._inventory.status()),)
 
-    def sight(self, key: AttemptKey, shape: Sequence[ReplicaShape]) -> Sight:
-        """Free ports of the loopback, and the folders as they are.  Raises EngineFault."""
+    def sight(
+        self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
+    ) -> Sight:
+        """Addresses of the attempt's own network, or free ports of the loopback; and the folders.
+
+        Raises EngineFault.
+        """
         folder = self._folder(key)
-        *ports, meeting = free_runs((*(each.ports for each in shape), 1))
-        addresses = {
-            (each.role, each.index): Address(host=_HOST, port=port, rendezvous_port=meeting)
-            for each, port in zip(shape, ports, strict=True)
-        }
+        addresses = own_addresses(shape, layout) if layout else _loopback_addresses(shape)
         earlier = (AttemptKey(key.uid, number) for number in range(1, key.attempt))
         return Sight(
             addresses=addresses,
@@ -428,6 +434,14 @@ class LocalEngine:
         if phase is not Phase.UNKNOWN:
             return phase in ALIVE
         return self._attempt(key).folder.is_held() or bool(marked(str(key)))
+
+
+def _loopback_addresses(shape: Sequence[ReplicaShape]) -> dict[tuple[Role, int], Address]:
+    *ports, meeting = free_runs((*(each.ports for each in shape), 1))
+    return {
+        (each.role, each.index): Address(host=_HOST, port=port, rendezvous_port=meeting)
+        for each, port in zip(shape, ports, strict=True)
+    }
 
 
 def _limits_processes(isolation: Isolation | None) -> bool:

@@ -54,6 +54,7 @@ from trainshed.model.codec import encode
 from trainshed.model.explanation import Explanation
 from trainshed.model.faults import EngineFault, UsageFault, is_transient
 from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import Allotment, Claim, Node
 from trainshed.model.stopping import StopOrder, StopReason
 
@@ -163,8 +164,11 @@ class SlurmEngine:
         self._poller.start()
         return nodes.fleet(self._poller.cluster, self._options.policy)
 
-    def sight(self, key: AttemptKey, shape: Sequence[ReplicaShape]) -> Sight:
+    def sight(
+        self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
+    ) -> Sight:
         """Marks in the place of addresses, and folders as nodes see them.  Raises EngineFault."""
+        del layout  # replicas have the network of their nodes
         folder = self._spool.folder_there(key)
         try:
             addresses = marks.addresses(key, shape)

@@ -4,9 +4,11 @@ Engines, and those that prepare an attempt for them, have this in common.  The s
 import it: it gets the result.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from trainshed.engines.network.rule import NetworkRule
 from trainshed.engines.supervise import observe
 from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.engines.supervise.limits import Limits
@@ -40,6 +42,7 @@ def attempt_of(  # noqa: PLR0913 - a spec's parts, each with its default
     log: LogRule = LogRule(),  # noqa: B008 - a constant
     grace_s: float = GRACE_S,
     remote: RemoteRule | None = None,
+    network: NetworkRule | None = None,
 ) -> AttemptSpec:
     """The whole spec of a plan."""
     return AttemptSpec(
@@ -58,6 +61,7 @@ def attempt_of(  # noqa: PLR0913 - a spec's parts, each with its default
         metrics=_metrics(plan.metrics),
         buckets=plan.environment.buckets or "",
         remote=remote,
+        network=network,
     )
 
 
@@ -83,7 +87,7 @@ def process_of(  # noqa: PLR0913, PLR0917 - what a process is made of
             cpus=replica.cpus_max,
             pids=replica.processes_max,
         ),
-        hosts=plan.hosts,
+        hosts=_hosts(plan, replica),
         binds=plan.binds,
         python="" if replica.container else plan.environment.python,
     )
@@ -114,6 +118,18 @@ def contract_of(
 def mark_of(key: AttemptKey) -> dict[str, str]:
     """What every process of an attempt has in its environment."""
     return {trainer_contract.JOB: str(key)}
+
+
+def _hosts(plan: LaunchPlan, replica: ReplicaPlan) -> tuple[tuple[str, str], ...]:
+    """The plan's names; in a network of its own the name of the machine is the replica's too.
+
+    Gloo, Ray and others tell their peers the address to which their host name resolves.
+    """
+    if plan.network is None:
+        return plan.hosts
+    places = [(each.role, each.index) for each in plan.replicas]
+    address = plan.network.addresses[places.index((replica.role, replica.index))]
+    return ((address, os.uname().nodename), *plan.hosts)
 
 
 def needs_packages(plan: LaunchPlan) -> bool:

@@ -97,8 +97,6 @@ class AttemptFolder:
     """What the supervisor itself says when something is wrong with it."""
     log = _Name(LOG_FOLDER)
     """The segments of the replicas' lines."""
-    hosts = _Name("hosts")
-    """The names of the replicas, for their ``/etc/hosts``."""
     passwd = _Name("passwd")
     """The user of the replicas, for their ``/etc/passwd``."""
     profile = _Name("profile")
@@ -129,6 +127,10 @@ class AttemptFolder:
     def steps(self, task_name: str) -> str:
         """The file in which a replica says how long its steps take."""
         return f"{self.shared}/{task_name}.steps.json"
+
+    def hosts(self, task_name: str) -> str:
+        """The names of all replicas, for the ``/etc/hosts`` of one."""
+        return f"{self.path}/hosts-{task_name}"
 
     def make(self) -> None:
         """Have the folder there, for us alone.  Raises OSError."""

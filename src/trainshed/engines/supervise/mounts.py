@@ -12,7 +12,7 @@ exist gets an error, and does not fill the machine's disk unseen.
 
 import ctypes
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -65,16 +65,29 @@ NO_FOLDERS: Final = PrivateFolders()
 
 
 def write_hosts(path: str, names: Iterable[Sequence[str]]) -> None:
-    """Write a hosts file: the machine's own, then (address, name) of every replica."""
+    """Write a hosts file: the machine's own without these names, then (address, name) of each."""
     try:
         machine = read(HOSTS).rstrip("\n")
     except OSError:
         machine = "127.0.0.1 localhost"
-    lines = [machine, "# the replicas of this job"]
+    names = list(names)
+    ours = {name for _, name in names}
+    lines = [*_without(ours, machine.splitlines()), "# the replicas of this job"]
     lines += [f"{address} {name}" for address, name in names]
     with open(path, "w", encoding="utf-8") as file:
         os.fchmod(file.fileno(), _READABLE)  # whatever the umask is: replicas are other users
         file.write("\n".join(lines) + "\n")
+
+
+def _without(names: Container[str], lines: Iterable[str]) -> Iterator[str]:
+    """The lines of a hosts file without some names: resolvers give every address of a name."""
+    for line in lines:
+        address, *words = line.partition("#")[0].split() or [""]
+        others = [word for word in words if word not in names]
+        if len(others) == len(words):
+            yield line
+        elif others:
+            yield " ".join((address, *others))
 
 
 def write_passwd(path: str, uid: int, gid: int, home: str, *, known: str | None = PASSWD) -> None:

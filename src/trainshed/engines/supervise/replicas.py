@@ -270,10 +270,11 @@ class Replicas:
         self._children.expect(pid, partial(self._ended, index))
 
     def _walled(self, replica: ReplicaSpec, folder: AttemptFolder) -> Walled:
-        if replica.hosts and not os.path.exists(folder.hosts):
-            mounts.write_hosts(folder.hosts, replica.hosts)
+        hosts = folder.hosts(replica.task_name) if replica.hosts else None
+        if hosts:
+            mounts.write_hosts(hosts, replica.hosts)
         more = _private_folders(replica.isolation, folder)
-        mounted = Mounts(folder.hosts if replica.hosts else None, replica.binds, more)
+        mounted = Mounts(hosts, replica.binds, more)
         return walled(replica.isolation, replica.argv, mounted, replica.env)
 
     def _leader(self, index: int) -> tuple[int, int]:

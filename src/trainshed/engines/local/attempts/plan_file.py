@@ -26,6 +26,7 @@ from trainshed.engines.isolation.compose import (
 from trainshed.engines.isolation_modes import CONTAINER
 from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
 from trainshed.engines.local.devices.gpus import Device, Share
+from trainshed.engines.network.addresses import network_rule
 from trainshed.engines.processes.variables import of_programs
 from trainshed.engines.supervise import compose
 from trainshed.engines.supervise.commands import with_packages, with_python
@@ -223,6 +224,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
         hang=hang,
         log=log,
         grace_s=grace_s,
+        network=network_rule(plan.network),
     )
 
 

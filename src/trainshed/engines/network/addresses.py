@@ -1,0 +1,55 @@
+"""The addresses and ports of replicas that have a network of their own.
+
+They are the same in every job.  Replicas that share a namespace have ports of their own as well: a
+program that listens on all addresses takes its port from each of them.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from trainshed.engines.base import ReplicaShape
+from trainshed.engines.network.rule import REPLICAS_MAX, NetworkRule, replica_address
+from trainshed.model.faults import EngineFault
+from trainshed.model.launch_plan import Address, NetworkPlan
+from trainshed.model.network import CLUSTER_PORT, RENDEZVOUS_PORT, NetworkLayout
+from trainshed.model.roles import Role
+
+_ROLES = tuple(Role)
+
+
+def own_addresses(
+    shape: Sequence[ReplicaShape], layout: NetworkLayout
+) -> dict[tuple[Role, int], Address]:
+    """Give each replica an address and its first port, by their order in a launch plan.
+
+    Raises EngineFault for more replicas than there are addresses.
+    """
+    if len(shape) > REPLICAS_MAX:
+        message = f"a job's own network has {REPLICAS_MAX} addresses, and the job {len(shape)}"
+        raise EngineFault(f'{message} replicas; set [isolation] network = "host"')
+    in_order = sorted(shape, key=lambda replica: (_ROLES.index(replica.role), replica.index))
+    ports = _ports(in_order, layout)
+    found = {
+        (replica.role, replica.index): Address(
+            host=replica_address(place), port=port, rendezvous_port=RENDEZVOUS_PORT
+        )
+        for place, (replica, port) in enumerate(zip(in_order, ports, strict=True))
+    }
+    return {(replica.role, replica.index): found[replica.role, replica.index] for replica in shape}
+
+
+def network_rule(plan: NetworkPlan | None) -> NetworkRule | None:
+    """The namespaces that the plan of an attempt asks for; None: it has the machine's network."""
+    if plan is None:
+        return None
+    return NetworkRule(addresses=plan.addresses, shared=plan.layout is NetworkLayout.JOB)
+
+
+def _ports(shape: Sequence[ReplicaShape], layout: NetworkLayout) -> Iterator[int]:
+    """The first of a replica's neighbouring ports, around the port of the rendezvous."""
+    port = CLUSTER_PORT
+    for replica in shape:
+        if port <= RENDEZVOUS_PORT < port + replica.ports:
+            port = RENDEZVOUS_PORT + 1
+        yield port
+        if layout is NetworkLayout.JOB:
+            port += replica.ports

@@ -1,0 +1,28 @@
+"""Which network the replicas of a job have where each job has a network of its own."""
+
+import enum
+from typing import Final
+
+from trainshed.model.engine_wishes import WISH
+
+#: The label by which a job chooses its ``NetworkLayout``.
+NETWORK_LABEL: Final = f"{WISH}network"
+
+#: The port of TF_CONFIG and CLUSTER_SPEC (R13).
+CLUSTER_PORT: Final = 2222
+
+#: The port of MASTER_ADDR and of JAX's coordinator (contracts/vertex-sdk.md 10).
+RENDEZVOUS_PORT: Final = 3333
+
+
+class NetworkLayout(enum.Enum):
+    """How the replicas of a job share its network."""
+
+    JOB = "job"
+    """One network namespace for all replicas; each has an address there."""
+    REPLICA = "replica"
+    """One network namespace for each replica, as on machines of their own."""
+
+
+#: The values of the label, as a refusal lists them.
+LAYOUTS: Final = tuple(layout.value for layout in NetworkLayout)

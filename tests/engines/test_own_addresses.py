@@ -1,0 +1,96 @@
+"""Replicas that have a network of their own get fixed addresses, and ports that never collide."""
+
+import os
+
+import pytest
+
+from engines.support import cluster, plan_of
+from trainshed.engines.base import ReplicaShape
+from trainshed.engines.local.attempts import plan_file
+from trainshed.engines.local.attempts.plan_file import Site
+from trainshed.engines.network.addresses import network_rule, own_addresses
+from trainshed.engines.network.rule import REPLICAS_MAX, NetworkRule
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.faults import EngineFault
+from trainshed.model.launch_plan import NetworkPlan
+from trainshed.model.network import NetworkLayout
+from trainshed.model.roles import Role
+
+#: In the order of ports, which is not that of a plan.
+SHAPE = (
+    ReplicaShape(Role.PRIMARY, 0),
+    ReplicaShape(Role.PARAMETER_SERVER, 0),
+    ReplicaShape(Role.WORKER, 0),
+    ReplicaShape(Role.WORKER, 1),
+    ReplicaShape(Role.REDUCER, 0, ports=4),
+    ReplicaShape(Role.EVALUATOR, 0),
+)
+
+
+def test_each_replica_has_googles_ports_where_it_has_a_namespace_for_itself():
+    found = own_addresses(SHAPE, NetworkLayout.REPLICA)
+    assert list(found) == [(each.role, each.index) for each in SHAPE]
+    assert {each.port for each in found.values()} == {2222}
+    assert {each.rendezvous_port for each in found.values()} == {3333}
+    assert found[Role.PRIMARY, 0].text == "198.18.0.16:2222"
+    assert found[Role.WORKER, 0].host == "198.18.0.17", "the order of a plan: primary, workers"
+    assert found[Role.PARAMETER_SERVER, 0].host == "198.18.0.19"
+
+
+@pytest.mark.parametrize("procs", [1, 32])
+def test_no_port_is_taken_twice_in_a_namespace_of_all_replicas(procs):
+    shape = [ReplicaShape(Role.PRIMARY, 0)]
+    shape += [ReplicaShape(Role.REDUCER, index, procs) for index in range(200)]
+    found = own_addresses(shape, NetworkLayout.JOB)
+    ports = [
+        found[each.role, each.index].port + place for each in shape for place in range(each.ports)
+    ]
+    ports.append(found[Role.PRIMARY, 0].rendezvous_port)
+    assert len(set(ports)) == len(ports)
+    assert len({each.host for each in found.values()}) == len(shape)
+
+
+@pytest.mark.parametrize("layout", NetworkLayout)
+def test_addresses_are_the_same_whenever_they_are_asked_for(layout):
+    assert own_addresses(SHAPE, layout) == own_addresses(SHAPE, layout)
+
+
+def test_more_replicas_than_addresses_are_refused_with_what_to_do():
+    shape = [ReplicaShape(Role.WORKER, index) for index in range(REPLICAS_MAX + 1)]
+    assert len(own_addresses(shape[:-1], NetworkLayout.JOB)) == REPLICAS_MAX
+    with pytest.raises(EngineFault, match=r'1007 addresses.* 1008 replicas.*network = "host"'):
+        own_addresses(shape, NetworkLayout.JOB)
+
+
+def test_a_plan_without_a_network_of_its_own_asks_for_no_namespaces():
+    assert network_rule(None) is None
+
+
+@pytest.mark.parametrize("layout", NetworkLayout)
+def test_a_plan_s_network_becomes_the_rule_of_its_supervisor(layout):
+    addresses = ("198.18.0.16", "198.18.0.17")
+    rule = network_rule(NetworkPlan(layout=layout, addresses=addresses))
+    assert rule == NetworkRule(addresses, shared=layout is NetworkLayout.JOB)
+
+
+def test_each_replica_s_host_name_resolves_to_its_own_address():
+    """Gloo and Ray tell their peers the address of their host name."""
+    network = NetworkPlan(
+        layout=NetworkLayout.REPLICA, addresses=("198.18.0.16", "198.18.0.17", "198.18.0.18")
+    )
+    plan = plan_of(cluster("", "", ""), network=network, hosts=(("198.18.0.16", "master"),))
+    names = [dict(_named(spec)) for spec in _replicas(plan)]
+    assert [each[os.uname().nodename] for each in names] == list(network.addresses)
+    assert {each["master"] for each in names} == {"198.18.0.16"}
+    on_host = _replicas(plan_of(cluster("", ""), hosts=plan.hosts))
+    assert {spec.hosts for spec in on_host} == {plan.hosts}
+
+
+def _replicas(plan):
+    site = Site(key=AttemptKey(7, 1), folder=AttemptFolder("/jobs/7/1"))
+    return plan_file.outlines_of(site, plan)
+
+
+def _named(spec):
+    return ((name, address) for address, name in spec.hosts)
