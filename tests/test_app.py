@@ -86,3 +86,22 @@ def test_what_is_set_reaches_those_who_act_on_it(tmp_path, monkeypatch):
     assert seen["SubmitRules"]["running_s_default"] == 43_200
     assert seen["Expiry"]["days_max"] == 3.0
     assert seen["NodeService"]["notice_s"] == 33.0
+
+
+class OfOneProject:
+    """A store with one bucket, of the fourth project that had a job."""
+
+    def bucket(self, name):
+        return ("p", None) if name == "far" else None
+
+    def owner_number(self, _):
+        return 3
+
+
+def test_the_user_of_a_buckets_project_is_the_one_of_its_jobs():
+    store = OfOneProject()
+    assert app._user_of(store, (1000, 1010), "far") == 1003
+    assert app._user_of(store, (1000, 1010), "of-no-project") is None
+    assert app._user_of(store, None, "far") is None
+    with pytest.raises(PermissionError, match="no number left"):
+        app._user_of(store, (1000, 1002), "far")

@@ -159,7 +159,7 @@ def build(
     engines.ask(store.engines_of)
     images = _images(settings, engines)
     settings.jobs_dir.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-    objects = _objects(settings)
+    objects = _objects(settings, partial(_user_of, store, engines.traits.uids))
     uploads = Uploads(objects)
     project_bytes = ProjectBytes(settings.project_bytes_max)
     storage = storage_routes(objects, uploads, store, project_bytes)
@@ -329,7 +329,7 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
     )
 
 
-def _objects(settings: Settings) -> Objects:
+def _objects(settings: Settings, user_of: Callable[[str], int | None]) -> Objects:
     """Raises UsageFault for a bucket that nothing here can reach."""
     if not settings.buckets:
         return Objects(data_dir=settings.data_dir)
@@ -337,7 +337,21 @@ def _objects(settings: Settings) -> Objects:
     from trainshed.storage.remote import remotes_of  # noqa: PLC0415
     from trainshed.storage.remote_objects import ObjectsWithRemotes  # noqa: PLC0415
 
-    return ObjectsWithRemotes(data_dir=settings.data_dir, remotes=remotes_of(settings.buckets))
+    remotes = remotes_of(settings.buckets, user_of)
+    return ObjectsWithRemotes(data_dir=settings.data_dir, remotes=remotes)
+
+
+def _user_of(store: Store, uids: tuple[int, int] | None, bucket: str) -> int | None:
+    """The user of a bucket's project; None where projects have none, or it is of no project.
+
+    Raises PermissionError where the range has no number left: the server does not act instead.
+    """
+    if uids is None or (row := store.bucket(bucket)) is None:
+        return None
+    user = uids[0] + store.owner_number(row[0])
+    if user > uids[1]:
+        raise PermissionError(f"[isolation] uids has no number left for the project {row[0]}")
+    return user
 
 
 def _telemetry(settings: Settings, store: Store, engine: Engines) -> Telemetry | None:

@@ -117,7 +117,7 @@ def test_a_store_that_is_away_is_503_in_a_sentence(client, tmp_path, monkeypatch
     def away(*_given, **_named):
         raise ConnectionError("no route")
 
-    monkeypatch.setattr("fsspec.implementations.local.LocalFileSystem.ls", away)
+    monkeypatch.setattr("trainshed.storage.folder_files.FolderFiles.ls", away)
     answer = client.get("/storage/v1/b/far/o")
     assert answer.status_code == 503
     assert "behind the bucket far" in answer.json()["error"]["message"]

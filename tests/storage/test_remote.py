@@ -1,10 +1,15 @@
 """A bucket that is kept elsewhere is one like any other, and never empty because it is away."""
 
+import errno
+import os
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from threading import Event
 
 import fsspec
 import pytest
 
+from trainshed.files.acting import acting_as
 from trainshed.model.faults import UsageFault
 from trainshed.model.stored_objects import Conditions
 from trainshed.storage.bucket_folders import BucketNotEmpty
@@ -187,7 +192,7 @@ def test_a_store_that_did_not_answer_is_not_asked_by_each_who_waits(objects, mon
         asked.append(given)
         raise TimeoutError
 
-    monkeypatch.setattr("fsspec.implementations.local.LocalFileSystem.info", away)
+    monkeypatch.setattr("trainshed.storage.folder_files.FolderFiles.info", away)
     now = [100.0]
     monkeypatch.setattr("trainshed.storage.remote.time.monotonic", lambda: now[0])
     for _ in range(3):
@@ -218,3 +223,134 @@ def test_a_generation_changes_with_the_bytes_within_a_second():
     one, two = (_generation({"ETag": tag}, at) for tag in ("a", "b"))
     assert one != two
     assert _generation({"generation": "17"}, at) == 17
+
+
+@pytest.fixture
+def secret(tmp_path, far):
+    """A file outside of the bucket, and links to it and its folder that a job has planted."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "shadow").write_text("secret")
+    (far / "file").symlink_to(outside / "shadow")
+    (far / "folder").symlink_to(outside)
+    (far / "a").mkdir()
+    (far / "a" / "up").symlink_to("../../../outside")
+    return outside / "shadow"
+
+
+@pytest.mark.parametrize("name", ["file", "folder/shadow", "a/up/shadow"])
+def test_a_link_in_a_folder_leads_no_call_out_of_it(objects, secret, name):
+    """A job read the server's token, and /etc/shadow, by the link that it had planted."""
+    for call in (
+        lambda: objects.get(FAR, name),
+        lambda: objects.delete(FAR, name),
+        lambda: objects.move(FAR, name, "mine", Conditions(), Conditions()),
+    ):
+        with pytest.raises(NoSuchObject):
+            call()
+    with pytest.raises(RemoteRefused):
+        put(objects, name, b"of the job")
+    assert listed(objects, prefix=name) == ([], [])
+    assert listed(objects) == ([], [])
+    assert secret.read_text() == "secret"
+    assert [path.name for path in secret.parent.iterdir()] == ["shadow"]
+
+
+def test_a_pipe_keeps_no_call_waiting(objects, far):
+    os.mkfifo(far / "pipe")
+    with pytest.raises(NoSuchObject):
+        objects.get(FAR, "pipe")
+    with pytest.raises(RemoteRefused):
+        put(objects, "pipe")
+    assert listed(objects) == ([], [])
+
+
+def test_a_half_written_object_is_none(objects, far, monkeypatch):
+    def fail(*_given):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("trainshed.storage.folder_files.copy_file", fail)
+    with pytest.raises(RemoteFailed, match="No space left"):
+        put(objects, "a")
+    assert list(far.iterdir()) == []
+
+
+def test_a_folder_that_is_not_mounted_is_not_an_empty_bucket(objects, far):
+    far.rmdir()
+    for call in (lambda: listed(objects), lambda: put(objects, "a")):
+        with pytest.raises(RemoteFailed, match="its folder cannot be opened: No such file"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "bucket", [RemoteBucket("file://data"), RemoteBucket("file:///d", {"a": 1})]
+)
+def test_a_folder_has_an_absolute_path_and_no_options(bucket):
+    with pytest.raises(UsageFault, match=r"buckets\.far"):
+        remotes_of({FAR: bucket})
+
+
+USER = 231_337
+
+
+@pytest.fixture
+def owned(tmp_path, far):
+    """A bucket whose project has a user of its own."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can act as another user")
+    far.chmod(0o700)
+    os.chown(far, USER, USER)
+    remotes = remotes_of({FAR: RemoteBucket(far.as_uri())}, lambda _: USER)
+    made = ObjectsWithRemotes(data_dir=tmp_path / "data", remotes=remotes)
+    made.buckets.make("near")
+    return made
+
+
+def test_the_user_of_the_project_reaches_the_folder_and_not_the_server(owned, far):
+    put(owned, "a/b", b"bytes")
+    assert ((far / "a/b").stat().st_uid, (far / "a").stat().st_gid) == (USER, USER)
+    (far / "of-root").write_text("secret")
+    (far / "of-root").chmod(0o600)
+    (far / "closed").mkdir(mode=0o700)
+    _, file = owned.open(FAR, "a/b")
+    with file:
+        assert file.read() == b"bytes"
+    _, file = owned.open(FAR, "of-root")
+    with file, pytest.raises(RemoteRefused, match=f"user {USER}, who is the bucket's project"):
+        file.read()
+    with pytest.raises(RemoteRefused):
+        put(owned, "closed/a")
+    (far / "of-root").chmod(0o640)
+    os.chown(far / "of-root", 0, 0)
+    _, file = owned.open(FAR, "of-root")
+    with file, pytest.raises(RemoteRefused):
+        file.read()
+
+
+def test_the_server_is_itself_again_after_each_call(owned, far, tmp_path):
+    groups = os.getgroups()
+    with pytest.raises(NoSuchObject):
+        owned.get(FAR, "nothing")
+    (tmp_path / "made").touch()
+    assert (tmp_path / "made").stat().st_uid == 0
+    far.chmod(0)
+    assert list(far.iterdir()) == []
+    assert os.getgroups() == groups
+
+
+def test_one_thread_acts_as_a_user_and_the_others_do_not(owned, tmp_path):
+    assert owned is not None
+    entered, go = Event(), Event()
+
+    def act():
+        with acting_as(USER):
+            entered.set()
+            go.wait(60)
+
+    with ThreadPoolExecutor(1) as pool:
+        acting = pool.submit(act)
+        assert entered.wait(60)
+        (tmp_path / "made").touch()
+        go.set()
+        acting.result()
+    assert (tmp_path / "made").stat().st_uid == 0

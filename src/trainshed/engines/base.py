@@ -103,6 +103,9 @@ class Traits:
     """What runs the images of jobs there, or why nothing does."""
     isolation: str = ""
     """How programs of jobs are kept apart there, for people; empty where that is not known."""
+    uids: tuple[int, int] | None = None
+    """The first and the last number of the users that projects have there, in the order of
+    ``Owner.number``; None: they have none of their own."""
     leftovers: str = ""
     """How what a killed supervisor leaves is ended there, for people; empty: not known."""
     attempt_at: AttemptAt | None = field(default=None, compare=False)

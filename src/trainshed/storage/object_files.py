@@ -40,7 +40,7 @@ _PIECE_BYTES = 1 << 20
 
 
 #: Why a name cannot be had, by what the system says.
-_IN_THE_WAY = {
+IN_THE_WAY = {
     errno.ELOOP: "a link is in the way",
     errno.ENOTDIR: "another object has the name of one of its folders",
     errno.EEXIST: "another object has the name of one of its folders",
@@ -199,9 +199,9 @@ def room(walk: Walk, bucket: Beneath, name: str) -> Iterator[tuple[int, str]]:
                 _check_free(walk, bucket, name, folder)
             yield folder, leaf
     except OSError as error:
-        if error.errno not in _IN_THE_WAY:
+        if error.errno not in IN_THE_WAY:
             raise
-        raise _refused(name, _IN_THE_WAY[error.errno]) from None
+        raise _refused(name, IN_THE_WAY[error.errno]) from None
 
 
 def _check_free(walk: Walk, bucket: Beneath, name: str, folder: int) -> None:

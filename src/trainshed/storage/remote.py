@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any, BinaryIO, Final, cast
@@ -20,6 +21,7 @@ from trainshed.model.extras import install_command
 from trainshed.model.faults import UsageFault
 from trainshed.model.stored_objects import Attributes, Checksums, StoredObject
 from trainshed.storage.buckets import RemoteBucket
+from trainshed.storage.folder_files import FolderFiles, UserOf
 from trainshed.storage.object_files import NoSuchObject, is_object_name
 
 #: How long an answer may take; bytes have a second more for so many of them.
@@ -53,10 +55,10 @@ class RemoteRefused(Exception):
 class Remote:
     """One such bucket.  Thread-safe; calls block."""
 
-    def __init__(self, name: str, bucket: RemoteBucket) -> None:
+    def __init__(self, name: str, bucket: RemoteBucket, user_of: UserOf) -> None:
         """Nothing is asked yet.  Raises UsageFault where no package knows the URI's scheme."""
         self._name = name
-        self._files, self._root = _opened(name, bucket)
+        self._files, self._root = _opened(name, bucket, user_of)
         self._is_google = bucket.uri.partition("://")[0] in _GOOGLE
         self._turns = BoundedSemaphore(_CALLS_MAX)
         self._away = (0.0, "")
@@ -217,17 +219,23 @@ class _Bytes(io.RawIOBase):
         return len(piece)
 
 
-def remotes_of(buckets: Mapping[str, RemoteBucket]) -> dict[str, Remote]:
-    """Those that the settings name.  Raises UsageFault."""
-    return {name: Remote(name, bucket) for name, bucket in buckets.items()}
+def remotes_of(
+    buckets: Mapping[str, RemoteBucket], user_of: Callable[[str], int | None] = lambda _: None
+) -> dict[str, Remote]:
+    """Those that the settings name.  Raises UsageFault.
+
+    ``user_of`` tells who reaches the files of a bucket that is a folder of this machine: the user
+    of its project; None: the server.
+    """
+    return {name: Remote(name, bucket, partial(user_of, name)) for name, bucket in buckets.items()}
 
 
-def _opened(name: str, bucket: RemoteBucket) -> tuple[Any, str]:
+def _opened(name: str, bucket: RemoteBucket, user_of: UserOf) -> tuple[Any, str]:
     """The file system and the path in it.  Raises UsageFault."""
-    scheme = bucket.uri.partition("://")[0]
-    options = {"skip_instance_cache": True, "use_listings_cache": False, **bucket.options}
+    scheme, _, path = bucket.uri.partition("://")
     if scheme in _LOCAL:
-        options.setdefault("auto_mkdir", True)
+        return _folder(name, path, bucket, user_of), ""
+    options = {"skip_instance_cache": True, "use_listings_cache": False, **bucket.options}
     if scheme in _GOOGLE:  # whatever the server's environment says: it may name the server itself
         options.setdefault("endpoint_url", _GOOGLES_ENDPOINT)
     try:
@@ -240,6 +248,16 @@ def _opened(name: str, bucket: RemoteBucket) -> tuple[Any, str]:
             f"with {install_command('remote')}; gs:// needs gcsfs besides, and s3:// s3fs"
         ) from error
     return files, str(root).rstrip("/")
+
+
+def _folder(name: str, path: str, bucket: RemoteBucket, user_of: UserOf) -> FolderFiles:
+    if not path.startswith("/"):
+        raise UsageFault(
+            f"buckets.{name} must be an absolute path such as file:///mnt/scratch, got {bucket.uri}"
+        )
+    if bucket.options:
+        raise UsageFault(f"buckets.{name}.options must be absent: a folder has no options")
+    return FolderFiles(path, user_of)
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -144,6 +144,7 @@ class LocalEngine:
             python=sys.executable,
             containers=containers,
             isolation=isolation.description if isolation else "",
+            uids=isolation.uids if isolation and isolation.has_users else None,
             leftovers=leftover_means.described(leftovers),
             attempt_at=self._attempt_at,
             sent=lambda key: sent(self._folder(key)),

@@ -1,0 +1,162 @@
+"""A folder of this machine as a place where a bucket is kept, with the calls of an fsspec system.
+
+fsspec's own reaches files by their paths and follows links, as the server: whoever may write into
+the folder could read the server's secrets by a link.  Here no link is followed, only files and
+folders are objects, and the user of the bucket's project does it where projects have users.
+"""
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from trainshed.files.acting import acting_as
+from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
+from trainshed.files.copies import copy_file
+from trainshed.storage.object_files import IN_THE_WAY, RESERVED_PREFIX
+
+#: The user who reaches a bucket's files; None: the server.
+UserOf = Callable[[], int | None]
+
+_KINDS = {Kind.FILE: "file", Kind.FOLDER: "directory"}
+
+
+class FolderFiles:
+    """The files of one folder; names are paths below it.
+
+    FileNotFoundError means that there is no such file, PermissionError a refusal, another OSError
+    that the disk does not answer.
+    """
+
+    async_impl = False
+
+    def __init__(self, root: str, user_of: UserOf) -> None:
+        """Nothing is opened yet."""
+        self._root = root
+        self._user_of = user_of
+
+    def info(self, path: str) -> dict[str, Any]:
+        """What a file or folder is."""
+        with self._reading(path) as (files, name):
+            status = files.stat(name)
+        kind = _KINDS.get(_kind_of(status))
+        if kind is None:
+            raise FileNotFoundError(path)
+        return _described(path, kind, status)
+
+    def ls(self, path: str, *, detail: bool) -> list[dict[str, Any]]:
+        """What each file and folder in a folder is."""
+        del detail  # fsspec's word: it is always wanted
+        head = path.rstrip("/")
+        with self._reading(path) as (files, name), files.folder(name) as folder:
+            rows = []
+            for leaf, kind in files.entries(name):
+                with contextlib.suppress(FileNotFoundError):
+                    status = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
+                    if kind in _KINDS and _kind_of(status) is kind:
+                        rows.append(_described(f"{head}/{leaf}", _KINDS[kind], status))
+        return rows
+
+    def cat_file(self, path: str, start: int, end: int) -> bytes:
+        """Bytes of a file; fewer where it ends before."""
+        with self._reading(path) as (files, name), files.read(name) as file:
+            file.seek(start)
+            return file.read(end - start)
+
+    def put_file(self, local: str, path: str) -> None:
+        """Copy a file of the server to a path, whole or not at all."""
+        with Path(local).open("rb") as source:
+            self._store(source, path)
+
+    def cp_file(self, path: str, to: str) -> None:
+        """Copy a file within the folder."""
+        with self._reading(path) as (files, name):
+            source = files.read(name)
+        with source:
+            self._store(source, to)
+
+    def rm_file(self, path: str) -> None:
+        """Remove a file."""
+        with self._reading(path) as (files, name), files.parent(name) as (folder, leaf):
+            if _kind_of(os.stat(leaf, dir_fd=folder, follow_symlinks=False)) is not Kind.FILE:
+                raise FileNotFoundError(path)
+            os.unlink(leaf, dir_fd=folder)
+
+    def _store(self, source: BinaryIO, path: str) -> None:
+        draft = f"{RESERVED_PREFIX}{secrets.token_hex(8)}"
+        with self._writing(path) as (files, name):
+            files.make_folders(name.rpartition("/")[0])
+            with files.parent(name) as (folder, leaf):
+                _check_is_free(leaf, folder)
+                try:
+                    _write(source, draft, folder)
+                    os.rename(draft, leaf, src_dir_fd=folder, dst_dir_fd=folder)
+                except BaseException:
+                    with contextlib.suppress(OSError):
+                        os.unlink(draft, dir_fd=folder)
+                    raise
+
+    @contextlib.contextmanager
+    def _opened(self, path: str) -> Iterator[tuple[Beneath, str]]:
+        """The folder as its user, and a name below it.  Its own path is the administrator's."""
+        try:
+            files = Beneath(self._root)
+        except OSError as error:
+            raise OSError(f"its folder cannot be opened: {error.strerror}") from None
+        user = self._user_of()
+        with files, acting_as(user):
+            try:
+                yield files, path.strip("/")
+            except PermissionError as error:
+                if user is None or error.errno is None:
+                    raise
+                why = f"user {user}, who is the bucket's project on this machine, may not do this"
+                raise PermissionError(f"{why} in its folder: {error.strerror}") from None
+
+    @contextlib.contextmanager
+    def _reading(self, path: str) -> Iterator[tuple[Beneath, str]]:
+        with self._opened(path) as place:
+            try:
+                yield place
+            except OSError as error:
+                if error.errno in NOT_A_FILE:
+                    raise FileNotFoundError(path) from None
+                raise
+
+    @contextlib.contextmanager
+    def _writing(self, path: str) -> Iterator[tuple[Beneath, str]]:
+        with self._opened(path) as place:
+            try:
+                yield place
+            except OSError as error:
+                if error.errno in IN_THE_WAY:
+                    raise PermissionError(IN_THE_WAY[error.errno]) from None
+                raise
+
+
+def _check_is_free(leaf: str, folder: int) -> None:
+    """Raise PermissionError where something else than a file has the name."""
+    with contextlib.suppress(FileNotFoundError):
+        if _kind_of(os.stat(leaf, dir_fd=folder, follow_symlinks=False)) is not Kind.FILE:
+            raise PermissionError("a folder, a link or something else has this name")
+
+
+def _write(source: BinaryIO, draft: str, folder: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(draft, flags, 0o666, dir_fd=folder), "wb") as file:
+        copy_file(source, file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _kind_of(status: os.stat_result) -> Kind:
+    kinds = {stat.S_IFREG: Kind.FILE, stat.S_IFDIR: Kind.FOLDER}
+    return kinds.get(stat.S_IFMT(status.st_mode), Kind.OTHER)
+
+
+def _described(path: str, kind: str, status: os.stat_result) -> dict[str, Any]:
+    """A row as fsspec has it."""
+    return {"name": path, "type": kind, "size": status.st_size, "mtime": status.st_mtime}
