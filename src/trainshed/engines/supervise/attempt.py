@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from trainshed.engines.network.rule import RESOLVER, NetworkRule
+from trainshed.engines.processes import tree as processes
 from trainshed.engines.supervise import uri_folders
 from trainshed.engines.supervise.ending import Teardown
 from trainshed.engines.supervise.facts import Facts
@@ -24,6 +26,7 @@ from trainshed.engines.supervise.judging import (
 )
 from trainshed.engines.supervise.kill import ProcessTree
 from trainshed.engines.supervise.loop import Children, Loop
+from trainshed.engines.supervise.mounts import write_resolver
 from trainshed.engines.supervise.output import Output
 from trainshed.engines.supervise.records import Decided, Ended, Ready
 from trainshed.engines.supervise.replicas import (
@@ -40,6 +43,7 @@ from trainshed.model import success
 from trainshed.model.success import JobEnd
 
 if TYPE_CHECKING:
+    from trainshed.engines.supervise.network import AttemptNetwork
     from trainshed.engines.supervise.preparer import Preparer
 
 #: Why replicas are stopped when nobody has ordered it; a value of ``model.stopping.StopReason``.
@@ -115,8 +119,14 @@ class Attempt:
         self.output = Output(loop, log, self._wrote, spec.log)
         self.replicas: Gang
         self._ending: Ending
+        self._network: AttemptNetwork | None = None
         if elsewhere is None:
-            here = Replicas(loop, self.children, self.output, tree, descriptors)
+            if spec.network is not None:
+                self._network = self._network_of(spec.network)
+                self._step = self._networking
+            here = Replicas(
+                loop, self.children, self.output, tree, descriptors, network=self._network
+            )
             self.replicas = here
             self._ending = Teardown(loop, folder, here, self.output.note)
         else:
@@ -165,6 +175,30 @@ class Attempt:
             self._end = end._replace(lost=self.replicas.is_worth_another_try)
         return self._go(self._starting)
 
+    def _network_of(self, rule: NetworkRule) -> "AttemptNetwork":
+        """Imported for those who need it."""
+        from trainshed.engines.supervise.network import AttemptNetwork  # noqa: PLC0415 - see above
+
+        return AttemptNetwork(rule, self._loop, self.children, self.output.note)
+
+    def _networking(self) -> bool:
+        """Make the network, and wait until packets pass: programs look names up at once."""
+        network = self._network
+        if network is None or self._order is not None:
+            return self._go(self._preparing)
+        fault = network.fault
+        try:
+            if not network.is_made:
+                write_resolver(self._folder.resolver, RESOLVER)
+                network.make()
+        except OSError as error:
+            fault = f"{error.filename}: {error.strerror}"
+        if fault:
+            self._end = failed(f"cannot make the network of the job: {fault}")
+            self._end = self._end._replace(lost=True)  # the machine's fault
+            return self._go(self._starting)
+        return network.is_ready and self._go(self._preparing)
+
     def _preparing(self) -> bool:
         if self._preparer is None:
             if self.spec.prepare is None or self._order is not None:
@@ -183,8 +217,16 @@ class Attempt:
 
         preparer = Preparer(self._loop, self.children, self.output.note, self._descriptors)
         box = len(self.spec.replicas)  # behind those of the replicas
-        preparer.start(argv, self.spec.mark, self._folder.work, partial(self._tree.enter, box))
+        enter = partial(self._enter_builder, box, os.getpid())
+        preparer.start(argv, self.spec.mark, self._folder.work, enter)
         return preparer
+
+    def _enter_builder(self, box: int, parent: int) -> None:
+        """Have a fork be where packages are built: they reach what the replicas reach."""
+        self._tree.enter(box)
+        if self._network is not None:
+            self._network.enter_hub()
+            processes.die_with_parent(parent)  # entering a user namespace has undone that
 
     def _complete(self, preparer: "Preparer") -> None:
         found, fault = preparer.found()
@@ -262,6 +304,8 @@ class Attempt:
 
     def _emptying(self) -> bool:
         self.children.reap()
+        if self._network is not None:
+            self._network.close_when_alone()
         if self.children.any_left or self._tree.living():
             self._loop.after(_LOOK_S, _wake)
             return False
@@ -299,6 +343,8 @@ class Attempt:
     def _tear_down(self, order: Order) -> bool:
         if self.watching is not None:
             self.watching.stop()
+        if self._network is not None:
+            self._network.expect_end()
         self._ending.begin(order)
         return self._go(self._emptying)
 

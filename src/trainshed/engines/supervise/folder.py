@@ -97,6 +97,8 @@ class AttemptFolder:
     """What the supervisor itself says when something is wrong with it."""
     log = _Name(LOG_FOLDER)
     """The segments of the replicas' lines."""
+    resolver = _Name("resolv.conf")
+    """The resolver of names, for their ``/etc/resolv.conf``."""
     passwd = _Name("passwd")
     """The user of the replicas, for their ``/etc/passwd``."""
     profile = _Name("profile")

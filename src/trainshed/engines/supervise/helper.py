@@ -41,6 +41,11 @@ class Helper:
         self._limit: Timer | None = None
         self._pid = 0
 
+    @property
+    def pid(self) -> int:
+        """Its process; 0 before the start and after the end."""
+        return self._pid
+
     def start(  # noqa: PLR0913 - what it is started with
         self,
         argv: Sequence[str],

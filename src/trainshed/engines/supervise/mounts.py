@@ -36,6 +36,7 @@ from trainshed.engines.supervise.mount_steps import (
 
 GCS: Final = "/gcs"
 HOSTS: Final = "/etc/hosts"
+RESOLVER: Final = "/etc/resolv.conf"
 PASSWD: Final = "/etc/passwd"  # noqa: S105  # a place
 PROFILE: Final = "/etc/profile"
 HOME: Final = "/root"
@@ -59,6 +60,8 @@ class PrivateFolders(NamedTuple):
     """A file that is its ``/etc/passwd``."""
     profile: str | None = None
     """A file that is its ``/etc/profile``."""
+    resolver: str | None = None
+    """A file that is its ``/etc/resolv.conf``."""
 
 
 NO_FOLDERS: Final = PrivateFolders()
@@ -88,6 +91,18 @@ def _without(names: Container[str], lines: Iterable[str]) -> Iterator[str]:
             yield line
         elif others:
             yield " ".join((address, *others))
+
+
+def write_resolver(path: str, address: str) -> None:
+    """Write a resolv.conf with one name server, and the machine's other lines."""
+    try:
+        machine = read(RESOLVER).splitlines()
+    except OSError:
+        machine = []
+    lines = [line for line in machine if line.split()[:1] != ["nameserver"]]
+    with open(path, "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), _READABLE)
+        file.write("\n".join((*lines, f"nameserver {address}")) + "\n")
 
 
 def write_passwd(path: str, uid: int, gid: int, home: str, *, known: str | None = PASSWD) -> None:
@@ -130,7 +145,7 @@ def private_mounts(
     ``hosts`` is the path of a hosts file, ``binds`` are (folder here, folder there).  What fails in
     the child is said on its stderr, and the replica starts all the same.
     """
-    if not (hosts or binds or more.folders) or not allowed():
+    if not (hosts or binds or more.folders or more.resolver) or not allowed():
         return None
     try:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -195,7 +210,13 @@ def _groups(
     groups: list[list[Step]] = []
     if more.root:
         groups += private_root.steps(more.root, more.folders, (GCS,) if in_gcs else ())
-    files = ((hosts, HOSTS), (more.passwd, PASSWD), (more.profile, PROFILE))
+    resolver = more.resolver if os.path.exists(RESOLVER) else None
+    files = (
+        (hosts, HOSTS),
+        (more.passwd, PASSWD),
+        (more.profile, PROFILE),
+        (resolver, os.path.realpath(RESOLVER)),
+    )
     groups += [[_bind(here, there)] for here, there in files if here]
     groups += [[_bind(*place)] for place in places if place not in in_gcs]
     if in_gcs:

@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from trainshed.engines.isolation.enter import (
     Walled,
@@ -35,6 +35,9 @@ from trainshed.engines.supervise.tether import is_tethered
 from trainshed.model import exits
 from trainshed.model.attempt import ReplicaExit
 
+if TYPE_CHECKING:
+    from trainshed.engines.supervise.network import AttemptNetwork
+
 _FAULT_BYTES_MAX: Final = 1 << 16
 _PIPES: Final = 2
 #: Open files that are needed while replicas run: the log, the socket, those who ask, helpers.
@@ -52,11 +55,12 @@ class Terminator:
     what the first had asked them to: launchers of several processes, handlers that raise.
     """
 
-    __slots__ = ("_asked",)
+    __slots__ = ("_asked", "_spared")
 
-    def __init__(self) -> None:
-        """Nobody yet."""
+    def __init__(self, spared: Callable[[], Collection[int]] = tuple) -> None:
+        """Nobody yet; ``spared`` lists those that are not asked."""
         self._asked: set[int] = set()
+        self._spared = spared
 
     def leaders(self, listed: Collection[tuple[int, int]]) -> None:
         """Ask some (parent, child), and nobody below them."""
@@ -79,7 +83,7 @@ class Terminator:
 
     def _ask(self, listed: list[tuple[int, int]], *, but: Collection[int]) -> None:
         self._asked &= {child for _, child in listed}  # the numbers of others may be given away
-        spared = self._asked.union(but)
+        spared = self._asked.union(but, self._spared())
         new = [(parent, child) for parent, child in listed if child not in spared]
         self._asked.update(child for _, child in new)
         for signum in _SIGNALS:
@@ -129,15 +133,20 @@ class Pipes(Protocol):
 class Replicas:
     """Processes that start together and end together."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what their supervisor has
         self,
         loop: Loop,
         children: Children,
         output: Pipes,
         tree: ProcessTree,
         descriptors: tuple[int, int],
+        *,
+        network: "AttemptNetwork | None" = None,
     ) -> None:
-        """Nothing is started yet; ``descriptors`` is the limit that programs get."""
+        """Nothing is started yet; ``descriptors`` is the limit that programs get.
+
+        ``network`` has been made before the start; None: they have the machine's.
+        """
         self._loop = loop
         self._children = children
         self._output = output
@@ -146,7 +155,8 @@ class Replicas:
         self._replicas: Sequence[ReplicaSpec] = ()
         self._began_s: dict[int, float] = {}
         self._stopped: set[int] = set()
-        self._terminator = Terminator()
+        self._network = network
+        self._terminator = Terminator(self._spared)
         self._looks_for_orphans = False
         self._is_watched = is_tethered()  # its message is for who looks on, and has one line
         self._is_over = False
@@ -245,9 +255,11 @@ class Replicas:
 
         def enter() -> None:
             self._tree.enter(index, None if replica.isolation is None else replica.isolation.uid)
+            if self._network is not None:
+                self._network.enter_replica(index)
             if walls.enter is not None:
                 walls.enter()
-                tree.die_with_parent(parent)  # who becomes another user has lost that
+            tree.die_with_parent(parent)  # who becomes another user has lost that
 
         source = OutputSource(index, replica.task_name, replica.trial)
         wiring = Wiring(self._output.open(source, "stdout"), self._output.open(source, "stderr"))
@@ -269,11 +281,16 @@ class Replicas:
         self._began_s[index] = self._loop.now()
         self._children.expect(pid, partial(self._ended, index))
 
+    def _spared(self) -> Collection[int]:
+        return () if self._network is None else self._network.processes
+
     def _walled(self, replica: ReplicaSpec, folder: AttemptFolder) -> Walled:
         hosts = folder.hosts(replica.task_name) if replica.hosts else None
         if hosts:
             mounts.write_hosts(hosts, replica.hosts)
         more = _private_folders(replica.isolation, folder)
+        if self._network is not None:
+            more = more._replace(resolver=folder.resolver)
         mounted = Mounts(hosts, replica.binds, more)
         return walled(replica.isolation, replica.argv, mounted, replica.env)
 

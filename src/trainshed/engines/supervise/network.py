@@ -1,0 +1,200 @@
+"""The network of an attempt while its supervisor lives: namespaces, and the way out of their hub.
+
+The descriptors that are held here are all that keeps the namespaces, and slirp4netns ends with the
+supervisor: nothing is left to be cleared up.
+"""
+
+import os
+import resource
+from collections.abc import Callable, Collection
+from typing import Final
+
+from trainshed.engines.network.namespaces import Namespaces, enter_namespace, make_namespaces
+from trainshed.engines.network.rule import NetworkRule
+from trainshed.engines.network.way_out import (
+    PROGRAM,
+    START_S_MAX,
+    find_program,
+    way_out_command,
+)
+from trainshed.engines.processes import tree
+from trainshed.engines.supervise.helper import Helper
+from trainshed.engines.supervise.loop import Children, Loop, Timer
+
+_FIRST_PAUSE_S: Final = 0.1
+_PAUSE_S_MAX: Final = 60.0
+_NOT_INSTALLED: Final = f"{PROGRAM} is not installed (apt install {PROGRAM})"
+
+#: Writes a sentence to the job's log, with its severity.
+Note = Callable[[str, str], object]
+
+
+class AttemptNetwork:
+    """The namespaces of one attempt and the process that carries packets out of them."""
+
+    def __init__(self, rule: NetworkRule, loop: Loop, children: Children, note: Note) -> None:
+        """Make nothing yet."""
+        self._rule = rule
+        self._spaces: Namespaces | None = None
+        self._way_out = _WayOut(loop, children, note)
+
+    def make(self) -> None:
+        """Make the namespaces and start the way out.  Raises OSError with what failed."""
+        self._spaces = make_namespaces(
+            self._rule, owns_user=os.geteuid() != 0, on_hub=self._way_out.start
+        )
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the namespaces are there."""
+        return self._spaces is not None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether packets pass."""
+        return self._way_out.is_ready
+
+    @property
+    def fault(self) -> str:
+        """Why the way out could not be started; empty if it was, or is being started."""
+        return self._way_out.fault
+
+    @property
+    def processes(self) -> Collection[int]:
+        """Children of this process that are the network's, and outlive the replicas."""
+        return self._way_out.processes
+
+    @property
+    def listeners(self) -> tuple[tuple[int, ...], ...]:
+        """Descriptors of the sockets of ``NetworkRule.listeners``: one row a namespace.
+
+        There is a row for each replica where they have namespaces of their own, else one; the last
+        row is that of the hub.
+        """
+        if self._spaces is None:
+            return ()
+        return tuple(space.listeners for space in (*self._spaces.replicas, self._spaces.hub))
+
+    def enter_replica(self, index: int) -> None:
+        """Have the calling process, a fresh fork, be in the network of a replica.
+
+        Raises OSError.
+        """
+        if self._spaces is not None:
+            enter_namespace(self._spaces.user, self._spaces.of_replica(index).net)
+
+    def enter_hub(self) -> None:
+        """Have the calling process, a fresh fork, be in the hub.  Raises OSError."""
+        if self._spaces is not None:
+            enter_namespace(self._spaces.user, self._spaces.hub.net)
+
+    def expect_end(self) -> None:
+        """Start the way out no more: what kills the replicas may kill it."""
+        self._way_out.is_ending = True
+
+    def close_when_alone(self) -> None:
+        """End the way out if no other process of the attempt lives."""
+        own = self.processes
+        below = (child for _, child in tree.descendants(os.getpid()))
+        if own and not tree.living(child for child in below if child not in own):
+            self._way_out.kill()
+
+
+class _WayOut:
+    """One slirp4netns at a time; one that ends while the job runs is replaced, with a warning."""
+
+    def __init__(self, loop: Loop, children: Children, note: Note) -> None:
+        self._loop = loop
+        self._children = children
+        self._note = note
+        self._helper: Helper | None = None
+        self._limit: Timer | None = None
+        self._exits = -1
+        self._pause_s = _FIRST_PAUSE_S
+        self._last_words = ""
+        self._place: tuple[int | None, int] = (None, -1)
+        self.is_ready = False
+        self.is_ending = False
+        self.fault = ""
+
+    @property
+    def processes(self) -> Collection[int]:
+        return (self._helper.pid,) if self._helper is not None and self._helper.pid else ()
+
+    def start(self, user: int | None, hub: int) -> None:
+        """Start it for a hub, with the descriptor of the user namespace if that has one."""
+        self._place = (user, hub)
+        program = find_program()
+        if not program:
+            self.fault = _NOT_INSTALLED
+            return
+        ready, writer = os.pipe()
+        reader, self._exits = os.pipe()
+        descriptors = [writer, reader, hub, *([] if user is None else [user])]
+        command = way_out_command(program, user, hub, ready=writer, exits=reader)
+        self._helper = Helper(
+            self._loop,
+            self._children,
+            heard=self._heard,
+            ended=self._ended,
+            descriptors=resource.getrlimit(resource.RLIMIT_NOFILE),
+        )
+        self._loop.on_readable(ready, lambda: self._hear(ready))
+        self._helper.start(command, {}, "/", enter=lambda: _pass_on(descriptors))
+        os.close(writer)
+        os.close(reader)
+        self._limit = self._loop.after(START_S_MAX, self._helper.kill)
+
+    def kill(self) -> None:
+        """End it for good."""
+        self.is_ending = True
+        if self._helper is not None:
+            self._helper.kill()
+
+    def _heard(self, line: str, _stream: str) -> None:
+        self._last_words = line.strip() or self._last_words
+
+    def _hear(self, ready: int) -> None:
+        """A byte: packets pass.  None: it has ended, which ``_ended`` is told."""
+        if os.read(ready, 1):
+            self.is_ready = True
+            if self._limit is not None:
+                self._limit.cancel()
+        self._loop.forget(ready)
+        os.close(ready)
+
+    def _ended(self, status: int) -> None:
+        os.close(self._exits)
+        self._helper = None
+        if self._limit is not None:
+            self._limit.cancel()
+        was_ready, self.is_ready = self.is_ready, False
+        if self.is_ending:
+            return
+        why = _end_words(status, self._last_words)
+        if self.fault or not (was_ready or self._pause_s > _FIRST_PAUSE_S):
+            self.fault = f"its way out cannot be started: {why}"
+            return
+        self._note(
+            f"The way out of the job's network ended ({why}) and is started again; its connections "
+            "beyond this machine are cut.",
+            "WARNING",
+        )
+        self._loop.after(self._pause_s, self._start_again)
+        self._pause_s = min(_PAUSE_S_MAX, 2 * self._pause_s)
+
+    def _start_again(self) -> None:
+        if not self.is_ending:
+            self.start(*self._place)
+
+
+def _pass_on(descriptors: Collection[int]) -> None:
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, True)
+
+
+def _end_words(status: int, last_words: str) -> str:
+    """How slirp4netns ended; what it prints while it starts says nothing of a signal."""
+    if status < 0:
+        return f"{PROGRAM} was ended by signal {-status}"
+    return f"{PROGRAM}: {last_words}" if last_words else f"{PROGRAM} ended with status {status}"
