@@ -33,9 +33,9 @@ def test_each_replica_has_googles_ports_where_it_has_a_namespace_for_itself():
     assert list(found) == [(each.role, each.index) for each in SHAPE]
     assert {each.port for each in found.values()} == {2222}
     assert {each.rendezvous_port for each in found.values()} == {3333}
-    assert found[Role.PRIMARY, 0].text == "198.18.0.16:2222"
-    assert found[Role.WORKER, 0].host == "198.18.0.17", "the order of a plan: primary, workers"
-    assert found[Role.PARAMETER_SERVER, 0].host == "198.18.0.19"
+    assert found[Role.PRIMARY, 0].text == "198.18.1.16:2222"
+    assert found[Role.WORKER, 0].host == "198.18.1.17", "the order of a plan: primary, workers"
+    assert found[Role.PARAMETER_SERVER, 0].host == "198.18.1.19"
 
 
 @pytest.mark.parametrize("procs", [1, 32])
@@ -69,7 +69,7 @@ def test_a_plan_without_a_network_of_its_own_asks_for_no_namespaces():
 
 @pytest.mark.parametrize("layout", NetworkLayout)
 def test_a_plan_s_network_becomes_the_rule_of_its_supervisor(layout):
-    addresses = ("198.18.0.16", "198.18.0.17")
+    addresses = ("198.18.1.16", "198.18.1.17")
     rule = network_rule(NetworkPlan(layout=layout, addresses=addresses))
     assert rule == NetworkRule(addresses, shared=layout is NetworkLayout.JOB)
 
@@ -77,12 +77,12 @@ def test_a_plan_s_network_becomes_the_rule_of_its_supervisor(layout):
 def test_each_replica_s_host_name_resolves_to_its_own_address():
     """Gloo and Ray tell their peers the address of their host name."""
     network = NetworkPlan(
-        layout=NetworkLayout.REPLICA, addresses=("198.18.0.16", "198.18.0.17", "198.18.0.18")
+        layout=NetworkLayout.REPLICA, addresses=("198.18.1.16", "198.18.1.17", "198.18.1.18")
     )
-    plan = plan_of(cluster("", "", ""), network=network, hosts=(("198.18.0.16", "master"),))
+    plan = plan_of(cluster("", "", ""), network=network, hosts=(("198.18.1.16", "master"),))
     names = [dict(_named(spec)) for spec in _replicas(plan)]
     assert [each[os.uname().nodename] for each in names] == list(network.addresses)
-    assert {each["master"] for each in names} == {"198.18.0.16"}
+    assert {each["master"] for each in names} == {"198.18.1.16"}
     on_host = _replicas(plan_of(cluster("", ""), hosts=plan.hosts))
     assert {spec.hosts for spec in on_host} == {plan.hosts}
 
