@@ -6,6 +6,7 @@ from typing import Final
 
 from trainshed.model.gpu_errors import GPU_ERRORS
 from trainshed.model.known_errors import KnownError, lines_of_last_error
+from trainshed.model.port_errors import PORT_ERRORS
 from trainshed.model.removed import REMOVED
 
 #: How many of the last lines are looked at for errors of a program's age.  Launchers (torchrun)
@@ -14,25 +15,25 @@ _AGE_LINES: Final = 8
 
 
 def advice(lines: Iterable[str]) -> str:
-    """One sentence on what a program died of: its age, or its GPU; empty for any other death.
+    """One sentence on what a program died of: its age, its GPU, or a port that is in use.
 
-    ``lines`` are the last that it wrote on stderr; some errors take several, and end with an
-    address.
+    Empty for any other death.  ``lines`` are the last that it wrote on stderr; some errors take
+    several, and end with an address.
     """
     said = list(lines)
-    return _of_age(said[-_AGE_LINES:]) or _of_gpu(said)
+    return _of_age(said[-_AGE_LINES:]) or _of_last_error(said)
 
 
 def _of_age(lines: Sequence[str]) -> str:
     return next(filter(None, (_known(REMOVED, line) for line in reversed(lines))), "")
 
 
-def _of_gpu(lines: Sequence[str]) -> str:
-    """The last error of a GPU, unless another exception came after it.
+def _of_last_error(lines: Sequence[str]) -> str:
+    """The last error of a GPU or of a port, unless another exception came after it.
 
     Programs that look for a batch size go on after a full memory, and may die of something else.
     """
-    sentences = (_known(GPU_ERRORS, line) for line in lines_of_last_error(lines))
+    sentences = (_known((*GPU_ERRORS, *PORT_ERRORS), line) for line in lines_of_last_error(lines))
     return next(filter(None, sentences), "")
 
 
