@@ -1,6 +1,7 @@
 """Replicas that have a network of their own get fixed addresses, and ports that never collide."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -74,23 +75,34 @@ def test_a_plan_s_network_becomes_the_rule_of_its_supervisor(layout):
     assert rule == NetworkRule(addresses, shared=layout is NetworkLayout.JOB)
 
 
-def test_each_replica_s_host_name_resolves_to_its_own_address():
-    """Gloo and Ray tell their peers the address of their host name."""
-    network = NetworkPlan(
-        layout=NetworkLayout.REPLICA, addresses=("198.18.1.16", "198.18.1.17", "198.18.1.18")
-    )
-    plan = plan_of(cluster("", "", ""), network=network, hosts=(("198.18.1.16", "master"),))
-    names = [dict(_named(spec)) for spec in _replicas(plan)]
-    assert [each[os.uname().nodename] for each in names] == list(network.addresses)
-    assert {each["master"] for each in names} == {"198.18.1.16"}
-    on_host = _replicas(plan_of(cluster("", ""), hosts=plan.hosts))
-    assert {spec.hosts for spec in on_host} == {plan.hosts}
+def test_replicas_with_a_network_each_have_host_names_that_lead_to_them():
+    """Torchrun tells the other replicas the host name of the first."""
+    plan = _plan(NetworkLayout.REPLICA)
+    specs = _replicas(plan)
+    assert [spec.host_name for spec in specs] == ["replica-0", "replica-1", "replica-2"]
+    assert {spec.hosts for spec in specs} == {plan.hosts}
+
+
+def test_replicas_that_share_a_network_share_a_host_name_that_leads_to_the_primary():
+    plan = _plan(NetworkLayout.JOB)
+    specs = _replicas(plan)
+    assert {spec.host_name for spec in specs} == {""}
+    assert {spec.hosts[0] for spec in specs} == {("198.18.1.16", os.uname().nodename)}
+
+
+def test_on_the_machine_s_network_replicas_have_the_plan_s_names_alone():
+    plan = replace(_plan(NetworkLayout.JOB), network=None)
+    assert {(spec.host_name, spec.hosts) for spec in _replicas(plan)} == {("", plan.hosts)}
+
+
+def _plan(layout):
+    addresses = ("198.18.1.16", "198.18.1.17", "198.18.1.18")
+    hosts = [(address, f"replica-{index}") for index, address in enumerate(addresses)]
+    hosts += [(address, f"other-{index}") for index, address in enumerate(addresses)]
+    network = NetworkPlan(layout=layout, addresses=addresses)
+    return plan_of(cluster("", "", ""), network=network, hosts=tuple(hosts))
 
 
 def _replicas(plan):
     site = Site(key=AttemptKey(7, 1), folder=AttemptFolder("/jobs/7/1"))
     return plan_file.outlines_of(site, plan)
-
-
-def _named(spec):
-    return ((name, address) for address, name in spec.hosts)

@@ -30,7 +30,7 @@ REFUSED: Final = (("169.254.0.0", 16), ("192.0.0.192", 32), ("168.63.129.16", 32
 MTU: Final = 65520
 
 # from linux/sched.h
-_NEW_USER, _NEW_NET = 0x1000_0000, 0x4000_0000
+_NEW_UTS, _NEW_USER, _NEW_NET = 0x0400_0000, 0x1000_0000, 0x4000_0000
 _NET: Final = "/proc/thread-self/ns/net"
 _USER: Final = "/proc/thread-self/ns/user"
 _BRIDGE_NAME, _LINK_NAME = "br0", "eth0"
@@ -106,6 +106,12 @@ def enter_namespace(user: int | None, net: int) -> None:
     if user is not None:
         linux.check(linux.LIBC.setns(user, _NEW_USER), "the job's user namespace")
     linux.check(linux.LIBC.setns(net, _NEW_NET), "the job's network namespace")
+
+
+def change_host_name(name: str) -> None:
+    """Have the calling process, of one thread, see a host name of its own.  Raises OSError."""
+    linux.check(linux.LIBC.unshare(_NEW_UTS), "a host name of its own")
+    socket.sethostname(name)
 
 
 # ---- the supervisor's side ----

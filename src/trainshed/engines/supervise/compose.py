@@ -22,6 +22,7 @@ from trainshed.engines.supervise.spec import (
 from trainshed.model import trainer_contract
 from trainshed.model.attempt import AttemptKey, MetricsPlan
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.model.network import NetworkLayout
 
 #: From SIGTERM to SIGKILL for those that a job leaves behind when it ends.
 GRACE_S: Final = 10.0
@@ -87,9 +88,10 @@ def process_of(  # noqa: PLR0913, PLR0917 - what a process is made of
             cpus=replica.cpus_max,
             pids=replica.processes_max,
         ),
-        hosts=_hosts(plan, replica),
+        hosts=_hosts(plan),
         binds=plan.binds,
         python="" if replica.container else plan.environment.python,
+        host_name=_host_name(plan, replica),
     )
 
 
@@ -120,16 +122,23 @@ def mark_of(key: AttemptKey) -> dict[str, str]:
     return {trainer_contract.JOB: str(key)}
 
 
-def _hosts(plan: LaunchPlan, replica: ReplicaPlan) -> tuple[tuple[str, str], ...]:
-    """The plan's names; in a network of its own the name of the machine is the replica's too.
+def _hosts(plan: LaunchPlan) -> tuple[tuple[str, str], ...]:
+    """The plan's names; replicas that share a network of their own share a host name too.
 
-    Gloo, Ray and others tell their peers the address to which their host name resolves.
+    Gloo, torchrun and Ray tell their peers the host name, or the address to which it resolves.
     """
-    if plan.network is None:
+    if plan.network is None or plan.network.layout is NetworkLayout.REPLICA:
         return plan.hosts
+    return ((plan.network.addresses[0], os.uname().nodename), *plan.hosts)
+
+
+def _host_name(plan: LaunchPlan, replica: ReplicaPlan) -> str:
+    """The name that leads all replicas to one that has a network for itself; else nothing."""
+    if plan.network is None or plan.network.layout is NetworkLayout.JOB:
+        return ""
     places = [(each.role, each.index) for each in plan.replicas]
-    address = plan.network.addresses[places.index((replica.role, replica.index))]
-    return ((address, os.uname().nodename), *plan.hosts)
+    own = plan.network.addresses[places.index((replica.role, replica.index))]
+    return next((name for address, name in plan.hosts if address == own), "")
 
 
 def needs_packages(plan: LaunchPlan) -> bool:

@@ -99,6 +99,8 @@ class AttemptFolder:
     """The segments of the replicas' lines."""
     resolver = _Name("resolv.conf")
     """The resolver of names, for their ``/etc/resolv.conf``."""
+    hosts = _Name("hosts")
+    """The names of the replicas, for their ``/etc/hosts``."""
     passwd = _Name("passwd")
     """The user of the replicas, for their ``/etc/passwd``."""
     profile = _Name("profile")
@@ -129,10 +131,6 @@ class AttemptFolder:
     def steps(self, task_name: str) -> str:
         """The file in which a replica says how long its steps take."""
         return f"{self.shared}/{task_name}.steps.json"
-
-    def hosts(self, task_name: str) -> str:
-        """The names of all replicas, for the ``/etc/hosts`` of one."""
-        return f"{self.path}/hosts-{task_name}"
 
     def make(self) -> None:
         """Have the folder there, for us alone.  Raises OSError."""

@@ -9,7 +9,12 @@ import resource
 from collections.abc import Callable, Collection
 from typing import Final
 
-from trainshed.engines.network.namespaces import Namespaces, enter_namespace, make_namespaces
+from trainshed.engines.network.namespaces import (
+    Namespaces,
+    change_host_name,
+    enter_namespace,
+    make_namespaces,
+)
 from trainshed.engines.network.rule import NetworkRule
 from trainshed.engines.network.way_out import (
     PROGRAM,
@@ -75,13 +80,15 @@ class AttemptNetwork:
             return ()
         return tuple(space.listeners for space in (*self._spaces.replicas, self._spaces.hub))
 
-    def enter_replica(self, index: int) -> None:
+    def enter_replica(self, index: int, host_name: str = "") -> None:
         """Have the calling process, a fresh fork, be in the network of a replica.
 
-        Raises OSError.
+        It gets a host name of its own if there is one.  Raises OSError.
         """
         if self._spaces is not None:
             enter_namespace(self._spaces.user, self._spaces.of_replica(index).net)
+            if host_name:
+                change_host_name(host_name)
 
     def enter_hub(self) -> None:
         """Have the calling process, a fresh fork, be in the hub.  Raises OSError."""

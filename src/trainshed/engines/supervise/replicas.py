@@ -256,7 +256,7 @@ class Replicas:
         def enter() -> None:
             self._tree.enter(index, None if replica.isolation is None else replica.isolation.uid)
             if self._network is not None:
-                self._network.enter_replica(index)
+                self._network.enter_replica(index, replica.host_name)
             if walls.enter is not None:
                 walls.enter()
             tree.die_with_parent(parent)  # who becomes another user has lost that
@@ -285,13 +285,12 @@ class Replicas:
         return () if self._network is None else self._network.processes
 
     def _walled(self, replica: ReplicaSpec, folder: AttemptFolder) -> Walled:
-        hosts = folder.hosts(replica.task_name) if replica.hosts else None
-        if hosts:
-            mounts.write_hosts(hosts, replica.hosts)
+        if replica.hosts and not os.path.exists(folder.hosts):
+            mounts.write_hosts(folder.hosts, replica.hosts)
         more = _private_folders(replica.isolation, folder)
         if self._network is not None:
             more = more._replace(resolver=folder.resolver)
-        mounted = Mounts(hosts, replica.binds, more)
+        mounted = Mounts(folder.hosts if replica.hosts else None, replica.binds, more)
         return walled(replica.isolation, replica.argv, mounted, replica.env)
 
     def _leader(self, index: int) -> tuple[int, int]:

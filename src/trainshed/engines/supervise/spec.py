@@ -45,6 +45,8 @@ class ReplicaSpec(NamedTuple):
     then the container's (``engines.warden.images``).  Empty: the command is the program's."""
     python: str = ""
     """The interpreter that it runs in; empty for an image's own."""
+    host_name: str = ""
+    """Its host name in a network of its own; empty: that of the machine."""
 
 
 class HangRule(NamedTuple):
