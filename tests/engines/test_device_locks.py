@@ -208,3 +208,14 @@ def test_a_lock_that_was_handed_on_outlives_the_process_that_took_it(directory):
 def test_the_name_of_an_old_driver_s_instance_is_a_file_name_all_the_same(directory):
     with closing(device_locks.try_lock(directory, "MIG-GPU-1/7/0", ME)):
         assert device_locks.holder_of(directory, "MIG-GPU-1/7/0") == ME
+
+
+def test_another_name_of_a_file_of_ours_is_no_lock_and_keeps_its_bytes(directory, tmp_path):
+    """Kernels without fs.protected_hardlinks let every user make one."""
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    secret.chmod(0o600)
+    (directory / "GPU-1.lock").hardlink_to(secret)
+    with pytest.raises(EngineFault, match=r"GPU-1\.lock is not a file"):
+        device_locks.try_lock(directory, "GPU-1", ME)
+    assert (secret.read_text(), secret.stat().st_mode & 0o777) == ("secret", 0o600)

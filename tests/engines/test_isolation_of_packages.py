@@ -6,15 +6,18 @@ import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from engines.attempts import KEY, ended, engine_at, marked, texts
 from engines.isolating import UIDS, isolation_of
 from trainshed.engines.environments import cache as environments
+from trainshed.engines.environments.builder import Builder
 from trainshed.engines.isolation import compose
 from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.supervise.cgroups import offers
+from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment, Owner
 
@@ -207,3 +210,34 @@ def test_where_only_containers_run_no_package_is_built_outside_of_one(root, mark
     engine.launch(KEY, plan, ())
     assert "only jobs with an image" in ended(engine).fault
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_link_in_the_place_of_the_packages_opens_no_file_of_the_machine(tmp_path):
+    """Root changed owners and modes of all that it led to: /etc/shadow became readable to all."""
+    machine = tmp_path / "etc"
+    machine.mkdir(mode=0o700)
+    (machine / "shadow").write_text("secret")
+    (machine / "shadow").chmod(0o600)
+    target = tmp_path / "install" / "target"
+    target.parent.mkdir()
+    target.symlink_to(machine)
+    builder = Builder(owner=compose.Owner(os.geteuid(), os.getegid()))
+    with pytest.raises(EngineFault, match="no folder: their build has put something"):
+        environments._take_back(builder, target)
+    assert machine.stat().st_mode & 0o777 == 0o700
+    assert (machine / "shadow").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_in_the_place_of_a_folder_of_a_job_is_not_followed(tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o755)
+    folder = AttemptFolder(str(tmp_path / "1" / "1"))
+    os.makedirs(folder.path)
+    os.symlink(outside, folder.work)
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        compose.make_own_folders(SimpleNamespace(metrics=None), folder)
+    assert outside.stat().st_mode & 0o777 == 0o755
+    os.unlink(folder.work)
+    compose.make_own_folders(SimpleNamespace(metrics=None), folder)
+    assert Path(folder.work).stat().st_mode & 0o7777 == 0o700
+    assert Path(folder.tmp).stat().st_mode & 0o7777 == 0o1777

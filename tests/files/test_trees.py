@@ -82,3 +82,42 @@ def test_a_bucket_with_a_bottomless_folder_is_refused_and_deleted_in_order(tmp_p
         objects.commit(NewObject(bucket="bkt", name="a", file=path))
     objects.buckets.drop("bkt")
     assert not objects.buckets.has("bkt")
+
+
+def test_a_top_that_has_become_a_link_is_not_walked(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "top").symlink_to(tmp_path / "outside")
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        next(opened_folders(tmp_path, "top"))
+    assert [name for name, *_ in opened_folders(tmp_path / "top")] == [""]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root removes everything")
+def test_what_cannot_be_removed_keeps_nothing_else(tmp_path):
+    closed = tmp_path / "top" / "closed"
+    closed.mkdir(parents=True)
+    (closed / "file").touch()
+    (tmp_path / "top" / "other").touch()
+    closed.chmod(0o500)
+    with pytest.raises(PermissionError):
+        remove_tree(tmp_path / "top")
+    closed.chmod(0o700)
+    assert [path.name for path in (tmp_path / "top").rglob("*")] == ["closed", "file"]
+
+
+def test_one_entry_that_cannot_be_removed_keeps_no_other(tmp_path, monkeypatch):
+    unlink = os.unlink
+
+    def refuse(name, *, dir_fd):
+        if name == "a":
+            raise PermissionError(1, "Operation not permitted")
+        unlink(name, dir_fd=dir_fd)
+
+    (tmp_path / "top").mkdir()
+    for name in "abc":
+        (tmp_path / "top" / name).touch()
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(PermissionError):
+        remove_tree(tmp_path / "top")
+    monkeypatch.undo()
+    assert [path.name for path in (tmp_path / "top").iterdir()] == ["a"]

@@ -6,6 +6,7 @@
 import errno
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import Final
 
@@ -17,13 +18,16 @@ _ENTRIES_MAX: Final = 1 << 26
 _READ: Final = os.O_RDONLY | os.O_DIRECTORY
 
 
-def opened_folders(root: str | os.PathLike[str]) -> Iterator[tuple[str, list[str], int]]:
-    """Each folder: its name below the root, the names in it that are no folders, its descriptor.
+def opened_folders(
+    root: str | os.PathLike[str], below: str = ""
+) -> Iterator[tuple[str, list[str], int]]:
+    """Each folder of a tree: its name, the names in it that are no folders, its descriptor.
 
-    The root, "", comes last.  No link is followed; what is gone meanwhile, or has a longer path
-    than the system takes, is passed over.  Raises OSError.
+    The top of the tree is the root, whose path may lead over links, or what is ``below`` it, whose
+    path may not.  Its name is "", and it comes last.  No link in the tree is followed; what is gone
+    meanwhile, or has a longer path than the system takes, is passed over.  Raises OSError.
     """
-    with Beneath(root) as tree:
+    with _opened_tree(root, below) as tree:
         found = tree.walk("", _ENTRIES_MAX)
         top = next(found, ("", []))
         for name, files in chain(found, [top]):
@@ -39,10 +43,20 @@ def opened_folders(root: str | os.PathLike[str]) -> Iterator[tuple[str, list[str
                 os.close(descriptor)
 
 
+@contextmanager
+def _opened_tree(root: str | os.PathLike[str], below: str) -> Iterator[Beneath]:
+    with Beneath(root) as outside, outside.folder(below) as top:
+        with Beneath(f"/proc/self/fd/{top}") as tree:
+            yield tree
+
+
 def remove_tree(path: str | os.PathLike[str]) -> None:
-    """Remove a folder with all below it; links are removed and not followed.  Raises OSError."""
+    """Remove a folder with all below it; links are removed and not followed.
+
+    Raises OSError where something cannot be removed, after all else has been.
+    """
     above, name = os.path.split(os.fspath(path))
-    with Beneath(above) as outside:
+    with Beneath(above or ".") as outside:
         with outside.folder(name) as top:
             for _ in range(_DEPTH_MAX):
                 if not _level(top):
@@ -54,12 +68,17 @@ def remove_tree(path: str | os.PathLike[str]) -> None:
 def _level(top: int) -> bool:
     """Remove the first level; what lies in its folders is the first level then.  False: none."""
     with Beneath(f"/proc/self/fd/{top}") as tree:
-        entries = tree.entries()
+        entries, errors = tree.entries(), []
         for name, kind in entries:
-            if kind is Kind.FOLDER:
-                _lift(tree, name, top)
-            else:
-                os.unlink(name, dir_fd=top)
+            try:
+                if kind is Kind.FOLDER:
+                    _lift(tree, name, top)
+                else:
+                    os.unlink(name, dir_fd=top)
+            except OSError as error:
+                errors.append(error)
+    if errors and len(errors) == len(entries):
+        raise errors[0]
     return bool(entries)
 
 

@@ -106,14 +106,15 @@ class Builder(NamedTuple):
     def _give(self, folder: Path) -> None:
         """Have a folder, with all that is in it, be the builder's."""
         if self.owner is not None:
-            give(str(folder), self.owner)
+            give(str(folder.parent), self.owner, folder.name)
 
     def take_back(self, folder: Path) -> None:
         """Have it be ours, readable by all who get there and written by none."""
         if self.owner is None:
             return
-        give(str(folder), Owner(os.geteuid(), os.getegid()))
-        for _, files, descriptor in opened_folders(folder):
+        above, name = str(folder.parent), folder.name  # a program may have put a link there
+        give(above, Owner(os.geteuid(), os.getegid()), name)
+        for _, files, descriptor in opened_folders(above, name):
             os.fchmod(descriptor, _READABLE | _ENTERS)
             for name in files:
                 _open_to_readers(name, descriptor)

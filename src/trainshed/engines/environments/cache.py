@@ -27,6 +27,7 @@ from trainshed.engines.environments.builder import Builder
 from trainshed.engines.environments.install import install
 from trainshed.engines.environments.interpreter import Interpreter
 from trainshed.engines.environments.job_python import JobPython
+from trainshed.files.beneath import NOT_A_FILE
 from trainshed.files.trees import remove_tree
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
@@ -34,6 +35,7 @@ from trainshed.model.launch_plan import Environment
 _PRIVATE = 0o700
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
+_NO_FOLDER = "the packages are no folder: their build has put something in its place"
 
 
 def prepare(  # noqa: PLR0913 - what is installed, and how
@@ -141,7 +143,7 @@ def _install_once(
             partial.mkdir(mode=_PRIVATE)
             place = uv.Place(partial, builder)
             install(environment, python, place, note, **how)
-            builder.take_back(place.target)
+            _take_back(builder, place.target)
             place.target.rename(home)
             _check_is_folder(home)
             (home / ".lock").unlink(missing_ok=True)  # uv's own
@@ -149,6 +151,16 @@ def _install_once(
                 prune.measure(home, used)
         finally:
             _remove(partial)
+
+
+def _take_back(builder: Builder, target: Path) -> None:
+    """Have what is installed be ours.  Raises EngineFault where it is no folder."""
+    try:
+        builder.take_back(target)
+    except OSError as error:
+        if error.errno not in NOT_A_FILE:
+            raise
+        raise EngineFault(_NO_FOLDER) from None
 
 
 def _remove(folder: Path) -> None:
@@ -163,7 +175,7 @@ def _check_is_folder(home: Path) -> None:
     """
     if not stat.S_ISDIR(home.lstat().st_mode):
         home.unlink()
-        raise EngineFault("the packages are no folder: their build has put something in its place")
+        raise EngineFault(_NO_FOLDER)
 
 
 @contextmanager

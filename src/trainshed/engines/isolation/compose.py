@@ -11,6 +11,7 @@ from trainshed.engines.isolation import interpreters
 from trainshed.engines.isolation.view import View
 from trainshed.engines.isolation_modes import CONTAINER, LANDLOCK, NONE, SANDBOX, USER_NAME, USERS
 from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.files.beneath import Beneath
 from trainshed.files.trees import opened_folders
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
@@ -234,21 +235,34 @@ def make_ready(isolation: Isolation | None, plan: LaunchPlan, folder: AttemptFol
     if isolation is None or not isolation.is_a_wall:
         return
     owner = owner_of(isolation, plan)
-    own = own_folders(plan, folder)
-    for path in own:
-        os.makedirs(path, mode=_PRIVATE_FOLDER, exist_ok=True)
-    os.makedirs(folder.tmp, exist_ok=True)
-    os.chmod(folder.tmp, _TMP_MODE)
+    own = make_own_folders(plan, folder)
     if owner is not None:
         for path in own:
-            give(path, owner)
+            give(folder.path, owner, path.removeprefix(f"{folder.path}/"))
         for here, _ in plan.binds:
             share(here, owner.gid)
 
 
-def give(root: str, owner: Owner) -> None:
-    """A folder with all that is in it; links are not followed."""
-    for _, files, descriptor in opened_folders(root):
+def make_own_folders(plan: LaunchPlan, folder: AttemptFolder) -> tuple[str, ...]:
+    """Have the folders of ``own_folders`` there, and the attempt's ``/tmp``.  Raises OSError.
+
+    The attempt may be begun already, and its programs may have put links into their folders.
+    """
+    own = own_folders(plan, folder)
+    os.makedirs(folder.path, mode=_PRIVATE_FOLDER, exist_ok=True)
+    with Beneath(folder.path) as attempt:
+        for path in own:
+            attempt.make_folders(path.removeprefix(f"{folder.path}/"), _PRIVATE_FOLDER)
+        attempt.make_folders(folder.tmp.removeprefix(f"{folder.path}/"), _TMP_MODE)
+    return own
+
+
+def give(root: str, owner: Owner, below: str = "") -> None:
+    """Change the owner of a root, or of a folder below it, and of all that is in it.
+
+    No link is followed, but those in the path of the root.  Raises OSError.
+    """
+    for _, files, descriptor in opened_folders(root, below):
         os.fchown(descriptor, *owner)
         for name in files:
             with suppress(FileNotFoundError):

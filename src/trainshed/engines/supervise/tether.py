@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from trainshed.engines.supervise.folder import AttemptFolder, Order
 from trainshed.engines.supervise.loop import Loop
+from trainshed.files.trees import remove_tree
 
 #: The pair's end is what a served supervisor has /dev/null for.
 _STDIN: Final = 0
@@ -90,13 +91,5 @@ def is_tethered() -> bool:
 
 def remove_folder(folder: AttemptFolder) -> None:
     """Remove all that the command has made for this one attempt."""
-    top = os.path.dirname(folder.job)
-    for path, folders, files in os.walk(top, topdown=False):
-        for name in files:
-            with suppress(OSError):
-                os.unlink(f"{path}/{name}")
-        for name in folders:
-            with suppress(OSError):
-                (os.unlink if os.path.islink(f"{path}/{name}") else os.rmdir)(f"{path}/{name}")
     with suppress(OSError):
-        os.rmdir(top)
+        remove_tree(os.path.dirname(folder.job))

@@ -4,7 +4,6 @@
 the program starts.  Its files are not in the bucket, and the job succeeds all the same.
 """
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,10 +12,10 @@ from typing import Final
 from trainshed.engines.isolation_modes import LANDLOCK, SANDBOX, USERS
 from trainshed.engines.supervise import mounts
 from trainshed.engines.supervise.spec import AttemptSpec, ReplicaSpec
+from trainshed.files.beneath import Beneath
 
 _FOLDER: Final = "gs:"
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}")
-_NO_LINKS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def list_warnings(spec: AttemptSpec) -> Iterator[str]:
@@ -24,20 +23,13 @@ def list_warnings(spec: AttemptSpec) -> Iterator[str]:
     replicas = {replica.cwd: replica for replica in reversed(spec.replicas) if replica.cwd}
     for cwd, replica in replicas.items():
         with suppress(OSError):
-            yield _warning(_bucket_in(f"{cwd}/{_FOLDER}"), replica)
+            yield _warning(_bucket_in(cwd), replica)
 
 
-def _bucket_in(folder: str) -> str:
-    """Return the name of one bucket in the folder.  Raises OSError where there is no folder.
-
-    The program may have put a link there: only the folder itself is opened.
-    """
-    descriptor = os.open(folder, _NO_LINKS)
-    try:
-        with os.scandir(descriptor) as entries:
-            name = next((entry.name for entry in entries), "")
-    finally:
-        os.close(descriptor)
+def _bucket_in(cwd: str) -> str:
+    """Return the name of one bucket in the folder.  Raises OSError where there is no folder."""
+    with Beneath(cwd) as work:
+        name = next((name for name, _ in work.entries(_FOLDER, 1)), "")
     return name if _BUCKET.fullmatch(name) else "BUCKET"
 
 

@@ -31,6 +31,7 @@ from trainshed.engines.warden.dialing import dialed, forget
 from trainshed.engines.warden.forward import Forward
 from trainshed.engines.warden.ports import Ports
 from trainshed.engines.warden.protocol import Channel
+from trainshed.files.trees import remove_tree
 from trainshed.model import trainer_contract
 from trainshed.model.codec import decode, encode
 
@@ -142,7 +143,8 @@ class _Warden:
             sys.excepthook(*sys.exc_info())
             return 1  # the reaper ends what is left
         finally:
-            _remove(self._folder.path)
+            with suppress(OSError):
+                remove_tree(self._folder.path)
         return 0
 
     def _hear(self, kind: int, data: bytes) -> None:
@@ -368,12 +370,3 @@ def _private_folder() -> str:
     path = f"{os.environ.get('TMPDIR') or '/tmp'}/trainshed-{os.urandom(8).hex()}"  # noqa: S108
     os.mkdir(path, _PRIVATE_FOLDER)
     return path
-
-
-def _remove(folder: str) -> None:
-    for path, folders, files in os.walk(folder, topdown=False):
-        for name in (*files, *folders):
-            with suppress(OSError):
-                os.unlink(f"{path}/{name}")
-        with suppress(OSError):
-            os.rmdir(path)

@@ -17,6 +17,7 @@ from trainshed.engines.environments.job_python import JobPython
 from trainshed.engines.isolation import device_nodes
 from trainshed.engines.isolation.compose import (
     Isolation,
+    make_own_folders,
     own_folders,
     owner_of,
     reports_folder,
@@ -279,9 +280,7 @@ def _open_to_containers(site: Site, plan: LaunchPlan) -> None:
 
     Without capabilities root may not look into the folders of others either.
     """
-    own = own_folders(plan, site.folder)
-    for path in own:
-        Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
+    own = make_own_folders(plan, site.folder)
     owner = owner_of(site.isolation, plan)
     if site.runtime is None or site.runtime.user == USER_OF_PROJECT:
         return  # its walls have given it all of them

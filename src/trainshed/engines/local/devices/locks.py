@@ -178,7 +178,7 @@ def _opened(path: Path) -> int:
     except FileNotFoundError:
         descriptor = _made(path)
     facts = os.fstat(descriptor)
-    if not stat.S_ISREG(facts.st_mode):
+    if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:  # another name of a file of ours
         os.close(descriptor)
         raise EngineFault(f"cannot lock a GPU: {path} is not a file")
     if facts.st_uid == os.geteuid() and stat.S_IMODE(facts.st_mode) != _SHARED_FILE:
