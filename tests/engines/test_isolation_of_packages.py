@@ -232,12 +232,12 @@ def test_a_link_in_the_place_of_a_folder_of_a_job_is_not_followed(tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir(mode=0o755)
     folder = AttemptFolder(str(tmp_path / "1" / "1"))
-    os.makedirs(folder.path)
-    os.symlink(outside, folder.work)
+    Path(folder.path).mkdir(parents=True)
+    Path(folder.work).symlink_to(outside)
     with pytest.raises(OSError, match="Too many levels of symbolic links"):
         compose.make_own_folders(SimpleNamespace(metrics=None), folder)
     assert outside.stat().st_mode & 0o777 == 0o755
-    os.unlink(folder.work)
+    Path(folder.work).unlink()
     compose.make_own_folders(SimpleNamespace(metrics=None), folder)
     assert Path(folder.work).stat().st_mode & 0o7777 == 0o700
     assert Path(folder.tmp).stat().st_mode & 0o7777 == 0o1777

@@ -45,9 +45,12 @@ def opened_folders(
 
 @contextmanager
 def _opened_tree(root: str | os.PathLike[str], below: str) -> Iterator[Beneath]:
-    with Beneath(root) as outside, outside.folder(below) as top:
-        with Beneath(f"/proc/self/fd/{top}") as tree:
-            yield tree
+    with (
+        Beneath(root) as outside,
+        outside.folder(below) as top,
+        Beneath(f"/proc/self/fd/{top}") as tree,
+    ):
+        yield tree
 
 
 def remove_tree(path: str | os.PathLike[str]) -> None:
