@@ -17,6 +17,7 @@ from service.submitting import PLACE, Desk, custom_job, images, ml_job
 from trainshed.config import ImageMapping
 from trainshed.engines.local import engine
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.network.choose import JobNetwork
 from trainshed.model.network import NetworkLayout
 from trainshed.service.interpreters import LIBRARY
 from trainshed.service.launching import Launching
@@ -86,7 +87,7 @@ def _submit(desk, example):
 def _launching(store, folder, networks):
     return Launching(
         store,
-        LocalEngine(folder / "jobs", networks=networks),
+        LocalEngine(folder / "jobs", network=JobNetwork(is_own=networks)),
         images=images(ANY_IMAGE),
         buckets=Buckets(root=folder / "buckets"),
         library=folder / LIBRARY,

@@ -264,6 +264,7 @@ class Node(BaseModel):
     replicas: int
     isolation: str = ""
     leftovers: str = ""
+    network: str = ""
     seen: str
     devices: list[NodeGpu] | None = None
 

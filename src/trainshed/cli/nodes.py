@@ -38,7 +38,7 @@ def parser(prog: str) -> flags.Parser:
 _HEADERS: Final = ("NODE", "STATE", "VCPUS", "GB", "GPUS", "REPLICAS")
 _WIDE_HEADERS: Final = (
     "NODE", "STATE", "NOTICE", "ENGINE", "POLICY", "REGION", "VCPUS", "MEMORY GB", "GPUS", "SLOTS",
-    "REPLICAS", "ISOLATION", "SEEN", "LEFTOVERS",
+    "REPLICAS", "ISOLATION", "SEEN", "LEFTOVERS", "NETWORK",
 )  # fmt: skip
 
 #: What names may take of 80 columns, beside the other columns at their widest.
@@ -103,5 +103,5 @@ def _wide_row(node: Json) -> tuple[Any, ...]:
         node["policy"], node["region"] or "any", node["vcpus"], round(node["memoryGb"], 1),
         gpus or "none", node["slots"], node["replicas"],
         node.get("isolation") or "unknown", date_of(node["seen"]),
-        node.get("leftovers") or "unknown",
+        node.get("leftovers") or "unknown", node.get("network") or "unknown",
     )  # fmt: skip

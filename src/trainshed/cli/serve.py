@@ -258,6 +258,8 @@ def _print_address(
     lines.append(f"containers      {traits.containers.description}")
     if traits.isolation:
         lines.append(f"isolation       {traits.isolation}")
+    if traits.network:
+        lines.append(f"network         {traits.network}")
     if traits.leftovers:
         lines.append(f"after a kill    processes left by a job are ended by: {traits.leftovers}")
     if settings.anonymous:

@@ -32,6 +32,7 @@ from trainshed.config.values import (
     hosts,
     https,
     isolation_mode,
+    job_network,
     most,
     number,
     origins,
@@ -93,6 +94,7 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "allow_root_jobs": ("allow_root_jobs", switch),
         "uids": ("uids", uid_range),
         "container_read_only": ("container_read_only", switch),
+        "network": ("network", job_network),
     },
     "gateway": {
         "enabled": ("enabled", switch),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from trainshed.engines.container_runtime import AUTO
 from trainshed.engines.isolation_modes import AUTO as AUTO_MODE
 from trainshed.engines.isolation_modes import UIDS
+from trainshed.engines.network.kinds import HOST as NETWORK_HOST
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
@@ -31,6 +32,8 @@ class IsolationSettings(NamedTuple):
     """The first and the last number of users and groups that projects get, one each."""
     container_read_only: bool = True
     """Whether an image's own files are closed for writing."""
+    network: str = NETWORK_HOST
+    """One of ``engines.network.kinds.NETWORKS``."""
 
 
 class GatewaySettings(NamedTuple):

@@ -12,6 +12,7 @@ from trainshed.config.settings import DROP, LOG, PASS, REFUSE
 from trainshed.engines.container_runtime import AUTO, CHOICES, USER_OF_IMAGE
 from trainshed.engines.isolation_modes import AUTO as AUTO_MODE
 from trainshed.engines.isolation_modes import MODES, at_least
+from trainshed.engines.network.kinds import NETWORKS
 from trainshed.model.durations import FORM, seconds_of
 from trainshed.model.resources import FleetPolicy
 from trainshed.storage.buckets import GsPaths
@@ -178,6 +179,13 @@ def isolation_mode(value: Any) -> str:
     """A mode, or the word for the strongest that works."""
     if value not in (AUTO_MODE, *MODES):
         raise WrongValue(" or ".join(f'"{each}"' for each in (AUTO_MODE, *MODES)))
+    return str(value)
+
+
+def job_network(value: Any) -> str:
+    """Which network jobs have."""
+    if value not in NETWORKS:
+        raise WrongValue(" or ".join(f'"{name}"' for name in NETWORKS))
     return str(value)
 
 

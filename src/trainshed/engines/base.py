@@ -114,6 +114,8 @@ class Traits:
     """Whether processes that it starts resolve the names in ``LaunchPlan.hosts``."""
     has_networks: bool = False
     """Whether an attempt may have a network of its own (``LaunchPlan.network``)."""
+    network: str = ""
+    """Which network jobs have there, for people; empty where that is not known."""
     add_lines: AddLines | None = field(default=None, compare=False)
     """None: what programs write elsewhere cannot come into their logs."""
     gpus_now: Callable[[], Sequence[GpuNow]] | None = field(default=None, compare=False)

@@ -89,8 +89,9 @@ class Node:
     asked for to one that the node has, or to ``ANY_GPU``.  ``slots`` bounds the replicas at once,
     under every policy.  ``region`` None serves all regions: one's own machines need not be where
     Google's are.  ``isolation`` is how programs of jobs are kept apart on it, ``leftovers`` by what
-    means it is ended what a killed supervisor leaves; empty: not known.  ``devices`` are its GPUs
-    one by one, for people: placement counts ``gpus``.
+    means it is ended what a killed supervisor leaves, ``network`` which network jobs have (``job``,
+    or ``host`` and why); empty: not known.  ``devices`` are its GPUs one by one, for people:
+    placement counts ``gpus``.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Node:
     state: NodeState = NodeState.READY
     isolation: str = ""
     leftovers: str = ""
+    network: str = ""
     devices: tuple[NodeGpu, ...] = ()
     engine: str = ""
     """Whose node it is, as the server calls the engine; engines leave it empty."""

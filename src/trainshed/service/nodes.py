@@ -184,6 +184,7 @@ def _shown(row: NodeRow, *, several: bool) -> Json:
         "slots": node.slots,
         "isolation": node.isolation,
         "leftovers": node.leftovers,
+        "network": node.network,
         "replicas": row.replicas,
         "seen": rfc3339(row.seen),
     }

@@ -50,7 +50,7 @@ def arguments(view: View, mounts: Mounts, env: Mapping[str, str]) -> int:
 
 def wrap(argv: Sequence[str], descriptor: int) -> tuple[str, ...]:
     """What is executed, with no variables at all.  Raises WallFault."""
-    return (_program(), "--args", str(descriptor), "--", *argv)
+    return (find_bubblewrap(), "--args", str(descriptor), "--", *argv)
 
 
 def enter(
@@ -142,7 +142,7 @@ def _is_there(program: str, mounts: Mounts, env: Mapping[str, str]) -> bool:
     return any(os.access(f"{folder}/{program}", os.X_OK) for folder in folders)
 
 
-def _program() -> str:
+def find_bubblewrap() -> str:
     """Where bubblewrap is; none of the job's variables says so.  Raises WallFault."""
     for place in _PLACES:
         if os.access(path := f"{place}/bwrap", os.X_OK):

@@ -40,6 +40,7 @@ from trainshed.engines.local.devices.remembered import Remembered
 from trainshed.engines.local.devices.sampler import Sampler
 from trainshed.engines.local.end_watcher import EndWatcher
 from trainshed.engines.network.addresses import own_addresses
+from trainshed.engines.network.choose import JobNetwork
 from trainshed.engines.processes import peers
 from trainshed.engines.processes.identity import lives
 from trainshed.engines.processes.ports import free_runs
@@ -100,7 +101,7 @@ class LocalEngine:
         node_name: str | None = None,
         isolation: Isolation | None = None,
         pass_env: Sequence[str] | None = None,
-        networks: bool = False,
+        network: JobNetwork = JobNetwork(is_own=False),  # noqa: B008 - a constant
     ) -> None:
         """Keep attempts below ``root``; ``node_name`` is this machine's host name by default.
 
@@ -118,7 +119,7 @@ class LocalEngine:
 
         ``isolation`` is how jobs are kept apart, by default not at all; ``pass_env`` names what
         programs get of the server's environment besides what all get, by default all but its
-        secrets.  With ``networks`` each attempt may have a network of its own.
+        secrets.  ``network`` says whether each attempt may have a network of its own.
         """
         self.name = name
         self._root = root.absolute()
@@ -148,7 +149,8 @@ class LocalEngine:
             leftovers=leftover_means.described(leftovers),
             attempt_at=self._attempt_at,
             sent=lambda key: sent(self._folder(key)),
-            has_networks=networks,
+            has_networks=network.is_own,
+            network=network.description if isolation else "",
             add_lines=self._add_lines,
             gpus_now=self._gpus_now,
             has_names=isolation.has_names if isolation else mounts.allowed(),
@@ -337,6 +339,7 @@ class LocalEngine:
             gpu_alias=self._gpu_alias,
             isolation=self._isolation.mode if self._isolation else "",
             leftovers=self._leftovers,
+            network=self.traits.network,
         )
 
     def _problem(self, device: Device) -> str:

@@ -6,6 +6,7 @@ from trainshed.engines.base import EngineContext
 from trainshed.engines.isolation.choose import Asked, chosen, this_machine
 from trainshed.engines.local.containers import detect
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.network.choose import choose_network, try_network
 from trainshed.files.caches import default_cache_dir
 
 
@@ -22,7 +23,9 @@ def make(context: EngineContext) -> LocalEngine:
         )
         hides = (str(context.jobs_dir.parent), str(context.cache_dir or default_cache_dir()))
         machine = this_machine("" if containers.runtime else containers.reason)
+        network = asked.pop("network")
         isolation = options["isolation"] = chosen(Asked(**asked), machine, hides)
+        options["network"] = choose_network(network, isolation.mode, try_network)
         if isolation.has_users:
             containers = containers.for_projects()
     return LocalEngine(

@@ -47,6 +47,7 @@ def node_of(  # noqa: PLR0913 - what is found, and what is set
     gpu_alias: Mapping[str, str],
     isolation: str = "",
     leftovers: str = "",
+    network: str = "",
 ) -> Node:
     """The machine, with the processors and the memory that the server may use.
 
@@ -67,6 +68,7 @@ def node_of(  # noqa: PLR0913 - what is found, and what is set
         policy=policy or default,
         isolation=isolation,
         leftovers=leftovers,
+        network=network,
         devices=tuple(node_gpu(device, status) for device in devices),
     )
 

@@ -1,0 +1,101 @@
+"""Makes the network of an attempt once and looks what programs reach in it.
+
+A program of its own, for ``choose``: it prints why jobs cannot have one here, in words for people;
+nothing where they can.
+"""
+
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from trainshed.engines.isolation.sandbox import find_bubblewrap
+from trainshed.engines.isolation_modes import SANDBOX
+from trainshed.engines.network.namespaces import Namespaces, enter_namespace, make_namespaces
+from trainshed.engines.network.rule import NetworkRule, replica_address
+from trainshed.engines.network.way_out import (
+    PROGRAM,
+    START_S_MAX,
+    find_program,
+    way_out_command,
+)
+
+_LOOPBACK: Final = "127.0.0.1"
+_TUN: Final = "/dev/net/tun"
+_RULE: Final = NetworkRule((replica_address(0), replica_address(1)), shared=False)
+_WORKS, _REACHES, _CANNOT = 0, 1, 2
+
+
+def main(mode: str) -> int:
+    """Try it; the exit status is 1 where it does not work."""
+    why = _why_not(mode)
+    sys.stdout.write(f"{why}\n" if why else "")
+    return int(bool(why))
+
+
+def _why_not(mode: str) -> str:
+    program = find_program()
+    if not program:
+        return f"{PROGRAM} is not installed (apt install {PROGRAM})"
+    try:
+        spaces = make_namespaces(_RULE, owns_user=os.geteuid() != 0)
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
+    with socket.create_server((_LOOPBACK, 0)) as listener:
+        port = listener.getsockname()[1]
+        status = _run_inside(spaces, lambda: _look(mode, port))
+    if status == _REACHES:
+        return "a program in a network of its own reaches the loopback of the machine"
+    if status != _WORKS:
+        return "bubblewrap does not start in a user namespace with a network of its own"
+    return _way_out(program, spaces)
+
+
+def _look(mode: str, port: int) -> int:
+    """What a replica finds: the machine's loopback, and in the sandbox bubblewrap."""
+    try:
+        with socket.create_connection((_LOOPBACK, port), timeout=1):
+            return _REACHES
+    except OSError:
+        pass
+    if mode != SANDBOX:
+        return _WORKS
+    words = ("--unshare-user", "--disable-userns", "--dev-bind", "/", "/", "true")
+    argv = (find_bubblewrap(), *words)
+    return _CANNOT if subprocess.run(argv, check=False).returncode else _WORKS  # noqa: S603 - ours
+
+
+def _run_inside(spaces: Namespaces, look: Callable[[], int]) -> int:
+    """The answer of a call in the network of the first replica."""
+    pid = os.fork()
+    if pid == 0:
+        status = _CANNOT
+        try:
+            enter_namespace(spaces.user, spaces.replicas[0].net)
+            status = look()
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _way_out(program: str, spaces: Namespaces) -> str:
+    """Why it does not start; empty where it does."""
+    ready, writer = os.pipe()
+    reader, _exits = os.pipe()
+    descriptors = (writer, reader, spaces.hub.net, *(() if spaces.user is None else (spaces.user,)))
+    command = way_out_command(program, spaces.user, spaces.hub.net, ready=writer, exits=reader)
+    with subprocess.Popen(  # noqa: S603 - ours
+        command, pass_fds=descriptors, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={}
+    ) as process:
+        os.close(writer)
+        is_ready = bool(select.select([ready], [], [], START_S_MAX)[0]) and bool(os.read(ready, 1))
+        process.kill()
+        words = process.communicate()[0].decode(errors="replace").splitlines()
+    if is_ready:
+        return ""
+    if not os.access(_TUN, os.R_OK | os.W_OK):
+        return f"{_TUN} cannot be opened by the user of the server, as {PROGRAM} must"
+    return f"{PROGRAM} does not start: {words[-1] if words else 'it says nothing'}"
