@@ -24,6 +24,8 @@ from service_jobs import VERTEX, Json
 from service_measures import wait_for
 from service_servers import Server, local, simulated_at
 
+from trainshed.engines.supervise.folder import AttemptFolder
+
 SIMULATED, REAL, CANCELS = 1000, 20, 20
 READY_S_MAX, GONE_S_MAX, RSS_MB_MAX = 5.0, 5.0, 15.0
 GRACE_S = 1.0
@@ -145,13 +147,10 @@ def end_all(server: Server) -> None:
 
 
 def supervisors(folder: Path, uid: str = "") -> list[int]:
-    """The processes that hold the locks of attempts below a data directory."""
-    found = []
-    for pid in processes():
-        words = Path(f"/proc/{pid}/cmdline")
-        if f"{folder}/jobs/{uid}" in read(words):
-            found.append(pid)
-    return found
+    """The processes that hold the locks of attempts of a job, or of all, in a data directory."""
+    attempts = map(AttemptFolder, (folder / "jobs").glob(f"{uid or '*'}/*"))
+    holders = (attempt.holder() for attempt in attempts if attempt.is_held())
+    return [holder.pid for holder in holders if holder is not None]
 
 
 def marked(mark: str) -> list[int]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from e2e.chaos import records, uid_of
 from e2e.support import native, wait_until
+from trainshed.engines.processes.identity import lives
 from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.engines.supervise.leftovers import marked
 
@@ -54,12 +55,11 @@ class Remains:
         assert not self.boxes(), f"{self._name}: {self.boxes()}"
 
     def supervisors(self):
-        """Who owns an attempt of it, or looks like it."""
-        found = [f"{path} is held" for path in self.attempts if AttemptFolder(path).is_held()]
-        ends = tuple(str(path).encode() for path in self.attempts)
-        return found + [
-            str(pid) for pid in _pids() if ends and _command_line(pid).rstrip(b"\0").endswith(ends)
-        ]
+        """The locks of its attempts that are held, and the processes that have taken one last."""
+        folders = [AttemptFolder(path) for path in self.attempts]
+        holders = filter(None, (folder.holder() for folder in folders))
+        held = [f"{folder.path} is held" for folder in folders if folder.is_held()]
+        return held + [str(holder.pid) for holder in holders if lives(holder)]
 
     def boxes(self):
         """The directories in cgroup trees that were made for its attempts and are still there."""

@@ -16,7 +16,7 @@ from engines import attempts
 from engines.attempts import KEY, OTHER, ended, engine_at, folder, marked, order, supervisor, texts
 from engines.support import FOREVER, awaiting, wait_until
 from trainshed.engines.processes import tree
-from trainshed.engines.supervise.spec import FORK_SERVER
+from trainshed.engines.supervise.spec import FORK_SERVER, SUPERVISOR
 
 LOADED = """
 import sys
@@ -35,13 +35,13 @@ def forked(engine, mark, code=FOREVER, key=KEY):
 
 def fork_server_of(pid):
     """The nearest ancestor that says that it is one; a machine may need a reaper in between."""
-    while words(pid)[-1].strip() != FORK_SERVER:
+    while words(pid)[-1] != FORK_SERVER:
         pid = tree.parent_of(pid)
     return pid
 
 
 def words(pid):
-    return Path(f"/proc/{pid}/cmdline").read_text().removesuffix("\0").split("\0")
+    return Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").split("\0")
 
 
 def is_gone(pid):
@@ -56,7 +56,7 @@ def test_a_supervisor_that_was_forked_has_a_session_and_a_name_of_its_own(root, 
     assert tree.parent_of(parent) == os.getpid()
     assert os.getsid(pid) == pid
     assert os.getsid(parent) == parent
-    assert words(pid)[-1] == str(folder(root))
+    assert words(pid) == [*words(parent)[:-1], SUPERVISOR]
     assert any("supervise.main" in word for word in words(pid))
     assert Path(f"/proc/{pid}/fd/0").readlink() == Path(os.devnull)
     assert Path(f"/proc/{pid}/fd/2").readlink() == folder(root) / "runner.txt"

@@ -192,7 +192,7 @@ def test_a_supervisor_that_never_began_is_given_up_and_cannot_begin_later(
     long_ago = time.time() - BEGIN_S_MAX - 1
     os.utime(attempt.plan, (long_ago, long_ago))
     assert until(engine, Phase.LOST).fault == "its supervisor never began"
-    assert subprocess.run(supervisor_argv(attempt), check=False).returncode == 0
+    assert subprocess.run(supervisor_argv(attempt.path), check=False).returncode == 0
     assert not ran.exists()
     assert seen(engine).phase is Phase.LOST
 
@@ -256,7 +256,7 @@ def test_one_whose_beginning_was_lost_is_lost_at_once_and_nothing_of_it_lives(ro
     engine = engine_at(root)
     assert until(engine, Phase.STARTING, Phase.LOST, Phase.ENDED).phase is Phase.LOST
     assert_no_survivor(mark)
-    assert subprocess.run(supervisor_argv(AttemptFolder(folder(root))), check=False).returncode == 0
+    assert subprocess.run(supervisor_argv(str(folder(root))), check=False).returncode == 0
     assert record(root, "Began") is None
 
 

@@ -45,7 +45,7 @@ def test_who_outlives_a_replica_is_asked_at_once(root, mark):
 def test_before_the_grace_is_over_everybody_is_asked(root, mark, monkeypatch):
     real = start.supervisor_argv
     argv = (sys.executable, "-I", "-S", "-c", EARLY)
-    monkeypatch.setattr(start, "supervisor_argv", lambda of: (*argv, *real(of)[-2:]))
+    monkeypatch.setattr(start, "supervisor_argv", lambda word: (*argv, *real(word)[-2:]))
     deaf_parent = LEAVES_ITS_CHILD.replace("import subprocess", "import signal, subprocess")
     deaf_parent = deaf_parent.replace("time\n", "time\nsignal.signal(15, lambda *_: None)\n", 1)
     engine = started(root, marked(mark, deaf_parent))

@@ -17,7 +17,7 @@ def engine(root, monkeypatch):
     monkeypatch.setattr(
         start,
         "supervisor_argv",
-        lambda attempt: ("/bin/sh", "-c", f'ulimit -n {ALLOWED}; exec "$@"', "sh", *real(attempt)),
+        lambda word: ("/bin/sh", "-c", f'ulimit -n {ALLOWED}; exec "$@"', "sh", *real(word)),
     )
     return engine_at(root)
 

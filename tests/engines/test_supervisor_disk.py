@@ -123,7 +123,7 @@ def test_one_that_cannot_write_that_it_began_does_nothing_until_it_can(
 ):
     ran, real = tmp_path / "ran", start.supervisor_argv
     argv = (sys.executable, "-c", REFUSED)
-    monkeypatch.setattr(start, "supervisor_argv", lambda of: (*argv, *real(of)))
+    monkeypatch.setattr(start, "supervisor_argv", lambda word: (*argv, *real(word)))
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, touching(ran)), ())
     attempt = AttemptFolder(folder(root))

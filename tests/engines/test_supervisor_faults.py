@@ -66,8 +66,8 @@ def engine_with(root, code, monkeypatch):
     """An engine whose supervisors run this code."""
     real = start.supervisor_argv
 
-    def altered(attempt):
-        return tuple(code if "import sys" in word else word for word in real(attempt))
+    def altered(role):
+        return tuple(code if "import sys" in word else word for word in real(role))
 
     monkeypatch.setattr(start, "supervisor_argv", altered)
     return engine_at(root)

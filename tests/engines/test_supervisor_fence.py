@@ -71,7 +71,9 @@ def test_one_that_was_suspended_before_it_began_does_not_begin(root, mark, tmp_p
         "def look(folder):\n    os.kill(os.getpid(), signal.SIGSTOP)\n    return held(folder)\n"
         "main._has_begun = look\nmain.main(sys.argv[2])"
     )
-    argv = [script if word.startswith("import sys") else word for word in supervisor_argv(attempt)]
+    argv = [
+        script if word.startswith("import sys") else word for word in supervisor_argv(attempt.path)
+    ]
     with subprocess.Popen(argv) as late:
         wait_until(lambda: is_stopped(late.pid), "it is suspended")
         assert attempt.is_held()

@@ -83,7 +83,7 @@ def begin(site, mark, code="", *, prepare=None, count=1, **programs):
     made = plan_file.spec_of(site, plan, replicas, prepare=prepare)
     made = made._replace(after=programs.get("after"))
     plan_file.write(site.folder.plan, made, Preparation(plan=plan))
-    spawn(supervisor_argv(site.folder), {**os.environ, MARK: mark}, site.folder.words)
+    spawn(supervisor_argv(site.folder.path), {**os.environ, MARK: mark}, site.folder.words)
 
 
 def left_of(root, mark):

@@ -61,7 +61,10 @@ class Row:
 ROWS = (
     Row("connect_to_docker", ABSENT, (*PROCESSES, NONE_USER, NONE_ROOT), "tried with docker alone"),
     Row("use_api_without_token", DENIED, MODES, "the API asks for a token, whoever calls"),
-    Row("order_supervisor", DENIED, MODES, "the supervisor asks the kernel which process sends"),
+    Row(
+        "order_supervisor order_foreign_supervisor", DENIED, MODES,
+        "an order holds a secret, and the kernel says which process sends",
+    ),
     Row("find_secrets_in_environment", DENIED, MODES, "jobs get named variables only"),
     Row("plant_links", DONE, MODES, "it may link in its own folders; the server follows none"),
     Row("connect_to_port_of_*", DONE, PROCESSES, "replicas of distributed jobs listen and connect"),

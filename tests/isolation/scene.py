@@ -23,6 +23,7 @@ from isolation.as_user import GPUS
 from isolation.expected import CONTAINER, ROOT, Mode
 from server_process import TRAINSHED, ServerProcess
 from trainshed.engines.isolation import choose
+from trainshed.engines.supervise.folder import AttemptFolder
 
 HERE = Path(__file__).parent
 HOSTILE = HERE / "hostile.py"
@@ -312,19 +313,10 @@ def outcomes_in(log, word):
 
 def facts_of_job(scene, foreign):
     """What it knows of itself only when it runs."""
-    found = [each for each in psutil.process_iter() if is_supervisor(each, scene, foreign)]
-    behind = {each.ppid() for each in found}  # a subreaper stands behind it where no cgroup is had
-    (own,) = [each.pid for each in found if each.pid not in behind]
+    folders = map(AttemptFolder, (scene.data / "jobs").glob("*/*"))
+    others = (each for each in folders if each.path != foreign["foreign_attempt"])
+    (own,) = [each.holder().pid for each in others if each.is_held()]
     return {"supervisor": process_facts(own)}
-
-
-def is_supervisor(process, scene, foreign):
-    """Whether it is one of the scene's, and not that of the foreign attempt."""
-    with contextlib.suppress(psutil.Error):
-        words = process.cmdline() or [""]
-        is_known = words[-1] == foreign["foreign_attempt"]
-        return words[-1].startswith(f"{scene.data}/jobs/") and not is_known
-    return False
 
 
 def process_of(word):

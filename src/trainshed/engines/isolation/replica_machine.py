@@ -60,11 +60,17 @@ class ReplicaMachine(NamedTuple):
         first = self.overlay.path if self.overlay else (self.tools.bin,)
         return os.pathsep.join((*first, path))
 
-    def command(self, argv: tuple[str, ...], *pythons: str) -> tuple[str, ...]:
-        """A command with the overlay's interpreter in the place of the mapped one."""
+    def command(self, argv: tuple[str, ...], path: str, *pythons: str) -> tuple[str, ...]:
+        """A command with the overlay's interpreter in the place of the mapped one.
+
+        ``path`` is the replica's PATH.  Where that begins with the overlay the word ``python`` is
+        enough: the folder of the attempt need not stand in a command line.
+        """
         if self.overlay is None or argv[0] not in pythons:
             return argv
-        return (self.overlay.python, *argv[1:])
+        folder, word = os.path.split(self.overlay.python)
+        is_first = path.split(os.pathsep, maxsplit=1)[0] == folder
+        return (word if is_first else self.overlay.python, *argv[1:])
 
     def make(self, owner: tuple[int, int] | None, path: str) -> None:
         """Have the folders there, as the owner's; ``path`` is the replica's PATH.  Raises OSError.

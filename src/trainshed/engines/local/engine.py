@@ -68,8 +68,6 @@ _LOG = logging.getLogger(__name__)
 _SWEEP_S: Final = 1.0
 _KNOWN_MAX: Final = 10_000
 _HOST: Final = "127.0.0.1"
-#: As long as any key: sixty-four bits, and more attempts than there ever are.
-_LONGEST_KEY: Final = AttemptKey((1 << 64) - 1, 999_999)
 
 
 class LocalEngine:
@@ -179,7 +177,7 @@ class LocalEngine:
         self._roots = ContainerRoots(containers.runtime, helpers)
         self._fence = Fence(self._sweeper)
         self._ends = EndWatcher()
-        self._fork_server = ForkServer(f"{self._root}/{_LONGEST_KEY}")
+        self._fork_server = ForkServer()
 
     def fleet(self) -> Sequence[Node]:
         """The one machine.  Asks the driver, which may hang: no lock is held meanwhile."""

@@ -218,7 +218,7 @@ class Attempt:
         preparer = Preparer(self._loop, self.children, self.output.note, self._descriptors)
         box = len(self.spec.replicas)  # behind those of the replicas
         enter = partial(self._enter_builder, box, os.getpid())
-        preparer.start(argv, self.spec.mark, self._folder.work, enter)
+        preparer.start(argv, self._folder.path, self.spec.mark, self._folder.work, enter)
         return preparer
 
     def _enter_builder(self, box: int, parent: int) -> None:

@@ -24,6 +24,7 @@ from trainshed.engines.processes.identity import Identity
 from trainshed.engines.processes.tree import stat_fields
 from trainshed.engines.supervise import control, own_modules, preparer, watch_metrics
 from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.spec import FORK_SERVER, SUPERVISOR
 from trainshed.model import advice, missing_modules, severity
 
 #: Imported for those who import them when they need them.
@@ -104,7 +105,7 @@ def _become(folder: str, words: int, supervise: Callable[[str], int]) -> NoRetur
         os.dup2(words, 2)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        _rename(os.fsencode(folder))
+        _rename()
         status = supervise(folder)
     except BaseException:  # noqa: BLE001 - a fork must not return into its parent's stack
         sys.excepthook(*sys.exc_info())
@@ -112,14 +113,10 @@ def _become(folder: str, words: int, supervise: Callable[[str], int]) -> NoRetur
         os._exit(status)
 
 
-def _rename(folder: bytes) -> None:
-    """Have the folder be the last word of the command, for people; in the place of the first one's.
-
-    Nothing is lost where it does not fit: its place was made for the longest.
-    """
+def _rename() -> None:
+    """Have the command end with the word of a supervisor, for people who list processes."""
     start, end = map(int, stat_fields(os.getpid())[_ARGUMENTS])
-    words = ctypes.string_at(start, end - start)
-    room = len(words.rstrip(b"\0").rpartition(b"\0")[2])
-    if len(folder) < room:
-        text = b" " * (room - len(folder) - 1) + b"\0" + folder
-        ctypes.memmove(end - 1 - room, text, room)
+    words = ctypes.string_at(start, end - start).rstrip(b"\0")
+    old, new = FORK_SERVER.encode(), SUPERVISOR.encode()
+    if words.endswith(b"\0" + old):
+        ctypes.memmove(start + len(words) - len(old), new.ljust(len(old), b"\0"), len(old))

@@ -61,12 +61,15 @@ _MAINTENANCE, _OVER, _TIMEOUT = "maintenance", "end", "timeout"
 
 
 def main(path: str, elsewhere: Elsewhere | None = None) -> int:
-    """Run the attempt of a folder, unless somebody has begun it already; or fork such processes.
+    """Run the attempt of a folder, unless it has begun already; or fork such processes.
 
-    ``elsewhere`` makes the replicas of an attempt that runs on other machines.
+    ``path`` is the folder, or a word that stands for it (``specs.SUPERVISOR``).  ``elsewhere``
+    makes the replicas of an attempt that runs on other machines.
     """
     close_inherited()
-    if path.strip() == specs.FORK_SERVER:
+    if path == specs.SUPERVISOR:
+        path = os.environ.pop(specs.FOLDER)
+    if path == specs.FORK_SERVER:
         from trainshed.engines.supervise import fork_server  # noqa: PLC0415 - imports much
 
         return fork_server.serve(main)

@@ -14,6 +14,8 @@ from trainshed.engines.supervise.helper import Helper
 from trainshed.engines.supervise.loop import Children, Loop
 from trainshed.model.trainer_contract import JOB
 
+#: The variable with the path of what a preparer is to prepare.
+REQUEST: Final = "TRAINSHED_PREPARER_REQUEST"
 #: What a line of the child begins with that is a warning.
 WARNING_MARK: Final = "WARNING: "
 _READ_BYTES: Final = 1 << 16
@@ -46,11 +48,21 @@ class Preparer:
         self.locks: list[int] = []
         """Descriptors of the locks that it has taken; they are the caller's now."""
 
-    def start(self, argv: Sequence[str], mark: str, cwd: str, enter: Callable[[], object]) -> None:
-        """Start it with the environment of this process; ``enter`` is called in the child."""
+    def start(
+        self,
+        argv: Sequence[str],
+        request: str,
+        mark: str,
+        cwd: str,
+        enter: Callable[[], object],
+    ) -> None:
+        """Start it with the environment of this process; ``enter`` is called in the child.
+
+        ``request`` is the path of what it is to prepare; it stands in no command line.
+        """
         self._channel.setblocking(False)
         self._loop.on_readable(self._channel, self._receive)
-        env = {**os.environ, JOB: mark}
+        env = {**os.environ, JOB: mark, REQUEST: request}
         self._helper.start(argv, env, cwd, channel=self._theirs.fileno(), enter=enter)
         self._theirs.close()
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import IO, Any, Final
 
-from trainshed.engines.supervise.preparer import WARNING_MARK
+from trainshed.engines.supervise.preparer import REQUEST, WARNING_MARK
 from trainshed.model.faults import EngineFault
 
 #: The exit status for what others hold: EX_TEMPFAIL of sysexits.h, "try again later".
@@ -38,6 +38,14 @@ def at_most(seconds: float) -> Iterator[None]:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def take_request() -> str:
+    """The path of what is to be prepared; builders do not inherit the variable.
+
+    Supervisors of earlier versions pass it as the only argument.
+    """
+    return sys.argv[1] if len(sys.argv) > 1 else os.environ.pop(REQUEST)
 
 
 def answer(found: Any, held: Iterable[IO[Any] | None]) -> None:

@@ -17,8 +17,12 @@ from trainshed.model.attempt import MetricsPlan
 from trainshed.model.codec import decode
 from trainshed.model.roles import Role
 
-#: Stands for the folder in the command of a supervisor that is to fork others (``fork_server``).
+#: Last words of a supervisor's command: it finds its folder in its environment, or it is to fork
+#: others (``fork_server``).  A command line is public, and so never names a folder.
+SUPERVISOR: Final = "supervisor"
 FORK_SERVER: Final = "fork-server"
+#: The variable with the folder of the attempt; a supervisor takes it out of its environment.
+FOLDER: Final = "TRAINSHED_ATTEMPT_FOLDER"
 
 
 class ReplicaSpec(NamedTuple):

@@ -18,10 +18,10 @@ def main(argv: Sequence[str]) -> int:
         return _attempt(argv[1])
     if argv and argv[0] == "task":
         return _task(argv[1:])
-    if len(argv) == 2 and argv[0] == "prepare":  # noqa: PLR2004 - a word and a file
+    if list(argv) == ["prepare"]:
         from trainshed.engines.warden import prepare  # noqa: PLC0415 - imports much
 
-        return prepare.main(argv[1])
+        return prepare.main()
     return _wrong("the first word is attempt or task")
 
 

@@ -1,5 +1,6 @@
 """Has the packages of a job installed on a node, once for all of its wardens there."""
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 from trainshed.engines.environments import cache
 from trainshed.engines.supervise.folder import read_json
+from trainshed.engines.supervise.preparer import REQUEST
 from trainshed.engines.supervise.preparing import (
     FAILED,
     INSTALL_S_MAX,
@@ -21,10 +23,10 @@ from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
 
 
-def main(request: str) -> int:
-    """Install what a file asks for; the answer goes through descriptor 3."""
+def main() -> int:
+    """Install what the requested file asks for; the answer goes through descriptor 3."""
     try:
-        _prepare(read_json(request))
+        _prepare(read_json(os.environ.pop(REQUEST)))
     except EngineFault as fault:
         return say(fault, FAILED)
     return 0

@@ -175,8 +175,8 @@ class _Warden:
         names = ("packages", "cache", "package_bytes_max", "relax_pins")
         write_json(request, {name: said[name] for name in names})
         self._preparer = Preparer(self._loop, self._children, self._forward.note, self._descriptors)
-        argv = (sys.executable, "-I", "-S", os.path.abspath(sys.argv[0]), "prepare", request)
-        self._preparer.start(argv, mark, self._folder.path, lambda: None)
+        argv = (sys.executable, "-I", "-S", os.path.abspath(sys.argv[0]), "prepare")
+        self._preparer.start(argv, request, mark, self._folder.path, lambda: None)
 
     def _prepared(self) -> None:
         preparer, self._preparer = self._preparer, None

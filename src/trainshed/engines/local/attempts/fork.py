@@ -24,9 +24,8 @@ _ANSWER_BYTES_MAX: Final = 1 << 12
 class ForkServer:
     """One process, started when it is first asked; not for several threads at once."""
 
-    def __init__(self, longest: str) -> None:
-        """``longest`` is as long as any folder can be: a supervisor shows its own in its place."""
-        self._width = len(os.fsencode(longest)) + 1
+    def __init__(self) -> None:
+        """Start nothing yet."""
         self._env: Mapping[str, str] = {}
         self._channel: socket.socket | None = None
         self._pid = 0
@@ -64,7 +63,7 @@ class ForkServer:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for bound in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
             ours.setsockopt(socket.SOL_SOCKET, bound, _ANSWER_TIME_MAX)
-        argv = start.supervisor_argv(AttemptFolder(FORK_SERVER.ljust(self._width)))
+        argv = start.supervisor_argv(FORK_SERVER)
         with theirs:
             self._pid = start.spawn(argv, env, None, theirs.fileno())
         self._channel, self._env = ours, dict(env)

@@ -169,8 +169,8 @@ def _walled(  # noqa: PLR0913, PLR0917 - a process, and what was found for it
     )
     argv, env = tuple(command.argv), command.env
     if machine is not None:
-        argv = machine.command(argv, python, home.python)
         env = machine.variables(env, python, own=replica.env)
+        argv = machine.command(argv, env["PATH"], python, home.python)
         machine.make(owner_of(site.isolation, plan), env["PATH"])
     spec = _process(site, plan, replica, argv, env)
     return spec._replace(isolation=view)

@@ -5,7 +5,7 @@ prints are notes for the job's log.  Its answer goes through descriptor 3: one J
 locks of the devices and of the packages attached; they are the supervisor's from then on, and are
 freed by its end.
 
-``python -P -m trainshed.engines.local.attempts.prepare FOLDER`` ends with 0, with ``HELD`` where
+``python -P -m trainshed.engines.local.attempts.prepare`` ends with 0, with ``HELD`` where
 somebody else has the devices (the machine is at fault, not the job), or with 1 where the job
 cannot be prepared.  The last line on stderr says why.
 """
@@ -34,6 +34,7 @@ from trainshed.engines.supervise.preparing import (
     at_most,
     note,
     say,
+    take_request,
     warn,
 )
 from trainshed.engines.supervise.spec import PreparerAnswer
@@ -44,8 +45,8 @@ from trainshed.model.faults import EngineFault
 
 
 def main() -> int:
-    """Prepare the attempt whose folder is the only argument."""
-    folder = AttemptFolder(sys.argv[1])
+    """Prepare the attempt whose folder was requested."""
+    folder = AttemptFolder(take_request())
     try:
         _prepare(folder)
     except DevicesHeld as fault:

@@ -24,7 +24,7 @@ from trainshed.engines.processes import variables
 from trainshed.engines.processes.identity import Identity
 from trainshed.engines.supervise.compose import GRACE_S, needs_packages
 from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.spec import AttemptSpec, HangRule, LogRule
+from trainshed.engines.supervise.spec import FOLDER, SUPERVISOR, AttemptSpec, HangRule, LogRule
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import LaunchPlan
 
@@ -75,13 +75,14 @@ class AttemptStarter(NamedTuple):
         plan_file.write(folder.plan, self._spec(site, preparation), preparation)
         if tether is None and (forked := self.fork(folder, env)):
             return Started(forked.pid, forked)
-        return Started(spawn(supervisor_argv(folder), env, folder.words, tether))
+        env = {**env, FOLDER: folder.path}
+        return Started(spawn(supervisor_argv(SUPERVISOR), env, folder.words, tether))
 
     def _spec(self, site: Site, preparation: Preparation) -> AttemptSpec:
         plan = preparation.plan
         if preparation.takes_free or needs_preparer(plan):
             outlines = plan_file.outlines_of(site, plan)
-            prepare = (sys.executable, "-P", "-m", PREPARING, site.folder.path)
+            prepare = (sys.executable, "-P", "-m", PREPARING)
             return plan_file.spec_of(
                 site,
                 plan,
@@ -139,10 +140,10 @@ def _environment(preparation: Preparation) -> dict[str, str]:
     return variables.of_helpers(os.environ, preparation.variables)
 
 
-def supervisor_argv(folder: AttemptFolder) -> tuple[str, ...]:
-    """The command of the supervisor of a folder; the folder is its last word."""
+def supervisor_argv(word: str) -> tuple[str, ...]:
+    """The command of a supervisor or of a fork server; ``word`` says which."""
     source = str(Path(trainshed.__file__).parent.parent)
-    return (sys.executable, *_FLAGS, _CODE, source, folder.path)
+    return (sys.executable, *_FLAGS, _CODE, source, word)
 
 
 def spawn(
