@@ -39,6 +39,7 @@ from trainshed.engines.local.devices.inventory import DeviceStatus, Inventory, l
 from trainshed.engines.local.devices.remembered import Remembered
 from trainshed.engines.local.devices.sampler import Sampler
 from trainshed.engines.local.end_watcher import EndWatcher
+from trainshed.engines.local.port_watch import PortWatch
 from trainshed.engines.network.addresses import own_addresses
 from trainshed.engines.network.choose import JobNetwork
 from trainshed.engines.processes import peers
@@ -58,6 +59,7 @@ from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault, is_transient
 from trainshed.model.gpus import GpuNow
 from trainshed.model.launch_plan import Address, LaunchPlan
+from trainshed.model.log_line import SERVICE_TASK
 from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import Allotment, Claim, FleetPolicy, Node
 from trainshed.model.roles import Role
@@ -177,6 +179,7 @@ class LocalEngine:
         self._roots = ContainerRoots(containers.runtime, helpers)
         self._fence = Fence(self._sweeper)
         self._ends = EndWatcher()
+        self._port_watch = PortWatch(self._supervisors, self._warn)
         self._fork_server = ForkServer()
 
     def fleet(self) -> Sequence[Node]:
@@ -289,9 +292,10 @@ class LocalEngine:
     def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
         """Call back when a supervisor ends that this process has started.
 
-        Who listens is a server: from now on the GPUs are sampled.
+        Who listens is a server: from now on the GPUs are sampled, and ports are watched.
         """
         self._ends.listen(callback)
+        self._port_watch.start()
         if self._sampler is not None:
             self._sampler.start()
 
@@ -299,24 +303,32 @@ class LocalEngine:
         """End the threads and the fork server; supervisors live on."""
         if self._sampler is not None:
             self._sampler.close()
+        self._port_watch.close()
         self._fork_server.close()
         self._ends.close()
         self._sweeper.close()
 
-    def _attempt_at(self, theirs: End, ours: End) -> AttemptKey | None:
-        """Whose process has a connection: supervisors adopt orphans, so all of theirs are below."""
+    def _supervisors(self) -> dict[int, AttemptKey]:
+        """The supervisors that run, by pid; they adopt orphans, so all of theirs are below."""
         with self._lock:
             attempts = [each for each in self._attempts.values() if each.known.ended is None]
             for each in attempts:
                 each.known.read(each.folder.records)
         began = ((each.known.began, each.key) for each in attempts)
-        supervisors = {who.pid: key for who, key in began if who and lives(identity_of(who))}
+        return {who.pid: key for who, key in began if who and lives(identity_of(who))}
+
+    def _attempt_at(self, theirs: End, ours: End) -> AttemptKey | None:
+        """Whose process has a connection."""
+        supervisors = self._supervisors()
         return peers.holder_of(theirs, ours, supervisors) or self._container_at(
             theirs, ours, set(supervisors.values())
         )
 
     def _add_lines(self, key: AttemptKey, task: str, lines: Sequence[tuple[str, str]]) -> bool:
         return send_lines(self._folder(key), task, lines)
+
+    def _warn(self, key: AttemptKey, text: str) -> bool:
+        return send_lines(self._folder(key), SERVICE_TASK, [(text, "WARNING")])
 
     def _container_at(
         self, theirs: End, ours: End, running: Collection[AttemptKey]
