@@ -13,8 +13,11 @@ from trainshed.model.network import NetworkLayout
 MODES = (USERS, SANDBOX)
 
 
-def launch_in_network(root, mark, *codes, mode=USERS, layout=NetworkLayout.JOB, key=KEY):
-    """Start replicas that share one network namespace, or have one each."""
+def launch_in_network(root, mark, *codes, mode=USERS, layout=NetworkLayout.JOB, **more):
+    """Start replicas that share one network namespace, or have one each.
+
+    ``key`` and ``owner`` are the job's and its project.
+    """
     isolation = isolation_of(mode, root)
     if why := try_network(mode):
         pytest.skip(f"no network of a job's own here: {why}")
@@ -25,7 +28,7 @@ def launch_in_network(root, mark, *codes, mode=USERS, layout=NetworkLayout.JOB, 
         *codes,
         network=NetworkPlan(layout=layout, addresses=addresses),
         hosts=tuple((address, f"replica-{index}") for index, address in enumerate(addresses)),
-        owner=Owner(project="alpha", number=0),
+        owner=more.get("owner", Owner(project="alpha", number=0)),
     )
-    engine.launch(key, plan, ())
+    engine.launch(more.get("key", KEY), plan, ())
     return engine
