@@ -2,14 +2,19 @@
 
 import asyncio
 import json
+import os
 import socket
+import stat
 import threading
+import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from gateway.replica import TWO, WAIT_S_MAX
-from trainshed.api.connections import Times
+from trainshed.api.connections import Limits, Times
 from trainshed.api.gateway.server import _THREADS_MAX
 from trainshed.api.threads import THREADS, THREADS_MAX
 from trainshed.service.gateway.listening import FILE, GatewayListener
@@ -83,6 +88,61 @@ def test_an_attempt_has_a_bounded_number_of_connections(replica, world, monkeypa
         replica.plain().ask("GET", "/storage/v1/b/mine")
     world.caller = TWO
     assert replica.plain().ask("GET", "/storage/v1/b/mine").status == 200
+
+
+def test_an_attempt_leaves_connections_for_others(replica, world, monkeypatch):
+    accepting = world.serving._server.servers[0]
+    few = replace(accepting._entrance, connections_max=4)
+    monkeypatch.setattr(accepting, "_entrance", few)
+    wires = [replica.plain() for _ in range(2)]
+    for wire in wires:
+        assert wire.ask("GET", "/storage/v1/b/mine").status == 200
+    with pytest.raises((AssertionError, ConnectionError)):
+        replica.plain().ask("GET", "/storage/v1/b/mine")
+    world.caller = TWO
+    assert replica.plain().ask("GET", "/storage/v1/b/mine").status == 200
+
+
+def test_a_flood_of_connections_holds_no_more_descriptors_than_the_limit(
+    replica, world, monkeypatch
+):
+    everyone = world.serving._server._everyone
+    monkeypatch.setattr(everyone, "limits", Limits(connections=8, unauthenticated=4, per_address=4))
+    begun, go = threading.Event(), threading.Event()
+
+    def slow_search(_theirs, _ours):
+        begun.set()
+        assert go.wait(WAIT_S_MAX)
+
+    accepting = world.serving._server.servers[0]
+    slow = replace(accepting._entrance, peer_at=slow_search)
+    monkeypatch.setattr(accepting, "_entrance", slow)
+    wires = [replica.plain() for _ in range(40)]
+    for wire in wires:
+        wire.send(b"G")
+    assert begun.wait(WAIT_S_MAX)
+    port = world.address[1]
+    wait_until(lambda: server_sockets(port) <= 4 + len(world.serving._server.servers))
+    assert len(list(everyone)) == 4
+    go.set()
+
+
+def server_sockets(port):
+    """How many sockets of this process have the gateway's port as their own."""
+    count = 0
+    for path in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(int(path.name)).st_mode):
+                with socket.socket(fileno=os.dup(int(path.name))) as copy:
+                    count += copy.family == socket.AF_INET and copy.getsockname()[1] == port
+    return count
+
+
+def wait_until(is_so):
+    end = time.monotonic() + WAIT_S_MAX
+    while not is_so():
+        assert time.monotonic() < end
+        threading.Event().wait(0.05)
 
 
 @pytest.mark.parametrize(

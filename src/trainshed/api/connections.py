@@ -104,8 +104,8 @@ class Connection:
 
     def let_go(self) -> None:
         """Hold nothing of its owner: what has ended is then freed at once, not by a search."""
-        self.cut: Callable[[], None] = _nothing
-        self.late: Callable[[], None] = _nothing
+        self.cut: Callable[[], object] = _nothing
+        self.late: Callable[[], object] = _nothing
         self.is_paused: Callable[[], bool] = bool
 
     def recognise(self, *, authenticated: bool) -> None:

@@ -147,10 +147,19 @@ class Accepting:
         if held is None:
             accepted.close()
             return
-        held.cut = partial(_shut, accepted)
         task = self._loop.create_task(self._open(accepted, held))
+        held.cut = task.cancel
         self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
+        task.add_done_callback(partial(self._end_opening, accepted, held))
+
+    def _end_opening(
+        self, accepted: socket.socket, held: Connection, task: asyncio.Task[None]
+    ) -> None:
+        """Close what was cut before a protocol had it, whatever its task waited for."""
+        self._opening.discard(task)
+        if task.cancelled():
+            self._connections.forget(held)
+            accepted.close()
 
     async def opened(self, accepted: socket.socket, held: Connection) -> None:
         """Hand it over to the protocol, with TLS after its handshake.  Raises OSError."""
@@ -164,6 +173,8 @@ class Accepting:
     ) -> None:
         """The protocol has it from here on.  Raises OSError."""
         make = partial(self._make, held)
+        # a hand-over that is cancelled may lose its protocol; one whose socket ends does not wait
+        held.cut = partial(_shut, accepted)
         await self._loop.connect_accepted_socket(make, accepted, **self._secured(tls))
 
     async def _open(self, accepted: socket.socket, held: Connection) -> None:
@@ -174,10 +185,6 @@ class Accepting:
                 self._connections.report_closed(held, "no TLS handshake came about")
             self._connections.forget(held)
             accepted.close()
-        except asyncio.CancelledError:
-            self._connections.forget(held)
-            accepted.close()
-            raise
 
     def _secured(self, tls: Callable[[], ssl.SSLContext] | None) -> dict[str, Any]:
         if tls is None:
@@ -186,6 +193,6 @@ class Accepting:
 
 
 def _shut(accepted: socket.socket) -> None:
-    """End a handshake: whoever waits for it sees the connection's end."""
+    """End the handshake or the protocol that reads from a socket."""
     with suppress(OSError):
         accepted.shutdown(socket.SHUT_RDWR)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trainshed.api.connections import Connection, Connections, Waits
+from trainshed.api.gateway.shares import is_over_share
 from trainshed.api.gateway.sockets import connect_target, first_byte, read_head
 from trainshed.api.gateway.tunnels import Tunnels
 from trainshed.api.http_server import Accepting
@@ -56,7 +57,10 @@ class Entrance:
     tls: Callable[[], ssl.SSLContext]
     ends_here: Callable[[str], bool]
     """Whether a host's TLS ends here; others are reached through a tunnel."""
+    connections_max: int
+    """Connections of all attempts together."""
     attempt_connections_max: int
+    """Connections of one attempt, and fewer where others leave less (``shares``)."""
     tunnels: Tunnels
 
 
@@ -94,24 +98,31 @@ class GatewayAccepting(Accepting):
             await self.hand_over(accepted, held, self._entrance.tls if first == _TLS else None)
 
     async def _peer(self, accepted: socket.socket) -> "LivingAttempt | NotNow | None":
+        """Identify the caller; a cut connection leaves at once, its search ends by itself."""
         theirs, ours = accepted.getpeername()[:2], accepted.getsockname()[:2]
-        async with self._searches:
-            try:
-                return await THREADS.run(self._entrance.peer_at, theirs, ours)
-            except Exception as error:  # noqa: BLE001  # said when something is asked
-                _log.warning("whose a connection is cannot be found out: %s", error)
-                return NOT_NOW
+        await self._searches.acquire()
+        search = self._loop.create_task(self._search(theirs, ours))
+        search.add_done_callback(lambda _: self._searches.release())
+        return await asyncio.shield(search)
+
+    async def _search(
+        self, theirs: tuple[str, int], ours: tuple[str, int]
+    ) -> "LivingAttempt | NotNow | None":
+        try:
+            return await THREADS.run(self._entrance.peer_at, theirs, ours)
+        except Exception as error:  # noqa: BLE001  # the caller hears it with the next request
+            _log.warning("cannot identify the process behind a connection: %s", error)
+            return NOT_NOW
 
     def _has_too_many(self, held: Connection) -> bool:
         peer = held.peer
         if not isinstance(peer, LivingAttempt):
             return False
         held.recognise(authenticated=True)
-        count = sum(
-            isinstance(each.peer, LivingAttempt) and each.peer.key == peer.key
-            for each in self._everyone
-        )
-        return count > self._entrance.attempt_connections_max
+        peers = [other.peer for other in self._everyone if isinstance(other.peer, LivingAttempt)]
+        own = sum(other.key == peer.key for other in peers)
+        is_over = is_over_share(own, len(peers), self._entrance.connections_max)
+        return is_over or own > self._entrance.attempt_connections_max
 
     async def _connect(self, accepted: socket.socket, held: Connection, head: bytes) -> None:
         target = connect_target(head)

@@ -53,6 +53,7 @@ class GatewayServing:
             peer_at=peer_at,
             tls=lambda: self._tls.context,
             ends_here=partial(_ends_here, app.ends_here, passes_on=passes_on),
+            connections_max=CONNECTIONS_MAX - _STRANGERS_MAX,
             attempt_connections_max=ATTEMPT_CONNECTIONS_MAX,
             tunnels=Tunnels(proxies),
         )
