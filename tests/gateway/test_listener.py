@@ -32,7 +32,8 @@ def test_another_api_of_googles_is_refused_at_once_as_an_answer(replica):
     assert error["message"].startswith("bigquery.googleapis.com is not answered for here")
 
 
-def test_other_hosts_are_reached_through_a_tunnel(replica):
+def test_other_hosts_are_reached_through_a_tunnel(replica, world, monkeypatch):
+    lead_anywhere(world, monkeypatch)
     with socket.create_server(("127.0.0.1", 0)) as far:
 
         def echo():
@@ -53,7 +54,23 @@ def test_other_hosts_are_reached_through_a_tunnel(replica):
         thread.join(WAIT_S_MAX)
 
 
-def test_a_host_that_cannot_be_reached_is_said_at_once(replica):
+def lead_anywhere(world, monkeypatch):
+    """Let tunnels lead to this machine: the hosts of a test are all here."""
+    tunnels = world.serving._server._entrance.tunnels
+    monkeypatch.setattr(tunnels, "_refuse", None)
+
+
+def test_no_tunnel_leads_to_this_machine(replica):
+    with socket.create_server(("127.0.0.1", 0)) as far:
+        for host in ("localhost", "127.1", "[::ffff:127.0.0.1]"):
+            wire = replica.plain()
+            wire.send(f"CONNECT {host}:{far.getsockname()[1]} HTTP/1.1\r\n\r\n")
+            answer = wire.answer()
+            assert (answer.status, b"no tunnel leads" in answer.body) == (403, True)
+
+
+def test_a_host_that_cannot_be_reached_is_said_at_once(replica, world, monkeypatch):
+    lead_anywhere(world, monkeypatch)
     with socket.create_server(("127.0.0.1", 0)) as far:
         port = far.getsockname()[1]
     wire = replica.plain()
@@ -63,7 +80,23 @@ def test_a_host_that_cannot_be_reached_is_said_at_once(replica):
 
 
 @pytest.mark.parametrize(
-    "head", ["CONNECT x", "CONNECT host HTTP/1.1", "CONNECT :1 HTTP/1.1", "CX y z"]
+    "head",
+    [
+        "CONNECT x",
+        "CONNECT host HTTP/1.1",
+        "CONNECT :1 HTTP/1.1",
+        "CX y z",
+        "CONNECT host\nX-Forwarded-For:1 HTTP/1.1",
+        "CONNECT host\n:443 HTTP/1.1",
+        "CONNECT host\r:443 HTTP/1.1",
+        "CONNECT user@host:443 HTTP/1.1",
+        "CONNECT ho%0Ast:443 HTTP/1.1",
+        "CONNECT h\xf6st:443 HTTP/1.1",
+        "CONNECT [fe80::1%lo]:443 HTTP/1.1",
+        "CONNECT host:0 HTTP/1.1",
+        "CONNECT host:65536 HTTP/1.1",
+        "CONNECT host:443 HTTP/1.1\r\nHost: a\r\nHost: b",
+    ],
 )
 def test_a_connect_that_names_no_host_is_refused(replica, head):
     wire = replica.plain()

@@ -81,7 +81,8 @@ class Proxy:
         self._authority = authority
         self.is_offline = offline
         self._secret = secrets.token_urlsafe(24)
-        self._tunnels = Tunnels(proxies, most=_TUNNELS_MAX)
+        # the programs of a run have their user's own network already
+        self._tunnels = Tunnels(proxies, most=_TUNNELS_MAX, refuse=None, user_of=None)
         self._loop = asyncio.new_event_loop()
         # asyncio would print of each client that ends a handshake, into the command's output
         self._loop.set_exception_handler(lambda _loop, _context: None)
@@ -156,8 +157,8 @@ class Proxy:
         is_server = (host, port) in {self.upstream.rest_address, self.upstream.grpc_address}
         if self.is_offline and not is_server:
             await self._refuse(client, "403 Forbidden", f"{host}: {_OFFLINE}")
-        elif reason := await self._tunnels.run(client, host, port):
-            await self._refuse(client, "502 Bad Gateway", reason)
+        elif refused := await self._tunnels.run(client, host, port):
+            await self._refuse(client, "502 Bad Gateway", refused.why)
 
     async def _refuse(self, client: socket.socket, status: str, reason: str) -> None:
         text = f"{reason}\n".encode()

@@ -11,7 +11,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from trainshed.api.connections import Connection, Connections, Waits
 from trainshed.api.gateway.shares import is_over_share
@@ -30,6 +30,7 @@ _TLS: Final = 0x16
 _CONNECT: Final = ord("C")
 _HTTPS: Final = 443
 _OK: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
+CONNECT_FORM: Final = "CONNECT must name HOST:PORT, with one Host header at most"
 AWAY: Final = "Who calls cannot be found out now; try again in a moment"
 #: Said to whoever is no process of a living attempt.
 STRANGER: Final = (
@@ -127,7 +128,7 @@ class GatewayAccepting(Accepting):
     async def _connect(self, accepted: socket.socket, held: Connection, head: bytes) -> None:
         target = connect_target(head)
         if target is None:
-            await self._refuse(accepted, held, 400, "CONNECT is to name HOST:PORT")
+            await self._refuse(accepted, held, 400, CONNECT_FORM)
         elif held.peer is None:
             await self._refuse(accepted, held, 403, STRANGER)
         elif held.peer is NOT_NOW:
@@ -138,9 +139,10 @@ class GatewayAccepting(Accepting):
         else:
             held.waits = Waits.ANSWER
             held.due = float("inf")
-            refused = await self._entrance.tunnels.run(accepted, *target)
+            attempt = cast("LivingAttempt", held.peer).key
+            refused = await self._entrance.tunnels.run(accepted, *target, attempt)
             if refused:
-                await self._refuse(accepted, held, 502, refused)
+                await self._refuse(accepted, held, *refused)
             else:
                 self._end(accepted, held)
 

@@ -1,9 +1,13 @@
 """Sockets that are looked at before it is known who is to have them."""
 
 import asyncio
+import re
 import socket
 from typing import Final
 
+from trainshed.api.gateway.destinations import parse_target
+
+_REQUEST_LINE: Final = re.compile(rb"CONNECT ([!-~]+) HTTP/1\.[01]")
 _HEAD_BYTES_MAX: Final = 16 << 10
 
 
@@ -52,10 +56,11 @@ async def read_head(loop: asyncio.AbstractEventLoop, accepted: socket.socket) ->
 
 
 def connect_target(head: bytes) -> tuple[str, int] | None:
-    """The host and the port that a CONNECT names."""
-    words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
-    if len(words) != 3 or words[0] != "CONNECT":  # noqa: PLR2004 - method, target, version
-        return None
-    host, _, port = words[1].rpartition(":")
-    is_port = port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16
-    return (host.strip("[]").lower().rstrip("."), int(port)) if host and is_port else None
+    """Return the host and the port that a CONNECT names; None where it names none.
+
+    A head with two Hosts is refused, as the API refuses it: two readers may take different ones.
+    """
+    line, *headers = head.split(b"\r\n")
+    match = _REQUEST_LINE.fullmatch(line)
+    hosts = sum(header[:5].lower() == b"host:" for header in headers)
+    return parse_target(match[1].decode()) if match and hosts <= 1 else None

@@ -1,7 +1,8 @@
 """Tunnels to hosts that are not answered for here: bytes are passed on, unread.
 
 A job reaches through one what it could reach without us, by the machine's proxy where it has one.
-The variables of a proxy cannot say which hosts are ours, so whatever else comes has to go on.
+The variables of a proxy cannot say which hosts are ours, so whatever else comes has to go on.  The
+socket belongs to the user who asked for it, so that rules of the machine for that user hold.
 """
 
 import asyncio
@@ -9,22 +10,48 @@ import base64
 import ipaddress
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from trainshed.api.gateway.destinations import (
+    THIS_MACHINE,
+    RefuseAddress,
+    is_own_name,
+    refuse_address,
+)
+from trainshed.api.gateway.shares import is_over_share
+from trainshed.api.gateway.socket_users import socket_as, user_of
 from trainshed.api.gateway.sockets import read_head
 from trainshed.api.guards import is_loopback
+from trainshed.api.threads import THREADS
 
-#: Tunnels at once, all jobs together; each has two descriptors.
+#: What getaddrinfo returns for one address.
+Resolved = tuple[Any, Any, int, str, tuple[Any, ...]]
+
+#: Tunnels at once, all jobs together; each has two descriptors.  One job gets at most half.
 TUNNELS_MAX: Final = 128
 #: A tunnel through which nothing goes for so long is closed.
 IDLE_S: Final = 600.0
 CONNECT_S: Final = 5.0
 _PIECE_BYTES: Final = 64 << 10
 _OK: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+
+#: How long this machine may look for the address of a host that its proxy resolves.
+LOOK_UP_S: Final = 1.0
+
+UserOf = Callable[[socket.socket], int | None]
+
+
+class NoTunnel(NamedTuple):
+    """Why a tunnel was not opened, and the status of HTTP that says so."""
+
+    status: int
+    why: str
 
 
 class Tunnels:
@@ -36,55 +63,121 @@ class Tunnels:
         *,
         most: int = TUNNELS_MAX,
         idle_s: float = IDLE_S,
+        refuse: RefuseAddress | None = refuse_address,
+        user_of: UserOf | None = user_of,
     ) -> None:
-        """``proxies``: variables such as https_proxy and no_proxy, as jobs would have them."""
+        """``proxies``: variables such as https_proxy and no_proxy, as jobs would have them.
+
+        ``refuse`` judges addresses; None allows all.  ``user_of`` returns the user of a client's
+        socket, who gets the tunnel's; None: it is this process's own.
+        """
         self._proxies = proxies
         self._most = most
         self._idle_s = idle_s
-        self._count = 0
+        self._refuse = refuse
+        self._user_of = user_of
+        self._counts: Counter[object] = Counter()
 
-    async def run(self, client: socket.socket, host: str, port: int) -> str:
-        """Connect a client with a host until one of them ends it; why not, if it cannot be.
+    async def run(
+        self, client: socket.socket, host: str, port: int, attempt: object = None
+    ) -> NoTunnel | None:
+        """Connect a client of an attempt with a host until one of them ends it.
 
-        Whoever has a network of his own (a container) reaches public addresses only: those of this
-        machine and of its neighbours are not his.
+        ``attempt`` None: all clients are one, and may have all tunnels.
+
+        A caller that has a network of its own (a container) reaches public addresses only: the
+        networks of this machine are not its.
         """
-        if self._count >= self._most:
-            return f"{self._most} tunnels of jobs are open, which is all there may be"
-        self._count += 1
+        self._counts[attempt] += 1
         try:
+            if self._is_full(attempt):
+                return NoTunnel(503, self._say_full(attempt))
             return await self._run(client, host, port)
         finally:
-            self._count -= 1
+            self._counts[attempt] -= 1
+            self._counts += Counter()  # drops those that have none
 
-    async def _run(self, client: socket.socket, host: str, port: int) -> str:
+    def _is_full(self, attempt: object) -> bool:
+        total = self._counts.total()
+        if attempt is None:
+            return total > self._most
+        return is_over_share(self._counts[attempt], total, self._most)
+
+    def _say_full(self, attempt: object) -> str:
+        own, total = self._counts[attempt] - 1, self._counts.total() - 1
+        return (
+            f"the job has {own} of the {total} open tunnels, of {self._most} that there may be; "
+            "close one, or add the host to no_proxy"
+        )
+
+    async def _run(self, client: socket.socket, host: str, port: int) -> NoTunnel | None:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_S):
                 far = await self._reached(loop, client, host, port)
         except TimeoutError:
-            return f"{host} did not answer within {CONNECT_S:g} s"
+            return NoTunnel(502, f"{host} did not answer within {CONNECT_S:g} s")
+        except PermissionError as error:
+            return NoTunnel(403, f"{host} {error}")
         except OSError as error:
-            return f"{host} cannot be reached: {error.strerror or error}"
+            return NoTunnel(502, f"{host} cannot be reached: {error.strerror or error}")
         with far:
             await loop.sock_sendall(client, _OK)
             await _Tunnel(client, far, self._idle_s).pass_on()
-        return ""
+        return None
 
     async def _reached(
         self, loop: asyncio.AbstractEventLoop, client: socket.socket, host: str, port: int
     ) -> socket.socket:
-        """Raises OSError."""
+        """Raises OSError; PermissionError where no tunnel may lead there."""
+        user = await THREADS.run(self._user_of, client) if self._user_of else None
+        if self._refuse is not None and is_own_name(host):
+            raise PermissionError(THIS_MACHINE)
         proxy = proxy_for(host, self._proxies)
         if proxy is None:
-            return await _connected(loop, host, port, is_own=_is_of_this_machine(client))
-        far = await _connected(loop, proxy.host, proxy.port, is_own=True)
+            is_own = _is_of_this_machine(client)
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            return await _connected(loop, self._allowed(found, only_public=not is_own), user)
+        await self._check_for_proxy(loop, host, port)
+        found = await loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)
+        far = await _connected(loop, found, user)
         try:
-            await _ask(loop, far, proxy, f"{host}:{port}")
+            await _ask(loop, far, proxy, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
         except BaseException:
             far.close()
             raise
         return far
+
+    def _allowed(
+        self, found: Sequence[Resolved], *, only_public: bool = False
+    ) -> Sequence[Resolved]:
+        """Return the addresses that a tunnel may lead to.  Raises PermissionError without one."""
+        if self._refuse is None:
+            return found
+        refused = ""
+        allowed = []
+        for each in found:
+            address = ipaddress.ip_address(str(each[4][0]).partition("%")[0])
+            if why := self._refuse(address, only_public):
+                refused = why
+            else:
+                allowed.append(each)
+        if found and not allowed:
+            raise PermissionError(f"{refused}; a client reaches it itself by no_proxy")
+        return allowed
+
+    async def _check_for_proxy(self, loop: asyncio.AbstractEventLoop, host: str, port: int) -> None:
+        """Raises PermissionError where the proxy is not to be asked for a host.
+
+        The proxy resolves the name, perhaps by a name server that this machine does not have.
+        """
+        if self._refuse is None:
+            return
+        found: Sequence[Resolved] = ()
+        with suppress(OSError):  # also a name that takes too long
+            async with asyncio.timeout(LOOK_UP_S):
+                found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        self._allowed(found)
 
 
 class Proxy(NamedTuple):
@@ -185,17 +278,12 @@ def _is_of_this_machine(client: socket.socket) -> bool:
 
 
 async def _connected(
-    loop: asyncio.AbstractEventLoop, host: str, port: int, *, is_own: bool
+    loop: asyncio.AbstractEventLoop, found: Sequence[Resolved], user: int | None
 ) -> socket.socket:
-    """Raises OSError."""
-    failed: OSError = OSError(f"{host} has no address")
-    for family, kind, proto, _, address in await loop.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM
-    ):
-        if not is_own and not ipaddress.ip_address(address[0]).is_global:
-            failed = OSError("it has no public address, and the container has a network of its own")
-            continue
-        far = socket.socket(family, kind, proto)
+    """Connect to the first address that answers, with a socket of a user.  Raises OSError."""
+    failed = OSError("it has no address")
+    for family, kind, proto, _, address in found:
+        far = socket_as(user, family, kind, proto)
         far.setblocking(False)
         try:
             await loop.sock_connect(far, address)
@@ -207,4 +295,6 @@ async def _connected(
             raise
         else:
             return far
+    if isinstance(failed, PermissionError):  # of the machine's own rules
+        raise OSError(failed.errno, failed.strerror)
     raise failed

@@ -5,6 +5,7 @@ forbidden), and /proc which process holds it.  Only descendants of known process
 what anybody else has open is none of our business.  Nobody can claim to be another one.
 """
 
+import errno
 import os
 import socket
 import struct
@@ -25,6 +26,7 @@ _HEADER: Final = struct.Struct("=IHHII")
 _QUERY: Final = struct.Struct("=BBBBI2s2s16s16sIII")
 #: inet_diag_msg: family, state, timer, retrans, the socket's id, expires, queues, uid, inode.
 _ANSWER: Final = struct.Struct("=BBBB48sIIIII")
+_UID, _SOCKET = 8, 9
 _ANY_STATE: Final = 0xFFFFFFFF
 _ANY_COOKIE: Final = 0xFFFFFFFF
 _WAIT_S: Final = 1.0
@@ -77,10 +79,17 @@ def _socket_in(root: int, theirs: End, ours: End) -> int:
     return 0
 
 
+def user_of(theirs: End, ours: End) -> int | None:
+    """Return the user of the socket that is connected to ours; None where it cannot be told."""
+    with suppress(OSError):
+        return answer[_UID] if (answer := _asked(theirs, ours)) else None
+    return None
+
+
 def socket_of(theirs: End, ours: End) -> int:
     """The inode of the socket that is connected to ours; 0 where there is none any more."""
     with suppress(OSError):
-        return _asked(theirs, ours)
+        return answer[_SOCKET] if (answer := _asked(theirs, ours)) else 0
     with suppress(OSError):
         return _looked_up(theirs, ours)
     return 0
@@ -117,8 +126,8 @@ def _holds(pid: int, wanted: str) -> bool:
     return False
 
 
-def _asked(theirs: End, ours: End) -> int:
-    """Asks the kernel for this one socket.  Raises OSError."""
+def _asked(theirs: End, ours: End) -> tuple[int, ...] | None:
+    """Ask the kernel for this one socket; None: there is none any more.  Raises OSError."""
     query = _QUERY.pack(
         socket.AF_INET, socket.IPPROTO_TCP, 0, 0, _ANY_STATE,
         struct.pack("!H", theirs.port), struct.pack("!H", ours.port),
@@ -133,10 +142,10 @@ def _asked(theirs: End, ours: End) -> int:
     kind = _HEADER.unpack_from(answer)[1]
     if kind != _SOCK_DIAG_BY_FAMILY:
         code = struct.unpack_from("=i", answer, _HEADER.size)[0]
-        if code == -2:  # noqa: PLR2004 - ENOENT: there is no such socket
-            return 0
+        if code == -errno.ENOENT:
+            return None
         raise OSError(-code, os.strerror(-code))
-    return int(_ANSWER.unpack_from(answer, _HEADER.size)[9])
+    return _ANSWER.unpack_from(answer, _HEADER.size)
 
 
 def _packed(host: str) -> bytes:
