@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import socket
 import stat
@@ -104,10 +105,45 @@ def test_a_connect_that_names_no_host_is_refused(replica, head):
     assert wire.answer().status == 400
 
 
+@pytest.mark.parametrize("target", ["/", "/storage/v1/b/mine", "/computeMetadata/v1/"])
+def test_a_request_with_two_hosts_is_refused(replica, target):
+    for wire in (replica.plain(), replica.tls(connect=False)):
+        wire.send(
+            f"GET {target} HTTP/1.1\r\nHost: storage.googleapis.com\r\nHost: metadata\r\n\r\n"
+        )
+        answer = wire.answer()
+        assert (answer.status, b"given twice" in answer.body) == (400, True)
+
+
 def test_what_is_no_http_is_refused(replica):
     wire = replica.plain()
     wire.send("GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\n\r\n")
     assert wire.answer().status == 400
+
+
+@pytest.mark.parametrize("size", [1000, 5 << 20])
+def test_a_file_that_shrinks_while_it_is_served_is_one_line_in_the_log(
+    replica, world, monkeypatch, caplog, size
+):
+    objects = type(world.objects)
+    open_object = objects.open
+
+    def open_and_shrink(self, bucket, name, *given, **named):
+        opened = open_object(self, bucket, name, *given, **named)
+        os.truncate(self.buckets.path(bucket) / name, size // 2)
+        return opened
+
+    world.put("shrinks", b"x" * size)
+    monkeypatch.setattr(objects, "open", open_and_shrink)
+    wire = replica.plain()
+    wire.begin("GET", "/storage/v1/b/mine/o/shrinks?alt=media")
+    answer = wire.rest() if size > 1000 else wire.answer().head.encode()
+    assert (b" 200 " in answer) == (size > 1000)
+    lines = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    assert [line[:41] for line in lines] == ["cannot serve gs://mine/shrinks to its end"] * (
+        size > 1000
+    )
+    assert not any(each.exc_info for each in caplog.records)
 
 
 def test_an_attempt_has_a_bounded_number_of_connections(replica, world, monkeypatch):

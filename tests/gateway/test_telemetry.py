@@ -19,6 +19,7 @@ from trainshed.service.gateway.places import LOGGING_HOST, MONITORING_HOST
 from trainshed.service.gateway.telemetry import Telemetry, tell_in_story
 from trainshed.service.gateway.tokens import AttemptTokens
 from trainshed.store.records import StoredEvent
+from trainshed.wire.logging_v2.written import LINES_MAX
 
 #: Only something broken takes so long.
 WAIT_S_MAX = 60
@@ -166,6 +167,34 @@ def test_a_client_is_told_to_come_again_where_no_line_can_be_written(world):
     world.keeps = False
     assert client.refused(WRITE)[0] == "UNAVAILABLE"
     assert client.post(LOGGING_HOST, "/v2/entries:write", {"entries": []})[0] == 503
+
+
+def test_more_entries_than_are_read_at_once_are_refused_not_dropped(world):
+    client = world.serve(world.kept)
+    entry = {"severity": "INFO", "textPayload": "x"}
+    status, answer = client.post(LOGGING_HOST, "/v2/entries:write", {"entries": [entry] * 12_000})
+    assert (status, answer["error"]["status"]) == (429, "RESOURCE_EXHAUSTED")
+    assert "write fewer entries in a request" in answer["error"]["message"]
+    assert client.post(LOGGING_HOST, "/v2/entries:write", {"entries": [entry] * 4_000})[0] == 200
+    assert len(world.lines) == 4_000
+
+
+def test_entries_that_cannot_be_read_are_refused(world):
+    client = world.serve(world.kept)
+    assert client.post(LOGGING_HOST, "/v2/entries:write", float("nan"))[0] == 400
+    with pytest.raises(grpc.RpcError) as failed:
+        client.call(WRITE, b"\x22\xff")
+    assert failed.value.code().name == "INVALID_ARGUMENT"
+
+
+def test_more_lines_than_are_taken_at_once_by_grpc_are_refused_not_dropped(world):
+    client = world.serve(world.kept)
+    with pytest.raises(grpc.RpcError) as failed:
+        client.call(WRITE, ONE_ENTRY * (LINES_MAX + 1))
+    assert failed.value.code().name == "RESOURCE_EXHAUSTED"
+    assert not world.lines
+    assert client.call(WRITE, ONE_ENTRY * 12_000) == b""
+    assert len(world.lines) == 12_000
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.wire.logging_v2.written import lines_of, lines_of_json
+from trainshed.wire.logging_v2.written import UnreadEntries, lines_of, lines_of_json
 
 #: By entry: the lines that it is.
 ENTRIES = [
@@ -31,11 +31,15 @@ def test_an_entry_is_the_lines_of_its_text(entry, lines):
     assert lines_of_json(json.dumps({"entries": [entry]}).encode()) == lines
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b'{"entries": {}}', b'{"entries": null}', b"\xff"]
-)
+@pytest.mark.parametrize("body", [b"[]", b'{"entries": {}}', b'{"entries": null}'])
 def test_a_body_without_entries_is_no_line(body):
     assert lines_of_json(body) == []
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff"])
+def test_a_body_that_is_no_json_is_refused(body):
+    with pytest.raises(UnreadEntries, match="must be JSON"):
+        lines_of_json(body)
 
 
 ANY = st.recursive(

@@ -3,8 +3,9 @@
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 
+from trainshed.api.announced_bytes import AnnouncedBytes
 from trainshed.api.call import RawMethod
 from trainshed.api.storage_call import (
     BucketAccess,
@@ -179,9 +180,13 @@ def download(call: StorageCall, _: dict[str, Any]) -> Response:
         if file:
             file.close()
         return Response(status_code=status, headers=headers)
-    if end - first <= _AT_ONCE_BYTES_MAX:
-        return Response(b"".join(_read(file, first, end)), status, headers)
-    return StreamingResponse(_stream(_read(file, first, end)), status, headers)
+    if end - first > _AT_ONCE_BYTES_MAX:
+        what = f"gs://{call.bucket}/{found.name}"
+        return AnnouncedBytes(_stream(_read(file, first, end)), status, headers, what)
+    content = b"".join(_read(file, first, end))
+    if len(content) < end - first:
+        return refusal(503, "The object was changed while it was read; try again")
+    return Response(content, status, headers)
 
 
 def patch_object(call: StorageCall, document: dict[str, Any]) -> Response:

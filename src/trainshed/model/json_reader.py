@@ -35,6 +35,10 @@ class BadJson(ValueError):
     """What is no JSON, or more than is read; the message is for its author."""
 
 
+class TooManyValues(BadJson):
+    """More values than are read: the same in several requests would be taken."""
+
+
 def read_json(data: bytes) -> Any:
     """The value of a JSON text in UTF-8.  Raises BadJson and nothing else."""
     openings = data.count(b"[") + data.count(b"{")
@@ -106,7 +110,7 @@ def _count(data: bytes) -> None:
     tokens = _TOKEN.finditer(data)
     values = sum(data[token.start()] != _QUOTE for token in islice(tokens, 3 * VALUES_MAX))
     if values > VALUES_MAX or next(tokens, None):
-        raise BadJson(f"It holds more than {VALUES_MAX} values")
+        raise TooManyValues(f"It holds more than {VALUES_MAX} values")
 
 
 _QUOTE: Final = ord('"')

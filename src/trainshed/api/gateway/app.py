@@ -10,7 +10,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trainshed.api.call import RawMethod
-from trainshed.api.chain import incident
+from trainshed.api.chain import GIVEN_TWICE, incident
 from trainshed.api.documents import refusal_response
 from trainshed.api.gateway import batch, metadata, oauth2
 from trainshed.api.gateway.accepting import authority_of
@@ -42,6 +42,10 @@ NO_BUCKETS: Final = (
 )
 
 
+#: As the API refuses it: two readers may take different ones.
+_TWO_HOSTS: Final = Refusal(Code.INVALID_ARGUMENT, f"the header host {GIVEN_TWICE}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
     """The application."""
@@ -66,6 +70,8 @@ class Gateway:
         await app(scope, receive, send)
 
     def _app(self, scope: Scope) -> ASGIApp:
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            return refusal_response(_TWO_HOSTS)
         host, path = authority_of(scope), scope["path"]
         if scope["scheme"] == "http" and (path == "/" or path.startswith("/computeMetadata")):
             return metadata.app(self.admission)

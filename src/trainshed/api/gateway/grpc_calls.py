@@ -17,7 +17,13 @@ import grpc
 
 from trainshed.api.gateway.accepting import STRANGER
 from trainshed.api.gateway.app import NOT_SERVED
-from trainshed.api.gateway.telemetry import BODY_BYTES_MAX, NOTHING_TO_READ, TRY_AGAIN
+from trainshed.api.gateway.telemetry import (
+    BODY_BYTES_MAX,
+    NOTHING_TO_READ,
+    TRY_AGAIN,
+    refusing_unread,
+)
+from trainshed.model.refusals import Refusal
 from trainshed.service.gateway.attempts import FindAttempt, LivingAttempt
 from trainshed.service.gateway.places import LOGGING_HOST, MONITORING_HOST
 from trainshed.service.gateway.telemetry import Telemetry
@@ -120,7 +126,12 @@ class GrpcCalls(grpc.GenericRpcHandler):
         host, answer = _TAKEN[name]
         message = next(messages, b"")
         keeps = self._telemetry.keeps and host == LOGGING_HOST
-        if not self._telemetry.take(peer, host, lines_of_message(message) if keeps else ()):
+        try:
+            with refusing_unread():
+                lines = lines_of_message(message) if keeps else ()
+        except Refusal as refused:
+            return _refuse(context, grpc.StatusCode[refused.code.name], refused.message)
+        if not self._telemetry.take(peer, host, lines):
             return _refuse(context, grpc.StatusCode.UNAVAILABLE, TRY_AGAIN)
         return answer(message)
 

@@ -14,8 +14,9 @@ from typing import Final
 from urllib.parse import unquote
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 
+from trainshed.api.announced_bytes import AnnouncedBytes
 from trainshed.api.gateway.accepting import authority_of
 from trainshed.api.gateway.tunnels import authorization, proxy_for
 from trainshed.api.storage_call import refusal
@@ -101,7 +102,8 @@ class Public:
             found.close()
             return None
         shown = {name: text for name, text in found.getheaders() if _SHOWN.fullmatch(name.lower())}
-        return StreamingResponse(self._pieces(found), found.status, shown)
+        pieces = self._pieces(found)
+        return AnnouncedBytes(pieces, found.status, shown, f"https://{STORAGE_HOST}{target[:200]}")
 
     def _asked(self, verb: str, target: str, headers: Mapping[str, str]) -> HTTPResponse:
         """Raises _NoWay, OSError, HTTPException, ValueError."""

@@ -4,6 +4,8 @@ Both are for the programs of attempts alone; the gateway has looked at who calls
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from starlette.responses import Response
@@ -18,7 +20,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.service.gateway.attempts import LivingAttempt
 from trainshed.service.gateway.places import LOGGING_HOST
 from trainshed.service.gateway.telemetry import Telemetry
-from trainshed.wire.logging_v2.written import lines_of_json
+from trainshed.wire.logging_v2.written import TooManyEntries, UnreadEntries, lines_of_json
 
 #: Google takes 10 MB of entries in a request.
 BODY_BYTES_MAX: Final = 16 << 20
@@ -67,4 +69,17 @@ def _is_written(scope: Scope, host: str) -> bool:
 
 def _take(telemetry: Telemetry, peer: LivingAttempt, host: str, body: bytes) -> bool:
     keeps = telemetry.keeps and host == LOGGING_HOST
-    return telemetry.take(peer, host, lines_of_json(body) if keeps else ())
+    with refusing_unread():
+        lines = lines_of_json(body) if keeps else ()
+    return telemetry.take(peer, host, lines)
+
+
+@contextmanager
+def refusing_unread() -> Iterator[None]:
+    """Turn entries that are not read into a Refusal."""
+    try:
+        yield
+    except TooManyEntries as error:
+        raise Refusal(Code.RESOURCE_EXHAUSTED, str(error)) from None
+    except UnreadEntries as error:
+        raise Refusal(Code.INVALID_ARGUMENT, str(error)) from None

@@ -1,13 +1,15 @@
 """``entries:write``: what a program writes to Cloud Logging, as texts with their severities.
 
-Nothing is refused: who writes to a log does not look at the answer.
+An entry without a text is passed over.  A request that is not read as a whole is refused: an
+answer of 200 would tell the program that its lines are in the log.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from trainshed.model.json_reader import BadJson, read_json
+from trainshed.model.json_reader import BadJson, TooManyValues, read_json
 from trainshed.model.severity import WORDS
 
 #: google.logging.type.LogSeverity counts in hundreds.
@@ -15,6 +17,8 @@ _SEVERITIES: Final = (
     "DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY",
 )  # fmt: skip
 _HUNDRED: Final = 100
+#: Lines of one request: a text of sixteen megabytes could have a line a byte.
+LINES_MAX: Final = 50_000
 #: What a client says of itself, once a process.
 _DIAGNOSTIC: Final = "logging.googleapis.com/diagnostic"
 
@@ -26,18 +30,35 @@ class WrittenLine(NamedTuple):
     severity: str
 
 
+class UnreadEntries(Exception):
+    """A request whose entries are not read; the message says why."""
+
+
+class TooManyEntries(UnreadEntries):
+    """There are more than are taken at once; fewer in a request are taken."""
+
+    def __init__(self, what: str) -> None:
+        """``what`` says what there is too much of."""
+        super().__init__(f"{what}; write fewer entries in a request")
+
+
 def lines_of_json(body: bytes) -> list[WrittenLine]:
-    """The lines of a body of REST; of one that cannot be read, none."""
+    """Return the lines of a body of REST.  Raises UnreadEntries."""
     try:
-        found = read_json(body)
-    except BadJson:
-        return []
-    return lines_of(found.get("entries") if isinstance(found, Mapping) else None)
+        document = read_json(body)
+    except TooManyValues as error:
+        raise TooManyEntries(str(error)) from None
+    except BadJson as error:
+        raise UnreadEntries(f"The body must be JSON: {error}") from None
+    return lines_of(document.get("entries") if isinstance(document, Mapping) else None)
 
 
 def lines_of(entries: Any) -> list[WrittenLine]:
-    """The lines of a list of LogEntries."""
-    return list(_lines(entries if isinstance(entries, list) else ()))
+    """Return the lines of a list of LogEntries.  Raises TooManyEntries."""
+    lines = list(islice(_lines(entries if isinstance(entries, list) else ()), LINES_MAX + 1))
+    if len(lines) > LINES_MAX:
+        raise TooManyEntries(f"The request has more than {LINES_MAX} lines")
+    return lines
 
 
 def _lines(entries: Iterable[Any]) -> Iterator[WrittenLine]:

@@ -16,7 +16,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from trainshed.wire.logging_v2.written import WrittenLine, lines_of
+from trainshed.wire.logging_v2.written import UnreadEntries, WrittenLine, lines_of
 
 #: Numbers as in log_entry.proto, logging.proto and metric_service.proto.
 _DECLARED: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
@@ -32,12 +32,13 @@ _REPEATED: Final = "entries"
 
 
 def lines_of_message(data: bytes) -> list[WrittenLine]:
-    """The lines of a WriteLogEntriesRequest; of one that cannot be read, none."""
+    """Return the lines of a WriteLogEntriesRequest.  Raises UnreadEntries."""
     try:
         message = _message("WriteLogEntriesRequest", data)
-        return lines_of(MessageToDict(message, descriptor_pool=_pool()).get("entries"))
-    except (DecodeError, JsonError, ValueError, TypeError):
-        return []
+        document = MessageToDict(message, descriptor_pool=_pool())
+    except (DecodeError, JsonError, ValueError, TypeError) as error:
+        raise UnreadEntries(f"The request is no WriteLogEntriesRequest: {error}") from None
+    return lines_of(document.get("entries"))
 
 
 def metric_descriptor_of(data: bytes) -> bytes:

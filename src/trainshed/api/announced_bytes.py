@@ -1,0 +1,66 @@
+"""Answers whose length was announced before all bytes were there.
+
+A file may shrink while it is served, and a host that is read from may go away.  The head has been
+sent by then, so the only honest end is that of the connection: clients read again.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from http.client import HTTPException
+from typing import Any, Final
+
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from trainshed.api.connections import CONNECTION
+
+_log: Final = logging.getLogger(__name__)
+
+
+class AnnouncedBytes(StreamingResponse):
+    """A stream with a Content-Length; the connection is cut where fewer bytes come."""
+
+    def __init__(
+        self, pieces: AsyncIterator[Any], status: int, headers: Mapping[str, str], what: str
+    ) -> None:
+        """``what`` names what is served, for the log."""
+        super().__init__(pieces, status, headers)
+        self._what = what
+        self._fault = ""
+        self._is_bodiless = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer as far as its bytes come."""
+        self._is_bodiless = scope["method"] == "HEAD"
+        await super().__call__(scope, receive, send)
+        if self._fault:
+            _log.warning("cannot serve %s to its end: %s", self._what, self._fault)
+            await _cut(scope, receive)
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the head and what there is; the last message only if nothing is missing."""
+        await send(
+            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        )
+        count = 0
+        try:
+            async for piece in self.body_iterator:
+                count += len(piece)
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        except (OSError, HTTPException) as error:
+            self._fault = str(error) or type(error).__name__
+            return
+        announced = int(self.headers.get("content-length", count))
+        if count < announced and not self._is_bodiless:
+            self._fault = f"it has {count} bytes, and {announced} were announced"
+            return
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _cut(scope: Scope, receive: Receive) -> None:
+    """End the connection, and return when it has ended."""
+    connection = scope.get("state", {}).get(CONNECTION)
+    if connection is not None:
+        connection.cut()
+        while (await receive())["type"] != "http.disconnect":
+            pass
