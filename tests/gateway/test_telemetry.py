@@ -5,6 +5,8 @@ import json
 import socket
 import ssl
 import threading
+from contextlib import suppress
+from pathlib import Path
 
 import grpc
 import pytest
@@ -230,6 +232,71 @@ def test_strangers_and_attempts_that_have_ended_write_nothing(world):
     assert client.refused(WRITE)[0] == "UNAVAILABLE"  # its connection has been closed
     assert client.post(LOGGING_HOST, "/v2/entries:write", {"entries": []})[0] == 403
     assert not world.lines
+
+
+def unix_sockets(words):
+    """The names of this machine's Unix sockets that have these words, as every job sees them."""
+    table = Path("/proc/net/unix").read_text().splitlines()
+    names = [line.split(maxsplit=7)[7] for line in table if words in line]
+    return [name.replace("@", "\0", 1) for name in names if name.startswith(("/", "@"))]
+
+
+def forward_as(name, path, listener):
+    """Pass one connection on, from a Unix socket of a chosen name to another one."""
+    client, _ = listener.accept()
+    with client, socket.socket(socket.AF_UNIX) as forged:
+        forged.bind(name)
+        forged.connect(path)
+        back = threading.Thread(target=pass_on, args=(forged, client))
+        back.start()
+        pass_on(client, forged)
+        back.join(WAIT_S_MAX)
+
+
+def pass_on(come, go):
+    with suppress(OSError):
+        while piece := come.recv(1 << 16):
+            go.sendall(piece)
+        go.shutdown(socket.SHUT_WR)
+
+
+def test_a_program_cannot_write_in_the_name_of_a_job_whose_socket_name_it_takes(world, tmp_path):
+    """In the mode landlock programs of jobs are the server's user, and see all sockets' names."""
+    before = set(unix_sockets("trainshed-"))
+    client = world.serve(world.kept)
+    options = [("grpc.ssl_target_name_override", LOGGING_HOST)]
+    trust = grpc.ssl_channel_credentials(client._ca.read_bytes())
+    with grpc.secure_channel(f"127.0.0.1:{client._port}", trust, options) as channel:
+        channel.unary_unary(WRITE)(ONE_ENTRY, timeout=WAIT_S_MAX)
+        world.lines.clear()
+        names = set(unix_sockets("trainshed-")) - before
+        assert names
+        for path in names:
+            for number, name in enumerate(names | {"\0stranger"}):
+                forged = str(tmp_path / str(number) / Path(name.strip("\0")).name)
+                Path(forged).parent.mkdir(exist_ok=True)
+                Path(forged).unlink(missing_ok=True)
+                check_forged(forged, path)
+    assert not world.lines
+
+
+def check_forged(name, path):
+    """Call from a socket of this name."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=suppressed(forward_as), args=(name, path, listener))
+        thread.start()
+        place = f"127.0.0.1:{listener.getsockname()[1]}"
+        with grpc.insecure_channel(place) as channel, pytest.raises(grpc.RpcError):
+            channel.unary_unary(WRITE)(ONE_ENTRY, timeout=WAIT_S_MAX)
+        thread.join(WAIT_S_MAX)
+
+
+def suppressed(function):
+    def call(*given):
+        with suppress(OSError):
+            function(*given)
+
+    return call
 
 
 def test_a_setting_has_the_two_hosts_reach_google(world):

@@ -17,9 +17,9 @@ class Calls(Protocol):
     """What answers: ``grpc_calls``, which is imported when somebody calls."""
 
     def place_for(self, peer: LivingAttempt) -> tuple[str, str]:
-        """Two paths: the one to bind to, and the one to connect with.  Raises OSError."""
+        """Return the name to bind to, and the path to connect with.  Raises OSError."""
 
-    def forget(self, path: str) -> None:
+    def forget(self, name: str) -> None:
         """A connection has ended."""
 
 
@@ -71,7 +71,7 @@ class Bridge(_End):
         self._everyone = everyone
         self._open_calls = open_calls
         self._calls: Calls | None = None
-        self._path = ""
+        self._name = ""
         self._joining: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -94,7 +94,7 @@ class Bridge(_End):
             if not isinstance(peer, LivingAttempt):
                 raise ConnectionRefusedError
             self._calls = await THREADS.run(self._open_calls)
-            self._path, there = await THREADS.run(self._calls.place_for, peer)
+            self._name, there = await THREADS.run(self._calls.place_for, peer)
             await self._connect(there)
             if self.transport.is_closing():
                 raise ConnectionAbortedError
@@ -111,7 +111,7 @@ class Bridge(_End):
         far = socket.socket(socket.AF_UNIX)
         try:
             far.setblocking(False)
-            far.bind(self._path)
+            far.bind(self._name)
             loop = asyncio.get_running_loop()
             await loop.sock_connect(far, there)
             _, self.other = await loop.create_unix_connection(partial(_End, self), sock=far)
@@ -120,5 +120,5 @@ class Bridge(_End):
             raise
 
     def _forget(self) -> None:
-        if self._calls is not None and self._path:
-            self._calls.forget(self._path)
+        if self._calls is not None and self._name:
+            self._calls.forget(self._name)

@@ -2,15 +2,19 @@
 
 A client that finds no HTTP/2 at an address tries again for minutes.  So whatever is called is
 answered: logging and metrics are taken, and all else is refused with a code that nobody repeats.
-grpcio listens in a folder of our own; who calls is known by the connection that brought it.
+
+grpcio tells of a caller only the name that its socket has, and any process can give its socket any
+name.  So nothing but this process can connect: the path on which grpcio listens is removed at once,
+and the socket is reached by a descriptor that was opened before.  A connection that came earlier
+has a name from then, and the names of ours are random and made later.
 """
 
-import shutil
+import os
+import secrets
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, Final
 
 import grpc
@@ -32,6 +36,9 @@ from trainshed.wire.logging_v2.written_messages import lines_of_message, metric_
 _THREADS: Final = 4
 _STREAMS_MAX: Final = 32
 _IDLE_MS: Final = 600_000
+_NAME_BYTES: Final = 16
+#: How grpcio writes a name that no file has.
+_ABSTRACT: Final = "unix-abstract:"
 
 #: A client that has another way takes it then.
 _BY_REST: Final = "{what} is answered for by REST here"
@@ -58,27 +65,26 @@ class GrpcCalls(grpc.GenericRpcHandler):
         self._find = find
         self._telemetry = telemetry
         self._lock = threading.Lock()
-        self._folder: Path | None = None
         self._server: grpc.Server | None = None
-        self._count = 0
+        self._socket = -1
+        """The file of the listening socket (O_PATH), which has no name any more."""
         self._peers: dict[str, LivingAttempt] = {}
 
     def place_for(self, peer: LivingAttempt) -> tuple[str, str]:
-        """Two paths: the one to bind a connection of this attempt's to, and the server's.
+        """Return the name to bind a connection of this attempt's to, and the server's path.
 
         Raises OSError.
         """
         with self._lock:
-            folder = self._folder or self._started()
-            self._count += 1
-            name = f"{self._count}"
+            if self._server is None:
+                self._start()
+            name = f"\0trainshed-{secrets.token_hex(_NAME_BYTES)}"
             self._peers[name] = peer
-        return str(folder / name), str(folder / "server")
+            return name, f"/proc/self/fd/{self._socket}"
 
-    def forget(self, path: str) -> None:
+    def forget(self, name: str) -> None:
         """A connection has ended."""
-        self._peers.pop(Path(path).name, None)
-        Path(path).unlink(missing_ok=True)
+        self._peers.pop(name, None)
 
     def stop(self) -> None:
         """End it, and what is under way."""
@@ -86,11 +92,10 @@ class GrpcCalls(grpc.GenericRpcHandler):
             server, self._server = self._server, None
             if server is not None:
                 server.stop(None)
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
+                os.close(self._socket)
 
-    def _started(self) -> Path:
-        folder = Path(tempfile.mkdtemp(prefix="trainshed-gateway-"))
+    def _start(self) -> None:
+        """Raises OSError."""
         server = grpc.server(
             ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="gateway-grpc"),
             options=[
@@ -100,13 +105,15 @@ class GrpcCalls(grpc.GenericRpcHandler):
             ],
         )
         server.add_generic_rpc_handlers((self,))
-        try:
-            server.add_insecure_port(f"unix:{folder / 'server'}")
-        except RuntimeError as error:
-            raise OSError(f"gRPC cannot listen in {folder}: {error}") from None
+        with tempfile.TemporaryDirectory(prefix="trainshed-gateway-") as folder:
+            path = f"{folder}/server"
+            try:
+                server.add_insecure_port(f"unix:{path}")
+            except RuntimeError as error:
+                raise OSError(f"gRPC cannot listen in {folder}: {error}") from None
+            self._socket = os.open(path, os.O_PATH | os.O_CLOEXEC)
         server.start()
-        self._folder, self._server = folder, server
-        return folder
+        self._server = server
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         """What answers a call; there is always something."""
@@ -118,7 +125,7 @@ class GrpcCalls(grpc.GenericRpcHandler):
         return grpc.stream_unary_rpc_method_handler(respond)
 
     def _answer(self, name: str, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        peer = self._peers.get(Path(context.peer()).name)
+        peer = self._peers.get(context.peer().replace(_ABSTRACT, "\0", 1))
         if peer is None or self._find(peer.key) is None:
             return _refuse(context, grpc.StatusCode.PERMISSION_DENIED, STRANGER)
         if self._telemetry is None or name not in _TAKEN:
