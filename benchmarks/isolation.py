@@ -27,7 +27,15 @@ from service_servers import Server, local
 
 from trainshed.engines.isolation.choose import Asked, tried
 from trainshed.engines.isolation.compose import Isolation
-from trainshed.engines.isolation_modes import LANDLOCK, NONE, SANDBOX, UIDS, USERS
+from trainshed.engines.isolation_modes import (
+    CALL_FAMILIES,
+    FILTERED,
+    LANDLOCK,
+    NONE,
+    SANDBOX,
+    UIDS,
+    USERS,
+)
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.engines.supervise.observe import AttemptRecords
@@ -38,11 +46,14 @@ from trainshed.model.roles import Role
 from trainshed.model.stopping import StopOrder, StopReason
 
 MODES: Final = (NONE, USERS, LANDLOCK, SANDBOX)
+#: After a mode: the same without its filter of system calls.
+UNFILTERED: Final = ", no seccomp"
 #: The promises; the sandbox starts two processes more, and none is made for it.
 START_MS_MAX: Final = 10.0
 MEMORY_MB_MAX: Final = 0.5
 SUBMIT_SHARE_MAX: Final = 1.03
-PROMISED: Final = (USERS, LANDLOCK)
+PROMISED: Final[tuple[str, ...]] = (USERS, LANDLOCK)
+FILTER_MS_MAX: Final = 3.0
 #: The version that ``--against`` names.
 BEFORE: Final = "before"
 _WAIT_S_MAX: Final = 60.0
@@ -66,7 +77,9 @@ def main() -> int:
     parser.add_argument("--against", type=Path, metavar="SRC")
     args = parser.parse_args()
     absent = {mode: why for mode in MODES[1:] if (why := tried(mode, Asked().uids[0]))}
-    starts = all_starts([mode for mode in MODES if mode not in absent], args.rounds)
+    modes = [mode for mode in MODES if mode not in absent]
+    unfiltered = [f"{mode}{UNFILTERED}" for mode in modes if mode in FILTERED]
+    starts = all_starts([*modes, *unfiltered], args.rounds)
     submits = all_submits(args.submits, args.against)
     if args.format == "json":
         print(json.dumps({"starts": starts, "submits_ms": submits, "absent": absent}))
@@ -79,20 +92,26 @@ def main() -> int:
 
 
 def all_starts(modes: list[str], rounds: int) -> dict[str, list[Start]]:
-    """So many of each mode, in turns; the first round is not counted."""
+    """So many of each mode, in turns of another order each; the first round is not counted."""
     found: dict[str, list[Start]] = {mode: [] for mode in modes}
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         Path(folder).chmod(0o755)
+        order = random.Random(1)  # noqa: S311
+        turns = list(modes)
         for number in range(rounds + 1):
-            for mode in modes:
-                start = one_start(Path(folder) / mode, mode, number + 1)
+            order.shuffle(turns)
+            for mode in turns:
+                start = one_start(Path(folder) / mode.replace(", ", "-"), mode, number + 1)
                 found[mode] += [start] if number else []
     return found
 
 
 def one_start(root: Path, mode: str, number: int) -> Start:
     """Launch a job, wait for its line, look at its supervisor, end it."""
-    isolation = Isolation(mode, uids=UIDS, hides=() if mode == NONE else (str(root),))
+    name = mode.removesuffix(UNFILTERED)
+    hides = () if name == NONE else (str(root),)
+    refused = CALL_FAMILIES if name == mode else ()
+    isolation = Isolation(name, uids=UIDS, hides=hides, refused_calls=refused)
     engine = LocalEngine(root, find_gpus=tuple, isolation=isolation, pass_env=())
     key = AttemptKey(number, 1)
     began_ns = time.time_ns()
@@ -233,6 +252,10 @@ def verdicts(
         yield ms <= START_MS_MAX, f"start, {mode}: {ms:+.1f} ms (at most {START_MS_MAX:g} more)"
         mb = statistics.median(walled.memory_mb - none.memory_mb for walled, none in pairs)
         yield mb <= MEMORY_MB_MAX, f"supervisor, {mode}: {mb:+.2f} MB (at most {MEMORY_MB_MAX:g})"
+    for mode in (mode for mode in FILTERED if mode in starts):
+        pairs = list(zip(starts[mode], starts[f"{mode}{UNFILTERED}"], strict=True))
+        ms = statistics.median(filtered.ms - other.ms for filtered, other in pairs)
+        yield ms <= FILTER_MS_MAX, f"seccomp, {mode}: {ms:+.1f} ms (at most {FILTER_MS_MAX:g} more)"
     for other in (name for name in (NONE, BEFORE) if name in submits):
         share = statistics.median(submits[USERS]) / statistics.median(submits[other])
         words = f"submit, users over {other}: {share:.3f} times (at most {SUBMIT_SHARE_MAX})"
@@ -244,11 +267,11 @@ def show(
 ) -> None:
     """The figures and the verdicts."""
     base = statistics.median(start.ms for start in starts[NONE])
-    print(f"  {'mode':<10} {'first line':>12} {'of none':>8} {'supervisor':>12}")
+    print(f"  {'mode':<20} {'first line':>12} {'of none':>8} {'supervisor':>12}")
     for mode, seen in starts.items():
         ms = statistics.median(start.ms for start in seen)
         mb = statistics.median(start.memory_mb for start in seen)
-        print(f"  {mode:<10} {ms:9.1f} ms {ms / base:8.2f} {mb:9.2f} MB")
+        print(f"  {mode:<20} {ms:9.1f} ms {ms / base:8.2f} {mb:9.2f} MB")
     for mode, times in submits.items():
         print(f"  submit, {mode:<6} {statistics.median(times):6.2f} ms")
     for mode, why in absent.items():

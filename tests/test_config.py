@@ -73,7 +73,9 @@ def test_the_example_of_the_page_is_read_as_it_says(load, tmp_path):
         gpu_wait_s=60.0,
         fake_gpus=0,
         pass_env=("TEAM_*",),
-        isolation=IsolationSettings(require=("container", "users", "sandbox", "landlock")),
+        isolation=IsolationSettings(
+            require=("container", "users", "sandbox", "landlock"), seccomp_allow=("perf",)
+        ),
         buckets={
             "shared-data": RemoteBucket("gs://corp-data/train"),
             "archive": RemoteBucket("s3://corp-archive", {"key": "ID", "secret": "KEY"}),
@@ -308,6 +310,9 @@ def test_isolation_is_a_table_of_its_own(load):
         ("uids = [0, 10]", "two whole numbers from 1000"),
         ("uids = [3000, 2000]", "two whole numbers from 1000"),
         ("uids = 5", "two whole numbers from 1000"),
+        ("seccomp = true", '"default" or "none"'),
+        ('seccomp_allow = "perf"', 'a list of families of system calls, of "bpf"'),
+        ('seccomp_allow = ["everything"]', '"perf"'),
         ('allow_root_jobs = "yes"', "true or false"),
     ],
 )

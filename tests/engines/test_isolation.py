@@ -13,6 +13,7 @@ from engines.isolating import UIDS, isolation_of
 from trainshed.engines.isolation import choose, device_nodes, interpreters, landlock, users
 from trainshed.engines.isolation.choose import Asked, Machine, chosen
 from trainshed.engines.isolation.view import View
+from trainshed.engines.isolation_modes import CALL_FAMILIES
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.supervise.mounts import PrivateFolders, write_passwd
 from trainshed.model.faults import EngineFault, UsageFault
@@ -222,6 +223,32 @@ def test_the_strongest_that_works_is_chosen(asked, machine, mode):
 def test_what_cannot_be_had_stops_the_server(asked, machine, words):
     with pytest.raises(UsageFault, match=words):
         chosen(asked, machine)
+
+
+def test_calls_that_no_trainer_needs_are_refused_unless_the_settings_allow_them():
+    isolation = chosen(Asked(), ROOT)
+    assert isolation.refused_calls == CALL_FAMILIES
+    assert isolation.notes == ("isolation: users",)
+    allowing = chosen(Asked(seccomp_allow=("perf",)), ROOT)
+    assert set(CALL_FAMILIES) - set(allowing.refused_calls) == {"perf"}
+    assert allowing.notes == ("isolation: users, seccomp allows perf",)
+    without = chosen(Asked(seccomp="none"), ROOT)
+    assert without.refused_calls == ()
+    assert without.notes == ("isolation: users, system calls are not filtered",)
+    assert chosen(Asked(mode="none"), USER).refused_calls == ()
+
+
+@pytest.mark.parametrize("mode", WALLS)
+@pytest.mark.parametrize(("refused", "filters"), [(CALL_FAMILIES, "2"), ((), "0")])
+def test_the_settings_decide_whether_calls_are_filtered(mode, refused, filters, root, mark):
+    isolation = isolation_of(mode)._replace(refused_calls=refused)
+    engine = engine_at(root, isolation=isolation, pass_env=())
+    plan = marked(mark, "print(open('/proc/self/status').read())")
+    engine.launch(KEY, replace(plan, owner=Owner(project="alpha", number=NUMBER)), ())
+    assert ended(engine).outcome.exit_code == 0, texts(root)
+    (line,) = [line for line in texts(root) if line.startswith("Seccomp:")]
+    limits_of_others = mode == "landlock"
+    assert line.split()[1] == ("2" if limits_of_others else filters)
 
 
 def test_a_mode_is_tried_before_it_is_used():

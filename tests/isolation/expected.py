@@ -97,8 +97,13 @@ ROWS = (
     Row(
         "read_shadow write_trainer_library write_source write_interpreter write_system "
         "write_kernel_setting enter_namespaces_of_* be_root have_capabilities mount_something "
-        "make_device leave_chroot read_kernel_log leave_cgroup",
+        "make_device leave_chroot read_kernel_log leave_cgroup load_into_bpf open_file_system "
+        "open_by_handle read_messages_of_kernel type_into_terminal",
         DENIED, (NONE_USER,), "the server's user may not",
+    ),
+    Row(
+        "read_local_descriptors call_as_32_bits make_data_executable talk_to_hypervisor", DONE,
+        (CONTAINER,), "docker's list allows it, in the version here",
     ),
 )  # fmt: skip
 

@@ -18,8 +18,10 @@ and raises OSError or Denied where it could not.  ``expected.py`` must then say 
 
 import contextlib
 import ctypes
+import fcntl
 import glob
 import json
+import mmap
 import os
 import resource
 import signal
@@ -700,6 +702,203 @@ def flood_log(facts):
     for _ in range(facts["flood_lines"]):
         print(line)
     return f"{facts['flood_lines']} lines"
+
+
+# ---- calls of the kernel that no trainer needs ----
+
+MACHINE = os.uname().machine
+
+
+def calls(x86_64, aarch64):
+    """Have an attempt's function get the call's number on this machine, after the facts."""
+
+    def wrap(function):
+        def one(_facts):
+            number = {"x86_64": x86_64, "aarch64": aarch64}.get(MACHINE)
+            if number is None:
+                raise Absent(f"no such call on {MACHINE}")
+            return function(number)
+
+        ATTEMPTS[function.__name__] = ("kernel", one)
+        return function
+
+    return wrap
+
+
+def kernel(number, *words):
+    """A system call by its number; what it opened is closed by the end of this process."""
+    words = [ctypes.c_long(word) if isinstance(word, int) else word for word in words]
+    return called("syscall", ctypes.c_long(number), *words)
+
+
+def words_of(*numbers, size=128):
+    """A structure of 32-bit words, filled with zeros."""
+    return (ctypes.c_uint32 * (size // 4))(*numbers)
+
+
+@attempt("kernel")
+def make_user_namespace(_facts):
+    return in_child(lambda: become_root_of_own() or "root of its own")
+
+
+@calls(56, 220)
+def clone_user_namespace(number):
+    """The child would be the first in a namespace; it shares no memory, and exits at once."""
+
+    def clone():
+        child = kernel(number, 0x10000000 | signal.SIGCHLD, None, None, None, None)
+        if child == 0:
+            os._exit(0)
+        return "clone"
+
+    return in_child(clone)
+
+
+@calls(435, 435)
+def clone_by_structure(number):
+    """With clone3, whose flags lie in memory, where a filter cannot read them."""
+
+    def clone():
+        flags, exit_signal = 0x10000000, signal.SIGCHLD
+        words = words_of(flags, 0, 0, 0, 0, 0, 0, 0, exit_signal, size=64)
+        child = kernel(number, words, 64)
+        if child == 0:
+            os._exit(0)
+        return "clone3"
+
+    return in_child(clone)
+
+
+@calls(425, 425)
+def use_io_uring(number):
+    os.close(kernel(number, 1, words_of()))
+    return "io_uring_setup"
+
+
+@calls(248, 217)
+def keep_key_in_kernel(number):
+    """In the keyring of this process, which ends with it."""
+    process_keyring = -2
+    return in_child(
+        lambda: f"key {kernel(number, b'user', b'hostile', b'secret', 6, process_keyring)}"
+    )
+
+
+@calls(323, 282)
+def handle_own_page_faults(number):
+    user_mode_only = 1
+    os.close(kernel(number, user_mode_only))
+    return "userfaultfd"
+
+
+@calls(321, 280)
+def load_into_bpf(number):
+    map_create, array = 0, 2
+    os.close(kernel(number, map_create, words_of(array, 4, 8, 1), 64))
+    return "a map"
+
+
+@calls(298, 241)
+def count_events_of_processor(number):
+    """Of this process, the user's part alone."""
+    software, exclude_kernel = 1, 1 << 5
+    attributes = words_of(software, 128)
+    attributes[10] = exclude_kernel
+    os.close(kernel(number, attributes, 0, -1, -1, 0))
+    return "perf_event_open"
+
+
+@calls(430, 430)
+def open_file_system(number):
+    os.close(kernel(number, b"tmpfs", 0))
+    return "fsopen"
+
+
+@attempt("kernel")
+def open_by_handle(_facts):
+    """A file by its number on the disk: no folder on the way is asked."""
+    numbers = {"x86_64": (303, 304), "aarch64": (264, 265)}
+    if MACHINE not in numbers:
+        raise Absent(f"no such call on {MACHINE}")
+    by_name, by_handle = numbers[MACHINE]
+    handle, mount = words_of(120), ctypes.c_int()
+    at = -100
+    kernel(by_name, at, os.fsencode(__file__), handle, ctypes.byref(mount), 0)
+    folder = os.open(os.path.dirname(os.path.abspath(__file__)), os.O_RDONLY)
+    try:
+        os.close(kernel(by_handle, folder, handle, os.O_RDONLY))
+    finally:
+        os.close(folder)
+    return "this file"
+
+
+@calls(103, 116)
+def read_messages_of_kernel(number):
+    size_of_buffer = 10
+    return f"{kernel(number, size_of_buffer, None, 0)} bytes"
+
+
+@calls(300, 262)
+def watch_file_system(number):
+    """With fanotify, of which kernels give a part to all users."""
+    report_fid = 0x200
+    os.close(kernel(number, report_fid, 0))
+    return "fanotify_init"
+
+
+@attempt("kernel")
+def talk_to_hypervisor(_facts):
+    """A socket to what runs this virtual machine."""
+    socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM).close()
+    return "AF_VSOCK"
+
+
+@calls(135, 92)
+def make_data_executable(number):
+    """READ_IMPLIES_EXEC, which the child takes along."""
+    read_implies_exec = 0x0400000
+    return in_child(lambda: f"personality, before {kernel(number, read_implies_exec)}")
+
+
+@calls(154, None)
+def read_local_descriptors(number):
+    return f"{kernel(number, 0, words_of(), 128)} bytes of modify_ldt"
+
+
+@attempt("kernel")
+def call_as_32_bits(_facts):
+    """Call getpid as programs of 32 bits do, whose calls have other numbers."""
+    if MACHINE != "x86_64":
+        raise Absent("only x86-64 lets a program do both")
+    getpid = b"\xb8\x14\x00\x00\x00\xcd\x80\xc3"  # mov eax, 20; int 0x80; ret
+
+    def call():
+        rights = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+        with mmap.mmap(-1, mmap.PAGESIZE, prot=rights) as page:
+            page.write(getpid)
+            start = ctypes.c_char.from_buffer(page)
+            found = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(start))()
+            del start
+        if found < 0:
+            raise Denied(os.strerror(-found))
+        return f"process {found}"
+
+    return in_child(call)
+
+
+@attempt("kernel")
+def type_into_terminal(_facts):
+    """Put a character before the next reader of a terminal, its own one here."""
+    tiocsti, set_controlling = 0x5412, 0x540E
+
+    def type_it():
+        os.setsid()
+        _, terminal = os.openpty()  # the end of the other side would hang up
+        fcntl.ioctl(terminal, set_controlling, 0)
+        fcntl.ioctl(terminal, tiocsti, b"x")
+        return "TIOCSTI"
+
+    return in_child(type_it)
 
 
 # ---- links for others to follow ----

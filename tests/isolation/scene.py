@@ -41,7 +41,7 @@ print("port", listener.getsockname()[1], flush=True)
 time.sleep(7200)
 """
 #: What is tried while a package is built; the supervisor's files are known only when a job runs.
-GROUPS = ("files", "processes", "sockets", "environment", "privileges")
+GROUPS = ("files", "processes", "sockets", "environment", "privileges", "kernel")
 SETUP = f"""\
 import json, pathlib, sys
 from setuptools import setup
@@ -171,7 +171,8 @@ def victim(scene):
     """Have beta's job run; what a neighbour may know of it."""
     make_bucket(scene, BETA, "beta-bucket")
     upload(scene, "beta-bucket", "secret.txt", b"the secret of beta")
-    name = submit(scene, BETA, program(scene, "-c", VICTIM))
+    code = f"{VICTIM}# {scene.folder.name}\n"  # another run of the tests has a victim too
+    name = submit(scene, BETA, program(scene, "-c", code))
     port = said(scene, name, port_in)
     (attempt,) = {
         path.parent for path in (scene.data / "jobs").glob("*/*/records.jsonl")
@@ -183,7 +184,7 @@ def victim(scene):
         "foreign_attempt": str(attempt),
         "foreign_environment": str(foreign_environment(scene)),
         "foreign_port": port,
-        "foreign_job": process_facts(process_of(VICTIM)),
+        "foreign_job": process_facts(process_of(code)),
     }
     return name, facts
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from trainshed.engines.container_runtime import AUTO
 from trainshed.engines.isolation_modes import AUTO as AUTO_MODE
-from trainshed.engines.isolation_modes import UIDS
+from trainshed.engines.isolation_modes import DEFAULT, UIDS
 from trainshed.engines.network.kinds import HOST as NETWORK_HOST
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
@@ -34,6 +34,10 @@ class IsolationSettings(NamedTuple):
     """Whether an image's own files are closed for writing."""
     network: str = NETWORK_HOST
     """One of ``engines.network.kinds.NETWORKS``."""
+    seccomp: str = DEFAULT
+    """Whether system calls that no trainer needs are refused: ``default`` or ``none``."""
+    seccomp_allow: tuple[str, ...] = ()
+    """The families of calls that are not refused, of ``CALL_FAMILIES``."""
 
 
 class GatewaySettings(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 from trainshed.config.settings import DROP, LOG, PASS, REFUSE
 from trainshed.engines.container_runtime import AUTO, CHOICES, USER_OF_IMAGE
 from trainshed.engines.isolation_modes import AUTO as AUTO_MODE
-from trainshed.engines.isolation_modes import MODES, at_least
+from trainshed.engines.isolation_modes import CALL_FAMILIES, DEFAULT, MODES, NONE, at_least
 from trainshed.engines.network.kinds import NETWORKS
 from trainshed.model.durations import FORM, seconds_of
 from trainshed.model.resources import FleetPolicy
@@ -196,6 +196,21 @@ def required_modes(value: Any) -> tuple[str, ...]:
         modes = ", ".join(f'"{each}"' for each in MODES)
         raise WrongValue(f"the weakest mode that will do, or a list of modes, of {modes}")
     return tuple(value) if isinstance(value, list) else at_least(value)
+
+
+def seccomp(value: Any) -> str:
+    """Whether system calls of jobs are filtered."""
+    if value not in {DEFAULT, NONE}:
+        raise WrongValue(f'"{DEFAULT}" or "{NONE}"')
+    return str(value)
+
+
+def call_families(value: Any) -> tuple[str, ...]:
+    """Families of system calls that jobs may make."""
+    if not isinstance(value, list) or not all(name in CALL_FAMILIES for name in value):
+        families = ", ".join(f'"{name}"' for name in CALL_FAMILIES)
+        raise WrongValue(f"a list of families of system calls, of {families}")
+    return tuple(value)
 
 
 def refuse_or_pass(value: Any) -> str:

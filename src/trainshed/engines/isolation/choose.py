@@ -13,9 +13,21 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import trainshed
+from trainshed.engines.isolation import seccomp
 from trainshed.engines.isolation.compose import Isolation, hidden_folders
 from trainshed.engines.isolation.interpreters import home_of_user
-from trainshed.engines.isolation_modes import AUTO, CONTAINER, LANDLOCK, NONE, SANDBOX, UIDS, USERS
+from trainshed.engines.isolation_modes import (
+    AUTO,
+    CALL_FAMILIES,
+    CONTAINER,
+    DEFAULT,
+    FILTERED,
+    LANDLOCK,
+    NONE,
+    SANDBOX,
+    UIDS,
+    USERS,
+)
 from trainshed.model.faults import UsageFault
 
 _TRIAL_S_MAX: Final = 30.0
@@ -34,6 +46,15 @@ class Asked(NamedTuple):
     """The modes that are accepted; all if empty."""
     allow_root_jobs: bool = False
     uids: tuple[int, int] = UIDS
+    seccomp: str = DEFAULT
+    seccomp_allow: tuple[str, ...] = ()
+
+    @property
+    def refused_calls(self) -> tuple[str, ...]:
+        """The families of system calls that jobs may not make; none where there is no filter."""
+        if self.seccomp == NONE or not seccomp.is_known(os.uname().machine):
+            return ()
+        return tuple(name for name in CALL_FAMILIES if name not in self.seccomp_allow)
 
 
 class Machine(NamedTuple):
@@ -46,9 +67,10 @@ class Machine(NamedTuple):
     """Why a mode does not work, with the first user of the range; empty where it does."""
 
 
-def this_machine(no_containers: str) -> Machine:
-    """The machine as it is."""
-    return Machine(os.geteuid() == 0, no_containers, tried)
+def this_machine(no_containers: str, refused_calls: tuple[str, ...]) -> Machine:
+    """The machine as it is, where jobs may not make calls of these families."""
+    try_mode = functools.partial(tried, refused_calls=refused_calls)
+    return Machine(os.geteuid() == 0, no_containers, try_mode)
 
 
 def chosen(asked: Asked, machine: Machine, hides: Sequence[str | None] = ()) -> Isolation:
@@ -69,6 +91,7 @@ def chosen(asked: Asked, machine: Machine, hides: Sequence[str | None] = ()) -> 
         uids=asked.uids,
         hides=hidden_folders((*hides, home_of_user())) if mode != NONE else (),
         warning=_warning(why) if mode == NONE else "",
+        refused_calls=asked.refused_calls if mode in FILTERED else (),
     )
 
 
@@ -108,11 +131,12 @@ def _warning(why: str) -> str:
 
 
 @functools.cache
-def tried(mode: str, uid: int) -> str:
+def tried(mode: str, uid: int, refused_calls: tuple[str, ...] = CALL_FAMILIES) -> str:
     """Why the walls of a mode cannot be built here; empty where they hold."""
+    calls = ",".join(refused_calls)
     source = str(Path(trainshed.__file__).parent.parent)
     with tempfile.TemporaryDirectory() as folder:
-        argv = [sys.executable, "-I", "-S", "-c", _CODE, source, mode, folder, str(uid)]
+        argv = [sys.executable, "-I", "-S", "-c", _CODE, source, mode, folder, str(uid), calls]
         try:
             done = subprocess.run(  # noqa: S603 - ourselves
                 argv, capture_output=True, text=True, timeout=_TRIAL_S_MAX, check=False

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trainshed.engines.isolation import interpreters
 from trainshed.engines.isolation.view import View
-from trainshed.engines.isolation_modes import CONTAINER, LANDLOCK, NONE, SANDBOX, USER_NAME, USERS
+from trainshed.engines.isolation_modes import (
+    CALL_FAMILIES,
+    CONTAINER,
+    FILTERED,
+    LANDLOCK,
+    NONE,
+    SANDBOX,
+    USER_NAME,
+    USERS,
+)
 from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.files.beneath import Beneath
 from trainshed.files.trees import opened_folders
@@ -41,18 +50,31 @@ class Isolation(NamedTuple):
     """Folders of the server that are no job's."""
     warning: str = ""
     """What each job's log has to say of it."""
+    refused_calls: tuple[str, ...] = CALL_FAMILIES
+    """The families of system calls that programs may not make; of use in modes with a filter."""
 
     @property
     def description(self) -> str:
         """For people."""
         if self.mode == USERS:
-            return f"{USERS}: a user for every project, {self.uids[0]} to {self.uids[1]}"
-        return self.warning or self.mode
+            first, last = self.uids
+            return f"{USERS}: a user for every project, {first} to {last}{self._unfiltered}"
+        return self.warning or f"{self.mode}{self._unfiltered}"
+
+    @property
+    def _unfiltered(self) -> str:
+        """What is said of system calls that programs may make beside the usual."""
+        if self.mode not in FILTERED:
+            return ""
+        allowed = [name for name in CALL_FAMILIES if name not in self.refused_calls]
+        if len(allowed) == len(CALL_FAMILIES):
+            return ", system calls are not filtered"
+        return f", seccomp allows {', '.join(allowed)}" if allowed else ""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What each job's log says of it."""
-        return () if self.warning else (f"isolation: {self.mode}",)
+        return () if self.warning else (f"isolation: {self.mode}{self._unfiltered}",)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -144,6 +166,7 @@ def view_of(  # noqa: PLR0913 - what a view is made of
         uid=owner and owner.uid,
         gid=owner and owner.gid,
         has_peers=bool(devices) and len(plan.replicas) > 1,
+        refused_calls=isolation.refused_calls,
     )
 
 
@@ -168,6 +191,7 @@ def builder_of(
         tmp=folder.tmp,
         uid=owner and owner.uid,
         gid=owner and owner.gid,
+        refused_calls=isolation.refused_calls,
     )
     return view, owner
 

@@ -37,9 +37,9 @@ def walled(
     if view is not None and mode == SANDBOX:
         from trainshed.engines.isolation import sandbox  # noqa: PLC0415 - see above
 
-        arguments = sandbox.arguments(view, mounts, env)
-        entered = sandbox.enter(arguments, argv[0], mounts, env)
-        return Walled(sandbox.wrap(argv, arguments), {}, entered, (arguments,))
+        descriptors = sandbox.arguments(view, mounts, env)
+        entered = sandbox.enter(descriptors, argv[0], mounts, env)
+        return Walled(sandbox.wrap(argv, descriptors[0]), {}, entered, descriptors)
     from trainshed.engines.isolation import none  # noqa: PLC0415 - see above
 
     return Walled(tuple(argv), env, none.enter(mounts))

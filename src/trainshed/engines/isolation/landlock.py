@@ -73,6 +73,7 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
     before = {there: _identity(there) for _, there in view.folders}
     scopes = _SCOPE_SIGNALS | (0 if view.has_peers else _SCOPE_SOCKETS)
     prepare = mounted(mounts)
+    filtered = seccomp.code_of((*view.refused_calls, seccomp.LIMITS))
     # who has capabilities sees much of other processes: root has none left after exec
     capabilities = linux.capability_count() if os.geteuid() == _ROOT else 0
 
@@ -87,7 +88,7 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
             linux.drop_capabilities(capabilities)
             linux.forbid_new_privileges()
             linux.syscall("landlock_restrict_self", _RESTRICT, ruleset, 0)
-            seccomp.keep_limits_of_others()
+            seccomp.install(filtered)
             os.close(ruleset)
             os.umask(_UMASK)
         except OSError as error:

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from trainshed.engines.isolation import seccomp
 from trainshed.engines.isolation.view import Mounts, View, WallFault
 from trainshed.engines.isolation_modes import SANDBOX
 from trainshed.engines.processes import tree
@@ -38,12 +39,20 @@ _SIGNAL_BASE: Final = 128
 _SIGNAL_MAX: Final = 64
 
 
-def arguments(view: View, mounts: Mounts, env: Mapping[str, str]) -> int:
-    """A descriptor in which bubblewrap finds what it is to do.  Raises OSError."""
-    words = b"".join(os.fsencode(word) + b"\0" for word in orders(view, mounts, env))
-    descriptor = os.memfd_create("bwrap")
+def arguments(view: View, mounts: Mounts, env: Mapping[str, str]) -> tuple[int, ...]:
+    """Descriptors for bubblewrap: its arguments first, then what these name.  Raises OSError."""
+    code = seccomp.code_of(view.refused_calls)
+    filters = (_memory_file("seccomp", code),) if code else ()
+    named = [word for descriptor in filters for word in ("--seccomp", str(descriptor))]
+    words = [*named, *orders(view, mounts, env)]
+    return _memory_file("bwrap", b"".join(os.fsencode(word) + b"\0" for word in words)), *filters
+
+
+def _memory_file(name: str, data: bytes) -> int:
+    """A descriptor from which ``data`` can be read."""
+    descriptor = os.memfd_create(name)
     with open(descriptor, "wb", closefd=False) as file:
-        file.write(words)
+        file.write(data)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
 
@@ -54,7 +63,7 @@ def wrap(argv: Sequence[str], descriptor: int) -> tuple[str, ...]:
 
 
 def enter(
-    descriptor: int, program: str, mounts: Mounts, env: Mapping[str, str]
+    descriptors: Sequence[int], program: str, mounts: Mounts, env: Mapping[str, str]
 ) -> Callable[[], None]:
     """What the forked child calls; raises OSError for a program that this machine does not have.
 
@@ -66,7 +75,8 @@ def enter(
         if not is_there:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
         os.umask(_UMASK)
-        os.set_inheritable(descriptor, True)
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, True)
 
     return leave
 

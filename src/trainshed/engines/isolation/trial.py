@@ -4,20 +4,30 @@ import os
 import sys
 from typing import Final
 
+from trainshed.engines.isolation import seccomp
 from trainshed.engines.isolation.enter import walled
 from trainshed.engines.isolation.view import Mounts, View
 
-#: It may write to its folder, and not read what lies beside it.
+#: It may write to its folder, and not read what lies beside it; $3 is the mode of its filter.
 _PROGRAM: Final = (
-    '{ echo 1 > "$1/file"; } 2> /dev/null || exit 3; cat "$2/file" 2> /dev/null && exit 4; exit 0'
+    '{ echo 1 > "$1/file"; } 2> /dev/null || exit 3; cat "$2/file" 2> /dev/null && exit 4\n'
+    'while read -r name mode; do [ "$name" = Seccomp: ] && break; done < /proc/self/status\n'
+    '[ "${mode:-0}" -ge "$3" ] || exit 5'
 )
-_CANNOT_WRITE: Final = 3
-_CAN_READ: Final = 4
+_FAULTS: Final = {
+    3: "a program cannot write to its own folder",
+    4: "a program can read what is hidden from it",
+    5: "a program's system calls are not filtered",
+}
+_FILTERED: Final = "2"
 _NO_PROGRAM: Final = 127
 
 
-def main(mode: str, folder: str, uid: str) -> int:
-    """Try it in a folder that is empty; says why it does not work, and ends with 1."""
+def main(mode: str, folder: str, uid: str, refused_calls: str) -> int:
+    """Try it in a folder that is empty; says why it does not work, and ends with 1.
+
+    ``refused_calls`` are families of system calls with commas between them.
+    """
     own, hidden, tmp = (f"{folder}/{name}" for name in ("own", "hidden", "tmp"))
     for path in (own, hidden, tmp):
         os.mkdir(path, 0o700)
@@ -28,8 +38,18 @@ def main(mode: str, folder: str, uid: str) -> int:
     user = int(uid) if os.geteuid() == 0 and mode == "users" else None
     if user is not None:
         os.chown(own, user, user)
-    view = View(mode, writes=(own,), hides=(folder,), tmp=tmp, uid=user, gid=user)
-    fault = _run(view, ("/bin/sh", "-c", _PROGRAM, "sh", own, hidden))
+    view = View(
+        mode,
+        writes=(own,),
+        hides=(folder,),
+        tmp=tmp,
+        uid=user,
+        gid=user,
+        refused_calls=tuple(filter(None, refused_calls.split(","))),
+    )
+    is_filtered = view.refused_calls and seccomp.is_known(os.uname().machine)
+    filtered = _FILTERED if is_filtered else "0"
+    fault = _run(view, ("/bin/sh", "-c", _PROGRAM, "sh", own, hidden, filtered))
     sys.stdout.write(f"{fault}\n" if fault else "")
     return int(bool(fault))
 
@@ -57,8 +77,4 @@ def _run(view: View, argv: tuple[str, ...]) -> str:
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if said:
         return said.strip(": ")
-    if status == _CANNOT_WRITE:
-        return "a program cannot write to its own folder"
-    if status == _CAN_READ:
-        return "a program can read what is hidden from it"
-    return f"a program ends with status {status}" if status else ""
+    return _FAULTS.get(status, f"a program ends with status {status}") if status else ""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from trainshed.engines.isolation import device_nodes, linux
+from trainshed.engines.isolation import device_nodes, linux, seccomp
 from trainshed.engines.isolation.view import Mounts, View, WallFault
 from trainshed.engines.isolation_modes import USERS
 from trainshed.engines.supervise import mounts as mounting
@@ -60,6 +60,7 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
     covered = device_nodes.others(view.devices)
     shared = b"" if view.has_peers else _shm_options()
     capabilities = linux.capability_count()
+    filtered = seccomp.code_of(view.refused_calls)
     fill = mounting.additions(mounts.hosts, mounts.binds, _but_hidden(view, mounts.more))
     libc = linux.LIBC
 
@@ -76,6 +77,7 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
             for descriptor in (_STDOUT, _STDERR):  # else /dev/stdout cannot be opened
                 os.fchown(descriptor, uid, gid)
             _become(uid, gid, capabilities)
+            seccomp.install(filtered)
         except OSError as error:
             raise WallFault(USERS, error) from error
 

@@ -29,6 +29,8 @@ class View(NamedTuple):
     """(folder here, folder there): what trainers expect of a machine (``replica_machine``)."""
     has_peers: bool = False
     """Whether other replicas must reach it by abstract sockets, as NCCL does on one machine."""
+    refused_calls: tuple[str, ...] = ()
+    """The families of system calls that it may not make (``seccomp``)."""
 
 
 class Mounts(NamedTuple):

@@ -22,9 +22,11 @@ def make(context: EngineContext) -> LocalEngine:
             is_root=os.geteuid() == 0 and not asked["allow_root_jobs"],
         )
         hides = (str(context.jobs_dir.parent), str(context.cache_dir or default_cache_dir()))
-        machine = this_machine("" if containers.runtime else containers.reason)
         network = asked.pop("network")
-        isolation = options["isolation"] = chosen(Asked(**asked), machine, hides)
+        settings = Asked(**asked)
+        no_containers = "" if containers.runtime else containers.reason
+        machine = this_machine(no_containers, settings.refused_calls)
+        isolation = options["isolation"] = chosen(settings, machine, hides)
         options["network"] = choose_network(network, isolation.mode, try_network)
         if isolation.has_users:
             containers = containers.for_projects()
