@@ -61,6 +61,7 @@ from trainshed.service.models import ModelService
 from trainshed.service.nodes import NodeService
 from trainshed.service.pipelines import PipelineService
 from trainshed.service.plan_notes import PlanNotes, Submitted
+from trainshed.service.ports.listening import Listen, listen
 from trainshed.service.project_bytes import Measuring, ProjectBytes
 from trainshed.service.server_files import BACKUP_FILE
 from trainshed.service.story import Stories
@@ -142,9 +143,15 @@ def _check_machine(machine: str, servers: Sequence[str]) -> None:
 
 
 def build(
-    settings: Settings, *, engine: Engine | None = None, compose: Compose | None = None
+    settings: Settings,
+    *,
+    engine: Engine | None = None,
+    compose: Compose | None = None,
+    listen: Listen = listen,
 ) -> Application:
     """Wire a server.  ``engine`` is what the settings name, unless given.
+
+    ``listen`` makes the listening sockets of the gateway.
 
     Raises StoreFault where the database cannot be used, UsageFault for settings that do not fit.
     """
@@ -170,7 +177,7 @@ def build(
         failures_a_minute=settings.failed_sign_ins_a_minute,
     )
     audit_log = AuditLog(store)
-    gateway = _gateway(settings, store, engines, storage, access, audit_log)
+    gateway = _gateway(settings, store, engines, storage, access, audit_log, listen)
     launching = Launching(
         store,
         engines,
@@ -288,6 +295,7 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
     storage: Sequence[RawMethod],
     access: Access,
     audit_log: AuditLog,
+    listen: Listen,
 ) -> GatewayListener | None:
     attempt_at = engine.traits.attempt_at
     if not settings.gateway.enabled or attempt_at is None:
@@ -326,6 +334,7 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
         port=settings.gateway.port,
         hosts=filter(None, (engine.traits.bridge,)),
         names=_names(settings.gateway),
+        listen=listen,
     )
 
 

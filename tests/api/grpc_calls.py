@@ -1,5 +1,6 @@
 """A gRPC client of the tests: a real channel over TLS, messages of our own pool."""
 
+import socket
 from contextlib import contextmanager
 
 import grpc
@@ -48,8 +49,7 @@ def grpc_client(rows, around, folder, **options):
         rows,
         around,
         pair=lambda: tls.pair,
-        host="127.0.0.1",
-        port=0,
+        listener=socket.create_server(("127.0.0.1", 0)),
         **{"limits": limits_of(1024)} | options,
     )
     credentials = grpc.ssl_channel_credentials(tls.files.ca.read_bytes())

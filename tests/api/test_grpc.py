@@ -9,8 +9,7 @@ import pytest
 from api.grpc_calls import JOBS, grpc_client, status_of
 from api.support import Seen, method, surroundings
 from trainshed.api.chain import Passage
-from trainshed.api.connections import limits_of
-from trainshed.api.grpc_server import start_grpc, transcoder
+from trainshed.api.grpc_server import transcoder
 from trainshed.model.access import AccessRole
 from trainshed.model.faults import Violation
 from trainshed.model.refusals import Code, Refusal
@@ -339,11 +338,3 @@ def test_it_is_tls_that_is_spoken(tmp_path):
             pytest.raises(grpc.RpcError),
         ):
             channel.unary_unary(f"/{JOBS}/GetCustomJob")(b"", timeout=60)
-
-
-def test_a_port_that_is_taken_is_told():
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="cannot"):
-        start_grpc(
-            ROWS, surroundings(ROWS), pair=lambda: (b"", b""), host="127.0.0.1",
-            port=taken.getsockname()[1], limits=limits_of(1024),
-        )  # fmt: skip

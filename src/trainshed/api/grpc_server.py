@@ -7,11 +7,11 @@ says which is which.
 """
 
 import re
+import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import unquote
 
 import grpc
 from google.protobuf.json_format import Error as JsonError
@@ -32,6 +32,7 @@ from trainshed.api.chain import (
 )
 from trainshed.api.connections import Limits, Times
 from trainshed.api.documents import refuse_unstorable
+from trainshed.api.grpc_front import HOST, GrpcFront
 from trainshed.api.guards import is_loopback
 from trainshed.api.not_here import absent_rpcs
 from trainshed.model.json_reader import VALUES_MAX
@@ -41,6 +42,9 @@ from trainshed.wire.field_count import holds_more
 from trainshed.wire.status import status_json
 
 STATUS: Final = "google.rpc.Status"
+
+#: Gives the address of a call's client, by what grpcio calls its peer.
+AddressOf = Callable[[str], str]
 
 #: No resource has a longer name; by REST a head has no room for one.
 NAME_LENGTH_MAX: Final = 2000
@@ -188,14 +192,16 @@ _STATUS_OF: Final = {code.value[0]: code for code in grpc.StatusCode}
 
 @dataclass(frozen=True, slots=True)
 class GrpcServer:
-    """A server that is up; ``port`` is the one it got."""
+    """A server that is up; ``port`` is that of its listening socket."""
 
     server: grpc.Server
+    front: GrpcFront
     port: int
 
     def stop(self, grace_s: float) -> None:
         """Take no more calls, and wait for those under way as long as ``grace_s`` seconds."""
         self.server.stop(grace_s).wait()
+        self.front.stop()
 
 
 def start_grpc(  # noqa: PLR0913  # what a server consists of
@@ -203,19 +209,19 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
     around: Surroundings,
     *,
     pair: Callable[[], tuple[bytes, bytes]],
-    host: str,
-    port: int,
+    listener: socket.socket,
     limits: Limits,
     times: Times = TIMES,
 ) -> GrpcServer:
-    """Serve the rows that have an rpc name; port 0 picks one.
+    """Serve the rows that have an rpc name on a listening socket.
 
     ``pair`` gives the key and the certificate that handshakes begin with, as PEM.
 
     grpcio knows no callers before their calls: of ``limits`` its connections have a quarter.
 
-    Raises OSError where the port cannot be had.
+    Raises OSError where grpcio cannot listen.
     """
+    front = GrpcFront(listener)
     server = grpc.server(
         ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="grpc"),
         options=[
@@ -224,15 +230,14 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
             *_bounds(limits, times),
         ],
     )
-    server.add_generic_rpc_handlers((_Rows(methods, around),))
-    credentials = _credentials(pair)
-    authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    server.add_generic_rpc_handlers((_Rows(methods, around, front.address_of),))
     try:
-        bound = server.add_secure_port(authority, credentials)
+        port = server.add_secure_port(f"{HOST}:0", _credentials(pair))
     except RuntimeError as error:
-        raise OSError(f"gRPC cannot listen at {authority}: {error}") from None
+        raise OSError(f"gRPC cannot listen on {HOST}: {error}") from None
     server.start()
-    return GrpcServer(server, bound)
+    front.start(port)
+    return GrpcServer(server, front, listener.getsockname()[1])
 
 
 def _credentials(pair: Callable[[], tuple[bytes, bytes]]) -> grpc.ServerCredentials:
@@ -263,11 +268,14 @@ def _bounds(limits: Limits, times: Times) -> Sequence[tuple[str, int]]:
 class _Rows(grpc.GenericRpcHandler):
     """Finds the row of a call.  A call of another service is answered UNIMPLEMENTED by grpcio."""
 
-    def __init__(self, methods: Iterable[Method], around: Surroundings) -> None:
-        self._handlers = {f"/{m.rpc}": _handler(m, around) for m in methods if m.rpc}
+    def __init__(
+        self, methods: Iterable[Method], around: Surroundings, address_of: AddressOf
+    ) -> None:
+        self._handlers = {f"/{m.rpc}": _handler(m, around, address_of) for m in methods if m.rpc}
         for rpc, sentence in absent_rpcs().items():
-            self._handlers[f"/{rpc}"] = _absent(rpc, sentence, around)
+            self._handlers[f"/{rpc}"] = _absent(rpc, sentence, around, address_of)
         self._around = around
+        self._address_of = address_of
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         method = str(handler_call_details.method)
@@ -276,7 +284,7 @@ class _Rows(grpc.GenericRpcHandler):
             rpc = method.removeprefix("/")
             sentence = f"there is no {rpc.rpartition('.')[2]} here; custom jobs, tuning jobs, "
             sentence += "training pipelines and models have methods"
-            return _absent(rpc, sentence, self._around)
+            return _absent(rpc, sentence, self._around, self._address_of)
         return handler
 
 
@@ -285,25 +293,32 @@ _GOOGLES: Final = "/google.cloud.aiplatform."
 _METHOD_MAX: Final = 120
 
 
-def _handler(method: Method, around: Surroundings) -> Any:
+def _handler(method: Method, around: Surroundings, address_of: AddressOf) -> Any:
     row = transcoder(method)
-    return _answering(method.rpc, method, grpc_chain(row.read, row.write), around)
+    steps = grpc_chain(row.read, row.write)
+    return _answering(method.rpc, method, steps, around, address_of)
 
 
-def _absent(rpc: str, sentence: str, around: Surroundings) -> Any:
+def _absent(rpc: str, sentence: str, around: Surroundings, address_of: AddressOf) -> Any:
     """A call whose message nobody reads: the answer is one sentence, for whoever is known."""
 
     def refuse(around: Surroundings, passage: Passage) -> None:
         del around, passage
         raise Refusal(Code.UNIMPLEMENTED, sentence)
 
-    return _answering(rpc, None, (refuse,), around)
+    return _answering(rpc, None, (refuse,), around, address_of)
 
 
-def _answering(rpc: str, method: Method | None, steps: Sequence[Step], around: Surroundings) -> Any:
+def _answering(
+    rpc: str,
+    method: Method | None,
+    steps: Sequence[Step],
+    around: Surroundings,
+    address_of: AddressOf,
+) -> Any:
     def respond(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         passage = Passage(verb="gRPC", path=rpc)
-        passage.address = _address(context.peer())
+        passage.address = address_of(context.peer())
         passage.loopback = is_loopback(passage.address)
         try:
             passage.authorization = _authorization(context)
@@ -329,11 +344,6 @@ def _authorization(context: grpc.ServicerContext) -> str | None:
     if len(found) > 1:
         raise Refusal(Code.INVALID_ARGUMENT, f"authorization {GIVEN_TWICE}")
     return found[0] if found else None
-
-
-def _address(peer: str) -> str:
-    """The address of ``ipv4:127.0.0.1:5000`` or ``ipv6:%5B::1%5D:5000``."""
-    return unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")
 
 
 def _refuse(context: grpc.ServicerContext, refusal: Refusal) -> None:

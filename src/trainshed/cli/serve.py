@@ -28,6 +28,8 @@ from trainshed.observability import log_to_stderr
 from trainshed.service.auth.certificates import ServerTls
 from trainshed.service.auth.tokens import FirstToken, first_token
 from trainshed.service.file_modes import UMASK
+from trainshed.service.ports.held import HeldPorts
+from trainshed.service.ports.listening import API, GRPC, OwnPorts, Ports
 from trainshed.service.server_files import (
     RunningServer,
     forget_running,
@@ -52,11 +54,13 @@ def run(
     begin: Callable[[Application], object] = id,
     end: Callable[[Application], object] = id,
     adjust: Callable[[Settings], Settings] = copy,
+    holds_ports: bool = True,
 ) -> int:
     """Serve until SIGTERM or Ctrl-C.
 
     ``begin`` is called before the first request is answered, ``end`` after the last one.
-    ``adjust`` changes the settings that were read.
+    ``adjust`` changes the settings that were read.  ``holds_ports``: another server is to follow
+    on the same data directory, and gets the listening sockets of this one.
     """
     if request.user_args is not None:
         raise UsageFault("a command after a bare -- needs --run: trainshed serve --run -- COMMAND")
@@ -68,23 +72,28 @@ def run(
     _is_https(settings)  # refused before anything is made
     log_to_stderr(verbose=args.verbose)
     limits = limits_of(raise_descriptors())
-    listener = _listen(settings)
+    ports = HeldPorts(settings.data_dir, os.environ) if holds_ports else OwnPorts()
     try:
-        application = _built(settings)
+        listener = _listen(settings, ports)
+        application = _built(settings, ports)
         try:
             begin(application)
-            _serve(application, listener, limits, as_json=args.format == "json")
+            _serve(application, listener, limits, ports, as_json=args.format == "json")
             end(application)
         finally:
             application.stop()
     except StoreFault as fault:
         raise EngineFault(str(fault)) from fault
+    finally:
+        stay_held = ports.close()
+    if stay_held and args.format != "json":
+        out("its ports stay reserved while jobs run: connections wait for the next server")
     return 0
 
 
-def _built(settings: Settings) -> Application:
+def _built(settings: Settings, ports: Ports) -> Application:
     try:
-        return build(settings)
+        return build(settings, listen=ports.listen)
     except OSError as error:
         place = f"the data directory {settings.data_dir} cannot be used"
         reason = f"{error.filename or settings.data_dir}: {error.strerror or error}"
@@ -92,13 +101,19 @@ def _built(settings: Settings) -> Application:
 
 
 def _serve(
-    application: Application, listener: socket.socket, limits: Limits, *, as_json: bool
+    application: Application,
+    listener: socket.socket,
+    limits: Limits,
+    ports: Ports,
+    *,
+    as_json: bool,
 ) -> None:
     settings = application.settings
     tune_interpreter()
+    application.housekeeping.add("the process that holds the ports", ports.renew)
     token = first_token(application.store, settings.data_dir)
     tls = _tls(application)
-    grpc = _start_grpc(application, limits, tls)
+    grpc = _start_grpc(application, limits, tls, ports)
     host, port = listener.getsockname()[:2]
     scheme = "https" if _is_https(settings) else "http"
     running = RunningServer(
@@ -112,6 +127,7 @@ def _serve(
         application.start()
         _note_address(settings, running)
         _print_address(application, running, token, as_json=as_json)
+        ports.say_ready()
         _run_http(application, listener, limits, tls)
         if not as_json:
             _say_goodbye(application)
@@ -190,36 +206,35 @@ def _run_http(
     server.run(sockets=[listener])
 
 
-def _listen(settings: Settings) -> socket.socket:
+def _listen(settings: Settings, ports: Ports) -> socket.socket:
     try:
-        return socket.create_server(
-            (settings.host, settings.port),
-            family=socket.AF_INET6 if ":" in settings.host else socket.AF_INET,
-            backlog=BACKLOG,
-        )
+        return ports.listen(API, settings.host, settings.port, BACKLOG)
     except OSError as error:
         place = _authority(settings.host, settings.port)
-        reason = str(error.strerror or error).partition(" (while attempting")[0]
-        raise UsageFault(f"cannot listen on {place}: {reason}") from error
+        raise UsageFault(f"cannot listen on {place}: {_reason(error)}") from error
+
+
+def _reason(error: OSError) -> str:
+    return str(error.strerror or error).partition(" (while attempting")[0]
 
 
 def _start_grpc(
-    application: Application, limits: Limits, tls: ServerTls | None
+    application: Application, limits: Limits, tls: ServerTls | None, ports: Ports
 ) -> GrpcServer | None:
     settings = application.settings
     if settings.grpc_port is None or tls is None:
         return None
     try:
+        listener = ports.listen(GRPC, settings.host, settings.grpc_port, BACKLOG)
         return start_grpc(
             application.table,
             application.around,
             pair=lambda: tls.pair,
-            host=settings.host,
-            port=settings.grpc_port,
+            listener=listener,
             limits=limits,
         )
     except OSError as error:
-        raise UsageFault(f"--grpc-port {settings.grpc_port}: {error}") from error
+        raise UsageFault(f"--grpc-port {settings.grpc_port}: {_reason(error)}") from error
 
 
 def _reachable(host: str) -> str:

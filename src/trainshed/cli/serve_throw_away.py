@@ -38,7 +38,9 @@ def run(request: Request) -> int:
         prefix="trainshed-server-", ignore_cleanup_errors=True
     ) as folder:
         args.data_dir, args.port, args.grpc_port, args.format = folder, 0, 0, "json"
-        return serve.run(request, begin=_begin, end=_end_jobs, adjust=_allow_root_jobs)
+        return serve.run(
+            request, begin=_begin, end=_end_jobs, adjust=_allow_root_jobs, holds_ports=False
+        )
 
 
 def _allow_root_jobs(settings: Settings) -> Settings:

@@ -33,6 +33,7 @@ _SECRETS: Final = (
     "tls/server.key",
     "tls/gateway.key",
     "gateway-secret",
+    "ports.json",
     "trainshed.db*",
 )
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from trainshed.api.connections import Connection, Connections, Waits
+from trainshed.api.relay import RelayEnd
 from trainshed.api.threads import THREADS
 from trainshed.service.gateway.attempts import LivingAttempt
 
@@ -33,35 +34,7 @@ class OpenCalls(Protocol):
         """End it, if it was made."""
 
 
-class _End(asyncio.Protocol):
-    """One end; what comes is written at the other, no faster than that is read."""
-
-    def __init__(self, other: "_End | None" = None) -> None:
-        self.transport: Any = None
-        self.other = other
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        if self.other is not None:
-            self.other.transport.write(data)
-
-    def pause_writing(self) -> None:
-        if self.other is not None and not self.other.transport.is_closing():
-            self.other.transport.pause_reading()
-
-    def resume_writing(self) -> None:
-        if self.other is not None and not self.other.transport.is_closing():
-            self.other.transport.resume_reading()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        del exc
-        if self.other is not None:
-            self.other.transport.close()
-
-
-class Bridge(_End):
+class Bridge(RelayEnd):
     """The client's end."""
 
     def __init__(self, held: Connection, everyone: Connections, open_calls: OpenCalls) -> None:
@@ -114,7 +87,7 @@ class Bridge(_End):
             far.bind(self._name)
             loop = asyncio.get_running_loop()
             await loop.sock_connect(far, there)
-            _, self.other = await loop.create_unix_connection(partial(_End, self), sock=far)
+            _, self.other = await loop.create_unix_connection(partial(RelayEnd, self), sock=far)
         except BaseException:
             far.close()
             raise

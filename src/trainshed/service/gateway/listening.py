@@ -14,12 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from trainshed.model.gateway import BUNDLE
 from trainshed.service.gateway.bundle import ensure_bundle, is_current
 from trainshed.service.gateway.places import FOLDER, HOSTS, LEAF, NAMES, GatewayPlace
+from trainshed.service.ports.listening import GATEWAY, Listen, listen
 from trainshed.service.server_files import PUBLIC, write_file
 
 FILE: Final = "gateway.json"
@@ -61,6 +63,7 @@ class GatewayListener:
         hosts: Iterable[str] = (),
         names: Iterable[str] = HOSTS,
         outlives: bool = True,
+        listen: Listen = listen,
     ) -> None:
         """``port`` 0 picks one; ``hosts`` are addresses besides loopback, such as a bridge's.
 
@@ -74,6 +77,7 @@ class GatewayListener:
         self._hosts = tuple(hosts)
         self._names = tuple(names)
         self._outlives = outlives
+        self._listen = partial(_listen, listen)
         self._lock = threading.Lock()
         self._place: GatewayPlace | None = None
         self._serving: Serving | None = None
@@ -134,26 +138,26 @@ class GatewayListener:
     def _bound(self, port: int, known: dict[str, Any]) -> list[socket.socket]:
         """The sockets; none where another server of this directory has the port."""
         try:
-            first = _listen(_LOOPBACK, port)
+            first = self._listen(_LOOPBACK, port)
         except OSError as error:
             if not port or error.errno != errno.EADDRINUSE:
                 raise
             if _is_other(known.get("pid")):
                 return []
             _warn("the gateway's port %d is taken: jobs that run on have none", port)
-            first = _listen(_LOOPBACK, 0)
+            first = self._listen(_LOOPBACK, 0)
         ours = first.getsockname()[1]
-        more = [_try(host, ours) for host in self._hosts]
+        more = [_try(self._listen, host, ours) for host in self._hosts]
         if self._outlives:
-            more += _direct(known.get("direct"))
+            more += _direct(self._listen, known.get("direct"))
         return [first, *filter(None, more)]
 
     def _bound_again(self, place: GatewayPlace) -> list[socket.socket]:
         """The sockets of a server that has ended.  Raises OSError while it has them."""
-        first = _listen(_LOOPBACK, place.port)
-        more = [_try(host, place.port) for host in self._hosts]
+        first = self._listen(_LOOPBACK, place.port)
+        more = [_try(self._listen, host, place.port) for host in self._hosts]
         if place.direct:
-            more += [_try(place.direct, each) for each in (_HTTPS, _HTTP)]
+            more += [_try(self._listen, place.direct, each) for each in (_HTTPS, _HTTP)]
         return [first, *filter(None, more)]
 
     def _note(self, place: GatewayPlace) -> None:
@@ -254,25 +258,29 @@ def _is_other(pid: object) -> bool:
     return True
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    return socket.create_server((host, port), backlog=_BACKLOG)
+#: Makes a socket of the gateway's, by host and port.
+_Listen = Callable[[str, int], socket.socket]
 
 
-def _try(host: str, port: int) -> socket.socket | None:
+def _listen(listen: Listen, host: str, port: int) -> socket.socket:
+    return listen(GATEWAY, host, port, _BACKLOG)
+
+
+def _try(listen: _Listen, host: str, port: int) -> socket.socket | None:
     with suppress(OSError):
-        return _listen(host, port)
+        return listen(host, port)
     return None
 
 
-def _direct(address: object) -> Sequence[socket.socket]:
+def _direct(listen: _Listen, address: object) -> Sequence[socket.socket]:
     """Google's ports on a loopback address of our own, where the server may have them."""
     first = address if isinstance(address, str) and address else _DIRECT[0]
     for each in dict.fromkeys((first, *_DIRECT)):
         try:
-            found = _listen(each, _HTTPS)
+            found = listen(each, _HTTPS)
         except PermissionError:
             return ()
         except OSError:  # another data directory has it
             continue
-        return [*filter(None, (found, _try(each, _HTTP)))]  # 80 is the metadata server's
+        return [*filter(None, (found, _try(listen, each, _HTTP)))]  # 80 is the metadata server's
     return ()

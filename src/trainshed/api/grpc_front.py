@@ -1,0 +1,118 @@
+"""Accepts the connections of gRPC, and passes their bytes to grpcio.
+
+grpcio binds its ports itself and takes no socket that listens already, so its port would be free
+whenever the server is away.  Here it listens at a port of loopback that no client is given, and TLS
+is spoken with it.  What connects to that port directly is a program on this machine, as it is for
+grpcio; a socket in a folder would be left there by a killed server.
+"""
+
+import asyncio
+import socket
+import threading
+from functools import partial
+from typing import Any, Final
+from urllib.parse import unquote
+
+from trainshed.api.relay import RelayEnd
+
+#: Where grpcio listens.
+HOST: Final = "127.0.0.1"
+_CLOSE_S: Final = 3.0
+
+
+class GrpcFront:
+    """A listening socket at work, on a thread of its own."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        """Nothing is accepted before ``start``."""
+        self._listener = listener
+        self._port = 0
+        self._clients: dict[int, str] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="grpc-front", daemon=True)
+
+    def start(self, port: int) -> None:
+        """Begin to accept; grpcio listens at ``port``."""
+        self._port = port
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Accept no more, and end all connections."""
+        if self._thread.ident is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_CLOSE_S)
+        self._listener.close()
+
+    def address_of(self, peer: str) -> str:
+        """The address of a call's client, by what grpcio calls its peer (``ipv4:HOST:PORT``)."""
+        host, _, port = unquote(peer).partition(":")[2].rpartition(":")
+        return self._clients.get(int(port or 0), host)
+
+    async def connect(self, end: RelayEnd, client: str) -> None:
+        """Connect one end with grpcio.  Raises OSError."""
+        far = socket.socket()
+        try:
+            far.setblocking(False)
+            await self._loop.sock_connect(far, (HOST, self._port))
+            self._clients[far.getsockname()[1]] = client
+            await self._loop.create_connection(partial(_FarEnd, end, self._clients), sock=far)
+        except BaseException:
+            far.close()
+            raise
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._listener.setblocking(False)
+        accepting = self._loop.create_server(partial(_ClientEnd, self), sock=self._listener)
+        server = self._loop.run_until_complete(accepting)
+        try:
+            self._loop.run_forever()
+        finally:
+            server.close()
+            self._loop.close()
+
+
+class _ClientEnd(RelayEnd):
+    """The client's end of one connection."""
+
+    def __init__(self, front: GrpcFront) -> None:
+        super().__init__()
+        self._front = front
+        self._connecting: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Nothing is read before grpcio can have it."""
+        super().connection_made(transport)
+        transport.pause_reading()
+        self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    async def _connect(self) -> None:
+        try:
+            await self._front.connect(self, str(self.transport.get_extra_info("peername")[0]))
+        except OSError:
+            self.transport.abort()
+        else:
+            self.transport.resume_reading()
+
+
+class _FarEnd(RelayEnd):
+    """The end at grpcio."""
+
+    def __init__(self, client: RelayEnd, clients: dict[int, str]) -> None:
+        super().__init__(client)
+        self._clients = clients
+        self._port = 0
+
+    def connection_made(self, transport: Any) -> None:
+        """Join both ends; the client may have gone."""
+        super().connection_made(transport)
+        self._port = transport.get_extra_info("sockname")[1]
+        if self.other is not None:
+            self.other.other = self
+            if self.other.transport.is_closing():
+                transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget whose it was."""
+        self._clients.pop(self._port, None)
+        super().connection_lost(exc)

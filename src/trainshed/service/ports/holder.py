@@ -1,0 +1,205 @@
+"""The holder: a process that keeps the listening sockets of one data directory.
+
+A server starts it, gives it a duplicate of each listening socket, and stays connected to it; the
+end of that connection is the end of the server.  The next server takes the sockets back.  A socket
+is closed when no server uses it and no attempt lives; the holder ends when it has none left.
+
+Messages are JSON, one a packet, with at most one descriptor.  A client is believed that sends the
+secret of the data directory, a file that no job can read: a job that runs as the server's user
+could connect as well, for Landlock does not cover connections to sockets in the file system.
+"""
+# a server starts it each time: it imports no more than a supervisor does
+
+import hmac
+import json
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from trainshed.engines.supervise.folder import AttemptFolder
+
+#: What it does; each message has one of them as ``do``.
+HELLO, KEEP, TAKE, END = "hello", "keep", "take", "end"
+#: How long a socket that no server uses is kept before it is looked whether an attempt lives.
+LOOK_S: Final = 60.0
+MESSAGE_BYTES_MAX: Final = 1 << 16
+_BACKLOG: Final = 16
+#: How long a server may leave an answer unread.
+_SEND_S_MAX: Final = 1.0
+#: Connections at once, so that a program that only connects takes no descriptor from servers.
+_CLIENTS_MAX: Final = 32
+
+
+class Held(NamedTuple):
+    """One listening socket."""
+
+    role: str
+    """What the server uses it for, such as ``api``."""
+    socket: socket.socket
+
+    def fits(self, role: str, host: str, port: int) -> bool:
+        """Whether it is what a server asks for; port 0 is any."""
+        return role == self.role and is_bound_to(self.socket, host, port)
+
+
+def is_bound_to(listener: socket.socket, host: str, port: int) -> bool:
+    """Whether a socket listens on an address; port 0 is any.  Raises OSError."""
+    bound = listener.getsockname()
+    return (bound[0], port or bound[1]) == (host, bound[1])
+
+
+def send(channel: socket.socket, message: dict[str, Any], *sockets: socket.socket) -> None:
+    """Send a message, with a duplicate of a socket.  Raises OSError."""
+    data = json.dumps(message).encode()
+    socket.send_fds(channel, [data], [each.fileno() for each in sockets], socket.MSG_NOSIGNAL)
+
+
+def receive(channel: socket.socket) -> tuple[dict[str, Any], list[socket.socket]]:
+    """Receive a message and its socket.
+
+    Raises OSError at the end, ValueError or TypeError for what is no message.
+    """
+    data, descriptors, _, _ = socket.recv_fds(
+        channel, MESSAGE_BYTES_MAX, 1, socket.MSG_CMSG_CLOEXEC
+    )
+    sockets = [socket.socket(fileno=each) for each in descriptors]
+    if not data:
+        raise ConnectionAbortedError
+    message = json.loads(data)
+    if not isinstance(message, dict):
+        raise TypeError(message)
+    return message, sockets
+
+
+class Holder:
+    """The process's state: the sockets, and the servers that are connected."""
+
+    def __init__(self, listener: socket.socket, first: socket.socket) -> None:
+        """``listener`` is bound and not listening; ``first`` is the server that started this.
+
+        The first message of ``first`` tells the secret and the data directory.
+        """
+        hello, _ = receive(first)
+        self._secret = str(hello["secret"])
+        self._jobs = f"{hello['data_dir']}/jobs"
+        self._held: dict[Held, socket.socket | None] = {}
+        self._strangers: list[socket.socket] = []
+        self._servers: list[socket.socket] = [first]
+        self._look_s = time.monotonic() + LOOK_S
+        self._lived = ""
+        # listen() notes the process that connecting servers are shown (SO_PEERCRED): this one
+        listener.listen(_BACKLOG)
+        self._listener = listener
+
+    def run(self) -> None:
+        """Hold sockets until none is left and no server is connected."""
+        while self._held or self._servers:
+            for ready in self._wait():
+                if ready is self._listener:
+                    self._accept()
+                else:
+                    self._answer(ready)
+            if time.monotonic() >= self._look_s:
+                self._look()
+
+    def _wait(self) -> list[socket.socket]:
+        everyone = [self._listener, *self._strangers, *self._servers]
+        poll = select.poll()
+        for each in everyone:
+            poll.register(each, select.POLLIN)
+        wait_s = max(0.0, self._look_s - time.monotonic())
+        ready = {descriptor for descriptor, _ in poll.poll(wait_s * 1000 + 1)}
+        return [each for each in everyone if each.fileno() in ready]
+
+    def _accept(self) -> None:
+        client, _ = self._listener.accept()
+        client.settimeout(_SEND_S_MAX)
+        if len(self._strangers) >= _CLIENTS_MAX:
+            self._strangers.pop(0).close()
+        self._strangers.append(client)
+
+    def _answer(self, client: socket.socket) -> None:
+        """Do what a message says; a client that sends what is no message is cut off."""
+        try:
+            message, sockets = receive(client)
+            if client in self._strangers:
+                self._recognise(client, message)
+            else:
+                self._obey(client, message, sockets)
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            self._forget(client)
+
+    def _recognise(self, client: socket.socket, message: dict[str, Any]) -> None:
+        """Raises ValueError for a client without the secret."""
+        if not hmac.compare_digest(str(message["secret"]).encode(), self._secret.encode()):
+            raise ValueError
+        self._strangers.remove(client)
+        self._servers.append(client)
+        send(client, {})
+
+    def _obey(
+        self, client: socket.socket, message: dict[str, Any], sockets: list[socket.socket]
+    ) -> None:
+        if message["do"] == KEEP:
+            self._held[Held(str(message["role"]), *sockets)] = client
+        elif message["do"] == TAKE:
+            wanted = str(message["role"]), str(message["host"]), int(message["port"])
+            free = [each for each, user in self._held.items() if user is None]
+            match = [each for each in free if each.fits(*wanted)][:1]
+            self._held.update(dict.fromkeys(match, client))
+            send(client, {}, *(each.socket for each in match))
+        elif message["do"] == END:
+            self._release(client)
+            self._look()
+            send(client, {"held": len(self._held)})
+
+    def _forget(self, client: socket.socket) -> None:
+        """A client has gone: its sockets wait for the next server."""
+        if client in self._strangers:
+            self._strangers.remove(client)
+        else:
+            self._servers.remove(client)
+            self._release(client)
+            self._look_s = time.monotonic() + LOOK_S
+        client.close()
+
+    def _release(self, client: socket.socket) -> None:
+        self._held.update({held: None for held, user in self._held.items() if user is client})
+
+    def _look(self) -> None:
+        """Close the sockets that no server uses, unless an attempt lives."""
+        self._look_s = time.monotonic() + LOOK_S
+        free = [held for held, user in self._held.items() if user is None]
+        if not free or self._an_attempt_lives():
+            return
+        for held in free:
+            del self._held[held]
+            held.socket.close()
+
+    def _an_attempt_lives(self) -> bool:
+        """Whether one has a supervisor; the one that had last is looked at first."""
+        for folder in (self._lived, *_attempt_folders(self._jobs)):
+            with suppress(OSError):
+                if folder and AttemptFolder(folder).is_held():
+                    self._lived = folder
+                    return True
+        return False
+
+
+def _attempt_folders(jobs: str) -> Iterator[str]:
+    with suppress(OSError):
+        for job in os.scandir(jobs):
+            with suppress(OSError):
+                yield from (attempt.path for attempt in os.scandir(job.path))
+
+
+def main() -> None:
+    """Run in a process whose standard input is the bound socket, and its output the server."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    Holder(socket.socket(fileno=0), socket.socket(fileno=1)).run()

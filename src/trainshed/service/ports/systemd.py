@@ -1,0 +1,48 @@
+"""systemd's side: sockets that it passes to a service, and those that it is to keep.
+
+sd_listen_fds(3) and sd_notify(3), without a library for a few environment variables and datagrams.
+"""
+
+import os
+import socket
+from collections.abc import Iterable, Iterator, MutableMapping
+from typing import Final
+
+_FIRST: Final = 3
+_ROLE_END: Final = "."
+
+
+def take_inherited(environ: MutableMapping[str, str]) -> list[tuple[str, socket.socket]]:
+    """The sockets that systemd passed to this process, with their names.
+
+    The variables are removed: programs that are started from here are not meant.
+    """
+    is_ours = environ.pop("LISTEN_PID", "") == str(os.getpid())
+    count = int(environ.pop("LISTEN_FDS", "0") or 0)
+    names = environ.pop("LISTEN_FDNAMES", "").split(":")
+    return list(_sockets(count, names)) if is_ours else []
+
+
+def _sockets(count: int, names: list[str]) -> Iterator[tuple[str, socket.socket]]:
+    for index, descriptor in enumerate(range(_FIRST, _FIRST + count)):
+        os.set_inheritable(descriptor, False)
+        yield names[index] if index < len(names) else "", socket.socket(fileno=descriptor)
+
+
+def stored_name(role: str, listener: socket.socket) -> str:
+    """The name under which systemd keeps a socket: its role and its port."""
+    return f"{role}{_ROLE_END}{listener.getsockname()[1]}"
+
+
+def role_of(name: str) -> str:
+    """The role in a stored name, or in the ``FileDescriptorName=`` of a socket unit."""
+    return name.partition(_ROLE_END)[0]
+
+
+def notify(address: str, lines: Iterable[str], *sockets: socket.socket) -> None:
+    """Tell systemd something, at the address of ``NOTIFY_SOCKET``.  Raises OSError."""
+    place = f"\0{address[1:]}" if address.startswith("@") else address
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+        channel.connect(place)
+        descriptors = [each.fileno() for each in sockets]
+        socket.send_fds(channel, ["\n".join(lines).encode()], descriptors, socket.MSG_NOSIGNAL)

@@ -1,0 +1,205 @@
+"""The listening sockets of a server outlive it, and only the next server gets them."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+
+import pytest
+
+from trainshed.engines.processes import identity
+from trainshed.engines.supervise.folder import AttemptFolder, short_path
+from trainshed.service.ports.held import NOTE, SOCKET, HeldPorts
+
+WAIT_S_MAX = 60
+#: A server that greets each client, and does as its input says.
+SERVER = """
+import os, sys, threading
+from pathlib import Path
+from trainshed.service.ports.held import HeldPorts
+ports = HeldPorts(Path(sys.argv[1]), os.environ)
+listener = ports.listen("api", "127.0.0.1", int(sys.argv[2]), 8)
+ports.say_ready()
+def greet():
+    while True:
+        client, _ = listener.accept()
+        client.sendall(b"welcome")
+        client.close()
+threading.Thread(target=greet, daemon=True).start()
+print(listener.getsockname()[1], flush=True)
+for line in sys.stdin:
+    if line == "renew\\n":
+        ports.renew()
+        print("done", flush=True)
+    if line == "end\\n":
+        print(ports.close(), flush=True)
+        break
+"""
+#: Passes a descriptor as systemd does: as number 3, to this pid.
+AS_SYSTEMD = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ["LISTEN_PID"] = str(os.getpid())
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+class Server:
+    """A process with one held port."""
+
+    def __init__(self, folder, port=0, *, environ=None, passed=None):
+        argv = [sys.executable, "-c", SERVER, folder, str(port)]
+        if passed is not None:
+            argv = [sys.executable, "-c", AS_SYSTEMD, str(passed), *argv]
+        self.process = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environ or {})},
+            pass_fds=() if passed is None else (passed,),
+        )
+        self.port = int(self.process.stdout.readline())
+
+    def do(self, word):
+        self.process.stdin.write(f"{word}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts servers of one data directory; its holder ends with the test."""
+    servers = []
+
+    def begin(port=0, **options):
+        servers.append(Server(tmp_path, port, **options))
+        return servers[-1]
+
+    yield begin
+    for server in servers:
+        server.kill()
+    with suppress(OSError, ValueError):
+        os.kill(holder_of(tmp_path), signal.SIGKILL)
+
+
+def holder_of(folder):
+    return json.loads((folder / NOTE).read_text())["holder"][0]
+
+
+def connect(port):
+    return socket.create_connection(("127.0.0.1", port), timeout=WAIT_S_MAX)
+
+
+def is_free(port):
+    """Whether a program that is in a hurry may have it."""
+    with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        return True
+    return False
+
+
+def test_a_connection_made_while_the_server_is_away_is_answered_by_the_next(start):
+    first = start()
+    first.kill()
+    assert not is_free(first.port)
+    with connect(first.port) as client:
+        second = start()
+        assert (second.port, client.recv(64)) == (first.port, b"welcome")
+
+
+def test_a_port_that_another_server_uses_is_not_shared(start):
+    first, second = start(), start()
+    assert first.port != second.port
+    first.kill()
+    third = start(first.port)
+    with connect(third.port) as client:
+        assert client.recv(64) == b"welcome"
+
+
+def test_ports_are_free_after_an_orderly_end_without_jobs(start):
+    server = start()
+    assert server.do("end") == "False"
+    server.process.wait(WAIT_S_MAX)
+    assert is_free(server.port)
+
+
+def test_ports_stay_held_after_an_orderly_end_while_a_job_runs_on(start, tmp_path):
+    folder = AttemptFolder(tmp_path / "jobs/1/1")
+    folder.make()
+    lock = folder.hold()
+    server = start()
+    assert server.do("end") == "True"
+    server.process.wait(WAIT_S_MAX)
+    assert not is_free(server.port)
+    os.close(lock)
+    second = start(server.port)
+    assert second.do("end") == "False"
+
+
+def test_a_program_that_does_not_know_the_secret_gets_no_socket(start, tmp_path):
+    server = start()
+    server.kill()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
+        stranger.settimeout(WAIT_S_MAX)
+        with short_path(str(tmp_path / SOCKET)) as path:
+            stranger.connect(path)
+        take = {"do": "take", "role": "api", "host": "127.0.0.1", "port": 0, "secret": "guessed"}
+        stranger.send(json.dumps(take).encode())
+        assert stranger.recv(64) == b""
+    assert start().port == server.port
+
+
+def test_a_server_believes_only_the_process_that_it_noted(tmp_path):
+    path = tmp_path / SOCKET
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        with short_path(str(path)) as short:
+            listener.bind(short)
+        listener.listen()
+        noted = {"holder": identity.of(os.getppid()), "secret": "x"}
+        (tmp_path / NOTE).write_text(json.dumps(noted))
+        ports = HeldPorts(tmp_path, {})
+        try:
+            assert holder_of(tmp_path) not in {os.getpid(), os.getppid()}
+            client, _ = listener.accept()
+            with client:
+                assert client.recv(64) == b"", "the secret was told to a stranger"
+        finally:
+            ports.close()
+
+
+def test_a_holder_that_was_killed_is_started_again(start, tmp_path):
+    first = start()
+    killed = holder_of(tmp_path)
+    os.kill(killed, signal.SIGKILL)
+    while identity.noted(killed) and identity.lives(identity.noted(killed)):
+        threading.Event().wait(0.01)
+    assert first.do("renew") == "done"
+    assert holder_of(tmp_path) != killed
+    first.kill()
+    assert start().port == first.port
+
+
+def test_systemd_keeps_the_sockets_that_it_is_given(start, tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.settimeout(WAIT_S_MAX)
+        name = f"{tmp_path.name}-{os.getpid()}"
+        manager.bind(f"\0{name}")
+        environ = {"NOTIFY_SOCKET": f"@{name}", "FDSTORE": "16"}
+        first = start(environ=environ)
+        data, (stored,), _, _ = socket.recv_fds(manager, 4096, 1)
+        assert data.decode().splitlines() == ["FDSTORE=1", f"FDNAME=api.{first.port}"]
+        assert manager.recv(4096) == b"READY=1"
+        assert not (tmp_path / NOTE).exists(), "no holder is needed beside systemd"
+        first.kill()
+    again = {"LISTEN_FDS": "1", "LISTEN_FDNAMES": f"api.{first.port}"}
+    with connect(first.port) as client:
+        second = start(environ=again, passed=stored)
+        assert (second.port, client.recv(64)) == (first.port, b"welcome")
