@@ -165,8 +165,8 @@ def test_two_jobs_listen_on_one_port_and_do_not_reach_each_other(mode, root, mar
 def test_replicas_of_a_job_reach_each_other_by_address_and_by_name(mode, layout, root, mark):
     """Each listens at its own address, on the same port; each connects to all, itself too."""
     code = TRIES + (
-        "import os, time\n"
-        "own = socket.gethostbyname(os.uname().nodename)\n"
+        "import time\n"
+        "own = socket.gethostbyname('OWN')\n"
         "server = socket.create_server((own, 7000))\n"
         "for host in ('198.18.1.16', '198.18.1.17', 'replica-0', 'replica-1'):\n"
         "    while outcome(socket.AF_INET, (host, 7000)) != 'connected':\n"
@@ -174,7 +174,8 @@ def test_replicas_of_a_job_reach_each_other_by_address_and_by_name(mode, layout,
         "print('reached all from', own, flush=True)\n"
         "time.sleep(600)"
     )
-    engine = launch_in_network(root, mark, code, code, mode=mode, layout=layout)
+    codes = [code.replace("OWN", f"replica-{index}") for index in range(2)]
+    engine = launch_in_network(root, mark, *codes, mode=mode, layout=layout)
     for index, name in enumerate(("master-replica-0", "worker-replica-0")):
         words = f"reached all from 198.18.1.{16 + index}"
         wait_until(lambda name=name, words=words: words in texts(root, name), f"{name}: {words}")

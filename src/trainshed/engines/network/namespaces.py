@@ -20,7 +20,7 @@ from contextlib import closing, suppress
 from typing import Final, NamedTuple
 
 from trainshed.engines.isolation import linux
-from trainshed.engines.network.netlink import Netlink
+from trainshed.engines.network.netlink import Netlink, open_route_monitor
 from trainshed.engines.network.rule import BRIDGE, PREFIX, REPLICA_NETWORKS, NetworkRule
 from trainshed.engines.processes import tree
 
@@ -55,6 +55,8 @@ class Namespaces(NamedTuple):
     user: int | None
     """The user namespace that owns them, where their maker is not root."""
     hub: Namespace
+    routes: int
+    """A socket that is told of the routes of the hub (``netlink.open_route_monitor``)."""
     replicas: tuple[Namespace, ...] = ()
     """One a replica, in their order; none where all share the hub."""
 
@@ -68,21 +70,30 @@ class Namespaces(NamedTuple):
             for descriptor in space:
                 for number in descriptor if isinstance(descriptor, tuple) else (descriptor,):
                     os.close(number)
+        os.close(self.routes)
         if self.user is not None:
             os.close(self.user)
+
+
+class Hub(NamedTuple):
+    """Descriptors of what the way out is attached to."""
+
+    user: int | None
+    net: int
+    routes: int
 
 
 def make_namespaces(
     rule: NetworkRule,
     *,
     owns_user: bool,
-    on_hub: Callable[[int | None, int], object] = lambda *_: None,
+    on_hub: Callable[["Hub"], object] = lambda _: None,
 ) -> Namespaces:
     """Make them in a child, ten seconds at most.
 
     ``owns_user``: in a user namespace of their own, as a process needs that is not root.
-    ``on_hub`` is called with descriptors of the user and the network namespace as soon as the hub
-    is there, while the others are made.  Raises OSError with what failed.
+    ``on_hub`` is called as soon as the hub is there, while the others are made.  Raises OSError
+    with what failed.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
@@ -117,17 +128,18 @@ def change_host_name(name: str) -> None:
 # ---- the supervisor's side ----
 
 
-def _receive(channel: socket.socket, on_hub: Callable[[int | None, int], object]) -> Namespaces:
+def _receive(channel: socket.socket, on_hub: Callable[[Hub], object]) -> Namespaces:
     """What the child passes: first the hub, then the others, then the listeners of the hub."""
     held: list[int] = []
     try:
-        user, hub = _user_and_hub(_message(channel, _HUB, held))
-        on_hub(user, hub)
+        hub = _hub_of(_message(channel, _HUB, held))
+        on_hub(hub)
         replicas: list[Namespace] = []
         while True:
             kind, descriptors = _any_message(channel, held)
             if kind == _DONE:
-                return Namespaces(user, Namespace(hub, tuple(descriptors)), tuple(replicas))
+                listening = Namespace(hub.net, tuple(descriptors))
+                return Namespaces(hub.user, listening, hub.routes, tuple(replicas))
             replicas.append(Namespace(descriptors[0], tuple(descriptors[1:])))
     except BaseException:
         for descriptor in held:
@@ -135,8 +147,9 @@ def _receive(channel: socket.socket, on_hub: Callable[[int | None, int], object]
         raise
 
 
-def _user_and_hub(descriptors: list[int]) -> tuple[int | None, int]:
-    return (descriptors[1] if descriptors[1:] else None), descriptors[0]
+def _hub_of(descriptors: list[int]) -> Hub:
+    net, routes, *user = descriptors
+    return Hub(user[0] if user else None, net, routes)
 
 
 def _message(channel: socket.socket, kind: bytes, held: list[int]) -> list[int]:
@@ -189,7 +202,9 @@ def _make(channel: socket.socket, rule: NetworkRule, *, owns_user: bool) -> None
         _fill(netlink, rule.addresses if rule.shared else ())
         if not rule.shared:
             _write("net/ipv4/conf/default/proxy_arp", "1")  # of the links that come next
-        socket.send_fds(channel, [_HUB], [hub, *([_open(_USER)] if owns_user else [])])
+        with open_route_monitor() as routes:
+            user = [_open(_USER)] if owns_user else []
+            socket.send_fds(channel, [_HUB], [hub, routes.fileno(), *user])
         listeners = _listen(rule.listeners)
         if not rule.shared:
             bridge = _add_bridge(netlink)

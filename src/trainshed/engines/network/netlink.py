@@ -27,6 +27,8 @@ _ADDRESS_ITSELF, _LOCAL = 1, 2
 _DESTINATION, _OUT_LINK, _VIA = 1, 4, 5
 _MAIN_TABLE, _STATIC, _SCOPE_LINK = 254, 4, 253
 _UNICAST, _UNREACHABLE = 1, 7
+#: The group of sockets that are told of IPv4 routes, as a bit.
+_ROUTES: Final = 0x40
 _ANSWER_BYTES_MAX: Final = 1 << 16
 _WAIT_S_MAX: Final = 2.0
 
@@ -112,6 +114,25 @@ class Netlink:
             if number:
                 raise OSError(number, os.strerror(number), what)
         return answer
+
+
+def open_route_monitor() -> socket.socket:
+    """A socket that is told when routes of the calling thread's namespace change."""
+    kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+    monitor = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
+    monitor.bind((0, _ROUTES))
+    return monitor
+
+
+def tells_default_route(data: bytes) -> bool:
+    """Whether a message of a route monitor says that there is a way for all other packets."""
+    while len(data) >= _HEADER.size + _ROUTE.size:
+        size, kind, *_ = _HEADER.unpack_from(data)
+        prefix, table = data[_HEADER.size + 1], data[_HEADER.size + 4]
+        if kind == _NEW_ROUTE and (prefix, table) == (0, _MAIN_TABLE):
+            return True
+        data = data[size + (-size % 4) :]
+    return False
 
 
 def _attribute(kind: int, data: bytes) -> bytes:

@@ -86,7 +86,7 @@ def _way_out(program: str, spaces: Namespaces) -> str:
     ready, writer = os.pipe()
     reader, _exits = os.pipe()
     descriptors = (writer, reader, spaces.hub.net, *(() if spaces.user is None else (spaces.user,)))
-    command = way_out_command(program, spaces.user, spaces.hub.net, ready=writer, exits=reader)
+    command = way_out_command(program, spaces.user, spaces.hub.net, reader, ready=writer)
     with subprocess.Popen(  # noqa: S603 - ours
         command, pass_fds=descriptors, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={}
     ) as process:

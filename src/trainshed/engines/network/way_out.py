@@ -17,7 +17,7 @@ PROGRAM: Final = "slirp4netns"
 #: None of the job's variables says where it is.
 _PLACES: Final = ("/usr/bin", "/usr/local/bin", "/bin")
 _TAP: Final = "tap0"
-#: It is ready after 3 to 10 ms.
+#: Its link is there after 3 ms, and it reads packets after 10.
 START_S_MAX: Final = 10.0
 
 
@@ -28,17 +28,19 @@ def find_program() -> str:
 
 
 def way_out_command(
-    program: str, user: int | None, hub: int, *, ready: int, exits: int
+    program: str, user: int | None, hub: int, exits: int, ready: int | None = None
 ) -> tuple[str, ...]:
     """The command for a hub; all are descriptors that it inherits.
 
-    It writes a byte to ``ready`` when packets pass, and ends when the other end of ``exits`` is
-    closed.  Since it reads packets of the job it gives up most system calls, and as root all files
-    and capabilities; its own sandbox cannot be had in a user namespace without a user 0.
+    It ends when the other end of ``exits`` is closed.  First it adds a link and routes, from which
+    on packets wait for it; then it prepares itself, and writes a byte to ``ready``.  Since it reads
+    packets of the job it gives up most system calls, and as root all files and capabilities; its
+    own sandbox cannot be had in a user namespace without a user 0.
     """
     return (
         *(program, "--configure", f"--mtu={MTU}", f"--cidr={CIDR}", "--disable-host-loopback"),
         *("--enable-seccomp", "--netns-type=path"),
         *(("--enable-sandbox",) if user is None else (f"--userns-path=/proc/self/fd/{user}",)),
-        *(f"--ready-fd={ready}", f"--exit-fd={exits}", f"/proc/self/fd/{hub}", _TAP),
+        *((f"--ready-fd={ready}",) if ready is not None else ()),
+        *(f"--exit-fd={exits}", f"/proc/self/fd/{hub}", _TAP),
     )

@@ -10,11 +10,13 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from trainshed.engines.network.namespaces import (
+    Hub,
     Namespaces,
     change_host_name,
     enter_namespace,
     make_namespaces,
 )
+from trainshed.engines.network.netlink import tells_default_route
 from trainshed.engines.network.rule import NetworkRule
 from trainshed.engines.network.way_out import (
     PROGRAM,
@@ -28,6 +30,7 @@ from trainshed.engines.supervise.loop import Children, Loop, Timer
 
 _FIRST_PAUSE_S: Final = 0.1
 _PAUSE_S_MAX: Final = 60.0
+_MESSAGE_BYTES_MAX: Final = 1 << 16
 _NOT_INSTALLED: Final = f"{PROGRAM} is not installed (apt install {PROGRAM})"
 
 #: Writes a sentence to the job's log, with its severity.
@@ -56,7 +59,7 @@ class AttemptNetwork:
 
     @property
     def is_ready(self) -> bool:
-        """Whether packets pass."""
+        """Whether packets pass, or wait for the way out to take them."""
         return self._way_out.is_ready
 
     @property
@@ -119,7 +122,7 @@ class _WayOut:
         self._exits = -1
         self._pause_s = _FIRST_PAUSE_S
         self._last_words = ""
-        self._place: tuple[int | None, int] = (None, -1)
+        self._hub = Hub(None, -1, -1)
         self.is_ready = False
         self.is_ending = False
         self.fault = ""
@@ -128,17 +131,16 @@ class _WayOut:
     def processes(self) -> Collection[int]:
         return (self._helper.pid,) if self._helper is not None and self._helper.pid else ()
 
-    def start(self, user: int | None, hub: int) -> None:
-        """Start it for a hub, with the descriptor of the user namespace if that has one."""
-        self._place = (user, hub)
+    def start(self, hub: Hub) -> None:
+        """Start it for a hub."""
+        self._hub = hub
         program = find_program()
         if not program:
             self.fault = _NOT_INSTALLED
             return
-        ready, writer = os.pipe()
         reader, self._exits = os.pipe()
-        descriptors = [writer, reader, hub, *([] if user is None else [user])]
-        command = way_out_command(program, user, hub, ready=writer, exits=reader)
+        descriptors = [reader, hub.net, *([] if hub.user is None else [hub.user])]
+        command = way_out_command(program, hub.user, hub.net, reader)
         self._helper = Helper(
             self._loop,
             self._children,
@@ -146,9 +148,8 @@ class _WayOut:
             ended=self._ended,
             descriptors=resource.getrlimit(resource.RLIMIT_NOFILE),
         )
-        self._loop.on_readable(ready, lambda: self._hear(ready))
+        self._loop.on_readable(hub.routes, self._hear)
         self._helper.start(command, {}, "/", enter=lambda: _pass_on(descriptors))
-        os.close(writer)
         os.close(reader)
         self._limit = self._loop.after(START_S_MAX, self._helper.kill)
 
@@ -161,17 +162,20 @@ class _WayOut:
     def _heard(self, line: str, _stream: str) -> None:
         self._last_words = line.strip() or self._last_words
 
-    def _hear(self, ready: int) -> None:
-        """A byte: packets pass.  None: it has ended, which ``_ended`` is told."""
-        if os.read(ready, 1):
+    def _hear(self) -> None:
+        """A route of the hub has changed."""
+        try:
+            data = os.read(self._hub.routes, _MESSAGE_BYTES_MAX)
+        except OSError:  # more were lost than it keeps
+            return
+        if tells_default_route(data):
             self.is_ready = True
             if self._limit is not None:
                 self._limit.cancel()
-        self._loop.forget(ready)
-        os.close(ready)
 
     def _ended(self, status: int) -> None:
         os.close(self._exits)
+        self._loop.forget(self._hub.routes)
         self._helper = None
         if self._limit is not None:
             self._limit.cancel()
@@ -192,7 +196,7 @@ class _WayOut:
 
     def _start_again(self) -> None:
         if not self.is_ending:
-            self.start(*self._place)
+            self.start(self._hub)
 
 
 def _pass_on(descriptors: Collection[int]) -> None:
