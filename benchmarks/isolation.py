@@ -1,10 +1,11 @@
-"""What walls cost: the start of a job, its supervisor's memory and a submit, in each mode in turns.
+"""What walls and networks cost: the start of a job, its supervisor's memory and a submit.
 
     python benchmarks/isolation.py [--rounds 30] [--submits 800] [--format json] [--against SRC]
 
 A start lasts from the engine's order to the first line of the program, a shell, as the supervisor
-stamps it.  All modes take turns in one run, so that whatever else the machine does meets all of
-them.  It needs root, since *users* does; modes that do not work here are left out by name.
+stamps it; of several replicas, to the last of these lines.  All modes take turns in one run, so
+that whatever else the machine does meets all of them.  It needs root, since *users* does; modes and
+networks that do not work here are left out by name.  ``--submits 0`` measures starts alone.
 ``--against`` names the ``src`` of a version before there were modes: its submits take turns too.
 """
 
@@ -17,7 +18,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -37,19 +38,23 @@ from trainshed.engines.isolation_modes import (
     USERS,
 )
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.network.choose import JobNetwork, try_network
+from trainshed.engines.network.rule import replica_address
 from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.engines.supervise.observe import AttemptRecords
 from trainshed.model.attempt import AttemptKey, Phase
-from trainshed.model.launch_plan import Environment, LaunchPlan, Owner, ReplicaPlan
+from trainshed.model.launch_plan import Environment, LaunchPlan, NetworkPlan, Owner, ReplicaPlan
 from trainshed.model.log_line import SEGMENT_PATTERN, decode
+from trainshed.model.network import NetworkLayout
 from trainshed.model.roles import Role
 from trainshed.model.stopping import StopOrder, StopReason
 
 MODES: Final = (NONE, USERS, LANDLOCK, SANDBOX)
-#: After a mode: the same without its filter of system calls.
-UNFILTERED: Final = ", no seccomp"
+NETWORK_MODES: Final = (USERS, SANDBOX)
 #: The promises; the sandbox starts two processes more, and none is made for it.
 START_MS_MAX: Final = 10.0
+#: By how many replicas the job has: what a network of its own may add to its start.
+NETWORK_MS_MAX: Final = {1: 15.0, 4: 25.0}
 MEMORY_MB_MAX: Final = 0.5
 SUBMIT_SHARE_MAX: Final = 1.03
 PROMISED: Final[tuple[str, ...]] = (USERS, LANDLOCK)
@@ -58,6 +63,23 @@ FILTER_MS_MAX: Final = 3.0
 BEFORE: Final = "before"
 _WAIT_S_MAX: Final = 60.0
 _WARM_SUBMITS: Final = 50
+
+
+class Setup(NamedTuple):
+    """How a job is started."""
+
+    mode: str
+    replicas: int = 1
+    layout: NetworkLayout | None = None
+    """How replicas share a network of their own; None: they have the machine's."""
+    is_filtered: bool = True
+    """Whether system calls that no trainer needs are refused."""
+
+    def __str__(self) -> str:
+        """For people."""
+        count = f" x {self.replicas}" if self.replicas > 1 else ""
+        network = f", network a {self.layout.value}" if self.layout else ""
+        return f"{self.mode}{count}{network}{'' if self.is_filtered else ', no seccomp'}"
 
 
 class Start(NamedTuple):
@@ -78,11 +100,16 @@ def main() -> int:
     args = parser.parse_args()
     absent = {mode: why for mode in MODES[1:] if (why := tried(mode, Asked().uids[0]))}
     modes = [mode for mode in MODES if mode not in absent]
-    unfiltered = [f"{mode}{UNFILTERED}" for mode in modes if mode in FILTERED]
-    starts = all_starts([*modes, *unfiltered], args.rounds)
-    submits = all_submits(args.submits, args.against)
+    absent |= {
+        f"a network of its own in {mode}": why
+        for mode in NETWORK_MODES
+        if mode in modes and (why := try_network(mode))
+    }
+    starts = all_starts(list(setups(modes, absent)), args.rounds)
+    submits = all_submits(args.submits, args.against) if args.submits else {}
     if args.format == "json":
-        print(json.dumps({"starts": starts, "submits_ms": submits, "absent": absent}))
+        named = {str(setup): found for setup, found in starts.items()}
+        print(json.dumps({"starts": named, "submits_ms": submits, "absent": absent}))
     else:
         show(starts, submits, absent)
     return int(not all(is_kept for is_kept, _ in verdicts(starts, submits)))
@@ -91,33 +118,44 @@ def main() -> int:
 # ---- starts ----
 
 
-def all_starts(modes: list[str], rounds: int) -> dict[str, list[Start]]:
-    """So many of each mode, in turns of another order each; the first round is not counted."""
-    found: dict[str, list[Start]] = {mode: [] for mode in modes}
+def setups(modes: list[str], absent: Mapping[str, str]) -> Iterator[Setup]:
+    """Each mode, also without its filter of system calls, and with networks of one and four."""
+    yield from map(Setup, modes)
+    yield from (Setup(mode, is_filtered=False) for mode in modes if mode in FILTERED)
+    for mode in (mode for mode in NETWORK_MODES if mode in modes):
+        if f"a network of its own in {mode}" not in absent:
+            yield Setup(mode, 1, NetworkLayout.JOB)
+            yield Setup(mode, 4)
+            yield from (Setup(mode, 4, layout) for layout in NetworkLayout)
+
+
+def all_starts(all_setups: list[Setup], rounds: int) -> dict[Setup, list[Start]]:
+    """So many of each, in turns of another order each; the first round is not counted."""
+    found: dict[Setup, list[Start]] = {setup: [] for setup in all_setups}
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         Path(folder).chmod(0o755)
         order = random.Random(1)  # noqa: S311
-        turns = list(modes)
+        turns = list(enumerate(all_setups))
         for number in range(rounds + 1):
             order.shuffle(turns)
-            for mode in turns:
-                start = one_start(Path(folder) / mode.replace(", ", "-"), mode, number + 1)
-                found[mode] += [start] if number else []
+            for place, setup in turns:
+                start = one_start(Path(folder) / str(place), setup, number + 1)
+                found[setup] += [start] if number else []
     return found
 
 
-def one_start(root: Path, mode: str, number: int) -> Start:
-    """Launch a job, wait for its line, look at its supervisor, end it."""
-    name = mode.removesuffix(UNFILTERED)
-    hides = () if name == NONE else (str(root),)
-    refused = CALL_FAMILIES if name == mode else ()
-    isolation = Isolation(name, uids=UIDS, hides=hides, refused_calls=refused)
-    engine = LocalEngine(root, find_gpus=tuple, isolation=isolation, pass_env=())
+def one_start(root: Path, setup: Setup, number: int) -> Start:
+    """Launch a job, wait for its lines, look at its supervisor, end it."""
+    hides = () if setup.mode == NONE else (str(root),)
+    refused = CALL_FAMILIES if setup.is_filtered else ()
+    isolation = Isolation(setup.mode, uids=UIDS, hides=hides, refused_calls=refused)
+    network = JobNetwork(is_own=setup.layout is not None)
+    engine = LocalEngine(root, find_gpus=tuple, isolation=isolation, network=network, pass_env=())
     key = AttemptKey(number, 1)
     began_ns = time.time_ns()
-    engine.launch(key, plan(), ())
+    engine.launch(key, plan(setup), ())
     folder = AttemptFolder(root / str(number) / "1")
-    stamp_ns = first_line_ns(folder)
+    stamp_ns = last_line_ns(folder, setup.replicas)
     memory = memory_mb(folder)
     engine.stop(key, StopOrder(grace_s=0.0, reason=StopReason.CANCEL, message=""))
     wait_for(lambda: engine.observe([key])[0].phase is Phase.ENDED)
@@ -125,37 +163,43 @@ def one_start(root: Path, mode: str, number: int) -> Start:
     return Start((stamp_ns - began_ns) / 1e6, memory)
 
 
-def plan() -> LaunchPlan:
-    """A shell that says that it is there."""
-    replica = ReplicaPlan(
-        role=Role.PRIMARY,
-        index=0,
-        task_name="master-replica-0",
-        argv=("/bin/sh", "-c", "echo up; exec sleep 600"),
+def plan(setup: Setup) -> LaunchPlan:
+    """Shells that say that they are there."""
+    replicas = tuple(
+        ReplicaPlan(
+            role=Role.WORKER if index else Role.PRIMARY,
+            index=max(index - 1, 0),
+            task_name=f"replica-{index}",
+            argv=("/bin/sh", "-c", "echo up; exec sleep 600"),
+        )
+        for index in range(setup.replicas)
     )
+    addresses = tuple(map(replica_address, range(setup.replicas)))
     return LaunchPlan(
         job_id="job",
         attempt=1,
-        replicas=(replica,),
+        replicas=replicas,
         environment=Environment(python=sys.executable),
         owner=Owner(project="benchmark", number=0),
+        network=setup.layout and NetworkPlan(layout=setup.layout, addresses=addresses),
     )
 
 
-def first_line_ns(folder: AttemptFolder) -> int:
-    """When the program's line was read."""
+def last_line_ns(folder: AttemptFolder, count: int) -> int:
+    """When the last of so many lines was read, one a program."""
     found: list[int] = []
 
     def look() -> bool:
+        found.clear()
         for path in sorted(Path(folder.log).glob(SEGMENT_PATTERN)):
             lines = path.read_bytes().rpartition(b"\n")[0].split(b"\n")
             found.extend(
                 line.stamp_ns for line in map(decode, filter(None, lines)) if line.text == "up"
             )
-        return bool(found)
+        return len(found) == count
 
     wait_for(look)
-    return found[0]
+    return max(found)
 
 
 def memory_mb(folder: AttemptFolder) -> float:
@@ -243,19 +287,26 @@ def submit_ms(client: Client) -> float:
 
 
 def verdicts(
-    starts: dict[str, list[Start]], submits: dict[str, list[float]]
+    starts: dict[Setup, list[Start]], submits: dict[str, list[float]]
 ) -> Iterator[tuple[bool, str]]:
     """Each promise: whether it is kept, and the figures."""
-    for mode in (mode for mode in PROMISED if mode in starts):
-        pairs = list(zip(starts[mode], starts[NONE], strict=True))
+    none = Setup(NONE)
+    for mode in (mode for mode in PROMISED if Setup(mode) in starts):
+        pairs = list(zip(starts[Setup(mode)], starts[none], strict=True))
         ms = statistics.median(walled.ms - none.ms for walled, none in pairs)
         yield ms <= START_MS_MAX, f"start, {mode}: {ms:+.1f} ms (at most {START_MS_MAX:g} more)"
         mb = statistics.median(walled.memory_mb - none.memory_mb for walled, none in pairs)
         yield mb <= MEMORY_MB_MAX, f"supervisor, {mode}: {mb:+.2f} MB (at most {MEMORY_MB_MAX:g})"
-    for mode in (mode for mode in FILTERED if mode in starts):
-        pairs = list(zip(starts[mode], starts[f"{mode}{UNFILTERED}"], strict=True))
+    for mode in (mode for mode in FILTERED if Setup(mode) in starts):
+        setup = Setup(mode)
+        pairs = list(zip(starts[setup], starts[setup._replace(is_filtered=False)], strict=True))
         ms = statistics.median(filtered.ms - other.ms for filtered, other in pairs)
         yield ms <= FILTER_MS_MAX, f"seccomp, {mode}: {ms:+.1f} ms (at most {FILTER_MS_MAX:g} more)"
+    for setup in (setup for setup in starts if setup.layout):
+        pairs = list(zip(starts[setup], starts[setup._replace(layout=None)], strict=True))
+        ms = statistics.median(own.ms - host.ms for own, host in pairs)
+        most = NETWORK_MS_MAX[setup.replicas]
+        yield ms <= most, f"start, {setup}: {ms:+.1f} ms (at most {most:g} more)"
     for other in (name for name in (NONE, BEFORE) if name in submits):
         share = statistics.median(submits[USERS]) / statistics.median(submits[other])
         words = f"submit, users over {other}: {share:.3f} times (at most {SUBMIT_SHARE_MAX})"
@@ -263,15 +314,15 @@ def verdicts(
 
 
 def show(
-    starts: dict[str, list[Start]], submits: dict[str, list[float]], absent: dict[str, str]
+    starts: dict[Setup, list[Start]], submits: dict[str, list[float]], absent: dict[str, str]
 ) -> None:
     """The figures and the verdicts."""
-    base = statistics.median(start.ms for start in starts[NONE])
-    print(f"  {'mode':<20} {'first line':>12} {'of none':>8} {'supervisor':>12}")
-    for mode, seen in starts.items():
+    base = statistics.median(start.ms for start in starts[Setup(NONE)])
+    print(f"  {'mode':<30} {'first line':>12} {'of none':>8} {'supervisor':>12}")
+    for setup, seen in starts.items():
         ms = statistics.median(start.ms for start in seen)
         mb = statistics.median(start.memory_mb for start in seen)
-        print(f"  {mode:<20} {ms:9.1f} ms {ms / base:8.2f} {mb:9.2f} MB")
+        print(f"  {setup!s:<30} {ms:9.1f} ms {ms / base:8.2f} {mb:9.2f} MB")
     for mode, times in submits.items():
         print(f"  submit, {mode:<6} {statistics.median(times):6.2f} ms")
     for mode, why in absent.items():

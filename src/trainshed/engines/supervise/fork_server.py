@@ -22,7 +22,7 @@ from trainshed.engines.isolation import landlock, none, sandbox, users
 from trainshed.engines.processes import identity
 from trainshed.engines.processes.identity import Identity
 from trainshed.engines.processes.tree import stat_fields
-from trainshed.engines.supervise import control, own_modules, preparer, watch_metrics
+from trainshed.engines.supervise import control, network, own_modules, preparer, watch_metrics
 from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.engines.supervise.spec import FORK_SERVER, SUPERVISOR
 from trainshed.model import advice, missing_modules, severity
@@ -34,6 +34,7 @@ IMPORTED: Final = (
     own_modules,
     control,
     landlock,
+    network,
     none,
     preparer,
     sandbox,
