@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -26,11 +27,16 @@ def refused(tmp_path, *flags, run=lambda argv, env: finished(argv, env=env), **e
     return done.stderr
 
 
-def test_a_port_that_somebody_has(tmp_path):
+@pytest.mark.parametrize("flag", ["--port", "--grpc-port"])
+def test_a_port_that_another_program_has_is_told_with_the_process(tmp_path, flag):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = refused(tmp_path, "--port", str(port))
-    assert said == f"error: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+        said = refused(tmp_path, flag, str(port))
+    program = Path("/proc/self/comm").read_text().strip()
+    assert said == (
+        f"error: cannot listen on 127.0.0.1:{port}: Address already in use, by process "
+        f"{os.getpid()} ({program}): end it with kill {os.getpid()}; {flag} names another port\n"
+    )
 
 
 def test_a_data_directory_that_cannot_be_made(tmp_path):

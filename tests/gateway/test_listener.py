@@ -18,6 +18,8 @@ from gateway.replica import TWO, WAIT_S_MAX
 from trainshed.api.connections import Limits, Times
 from trainshed.api.gateway.server import _THREADS_MAX
 from trainshed.api.threads import THREADS, THREADS_MAX
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.model.faults import TransientFault
 from trainshed.service.gateway.listening import FILE, GatewayListener
 
 
@@ -289,6 +291,38 @@ def test_a_second_server_takes_the_place_of_the_first(tmp_path):
             threading.Event().wait(0.1)
     assert echo.made.is_set()
     second.close()
+
+
+def test_no_job_is_given_the_gateway_s_port_while_another_program_has_it(tmp_path):
+    folder = AttemptFolder(tmp_path / "jobs/1/1")
+    folder.make()
+    lock = folder.hold()  # of a job that was given the port, and runs on
+    with socket.create_server(("127.0.0.1", 0)) as thief:
+        port = thief.getsockname()[1]
+        (tmp_path / FILE).write_text(json.dumps({"port": port, "direct": None, "pid": 0}))
+        listener = GatewayListener(tmp_path, Echo())
+        listener.open_again()
+        said = f"cannot listen on 127.0.0.1:{port}: .* by process {os.getpid()} .*attempt 1/1"
+        with pytest.raises(TransientFault, match=said):
+            listener.open()
+    os.close(lock)
+    for _ in range(WAIT_S_MAX * 10):
+        with suppress(TransientFault):
+            place = listener.open()
+            break
+        threading.Event().wait(0.1)
+    assert (place.port, heard(place)) == (port, b"x")
+    listener.close()
+
+
+def test_the_gateway_takes_another_port_where_no_job_was_given_the_first(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        (tmp_path / FILE).write_text(json.dumps({"port": port, "direct": None, "pid": 0}))
+        listener = GatewayListener(tmp_path, Echo())
+        place = listener.open()
+        assert (place.port != port, heard(place)) == (True, b"x")
+    listener.close()
 
 
 def test_jobs_that_wait_for_the_disk_keep_no_call_of_the_api_waiting(replica, world, monkeypatch):

@@ -30,6 +30,7 @@ from trainshed.service.auth.tokens import FirstToken, first_token
 from trainshed.service.file_modes import UMASK
 from trainshed.service.ports.held import HeldPorts
 from trainshed.service.ports.listening import API, GRPC, OwnPorts, Ports
+from trainshed.service.ports.taken import why_taken
 from trainshed.service.server_files import (
     RunningServer,
     forget_running,
@@ -210,12 +211,13 @@ def _listen(settings: Settings, ports: Ports) -> socket.socket:
     try:
         return ports.listen(API, settings.host, settings.port, BACKLOG)
     except OSError as error:
-        place = _authority(settings.host, settings.port)
-        raise UsageFault(f"cannot listen on {place}: {_reason(error)}") from error
+        raise _not_listening(settings, "--port", settings.port, error) from error
 
 
-def _reason(error: OSError) -> str:
-    return str(error.strerror or error).partition(" (while attempting")[0]
+def _not_listening(settings: Settings, flag: str, port: int, error: OSError) -> UsageFault:
+    place = _authority(settings.host, port)
+    reason = why_taken(error, port, settings.data_dir)
+    return UsageFault(f"cannot listen on {place}: {reason}; {flag} names another port")
 
 
 def _start_grpc(
@@ -226,15 +228,15 @@ def _start_grpc(
         return None
     try:
         listener = ports.listen(GRPC, settings.host, settings.grpc_port, BACKLOG)
-        return start_grpc(
-            application.table,
-            application.around,
-            pair=lambda: tls.pair,
-            listener=listener,
-            limits=limits,
-        )
     except OSError as error:
-        raise UsageFault(f"--grpc-port {settings.grpc_port}: {_reason(error)}") from error
+        raise _not_listening(settings, "--grpc-port", settings.grpc_port, error) from error
+    return start_grpc(
+        application.table,
+        application.around,
+        pair=lambda: tls.pair,
+        listener=listener,
+        limits=limits,
+    )
 
 
 def _reachable(host: str) -> str:

@@ -53,11 +53,11 @@ def holder_of(theirs: End, ours: End, ancestors: Mapping[int, T]) -> T | None:
         return None
     wanted = f"socket:[{inode}]"
     for pid, (ancestor, since) in reversed(_recent.copy().items()):
-        if ancestor in ancestors and _holds(pid, wanted) and _begun(pid) == since:
+        if ancestor in ancestors and holds_socket(pid, wanted) and _begun(pid) == since:
             return ancestors[ancestor]
     for ancestor, found in ancestors.items():
         for pid in _below(ancestor):
-            if _holds(pid, wanted):
+            if holds_socket(pid, wanted):
                 _remember(pid, ancestor)
                 return found
     return None
@@ -67,7 +67,7 @@ def holder_in(theirs: End, ours: End, roots: Mapping[int, T]) -> T | None:
     """The same for containers, by their first processes, which may have a network of their own."""
     wanted = {root: f"socket:[{_socket_in(root, theirs, ours)}]" for root in roots}
     for root, found in roots.items():
-        if any(_holds(pid, wanted[root]) for pid in (root, *_below(root))):
+        if any(holds_socket(pid, wanted[root]) for pid in (root, *_below(root))):
             return found
     return None
 
@@ -115,7 +115,7 @@ def _below(ancestor: int) -> Iterator[int]:
         yield pid
 
 
-def _holds(pid: int, wanted: str) -> bool:
+def holds_socket(pid: int, wanted: str) -> bool:
     """Whether a process has it open.  One that ends meanwhile, or is not ours to read, has not."""
     folder = f"/proc/{pid}/fd"
     with suppress(OSError):

@@ -18,9 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from trainshed.model.faults import TransientFault
 from trainshed.model.gateway import BUNDLE
 from trainshed.service.gateway.bundle import ensure_bundle, is_current
 from trainshed.service.gateway.places import FOLDER, HOSTS, LEAF, NAMES, GatewayPlace
+from trainshed.service.ports.holder import living_attempt
 from trainshed.service.ports.listening import GATEWAY, Listen, listen
 from trainshed.service.server_files import PUBLIC, write_file
 
@@ -80,16 +82,24 @@ class GatewayListener:
         self._listen = partial(_listen, listen)
         self._lock = threading.Lock()
         self._place: GatewayPlace | None = None
+        self._taken = ""
+        """Why the port cannot be had, while a program that is not ours has it."""
         self._serving: Serving | None = None
         self._thread: threading.Thread | None = None
         self._end = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._is_closed = False
 
     def open(self) -> GatewayPlace:
-        """Listen, unless it does already.  Raises OSError."""
+        """Listen, unless it does already.
+
+        Raises OSError, or TransientFault while a program that is not ours has the port that jobs
+        were given: no other job is given its address.
+        """
         with self._lock:
             if self._place is None:
                 self._place = self._opened()._replace(names=self._names)
+            if self._taken:
+                raise TransientFault(self._taken)
             return self._place
 
     def open_again(self) -> None:
@@ -99,6 +109,8 @@ class GatewayListener:
                 self.open()
             except OSError as error:
                 _warn("the gateway of running jobs cannot be opened: %s", error)
+            except TransientFault as fault:
+                _warn("%s", fault)
 
     def renew(self) -> bool:
         """A chore: whether another certificate is in use from here on.  Raises OSError."""
@@ -144,7 +156,10 @@ class GatewayListener:
                 raise
             if _is_other(known.get("pid")):
                 return []
-            _warn("the gateway's port %d is taken: jobs that run on have none", port)
+            if self._port or living_attempt(f"{self._data_dir}/jobs"):
+                self._taken = _sentence_of(error, port, self._data_dir)
+                return []
+            _warn("the gateway's port %d is taken, and no job was given it: it uses another", port)
             first = self._listen(_LOOPBACK, 0)
         ours = first.getsockname()[1]
         more = [_try(self._listen, host, ours) for host in self._hosts]
@@ -170,6 +185,7 @@ class GatewayListener:
                 return
             with suppress(OSError):
                 listeners = self._bound_again(place)
+                self._taken = ""
                 self._note(place)
         try:
             self._wait_and_serve(listeners)
@@ -243,6 +259,13 @@ def _read(path: Path) -> dict[str, Any]:
 def _port_of(known: dict[str, Any]) -> int:
     port = known.get("port")
     return port if isinstance(port, int) and 0 < port < 1 << 16 else 0
+
+
+def _sentence_of(error: OSError, port: int, data_dir: Path) -> str:
+    from trainshed.service.ports.taken import why_taken  # noqa: PLC0415  # it is rare
+
+    reason = why_taken(error, port, data_dir)
+    return f"the gateway of jobs cannot listen on {_LOOPBACK}:{port}: {reason}; it tries again"
 
 
 def _is_other(pid: object) -> bool:

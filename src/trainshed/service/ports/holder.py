@@ -175,27 +175,34 @@ class Holder:
         """Close the sockets that no server uses, unless an attempt lives."""
         self._look_s = time.monotonic() + LOOK_S
         free = [held for held, user in self._held.items() if user is None]
-        if not free or self._an_attempt_lives():
+        self._lived = living_attempt(self._jobs, self._lived) if free else ""
+        if self._lived:
             return
         for held in free:
             del self._held[held]
             held.socket.close()
 
-    def _an_attempt_lives(self) -> bool:
-        """Whether one has a supervisor; the one that had last is looked at first."""
-        for folder in (self._lived, *_attempt_folders(self._jobs)):
-            with suppress(OSError):
-                if folder and AttemptFolder(folder).is_held():
-                    self._lived = folder
-                    return True
-        return False
+
+def living_attempt(jobs: str, first: str = "") -> str:
+    """Return the folder of an attempt that has a supervisor, ``first`` if it has; else nothing."""
+    for folder in (first, *attempt_folders(jobs)):
+        with suppress(OSError):
+            if folder and AttemptFolder(folder).is_held():
+                return folder
+    return ""
 
 
-def _attempt_folders(jobs: str) -> Iterator[str]:
+def attempt_folders(jobs: str) -> Iterator[str]:
+    """Yield the folders of all attempts below the folder of all jobs."""
+    for job in _names(jobs):
+        for attempt in _names(f"{jobs}/{job}"):
+            yield f"{jobs}/{job}/{attempt}"
+
+
+def _names(folder: str) -> list[str]:
     with suppress(OSError):
-        for job in os.scandir(jobs):
-            with suppress(OSError):
-                yield from (attempt.path for attempt in os.scandir(job.path))
+        return os.listdir(folder)  # noqa: PTH208 - pathlib costs a process a megabyte
+    return []
 
 
 def main() -> None:
