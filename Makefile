@@ -90,10 +90,12 @@ shells:
 	    || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(SHELLS) > /dev/null; } \
 	    || echo "shells are not installed (apt install $(SHELLS)): tests of completion will skip"
 
-# the sandbox of servers that are no root; without it its tests skip and say so
+# the sandbox of servers that are no root, and networks of jobs; without them their tests skip and say so
+WALLS := bubblewrap slirp4netns
 bubblewrap:
-	@command -v bwrap > /dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends bubblewrap > /dev/null; } \
-	    || echo "bubblewrap is not installed (apt install bubblewrap): the tests of the sandbox will skip"
+	@{ command -v bwrap && command -v slirp4netns; } > /dev/null \
+	    || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(WALLS) > /dev/null; } \
+	    || echo "not all is installed (apt install $(WALLS)): the tests of the sandbox and of networks of jobs will skip"
 
 # a hostile trainer in every mode that the machine allows, as a program and as a package that is built
 isolation: $(VENV)/.test docker bubblewrap

@@ -2,7 +2,8 @@
 
 It gets a mount namespace.  The interpreter of the tests may lie in a home that only root may enter:
 there the folders on the way to it can be entered, and have nothing else in them.  And it has GPUs
-that no job holds: they are /dev/null by other names, which everybody may open.
+that no job holds: they are /dev/null by other names, which everybody may open.  It may open
+/dev/net/tun, as on a machine with Debian's rules for devices, but not in every container.
 """
 
 import ctypes
@@ -16,6 +17,7 @@ ENTER = 0o005
 FOLDERS = ("pts", "shm")
 NODES = (*FOLDERS, "null", "zero", "full", "random", "urandom", "tty", "kmsg", "vda")
 GPUS = ("nvidia0", "nvidia1")
+TUN = (10, 200)
 LINKS = {
     "ptmx": "pts/ptmx",
     "fd": "/proc/self/fd",
@@ -72,6 +74,9 @@ def plug_in_gpus(names):
     for name in names:
         os.mknod(f"/dev/{name}", 0o020666, os.makedev(1, 3))
         Path("/dev", name).chmod(0o666)
+    Path("/dev/net").mkdir()
+    os.mknod("/dev/net/tun", 0o020666, os.makedev(*TUN))
+    Path("/dev/net/tun").chmod(0o666)
 
 
 def mount(source, target, kind, flags, options=None):

@@ -150,7 +150,7 @@ class LocalEngine:
             attempt_at=self._attempt_at,
             sent=lambda key: sent(self._folder(key)),
             has_networks=network.is_own,
-            network=network.description if isolation else "",
+            network=network.description,
             add_lines=self._add_lines,
             gpus_now=self._gpus_now,
             has_names=isolation.has_names if isolation else mounts.allowed(),

@@ -10,11 +10,17 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from trainshed.engines.isolation.sandbox import find_bubblewrap
 from trainshed.engines.isolation_modes import SANDBOX
-from trainshed.engines.network.namespaces import Namespaces, enter_namespace, make_namespaces
+from trainshed.engines.network.namespaces import (
+    Namespaces,
+    change_host_name,
+    enter_namespace,
+    make_namespaces,
+)
 from trainshed.engines.network.rule import NetworkRule, replica_address
 from trainshed.engines.network.way_out import (
     PROGRAM,
@@ -26,7 +32,7 @@ from trainshed.engines.network.way_out import (
 _LOOPBACK: Final = "127.0.0.1"
 _TUN: Final = "/dev/net/tun"
 _RULE: Final = NetworkRule((replica_address(0), replica_address(1)), shared=False)
-_WORKS, _REACHES, _CANNOT = 0, 1, 2
+_WORDS_BYTES_MAX: Final = 4096
 
 
 def main(mode: str) -> int:
@@ -46,39 +52,40 @@ def _why_not(mode: str) -> str:
         return f"{error.filename}: {error.strerror}"
     with socket.create_server((_LOOPBACK, 0)) as listener:
         port = listener.getsockname()[1]
-        status = _run_inside(spaces, lambda: _look(mode, port))
-    if status == _REACHES:
+        why = _run_inside(spaces, lambda: _look(mode, port))
+    return why or _way_out(program, spaces)
+
+
+def _look(mode: str, port: int) -> str:
+    """What is wrong for a replica: it reaches the machine, or bubblewrap does not start."""
+    change_host_name("trial")
+    with suppress(OSError), socket.create_connection((_LOOPBACK, port), timeout=1):
         return "a program in a network of its own reaches the loopback of the machine"
-    if status != _WORKS:
-        return "bubblewrap does not start in a user namespace with a network of its own"
-    return _way_out(program, spaces)
-
-
-def _look(mode: str, port: int) -> int:
-    """What a replica finds: the machine's loopback, and in the sandbox bubblewrap."""
-    try:
-        with socket.create_connection((_LOOPBACK, port), timeout=1):
-            return _REACHES
-    except OSError:
-        pass
     if mode != SANDBOX:
-        return _WORKS
+        return ""
     words = ("--unshare-user", "--disable-userns", "--dev-bind", "/", "/", "true")
     argv = (find_bubblewrap(), *words)
-    return _CANNOT if subprocess.run(argv, check=False).returncode else _WORKS  # noqa: S603 - ours
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)  # noqa: S603 - ours
+    return f"in a user namespace: {done.stderr.strip()}" if done.returncode else ""
 
 
-def _run_inside(spaces: Namespaces, look: Callable[[], int]) -> int:
+def _run_inside(spaces: Namespaces, look: Callable[[], str]) -> str:
     """The answer of a call in the network of the first replica."""
+    reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        status = _CANNOT
         try:
             enter_namespace(spaces.user, spaces.replicas[0].net)
-            status = look()
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            why = look()
+        except OSError as error:
+            why = f"{error.filename or 'a host name of its own'}: {error.strerror}"
+        os.write(writer, why.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as answer:
+        words = answer.read(_WORDS_BYTES_MAX).decode()
+    os.waitpid(pid, 0)
+    return words
 
 
 def _way_out(program: str, spaces: Namespaces) -> str:
@@ -93,9 +100,10 @@ def _way_out(program: str, spaces: Namespaces) -> str:
         os.close(writer)
         is_ready = bool(select.select([ready], [], [], START_S_MAX)[0]) and bool(os.read(ready, 1))
         process.kill()
-        words = process.communicate()[0].decode(errors="replace").splitlines()
+        output = process.communicate()[0].decode(errors="replace").splitlines()
     if is_ready:
         return ""
     if not os.access(_TUN, os.R_OK | os.W_OK):
         return f"{_TUN} cannot be opened by the user of the server, as {PROGRAM} must"
+    words = [line for line in output if not line.startswith(("*", "WARNING"))]
     return f"{PROGRAM} does not start: {words[-1] if words else 'it says nothing'}"
