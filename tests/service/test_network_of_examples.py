@@ -15,8 +15,8 @@ from golden import check_golden
 from launch.builders import STUDY, TRIAL
 from service.submitting import PLACE, Desk, custom_job, images, ml_job
 from trainshed.config import ImageMapping
-from trainshed.engines.local import engine
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.network import addresses
 from trainshed.engines.network.choose import JobNetwork
 from trainshed.model.network import NetworkLayout
 from trainshed.service.interpreters import LIBRARY
@@ -41,7 +41,7 @@ EXAMPLES = {
 @pytest.fixture
 def plans(store, tmp_path, monkeypatch):
     """The plans of an example with the host's network, and with one of its own."""
-    monkeypatch.setattr(engine, "free_runs", _ports)
+    monkeypatch.setattr(addresses, "free_runs", _ports)
     desk = Desk(store, table=images(ANY_IMAGE))
 
     def plan(example):
@@ -95,7 +95,7 @@ def _launching(store, folder, networks):
     )
 
 
-def _ports(widths):
+def _ports(widths, _start):
     """Ports of the loopback that are the same in every run."""
     return tuple(15000 + sum(widths[:place]) for place in range(len(widths)))
 

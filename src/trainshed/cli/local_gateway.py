@@ -34,7 +34,7 @@ def with_gateway(args: argparse.Namespace, job: LocalJob, host: Host) -> Iterato
 
     Raises UsageFault where one is asked for and cannot be had.
     """
-    if args.dry_run or why_not(args.gateway, job, os.environ):
+    if args.dry_run or why_not(args.gateway, job, host, os.environ):
         yield host
         return
     host = numbered(host)
@@ -45,13 +45,17 @@ def with_gateway(args: argparse.Namespace, job: LocalJob, host: Host) -> Iterato
         listener.close()
 
 
-def why_not(asked: str, job: LocalJob, environ: Mapping[str, str]) -> str:
+def why_not(asked: str, job: LocalJob, host: Host, environ: Mapping[str, str]) -> str:
     """Why a run has none; empty where it has one.  Raises UsageFault."""
     missing = [name for name in _NEEDED if PathFinder.find_spec(name) is None]
     if asked == ON and missing:
         raise UsageFault(
             f"--gateway on: {missing[0]} is not installed; {install_command('server')}"
         )
+    if host.has_network:
+        if asked == ON:
+            raise UsageFault("--gateway on: a run with --network job has no gateway")
+        return "the run has a network of its own"
     if OFF in {asked, job.spec.labels.get(LABEL)}:
         return "it is turned off"
     if missing:

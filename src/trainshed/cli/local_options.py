@@ -13,11 +13,12 @@ _NEVER_OF_TRAIN = frozenset({"job-dir", "module-name", "package-path", "runtime-
 
 #: Flags of jobs on a server that mean nothing on one machine; taken, and named in a note.
 _IDLE_KMS = ("--kms-key", "--kms-keyring", "--kms-location", "--kms-project")
-_IDLE_WORDS = ("--service-account", "--network", *_IDLE_KMS)
+_IDLE_WORDS = ("--service-account", *_IDLE_KMS)
 
 TRAIN_EXAMPLE = """\
   trainshed ai-platform local train --module-name trainer.task --package-path trainer \\
-      --config config.yaml --job-dir gs://my-bucket/out -- --epochs 3"""
+      --config config.yaml --job-dir gs://my-bucket/out -- --epochs 3
+  trainshed ai-platform local train --config config.yaml --module-name trainer.task --network job"""
 
 
 def local_train(prog: str) -> flags.Parser:
@@ -45,6 +46,7 @@ def local_train(prog: str) -> flags.Parser:
     add_cluster_flags(parser, "they win over the file")
     flags.add_run_flags(parser)
     _add_engine_flags(parser)
+    _add_network_flag(parser)
     flags.add_catalog_flags(parser)
     flags.add_gcloud_wide(parser)
     switches = ("--stream-logs", "--async", "--enable-web-access")
@@ -78,6 +80,7 @@ _CUSTOM_IDLE_MORE = ("--docker-run-options", "--persistent-resource-id", *_IDLE_
 CUSTOM_EXAMPLE = """\
   trainshed ai custom-jobs local-run --script task.py --base-output-dir out -- --epochs 3
   trainshed ai custom-jobs local-run --config job.yaml --python-module trainer.task
+  trainshed ai custom-jobs local-run --config job.yaml --python-module trainer.task --network job
   trainshed ai custom-jobs local-run --python-module trainer.task \\
       --worker-pool-spec machine-type=n1-standard-4,container-image-uri=img \\
       --worker-pool-spec machine-type=n1-standard-4,replica-count=3,container-image-uri=img"""
@@ -107,6 +110,7 @@ def custom_local_run(prog: str) -> flags.Parser:
     flags.add_format(parser)
     flags.add_run_flags(parser)
     _add_engine_flags(parser)
+    _add_network_flag(parser)
     flags.add_catalog_flags(parser)
     flags.add_gcloud_wide(parser)
     switches = ("--enable-web-access", "--enable-dashboard-access")
@@ -142,6 +146,17 @@ def _add_engine_flags(parser: argparse.ArgumentParser) -> None:
         default=FleetPolicy.BEST_EFFORT.value,
         help="exact: no replica gets more memory or CPUs than its machine type has; default: "
         "best-effort, without limits",
+    )
+
+
+def _add_network_flag(parser: argparse.ArgumentParser) -> None:
+    """``--network``, which names a VPC in scripts that were written for Google."""
+    parser.add_argument(
+        "--network",
+        metavar="job|host",
+        help="job: a network of the job's own, as jobs of a server have it, with the ports of "
+        "Google and without the gateway; needs slirp4netns; default: host, this machine's. Any "
+        "other name is a VPC of Google's and means nothing here",
     )
 
 

@@ -14,6 +14,7 @@ from trainshed.cli.flags import idle_flags
 from trainshed.cli.local_gateway import with_gateway
 from trainshed.cli.sink import TerminalSink
 from trainshed.cli.terminal import out, out_json, table
+from trainshed.engines.network.kinds import HOST, JOB
 from trainshed.model import trainer_contract
 from trainshed.model.codec import encode
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
@@ -58,6 +59,7 @@ def running_host_of(args: argparse.Namespace, *, start_port: int | None = None) 
         runtime=runtime_of(args.container_runtime, args.container_user),
         policy=FleetPolicy(args.fleet_policy),
         overlays=tuple(map(Path, args.overlay)),
+        has_network=args.network == JOB,
     )
 
 
@@ -105,7 +107,8 @@ def _run_job(  # noqa: PLR0913, PLR0917 - a job, and what is said of it first
     if not all(replica.container for replica in prepared.plan.replicas):
         check_python(choice, os.environ)
         sink.note(choice.sentence)
-    for flag in idle_flags(args):
+    vpc = [] if args.network in {None, HOST, JOB} else ["--network"]
+    for flag in (*idle_flags(args), *vpc):
         sink.note(f"{flag} means nothing on this machine.")
     for remark in (*remarks, *planned):
         sink.note(remark)

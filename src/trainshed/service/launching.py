@@ -12,16 +12,14 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from trainshed.engines.base import Engine, ReplicaShape, Sight, Traits
+from trainshed.engines.base import Engine, Sight, Traits
 from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT
 from trainshed.engines.several import Engines, engine_of
 from trainshed.files.beneath import Place
-from trainshed.launch import names
 from trainshed.launch.compose import compose
 from trainshed.launch.context import program_of, unchanged
 from trainshed.launch.directories import FOLDER, under
-from trainshed.launch.network import layout_of
-from trainshed.launch.reduction_env import procs_of
+from trainshed.launch.network import layout_of, names_of, network_of
 from trainshed.launch.variables import (
     AIP_CHECKPOINT_DIR,
     AIP_TENSORBOARD_LOG_DIR,
@@ -36,7 +34,6 @@ from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import (
     Environment,
     LaunchPlan,
-    NetworkPlan,
     Owner,
     ReplicaPlan,
 )
@@ -59,7 +56,7 @@ from trainshed.service.gateway.places import (
 )
 from trainshed.service.images import Images, ImagesByEngine, StandIn
 from trainshed.service.interpreters import TrainerLibrary
-from trainshed.service.local_run import AIP_FOLDERS, PORT_ORDER, in_environment, installed_here
+from trainshed.service.local_run import AIP_FOLDERS, in_environment, installed_here, shape_of
 from trainshed.service.placing import NodeOfReplica, as_placed, cpu_warnings, limited, placing_notes
 from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import started_here, with_token
@@ -199,7 +196,7 @@ class Launching:
         found = _found_stand_ins(asked, there.images)
         contained = in_containers(found)
         layout = _layout(asked, contained, there.traits)
-        sight = there.engine.sight(there.key, tuple(_shape(asked)), layout)
+        sight = there.engine.sight(there.key, shape_of(asked), layout)
         seen = _buckets_there(sight, asked, there)
         spec, mount_notes = with_real_paths(asked, seen, has_bucket, contained)
         work = there.here(sight.work)
@@ -242,7 +239,7 @@ class Launching:
             replicas=tuple(self._started(replica, found, there) for replica in replicas),
             notes=tuple(dict.fromkeys(notes)),
             warnings=cpu_warnings(nodes, self._store.demand(record.uid), nodes),
-            hosts=(*_hosts(spec, plan, sight), *(gateway.names if gateway else ())),
+            hosts=(*names_of(spec, plan, sight.addresses), *(gateway.names if gateway else ())),
             binds=shown.binds(mounted(record.job.project, self._buckets, self._store)),
             checkpoints=tuple(_checkpoints(spec, attempt, sight, seen)),
             metrics=_metrics(spec, plan, seen, sight.metrics),
@@ -254,7 +251,7 @@ class Launching:
                 *dict.fromkeys(each.python for each in found.values()),
             ),
             shown=(gateway.folder,) if gateway else (),
-            network=_network(plan, sight, layout),
+            network=network_of(plan, sight.addresses, layout),
         )
         return with_token(plan, there.here(sight.exchange), sight.exchange)
 
@@ -372,13 +369,6 @@ def _layout(spec: JobSpec, contained: Collection[Role], traits: Traits) -> Netwo
     return layout_of(spec)
 
 
-def _network(plan: LaunchPlan, sight: Sight, layout: NetworkLayout | None) -> NetworkPlan | None:
-    if layout is None:
-        return None
-    addresses = (sight.addresses[replica.role, replica.index].host for replica in plan.replicas)
-    return NetworkPlan(layout=layout, addresses=tuple(addresses))
-
-
 def _network_notes(layout: NetworkLayout | None, traits: Traits) -> Iterator[str]:
     if traits.has_networks and layout is None and traits.containers.runtime:
         name = traits.containers.runtime.name
@@ -401,14 +391,6 @@ def _is_cut_off(spec: JobSpec, contained: Collection[Role], traits: Traits) -> b
         and runtime.has_walls
         and spec.replica_count == 1
     )
-
-
-def _shape(spec: JobSpec) -> Iterator[ReplicaShape]:
-    """Every replica in the order of ports, with so many as it has processes that listen."""
-    counts = {group.role: group.count for group in spec.groups}
-    for role in PORT_ORDER:
-        ports = procs_of(spec) if role is Role.REDUCER else 1
-        yield from (ReplicaShape(role, index, ports) for index in range(counts.get(role, 0)))
 
 
 def _environment(spec: JobSpec, stand_in: StandIn, buckets: Buckets, work: Path) -> Environment:
@@ -473,15 +455,3 @@ def _metrics(spec: JobSpec, plan: LaunchPlan, buckets: Buckets, folder: str) -> 
         tags=tuple(metric.metric_id for metric in spec.study.metrics),
         summaries=tuple(place for place in places if place),
     )
-
-
-def _hosts(spec: JobSpec, plan: LaunchPlan, sight: Sight) -> Iterator[tuple[str, str]]:
-    """The names of the replicas: those that Google gives their hosts, and those of their logs.
-
-    TF_CONFIG and CLUSTER_SPEC have the address itself: a name in them would help only programs that
-    do not run here, and would need a mount namespace, which not every machine allows.
-    """
-    for replica in plan.replicas:
-        host = sight.addresses[replica.role, replica.index].host
-        yield host, names.host_name(spec.dialect, plan.job_id, replica.role, replica.index)
-        yield host, replica.task_name

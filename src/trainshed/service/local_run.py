@@ -11,20 +11,22 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainshed.engines.base import AttemptAt, End, OutputSink
-from trainshed.engines.container_runtime import NO_RUNTIME, Runtime
+from trainshed.engines.base import AttemptAt, End, OutputSink, ReplicaShape
+from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, NO_RUNTIME, Runtime
 from trainshed.engines.local import foreground
+from trainshed.engines.network.addresses import loopback_addresses, own_addresses
 from trainshed.engines.processes.peers import holder_in, holder_of
-from trainshed.engines.processes.ports import free_runs
 from trainshed.files.beneath import Place
 from trainshed.launch.compose import compose
 from trainshed.launch.names import google_addresses
+from trainshed.launch.network import layout_of, names_of, network_of
 from trainshed.launch.reduction_env import procs_of
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.gateway import GatewaySight
 from trainshed.model.job import JobSpec, ProgramKind
 from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.roles import Role
 from trainshed.service.gateway.listening import GatewayListener, Serving
@@ -37,8 +39,6 @@ from trainshed.storage.folders import make_all
 if TYPE_CHECKING:
     from trainshed.engines.local.containers.roots import ContainerRoots
     from trainshed.service.gateway.attempts import LivingAttempt
-
-HOST = "127.0.0.1"
 
 #: gcloud's order of ports (contracts/gcloud.md 9.1); evaluators and ours come after it.
 PORT_ORDER = (
@@ -104,6 +104,8 @@ class Host:
     project_number: str = "0"
     uid: int | None = None
     """The number of the job that is run; a random one if None."""
+    has_network: bool = False
+    """Whether the run has a network of its own."""
     gateway: GatewaySight | None = None
     """Where the run's programs find gs:// and credentials; None: they have none of ours."""
 
@@ -139,13 +141,10 @@ def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
     """
     spec = job.spec
     _check_directories(spec, job.say)
-    addresses = (
-        google_addresses(spec, job.job_id)
-        if for_print
-        else loopback_addresses(spec, host.start_port)
-    )
-    output = _output(spec, job, host)
     contained = _contained(job, host)
+    layout = _layout(job, contained, host)
+    addresses = google_addresses(spec, job.job_id) if for_print else _addresses(spec, layout, host)
+    output = _output(spec, job, host)
     try:
         plan = compose(
             spec,
@@ -176,6 +175,8 @@ def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
             environment=installed_here(plan),
             binds=_binds(plan, spec, output, host) if contained else (),
             shown=(host.gateway.folder,) if host.gateway else (),
+            hosts=tuple(names_of(spec, plan, addresses)) if layout else (),
+            network=network_of(plan, addresses, layout),
         ),
         output=output,
         folders=_folders(spec, output),
@@ -282,21 +283,41 @@ def notes_of(job: LocalJob, host: Host, contained: Collection[Role]) -> tuple[st
     return tuple(notes)
 
 
-def loopback_addresses(
-    spec: JobSpec, start_port: int | None = None
+def shape_of(spec: JobSpec) -> tuple[ReplicaShape, ...]:
+    """Every replica in the order of ports, with so many as it has processes that listen."""
+    counts: Mapping[Role, int] = {group.role: group.count for group in spec.groups}
+    return tuple(
+        ReplicaShape(role, index, procs_of(spec) if role is Role.REDUCER else 1)
+        for role in PORT_ORDER
+        for index in range(counts.get(role, 0))
+    )
+
+
+def _layout(job: LocalJob, contained: Collection[Role], host: Host) -> NetworkLayout | None:
+    """How replicas share a network of their own; None: they have that of the machine.
+
+    Raises UsageFault where it cannot be made for them.
+    """
+    if not host.has_network:
+        return None
+    if contained and host.runtime and host.runtime.name not in CHILDREN_OF_CLIENT:
+        raise UsageFault(f"--network job: {host.runtime.name} makes the network of its containers")
+    if host.start_port is not None:
+        raise UsageFault("--start-port: with --network job ports are always the same; leave it out")
+    return NetworkLayout.JOB if job.any_gpu_count else layout_of(job.spec)
+
+
+def _addresses(
+    spec: JobSpec, layout: NetworkLayout | None, host: Host
 ) -> dict[tuple[Role, int], Address]:
     """A port for every process of every replica, and one more where the primary is met.
 
     Raises EngineFault when a port is taken.
     """
-    counts: Mapping[Role, int] = {group.role: group.count for group in spec.groups}
-    keys = [(role, index) for role in PORT_ORDER for index in range(counts.get(role, 0))]
-    widths = [procs_of(spec) if role is Role.REDUCER else 1 for role, _ in keys]
-    *ports, meeting_port = free_runs((*widths, 1), start=start_port)
-    return {
-        key: Address(host=HOST, port=port, rendezvous_port=meeting_port)
-        for key, port in zip(keys, ports, strict=True)
-    }
+    shape = shape_of(spec)
+    if layout is not None:
+        return own_addresses(shape, layout)
+    return loopback_addresses(shape, host.start_port)
 
 
 def _entrypoints(spec: JobSpec, entry_point: tuple[str, ...]) -> dict[Role, tuple[str, ...]]:

@@ -40,11 +40,10 @@ from trainshed.engines.local.devices.remembered import Remembered
 from trainshed.engines.local.devices.sampler import Sampler
 from trainshed.engines.local.end_watcher import EndWatcher
 from trainshed.engines.local.port_watch import PortWatch
-from trainshed.engines.network.addresses import own_addresses
+from trainshed.engines.network.addresses import loopback_addresses, own_addresses
 from trainshed.engines.network.choose import JobNetwork
 from trainshed.engines.processes import peers
 from trainshed.engines.processes.identity import lives
-from trainshed.engines.processes.ports import free_runs
 from trainshed.engines.processes.variables import without_secrets
 from trainshed.engines.supervise import cgroups, kill, mounts
 from trainshed.engines.supervise.compose import GRACE_S
@@ -58,18 +57,16 @@ from trainshed.model.attempt import ALIVE, AttemptKey, Measured, Observation, Ph
 from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault, is_transient
 from trainshed.model.gpus import GpuNow
-from trainshed.model.launch_plan import Address, LaunchPlan
+from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.log_line import SERVICE_TASK
 from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import Allotment, Claim, FleetPolicy, Node
-from trainshed.model.roles import Role
 from trainshed.model.stopping import StopOrder
 
 _LOG = logging.getLogger(__name__)
 
 _SWEEP_S: Final = 1.0
 _KNOWN_MAX: Final = 10_000
-_HOST: Final = "127.0.0.1"
 
 
 class LocalEngine:
@@ -194,7 +191,7 @@ class LocalEngine:
         Raises EngineFault.
         """
         folder = self._folder(key)
-        addresses = own_addresses(shape, layout) if layout else _loopback_addresses(shape)
+        addresses = own_addresses(shape, layout) if layout else loopback_addresses(shape)
         earlier = (AttemptKey(key.uid, number) for number in range(1, key.attempt))
         return Sight(
             addresses=addresses,
@@ -448,14 +445,6 @@ class LocalEngine:
         if phase is not Phase.UNKNOWN:
             return phase in ALIVE
         return self._attempt(key).folder.is_held() or bool(marked(str(key)))
-
-
-def _loopback_addresses(shape: Sequence[ReplicaShape]) -> dict[tuple[Role, int], Address]:
-    *ports, meeting = free_runs((*(each.ports for each in shape), 1))
-    return {
-        (each.role, each.index): Address(host=_HOST, port=port, rendezvous_port=meeting)
-        for each, port in zip(shape, ports, strict=True)
-    }
 
 
 def _limits_processes(isolation: Isolation | None) -> bool:

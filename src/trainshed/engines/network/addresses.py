@@ -1,19 +1,21 @@
-"""The addresses and ports of replicas that have a network of their own.
+"""The addresses and ports of replicas, on the machine's loopback or in a network of their own.
 
-They are the same in every job.  Replicas that share a namespace have ports of their own as well: a
-program that listens on all addresses takes its port from each of them.
+In networks of their own they are the same in every job.  Replicas that share a namespace have ports
+of their own as well: a program that listens on all addresses takes its port from each of them.
 """
 
 from collections.abc import Iterator, Sequence
 
 from trainshed.engines.base import ReplicaShape
 from trainshed.engines.network.rule import REPLICAS_MAX, NetworkRule, replica_address
+from trainshed.engines.processes.ports import free_runs
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Address, NetworkPlan
 from trainshed.model.network import CLUSTER_PORT, RENDEZVOUS_PORT, NetworkLayout
 from trainshed.model.roles import Role
 
 _ROLES = tuple(Role)
+_LOOPBACK = "127.0.0.1"
 
 
 def own_addresses(
@@ -35,6 +37,20 @@ def own_addresses(
         for place, (replica, port) in enumerate(zip(in_order, ports, strict=True))
     }
     return {(replica.role, replica.index): found[replica.role, replica.index] for replica in shape}
+
+
+def loopback_addresses(
+    shape: Sequence[ReplicaShape], start: int | None = None
+) -> dict[tuple[Role, int], Address]:
+    """Give each replica a free port of the machine's loopback, and all one for the rendezvous.
+
+    With ``start`` ports are consecutive from there.  Raises EngineFault when a port is taken.
+    """
+    *ports, meeting = free_runs((*(replica.ports for replica in shape), 1), start)
+    return {
+        (replica.role, replica.index): Address(host=_LOOPBACK, port=port, rendezvous_port=meeting)
+        for replica, port in zip(shape, ports, strict=True)
+    }
 
 
 def network_rule(plan: NetworkPlan | None) -> NetworkRule | None:

@@ -25,12 +25,12 @@ from trainshed.engines.network.rule import NetworkRule, replica_address
 from trainshed.engines.network.way_out import (
     PROGRAM,
     START_S_MAX,
+    TUN,
     find_program,
     way_out_command,
 )
 
 _LOOPBACK: Final = "127.0.0.1"
-_TUN: Final = "/dev/net/tun"
 _RULE: Final = NetworkRule((replica_address(0), replica_address(1)), shared=False)
 _WORDS_BYTES_MAX: Final = 4096
 
@@ -103,7 +103,7 @@ def _way_out(program: str, spaces: Namespaces) -> str:
         output = process.communicate()[0].decode(errors="replace").splitlines()
     if is_ready:
         return ""
-    if not os.access(_TUN, os.R_OK | os.W_OK):
-        return f"{_TUN} cannot be opened by the user of the server, as {PROGRAM} must"
+    if not os.access(TUN, os.R_OK | os.W_OK):
+        return f"{TUN} cannot be opened by the user of the server, as {PROGRAM} must"
     words = [line for line in output if not line.startswith(("*", "WARNING"))]
     return f"{PROGRAM} does not start: {words[-1] if words else 'it says nothing'}"

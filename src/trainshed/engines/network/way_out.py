@@ -17,6 +17,8 @@ PROGRAM: Final = "slirp4netns"
 #: None of the job's variables says where it is.
 _PLACES: Final = ("/usr/bin", "/usr/local/bin", "/bin")
 _TAP: Final = "tap0"
+#: What it opens to make that link.
+TUN: Final = "/dev/net/tun"
 #: Its link is there after 3 ms, and it reads packets after 10.
 START_S_MAX: Final = 10.0
 

@@ -145,7 +145,9 @@ def private_mounts(
     ``hosts`` is the path of a hosts file, ``binds`` are (folder here, folder there).  What fails in
     the child is said on its stderr, and the replica starts all the same.
     """
-    if not (hosts or binds or more.folders or more.resolver) or not allowed():
+    if not (hosts or binds or more.folders or more.resolver):
+        return None
+    if not (more.resolver or allowed()):  # who has a network of its own may mount in it
         return None
     try:
         libc = ctypes.CDLL(None, use_errno=True)

@@ -21,6 +21,7 @@ from trainshed.engines.network.rule import NetworkRule
 from trainshed.engines.network.way_out import (
     PROGRAM,
     START_S_MAX,
+    TUN,
     find_program,
     way_out_command,
 )
@@ -32,6 +33,7 @@ _FIRST_PAUSE_S: Final = 0.1
 _PAUSE_S_MAX: Final = 60.0
 _MESSAGE_BYTES_MAX: Final = 1 << 16
 _NOT_INSTALLED: Final = f"{PROGRAM} is not installed (apt install {PROGRAM})"
+_NO_TUN: Final = f"{TUN} cannot be opened by the user of the server, as {PROGRAM} must"
 
 #: Writes a sentence to the job's log, with its severity.
 Note = Callable[[str, str], object]
@@ -135,8 +137,8 @@ class _WayOut:
         """Start it for a hub."""
         self._hub = hub
         program = find_program()
-        if not program:
-            self.fault = _NOT_INSTALLED
+        if not (program and os.access(TUN, os.R_OK | os.W_OK)):
+            self.fault = _NO_TUN if program else _NOT_INSTALLED
             return
         reader, self._exits = os.pipe()
         descriptors = [reader, hub.net, *([] if hub.user is None else [hub.user])]
