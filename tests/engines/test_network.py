@@ -15,8 +15,10 @@ import pytest
 from engines.attempts import KEY, OTHER, ended, lines, order, supervisor, texts, until
 from engines.networks import MODES, launch_in_network
 from engines.own_network import own_network
-from engines.support import wait_until
+from engines.support import FOREVER, wait_until
+from trainshed.engines.network.leftovers import look_at_networks
 from trainshed.engines.network.netlink import Netlink
+from trainshed.engines.network.rule import CIDR
 from trainshed.engines.network.way_out import PROGRAM
 from trainshed.engines.processes import tree
 from trainshed.engines.supervise.mounts import RESOLVER
@@ -296,3 +298,23 @@ def test_a_way_out_that_is_killed_is_told_and_started_again(root, mark):
     warnings = [line.text for line in lines(root) if line.severity == "WARNING"]
     assert len(warnings) == 1
     assert "slirp4netns was ended by signal 9" in warnings[0]
+
+
+def test_doctor_counts_the_networks_of_jobs(root, mark):
+    engine = launch_in_network(root, mark, FOREVER, FOREVER, layout=NetworkLayout.REPLICA)
+    until(engine, Phase.READY)
+    before = look_at_networks()
+    assert before.ways_out >= 1
+    assert before.namespaces >= 3
+    assert (before.left_over, before.links) == ((), ())
+    engine.stop(KEY, order(0.0))
+    ended(engine)
+
+
+def test_doctor_tells_of_a_way_out_that_has_no_supervisor():
+    code = "import time; time.sleep(600)"
+    argv = (PROGRAM, "-c", code, f"--cidr={CIDR}")
+    with subprocess.Popen(argv, executable=sys.executable) as process:
+        wait_until(lambda: process.pid in look_at_networks().left_over, "doctor sees it")
+        process.kill()
+    assert process.pid not in look_at_networks().left_over

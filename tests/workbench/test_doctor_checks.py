@@ -8,6 +8,7 @@ import pytest
 
 from trainshed.engines.base import Living
 from trainshed.engines.leftover_means import SUBREAPER
+from trainshed.engines.network.leftovers import NetworksSeen
 from trainshed.lifecycle.events import Command
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.resources import FleetPolicy, Node
@@ -177,6 +178,7 @@ BREACHES = {
             process(AttemptKey(8, 1), devices=frozenset({"GPU-1", "GPU-2"})),
         )
     ),
+    "networks-end-with-jobs": snapshot(networks=NetworksSeen(left_over=(99,), links=("tap0",))),
     "logs-are-whole": with_folder(log=LogSeen(wrong=("line 3 of 00000001.jsonl is not read",))),
     "records-are-whole": with_folder(wrong_records=("line 2 cannot be read",)),
     "secrets-are-private": with_disk(open_modes={"/data/admin-token": 0o644}),
@@ -194,6 +196,7 @@ REMARKS = {
     "disk-has-room": with_disk(free_bytes=1 << 29),
     "files-can-be-opened": snapshot(files_max=1000),
     "programs-behind-walls": with_rows(nodes=(node_row(replace(NODE, isolation="none")),)),
+    "jobs-have-networks": with_rows(nodes=(node_row(replace(NODE, network="host: no tun")),)),
     "leftovers-can-be-ended": with_rows(nodes=(node_row(replace(NODE, leftovers=SUBREAPER)),)),
     "commands-are-performed": replace(BREACHES["commands-are-performed"], server_pid=None),
     "active-is-attended": replace(BREACHES["active-is-attended"], server_pid=None),

@@ -56,7 +56,7 @@ class Namespaces(NamedTuple):
     """The user namespace that owns them, where their maker is not root."""
     hub: Namespace
     routes: int
-    """A socket that is told of the routes of the hub (``netlink.open_route_monitor``)."""
+    """A socket with messages about the routes of the hub (``netlink.open_route_monitor``)."""
     replicas: tuple[Namespace, ...] = ()
     """One a replica, in their order; none where all share the hub."""
 

@@ -27,7 +27,7 @@ _ADDRESS_ITSELF, _LOCAL = 1, 2
 _DESTINATION, _OUT_LINK, _VIA = 1, 4, 5
 _MAIN_TABLE, _STATIC, _SCOPE_LINK = 254, 4, 253
 _UNICAST, _UNREACHABLE = 1, 7
-#: The group of sockets that are told of IPv4 routes, as a bit.
+#: The group of messages about IPv4 routes, as a bit.
 _ROUTES: Final = 0x40
 _ANSWER_BYTES_MAX: Final = 1 << 16
 _WAIT_S_MAX: Final = 2.0
@@ -117,7 +117,7 @@ class Netlink:
 
 
 def open_route_monitor() -> socket.socket:
-    """A socket that is told when routes of the calling thread's namespace change."""
+    """Open a socket that gets a message when routes of this thread's namespace change."""
     kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
     monitor = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
     monitor.bind((0, _ROUTES))

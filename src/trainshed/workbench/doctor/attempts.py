@@ -6,6 +6,8 @@ from typing import Final
 
 from trainshed.engines import isolation_modes, leftover_means
 from trainshed.engines.base import Living
+from trainshed.engines.network import kinds
+from trainshed.engines.network.rule import CIDR
 from trainshed.engines.registry import LOCAL
 from trainshed.lifecycle.events import Command
 from trainshed.model.attempt import ALIVE, AttemptKey, Phase
@@ -207,6 +209,42 @@ def programs_behind_walls(seen: Snapshot) -> Iterator[Finding]:
             )
 
 
+@check("jobs-have-networks", "Jobs do not reach each other's ports.", Part.ROWS)
+def jobs_have_networks(seen: Snapshot) -> Iterator[Finding]:
+    """Nodes that cannot give jobs a network of their own; those that are set to give none pass."""
+    for each in seen.rows.nodes:
+        kind, _, why = each.node.network.partition(": ")
+        if kind == kinds.HOST and why:
+            yield Finding(
+                subject=f"{each.node.name}: {kind}",
+                text=f"jobs of node {each.node.name} have the network of the machine: {why}",
+                advice="see docs/reference/isolation.md#network for what networks of jobs need, or "
+                'set [isolation] network = "host"',
+                is_failure=False,
+            )
+
+
+@check(
+    "networks-end-with-jobs",
+    "Nothing of a job's network is left when its supervisor is gone.",
+    Part.PROCESSES,
+)
+def networks_end_with_jobs(seen: Snapshot) -> Iterator[Finding]:
+    """Processes and links; namespaces go with them."""
+    for pid in seen.networks.left_over:
+        yield Finding(
+            subject=f"slirp4netns: {pid}",
+            text=f"process {pid} (slirp4netns) is the way out of a job whose supervisor is gone",
+            advice=_KILL.format(pid),
+        )
+    for link in seen.networks.links:
+        yield Finding(
+            subject=f"link: {link}",
+            text=f"the link {link} of this machine has an address that belongs to jobs' networks",
+            advice=f"ip link delete {link}, if no other program of the machine uses {CIDR}",
+        )
+
+
 @check(
     "leftovers-can-be-ended",
     "What a killed supervisor leaves can be ended, whatever it has become.",
@@ -263,5 +301,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     nodes_not_overfull,
     gpus_not_shared,
     programs_behind_walls,
+    jobs_have_networks,
+    networks_end_with_jobs,
     leftovers_can_be_ended,
 )

@@ -41,7 +41,7 @@ class DoctorReport:
         return (
             f"{jobs} jobs, {len(seen.folders)} folders of attempts, "
             f"{lines} log lines, {len(seen.processes)} processes; "
-            f"{_isolation(seen)}" + _server(seen)
+            f"{_networks(seen)}{_isolation(seen)}" + _server(seen)
         )
 
 
@@ -49,6 +49,14 @@ def _server(seen: Snapshot) -> str:
     if seen.is_backup:
         return "it is a backup"
     return f"the server is process {seen.server_pid}" if seen.server_pid else "no server runs"
+
+
+def _networks(seen: Snapshot) -> str:
+    """The networks of jobs on this machine; nothing where there are none."""
+    found = seen.networks
+    if not found.ways_out:
+        return ""
+    return f"{found.ways_out} networks of jobs with {found.namespaces} namespaces; "
 
 
 def _isolation(seen: Snapshot) -> str:

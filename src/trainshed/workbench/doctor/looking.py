@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 
 from trainshed.engines.base import Known
+from trainshed.engines.network.leftovers import NetworksSeen, look_at_networks
 from trainshed.files.beneath import Beneath
 from trainshed.files.caches import default_cache_dir
 from trainshed.model.attempt import ALIVE, AttemptKey
@@ -91,6 +92,7 @@ def look(  # noqa: PLR0913 - all that is looked at
         processes=tuple(
             one for each in (*(attempts or ()), *(others or ())) for one in each.living
         ),
+        networks=NetworksSeen() if is_backup else look_at_networks(),
         elsewhere={each.key: each.phase for each in others or ()},
         disk=tried(Part.DISK, lambda: _disk(data_dir, now_ns / 1e9)),
         is_backup=is_backup,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.engines.base import Living
+from trainshed.engines.network.leftovers import NetworksSeen
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.status import FINAL, JobState
 from trainshed.store.audit import AuditedTrial
@@ -154,6 +155,7 @@ class Snapshot:
     rows: RowsSeen = field(default_factory=RowsSeen)
     folders: Mapping[AttemptKey, FolderSeen] = field(default_factory=dict)
     processes: tuple[Living, ...] = ()
+    networks: NetworksSeen = field(default_factory=NetworksSeen)
     elsewhere: Mapping[AttemptKey, Phase] = field(default_factory=dict)
     """What engines on other machines find of attempts of this installation."""
     disk: DiskSeen | None = None

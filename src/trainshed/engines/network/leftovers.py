@@ -1,0 +1,80 @@
+"""What there is of the networks of attempts on this machine: for ``doctor``.
+
+Supervisors hold the namespaces by descriptors, and are the parents of the processes that carry
+packets out of them.  Nothing of a network lies in the machine's own, so a link there is a mistake.
+"""
+
+import ipaddress
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trainshed.engines.network.rule import CIDR
+from trainshed.engines.network.way_out import PROGRAM
+from trainshed.engines.processes import tree
+
+_NET: Final = "net:["
+_ROUTES: Final = "/proc/net/route"
+
+
+class NetworksSeen(NamedTuple):
+    """Networks of attempts on this machine, of all servers."""
+
+    namespaces: int = 0
+    """How many network namespaces supervisors hold."""
+    ways_out: int = 0
+    """How many processes carry packets out of them."""
+    left_over: tuple[int, ...] = ()
+    """Those of them whose supervisor is gone."""
+    links: tuple[str, ...] = ()
+    """Links of the machine's own network that have an address of a job's."""
+
+
+def look_at_networks() -> NetworksSeen:
+    """Count what there is now; processes that this one may not look at are passed over."""
+    held: set[str] = set()
+    left_over = []
+    ways_out = list(_ways_out())
+    for pid, parent in ways_out:
+        namespaces = _namespaces(parent)
+        held |= namespaces or set()
+        if namespaces is not None and not namespaces:
+            left_over.append(pid)
+    return NetworksSeen(len(held), len(ways_out), tuple(left_over), tuple(_links()))
+
+
+def _ways_out() -> Iterator[tuple[int, int]]:
+    """(process, its parent) of each."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with suppress(OSError):
+                program, *words = (folder / "cmdline").read_text(errors="replace").split("\0")
+                if Path(program).name == PROGRAM and f"--cidr={CIDR}" in words:
+                    yield int(folder.name), tree.parent_of(int(folder.name))
+
+
+def _namespaces(pid: int) -> set[str] | None:
+    """The network namespaces that a process has open; None: it cannot be looked at."""
+    try:
+        paths = list(Path(f"/proc/{pid}/fd").iterdir())
+    except PermissionError:
+        return None
+    except OSError:
+        return set()
+    targets = set()
+    for path in paths:
+        with suppress(OSError):
+            targets.add(str(path.readlink()))
+    return {target for target in targets if target.startswith(_NET)}
+
+
+def _links() -> Iterator[str]:
+    """By the routes of the machine."""
+    ours = ipaddress.ip_network(CIDR)
+    with suppress(OSError):
+        for line in tree.read(_ROUTES).splitlines()[1:]:
+            link, destination, *_ = line.split()
+            number = int.from_bytes(bytes.fromhex(destination)[::-1])
+            if ipaddress.ip_address(number) in ours:
+                yield link
