@@ -136,6 +136,19 @@ def test_a_full_disk(tmp_path):
         check_doctor(server)
 
 
+def test_a_cancel_is_taken_where_the_small_disk_of_the_database_is_full(tmp_path):
+    """It was answered with 503: the log had no room for it."""
+    with small_disk(tmp_path / "disk", 12) as disk:
+        flags = ("--database", f"sqlite:///{disk}/trainshed.db")
+        with serving(tmp_path / "data", *flags) as server:
+            names = [submit(server, custom_job(f"{n}", FOREVER)) for n in range(3)]
+            for name in names:
+                server.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
+            with full(disk / "ballast"):
+                check_refusal(server.call("POST", f"/v1/{PARENT}/customJobs", custom_job("more")))
+                check_cancelled(server, names)
+
+
 def has_room_of_its_own(server):
     """Whether the database has taken it; a server does so a moment after its start."""
     return (server.data_dir / "trainshed.db-wal").stat().st_size >= database_file.LOG_BYTES

@@ -83,6 +83,27 @@ def test_on_a_full_disk_jobs_are_ended_and_none_is_added(tmp_path, clock):
         assert len(store.events(uid, limit=2 * EVENTS)) > EVENTS
 
 
+@pytest.mark.parametrize("mib", [12, 20])
+@pytest.mark.parametrize("jobs", [1, 50])
+def test_on_a_small_disk_that_gets_full_between_two_looks_jobs_are_cancelled(
+    tmp_path, clock, mib, jobs
+):
+    """The log held all tables, had no room for more, and was never copied into the file."""
+    with (
+        small_disk(tmp_path / "disk", mib) as disk,
+        closing(open_store(url_of(disk), clock)) as store,
+    ):
+        store.keep_room()
+        uids = [add(store).uid for _ in range(jobs)]
+        with full(disk / "ballast"):
+            for uid in uids:
+                place(store, uid)
+            for _ in range(EVENTS):
+                tell(store, uids[0])
+            with pytest.raises(StoreFault, match="no space is left on its disk"):
+                add(store)
+
+
 def test_a_store_is_opened_and_used_on_a_full_disk(tmp_path, clock):
     with small_disk(tmp_path / "disk", 64) as disk:
         store = open_store(url_of(disk), clock)

@@ -3,6 +3,7 @@
 import contextlib
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
@@ -48,6 +49,8 @@ _LIBPQ = {
 }
 #: A server that hangs in the middle of a write must not hold its locks for ever.
 _IDLE_OPTION = "-c idle_in_transaction_session_timeout=10s"
+#: SQLite's own default.
+_CHECKPOINT_PAGES: Final = 1000
 _PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={_BUSY_MS}", "foreign_keys=ON")
 #: LIKE of SQLite otherwise takes A for a, which PostgreSQL does not.
 _READER_PRAGMAS = ("case_sensitive_like=ON", "query_only=ON")
@@ -63,8 +66,9 @@ class Database:
         self.clock = clock
         self._file = file
         self._check = file.check if file else _needs_no_check
+        self._added, self._keeps_room = 0, False
         self.new_uid = UidMaker(clock)
-        self._write_engine = write_engine(url)
+        self._write_engine = write_engine(url, file.checkpoint_bytes if file else 0)
         self._read_engine = _read_engine(url)
         self._place = place_of(url)
         self._writer = Writer(self._write_engine, clock, self._place, self._check)
@@ -108,9 +112,16 @@ class Database:
         return self._writer.write_with_others(perform, item, marked=marked)
 
     def check_room(self) -> None:
-        """To be called before something is added that can wait.  Raises StoreFault."""
-        if self._file is not None:
-            self._file.check_room()
+        """To be called before something is added that can wait.  Raises StoreFault.
+
+        What is added uses up the pages that are free in the file: on a disk that may soon be full
+        they are looked at after some jobs, once there is room.
+        """
+        if self._file is None or not self._file.check_room() or not self._keeps_room:
+            return
+        self._added += 1
+        if self._added % _ADDED_PER_LOOK == 0 and self._lacks_room(self._file.free_bytes):
+            self.keep_room()
 
     def keep_room(self) -> None:
         """Have room for what cannot wait, such as the end of a job, where the disk gets full.
@@ -122,9 +133,14 @@ class Database:
         self._file.hold_log()
         self.put(_FREE_ROOM)  # of a server that was killed in the midst of this
         wanted = self._file.free_bytes
-        if self.read(_free_bytes) < wanted // 2:
+        if self._lacks_room(wanted):
             self.put(_TAKE_ROOM, size=wanted)
             self.put(_FREE_ROOM)
+        self._file.checkpoint()
+        self._keeps_room = True
+
+    def _lacks_room(self, wanted: int) -> bool:
+        return self.read(_free_bytes) < wanted // 2
 
     def close(self) -> None:
         """Finish what was handed in and close every connection."""
@@ -141,6 +157,9 @@ def _needs_no_check() -> None:
     """A server's database is where it is."""
 
 
+#: So many jobs fit into a part of the free pages on the smallest disk.
+_ADDED_PER_LOOK: Final = 8
+
 _ROOM: Final = "room"
 _TAKE_ROOM = insert(MARKS).values(name=_ROOM, value=func.zeroblob(bindparam("size")))
 _FREE_ROOM = delete(MARKS).where(MARKS.c.name == _ROOM)
@@ -152,11 +171,15 @@ def _free_bytes(connection: Connection) -> int:
     return int(count * size)
 
 
-def write_engine(url: URL) -> Engine:
-    """The engine of the writer: one connection, whose transactions begin as writing ones."""
+def write_engine(url: URL, checkpoint_bytes: int = 0) -> Engine:
+    """The engine of the writer: one connection, whose transactions begin as writing ones.
+
+    ``checkpoint_bytes``: how long SQLite's log may be at most before it is begun anew; 0 leaves
+    that to SQLite.
+    """
     engine = create_engine(url, pool_size=1, max_overflow=0, **_connecting(url))
     if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _prepare_writer)
+        event.listen(engine, "connect", partial(_prepare_writer, checkpoint_bytes))
         event.listen(engine, "begin", lambda c: c.exec_driver_sql("BEGIN IMMEDIATE"))
         event.listen(engine, "handle_error", _drop_spoilt)
     else:
@@ -197,10 +220,14 @@ def _drop_spoilt(context: ExceptionContext) -> None:
         context.is_disconnect = True
 
 
-def _prepare_writer(connection: sqlite3.Connection, _: Any) -> None:
+def _prepare_writer(checkpoint_bytes: int, connection: sqlite3.Connection, _: Any) -> None:
     connection.isolation_level = None  # the driver's own BEGIN would come too late
     for pragma in _PRAGMAS:
         connection.execute(f"PRAGMA {pragma}").close()
+    if checkpoint_bytes:
+        ((page_bytes,),) = connection.execute("PRAGMA page_size").fetchall()
+        pages = min(_CHECKPOINT_PAGES, checkpoint_bytes // page_bytes)
+        connection.execute(f"PRAGMA wal_autocheckpoint={pages}").close()
 
 
 def _go_by_keys(connection: Any, _: Any) -> None:

@@ -24,8 +24,12 @@ LOG_BYTES: Final = 6 << 20
 FREE_BYTES: Final = 2 << 20
 #: Nothing is added where less is free on the disk.
 ADDING_BYTES_MIN: Final = 8 << 20
-#: Of a disk no larger part is taken, and nothing where that is scarce.
+#: Of a disk no larger part is taken.
 _PART: Final = 16
+#: Nothing is taken where no more than so many times as much is free.
+_SCARCE: Final = 4
+#: A program of a job may fill as much in a minute, after which the room is looked at again.
+_SOON_FULL_BYTES: Final = 4 << 30
 #: What a start needs besides, where nothing is left: SQLite's index of its log, small files.
 _START_BYTES: Final = 256 << 10
 #: The header of a log; one of zeros is an empty log (sqlite.org/fileformat2.html, 4.1).
@@ -57,12 +61,16 @@ class DatabaseFile:
             answer=REPLACED,
         )
 
-    def check_room(self) -> None:
-        """Raise StoreFault where only the room is left that ends jobs."""
+    def check_room(self) -> bool:
+        """Raise StoreFault where only the room is left that ends jobs.
+
+        Return whether the disk may be full within a minute.
+        """
         self.check()
         free = room.free_bytes(self._path.parent)
         if free < _bounded(self._path.parent, ADDING_BYTES_MIN):
             raise full(self._place, free)
+        return free < _SOON_FULL_BYTES
 
     def hold_log(self) -> None:
         """Let the log have its room; not on a disk that is nearly full.
@@ -78,7 +86,21 @@ class DatabaseFile:
     def free_bytes(self) -> int:
         """How much should be free in the file; nothing where its disk has no room for that."""
         size = _bounded(self._path.parent, FREE_BYTES)
-        return size if room.free_bytes(self._path.parent) > _PART * size else 0
+        return size if room.free_bytes(self._path.parent) > _SCARCE * size else 0
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """How long the log may be before SQLite copies it into the file and begins it anew.
+
+        On a small disk that is less than SQLite's own 1,000 pages: a full disk has no room for
+        more of the log than it was given in advance.
+        """
+        return _bounded(self._path.parent, LOG_BYTES) * 2 // 3
+
+    def checkpoint(self) -> None:
+        """Copy the log into the file, whose pages then have their room on the disk."""
+        with suppress(sqlite3.Error):  # it is copied later
+            self._keeper.execute("PRAGMA wal_checkpoint(PASSIVE)").close()
 
     def close(self) -> None:
         """Let SQLite remove the log; its room stays, under another name."""
