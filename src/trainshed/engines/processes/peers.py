@@ -80,7 +80,7 @@ def _socket_in(root: int, theirs: End, ours: End) -> int:
 
 
 def user_of(theirs: End, ours: End) -> int | None:
-    """Return the user of the socket that is connected to ours; None where it cannot be told."""
+    """Return the user of the socket that is connected to ours; None if it is not known."""
     with suppress(OSError):
         return answer[_UID] if (answer := _asked(theirs, ours)) else None
     return None

@@ -14,7 +14,7 @@ HAND_OVER: Final = "listeners"
 SOCKETS, DONE = b"s", b"d"
 #: Descriptors of one message; the kernel takes 253.
 _DESCRIPTORS_MAX: Final = 200
-#: Servers that are told of the end by their connection's; an older one has ended.
+#: Servers that hear of the end by their connection; an older one has ended.
 _SERVERS_MAX: Final = 4
 
 
@@ -29,7 +29,7 @@ class HandingOver:
     def answer(self, message: Mapping[str, Any], descriptors: Sequence[int]) -> None:
         """Answer a message that asks for the sockets, by the connection that came with it.
 
-        The connection stays open: its end tells the server of the end of the network.  Raises
+        The connection stays open: its end shows the server the end of the network.  Raises
         OSError.
         """
         listeners = self._listeners()
