@@ -8,7 +8,7 @@ PIP    := $(BIN)/python $(INSTALL) -c constraints.txt
 LOCKED := $(INSTALL) --require-hashes --no-deps --no-build-isolation
 UV_LOCKED := $(BIN)/uv pip install --quiet --require-hashes --no-deps
 
-.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-slurm test test-full test-gpu gpu-wheels postgres slurm compiler docker shells bubblewrap isolation check bench bench-tuning clean lock golden dist
+.PHONY: demo demo-local demo-service demo-tuning demo-plan demo-slurm test test-full test-gpu gpu-wheels postgres slurm compiler docker shells bubblewrap podman isolation check bench bench-tuning clean lock golden dist
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -97,9 +97,16 @@ bubblewrap:
 	    || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(WALLS) > /dev/null; } \
 	    || echo "not all is installed (apt install $(WALLS)): the tests of the sandbox and of networks of jobs will skip"
 
+# containers of a podman in a folder of the tests, as root and rootless
+PODMAN := podman runc uidmap slirp4netns
+podman:
+	@{ command -v podman && command -v newuidmap && command -v slirp4netns; } > /dev/null \
+	    || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(PODMAN) > /dev/null; } \
+	    || echo "podman is not installed (apt install $(PODMAN)): its tests of containers will skip"
+
 # a hostile trainer in every mode that the machine allows, as a program and as a package that is built
-isolation: $(VENV)/.test docker bubblewrap
-	@TRAINSHED_CHAOS=full $(BIN)/python -m pytest -q tests/isolation
+isolation: $(VENV)/.test docker podman bubblewrap
+	@TRAINSHED_CHAOS=full $(BIN)/python -m pytest -q -rs tests/isolation
 	@$(BIN)/python tests/isolation/table.py
 
 # the quick half: no model is trained, nothing takes longer than a few seconds

@@ -3,7 +3,8 @@
 It gets a mount namespace.  The interpreter of the tests may lie in a home that only root may enter:
 there the folders on the way to it can be entered, and have nothing else in them.  And it has GPUs
 that no job holds: they are /dev/null by other names, which everybody may open.  It may open
-/dev/net/tun, as on a machine with Debian's rules for devices, but not in every container.
+/dev/net/tun, as on a machine with Debian's rules for devices, but not in every container.  The user
+has a name and numbers to spare, as a rootless podman needs them.
 """
 
 import ctypes
@@ -16,6 +17,9 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 ENTER = 0o005
 FOLDERS = ("pts", "shm")
 NODES = (*FOLDERS, "null", "zero", "full", "random", "urandom", "tty", "kmsg", "vda")
+NAME = "trainshed-test"
+#: The first of the numbers that its containers have; no user of a machine has such.
+SPARE = 1_800_000_000
 GPUS = ("nvidia0", "nvidia1")
 TUN = (10, 200)
 LINKS = {
@@ -32,6 +36,7 @@ def main():
     checked(LIBC.unshare(NEW_NAMESPACE))
     mount(None, "/", None, PRIVATE | RECURSIVE)
     plug_in_gpus(GPUS)
+    be_known(int(uid))
     closed = closed_folder(Path(sys.executable).resolve())
     if closed is not None:
         open_way(closed, Path(sys.executable).resolve().parents[1])
@@ -77,6 +82,23 @@ def plug_in_gpus(names):
     Path("/dev/net").mkdir()
     os.mknod("/dev/net/tun", 0o020666, os.makedev(*TUN))
     Path("/dev/net/tun").chmod(0o666)
+
+
+def be_known(uid):
+    """Have the user in the files of names; they lie in the folder of devices, which is ours."""
+    if not uid:
+        return
+    lines = {
+        "passwd": f"{NAME}:x:{uid}:{uid}::/:/bin/sh",
+        "group": f"{NAME}:x:{uid}:",
+        **dict.fromkeys(("subuid", "subgid"), f"{NAME}:{SPARE}:65536"),
+    }
+    for name, line in lines.items():
+        place, own = Path("/etc", name), Path("/dev", f"names-{name}")
+        if place.exists():
+            own.write_text(f"{line}\n{place.read_text()}")
+            own.chmod(0o644)
+            mount(own, place, None, BIND)
 
 
 def mount(source, target, kind, flags, options=None):

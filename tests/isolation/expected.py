@@ -27,6 +27,11 @@ class Mode:
     image: str = "registry.test/p/img:1"
     """What its jobs name; the Python of the tests stands in for that one."""
 
+    @property
+    def is_container(self) -> bool:
+        """Whether its jobs run in an image of their own."""
+        return self.image == python_image.IMAGE
+
 
 def _mode(name, uid, setting, otherwise=DENIED, more=""):
     return Mode(name, uid, f'[isolation]\nmode = "{setting}"\n{more}', otherwise)
@@ -38,9 +43,19 @@ NONE_USER = _mode("none, a user", USER, "none", DONE)
 LANDLOCK = _mode("landlock", USER, "landlock")
 SANDBOX = _mode("sandbox", USER, "sandbox")
 USERS = _mode("users", ROOT, "users")
-CONTAINER = Mode("container", ROOT, '[isolation]\nmode = "container"\n', image=python_image.IMAGE)
+
+
+def _containers(name, uid, runtime):
+    config = f'[isolation]\nmode = "container"\n[fleet]\ncontainer_runtime = "{runtime}"\n'
+    return Mode(name, uid, config, image=python_image.IMAGE)
+
+
+DOCKER = _containers("docker", ROOT, "docker")
+PODMAN = _containers("podman, root", ROOT, "podman")
+ROOTLESS = _containers("podman, rootless", USER, "podman")
+CONTAINERS = (DOCKER, PODMAN, ROOTLESS)
 PROCESSES = (USERS, SANDBOX, LANDLOCK)
-WALLS = (CONTAINER, *PROCESSES)
+WALLS = (*CONTAINERS, *PROCESSES)
 MODES = (*WALLS, NONE_USER, NONE_ROOT)
 
 
@@ -59,7 +74,10 @@ class Row:
 
 #: The first that fits counts.
 ROWS = (
-    Row("connect_to_docker", ABSENT, (*PROCESSES, NONE_USER, NONE_ROOT), "tried with docker alone"),
+    Row(
+        "connect_to_docker", ABSENT, (PODMAN, ROOTLESS, *PROCESSES, NONE_USER, NONE_ROOT),
+        "tried with docker alone",
+    ),
     Row("use_api_without_token", DENIED, MODES, "the API asks for a token, whoever calls"),
     Row(
         "order_supervisor order_foreign_supervisor", DENIED, MODES,
@@ -102,8 +120,16 @@ ROWS = (
         DENIED, (NONE_USER,), "the server's user may not",
     ),
     Row(
-        "use_io_uring read_local_descriptors call_as_32_bits talk_to_hypervisor type_into_terminal",
-        DONE, (CONTAINER,), "the runtime's own filter allows it, in the version of the tests",
+        "read_local_descriptors call_as_32_bits talk_to_hypervisor type_into_terminal", DONE,
+        CONTAINERS, "the runtime's own filter allows it, in the version of the tests",
+    ),
+    Row(
+        "use_io_uring", DONE, (DOCKER,),
+        "the runtime's own filter allows it, in the version of the tests",
+    ),
+    Row(
+        "make_user_namespace clone_user_namespace clone_by_structure", DONE, (PODMAN, ROOTLESS),
+        "the runtime's own filter allows it, in the version of the tests",
     ),
 )  # fmt: skip
 

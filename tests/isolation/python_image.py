@@ -22,7 +22,12 @@ def why_not():
 def make(env):
     """Import it into a daemon."""
     with importing(env, IMAGE) as archive:
-        add_python(archive, PYTHON)
+        fill(archive)
+
+
+def fill(archive):
+    """Put its files into an archive."""
+    add_python(archive, PYTHON)
 
 
 def add_python(archive, python, more=()):

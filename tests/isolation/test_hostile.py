@@ -3,24 +3,29 @@
 The modes without walls show that the attempts are real: there they succeed.
 """
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
-from engines import docker_daemon
+from engines import docker_daemon, podman_store
 from isolation import python_image
 from isolation.expected import (
     ABSENT,
-    CONTAINER,
+    DOCKER,
     LANDLOCK,
     NONE_ROOT,
     NONE_USER,
+    PODMAN,
     PROCESSES,
+    ROOTLESS,
     SANDBOX,
     USERS,
     WALLS,
     outcomes_of,
 )  # fmt: skip
 from isolation.hostile import ATTEMPTS
-from isolation.scene import GROUPS, outlived, staged, tried
+from isolation.scene import BUILD, GROUPS, outlived, staged, tried
 
 pytestmark = pytest.mark.slow
 #: What only a job with packages can try.
@@ -56,10 +61,28 @@ def test_a_hostile_trainer_can_do_what_the_table_says_and_no_more(mode):
 def test_the_same_in_a_container():
     with docker_daemon.docker_with_image() as environ:
         python_image.make(environ)
-        with staged(CONTAINER, environ=environ) as scene:
+        with staged(DOCKER, environ=environ) as scene:
             found, _ = tried(scene)
             left, log = outlived(scene)
-    assert not differences(found, {**outcomes_of(CONTAINER), PACKAGES: ABSENT})
+    assert not differences(found, {**outcomes_of(DOCKER), PACKAGES: ABSENT})
+    assert not left
+    assert "denied" in log.splitlines(), log
+
+
+@pytest.mark.full
+@pytest.mark.skipif(bool(python_image.why_not()), reason=python_image.why_not())
+@pytest.mark.parametrize("mode", [PODMAN, ROOTLESS], ids=lambda mode: mode.name)
+def test_the_same_with_podman(mode):
+    if why := podman_store.why_not(mode.uid):
+        pytest.skip(why)
+    folder = Path(tempfile.mkdtemp(prefix="podman-", dir=BUILD))
+    with (
+        podman_store.podman_with_image(folder, mode.uid, mode.image, python_image.fill) as environ,
+        staged(mode, environ=environ) as scene,
+    ):
+        found, _ = tried(scene)
+        left, log = outlived(scene)
+    assert not differences(found, {**outcomes_of(mode), PACKAGES: ABSENT})
     assert not left
     assert "denied" in log.splitlines(), log
 

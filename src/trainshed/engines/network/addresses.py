@@ -57,11 +57,7 @@ def network_rule(plan: NetworkPlan | None) -> NetworkRule | None:
     """The namespaces that the plan of an attempt asks for; None: it has the machine's network."""
     if plan is None:
         return None
-    return NetworkRule(
-        addresses=plan.addresses,
-        shared=plan.layout is NetworkLayout.JOB,
-        listeners=plan.listeners,
-    )
+    return NetworkRule(addresses=plan.addresses, shared=plan.layout is NetworkLayout.JOB)
 
 
 def _ports(shape: Sequence[ReplicaShape], layout: NetworkLayout) -> Iterator[int]:
