@@ -34,6 +34,7 @@ from trainshed.controller.perform import Compose
 from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine, Reach
 from trainshed.engines.several import Engines
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
 from trainshed.placement.jobs import QuotaRule
@@ -44,6 +45,7 @@ from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
 from trainshed.service.engine_images import RereadImages, images_of
 from trainshed.service.file_modes import PRIVATE_FOLDER, make_private
+from trainshed.service.gateway.job_networks import JobNetworks
 from trainshed.service.gateway.listening import GatewayListener, Serving
 from trainshed.service.gateway.places import HOSTS, NO_GATEWAY, OTHER_HOSTS, TELEMETRY_HOSTS
 from trainshed.service.gateway.stored_attempts import AttemptOfPeer, AttemptsOfStore
@@ -335,7 +337,21 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
         hosts=filter(None, (engine.traits.bridge,)),
         names=_names(settings.gateway),
         listen=listen,
+        networks=_networks(store, engine),
     )
+
+
+def _networks(store: Store, engine: Engines) -> JobNetworks | None:
+    """What brings the gateway's sockets in the networks of jobs; None: jobs have none."""
+    ask = engine.traits.ask_listeners
+    if ask is None:
+        return None
+
+    def living() -> list[AttemptKey]:
+        return [AttemptKey(each.uid, each.attempt) for each in store.holding()]
+
+    traits = engine.traits
+    return JobNetworks(ask, traits.on_network, living, are_begun=traits.has_networks)
 
 
 def _objects(settings: Settings, user_of: Callable[[str], int | None]) -> Objects:

@@ -30,7 +30,11 @@ def test_a_dry_run_shows_the_network_and_its_names(trainshed, trainer):
     trainer(TELL)
     words = (*TRAIN, *CLUSTER, "--network", "job", "--dry-run", "--format", "json")
     plan = json.loads(trainshed(*words).out)
-    assert plan["network"] == {"layout": "replica", "addresses": ["198.18.1.16", "198.18.1.17"]}
+    assert plan["network"] == {
+        "layout": "replica",
+        "addresses": ["198.18.1.16", "198.18.1.17"],
+        "listeners": [],
+    }
     assert ["198.18.1.17", "worker-replica-0"] in plan["hosts"]
 
 
@@ -69,4 +73,4 @@ def test_a_custom_job_may_have_a_network_of_its_own_too(trainshed, tmp_path):
     (tmp_path / "task.py").write_text("")
     words = ("--script", "task.py", "--network", "job", "--dry-run", "--format", "json")
     plan = json.loads(trainshed("ai", "custom-jobs", "local-run", *words).out)
-    assert plan["network"] == {"layout": "job", "addresses": ["198.18.1.16"]}
+    assert plan["network"] == {"layout": "job", "addresses": ["198.18.1.16"], "listeners": []}

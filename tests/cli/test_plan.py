@@ -504,6 +504,10 @@ def test_a_measured_curve_is_planned_from_and_its_offending_step_named(plan, wri
         ("[[1, 1, -5]]", "throughput is a number over 0"),
         ("[[1, 1, 5], [1, 1, 6]]", "are there twice"),
         ("[[1, 1, 5], [2, 1, 9000]]", "one unit for all points"),
+        (
+            [[count, count, 100 * count] for count in range(1, 258)],
+            "series alexnet: points must be at most 256, got 257; leave some out",
+        ),
     ],
 )
 def test_a_table_with_faults_is_refused_in_a_sentence(plan, written, points, sentence):

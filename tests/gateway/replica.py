@@ -65,23 +65,28 @@ class World:
         self.of_address = nobody_signed
         self.denied = []
         self.tokens = AttemptTokens(b"secret")
+        self._data_dir = data_dir
+        self._public = public
+        self.serving = self.make_serving()
+        self.bundle = data_dir / "tls/ca-bundle.pem"
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = self._listener.getsockname()
+        self._thread = threading.Thread(target=self.serving.run, args=([self._listener],))
+        self._thread.start()
+
+    def make_serving(self):
         rows = storage_routes(self.objects, Uploads(self.objects), Owners())
-        self.serving = make_gateway(
-            data_dir,
+        return make_gateway(
+            self._data_dir,
             rows=without_jobs(rows),
             tokens=self.tokens,
             attempt_at=lambda _theirs, _ours: self.caller,
             find=self.find,
             recognise=nobody,
             of_address=self._of_address,
-            public=public,
+            public=self._public,
             audit=lambda **fields: self.denied.append(fields),
         )
-        self.bundle = data_dir / "tls/ca-bundle.pem"
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = self._listener.getsockname()
-        self._thread = threading.Thread(target=self.serving.run, args=([self._listener],))
-        self._thread.start()
 
     def find(self, key):
         if self.is_away:

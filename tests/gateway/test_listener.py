@@ -236,7 +236,7 @@ class Echo:
         self.made.set()
         return self
 
-    def run(self, listeners):
+    def run(self, listeners, _jobs):
         found, _ = listeners[0].accept()
         with found:
             found.sendall(b"x")

@@ -11,7 +11,7 @@ from itertools import combinations
 import pytest
 
 from trainshed.workbench.study_report.figures import plots
-from trainshed.workbench.study_report.files import csv_text, files_of, write
+from trainshed.workbench.study_report.files import files_of, trials_csv, write
 from trainshed.workbench.study_report.page import page
 from trainshed.workbench.study_view import view_of
 from workbench.study_documents import (
@@ -133,7 +133,7 @@ def test_numbers_are_short_on_the_page_and_exact_in_the_table_beside_it():
     document = vertex([trial(1, final=(1, {"accuracy": 0.9887955182}), lr=0.1 + 0.2, batch=32.0)])
     assert {"0.988796", "0.3", "32"} <= set(read(document).of("td"))
     assert "Trial 1: accuracy 0.988796 at step 1. Its arguments:" in read(document).of("p")
-    (row,) = csv.DictReader(io.StringIO(csv_text(view_of(document))))
+    (row,) = csv.DictReader(io.StringIO(trials_csv(view_of(document))))
     assert row["metrics.accuracy"] == "0.9887955182"
     assert (row["parameters.lr"], row["parameters.batch"]) == ("0.30000000000000004", "32")
 
@@ -287,7 +287,7 @@ def test_names_that_look_alike_stay_apart():
 
 
 def test_csv_has_every_trial_and_reads_back_exactly():
-    rows = list(csv.DictReader(io.StringIO(csv_text(view_of(vertex(many(20)))))))
+    rows = list(csv.DictReader(io.StringIO(trials_csv(view_of(vertex(many(20)))))))
     assert [row["trial"] for row in rows] == [str(n) for n in range(1, 21)]
     source = many(20)
     for row, found in zip(rows, source, strict=True):
@@ -302,7 +302,7 @@ def test_csv_has_every_trial_and_reads_back_exactly():
 
 def test_csv_keeps_a_parameter_apart_that_is_called_like_a_column():
     view = view_of(vertex([trial(1, final=(1, {"accuracy": 1.0}), trial="x", step='a,"b')]))
-    (row,) = csv.DictReader(io.StringIO(csv_text(view)))
+    (row,) = csv.DictReader(io.StringIO(trials_csv(view)))
     assert (row["trial"], row["parameters.trial"]) == ("1", "x")
     assert row["parameters.step"] == 'a,"b'
 

@@ -134,7 +134,11 @@ class Accepting:
                 if error.errno in _EXHAUSTED:
                     self._pause(error)
                 return
-            self._begin(accepted, address[0])
+            self._begin(accepted, self.share_of(address))
+
+    def share_of(self, address: tuple[str, int]) -> str:
+        """Whose share of the connections an address takes."""
+        return address[0]
 
     def _pause(self, error: OSError) -> None:
         """The queue stays readable: to try at once again would keep the loop busy."""

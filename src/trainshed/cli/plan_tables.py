@@ -1,12 +1,11 @@
 """The options of a plan as a table, as JSON and as CSV: the same figures three times."""
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
 from trainshed.cli.terminal import table
+from trainshed.model.csv_text import csv_text
 from trainshed.planning.counts import plural
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.plan_words import (
@@ -73,11 +72,7 @@ def _cost(option: Option) -> str:
 
 def as_csv(plan: JobPlan) -> str:
     """The same for programs: a line for each option."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(_flat(plan, option) for option in plan.options)
-    return text.getvalue()
+    return csv_text([COLUMNS, *(_flat(plan, option) for option in plan.options)])
 
 
 def _flat(plan: JobPlan, option: Option) -> list[Any]:

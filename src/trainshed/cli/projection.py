@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from trainshed.cli.terminal import out, out_json, table
 from trainshed.client.faults import Json
+from trainshed.model.csv_text import csv_text
 from trainshed.model.faults import UsageFault
 from trainshed.model.visible import visible_line
 
@@ -146,9 +147,10 @@ def _print_projected(projection: Projection, resources: Iterable[Json]) -> None:
     lines = list(rows)
     if is_csv and projection.has_heading:
         lines.insert(0, [label.lower() for label in labels])
-    joint, cell = (",", _quoted) if is_csv else ("\t", visible_line)
+    shown = [[visible_line(cell) for cell in line] for line in lines]
+    text = csv_text(shown) if is_csv else "\n".join("\t".join(line) for line in shown)
     if lines:
-        out("\n".join(joint.join(map(cell, line)) for line in lines))
+        out(text.removesuffix("\n"))
 
 
 def _chosen(projection: Projection, resource: Json) -> Json:
@@ -173,10 +175,3 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return _JOINT.join(map(_text, value))
     return str(value)
-
-
-def _quoted(text: str) -> str:
-    """A cell of CSV, with quotes where a reader of CSV needs them."""
-    text = visible_line(text)
-    needs_quotes = any(mark in text for mark in ',";') or text != text.strip()
-    return '"{}"'.format(text.replace('"', '""')) if needs_quotes else text

@@ -6,6 +6,7 @@ outcome.
 """
 
 import enum
+import socket
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +83,21 @@ AttemptAt = Callable[[End, End], AttemptKey | None]
 AddLines = Callable[[AttemptKey, str, Sequence[tuple[str, str]]], bool]
 
 
+class JobListeners(NamedTuple):
+    """Sockets that listen in the network of an attempt, where its replicas look for the gateway."""
+
+    sockets: tuple[socket.socket, ...]
+    """None where the attempt has the network of the machine."""
+    lifeline: socket.socket
+    """Its other end is closed when the attempt ends, and with it the network."""
+
+
+#: Has an attempt hand over those sockets, which are the caller's to close; None: not now.
+AskListeners = Callable[[AttemptKey], JobListeners | None]
+#: Calls back with each attempt that is begun with a network of its own.
+OnNetwork = Callable[[Callable[[AttemptKey], object]], object]
+
+
 class Finding(NamedTuple):
     """What an engine has found out about where its attempts run."""
 
@@ -116,6 +132,9 @@ class Traits:
     """Whether an attempt may have a network of its own (``LaunchPlan.network``)."""
     network: str = ""
     """Which network jobs have there, for people; empty where that is not known."""
+    ask_listeners: AskListeners | None = field(default=None, compare=False)
+    """None: no attempt ever had a network of its own there."""
+    on_network: OnNetwork = field(default=lambda _: None, compare=False)
     add_lines: AddLines | None = field(default=None, compare=False)
     """None: what programs write elsewhere cannot come into their logs."""
     gpus_now: Callable[[], Sequence[GpuNow]] | None = field(default=None, compare=False)

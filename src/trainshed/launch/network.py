@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from trainshed.launch.devices import gpus_of
 from trainshed.launch.names import host_name
+from trainshed.model.gateway import GatewaySight
 from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import Address, LaunchPlan, NetworkPlan
 from trainshed.model.network import LAYOUTS, NETWORK_LABEL, NetworkLayout
@@ -30,13 +31,20 @@ def layout_of(spec: JobSpec) -> NetworkLayout:
 
 
 def network_of(
-    plan: LaunchPlan, addresses: Addresses, layout: NetworkLayout | None
+    plan: LaunchPlan,
+    addresses: Addresses,
+    layout: NetworkLayout | None,
+    gateway: GatewaySight | None = None,
 ) -> NetworkPlan | None:
-    """The network of an attempt for its plan; None: the replicas have that of the machine."""
+    """The network of an attempt for its plan; None: the replicas have that of the machine.
+
+    ``gateway`` says where the gateway answers in it.
+    """
     if layout is None:
         return None
     hosts = (addresses[replica.role, replica.index].host for replica in plan.replicas)
-    return NetworkPlan(layout=layout, addresses=tuple(hosts))
+    listeners = gateway.listeners if gateway else ()
+    return NetworkPlan(layout=layout, addresses=tuple(hosts), listeners=listeners)
 
 
 def names_of(spec: JobSpec, plan: LaunchPlan, addresses: Addresses) -> Iterator[tuple[str, str]]:

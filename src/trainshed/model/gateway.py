@@ -29,6 +29,8 @@ class GatewaySight(NamedTuple):
     closed: tuple[tuple[str, str], ...] = ()
     """(address, name): names of the metadata server that cannot lead there.  Nobody listens at the
     address, so that a client is refused at once, where a resolver may take ten seconds."""
+    listeners: tuple[tuple[str, int], ...] = ()
+    """(address, port): where it answers in a network of the job's own."""
     without_proxy: tuple[str, ...] = ()
     """Hosts that the machine reaches without its own proxy."""
 

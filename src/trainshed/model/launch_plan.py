@@ -99,6 +99,8 @@ class NetworkPlan:
     layout: NetworkLayout
     addresses: tuple[str, ...]
     """One a replica, in their order."""
+    listeners: tuple[tuple[str, int], ...] = ()
+    """(address, port): where the gateway answers within it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,7 @@ from trainshed.service.gateway.places import (
     NO_GATEWAY,
     NO_PROXIES,
     OpenGateway,
+    sight_in_network,
     sight_of,
 )
 from trainshed.service.images import Images, ImagesByEngine, StandIn
@@ -204,7 +205,7 @@ class Launching:
         environment = _environment(spec, found[Role.PRIMARY], self._buckets, work)
         make_all([Place(work), *_folders(spec, self._buckets)], FOLDER_MODE)
         project, number = self._store.project(record.job.project)
-        gateway = self._gateway_of(asked, contained, there)
+        gateway = self._gateway_of(asked, contained, there, layout)
         plan = compose(
             spec,
             job_id=spec.trial.study_job_id if spec.trial else record.job.job_id,
@@ -251,12 +252,16 @@ class Launching:
                 *dict.fromkeys(each.python for each in found.values()),
             ),
             shown=(gateway.folder,) if gateway else (),
-            network=network_of(plan, sight.addresses, layout),
+            network=network_of(plan, sight.addresses, layout, gateway),
         )
         return with_token(plan, there.here(sight.exchange), sight.exchange)
 
     def _gateway_of(
-        self, spec: JobSpec, contained: Collection[Role], there: _There
+        self,
+        spec: JobSpec,
+        contained: Collection[Role],
+        there: _There,
+        layout: NetworkLayout | None,
     ) -> GatewaySight | None:
         """What the job's replicas see of it; None for a job that is to have none.
 
@@ -274,7 +279,8 @@ class Launching:
             return sight._replace(closed=tuple((_NOBODY, name) for name in METADATA_NAMES))
         has_processes = len(contained) < sum(1 for group in spec.groups if group.count)
         has_names = not has_processes or there.traits.has_names
-        return sight_of(place, has_names=has_names, proxies=self._proxies)
+        see = sight_of if layout is None else sight_in_network
+        return see(place, has_names=has_names, proxies=self._proxies)
 
     def _keeps_uris(self, gateway: GatewaySight | None) -> bool:
         return gateway is not None and self._gs_paths is GsPaths.URI

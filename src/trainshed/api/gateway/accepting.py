@@ -11,7 +11,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVarTuple, cast
 
 from trainshed.api.connections import Connection, Connections, Waits
 from trainshed.api.gateway.shares import is_over_share
@@ -19,7 +19,8 @@ from trainshed.api.gateway.sockets import connect_target, first_byte, read_head
 from trainshed.api.gateway.tunnels import Tunnels
 from trainshed.api.http_server import Accepting
 from trainshed.api.threads import THREADS
-from trainshed.service.gateway.attempts import LivingAttempt
+from trainshed.model.attempt import AttemptKey
+from trainshed.service.gateway.attempts import FindAttempt, LivingAttempt
 
 #: Who has the other end of a connection, given both: theirs and ours.  None: no attempt that lives.
 PeerAt = Callable[[tuple[str, int], tuple[str, int]], LivingAttempt | None]
@@ -47,6 +48,8 @@ class NotNow(enum.Enum):
 
 NOT_NOW: Final = NotNow.NOT_NOW
 
+Ts = TypeVarTuple("Ts")
+
 _log = logging.getLogger(__name__)
 
 
@@ -55,6 +58,7 @@ class Entrance:
     """What decides on a connection."""
 
     peer_at: PeerAt
+    find: FindAttempt
     tls: Callable[[], ssl.SSLContext]
     ends_here: Callable[[str], bool]
     """Whether a host's TLS ends here; others are reached through a tunnel."""
@@ -68,16 +72,21 @@ class Entrance:
 class GatewayAccepting(Accepting):
     """A listening socket of the gateway."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - as its base
         self,
         loop: asyncio.AbstractEventLoop,
         listener: socket.socket,
         make: Callable[[Connection], asyncio.BaseProtocol],
         connections: Connections,
         entrance: Entrance,
+        key: AttemptKey | None = None,
     ) -> None:
-        """Connections are accepted from now on."""
+        """Connections are accepted from now on.
+
+        ``key`` is the attempt in whose network the socket listens; None: all come here.
+        """
         self._entrance = entrance
+        self._key = key
         self._everyone = connections
         self._searches = asyncio.Semaphore(_SEARCHES_MAX)
         super().__init__(loop, listener, make, connections, None)
@@ -98,19 +107,25 @@ class GatewayAccepting(Accepting):
         else:
             await self.hand_over(accepted, held, self._entrance.tls if first == _TLS else None)
 
+    def share_of(self, address: tuple[str, int]) -> str:
+        """A job has one share, whatever its addresses are in its own network."""
+        return super().share_of(address) if self._key is None else f"attempt {self._key}"
+
     async def _peer(self, accepted: socket.socket) -> "LivingAttempt | NotNow | None":
         """Identify the caller; a cut connection leaves at once, its search ends by itself."""
+        if self._key is not None:
+            return await self._search(self._entrance.find, self._key)
         theirs, ours = accepted.getpeername()[:2], accepted.getsockname()[:2]
         await self._searches.acquire()
-        search = self._loop.create_task(self._search(theirs, ours))
+        search = self._loop.create_task(self._search(self._entrance.peer_at, theirs, ours))
         search.add_done_callback(lambda _: self._searches.release())
         return await asyncio.shield(search)
 
     async def _search(
-        self, theirs: tuple[str, int], ours: tuple[str, int]
+        self, find: Callable[[*Ts], LivingAttempt | None], *given: *Ts
     ) -> "LivingAttempt | NotNow | None":
         try:
-            return await THREADS.run(self._entrance.peer_at, theirs, ours)
+            return await THREADS.run(find, *given)
         except Exception as error:  # noqa: BLE001  # the caller hears it with the next request
             _log.warning("cannot identify the process behind a connection: %s", error)
             return NOT_NOW
@@ -140,7 +155,10 @@ class GatewayAccepting(Accepting):
             held.waits = Waits.ANSWER
             held.due = float("inf")
             attempt = cast("LivingAttempt", held.peer).key
-            refused = await self._entrance.tunnels.run(accepted, *target, attempt)
+            is_inside = self._key is not None
+            refused = await self._entrance.tunnels.run(
+                accepted, *target, attempt, is_inside=is_inside
+            )
             if refused:
                 await self._refuse(accepted, held, *refused)
             else:

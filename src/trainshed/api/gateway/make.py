@@ -70,7 +70,7 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
         return find(key) if key else None
 
     calls = _LazyCalls(find, telemetry)
-    return GatewayServing(data_dir, app, peer_at, calls, passes_on=passes_on, proxies=proxies)
+    return GatewayServing(data_dir, app, peer_at, find, calls, passes_on=passes_on, proxies=proxies)
 
 
 class _LazyCalls:

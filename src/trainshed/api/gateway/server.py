@@ -1,5 +1,6 @@
 """The gateway at work: one thread that serves all replicas."""
 
+import asyncio
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,8 +18,11 @@ from trainshed.api.gateway.grpc_bridge import HTTP2, Bridge, OpenCalls
 from trainshed.api.gateway.tunnels import Tunnels
 from trainshed.api.http_server import HttpServer
 from trainshed.api.threads import THREADS, Threads
+from trainshed.model.attempt import AttemptKey
 from trainshed.service.auth.certificates import ServerTls
+from trainshed.service.gateway.attempts import FindAttempt
 from trainshed.service.gateway.bundle import ensure_bundle
+from trainshed.service.gateway.job_sockets import JobSockets
 from trainshed.service.gateway.places import LEAF, NAMES, TELEMETRY_HOSTS
 
 #: Connections at once.  A quarter may be of callers that no attempt is known of, for a moment.
@@ -37,6 +41,7 @@ class GatewayServing:
         data_dir: Path,
         app: Gateway,
         peer_at: PeerAt,
+        find: FindAttempt,
         open_calls: OpenCalls,
         *,
         passes_on: bool = False,
@@ -51,6 +56,7 @@ class GatewayServing:
         self._tls = ServerTls(data_dir, NAMES, LEAF, ("http/1.1", HTTP2))
         entrance = Entrance(
             peer_at=peer_at,
+            find=find,
             tls=lambda: self._tls.context,
             ends_here=partial(_ends_here, app.ends_here, passes_on=passes_on),
             connections_max=CONNECTIONS_MAX - _STRANGERS_MAX,
@@ -60,8 +66,9 @@ class GatewayServing:
         self._open_calls = open_calls
         self._server = _Server(app, entrance, open_calls)
 
-    def run(self, listeners: Sequence[socket.socket]) -> None:
+    def run(self, listeners: Sequence[socket.socket], jobs: JobSockets | None = None) -> None:
         """Answer until ``stop``, with threads of its own: jobs keep no call of the API waiting."""
+        self._server.jobs = jobs or JobSockets(None)
         THREADS.use(Threads(_THREADS_MAX))
         try:
             self._server.run(list(listeners))
@@ -98,7 +105,42 @@ class _Server(HttpServer):
         self._everyone = Connections(limits)
         self._entrance = entrance
         self._open_calls = open_calls
+        self.jobs = JobSockets(None)
+        self._of_jobs: dict[socket.socket, GatewayAccepting] = {}
         super().__init__(config, self._everyone)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for each, key in self.jobs.sockets.items():
+            self._open(each, key)
+        for changes in self.jobs.changes:
+            asyncio.get_running_loop().add_reader(changes.fileno(), self._update)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for changes in self.jobs.changes:
+            asyncio.get_running_loop().remove_reader(changes.fileno())
+        for each in self._of_jobs.values():
+            each.close()
+        await super().shutdown(sockets)
+
+    def _update(self) -> None:
+        """Jobs with networks of their own have begun, or ended."""
+        changes = self.jobs.update()
+        for key, opened in changes.opened:
+            self._open(opened, key)
+        for ended in changes.ended:
+            self._of_jobs.pop(ended).close()
+            ended.close()
+
+    def _open(self, listener: socket.socket, key: AttemptKey) -> None:
+        self._of_jobs[listener] = GatewayAccepting(
+            asyncio.get_running_loop(),
+            listener,
+            self.connection,
+            self._everyone,
+            self._entrance,
+            key,
+        )
 
     def accepting(self, loop: Any, listener: socket.socket) -> GatewayAccepting:
         return GatewayAccepting(loop, listener, self.connection, self._everyone, self._entrance)

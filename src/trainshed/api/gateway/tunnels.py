@@ -79,20 +79,27 @@ class Tunnels:
         self._counts: Counter[object] = Counter()
 
     async def run(
-        self, client: socket.socket, host: str, port: int, attempt: object = None
+        self,
+        client: socket.socket,
+        host: str,
+        port: int,
+        attempt: object = None,
+        *,
+        is_inside: bool = False,
     ) -> NoTunnel | None:
         """Connect a client of an attempt with a host until one of them ends it.
 
         ``attempt`` None: all clients are one, and may have all tunnels.
 
-        A caller that has a network of its own (a container) reaches public addresses only: the
-        networks of this machine are not its.
+        A caller that has a network of its own (a container, or a job where ``is_inside``) reaches
+        public addresses only: it has a way to others itself, within the rules of that network.
         """
         self._counts[attempt] += 1
         try:
             if self._is_full(attempt):
                 return NoTunnel(503, self._say_full(attempt))
-            return await self._run(client, host, port)
+            is_own = not is_inside and _is_of_this_machine(client)
+            return await self._run(client, host, port, is_own=is_own)
         finally:
             self._counts[attempt] -= 1
             self._counts += Counter()  # drops those that have none
@@ -110,11 +117,16 @@ class Tunnels:
             "close one, or add the host to no_proxy"
         )
 
-    async def _run(self, client: socket.socket, host: str, port: int) -> NoTunnel | None:
+    async def _run(
+        self, client: socket.socket, host: str, port: int, *, is_own: bool
+    ) -> NoTunnel | None:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_S):
-                far = await self._reached(loop, client, host, port)
+                user = (
+                    await THREADS.run(self._user_of, client) if is_own and self._user_of else None
+                )
+                far = await self._reached(loop, (host, port), user, is_own=is_own)
         except TimeoutError:
             return NoTunnel(502, f"{host} did not answer within {CONNECT_S:g} s")
         except PermissionError as error:
@@ -127,15 +139,19 @@ class Tunnels:
         return None
 
     async def _reached(
-        self, loop: asyncio.AbstractEventLoop, client: socket.socket, host: str, port: int
+        self,
+        loop: asyncio.AbstractEventLoop,
+        target: tuple[str, int],
+        user: int | None,
+        *,
+        is_own: bool,
     ) -> socket.socket:
         """Raises OSError; PermissionError where no tunnel may lead there."""
-        user = await THREADS.run(self._user_of, client) if self._user_of else None
+        host, port = target
         if self._refuse is not None and is_own_name(host):
             raise PermissionError(THIS_MACHINE)
         proxy = proxy_for(host, self._proxies)
         if proxy is None:
-            is_own = _is_of_this_machine(client)
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             return await _connected(loop, self._allowed(found, only_public=not is_own), user)
         await self._check_for_proxy(loop, host, port)

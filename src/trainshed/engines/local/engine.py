@@ -18,7 +18,16 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines import leftover_means
-from trainshed.engines.base import Asked, End, Known, Reach, ReplicaShape, Sight, Traits
+from trainshed.engines.base import (
+    Asked,
+    End,
+    JobListeners,
+    Known,
+    Reach,
+    ReplicaShape,
+    Sight,
+    Traits,
+)
 from trainshed.engines.container_runtime import NONE, Found
 from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.isolation_modes import SANDBOX
@@ -28,6 +37,7 @@ from trainshed.engines.local.attempts.attempt import TrackedAttempt, send_lines
 from trainshed.engines.local.attempts.fence import Fence, identity_of
 from trainshed.engines.local.attempts.find import attempts_of, known
 from trainshed.engines.local.attempts.fork import ForkServer
+from trainshed.engines.local.attempts.listeners import ask_listeners
 from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter
 from trainshed.engines.local.attempts.sweep import Sweeper
@@ -136,6 +146,7 @@ class LocalEngine:
         )
         self._runtime = containers.runtime
         self._buckets = buckets or self._root.with_name("buckets")
+        self._networks_heard: list[Callable[[AttemptKey], object]] = []
         leftovers = self._leftovers = _leftovers_ended_by(isolation)
         self.traits = Traits(
             reach=Reach.THIS_MACHINE,
@@ -148,6 +159,8 @@ class LocalEngine:
             sent=lambda key: sent(self._folder(key)),
             has_networks=network.is_own,
             network=network.description,
+            ask_listeners=self._ask_listeners,
+            on_network=self._networks_heard.append,
             add_lines=self._add_lines,
             gpus_now=self._gpus_now,
             has_names=isolation.has_names if isolation else mounts.allowed(),
@@ -321,6 +334,9 @@ class LocalEngine:
             theirs, ours, set(supervisors.values())
         )
 
+    def _ask_listeners(self, key: AttemptKey) -> JobListeners | None:
+        return ask_listeners(self._folder(key))
+
     def _add_lines(self, key: AttemptKey, task: str, lines: Sequence[tuple[str, str]]) -> bool:
         return send_lines(self._folder(key), task, lines)
 
@@ -413,6 +429,9 @@ class LocalEngine:
         attempt.child, attempt.forked = starter.begin(key, attempt.folder, preparation)
         attempt.was_ours = True
         self._ends.watch(key, attempt.child)
+        if plan.network is not None and plan.network.listeners:
+            for call in self._networks_heard:
+                call(key)
 
     def _observation(self, key: AttemptKey) -> Observation:
         attempt = self._attempt(key)

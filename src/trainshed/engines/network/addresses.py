@@ -57,7 +57,11 @@ def network_rule(plan: NetworkPlan | None) -> NetworkRule | None:
     """The namespaces that the plan of an attempt asks for; None: it has the machine's network."""
     if plan is None:
         return None
-    return NetworkRule(addresses=plan.addresses, shared=plan.layout is NetworkLayout.JOB)
+    return NetworkRule(
+        addresses=plan.addresses,
+        shared=plan.layout is NetworkLayout.JOB,
+        listeners=plan.listeners,
+    )
 
 
 def _ports(shape: Sequence[ReplicaShape], layout: NetworkLayout) -> Iterator[int]:

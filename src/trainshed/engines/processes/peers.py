@@ -80,16 +80,16 @@ def _socket_in(root: int, theirs: End, ours: End) -> int:
 
 
 def user_of(theirs: End, ours: End) -> int | None:
-    """Return the user of the socket that is connected to ours; None where it cannot be told."""
+    """Return the user of the socket that is connected to ours; None if it is not known."""
     with suppress(OSError):
-        return answer[_UID] if (answer := _asked(theirs, ours)) else None
+        return answer[_UID] if (answer := _answer(theirs, ours)) else None
     return None
 
 
 def socket_of(theirs: End, ours: End) -> int:
     """The inode of the socket that is connected to ours; 0 where there is none any more."""
     with suppress(OSError):
-        return answer[_SOCKET] if (answer := _asked(theirs, ours)) else 0
+        return _asked(theirs, ours)
     with suppress(OSError):
         return _looked_up(theirs, ours)
     return 0
@@ -126,7 +126,13 @@ def holds_socket(pid: int, wanted: str) -> bool:
     return False
 
 
-def _asked(theirs: End, ours: End) -> tuple[int, ...] | None:
+def _asked(theirs: End, ours: End) -> int:
+    """Return the inode of this one socket by the kernel; 0 for none.  Raises OSError."""
+    answer = _answer(theirs, ours)
+    return answer[_SOCKET] if answer else 0
+
+
+def _answer(theirs: End, ours: End) -> tuple[int, ...] | None:
     """Ask the kernel for this one socket; None: there is none any more.  Raises OSError."""
     query = _QUERY.pack(
         socket.AF_INET, socket.IPPROTO_TCP, 0, 0, _ANY_STATE,

@@ -145,6 +145,15 @@ class Attempt:
         """Whether no process of it lives any more."""
         return self._ending.is_over
 
+    @property
+    def listeners(self) -> tuple[int, ...] | None:
+        """Descriptors of sockets that listen in its network; None: they are not made yet."""
+        if self._network is None:
+            return ()
+        if not self._network.is_made:
+            return None
+        return tuple(each for row in self._network.listeners for each in row)
+
     def advance(self) -> None:
         """Take every step that can be taken now."""
         self.output.deliver()

@@ -11,7 +11,7 @@ cannot read, and the kernel must name a sender that is no process of a job (``se
 import os
 import socket
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from trainshed.engines.processes.secret import is_same
 from trainshed.engines.supervise import senders
 from trainshed.engines.supervise.attempt import Attempt
 from trainshed.engines.supervise.folder import AttemptFolder, short_path
+from trainshed.engines.supervise.handing_over import HandingOver
 from trainshed.engines.supervise.loop import Loop
 from trainshed.engines.supervise.tether import read_message, take_order
 
@@ -27,6 +28,11 @@ _MESSAGE_BYTES_MAX: Final = 1 << 18
 _ROOT: Final = 0
 #: struct ucred of unix(7): pid, uid, gid.
 _CREDENTIALS: Final = "iII"
+_DESCRIPTOR: Final = struct.Struct("i")
+#: Of a message: its sender, and one descriptor at most (``handing_over``).
+_ANCILLARY_BYTES: Final = socket.CMSG_SPACE(struct.calcsize(_CREDENTIALS)) + socket.CMSG_SPACE(
+    _DESCRIPTOR.size
+)
 
 
 class Control:
@@ -42,6 +48,7 @@ class Control:
         self._attempt = attempt
         self._look = look
         self._has_refused = False
+        self._handing_over = HandingOver(lambda: attempt.listeners)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
@@ -70,16 +77,26 @@ class Control:
             os.umask(before)
 
     def _read(self) -> None:
-        size = socket.CMSG_SPACE(struct.calcsize(_CREDENTIALS))
         with suppress(OSError):
-            data, ancillary, _, _ = self._socket.recvmsg(_MESSAGE_BYTES_MAX, size)
-            pid, uid = _sender(ancillary)
-            message = read_message(data)
-            if not self._is_from_server(message, pid, uid):
-                self._refuse(pid, uid)
-                return
-            take_order(message, self._attempt.obey, self._look)
-            take_lines(message, self._attempt.output.add)
+            data, ancillary, _, _ = self._socket.recvmsg(
+                _MESSAGE_BYTES_MAX, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
+            )
+            descriptors = _descriptors(ancillary)
+            try:
+                self._take(data, *_sender(ancillary), descriptors)
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+
+    def _take(self, data: bytes, pid: int, uid: int, descriptors: Sequence[int]) -> None:
+        """Raises OSError."""
+        message = read_message(data)
+        if not self._is_from_server(message, pid, uid):
+            self._refuse(pid, uid)
+            return
+        take_order(message, self._attempt.obey, self._look)
+        take_lines(message, self._attempt.output.add)
+        self._handing_over.answer(message, descriptors)
 
     def _is_from_server(self, message: Mapping[str, Any], pid: int, uid: int) -> bool:
         """Whether to believe a message; without a secret, as after an upgrade, none is.
@@ -109,6 +126,16 @@ def take_lines(
     with suppress(ValueError, TypeError, KeyError):
         lines = [(str(text), str(severity)) for text, severity in message["lines"]]
         add(str(message["task"]), lines)
+
+
+def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    """The descriptors that came with a message; they are the caller's to close."""
+    return [
+        descriptor
+        for level, kind, data in ancillary
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
+        for (descriptor,) in _DESCRIPTOR.iter_unpack(data[: len(data) // 4 * 4])
+    ]
 
 
 def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int]:

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from trainshed.model.faults import UsageFault
 
+#: A fit of so many points takes seconds, and its time grows faster than their number.
+POINTS_MAX: Final = 256
 #: Neighbouring points further apart than this, per accelerator, are in two units.
 _UNIT_JUMP: Final = 100.0
 _POINT: Final = 3
@@ -304,6 +306,9 @@ def _faults_of(kind: str, where: str, row: Mapping[str, Any]) -> Iterator[str]:
 def _faults_of_points(where: str, row: Mapping[str, Any]) -> Iterator[str]:
     """Of a curve's points one by one, then beside each other."""
     points = row["points"]
+    if len(points) > POINTS_MAX:
+        yield f"{where}: points must be at most {POINTS_MAX}, got {len(points)}; leave some out"
+        return
     wrong = [sentence for point in points for sentence in _faults_of_point(where, point)]
     yield from wrong
     batches = row.get("local_batch")

@@ -16,15 +16,19 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from trainshed.model.faults import TransientFault
 from trainshed.model.gateway import BUNDLE
 from trainshed.service.gateway.bundle import ensure_bundle, is_current
+from trainshed.service.gateway.job_sockets import ChangeSource, JobSockets
 from trainshed.service.gateway.places import FOLDER, HOSTS, LEAF, NAMES, GatewayPlace
 from trainshed.service.ports.holder import living_attempt
 from trainshed.service.ports.listening import GATEWAY, Listen, listen
 from trainshed.service.server_files import PUBLIC, write_file
+
+if TYPE_CHECKING:
+    from trainshed.service.gateway.job_networks import JobNetworks
 
 FILE: Final = "gateway.json"
 _LOOPBACK: Final = "127.0.0.1"
@@ -43,8 +47,8 @@ _LOOKED_AT_S: Final = 300 * 86_400.0
 class Serving(Protocol):
     """What answers, once somebody has connected."""
 
-    def run(self, listeners: Sequence[socket.socket]) -> None:
-        """Answer until ``stop``."""
+    def run(self, listeners: Sequence[socket.socket], jobs: JobSockets) -> None:
+        """Answer until ``stop``, also on the sockets in the networks of jobs."""
 
     def stop(self) -> None:
         """End, from another thread; what is under way is cut off."""
@@ -66,12 +70,14 @@ class GatewayListener:
         names: Iterable[str] = HOSTS,
         outlives: bool = True,
         listen: Listen = listen,
+        networks: "JobNetworks | None" = None,
     ) -> None:
         """``port`` 0 picks one; ``hosts`` are addresses besides loopback, such as a bridge's.
 
         ``names`` are those of Google's that hosts files lead here.
 
         ``outlives``: jobs do outlive this process, and the next one is to listen in its place.
+        ``networks`` brings the sockets in the networks of jobs, if they have some.
         """
         self._data_dir = data_dir
         self._make = make
@@ -80,6 +86,7 @@ class GatewayListener:
         self._names = tuple(names)
         self._outlives = outlives
         self._listen = partial(_listen, listen)
+        self._networks = networks
         self._lock = threading.Lock()
         self._place: GatewayPlace | None = None
         self._taken = ""
@@ -125,6 +132,8 @@ class GatewayListener:
             os.eventfd_write(self._end, 1)
             if self._serving:
                 self._serving.stop()
+        if self._networks is not None:
+            self._networks.close()
         if self._thread:
             self._thread.join(_CLOSE_S)
         if self._thread is None or not self._thread.is_alive():
@@ -187,31 +196,51 @@ class GatewayListener:
                 listeners = self._bound_again(place)
                 self._taken = ""
                 self._note(place)
+        jobs = JobSockets(self._networks)
         try:
-            self._wait_and_serve(listeners)
+            self._wait_and_serve(listeners, jobs)
         except Exception:  # noqa: BLE001  # nobody waits for this thread
             _warn("the gateway has ended: jobs have no gs:// of Google's clients", exc_info=True)
         finally:
-            for each in listeners:
+            for each in (*listeners, *jobs.sockets):
                 each.close()
 
-    def _wait_and_serve(self, listeners: list[socket.socket]) -> None:
-        if self._ends_within(None, listeners):
+    def _wait_and_serve(self, listeners: list[socket.socket], jobs: JobSockets) -> None:
+        if self._networks is not None:
+            self._networks.start()
+        if not self._waits_for_a_client(listeners, jobs):
             return
         serving = self._make()
         with self._lock:
             if self._is_closed:
                 return
             self._serving = serving
-        serving.run(listeners)
+        serving.run(listeners, jobs)
 
-    def _ends_within(self, seconds: float | None, others: Sequence[socket.socket] = ()) -> bool:
-        """Whether this is the end; sooner, if others have something to say."""
+    def _waits_for_a_client(self, listeners: list[socket.socket], jobs: JobSockets) -> bool:
+        """Whether one has come; False: this is the end."""
+        while True:
+            ready = self._ready((*listeners, *jobs.sockets, *jobs.changes))
+            if self._end in ready:
+                return False
+            if jobs.fileno() not in ready:
+                return True
+            for gone in jobs.update().ended:
+                gone.close()
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Whether this is the end."""
+        return self._end in self._ready((), seconds)
+
+    def _ready(
+        self, others: Iterable[socket.socket | ChangeSource], seconds: float | None = None
+    ) -> set[int]:
+        """Wait for the end or for others; the descriptors that are readable."""
         poll = select.poll()
-        for each in (self._end, *(other.fileno() for other in others)):
-            poll.register(each, select.POLLIN)
+        for descriptor in (self._end, *(other.fileno() for other in others)):
+            poll.register(descriptor, select.POLLIN)
         ready = poll.poll(None if seconds is None else seconds * 1000)
-        return any(found == self._end for found, _ in ready)
+        return {descriptor for descriptor, _ in ready}
 
 
 def _certified(data_dir: Path) -> Path:

@@ -83,6 +83,23 @@ _PROXIES: Final = tuple(
 NO_GATEWAY: Final[OpenGateway] = no_gateway
 
 
+#: Where ports 443 and 80 are the gateway's in a network of a job's own: they are free there.
+_DIRECT: Final = "127.0.0.2"
+_PORTS: Final = (443, 80)
+
+
+def sight_in_network(
+    place: GatewayPlace, *, has_names: bool, proxies: Mapping[str, str] = NO_PROXIES
+) -> GatewaySight:
+    """What replicas see of it in a network of their own, as ``sight_of``.
+
+    It has the same address there as on the machine, and Google's ports on any machine.
+    """
+    sight = sight_of(place._replace(direct=_DIRECT), has_names=has_names, proxies=proxies)
+    direct = [(_DIRECT, port) for port in _PORTS] if sight.hosts else []
+    return sight._replace(listeners=((place.host, place.port), *direct))
+
+
 def sight_of(
     place: GatewayPlace, *, has_names: bool = False, proxies: Mapping[str, str] = NO_PROXIES
 ) -> GatewaySight:

@@ -1,7 +1,5 @@
 """Where a report goes: a page and a CSV file beside each other."""
 
-import csv
-import io
 import os
 import re
 from collections.abc import Iterator
@@ -10,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from trainshed.model.csv_text import csv_text
 from trainshed.model.faults import UsageFault
 from trainshed.model.trials import TrialRecord, Value, text_of
 from trainshed.wire.times import rfc3339
@@ -50,7 +49,7 @@ def write(view: StudyView, files: ReportFiles, now: datetime) -> None:
 
     text = page(view, plots(view), get_plotlyjs(), now)
     files.page.parent.mkdir(exist_ok=True)
-    for path, content in ((files.page, text), (files.table, csv_text(view))):
+    for path, content in ((files.page, text), (files.table, trials_csv(view))):
         _put(path, content)
 
 
@@ -64,7 +63,7 @@ def _put(path: Path, content: str) -> None:
         new.unlink(missing_ok=True)
 
 
-def csv_text(view: StudyView) -> str:
+def trials_csv(view: StudyView) -> str:
     """The trials as CSV (RFC 4180).
 
     Columns of parameters begin with ``parameters.`` and those of final values with ``metrics.``,
@@ -72,19 +71,14 @@ def csv_text(view: StudyView) -> str:
     exactly.
     """
     parameters, metrics = parameter_names(view), [each.metric_id for each in view.study.metrics]
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(
-        (
-            *("trial", "state", "stopped_early"),
-            *(f"parameters.{name}" for name in parameters),
-            *(f"metrics.{name}" for name in metrics),
-            *("step", "start_time", "end_time", "infeasible_reason"),
-        )
+    heading = (
+        *("trial", "state", "stopped_early"),
+        *(f"parameters.{name}" for name in parameters),
+        *(f"metrics.{name}" for name in metrics),
+        *("step", "start_time", "end_time", "infeasible_reason"),
     )
-    for trial in view.trials:
-        writer.writerow(_row(trial, parameters, metrics))
-    return text.getvalue()
+    rows = (_row(trial, parameters, metrics) for trial in view.trials)
+    return csv_text([heading, *rows], "\r\n")
 
 
 def _row(

@@ -1,0 +1,56 @@
+"""Asks the supervisor of an attempt for the sockets that listen in the attempt's network."""
+
+import json
+import os
+import socket
+import struct
+from typing import Final
+
+from trainshed.engines.base import JobListeners
+from trainshed.engines.supervise.folder import AttemptFolder, short_path
+from trainshed.engines.supervise.handing_over import DONE, HAND_OVER, SOCKETS
+
+#: A supervisor that is well answers within a millisecond.
+_ANSWER_S: Final = 1.0
+_MESSAGE_BYTES_MAX: Final = 64
+_DESCRIPTORS_MAX: Final = 253
+
+
+def ask_listeners(folder: AttemptFolder) -> JobListeners | None:
+    """Return the sockets, which are the caller's to close; None: the supervisor gives none now."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sockets: list[socket.socket] = []
+    try:
+        with theirs:
+            _send(folder, theirs.fileno())
+        ours.settimeout(_ANSWER_S)
+        while _receive(ours, sockets) != DONE:
+            pass
+    except (OSError, EOFError):
+        for each in (ours, *sockets):
+            each.close()
+        return None
+    return JobListeners(tuple(sockets), ours)
+
+
+def _send(folder: AttemptFolder, descriptor: int) -> None:
+    """Raises OSError."""
+    message = json.dumps({"do": HAND_OVER, "key": folder.read_key()}).encode()
+    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", descriptor))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.settimeout(_ANSWER_S)
+        with short_path(folder.control) as path:
+            sender.sendmsg([message], [rights], 0, path)
+
+
+def _receive(ours: socket.socket, sockets: list[socket.socket]) -> bytes:
+    """Return the kind of a message, whose sockets are noted.  Raises OSError or EOFError."""
+    kind, descriptors, _, _ = socket.recv_fds(
+        ours, _MESSAGE_BYTES_MAX, _DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC
+    )
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+        sockets.append(socket.socket(fileno=descriptor))
+    if kind not in {SOCKETS, DONE}:
+        raise EOFError
+    return kind

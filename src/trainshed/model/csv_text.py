@@ -1,0 +1,34 @@
+"""CSV (RFC 4180), in which no cell is a formula.
+
+Spreadsheets run a cell that begins with ``=``, ``+``, ``-`` or ``@`` as a formula, and text of
+strangers stands in cells: names of jobs, reasons of trials.  Such a text gets an apostrophe before
+it, which spreadsheets take for the mark of a text.  Numbers stay as they are.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+#: A tab or an end of line before them is passed over by spreadsheets.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+_QUOTED: Final = frozenset(',;"\r\n')
+
+
+def csv_text(rows: Iterable[Iterable[object]], line_end: str = "\n") -> str:
+    """The rows as lines of CSV; None is an empty cell."""
+    return "".join(f"{','.join(map(_cell, row))}{line_end}" for row in rows)
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else str(value)
+    if text.startswith(_FORMULA) and not _is_number(text):
+        text = f"'{text}"
+    needs_quotes = not _QUOTED.isdisjoint(text) or text != text.strip()
+    return '"{}"'.format(text.replace('"', '""')) if needs_quotes else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.strip() == text

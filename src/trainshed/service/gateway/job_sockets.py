@@ -1,0 +1,60 @@
+"""The gateway's open sockets in the networks of jobs, for what answers on them.
+
+A socket belongs to the network that it was made in, whoever accepts on it: the caller is known by
+the listener alone, and no search in /proc is needed.
+"""
+
+import socket
+from typing import NamedTuple, Protocol
+
+from trainshed.model.attempt import AttemptKey
+
+
+class JobSocket(NamedTuple):
+    """A socket that listens in the network of an attempt."""
+
+    key: AttemptKey
+    socket: socket.socket
+
+
+class Changes(NamedTuple):
+    """What has come and gone since the last call; all sockets are the caller's to close."""
+
+    opened: list[JobSocket]
+    ended: list[socket.socket]
+
+
+class ChangeSource(Protocol):
+    """Where they come from (``job_networks``)."""
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when there are changes."""
+
+    def take(self) -> Changes:
+        """Return what has changed."""
+
+
+class JobSockets:
+    """The consumer's side: the sockets that are open now.  For one thread at a time."""
+
+    def __init__(self, networks: ChangeSource | None) -> None:
+        """``networks`` None: no job has a network of its own."""
+        self._networks = networks
+        self.sockets: dict[socket.socket, AttemptKey] = {}
+
+    @property
+    def changes(self) -> tuple[ChangeSource, ...]:
+        """What becomes readable when ``update`` should be called; nothing without networks."""
+        return () if self._networks is None else (self._networks,)
+
+    def fileno(self) -> int:
+        """Its descriptor; -1 without networks."""
+        return -1 if self._networks is None else self._networks.fileno()
+
+    def update(self) -> Changes:
+        """Return what has changed; the sockets that have ended are the caller's to close."""
+        changes = Changes([], []) if self._networks is None else self._networks.take()
+        self.sockets.update({each.socket: each.key for each in changes.opened})
+        for ended in changes.ended:
+            self.sockets.pop(ended, None)
+        return changes
