@@ -1,8 +1,10 @@
 """A supervisor takes orders on its socket, and nobody who connects can keep it from its work."""
 
 import json
+import os
 import socket
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +52,23 @@ def assert_obeys(root, engine):
     )
     assert ended(engine).outcome.interrupted
     assert not (folder(root) / "stop").exists()
+
+
+def test_a_supervisor_keeps_no_descriptor_that_comes_with_a_message(root, engine):
+    (pid,) = engine._supervisors()
+    before = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    with connected(root) as stranger, Path(os.devnull).open("rb") as file:
+        for _ in range(40):
+            socket.send_fds(stranger, [b"{}"], [file.fileno()] * 3)
+    for _ in range(40):
+        asked = engine.traits.ask_listeners(KEY)
+        assert asked.sockets == ()  # it has the machine's network
+        asked.lifeline.close()
+    # it keeps those of the last four servers, and may have opened files of its own
+    wait_until(
+        lambda: len(list(Path(f"/proc/{pid}/fd").iterdir())) < before + 10, "it has closed them"
+    )
+    assert_obeys(root, engine)
 
 
 def test_only_its_own_user_may_ask_however_deep_the_folder_lies(tmp_path, mark):
