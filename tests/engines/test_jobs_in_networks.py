@@ -83,3 +83,35 @@ def test_two_torchruns_of_one_port_and_one_rendezvous_are_two_worlds(layout, roo
         members = [f"{word} master-replica-0", f"{word} worker-replica-0"]
         for name in ("master-replica-0", "worker-replica-0"):
             assert json.loads(texts(root, name, key)[-1]) == members
+
+
+#: As Ray's own guide starts a cluster: the head on its default port, the others by its address.
+RAY = """
+import os, subprocess, sys, time
+ray_command = [sys.executable, "-m", "ray.scripts.scripts", "start"]
+more = ["--num-cpus", "1", "--disable-usage-stats"]
+if os.environ["TRAINSHED_TASK"] != "master-replica-0":
+    sys.exit(subprocess.call([*ray_command, "--address", "replica-0:6379", "--block", *more]))
+subprocess.run([*ray_command, "--head", "--port", "6379", *more], check=True)
+import ray
+ray.init("auto")
+while sum(node["Alive"] for node in ray.nodes()) < 3:
+    time.sleep(0.2)
+@ray.remote(num_cpus=1, scheduling_strategy="SPREAD")
+def where(index):
+    import socket, time
+    time.sleep(1)
+    return socket.gethostname()
+names = sorted(set(ray.get([where.remote(index) for index in range(9)])))
+print("ran on", *names, flush=True)
+ray.shutdown()
+"""
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="Ray is not installed")
+def test_ray_runs_on_three_replicas_of_one_machine(root, mark):
+    """It has one port for all nodes, and each node has several more at fixed places."""
+    engine = launch_in_network(root, mark, RAY, RAY, RAY, layout=NetworkLayout.REPLICA)
+    assert ended(engine).outcome.exit_code == 0, texts(root)
+    assert texts(root)[-1] == "ran on replica-0 replica-1 replica-2"
