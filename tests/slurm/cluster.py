@@ -274,9 +274,9 @@ class Cluster:
             "link set v0 up",
             "link set v1 up",
         ):
-            subprocess.run([*self._inside(), program("ip"), *words.split()], check=True)
+            subprocess.run([*self.inside(), program("ip"), *words.split()], check=True)
 
-    def _inside(self) -> list[str]:
+    def inside(self) -> list[str]:
         """What a command begins with that runs in the cluster's network."""
         # `ip netns exec` would mount /sys anew, and the cgroups would be gone
         return [program("nsenter"), f"--net=/proc/{self._holder.pid}/ns/net", "--"]
@@ -284,7 +284,7 @@ class Cluster:
     def _write_commands(self) -> None:
         for name in COMMANDS:
             path = self.bin / name
-            inside = " ".join([*self._inside(), program(name)])
+            inside = " ".join([*self.inside(), program(name)])
             conf = self.folder / "slurm.conf"
             path.write_text(f'#!/bin/sh\nSLURM_CONF={conf} exec {inside} "$@"\n')
             path.chmod(0o755)
@@ -299,7 +299,7 @@ class Cluster:
         files = [f"--{file}-file={folder / file}" for file in ("key", "pid", "log", "seed")]
         command = (program("munged"), *files, f"--socket={folder}/socket", "--num-threads=2")
         subprocess.run(
-            [*self._inside(), program("setpriv"), *user, *command],
+            [*self.inside(), program("setpriv"), *user, *command],
             env=self._env,
             check=True,
             capture_output=True,
@@ -309,7 +309,7 @@ class Cluster:
         """It goes into the background by itself, so that it is nobody's child."""
         mark = {"TRAINSHED_TEST_NODE": str(words[-1])} if name == "slurmd" else {}
         subprocess.run(
-            [*self._inside(), program(name), *map(str, words)],
+            [*self.inside(), program(name), *map(str, words)],
             env={**self._env, **mark},
             cwd="/",
             check=True,
