@@ -28,10 +28,10 @@ print("read", bucket.blob("after").download_as_text(timeout=60), flush=True)
 REACHES = """\
 import urllib.error, urllib.request, os
 place = os.environ["GCE_METADATA_HOST"]
-ask = urllib.request.Request(
-    f"http://{place}/computeMetadata/v1/project/project-id", headers={"Metadata-Flavor": "Google"}
-)
-print("project", urllib.request.urlopen(ask, timeout=60).read().decode())
+for word, host in (("project", place), ("named", "metadata.google.internal")):
+    url = f"http://{host}/computeMetadata/v1/project/project-id"
+    ask = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
+    print(word, urllib.request.urlopen(ask, timeout=60).read().decode())
 for bucket in ("BUCKET", "FOREIGN"):
     try:
         url = f"http://{place}/storage/v1/b/{bucket}/o"
@@ -39,15 +39,17 @@ for bucket in ("BUCKET", "FOREIGN"):
     except urllib.error.HTTPError as error:
         print(bucket, error.code)
 """.replace("BUCKET", BUCKET).replace("FOREIGN", FOREIGN)
-NETWORKED = CONFIG.replace('mode = "MODE"', 'mode = "users"\nnetwork = "job"')
+MODES = ("users", "sandbox")
 
 
-@pytest.fixture
-def server(tmp_path):
-    isolation_of("users")
-    if why := try_network("users"):
+@pytest.fixture(params=MODES)
+def server(request, tmp_path):
+    mode = request.param
+    isolation_of(mode)
+    if why := try_network(mode):
         pytest.skip(f"no network of a job's own here: {why}")
-    with serving(tmp_path / "data", config=NETWORKED) as found:
+    config = CONFIG.replace('mode = "MODE"', f'mode = "{mode}"\nnetwork = "job"')
+    with serving(tmp_path / "data", config=config) as found:
         for project, name in (("demo-proj", BUCKET), ("others", FOREIGN)):
             good(found.call("POST", f"/storage/v1/b?project={project}", {"name": name}))
         yield found
@@ -60,6 +62,7 @@ def ended(server, name):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not GOOGLE_PYTHON.exists(), reason="make test installs the clients")
+@pytest.mark.parametrize("server", ["users"], indirect=True)
 def test_googles_client_uploads_before_and_after_the_server_was_killed(server):
     document = custom_job("uploads", UPLOADS)
     document["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["imageUri"] = "google.test/x:1"
@@ -79,6 +82,6 @@ def test_a_job_reaches_the_gateway_in_its_own_network_as_itself_alone(server):
     name = submit(server, custom_job("reaches", REACHES), "others")
     assert ended(server, name) == "JOB_STATE_SUCCEEDED", server.log_of(name)
     lines = server.log_of(name).splitlines()
-    assert "project others" in lines
+    assert {"project others", "named others"} < set(lines)
     assert f"{FOREIGN} 200" in lines
     assert {f"{BUCKET} 403", f"{BUCKET} 404"} & set(lines)
