@@ -52,6 +52,7 @@ ALLOWED: Final = {
         "service/file_modes.py::*",
         "service/gateway/*",
         "service/interpreters.py::TrainerLibrary.*",
+        "service/ports/*",
         "service/project_bytes.py::_names",
         "service/server_files.py::*",
         "storage/bucket_folders.py::*",
