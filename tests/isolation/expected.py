@@ -83,6 +83,10 @@ ROWS = (
         "order_supervisor order_foreign_supervisor", DENIED, MODES,
         "an order holds a secret, and the kernel says which process sends",
     ),
+    Row(
+        "tunnel_to_machine_by_gateway", DENIED, MODES,
+        "the gateway leads tunnels to other machines alone",
+    ),
     Row("find_secrets_in_environment", DENIED, MODES, "jobs get named variables only"),
     Row("plant_links", DONE, MODES, "it may link in its own folders; the server follows none"),
     Row("connect_to_port_of_*", DONE, PROCESSES, "replicas of distributed jobs listen and connect"),

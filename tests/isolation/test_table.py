@@ -24,4 +24,5 @@ def test_every_attempt_succeeds_where_there_are_no_walls_or_says_why_not():
     assert denied == {
         "connect_to_docker", "use_api_without_token", "order_supervisor",
         "order_foreign_supervisor", "find_secrets_in_environment", "read_disk",
+        "tunnel_to_machine_by_gateway",
     }  # fmt: skip
