@@ -1,5 +1,7 @@
 """Attempts of tests that have a network of their own."""
 
+from dataclasses import replace
+
 import pytest
 
 from engines.attempts import KEY, engine_at, marked
@@ -16,25 +18,26 @@ MODES = (USERS, SANDBOX)
 def launch_in_network(root, mark, *codes, mode=USERS, layout=NetworkLayout.JOB, **more):
     """Start replicas that share one network namespace, or have one each.
 
-    ``key`` and ``owner`` are the job's and its project, ``listeners`` addresses of the gateway;
-    ``engine`` is one that was made before.
+    ``key`` is the job's, ``listeners`` are addresses of the gateway, and ``engine`` is one that was
+    made before; others, such as ``owner``, are parts of the plan.
     """
     isolation = isolation_of(mode, root)
     if why := try_network(mode):
         pytest.skip(f"no network of a job's own here: {why}")
-    network = JobNetwork(is_own=True)
-    engine = more.get("engine") or engine_at(
-        root, isolation=isolation, network=network, pass_env=()
+    engine = more.pop("engine", None) or engine_at(
+        root,
+        isolation=isolation,
+        network=JobNetwork(is_own=True),
+        pass_env=(),
+        cache_dir=root.with_name("cache"),
     )
+    key, listeners = more.pop("key", KEY), more.pop("listeners", ())
     addresses = tuple(map(replica_address, range(len(codes))))
     plan = marked(
         mark,
         *codes,
-        network=NetworkPlan(
-            layout=layout, addresses=addresses, listeners=more.get("listeners", ())
-        ),
+        network=NetworkPlan(layout=layout, addresses=addresses, listeners=listeners),
         hosts=tuple((address, f"replica-{index}") for index, address in enumerate(addresses)),
-        owner=more.get("owner", Owner(project="alpha", number=0)),
     )
-    engine.launch(more.get("key", KEY), plan, ())
+    engine.launch(key, replace(plan, **{"owner": Owner(project="alpha", number=0), **more}), ())
     return engine

@@ -23,6 +23,7 @@ from trainshed.engines.network.way_out import PROGRAM
 from trainshed.engines.processes import tree
 from trainshed.engines.supervise.mounts import RESOLVER
 from trainshed.model.attempt import Phase
+from trainshed.model.launch_plan import Environment
 from trainshed.model.network import NetworkLayout
 
 #: An address of the machine that is not on its loopback, as other machines reach it.
@@ -86,6 +87,23 @@ while True:
     record = struct.pack(">HHHIH", 0xC00C, 1, 1, 60, 4) + socket.inet_aton(sys.argv[2])
     server.sendto(header + question + (record if is_v4 else b""), client)
 """
+
+
+#: A setup.py that leaves what it sees of networks in its package.
+BUILDS = (
+    TRIES
+    + """
+from setuptools import setup
+found = {
+    "loopback": outcome(socket.AF_INET, ("127.0.0.1", PORT)),
+    "metadata": outcome(socket.AF_INET, ("169.254.169.254", 80)),
+    "links": links,
+    "resolver": open("/etc/resolv.conf").read(),
+}
+open("trainer/found.py", "w").write("FOUND = " + repr(found))
+setup(name="trainer", version="0.1", packages=["trainer"])
+"""
+)
 
 
 @pytest.fixture
@@ -318,3 +336,24 @@ def test_doctor_tells_of_a_way_out_that_has_no_supervisor():
         wait_until(lambda: process.pid in look_at_networks().left_over, "doctor sees it")
         process.kill()
     assert process.pid not in look_at_networks().left_over
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_packages_are_built_in_the_network_of_their_job(mode, root, mark, tmp_path, monkeypatch):
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    source = tmp_path / "buckets/own/source"
+    (source / "trainer").mkdir(parents=True)
+    (source / "trainer/__init__.py").touch()
+    with listening(("127.0.0.1", 0)) as ((_, port),):
+        (source / "setup.py").write_text(BUILDS.replace("PORT", str(port)))
+        environment = Environment(
+            python=sys.executable, packages=(str(source),), buckets=str(tmp_path / "buckets")
+        )
+        code = "import json, trainer.found; print(json.dumps(trainer.found.FOUND))"
+        engine = launch_in_network(root, mark, code, mode=mode, environment=environment)
+        end = ended(engine)
+    assert end.outcome.exit_code == 0, (end.outcome, texts(root, "service"))
+    (found,) = told(root)
+    assert "connected" not in {found["loopback"], found["metadata"]}
+    assert found["links"] == ["lo", "tap0"]
+    assert "nameserver 198.18.0.3" in found["resolver"]

@@ -17,6 +17,7 @@ from trainshed.engines.isolation.enter import program, walled, wrappers
 from trainshed.engines.isolation.view import Mounts, View
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.variables import of_builders
+from trainshed.engines.supervise.mounts import NO_FOLDERS
 from trainshed.files.trees import opened_folders
 
 #: Below the cache: one for each project, by its number.
@@ -78,7 +79,8 @@ class Builder(NamedTuple):
         env |= {"HOME": str(work), "UV_CACHE_DIR": str(kept), "UV_LINK_MODE": "copy"}
         env["TMPDIR"] = str(view.tmp) if view.uid is None else "/tmp"  # noqa: S108 - its own
         env |= _uv_settings()
-        run = walled(view, argv, Mounts(), env)
+        more = NO_FOLDERS._replace(resolver=view.resolver or None)
+        run = walled(view, argv, Mounts(more=more), env)
         return Build(run.argv, dict(run.env), partial(_enter, run.enter, parent), run.kept)
 
     def end(self) -> None:

@@ -189,6 +189,7 @@ def builder_of(
         reads=tuple(dict.fromkeys(_reads((sys.executable, plan.environment.python), plan.reads))),
         hides=isolation.hides,
         tmp=folder.tmp,
+        resolver=folder.resolver if plan.network is not None else "",
         uid=owner and owner.uid,
         gid=owner and owner.gid,
         refused_calls=isolation.refused_calls,

@@ -27,6 +27,8 @@ class View(NamedTuple):
     gid: int | None = None
     folders: tuple[tuple[str, str], ...] = ()
     """(folder here, folder there): what trainers expect of a machine (``replica_machine``)."""
+    resolver: str = ""
+    """A file that is the ``/etc/resolv.conf`` of what builds packages, in the job's network."""
     has_peers: bool = False
     """Whether other replicas must reach it by abstract sockets, as NCCL does on one machine."""
     refused_calls: tuple[str, ...] = ()
