@@ -135,22 +135,33 @@ def all_starts(all_setups: list[Setup], rounds: int) -> dict[Setup, list[Start]]
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         Path(folder).chmod(0o755)
         order = random.Random(1)  # noqa: S311
-        turns = list(enumerate(all_setups))
+        engines = {
+            setup: engine_of(Path(folder) / str(place), setup)
+            for place, setup in enumerate(all_setups)
+        }
+        turns = list(all_setups)
         for number in range(rounds + 1):
             order.shuffle(turns)
-            for place, setup in turns:
-                start = one_start(Path(folder) / str(place), setup, number + 1)
+            for setup in turns:
+                start = one_start(*engines[setup], setup, number + 1)
                 found[setup] += [start] if number else []
+        for _, engine in engines.values():
+            engine.close()
     return found
 
 
-def one_start(root: Path, setup: Setup, number: int) -> Start:
-    """Launch a job, wait for its lines, look at its supervisor, end it."""
+def engine_of(root: Path, setup: Setup) -> tuple[Path, LocalEngine]:
+    """The folder of its attempts, and an engine whose fork server is warm after the first start."""
     hides = () if setup.mode == NONE else (str(root),)
     refused = CALL_FAMILIES if setup.is_filtered else ()
     isolation = Isolation(setup.mode, uids=UIDS, hides=hides, refused_calls=refused)
     network = JobNetwork(is_own=setup.layout is not None)
     engine = LocalEngine(root, find_gpus=tuple, isolation=isolation, network=network, pass_env=())
+    return root, engine
+
+
+def one_start(root: Path, engine: LocalEngine, setup: Setup, number: int) -> Start:
+    """Launch a job, wait for its lines, look at its supervisor, end it."""
     key = AttemptKey(number, 1)
     began_ns = time.time_ns()
     engine.launch(key, plan(setup), ())
@@ -159,7 +170,6 @@ def one_start(root: Path, setup: Setup, number: int) -> Start:
     memory = memory_mb(folder)
     engine.stop(key, StopOrder(grace_s=0.0, reason=StopReason.CANCEL, message=""))
     wait_for(lambda: engine.observe([key])[0].phase is Phase.ENDED)
-    engine.close()
     return Start((stamp_ns - began_ns) / 1e6, memory)
 
 
