@@ -38,11 +38,14 @@ def _mode(name, uid, setting, otherwise=DENIED, more=""):
 
 
 ALLOWED = "allow_root_jobs = true\n"
+HOST, OWN = 'network = "host"\n', 'network = "job"\n'
 NONE_ROOT = _mode("none, root", ROOT, "none", DONE, ALLOWED)
 NONE_USER = _mode("none, a user", USER, "none", DONE)
 LANDLOCK = _mode("landlock", USER, "landlock")
-SANDBOX = _mode("sandbox", USER, "sandbox")
-USERS = _mode("users", ROOT, "users")
+SANDBOX = _mode("sandbox", USER, "sandbox", more=HOST)
+USERS = _mode("users", ROOT, "users", more=HOST)
+OWN_SANDBOX = _mode("sandbox, own network", USER, "sandbox", more=OWN)
+OWN_USERS = _mode("users, own network", ROOT, "users", more=OWN)
 
 
 def _containers(name, uid, runtime):
@@ -54,7 +57,9 @@ DOCKER = _containers("docker", ROOT, "docker")
 PODMAN = _containers("podman, root", ROOT, "podman")
 ROOTLESS = _containers("podman, rootless", USER, "podman")
 CONTAINERS = (DOCKER, PODMAN, ROOTLESS)
-PROCESSES = (USERS, SANDBOX, LANDLOCK)
+OWN_NETWORK = (OWN_USERS, OWN_SANDBOX)
+HOST_NETWORK = (USERS, SANDBOX, LANDLOCK)
+PROCESSES = (*OWN_NETWORK, *HOST_NETWORK)
 WALLS = (*CONTAINERS, *PROCESSES)
 MODES = (*WALLS, NONE_USER, NONE_ROOT)
 
@@ -89,7 +94,18 @@ ROWS = (
     ),
     Row("find_secrets_in_environment", DENIED, MODES, "jobs get named variables only"),
     Row("plant_links", DONE, MODES, "it may link in its own folders; the server follows none"),
-    Row("connect_to_port_of_*", DONE, PROCESSES, "replicas of distributed jobs listen and connect"),
+    Row(
+        "connect_to_port_of_* find_way_to_metadata", DONE, HOST_NETWORK,
+        "these jobs have the network of the machine",
+    ),
+    Row(
+        "find_way_to_metadata", DENIED, (DOCKER,),
+        "the docker of the tests has no bridge; a bridge leads to other addresses than loopback",
+    ),
+    Row(
+        "find_way_to_metadata", DONE, (PODMAN, ROOTLESS),
+        "the runtime's network leads wherever the machine's does",
+    ),
     Row("fork_bomb fill_disk flood_log", DONE, WALLS, "limits end them, not walls"),
     Row(
         "connect_to_abstract_socket", DONE, (USERS, SANDBOX),

@@ -486,6 +486,22 @@ def connect_to_port_of_server(facts):
 
 
 @attempt("sockets")
+def find_way_to_metadata(_facts):
+    """Where clouds hand out credentials of the machine; a datagram socket asks for the route."""
+    ways, fault = [], None
+    for address in ("169.254.169.254", "192.0.0.192", "168.63.129.16"):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+            try:
+                asking.connect((address, 80))
+                ways.append(address)
+            except OSError as error:
+                fault = error
+    if not ways:
+        raise fault
+    return "a way to " + ", ".join(ways)
+
+
+@attempt("sockets")
 def use_api_without_token(facts):
     url = f"http://127.0.0.1:{facts['server_port']}/trainshed/v1/tokens"
     try:

@@ -20,9 +20,10 @@ import trainshed
 import trainshed_trainer
 from e2e.support import CONFIG, FINAL, check_the_end, end_all, good, wait_until
 from isolation.as_user import GPUS
-from isolation.expected import ROOT, Mode
+from isolation.expected import OWN_NETWORK, ROOT, Mode
 from server_process import TRAINSHED, ServerProcess
 from trainshed.engines.isolation import choose
+from trainshed.engines.network.choose import try_network
 from trainshed.engines.supervise.folder import AttemptFolder
 
 HERE = Path(__file__).parent
@@ -87,6 +88,8 @@ def skip_unless_possible(mode):
         why_not := choose.tried(setting, choose.Asked().uids[0])
     ):
         pytest.skip(f"no isolation {setting} here: {why_not}")
+    if mode in OWN_NETWORK and (why_not := try_network(setting)):
+        pytest.skip(f"jobs have no network of their own here: {why_not}")
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from isolation.expected import (
     LANDLOCK,
     NONE_ROOT,
     NONE_USER,
+    OWN_NETWORK,
     PODMAN,
     PROCESSES,
     ROOTLESS,
@@ -45,7 +46,17 @@ def differences(found, wanted):
     }
 
 
-@pytest.mark.parametrize("mode", [USERS, SANDBOX, LANDLOCK, NONE_ROOT], ids=lambda mode: mode.name)
+@pytest.mark.parametrize(
+    "mode",
+    [
+        *OWN_NETWORK,
+        LANDLOCK,
+        NONE_ROOT,
+        pytest.param(USERS, marks=pytest.mark.full),
+        pytest.param(SANDBOX, marks=pytest.mark.full),
+    ],
+    ids=lambda mode: mode.name,
+)
 def test_a_hostile_trainer_can_do_what_the_table_says_and_no_more(mode):
     with staged(mode) as scene:
         found, _ = tried(scene)
