@@ -63,7 +63,7 @@ from trainshed.service.models import ModelService
 from trainshed.service.nodes import NodeService
 from trainshed.service.pipelines import PipelineService
 from trainshed.service.plan_notes import PlanNotes, Submitted
-from trainshed.service.ports.listening import Listen, listen
+from trainshed.service.ports.listening import Listen, OwnPorts, Ports
 from trainshed.service.project_bytes import Measuring, ProjectBytes
 from trainshed.service.server_files import BACKUP_FILE
 from trainshed.service.story import Stories
@@ -149,15 +149,16 @@ def build(
     *,
     engine: Engine | None = None,
     compose: Compose | None = None,
-    listen: Listen = listen,
+    ports: Ports | None = None,
 ) -> Application:
     """Wire a server.  ``engine`` is what the settings name, unless given.
 
-    ``listen`` makes the listening sockets of the gateway.
+    ``ports`` makes the listening sockets of the gateway, by default such as end with the server.
 
     Raises StoreFault where the database cannot be used, UsageFault for settings that do not fit.
     """
     folder = settings.data_dir
+    ports = ports or OwnPorts()
     if (folder / BACKUP_FILE).exists():
         raise UsageFault(f"{folder} is a backup; trainshed restore {folder} puts it in place")
     make_private(folder)
@@ -179,7 +180,7 @@ def build(
         failures_a_minute=settings.failed_sign_ins_a_minute,
     )
     audit_log = AuditLog(store)
-    gateway = _gateway(settings, store, engines, storage, access, audit_log, listen)
+    gateway = _gateway(settings, store, engines, storage, access, audit_log, ports.listen)
     launching = Launching(
         store,
         engines,
@@ -189,6 +190,7 @@ def build(
         open_gateway=gateway.open if gateway else NO_GATEWAY,
         gs_paths=settings.gateway.gs_paths,
         proxies=_passed(os.environ, settings.pass_env),
+        server_ports=ports.numbers,
     )
     controller = Controller(
         store,

@@ -2,7 +2,9 @@
 
 import json
 import os
+import socket
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -249,6 +251,56 @@ def test_the_settings_decide_whether_calls_are_filtered(mode, refused, filters, 
     (line,) = [line for line in texts(root) if line.startswith("Seccomp:")]
     limits_of_others = mode == "landlock"
     assert line.split()[1] == ("2" if limits_of_others else filters)
+
+
+BINDS = """
+import socket
+for port in PORTS:
+    with socket.socket() as listener:
+        try:
+            listener.bind(("127.0.0.1", port))
+            print(port, "bound")
+        except OSError as error:
+            print(port, type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_landlock_refuses_the_ports_of_the_server_where_the_settings_say_so(refuses, root, mark):
+    if landlock.version() < landlock.TCP_SINCE:
+        pytest.skip("this kernel's Landlock has no rules for TCP")
+    isolation = isolation_of("landlock")._replace(refuses_ports=refuses)
+    engine = engine_at(root, isolation=isolation, pass_env=())
+    with ExitStack() as held:
+        probes = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+        own, other = (each.getsockname()[1] for each in probes)
+    plan = marked(mark, BINDS.replace("PORTS", f"({own}, {other}, 0)"))
+    owner = Owner(project="alpha", number=NUMBER)
+    engine.launch(KEY, replace(plan, owner=owner, server_ports=(own,)), ())
+    assert ended(engine).outcome.exit_code == 0, texts(root)
+    lines = [line for line in texts(root) if line.split()[0].isdecimal()]
+    said = "PermissionError" if refuses else "bound"
+    assert lines == [f"{own} {said}", f"{other} bound", "0 bound"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "version", "refuses", "note"),
+    [
+        (None, 3, False, "Linux 6.7"),
+        (None, 4, True, ""),
+        (None, 6, False, ""),
+        (True, 6, True, ""),
+        (False, 4, False, ""),
+    ],
+)
+def test_ports_are_refused_by_themselves_where_jobs_could_kill_what_holds_them(
+    asked, version, refuses, note, monkeypatch
+):
+    monkeypatch.setattr(landlock, "version", lambda: version)
+    isolation = chosen(Asked(mode="landlock", refuse_ports=asked), USER)
+    assert isolation.refuses_ports is refuses
+    assert note in isolation.description
+    assert bool(isolation.ports_note) is bool(note)
 
 
 def test_a_mode_is_tried_before_it_is_used():

@@ -94,7 +94,7 @@ def run(
 
 def _built(settings: Settings, ports: Ports) -> Application:
     try:
-        return build(settings, listen=ports.listen)
+        return build(settings, ports=ports)
     except OSError as error:
         place = f"the data directory {settings.data_dir} cannot be used"
         reason = f"{error.filename or settings.data_dir}: {error.strerror or error}"

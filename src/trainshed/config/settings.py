@@ -38,6 +38,8 @@ class IsolationSettings(NamedTuple):
     """Whether system calls that no trainer needs are refused: ``default`` or ``none``."""
     seccomp_allow: tuple[str, ...] = ()
     """The families of calls that are not refused, of ``CALL_FAMILIES``."""
+    refuse_ports: bool | None = None
+    """Whether *landlock* refuses ports of the server to jobs; None: on kernels where it must."""
 
 
 class GatewaySettings(NamedTuple):

@@ -135,8 +135,8 @@ def switch(value: Any) -> bool:
     return value
 
 
-def https(value: Any) -> bool | None:
-    """Yes, no, or by the address."""
+def switch_or_auto(value: Any) -> bool | None:
+    """Yes, no, or what the server finds right."""
     if value == AUTO:
         return None
     try:

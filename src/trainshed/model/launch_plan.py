@@ -137,6 +137,8 @@ class LaunchPlan:
     """Folders of the server's that containers see too, at the same place and closed for writing."""
     network: NetworkPlan | None = None
     """None: the replicas have the network of the machine."""
+    server_ports: tuple[int, ...] = ()
+    """TCP ports at which the server listens."""
 
     @property
     def primary(self) -> ReplicaPlan:

@@ -6,7 +6,7 @@ folders, where gs:// and /gcs are.  The table of images says which interpreter s
 
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -137,12 +137,14 @@ class Launching:
         open_gateway: OpenGateway = NO_GATEWAY,
         gs_paths: GsPaths = GsPaths.URI,
         proxies: Mapping[str, str] = NO_PROXIES,
+        server_ports: Callable[[], tuple[int, ...]] = tuple,
     ) -> None:
         """``buckets`` are those of the server; replicas may see them elsewhere.
 
         ``library`` is the folder in which the trainer library is shown; ``environ`` is the server's
         environment.  ``gs_paths`` is what programs get as their directories where they have a
         gateway; without one they get paths.  ``proxies`` are the server's variables that jobs get.
+        ``server_ports`` gives the TCP ports at which the server listens.
         """
         self._store = store
         self._engines = Engines.of(engine)
@@ -154,6 +156,7 @@ class Launching:
         self._open_gateway = open_gateway
         self._gs_paths = gs_paths
         self._proxies = proxies
+        self._server_ports = server_ports
 
     def __call__(self, record: JobRecord, attempt: int, place: Allotment) -> LaunchPlan:
         """The plan of an attempt; the folders it names exist then, and its ports are free.
@@ -253,6 +256,7 @@ class Launching:
             ),
             shown=(gateway.folder,) if gateway else (),
             network=network_of(plan, sight.addresses, layout, gateway),
+            server_ports=self._server_ports(),
         )
         return with_token(plan, there.here(sight.exchange), sight.exchange)
 

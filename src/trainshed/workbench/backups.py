@@ -17,6 +17,7 @@ from trainshed import __version__
 from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
 from trainshed.files.copies import Copied, Remarks, copy_file, copy_tree, measure_file
 from trainshed.model.faults import UsageFault
+from trainshed.service.ports.held import NOTE, SOCKET
 from trainshed.service.server_files import BACKUP_FILE, DATABASE_FILE, write_first
 from trainshed.service.server_files import FILE as RUNNING_FILE
 from trainshed.store import audit, backup
@@ -25,7 +26,7 @@ from trainshed.store.base import StoreFault
 DATABASE: Final = "trainshed.db"
 _FILES: Final = "backup-files.jsonl"
 #: What belongs to a server at work or to its machine, or is made again.
-_OF_A_SERVER: Final = frozenset({RUNNING_FILE, DATABASE_FILE, "gpus.json", "uploads"})
+_OF_A_SERVER: Final = frozenset({RUNNING_FILE, DATABASE_FILE, SOCKET, NOTE, "gpus.json", "uploads"})
 _RECORDS: Final = "records.jsonl"
 _SPARE: Final = "spare"
 #: ``jobs/UID/ATTEMPT/NAME``.

@@ -10,10 +10,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import trainshed
-from trainshed.engines.isolation import seccomp
+from trainshed.engines.isolation import landlock, seccomp
 from trainshed.engines.isolation.compose import Isolation, hidden_folders
 from trainshed.engines.isolation.interpreters import home_of_user
 from trainshed.engines.isolation_modes import (
@@ -48,6 +48,8 @@ class Asked(NamedTuple):
     uids: tuple[int, int] = UIDS
     seccomp: str = DEFAULT
     seccomp_allow: tuple[str, ...] = ()
+    refuse_ports: bool | None = None
+    """Whether *landlock* refuses ports of the server to jobs; None: where they need that."""
 
     @property
     def refused_calls(self) -> tuple[str, ...]:
@@ -92,7 +94,22 @@ def chosen(asked: Asked, machine: Machine, hides: Sequence[str | None] = ()) -> 
         hides=hidden_folders((*hides, home_of_user())) if mode != NONE else (),
         warning=_warning(why) if mode == NONE else "",
         refused_calls=asked.refused_calls if mode in FILTERED else (),
+        **_ports(refuse=asked.refuse_ports, version=landlock.version() if mode == LANDLOCK else 0),
     )
+
+
+def _ports(*, refuse: bool | None, version: int) -> dict[str, Any]:
+    """What Landlock's version has for the ports of the server, as fields of ``Isolation``.
+
+    The process that holds the ports cannot be killed by jobs where signals end at the walls, and
+    rules for ports delay each start: they are used by themselves only where it could be.
+    """
+    if not version or refuse is False:
+        return {}
+    if version < landlock.TCP_SINCE:
+        return {"ports_note": ", jobs may bind to ports of the server while it is away (Linux 6.7)"}
+    needed = refuse or version < landlock.SCOPES_SINCE
+    return {"refuses_ports": needed}
 
 
 def _automatic(asked: Asked, machine: Machine) -> tuple[str, str]:

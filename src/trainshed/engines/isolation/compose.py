@@ -52,6 +52,10 @@ class Isolation(NamedTuple):
     """What each job's log has to say of it."""
     refused_calls: tuple[str, ...] = CALL_FAMILIES
     """The families of system calls that programs may not make; of use in modes with a filter."""
+    refuses_ports: bool = False
+    """Whether programs are kept from binding to ports of the server; of use in *landlock*."""
+    ports_note: str = ""
+    """Why they cannot be kept from it, for people."""
 
     @property
     def description(self) -> str:
@@ -59,7 +63,7 @@ class Isolation(NamedTuple):
         if self.mode == USERS:
             first, last = self.uids
             return f"{USERS}: a user for every project, {first} to {last}{self._unfiltered}"
-        return self.warning or f"{self.mode}{self._unfiltered}"
+        return self.warning or f"{self.mode}{self._unfiltered}{self.ports_note}"
 
     @property
     def _unfiltered(self) -> str:
@@ -167,6 +171,7 @@ def view_of(  # noqa: PLR0913 - what a view is made of
         gid=owner and owner.gid,
         has_peers=bool(devices) and len(plan.replicas) > 1,
         refused_calls=isolation.refused_calls,
+        refused_ports=plan.server_ports if isolation.refuses_ports else (),
     )
 
 
@@ -193,6 +198,7 @@ def builder_of(
         uid=owner and owner.uid,
         gid=owner and owner.gid,
         refused_calls=isolation.refused_calls,
+        refused_ports=plan.server_ports if isolation.refuses_ports else (),
     )
     return view, owner
 

@@ -1,11 +1,12 @@
 """Landlock: the kernel refuses a program all files but those that are named, under one user too.
 
-Folders are not hidden, they cannot be opened.  There are no rules for TCP: replicas of a
-distributed job listen and connect.  From Linux 6.12 on, signals and abstract sockets end at the
-walls as well.
+Folders are not hidden, they cannot be opened.  From Linux 6.12 on, signals and abstract sockets end
+at the walls as well.  Replicas of a distributed job listen and connect, at any port but those of
+the server: Landlock knows no rule that refuses one port, so there is one for each of the others.
 """
 
 import ctypes
+import functools
 import os
 import stat
 import struct
@@ -21,7 +22,9 @@ from trainshed.engines.isolation_modes import LANDLOCK
 # from linux/landlock.h
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _ASK_VERSION: Final = 1
-_PATH_BENEATH: Final = 1
+_PATH_BENEATH, _NET_PORT = 1, 2
+_BIND_TCP: Final = 1
+_PORTS: Final = 1 << 16
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _TRUNCATE, _IOCTL = 1 << 14, 1 << 15
 _OF_FILES: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
@@ -29,7 +32,8 @@ _READ: Final = _EXECUTE | _READ_FILE | _READ_DIR
 _WRITE_DEVICE: Final = _READ_FILE | _WRITE_FILE | _IOCTL
 #: How many rights on files each version knows; later ones have those of the last.
 _RIGHTS: Final = (13, 14, 15, 15, 16)
-_SCOPES_SINCE: Final = 6
+TCP_SINCE: Final = 4
+SCOPES_SINCE: Final = 6
 _SCOPE_SOCKETS, _SCOPE_SIGNALS = 1, 2
 
 #: What every program may read and execute.
@@ -76,6 +80,7 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
     filtered = seccomp.code_of((*view.refused_calls, seccomp.LIMITS))
     # who has capabilities sees much of other processes: root has none left after exec
     capabilities = linux.capability_count() if os.geteuid() == _ROOT else 0
+    ports = _port_ruleset(view.refused_ports) if view.refused_ports and known >= TCP_SINCE else None
 
     def go() -> None:
         if prepare is not None:  # a server that is root and may keep its jobs so
@@ -88,6 +93,8 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
             linux.drop_capabilities(capabilities)
             linux.forbid_new_privileges()
             linux.syscall("landlock_restrict_self", _RESTRICT, ruleset, 0)
+            if ports is not None:
+                linux.syscall("landlock_restrict_self", _RESTRICT, ports, 0)
             seccomp.install(filtered)
             os.close(ruleset)
             os.umask(_UMASK)
@@ -103,10 +110,28 @@ def _every_right(known: int) -> int:
 
 def _ruleset(known: int, scopes: int) -> int:
     words = [_every_right(known)]
-    if known >= _SCOPES_SINCE:
-        words += [0, scopes]  # no rights of TCP are asked for
+    if known >= SCOPES_SINCE:
+        words += [0, scopes]  # those of TCP are in a ruleset of their own
     data = struct.pack(f"={len(words)}Q", *words)
     return linux.syscall("landlock_create_ruleset", _CREATE, data, len(data), 0)
+
+
+@functools.lru_cache(maxsize=1)
+def _port_ruleset(refused: tuple[int, ...]) -> int:
+    """A ruleset that lets programs bind to all TCP ports but these.  Raises OSError.
+
+    It takes a tenth of a second, and is made once for all replicas of an attempt; it stays open.
+    """
+    data = struct.pack("=QQ", 0, _BIND_TCP)
+    ruleset = linux.syscall("landlock_create_ruleset", _CREATE, data, len(data), 0)
+    rule = (ctypes.c_uint64 * 2)(_BIND_TCP, 0)
+    words = map(ctypes.c_long, (_ADD, ruleset, _NET_PORT))
+    arguments = (*words, ctypes.byref(rule), ctypes.c_long(0))
+    add = linux.LIBC.syscall
+    for port in set(range(_PORTS)).difference(refused):
+        rule[1] = port
+        linux.check(add(*arguments), f"a rule for port {port}")
+    return ruleset
 
 
 def _rules(view: View, every: int) -> Iterator[_Rule]:

@@ -33,6 +33,8 @@ class View(NamedTuple):
     """Whether other replicas must reach it by abstract sockets, as NCCL does on one machine."""
     refused_calls: tuple[str, ...] = ()
     """The families of system calls that it may not make (``seccomp``)."""
+    refused_ports: tuple[int, ...] = ()
+    """TCP ports that it may not bind to: the server's."""
 
 
 class Mounts(NamedTuple):

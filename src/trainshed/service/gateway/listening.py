@@ -23,7 +23,7 @@ from trainshed.model.gateway import BUNDLE
 from trainshed.service.gateway.bundle import ensure_bundle, is_current
 from trainshed.service.gateway.job_sockets import ChangeSource, JobSockets
 from trainshed.service.gateway.places import FOLDER, HOSTS, LEAF, NAMES, GatewayPlace
-from trainshed.service.ports.holder import living_attempt
+from trainshed.service.ports.attempts import living_attempt
 from trainshed.service.ports.listening import GATEWAY, Listen, listen
 from trainshed.service.server_files import PUBLIC, write_file
 

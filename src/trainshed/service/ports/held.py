@@ -66,6 +66,11 @@ class HeldPorts:
             self._used.append((role, listener.dup()))
             return listener
 
+    def numbers(self) -> tuple[int, ...]:
+        """Return the ports at which the server listens now, in their order."""
+        with self._lock:
+            return tuple(sorted({each.getsockname()[1] for _, each in self._used}))
+
     def say_ready(self) -> None:
         """Tell systemd that the server answers, and give back the sockets that it does not use."""
         with self._lock:

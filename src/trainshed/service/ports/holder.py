@@ -12,16 +12,13 @@ could connect as well, for Landlock does not cover connections to sockets in the
 
 import hmac
 import json
-import os
 import select
 import signal
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.service.ports.attempts import living_attempt
 
 #: What it does; each message has one of them as ``do``.
 HELLO, KEEP, TAKE, END = "hello", "keep", "take", "end"
@@ -181,28 +178,6 @@ class Holder:
         for held in free:
             del self._held[held]
             held.socket.close()
-
-
-def living_attempt(jobs: str, first: str = "") -> str:
-    """Return the folder of an attempt that has a supervisor, ``first`` if it has; else nothing."""
-    for folder in (first, *attempt_folders(jobs)):
-        with suppress(OSError):
-            if folder and AttemptFolder(folder).is_held():
-                return folder
-    return ""
-
-
-def attempt_folders(jobs: str) -> Iterator[str]:
-    """Yield the folders of all attempts below the folder of all jobs."""
-    for job in _names(jobs):
-        for attempt in _names(f"{jobs}/{job}"):
-            yield f"{jobs}/{job}/{attempt}"
-
-
-def _names(folder: str) -> list[str]:
-    with suppress(OSError):
-        return os.listdir(folder)  # noqa: PTH208 - pathlib costs a process a megabyte
-    return []
 
 
 def main() -> None:

@@ -23,6 +23,9 @@ class Ports(Protocol):
     def listen(self, role: str, host: str, port: int, backlog: int) -> socket.socket:
         """Return a listening socket; port 0 picks one.  Raises OSError."""
 
+    def numbers(self) -> tuple[int, ...]:
+        """Return the ports at which the server listens now, in their order."""
+
     def say_ready(self) -> None:
         """Note that the server answers."""
 
@@ -36,9 +39,19 @@ class Ports(Protocol):
 class OwnPorts:
     """Those of a server that no other follows: they end with it."""
 
+    def __init__(self) -> None:
+        """There are none yet."""
+        self._numbers: set[int] = set()
+
     def listen(self, role: str, host: str, port: int, backlog: int) -> socket.socket:
         """Make it.  Raises OSError."""
-        return listen(role, host, port, backlog)
+        made = listen(role, host, port, backlog)
+        self._numbers.add(made.getsockname()[1])
+        return made
+
+    def numbers(self) -> tuple[int, ...]:
+        """Return those of the sockets that were made."""
+        return tuple(sorted(self._numbers))
 
     def say_ready(self) -> None:
         """Nothing waits for it."""

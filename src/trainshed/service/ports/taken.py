@@ -8,7 +8,7 @@ from typing import Final
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.listeners import Listener, ancestors, find_listener
 from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.service.ports.holder import attempt_folders
+from trainshed.service.ports.attempts import attempt_folders
 
 #: What stands in the command line of a holder.
 _HOLDER: Final = "trainshed.service.ports.holder"

@@ -1,0 +1,30 @@
+"""The attempts of a data directory that live, by their folders alone."""
+# the holder of ports imports this, and is small
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+
+from trainshed.engines.supervise.folder import AttemptFolder
+
+
+def living_attempt(jobs: str, first: str = "") -> str:
+    """Return the folder of an attempt that has a supervisor, ``first`` if it has; else nothing."""
+    for folder in (first, *attempt_folders(jobs)):
+        with suppress(OSError):
+            if folder and AttemptFolder(folder).is_held():
+                return folder
+    return ""
+
+
+def attempt_folders(jobs: str) -> Iterator[str]:
+    """Yield the folders of all attempts below the folder of all jobs."""
+    for job in _names(jobs):
+        for attempt in _names(f"{jobs}/{job}"):
+            yield f"{jobs}/{job}/{attempt}"
+
+
+def _names(folder: str) -> list[str]:
+    with suppress(OSError):
+        return os.listdir(folder)  # noqa: PTH208 - pathlib costs a process a megabyte
+    return []
