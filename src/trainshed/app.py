@@ -439,14 +439,9 @@ def _housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
         job_log=_job_log(settings, engine),
         bytes_max=settings.log_bytes_max,
         days_max=settings.log_days_max,
-        clock=lambda: store.now().timestamp(),
+        moment_before=store.moment_before,
     )
-    expiry = Expiry(
-        store=store,
-        remove=engine.forget,
-        days_max=settings.finished_days_max,
-        clock=store.now,
-    )
+    expiry = Expiry(store=store, remove=engine.forget, days_max=settings.finished_days_max)
     measuring = Measuring(
         store=store,
         buckets=buckets_of(settings.data_dir).root,

@@ -1,4 +1,4 @@
-"""The machine's clock is set by an hour, forward and back: nothing ends early, late or twice."""
+"""The machine's clock is set, by an hour or by 400 days: nothing ends early, late or twice."""
 
 import os
 import sys
@@ -32,6 +32,7 @@ pytestmark = pytest.mark.slow
 
 PROGRAM = Path(__file__).with_name("stepped_server.py")
 HOUR_S = 3600
+DAYS_400_S = 400 * 24 * HOUR_S
 #: Half an hour to run, or to wait: a clock that is set must not use them up.
 HALF = f"{HOUR_S // 2}s"
 FOREVER = "import time; print('began', flush=True); time.sleep(7200)"
@@ -106,6 +107,34 @@ def test_a_clock_that_is_set_ends_nothing(tmp_path, monkeypatch):
             check_ran_once(server, name)
         check_count(replica_texts(server, talks))
         check_doctor(server)
+
+
+def test_a_server_that_starts_400_days_ahead_ends_no_job(tmp_path, monkeypatch):
+    """What runs, waits or has ended stays; the end of a limit is as far away as before."""
+    go, clock = tmp_path / "go", Clock(tmp_path / "seconds.txt")
+    with stepped_server(tmp_path / "data", clock, monkeypatch) as (server,):
+        over = submit(server, limited("over"))
+        assert server.wait_for(f"/v1/{over}", FINAL)["state"] == "JOB_STATE_SUCCEEDED"
+        talks = submit(server, limited("talks", counting(go)))
+        silent = submit(server, limited("silent", FOREVER))
+        for name in (talks, silent):
+            wait_until(lambda name=name: replica_texts(server, name))
+            server.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
+        waits = waiting_gang(server)
+        for seconds in (DAYS_400_S, 0):
+            server.kill()
+            clock.set(seconds)
+            server.start()
+            check_alive(server, (talks, silent), waits)
+            told = [line for line in server.output().splitlines() if "clock has moved" in line]
+            assert len(told) == (1 if seconds else 2), told
+            assert server.log_of(over), "its log is kept"
+        go.touch()
+        assert server.wait_for(f"/v1/{talks}", FINAL)["state"] == "JOB_STATE_SUCCEEDED"
+        cancel(server, silent)
+        assert server.wait_for(f"/v1/{waits}", FINAL_OF_ML)["state"] == "SUCCEEDED"
+        for name in (talks, silent, waits):
+            check_ran_once(server, name)
 
 
 def told_since(server, lines, words):

@@ -29,6 +29,12 @@ from trainshed.wire.logging_v2.entries import EntriesQuery
 from wire.log_filters import render
 
 DAY_S = 86_400.0
+
+
+def moment(seconds):
+    return datetime.fromtimestamp(seconds, UTC)
+
+
 FILTER = 'resource.type="ml_job" AND resource.labels.job_id="{}"'
 
 
@@ -330,7 +336,7 @@ def test_logs_are_kept_by_size_while_a_job_runs_and_by_age_after_its_end(store, 
             job_log=job_log,
             bytes_max=bytes_max,
             days_max=30.0,
-            clock=lambda: now + days * DAY_S,
+            moment_before=lambda span: moment(now + days * DAY_S) - span,
         ).tidy()
         return [len(job_log.tail(record.uid, 9)) for record in (running, over)]
 
@@ -411,7 +417,7 @@ def test_what_cannot_change_any_more_is_not_looked_at_every_time(store, logs):
         job_log=Watched(logs.job_log.root),
         bytes_max=10**6,
         days_max=30.0,
-        clock=lambda: now[0],
+        moment_before=lambda span: moment(now[0]) - span,
     )
     retention.tidy()
     assert set(looks) == {record.uid for record in over}

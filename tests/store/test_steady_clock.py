@@ -1,6 +1,7 @@
 """The store's time goes on when somebody sets the machine's clock, and draws near to it."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,8 @@ from hypothesis import strategies as st
 
 from store.builders import LEASE_S, NS_PER_S, SERVER, HandClock, add, go, place
 from trainshed.model.status import JobState
+from trainshed.store import clock_jumps, steady_clock
+from trainshed.store.clock_jumps import ClockJump
 from trainshed.store.opening import open_store
 from trainshed.store.steady_clock import SteadyClock
 
@@ -148,3 +151,98 @@ def test_a_clock_that_was_days_wrong_is_put_right_by_a_restart(url, machine):
     second = open_store(url, machine.clock())
     assert second.clock_skew_s() == 0
     second.close()
+
+
+DAYS_400_S = 400 * 24 * HOUR_S
+
+
+@pytest.fixture(params=[False, True], ids=["same boot", "next boot"])
+def set_clock(request, machine, monkeypatch):
+    """Sets the clock of the machine, and starts it anew or not."""
+
+    def set_by(seconds):
+        machine.set_clock(seconds)
+        if request.param:
+            monkeypatch.setattr(steady_clock, "_name", lambda: "clock of another start")
+            machine.up_ns = 0
+
+    return set_by
+
+
+@pytest.fixture
+def others_are_dead(monkeypatch):
+    """A server that starts need not wait to see that no other renews its lease."""
+    monkeypatch.setattr(steady_clock, "RENEWED_S_MAX", 0.0)
+
+
+@pytest.mark.parametrize("step_s", [DAYS_400_S, -DAYS_400_S])
+@pytest.mark.usefixtures("others_are_dead")
+def test_a_server_that_starts_400_days_off_ends_nothing(url, machine, step_s, set_clock, caplog):
+    """Nothing is due before its time has really passed, also where the machine was started anew."""
+    first = open_store(url, machine.clock())
+    waits, runs = (add(first, waiting_s_max=600.0, running_s_max=600.0).uid for _ in range(2))
+    place(first, runs)
+    go(first, runs, JobState.RUNNING)
+    first.join(SERVER, LEASE_S)
+    machine.wait(100)  # its lease is over
+    first.close()
+    set_clock(step_s)
+    second = open_store(url, machine.clock())
+    assert second.clock_skew_s() == 0, "times that callers see are the wall's"
+    assert not second.servers()
+    assert second.job_by_uid(runs).ran_s <= 111
+    (told,) = caplog.messages
+    assert told.startswith(f"the clock has moved by {step_s / 86_400:+.1f} days")
+    machine.wait(450)
+    assert not second.due(limit=9)
+    machine.wait(200)
+    assert {due.uid for due in second.due(limit=9)} == {waits, runs}
+    second.close()
+    third = open_store(url, machine.clock())
+    assert len(caplog.records) == 1, "it is told once"
+    third.close()
+
+
+def test_a_server_400_days_off_takes_the_time_of_those_that_live(postgres_url, machine):
+    """As one on another machine whose clock is wrong: it takes over nothing."""
+    first = open_store(postgres_url, machine.clock())
+    uid = add(first, waiting_s_max=600.0).uid
+    first.join(SERVER, LEASE_S)
+    machine.set_clock(DAYS_400_S)
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(open_store, postgres_url, machine.clock())
+        while not opening.done():
+            machine.wait(0.001)
+            first.join(SERVER, LEASE_S)
+        second = opening.result()
+    assert second.clock_skew_s() == pytest.approx(DAYS_400_S)
+    assert list(second.servers()) == [SERVER]
+    machine.wait(400)
+    assert second.clock_skew_s() == pytest.approx(DAYS_400_S), "it does not follow its wall"
+    assert not second.due(limit=9)
+    machine.wait(200)
+    assert [due.uid for due in second.due(limit=9)] == [uid]
+    first.close()
+    second.close()
+
+
+def test_retention_leaves_out_what_the_clock_has_jumped(url, machine):
+    day = timedelta(days=1)
+    first = open_store(url, machine.clock())
+    ended = first.now()
+    machine.wait(10 * 86_400)
+    first.close()
+    machine.set_clock(DAYS_400_S)
+    second = open_store(url, machine.clock())
+    machine.wait(3600)
+    assert second.moment_before(9 * day) > ended, "not older than the ten days that have passed"
+    assert second.moment_before(11 * day) < ended
+    assert second.now() - second.moment_before(timedelta(minutes=59)) == timedelta(minutes=59)
+    second.close()
+
+
+def test_a_jump_back_removes_nothing():
+    jumps = [ClockJump(at_ns=50, by_ns=-40)]
+    assert clock_jumps.moment_before(60, 30, jumps) == 30
+    assert clock_jumps.moment_before(60, 100, jumps) == 0
+    assert clock_jumps.moment_before(60, 20, [ClockJump(at_ns=50, by_ns=30)]) == 10

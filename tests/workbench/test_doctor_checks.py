@@ -15,6 +15,7 @@ from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.status import FINAL, JobState
 from trainshed.model.trials import TrialState
 from trainshed.store.audit import AuditedTrial
+from trainshed.store.clock_jumps import ClockJump
 from trainshed.store.records import NodeRow, StoredCommand
 from trainshed.workbench.doctor.examine import CHECKS, confirmed, examine, results_of
 from trainshed.workbench.doctor.snapshot import (
@@ -210,6 +211,16 @@ def test_a_breach_is_found_by_its_own_check_and_no_other(name):
     assert failed(seen) == {name}
     (result,) = (found for found in results_of(seen) if found.check.name == name)
     assert all(found.subject and found.text and found.advice for found in result.findings)
+
+
+def test_a_clock_that_has_jumped_is_noted_for_a_week():
+    """From the jump on; one that is put right again is told by its own jump."""
+    day_ns = 86_400 * 10**9
+    now_ns = snapshot().now_ns + 20 * day_ns
+    for ago_days, is_noted in ((0, True), (6, True), (8, False), (-1, False)):
+        jump = ClockJump(at_ns=now_ns - ago_days * day_ns, by_ns=400 * day_ns)
+        seen = replace(with_rows(jumps=(jump,)), now_ns=now_ns)
+        assert ("clocks-agree" in noted(seen)) == is_noted, ago_days
 
 
 @pytest.mark.parametrize("name", REMARKS)

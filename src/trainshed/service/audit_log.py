@@ -111,7 +111,7 @@ class AuditRetention:
 
     def tidy(self) -> int:
         """Forget the oldest entries; how many."""
-        before = datetime.now(UTC) - timedelta(days=self.days_max)
+        before = self.store.moment_before(timedelta(days=self.days_max))
         return self.store.shorten_audit_log(rows_max=self.rows_max, before=before)
 
 

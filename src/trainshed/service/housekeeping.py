@@ -143,9 +143,6 @@ class Expiry:
     """Removes what an engine has of a uid (``Engine.forget``); False while anything lives."""
     days_max: float | None
     """After the job's end (settings ``finished_days_max``); None keeps all for ever."""
-    clock: Callable[[], datetime]
-    """The time of the store, in which the ends of jobs are written: a wall clock that was set wrong
-    would make all jobs old at once."""
     rest: Callable[[float], object] = time.sleep
     monotonic: Callable[[], float] = time.monotonic
 
@@ -159,7 +156,8 @@ class Expiry:
         """
         if self.days_max is None:
             return 0
-        ended_before = self.clock() - timedelta(days=self.days_max)
+        # by the store's time, in which ends are written: a clock that was set makes no job old
+        ended_before = self.store.moment_before(timedelta(days=self.days_max))
         forgotten: set[JobUid] = set()
         kept: dict[JobUid, OSError | None] = {}
         while len(kept) < _KEPT_MAX:
@@ -186,10 +184,6 @@ class Expiry:
         return False
 
 
-_DAY_S: Final = 86_400.0
-_NEVER: Final = float("inf")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
     """Removes what is older or more than an administrator wants to keep."""
@@ -200,10 +194,11 @@ class Retention:
     """Per job (settings ``log_bytes_max``)."""
     days_max: float
     """After the job's end (settings ``log_days_max``)."""
-    clock: Callable[[], float]
-    """Seconds since 1970, of the store, in which the ends of jobs are written."""
-    _settled: dict[JobUid, float] = field(default_factory=dict, init=False)
-    """When the log of a job that is over has to be looked at again, by uid."""
+    moment_before: Callable[[timedelta], datetime]
+    """``Store.moment_before``: by the store's time, in which the ends of jobs are written, a clock
+    that was set makes no log old."""
+    _settled: dict[JobUid, datetime | None] = field(default_factory=dict, init=False)
+    """When the jobs ended whose logs have been looked at after it, by uid; None: it is removed."""
 
     def tidy(self) -> None:
         """Look at every job's log once, but at one that is over only when its time has come.
@@ -214,21 +209,26 @@ class Retention:
         uids = set(self.job_log.uids())
         for uid in self._settled.keys() - uids:
             del self._settled[uid]
-        now = self.clock()
+        ended_before = self.moment_before(timedelta(days=self.days_max))
         for uid in sorted(uids):
-            if self._settled.get(uid, now) <= now:
-                self._tidy(uid, now)
+            if self._is_to_be_tidied(uid, ended_before):
+                self._tidy(uid, ended_before)
 
-    def _tidy(self, uid: JobUid, now: float) -> None:
+    def _is_to_be_tidied(self, uid: JobUid, ended_before: datetime) -> bool:
+        if uid not in self._settled:
+            return True
+        end_time = self._settled[uid]
+        return end_time is not None and end_time < ended_before
+
+    def _tidy(self, uid: JobUid, ended_before: datetime) -> None:
         record = self.store.job_by_uid(uid)
         end_time = None if record is None else record.job.status.end_time
         if end_time is None:
             self.job_log.prune(uid, self.bytes_max)
             return
-        expires = end_time.timestamp() + self.days_max * _DAY_S
-        if expires < now:
+        if end_time < ended_before:
             self.job_log.remove(uid)
-            self._settled[uid] = _NEVER
+            self._settled[uid] = None
         else:
             self.job_log.prune(uid, self.bytes_max)
-            self._settled[uid] = expires
+            self._settled[uid] = end_time

@@ -18,8 +18,9 @@ from sqlalchemy.pool import NullPool
 
 from trainshed.model.resources import Seat
 from trainshed.model.trials import TrialState
-from trainshed.store import codec
+from trainshed.store import clock_jumps, codec
 from trainshed.store.base import StoreFault
+from trainshed.store.clock_jumps import ClockJump
 from trainshed.store.database import check_ours, connect, file_of, parsed
 from trainshed.store.faults import fault_of, place_of
 from trainshed.store.fleet import ALL, PLACES, node_row, places_of
@@ -95,6 +96,8 @@ class Audit:
     """(holder, until when in ns) by ``server:NAME`` and ``scheduler``."""
     buckets: Sequence[str]
     """Those that have a project."""
+    jumps: Sequence[ClockJump]
+    """How the clock has jumped while no server used the database, in their order."""
     damage: Sequence[str]
     """What the database itself finds wrong with its pages and references; SQLite only."""
 
@@ -133,6 +136,7 @@ def _audit(connection: Connection, now_ns: int) -> Audit:
         last_events={row.uid: stored_event(row) for row in every(LAST_EVENTS)},
         leases={row.name: (row.holder, row.until_ns) for row in every(select(LEASES))},
         buckets=connection.execute(select(BUCKETS.c.name)).scalars().all(),
+        jumps=clock_jumps.read(connection),
         damage=damage_of(connection),
     )
 

@@ -2,16 +2,17 @@
 
 import contextlib
 import fcntl
+import logging
 import os
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, delete, text
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 from sqlalchemy.exc import DBAPIError
 
-from trainshed.store import codec, database_file
+from trainshed.store import clock_jumps, codec, database_file
 from trainshed.store.audit_log import StoredAuditLog
 from trainshed.store.base import StoreFault
 from trainshed.store.database import Database, check_ours, file_of, parsed, write_engine
@@ -25,13 +26,18 @@ from trainshed.store.migrate import check_exists, migrate
 from trainshed.store.models import Models
 from trainshed.store.outcomes import Outcomes
 from trainshed.store.pipelines import Pipelines
-from trainshed.store.steady_clock import SteadyClock, resume
+from trainshed.store.steady_clock import SteadyClock, has_live_servers, resume
 from trainshed.store.steps import Steps
 from trainshed.store.story import Story
 from trainshed.store.studies import StoredStudies
 from trainshed.store.tables import LEASES, MARKS
 from trainshed.store.work import StoredLeases, Work
 from trainshed.store.writer import HOLDING_MARK
+
+_NS_PER_S = 1_000_000_000
+_NS_PER_DAY = 86_400 * _NS_PER_S
+
+_LOG = logging.getLogger(__name__)
 
 
 def open_store(
@@ -64,13 +70,21 @@ def _prepare(url: URL, clock: Callable[[], int], *, alone: bool, existing: bool)
             migrate(connection)
             row = {"name": HOLDING_MARK, "value": 0}
             connection.execute(insert(MARKS).on_conflict_do_nothing(), row)
-            resume(connection, clock)
+        has_others = not alone and has_live_servers(engine, clock)
+        with engine.begin() as connection:
+            jump = resume(connection, clock, has_others=has_others)
             if alone:  # whoever had a lease is dead: the file is ours
                 connection.execute(delete(LEASES))
     except (DBAPIError, engine.dialect.loaded_dbapi.Error) as error:
         raise fault_of(error, place_of(url)) from error
     finally:
         engine.dispose()
+    if jump is not None:
+        _LOG.warning(
+            "the clock has moved by %+.1f days since a server last used the database: limits of "
+            "jobs, retention and leases do not count that time",
+            jump.by_ns / _NS_PER_DAY,
+        )
 
 
 def _check_is_there(path: Path) -> None:
@@ -132,6 +146,12 @@ class Store(
     def now(self) -> datetime:
         """The store's time, to the microsecond; it does not jump when the wall clock is set."""
         return codec.to_time(self._db.clock())
+
+    def moment_before(self, span: timedelta) -> datetime:
+        """The moment since which so much time has passed, without what the clock has jumped."""
+        jumps = self._db.read(clock_jumps.read)
+        span_ns = int(span.total_seconds() * _NS_PER_S)
+        return codec.to_time(clock_jumps.moment_before(self._db.clock(), span_ns, jumps))
 
     def clock_skew_s(self) -> float:
         """How far the wall clock, which may have been set, is ahead of the store's time."""

@@ -5,8 +5,11 @@ forward by an hour would end them all at once, and setting it back would let the
 clock begins with the wall's time, counts what really passes, and draws near to the wall so slowly
 that it is never more than a tenth too fast or too slow: a lease of 30 seconds lasts 27 at least.
 
+A wall that is more than a day away was set, and is not followed.
+
 The servers of a machine share one such time through the database, also one that starts after the
-machine's clock was set.
+machine's clock was set.  One that starts after it was set by more than a day begins with the wall's
+time, and moves all limits along (``clock_jumps``).
 """
 
 import threading
@@ -15,10 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Connection, bindparam, delete, select
+from sqlalchemy import Connection, Engine, bindparam, delete, select
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
-from trainshed.store.tables import MARKS
+from trainshed.store import clock_jumps
+from trainshed.store.clock_jumps import ClockJump
+from trainshed.store.tables import LEASES, MARKS
 
 _NS_PER_S: Final = 1_000_000_000
 #: The part of the time that passes by which it may be too fast or too slow.
@@ -28,6 +33,10 @@ _DRIFT_PARTS: Final = 10
 def since_boot_ns() -> int:
     """What has passed since the machine was started, sleep included; nobody can set it."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+#: By as much a clock that nobody sets is never wrong.
+GAP_NS_MAX: Final = 86_400 * _NS_PER_S
 
 
 class SteadyClock:
@@ -72,42 +81,99 @@ class SteadyClock:
         self._now_ns += passed_ns
         drift_ns_max = passed_ns // _DRIFT_PARTS
         gap_ns = self._wall() - self._now_ns
-        self._now_ns += min(drift_ns_max, max(-drift_ns_max, gap_ns))
+        if abs(gap_ns) < GAP_NS_MAX:
+            self._now_ns += min(drift_ns_max, max(-drift_ns_max, gap_ns))
         return self._now_ns
 
 
-#: A clock that was wrong by more than this was never right: it is not worth going on with.
-GAP_S_MAX: Final = 86_400.0
+#: Longer than a lease lasts (``controller.worker``).
+RENEWED_S_MAX: Final = 5.0
+_POLL_S: Final = 0.25
 
 #: Differs from start to start of the machine; what has passed since cannot be compared then.
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _PREFIX: Final = "clock "
+#: The mark with the last time that a server of this database had.
+_LAST: Final = "last time"
 
 _KNOWN = select(MARKS.c.value).where(MARKS.c.name == bindparam("of_name"))
 _OTHERS = delete(MARKS).where(
     MARKS.c.name.startswith(_PREFIX), MARKS.c.name != bindparam("of_name")
 )
+_LIVE = select(LEASES.c.name).where(LEASES.c.until_ns > bindparam("now_ns")).limit(1)
 _new = insert(MARKS)
 _PUT = _new.on_conflict_do_update(index_elements=["name"], set_={"value": _new.excluded.value})
 
 
-def resume(connection: Connection, clock: Callable[[], int]) -> None:
-    """Let a steady clock go on from the time that was noted since the machine was started."""
+def has_live_servers(engine: Engine, clock: Callable[[], int]) -> bool:
+    """Whether servers go on by another time than this clock, which is a day away from theirs.
+
+    Waits for as long as a server may take to renew its lease, where there is a lease.
+    """
     name = _name()
     if not isinstance(clock, SteadyClock) or name is None:
-        return
-    connection.execute(_OTHERS, {"of_name": name})
+        return False
+
+    def last_ns() -> int | None:
+        with engine.connect() as connection:
+            return connection.execute(_KNOWN, {"of_name": _LAST}).scalar_one_or_none()
+
+    with engine.connect() as connection:
+        gap_ns = _gap_ns(connection, clock, name)
+        now_ns = {"now_ns": clock() - gap_ns}
+        if abs(gap_ns) < GAP_NS_MAX or connection.execute(_LIVE, now_ns).first() is None:
+            return False
+    first_ns, until_s = last_ns(), time.monotonic() + RENEWED_S_MAX
+    while time.monotonic() < until_s:
+        time.sleep(_POLL_S)
+        if last_ns() != first_ns:
+            return True
+    return False
+
+
+def resume(
+    connection: Connection, clock: Callable[[], int], *, has_others: bool
+) -> ClockJump | None:
+    """Let a steady clock go on from the time that was noted; give a jump that it has not followed.
+
+    ``has_others``: other servers of this database live; theirs is the time of all.
+    """
+    name = _name()
+    if not isinstance(clock, SteadyClock) or name is None:
+        return None
+    gap_ns = _gap_ns(connection, clock, name)
+    jump = None
     known = connection.execute(_KNOWN, {"of_name": name}).scalar_one_or_none()
-    if known is not None and abs(clock.offset_ns - known) < GAP_S_MAX * 1_000_000_000:
+    if known is not None and abs(gap_ns) < GAP_NS_MAX:
         clock.go_on_from(known)
+    elif has_others:
+        clock.go_on_from(clock.offset_ns - gap_ns)
+    elif abs(gap_ns) >= GAP_NS_MAX:
+        jump = ClockJump(at_ns=clock(), by_ns=gap_ns)
+        clock_jumps.perform(connection, jump)
+    connection.execute(_OTHERS, {"of_name": name})
     note(connection, clock)
+    return jump
+
+
+def _gap_ns(connection: Connection, clock: SteadyClock, name: str) -> int:
+    """How far a clock is ahead of where it should be, without what has passed since.
+
+    After a start of the machine nothing tells what has passed: there the gap holds that, too.
+    """
+    known = connection.execute(_KNOWN, {"of_name": name}).scalar_one_or_none()
+    if known is not None:
+        return clock.offset_ns - known
+    last_ns = connection.execute(_KNOWN, {"of_name": _LAST}).scalar_one_or_none()
+    return 0 if last_ns is None else clock() - int(last_ns)
 
 
 def note(connection: Connection, clock: Callable[[], int]) -> None:
-    """Note how a steady clock stands."""
+    """Note how a steady clock stands, and the time."""
     name = _name()
     if isinstance(clock, SteadyClock) and name is not None:
         connection.execute(_PUT, {"name": name, "value": clock.offset_ns})
+        connection.execute(_PUT, {"name": _LAST, "value": clock()})
 
 
 def _name() -> str | None:

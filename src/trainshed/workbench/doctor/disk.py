@@ -1,8 +1,10 @@
 """The promises about what lies in the data directory, and the machine that must bear it."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Final
 
+from trainshed.store.clock_jumps import ClockJump
 from trainshed.workbench.doctor.snapshot import (
     Check,
     Finding,
@@ -14,6 +16,9 @@ from trainshed.workbench.doctor.snapshot import (
 )
 
 _NS: Final = 1_000_000_000
+_DAY_NS: Final = 86_400 * _NS
+#: A jump of the clock is told so long.
+_JUMPS_NS: Final = 7 * _DAY_NS
 #: Below these a server cannot work for long, and below those it is time to do something.
 FREE_BYTES_MIN, FREE_BYTES_LOW = 64 << 20, 1 << 30
 FREE_FILES_MIN, FREE_FILES_LOW = 1_000, 20_000
@@ -202,6 +207,21 @@ def clocks_agree(seen: Snapshot) -> Iterator[Finding]:
                 advice="see that the clock is kept by NTP, and restart the server once it is right",
                 is_failure=False,
             )
+    for jump in seen.rows.jumps:
+        if 0 <= seen.now_ns - jump.at_ns < _JUMPS_NS:
+            yield _jump_finding(jump)
+
+
+def _jump_finding(jump: ClockJump) -> Finding:
+    at = datetime.fromtimestamp(jump.at_ns / _NS, UTC)
+    return Finding(
+        subject="the clock",
+        text=f"when a server started on {at:%Y-%m-%d at %H:%M} UTC, the clock had moved by "
+        f"{jump.by_ns / _DAY_NS:+.1f} days since the last one; limits of jobs do not count that",
+        advice="see that the clock is kept by NTP; nothing is to be done where no server ran for "
+        "so long",
+        is_failure=False,
+    )
 
 
 def _ahead_s(seen: Snapshot) -> float:

@@ -113,6 +113,7 @@ def _rows(found: Audit) -> RowsSeen:
         stamps={uid: event.stamp_ns for uid, event in found.last_events.items()},
         leases=found.leases,
         buckets=frozenset(found.buckets),
+        jumps=found.jumps,
         damage=found.damage,
     )
 

@@ -11,6 +11,7 @@ from trainshed.engines.network.leftovers import NetworksSeen
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.status import FINAL, JobState
 from trainshed.store.audit import AuditedTrial
+from trainshed.store.clock_jumps import ClockJump
 from trainshed.store.records import NodeRow, StoredCommand
 
 
@@ -85,6 +86,8 @@ class RowsSeen:
     """(holder, until when in ns) by ``server:NAME`` and ``scheduler``."""
     buckets: frozenset[str] = frozenset()
     """Those that have a project."""
+    jumps: Sequence[ClockJump] = ()
+    """How the clock has jumped while no server used the database."""
     damage: Sequence[str] = ()
     """What the database itself finds wrong."""
 
