@@ -163,7 +163,7 @@ def _gap_ns(connection: Connection, clock: SteadyClock, name: str) -> int:
     """
     known = connection.execute(_KNOWN, {"of_name": name}).scalar_one_or_none()
     if known is not None:
-        return clock.offset_ns - known
+        return clock.offset_ns - int(known)
     last_ns = connection.execute(_KNOWN, {"of_name": _LAST}).scalar_one_or_none()
     return 0 if last_ns is None else clock() - int(last_ns)
 
