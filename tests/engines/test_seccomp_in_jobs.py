@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from engines.attempts import KEY, ended, engine_at, marked, texts
+from engines.attempts import KEY, ended, engine_at, marked, order, seen, texts
 from engines.isolating import isolation_of
+from engines.support import wait_until
 from trainshed.model.launch_plan import Owner
 
 WALLS = ("users", "landlock", "sandbox")
@@ -79,6 +80,12 @@ words = [sys.argv[1], "dump", "--pid", str(child.pid)]
 done = subprocess.run(words, capture_output=True, text=True)
 print("waiting_here" in done.stdout, done.stderr)
 child.kill()
+"""
+HANGS = """
+import time
+def waiting_here():
+    time.sleep(600)
+waiting_here()
 """
 LOADS = """
 import hashlib, torch
@@ -153,6 +160,21 @@ def test_processes_memory_sockets_and_ptrace_of_the_job_work(mode, run):
 @pytest.mark.parametrize("mode", WALLS)
 def test_py_spy_looks_at_a_program_of_the_same_job(mode, run):
     assert run(mode, LOOKS, PY_SPY)[-1].startswith("True")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", WALLS)
+def test_the_supervisor_prints_the_stacks_of_a_program_that_hangs(
+    mode, root, mark, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PATH", f"{PY_SPY.parent}:/usr/bin:/bin")
+    engine = engine_at(root, isolation=isolation_of(mode, tmp_path), pass_env=(), hang_s=1.0)
+    plan = replace(marked(mark, HANGS), owner=Owner(project="alpha", number=7))
+    engine.launch(KEY, plan, ())
+    (hang,) = wait_until(lambda: seen(engine).hung, "the hang was found")
+    assert "waiting_here" in hang.stacks
+    engine.stop(KEY, order(0.0))
+    ended(engine)
 
 
 @pytest.mark.full
