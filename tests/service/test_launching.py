@@ -66,6 +66,24 @@ def test_a_plan_has_ports_of_its_own_a_folder_and_the_project_s_two_names(desk, 
     assert again.cwd != plan.cwd
 
 
+class EngineWithoutNetworks(LocalEngine):
+    """As engines were made before jobs had networks of their own."""
+
+    def sight(self, key, shape):
+        return super().sight(key, shape)
+
+
+def test_an_engine_that_gives_no_networks_is_asked_for_none(desk, store, tmp_path):
+    launch = Launching(
+        store,
+        EngineWithoutNetworks(tmp_path / "jobs"),
+        images=images(*MAPPED),
+        buckets=Buckets(root=tmp_path / "buckets"),
+        library=tmp_path / LIBRARY,
+    )
+    assert launch(desk.custom(custom_job(pool(), pool(count=2))), 1, []).network is None
+
+
 def test_the_notes_of_the_job_head_its_log_once(desk, launch):
     record = desk.custom(custom_job(pool(image=PREBUILT)))
     plan = launch(record, 1, [])

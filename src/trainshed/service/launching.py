@@ -200,7 +200,8 @@ class Launching:
         found = _found_stand_ins(asked, there.images)
         contained = in_containers(found)
         layout = _layout(asked, contained, there.traits)
-        sight = there.engine.sight(there.key, shape_of(asked), layout)
+        layouts = () if layout is None else (layout,)  # engines of others may take none
+        sight = there.engine.sight(there.key, shape_of(asked), *layouts)
         seen = _buckets_there(sight, asked, there)
         spec, mount_notes = with_real_paths(asked, seen, has_bucket, contained)
         work = there.here(sight.work)
