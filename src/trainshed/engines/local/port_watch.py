@@ -145,7 +145,7 @@ def _pairs(sockets: list[TcpSocket]) -> Iterator[tuple[TcpSocket, TcpSocket]]:
 
 
 def _texts(meeting: Meeting, first: str, second: str) -> tuple[str, str]:
-    """What each of two jobs is told; neither learns the name of the other."""
+    """The warning of each of two jobs; neither learns the name of the other."""
     port = meeting.port
     if meeting.both_listen:
         words = f"listens on port {port}, and so does another job: each gets connections of both."
