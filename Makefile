@@ -98,7 +98,7 @@ bubblewrap:
 	    || echo "not all is installed (apt install $(WALLS)): the tests of the sandbox and of networks of jobs will skip"
 
 # containers of a podman in a folder of the tests, as root and rootless
-PODMAN := podman runc uidmap slirp4netns
+PODMAN := podman netavark runc uidmap slirp4netns
 podman:
 	@{ command -v podman && command -v newuidmap && command -v slirp4netns; } > /dev/null \
 	    || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(PODMAN) > /dev/null; } \
