@@ -40,6 +40,8 @@ def data(tmp_path):
     (folder / "admin-token").write_text("secret")
     (folder / "server.json").write_text("{}")
     (folder / "gpus.json").write_text("{}")
+    (folder / "ports.json").write_text("{}")
+    os.mkfifo(folder / "ports")
     (folder / "buckets" / "bkt").mkdir(parents=True)
     (folder / "buckets" / "bkt" / "object").write_text("object")
     return folder
@@ -57,6 +59,7 @@ def make_attempt(data, uid):
     (folder / "records.jsonl").write_text("")
     (folder / "log" / "00000001.jsonl").write_text("")
     (folder / "spare").write_bytes(bytes(100))
+    os.mkfifo(folder / "control")  # a socket, whose path would be too long here
     return folder
 
 
@@ -79,6 +82,7 @@ def test_a_backup_has_all_that_was_there_before_it_began_whoever_adds_to_it(data
     folder = tmp_path / "backup"
     assert before <= uids_in(folder)
     assert made.jobs == len(uids_in(folder))
+    assert made.remarks == []
     assert {path.name for path in folder.iterdir()} == {
         "admin-token", "backup-files.jsonl", "backup.json", "buckets", "jobs", "trainshed.db",
     }  # fmt: skip

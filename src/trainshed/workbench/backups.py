@@ -28,7 +28,8 @@ _FILES: Final = "backup-files.jsonl"
 #: What belongs to a server at work or to its machine, or is made again.
 _OF_A_SERVER: Final = frozenset({RUNNING_FILE, DATABASE_FILE, SOCKET, NOTE, "gpus.json", "uploads"})
 _RECORDS: Final = "records.jsonl"
-_SPARE: Final = "spare"
+#: Of an attempt: room for its end, and the socket of its supervisor.
+_OF_A_SUPERVISOR: Final = frozenset({"spare", "control"})
 #: ``jobs/UID/ATTEMPT/NAME``.
 _DEPTH: Final = 4
 #: So many files are named that are not as they should be; the rest is counted.
@@ -205,7 +206,8 @@ def _copied(
             return not is_left_out(name)
         if parts[0] == "jobs" and len(parts) == 2:  # noqa: PLR2004 - jobs/UID
             return parts[1] in uids
-        return parts[-1] != _SPARE or len(parts) != _DEPTH
+        is_of_attempt = parts[0] == "jobs" and len(parts) == _DEPTH
+        return not (is_of_attempt and parts[-1] in _OF_A_SUPERVISOR)
 
     def is_record(name: str, kind: Kind) -> bool:
         parts = name.split("/")
