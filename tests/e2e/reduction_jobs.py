@@ -117,7 +117,7 @@ def check_the_sum(words):
     for task in ("workerpool0-0", "workerpool1-0"):
         assert "SUM 3.0" in words[task], words
     for index in (0, 1):
-        assert words[f"workerpool2-{index}"][0].startswith(f"reducer {index}: listening on 127.")
+        assert words[f"workerpool2-{index}"][0].startswith(f"reducer {index}: listening on ")
         assert words[f"workerpool2-{index}"][-1] == f"reducer {index}: ends: received SIGTERM"
 
 

@@ -5,7 +5,7 @@ import json
 import psutil
 import pytest
 
-from e2e.chaos import PAUSE_S
+from e2e.chaos import PAUSE_S, records
 from e2e.support import (
     FINAL,
     PROJECT,
@@ -173,6 +173,6 @@ def test_running_jobs_survive_two_kills_of_the_server(tmp_path):
 
 def runner_of(server, name):
     """The pid of the process that owns the replicas of a job."""
-    uid = name.rpartition("/")[2]
-    wanted = f"/jobs/{uid}/1"
-    return next((pid for pid, words in processes_of(server) if words[-1].endswith(wanted)), None)
+    folder = server.data_dir / "jobs" / name.rpartition("/")[2] / "1"
+    (began,) = records(folder, "Began")
+    return began["pid"] if psutil.pid_exists(began["pid"]) else None

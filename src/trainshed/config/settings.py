@@ -8,7 +8,7 @@ from typing import NamedTuple
 from trainshed.engines.container_runtime import AUTO
 from trainshed.engines.isolation_modes import AUTO as AUTO_MODE
 from trainshed.engines.isolation_modes import DEFAULT, UIDS
-from trainshed.engines.network.kinds import HOST as NETWORK_HOST
+from trainshed.engines.network.kinds import AUTO as AUTO_NETWORK
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
@@ -32,7 +32,7 @@ class IsolationSettings(NamedTuple):
     """The first and the last number of users and groups that projects get, one each."""
     container_read_only: bool = True
     """Whether an image's own files are closed for writing."""
-    network: str = NETWORK_HOST
+    network: str = AUTO_NETWORK
     """One of ``engines.network.kinds.NETWORKS``."""
     seccomp: str = DEFAULT
     """Whether system calls that no trainer needs are refused: ``default`` or ``none``."""
