@@ -17,7 +17,7 @@ from trainshed.workbench.doctor.snapshot import (
 
 _NS: Final = 1_000_000_000
 _DAY_NS: Final = 86_400 * _NS
-#: A jump of the clock is told so long.
+#: How long ago a jump of the clock may be and still be reported.
 _JUMPS_NS: Final = 7 * _DAY_NS
 #: Below these a server cannot work for long, and below those it is time to do something.
 FREE_BYTES_MIN, FREE_BYTES_LOW = 64 << 20, 1 << 30
