@@ -9,9 +9,9 @@ import pytest
 from cli.conftest import CONFIG, end_jobs
 from server_process import ServerProcess
 
-#: Given to jobs, which may be other users: the notice of their end, the names of replicas, and
-#: the profile of their shells.
-GIVEN = ("progress/notice", "hosts", "passwd", "profile")
+#: Given to jobs, which may be other users: the notice of their end, the names of replicas, the
+#: resolver of their network, and the profile of their shells.
+GIVEN = ("progress/notice", "hosts", "resolv.conf", "passwd", "profile")
 #: Anybody may read these who gets into the directory.
 PUBLIC = {"server.json", "tls/ca.pem", "tls/server.pem", "tls/ca-bundle.pem", "tls/gateway.pem"}
 #: What jobs read of the gateway, and where it is.

@@ -187,6 +187,13 @@ def test_a_holder_that_was_killed_is_started_again(start, tmp_path):
     assert start().port == first.port
 
 
+def test_the_holder_imports_as_little_as_a_supervisor_does():
+    """OpenSSL alone takes 4 MB for as long as a server runs."""
+    code = "import sys, trainshed.service.ports.holder; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"hashlib", "asyncio", "logging", "pathlib"}.intersection(done.stdout.split())
+
+
 def test_systemd_keeps_the_sockets_that_it_is_given(start, tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.settimeout(WAIT_S_MAX)

@@ -17,6 +17,7 @@ from typing import Any, Final
 import trainshed
 from trainshed.engines.processes import identity
 from trainshed.engines.processes.identity import Identity
+from trainshed.engines.processes.secret import new_secret
 from trainshed.engines.supervise.folder import short_path
 from trainshed.service.ports import holder, systemd
 from trainshed.service.ports.listening import listen
@@ -203,7 +204,7 @@ def _start(data_dir: Path) -> socket.socket:
     ours.settimeout(_ANSWER_S_MAX)
     with theirs, _bound(data_dir / SOCKET) as listener:
         pid = _spawn(listener, theirs)
-    secret = os.urandom(32).hex()
+    secret = new_secret()
     note = {"holder": identity.of(pid), "secret": secret}
     write_file(data_dir / NOTE, json.dumps(note).encode(), PRIVATE)
     holder.send(ours, {"do": holder.HELLO, "secret": secret, "data_dir": str(data_dir.absolute())})

@@ -10,7 +10,6 @@ could connect as well, for Landlock does not cover connections to sockets in the
 """
 # a server starts it each time: it imports no more than a supervisor does
 
-import hmac
 import json
 import select
 import signal
@@ -18,6 +17,7 @@ import socket
 import time
 from typing import Any, Final, NamedTuple
 
+from trainshed.engines.processes.secret import is_same
 from trainshed.service.ports.attempts import living_attempt
 
 #: What it does; each message has one of them as ``do``.
@@ -133,7 +133,7 @@ class Holder:
 
     def _recognise(self, client: socket.socket, message: dict[str, Any]) -> None:
         """Raises ValueError for a client without the secret."""
-        if not hmac.compare_digest(str(message["secret"]).encode(), self._secret.encode()):
+        if not is_same(str(message["secret"]).encode(), self._secret.encode()):
             raise ValueError
         self._strangers.remove(client)
         self._servers.append(client)
