@@ -164,13 +164,15 @@ def test_an_order_that_makes_no_sense_is_none(root, engine, given):
 
 def test_lines_that_a_program_wrote_elsewhere_come_into_its_log(root, engine):
     emoji = "\N{GRINNING FACE}" * 40_000
-    given = [("hello", "WARNING"), (emoji, "INFO")]
+    half = "half a character: \ud83d"
+    given = [("hello", "WARNING"), (half, "INFO"), (emoji, "INFO")]
     wait_until(lambda: engine.traits.add_lines(KEY, "cloud-logging", given), "it hears somebody")
 
     def added():
         return [line for line in lines(root) if line.task_name == "cloud-logging"]
 
-    wait_until(lambda: "".join(line.text for line in added()) == f"hello{emoji}", "it has them")
+    expected = f"hello{half[:-1]}?{emoji}"
+    wait_until(lambda: "".join(line.text for line in added()) == expected, "it has them")
     assert [line.severity for line in added()][:2] == ["WARNING", "INFO"]
 
 
@@ -185,7 +187,7 @@ def test_lines_that_make_no_sense_are_none(root, engine, given):
 
 def test_an_order_without_the_secret_of_the_attempt_is_refused(root, engine):
     """Also one of a process that is of no job: a program of the same user that knows the path."""
-    keys = ({}, {"key": ""}, {"key": 7}, {"key": "0" * 64})
+    keys = ({}, {"key": ""}, {"key": 7}, {"key": "0" * 64}, {"key": "\ud800"}, {"key": [[]]})
     with connected(root) as client:
         for key in keys:
             client.sendall(json.dumps({"do": "stop", "order": AT_ONCE, **key}).encode())

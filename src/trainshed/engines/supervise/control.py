@@ -103,7 +103,8 @@ class Control:
 
         An order that is refused wrongly is found in the attempt's folder soon.
         """
-        has_key = bool(self._key) and is_same(str(message.get("key")).encode(), self._key)
+        key = _valid_text(message.get("key")).encode()
+        has_key = bool(self._key) and is_same(key, self._key)
         return has_key and uid in {_ROOT, os.geteuid()} and not senders.is_of_job(pid)
 
     def _refuse(self, pid: int, uid: int) -> None:
@@ -124,8 +125,13 @@ def take_lines(
     if message.get("do") != "log":
         return
     with suppress(ValueError, TypeError, KeyError):
-        lines = [(str(text), str(severity)) for text, severity in message["lines"]]
-        add(str(message["task"]), lines)
+        lines = [(_valid_text(text), _valid_text(severity)) for text, severity in message["lines"]]
+        add(_valid_text(message["task"]), lines)
+
+
+def _valid_text(value: object) -> str:
+    """Text that can be written to a file: JSON may name half a character (a lone surrogate)."""
+    return str(value).encode(errors="replace").decode()
 
 
 def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
