@@ -1,4 +1,4 @@
-"""Jobs that meet at a port of the machine are told so in both logs."""
+"""Jobs that meet at a port of the machine get a warning in both logs."""
 
 import os
 import subprocess
@@ -8,13 +8,19 @@ import pytest
 
 from engines.attempts import KEY, OTHER, ended, engine_at, lines, marked, order
 from engines.support import wait_until
+from trainshed.engines.local import port_watch
+from trainshed.engines.local.port_meetings import (
+    Holder,
+    Meeting,
+    find_meetings,
+    list_candidates,
+    pair_connections,
+)
 from trainshed.engines.local.port_watch import PortWatch
 from trainshed.engines.processes.socket_table import (
     Place,
     TcpSocket,
-    connections,
-    holders_of,
-    listeners_of_one_port,
+    find_holders,
     read_sockets,
 )
 
@@ -53,24 +59,24 @@ time.sleep(600)
 
 
 def listening(address, port, inode=1):
-    return TcpSocket(Place(address, port), Place(ANY, 0), inode, is_listening=True)
+    return TcpSocket(Place(address, port), Place(ANY, 0), inode, state="0A")
 
 
 def connected(local, remote, inode):
-    return TcpSocket(Place(*local), Place(*remote), inode, is_listening=False)
+    return TcpSocket(Place(*local), Place(*remote), inode, state="01")
 
 
 def test_the_end_of_a_connection_that_listens_comes_second():
     client, server = (LOOPBACK, 40000), (LOOPBACK, 50000)
     ends = [connected(server, client, 1), connected(client, server, 2)]
-    found = list(connections([*ends, listening(ANY, 50000, 3)]))
-    assert [(one.inode, other.inode) for one, other in found] == [(2, 1)]
-    found = list(connections(ends))
-    assert [(one.inode, other.inode) for one, other in found] == [(1, 2)], "the lower port"
+    pairs = list(pair_connections([*ends, listening(ANY, 50000, 3)]))
+    assert [(one.inode, other.inode) for one, other in pairs] == [(2, 1)]
+    pairs = list(pair_connections(ends))
+    assert [(one.inode, other.inode) for one, other in pairs] == [(1, 2)], "the lower port"
 
 
 def test_a_connection_to_another_machine_has_no_second_end():
-    assert list(connections([connected((LOOPBACK, 40000), ("0A000001", 443), 1)])) == []
+    assert list(pair_connections([connected((LOOPBACK, 40000), ("0A000001", 443), 1)])) == []
 
 
 @pytest.mark.parametrize(
@@ -79,13 +85,45 @@ def test_a_connection_to_another_machine_has_no_second_end():
         (LOOPBACK, LOOPBACK, True),
         (ANY, LOOPBACK, True),
         (LOOPBACK, ANY_V6, True),
+        (ANY, ANY_V6, True),
         (LOOPBACK, OTHER_ADDRESS, False),
     ],
 )
 def test_listeners_meet_where_a_connection_could_go_to_either(one, other, is_one_place):
     sockets = [listening(one, 6379, 1), listening(other, 6379, 2), listening(one, 6380, 3)]
-    found = [(a.inode, b.inode) for a, b in listeners_of_one_port(sockets)]
-    assert found == ([(1, 2)] if is_one_place else [])
+    holders = {1: Holder(10, KEY), 2: Holder(20, OTHER), 3: Holder(20, OTHER)}
+    first, second = sorted((KEY, OTHER))
+    meeting = Meeting(first, second, 6379, both_listen=True)
+    assert list(find_meetings(sockets, holders)) == ([meeting] if is_one_place else [])
+    assert set(list_candidates(sockets)) == {1, 2}
+
+
+def test_sockets_of_one_attempt_do_not_meet():
+    sockets = [listening(LOOPBACK, 6379, 1), listening(ANY, 6379, 2)]
+    assert find_meetings(sockets, {1: Holder(10, KEY), 2: Holder(11, KEY)}) == {}
+
+
+def test_a_job_that_listens_with_many_sockets_on_one_port_costs_the_server_little():
+    """Each two of them were a pair: 20,000 sockets of one job took all memory of the server."""
+    sockets = [listening(ANY, 6379, inode) for inode in range(1, 20_001)]
+    holders = dict.fromkeys(range(1, 20_000), Holder(10, KEY)) | {20_000: Holder(20, OTHER)}
+    assert len(set(list_candidates(sockets))) == len(sockets)
+    assert len(find_meetings(sockets, holders)) == 1
+
+
+def test_two_jobs_that_meet_at_many_ports_get_few_warnings(monkeypatch):
+    sockets = [listening(ANY, port, 2 * port + job) for port in range(1, 1000) for job in (0, 1)]
+    keys = {0: KEY, 1: OTHER}
+    warned = []
+    watch = PortWatch(lambda: {1: KEY, 2: OTHER}, lambda key, text: not warned.append((key, text)))
+    monkeypatch.setattr(port_watch, "read_sockets", lambda: sockets)
+    holders = {socket.inode: (1, keys[socket.inode % 2]) for socket in sockets}
+    monkeypatch.setattr(port_watch, "find_holders", lambda *_: holders)
+    for _ in range(3):
+        watch.look()
+    assert {key for key, _ in warned} == {KEY, OTHER}
+    assert len(warned) == 2 * 8
+    assert all("not reported" in text for _, text in warned[-2:])
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -97,7 +135,7 @@ def test_the_machine_s_sockets_are_read_and_their_holders_found(host):
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         port = int(child.stdout.readline())
         (inode,) = {s.inode for s in read_sockets() if s.is_listening and s.local.port == port}
-        assert holders_of([inode, 1], {os.getpid(): "us"}) == {inode: (child.pid, "us")}
+        assert find_holders([inode, 1], {os.getpid(): "us"}) == {inode: (child.pid, "us")}
         child.stdin.close()
 
 

@@ -1,24 +1,28 @@
 """Warns jobs that meet at a port of the machine, where they have no networks of their own.
 
-Two jobs with one fixed port and rendezvous train as one world, and both succeed: nothing else would
-tell.  The table of sockets is read every few seconds while two attempts run; processes are searched
-only for sockets that were not there before.
+Two jobs with one fixed port and rendezvous train as one world, and both succeed without an error.
+The table of sockets is read every few seconds while two attempts run; processes are searched only
+for sockets that were not there before.
 """
 
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
 
+from trainshed.engines.local.port_meetings import (
+    Holder,
+    Meeting,
+    find_meetings,
+    list_candidates,
+)
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.socket_table import (
     TcpSocket,
-    connections,
-    holders_of,
-    links_of,
-    listeners_of_one_port,
+    find_holders,
+    held_inodes,
     read_sockets,
 )
 from trainshed.model import trainer_contract
@@ -28,43 +32,21 @@ _LOG = logging.getLogger(__name__)
 
 PAUSE_S: Final = 5.0
 _CLOSE_S_MAX: Final = 2.0
-#: How often the holders of one pair are looked for: a connection may not be accepted yet.
+#: How often the holder of one socket is looked for: a connection may not be accepted yet.
 _LOOKS_MAX: Final = 3
+#: Two jobs that meet at more ports than these get no more warnings of each other.
+_WARNINGS_MAX: Final = 8
 _TASK: Final = f"{trainer_contract.TASK}="
 _ADVICE: Final = (
     "Jobs share the network of this machine: use the ports that MASTER_PORT and TF_CONFIG name, or "
     '[isolation] network = "job" in a mode that has it.'
 )
+_LAST: Final = "Other ports at which these two jobs meet are not reported."
 
 #: The supervisors of the attempts that run, by pid.
 Running = Callable[[], Mapping[int, AttemptKey]]
 #: Adds a warning to the log of an attempt; False: not now.
 Warn = Callable[[AttemptKey, str], bool]
-
-
-class _Pair(NamedTuple):
-    """Two sockets that belong together."""
-
-    first: TcpSocket
-    second: TcpSocket
-
-    @property
-    def inodes(self) -> tuple[int, int]:
-        return self.first.inode, self.second.inode
-
-    @property
-    def port(self) -> int:
-        """The port at which they meet."""
-        return self.second.local.port
-
-
-class Meeting(NamedTuple):
-    """Two attempts at one port."""
-
-    first: AttemptKey
-    second: AttemptKey
-    port: int
-    both_listen: bool
 
 
 class PortWatch:
@@ -77,7 +59,9 @@ class PortWatch:
         self._pause_s = pause_s
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._looks: dict[tuple[int, int], int] = {}
+        self._looks: dict[int, int] = {}
+        """By inode: how often its holder was looked for."""
+        self._holders: dict[int, Holder] = {}
         self._warned: set[Meeting] = set()
 
     def start(self) -> None:
@@ -99,15 +83,11 @@ class PortWatch:
         self._warned = {meeting for meeting in self._warned if _lives(meeting, supervisors)}
         if len(supervisors) < 2:  # noqa: PLR2004 - one alone meets no other
             return
-        pairs = self._new_pairs(read_sockets())
-        if not pairs:
-            return
-        inodes = {inode for pair in pairs for inode in pair.inodes}
-        holders = holders_of(inodes, supervisors)
-        for pair in pairs:
-            if all(inode in holders for inode in pair.inodes):
-                self._looks[pair.inodes] = _LOOKS_MAX
-                self._judge(pair, *(holders[inode] for inode in pair.inodes))
+        sockets = _sockets_of_others()
+        self._look_for_holders(sockets, supervisors)
+        for meeting, holders in find_meetings(sockets, self._holders).items():
+            if meeting not in self._warned:
+                self._report(meeting, holders)
 
     def _work(self) -> None:
         while not self._stop.wait(self._pause_s):
@@ -116,32 +96,38 @@ class PortWatch:
             except Exception:  # noqa: BLE001 - it looks again
                 _LOG.warning("cannot look at the ports of jobs", exc_info=True)
 
-    def _new_pairs(self, sockets: list[TcpSocket]) -> list[_Pair]:
-        """Pairs whose holders are not known yet, without those of this process."""
-        own = set(_own_inodes())
-        sockets = [socket for socket in sockets if socket.inode not in own]
-        found = [_Pair(*pair) for pair in _pairs(sockets)]
-        self._looks = {pair.inodes: self._looks.get(pair.inodes, 0) + 1 for pair in found}
-        return [pair for pair in found if self._looks[pair.inodes] <= _LOOKS_MAX]
-
-    def _judge(
-        self, pair: _Pair, first: tuple[int, AttemptKey], second: tuple[int, AttemptKey]
+    def _look_for_holders(
+        self, sockets: Sequence[TcpSocket], supervisors: Mapping[int, AttemptKey]
     ) -> None:
-        (one_pid, one), (other_pid, other) = first, second
-        meeting = Meeting(one, other, pair.port, pair.first.is_listening)
-        if one == other or meeting in self._warned:
+        """Learn the holders of sockets that are new; forget the sockets that are gone."""
+        candidates = set(list_candidates(sockets))
+        self._looks = {inode: self._looks.get(inode, 0) for inode in candidates}
+        self._holders = {
+            inode: holder for inode, holder in self._holders.items() if inode in candidates
+        }
+        new = [
+            inode
+            for inode in candidates
+            if inode not in self._holders and self._looks[inode] < _LOOKS_MAX
+        ]
+        for inode in new:
+            self._looks[inode] += 1
+        holders = find_holders(new, supervisors) if new else {}
+        self._holders |= {inode: Holder(*holder) for inode, holder in holders.items()}
+
+    def _report(self, meeting: Meeting, holders: tuple[Holder, Holder]) -> None:
+        """Warn both attempts, unless they had as many warnings of each other as they may get."""
+        attempts = meeting.first, meeting.second
+        warnings = 1 + sum({*attempts} == {other.first, other.second} for other in self._warned)
+        if warnings > _WARNINGS_MAX:
             return
-        texts = _texts(meeting, _task_of(one_pid), _task_of(other_pid))
         self._warned.add(meeting)
-        _LOG.warning("the attempts %s and %s meet at port %d", one, other, pair.port)
-        for key, text in zip((one, other), texts, strict=True):
-            if not self._warn(key, text):
-                _LOG.warning("cannot add a line to the log of the attempt %s", key)
-
-
-def _pairs(sockets: list[TcpSocket]) -> Iterator[tuple[TcpSocket, TcpSocket]]:
-    yield from connections(sockets)
-    yield from listeners_of_one_port(sockets)
+        _LOG.warning("the attempts %s and %s meet at port %d", *attempts, meeting.port)
+        texts = _texts(meeting, *(_task_of(holder.pid) for holder in holders))
+        for key, text in zip(attempts, texts, strict=True):
+            more = f" {_LAST}" if warnings == _WARNINGS_MAX else ""
+            if not self._warn(key, f"{text}{more}"):
+                _LOG.warning("cannot add a line to the log of attempt %s: it does not answer", key)
 
 
 def _texts(meeting: Meeting, first: str, second: str) -> tuple[str, str]:
@@ -165,11 +151,10 @@ def _task_of(pid: int) -> str:
     return "a process of this job"
 
 
-def _own_inodes() -> Iterator[int]:
-    """The sockets of this process: the gateway's connections are no job's."""
-    for link in links_of(os.getpid()):
-        if link.startswith("socket:["):
-            yield int(link[len("socket:[") : -1])
+def _sockets_of_others() -> list[TcpSocket]:
+    """All sockets but those of this process: the gateway's connections are no job's."""
+    own = set(held_inodes(os.getpid()))
+    return [socket for socket in read_sockets() if socket.inode not in own]
 
 
 def _lives(meeting: Meeting, supervisors: Mapping[int, AttemptKey]) -> bool:

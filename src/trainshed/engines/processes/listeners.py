@@ -1,18 +1,12 @@
-"""Which process listens at a port of this machine."""
+"""Finds the process that listens at a port of this machine."""
 
 import pwd
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from trainshed.engines.processes import tree
-from trainshed.engines.processes.peers import holds_socket
-
-#: Columns and the state of a listening socket in /proc/net/tcp.
-_LOCAL, _STATE, _UID, _INODE = 1, 3, 7, 9
-_LISTEN: Final = "0A"
-_TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
+from trainshed.engines.processes.socket_table import held_inodes, read_sockets
 
 
 class Listener(NamedTuple):
@@ -34,29 +28,12 @@ class Listener(NamedTuple):
 
 def find_listener(port: int) -> Listener | None:
     """Return what listens at a port, whatever its address; None where nothing does."""
-    for uid, inode in _listening(port):
-        wanted = f"socket:[{inode}]"
-        pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
-        return Listener(uid, next((pid for pid in pids if holds_socket(pid, wanted)), None))
+    for socket in read_sockets():
+        if socket.is_listening and socket.local.port == port:
+            pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
+            holders = (pid for pid in pids if socket.inode in held_inodes(pid))
+            return Listener(socket.uid, next(holders, None))
     return None
-
-
-def ancestors(pid: int) -> Iterator[int]:
-    """Yield a process, its parent, and so on, as far as they can be seen."""
-    with suppress(OSError):
-        while pid > 0:
-            yield pid
-            pid = tree.parent_of(pid)
-
-
-def _listening(port: int) -> Iterator[tuple[int, str]]:
-    """Yield the user and the inode of each socket that listens at a port."""
-    for table in _TABLES:
-        with suppress(OSError):
-            for line in tree.read(table).splitlines()[1:]:
-                columns = line.split()
-                if columns[_STATE] == _LISTEN and columns[_LOCAL].endswith(f":{port:04X}"):
-                    yield int(columns[_UID]), columns[_INODE]
 
 
 def _user_name(uid: int) -> str:

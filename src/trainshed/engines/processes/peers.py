@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from trainshed.engines.base import End
 from trainshed.engines.processes import tree
+from trainshed.engines.processes.socket_table import OWN_TABLES, Place, held_inodes, read_sockets
 
 T = TypeVar("T")
 
@@ -31,8 +32,6 @@ _ANY_STATE: Final = 0xFFFFFFFF
 _ANY_COOKIE: Final = 0xFFFFFFFF
 _WAIT_S: Final = 1.0
 _BYTES_MAX: Final = 1 << 16
-#: Columns of /proc/net/tcp.
-_LOCAL, _REMOTE, _INODE = 1, 2, 9
 #: Field 22 of proc(5)'s stat, counted behind the command's closing bracket.
 _START: Final = 22 - 3
 #: Who was found lately, below whom and since when it runs: most come again, and searching is slow.
@@ -51,32 +50,24 @@ def holder_of(theirs: End, ours: End, ancestors: Mapping[int, T]) -> T | None:
     inode = socket_of(theirs, ours)
     if not inode:
         return None
-    wanted = f"socket:[{inode}]"
     for pid, (ancestor, since) in reversed(_recent.copy().items()):
-        if ancestor in ancestors and holds_socket(pid, wanted) and _begun(pid) == since:
+        if ancestor in ancestors and inode in held_inodes(pid) and _begun(pid) == since:
             return ancestors[ancestor]
-    for ancestor, found in ancestors.items():
+    for ancestor, given in ancestors.items():
         for pid in _below(ancestor):
-            if holds_socket(pid, wanted):
+            if inode in held_inodes(pid):
                 _remember(pid, ancestor)
-                return found
+                return given
     return None
 
 
 def holder_in(theirs: End, ours: End, roots: Mapping[int, T]) -> T | None:
     """The same for containers, by their first processes, which may have a network of their own."""
-    wanted = {root: f"socket:[{_socket_in(root, theirs, ours)}]" for root in roots}
-    for root, found in roots.items():
-        if any(holds_socket(pid, wanted[root]) for pid in (root, *_below(root))):
-            return found
+    for root, given in roots.items():
+        inode = _looked_up(theirs, ours, f"/proc/{root}/net")
+        if inode and any(inode in held_inodes(pid) for pid in (root, *_below(root))):
+            return given
     return None
-
-
-def _socket_in(root: int, theirs: End, ours: End) -> int:
-    """The inode of a socket, by the table of a process's own network; 0 where there is none."""
-    with suppress(OSError):
-        return _looked_up(theirs, ours, f"/proc/{root}/net")
-    return 0
 
 
 def user_of(theirs: End, ours: End) -> int | None:
@@ -90,9 +81,7 @@ def socket_of(theirs: End, ours: End) -> int:
     """The inode of the socket that is connected to ours; 0 where there is none any more."""
     with suppress(OSError):
         return _asked(theirs, ours)
-    with suppress(OSError):
-        return _looked_up(theirs, ours)
-    return 0
+    return _looked_up(theirs, ours)
 
 
 def _begun(pid: int) -> str:
@@ -113,17 +102,6 @@ def _below(ancestor: int) -> Iterator[int]:
         if count == _PROCESSES_MAX:
             return
         yield pid
-
-
-def holds_socket(pid: int, wanted: str) -> bool:
-    """Whether a process has it open.  One that ends meanwhile, or is not ours to read, has not."""
-    folder = f"/proc/{pid}/fd"
-    with suppress(OSError):
-        for name in os.listdir(folder):  # noqa: PTH208 - pathlib costs a supervisor a megabyte
-            with suppress(OSError):
-                if os.readlink(f"{folder}/{name}") == wanted:  # noqa: PTH115 - as above
-                    return True
-    return False
 
 
 def _asked(theirs: End, ours: End) -> int:
@@ -158,26 +136,14 @@ def _packed(host: str) -> bytes:
     return socket.inet_aton(host).ljust(16, b"\0")
 
 
-def _looked_up(theirs: End, ours: End, tables: str = "/proc/net") -> int:
-    """The same from the table of all connections; IPv6 sockets speak IPv4 as well."""
-    wanted = (_column(theirs), _column(ours))
-    mapped = tuple(f"{_MAPPED}{each}" for each in wanted)
-    for name, ends in (("tcp", wanted), ("tcp6", mapped)):
-        for line in tree.read(f"{tables}/{name}").splitlines()[1:]:
-            columns = line.split()
-            if (columns[_LOCAL], columns[_REMOTE]) == ends:
-                return int(columns[_INODE])
-    return 0
+def _looked_up(theirs: End, ours: End, tables: str = OWN_TABLES) -> int:
+    """Return the same inode by the table of all connections."""
+    ends = _place(theirs), _place(ours)
+    sockets = read_sockets(tables)
+    return next((each.inode for each in sockets if (each.local, each.remote) == ends), 0)
 
 
-def _column(end: End) -> str:
-    return f"{_word(socket.inet_aton(end.host))}:{end.port:04X}"
-
-
-def _word(four: bytes) -> str:
-    """Four bytes as these tables have them: a number in the machine's own order."""
-    return f"{struct.unpack('=I', four)[0]:08X}"
-
-
-#: ``::ffff:``, before an IPv4 address.
-_MAPPED: Final = _word(bytes(4)) * 2 + _word(b"\0\0\xff\xff")
+def _place(end: End) -> Place:
+    """An end as the table writes it: an address is a number in the machine's own order."""
+    (number,) = struct.unpack("=I", socket.inet_aton(end.host))
+    return Place(f"{number:08X}", end.port)

@@ -132,6 +132,13 @@ def parent_of(pid: int) -> int:
     return int(stat_fields(pid)[_PARENT])
 
 
+def ancestors(pid: int) -> Iterator[int]:
+    """A process, its parent, and so on.  Raises OSError where one of them ends meanwhile."""
+    while pid > 0:
+        yield pid
+        pid = parent_of(pid)
+
+
 def read(path: str) -> str:
     """The text of a file of the kernel's.  Raises OSError."""
     return read_bytes(path).decode("utf-8", "replace")

@@ -12,32 +12,25 @@ from trainshed.engines.processes import mark, tree
 
 #: Stands in the command of each supervisor, whichever version began it.
 _SUPERVISOR: Final = "trainshed.engines.supervise.main"
-#: The kernel's pid for a sender outside of our process namespace; jobs are inside.
-_OUTSIDE: Final = 0
 
 
 def is_of_job(pid: int) -> bool:
-    """Whether a process belongs to any attempt on this machine, or is gone and cannot be judged."""
-    shared = set(_ancestors(os.getppid()))
+    """Whether a process belongs to any attempt on this machine, or is gone and cannot be judged.
+
+    The kernel's pid for a sender outside of our process namespace is 0; jobs are inside.
+    """
     own_mark = mark.limit_on(os.getpid())
     try:
-        while pid not in shared and pid != _OUTSIDE:
-            is_marked = mark.limit_on(pid) not in {None, own_mark}
-            if pid == os.getpid() or is_marked or _is_supervisor(pid):
+        shared = set(tree.ancestors(os.getppid()))
+        for above in tree.ancestors(pid):
+            if above in shared:
+                return False
+            is_marked = mark.limit_on(above) not in {None, own_mark}
+            if above == os.getpid() or is_marked or _is_supervisor(above):
                 return True
-            pid = tree.parent_of(pid)
     except OSError:
         return True
     return False
-
-
-def _ancestors(pid: int) -> list[int]:
-    """A process and those above it."""
-    above = []
-    while pid:
-        above.append(pid)
-        pid = tree.parent_of(pid)
-    return above
 
 
 def _is_supervisor(pid: int) -> bool:

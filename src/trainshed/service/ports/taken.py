@@ -1,12 +1,12 @@
 """Says which process has a port that a server wants, and what to do about it."""
 
 import errno
-from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from trainshed.engines.processes import tree
-from trainshed.engines.processes.listeners import Listener, ancestors, find_listener
+from trainshed.engines.processes.listeners import Listener, find_listener
 from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.service.ports.attempts import attempt_folders
 
@@ -34,7 +34,7 @@ def _owner_of(listener: Listener, data_dir: Path) -> str:
             ", which keeps the ports of a server that is away while its jobs run on: start that "
             f"server, or give its ports up with kill {listener.pid}"
         )
-    key = _attempt_of(ancestors(listener.pid), data_dir)
+    key = _attempt_of(listener.pid, data_dir)
     belongs = f", a program of the attempt {key} of this server's jobs" if key else ""
     return f"{belongs}: end it with kill {listener.pid}"
 
@@ -47,11 +47,13 @@ def is_holder(pid: int) -> bool:
         return False
 
 
-def _attempt_of(pids: Iterable[int], data_dir: Path) -> str:
-    """Return ``UID/ATTEMPT`` of the attempt whose supervisor is among the processes, or nothing."""
-    wanted = set(pids)
+def _attempt_of(pid: int, data_dir: Path) -> str:
+    """Return ``UID/ATTEMPT`` of the attempt whose supervisor is above a process, or nothing."""
+    above: set[int] = set()
+    with suppress(OSError):  # a process that has ended
+        above.update(tree.ancestors(pid))
     for path in attempt_folders(f"{data_dir}/jobs"):
         holder = AttemptFolder(path).holder()
-        if holder is not None and holder.pid in wanted:
+        if holder is not None and holder.pid in above:
             return "/".join(Path(path).parts[-2:])
     return ""

@@ -1,0 +1,103 @@
+"""Finds which attempts meet at a port of the machine, by the processes that hold its sockets.
+
+An attempt may hold any number of sockets, so nothing here grows with the pairs of sockets.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, product
+from typing import NamedTuple
+
+from trainshed.engines.processes.socket_table import Place, TcpSocket
+from trainshed.model.attempt import AttemptKey
+
+
+class Holder(NamedTuple):
+    """A process of an attempt that holds a socket."""
+
+    pid: int
+    attempt: AttemptKey
+
+
+class Meeting(NamedTuple):
+    """Two attempts at one port."""
+
+    first: AttemptKey
+    second: AttemptKey
+    """The one that listens, where the first is connected to it."""
+    port: int
+    both_listen: bool
+
+
+Meetings = dict[Meeting, tuple[Holder, Holder]]
+
+
+def list_candidates(sockets: Sequence[TcpSocket]) -> Iterator[int]:
+    """Yield the inode of each socket that may meet another one on this machine."""
+    for client, server in pair_connections(sockets):
+        yield client.inode
+        yield server.inode
+    for listeners in _listeners_by_port(sockets).values():
+        if len(listeners) > 1:
+            yield from (listener.inode for listener in listeners)
+
+
+def find_meetings(sockets: Sequence[TcpSocket], holders: Mapping[int, Holder]) -> Meetings:
+    """Find each two attempts that meet at a port; ``holders`` has a process by inode."""
+    meetings: Meetings = {}
+
+    def add(first: Holder, second: Holder, port: int, *, both_listen: bool) -> None:
+        if first.attempt != second.attempt:
+            meeting = Meeting(first.attempt, second.attempt, port, both_listen)
+            meetings[meeting] = first, second
+
+    for client, server in pair_connections(sockets):
+        if client.inode in holders and server.inode in holders:
+            pair = holders[client.inode], holders[server.inode]
+            add(*pair, server.local.port, both_listen=False)
+    for port, listeners in _listeners_by_port(sockets).items():
+        held = [(each.local, holders[each.inode]) for each in listeners if each.inode in holders]
+        for holder_pair in _pair_listeners(held):
+            first, second = sorted(holder_pair, key=lambda holder: holder.attempt)
+            add(first, second, port, both_listen=True)
+    return meetings
+
+
+def pair_connections(sockets: Iterable[TcpSocket]) -> Iterator[tuple[TcpSocket, TcpSocket]]:
+    """Yield both ends of each connection within the machine: the client, and the one that listens.
+
+    Where no socket listens on either port any more, the client is the end with the higher port.
+    """
+    by_ends: dict[tuple[Place, Place], TcpSocket] = {}
+    listening = set()
+    for socket in sockets:
+        if socket.is_listening:
+            listening.add(socket.local.port)
+        elif socket.is_established:
+            by_ends[socket.local, socket.remote] = socket
+    for (local, remote), client in by_ends.items():
+        server = by_ends.get((remote, local))
+        ranks = ((remote.port in listening), -remote.port), ((local.port in listening), -local.port)
+        if server is not None and ranks[0] > ranks[1]:
+            yield client, server
+
+
+def _listeners_by_port(sockets: Iterable[TcpSocket]) -> dict[int, list[TcpSocket]]:
+    by_port: dict[int, list[TcpSocket]] = {}
+    for socket in sockets:
+        if socket.is_listening:
+            by_port.setdefault(socket.local.port, []).append(socket)
+    return by_port
+
+
+def _pair_listeners(listeners: Iterable[tuple[Place, Holder]]) -> Iterator[tuple[Holder, Holder]]:
+    """Yield attempts, two at a time, whose sockets at one port get connections to one address."""
+    everywhere: dict[AttemptKey, Holder] = {}
+    by_address: dict[str, dict[AttemptKey, Holder]] = {}
+    for place, holder in listeners:
+        owners = everywhere if place.is_any else by_address.setdefault(place.address, {})
+        owners.setdefault(holder.attempt, holder)
+    somewhere = {key: holder for owners in by_address.values() for key, holder in owners.items()}
+    yield from combinations(everywhere.values(), 2)
+    yield from product(everywhere.values(), somewhere.values())
+    for owners in by_address.values():
+        yield from combinations(owners.values(), 2)
