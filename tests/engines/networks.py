@@ -21,9 +21,7 @@ def launch_in_network(root, mark, *codes, mode=USERS, layout=NetworkLayout.JOB, 
     ``key`` is the job's, ``listeners`` are addresses of the gateway, and ``engine`` is one that was
     made before; others, such as ``owner``, are parts of the plan.
     """
-    isolation = isolation_of(mode, root)
-    if why := try_network(mode):
-        pytest.skip(f"no network of a job's own here: {why}")
+    isolation = skip_without_networks(mode, root)
     engine = more.pop("engine", None) or engine_at(
         root,
         isolation=isolation,
@@ -41,3 +39,11 @@ def launch_in_network(root, mark, *codes, mode=USERS, layout=NetworkLayout.JOB, 
     )
     engine.launch(key, replace(plan, **{"owner": Owner(project="alpha", number=0), **more}), ())
     return engine
+
+
+def skip_without_networks(mode, *hidden):
+    """The walls of a mode whose jobs have networks of their own here; else the test is skipped."""
+    isolation = isolation_of(mode, *hidden)
+    if why := try_network(mode):
+        pytest.skip(f"no network of a job's own here: {why}")
+    return isolation

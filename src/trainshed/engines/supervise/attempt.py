@@ -48,6 +48,10 @@ if TYPE_CHECKING:
 
 #: Why replicas are stopped when nobody has ordered it; a value of ``model.stopping.StopReason``.
 OVER: Final = "end"
+_NETWORK_ADVICE: Final = (
+    'to do without it, set [isolation] network = "host" and restart the server, or pass '
+    "--network host to a local run"
+)
 _LOOK_S: Final = 0.1
 _RETRY_S: Final = 1.0
 
@@ -203,7 +207,7 @@ class Attempt:
         except OSError as error:
             fault = f"{error.filename}: {error.strerror}"
         if fault:
-            self._end = failed(f"cannot make the network of the job: {fault}")
+            self._end = failed(f"cannot make the network of the job: {fault}; {_NETWORK_ADVICE}")
             self._end = self._end._replace(lost=True)  # the machine's fault
             return self._go(self._starting)
         return network.is_ready and self._go(self._preparing)

@@ -34,6 +34,9 @@ _PAUSE_S_MAX: Final = 60.0
 _MESSAGE_BYTES_MAX: Final = 1 << 16
 _NOT_INSTALLED: Final = f"{PROGRAM} is not installed (apt install {PROGRAM})"
 _NO_TUN: Final = f"{TUN} cannot be opened by the user of the server, as {PROGRAM} must"
+_TRIED_AGAIN: Final = (
+    f"Its connections are cut; {PROGRAM} is started again, at most {_PAUSE_S_MAX:g} s later."
+)
 
 #: Writes a sentence to the job's log, with its severity.
 Note = Callable[[str, str], object]
@@ -124,6 +127,8 @@ class _WayOut:
         self._exits = -1
         self._pause_s = _FIRST_PAUSE_S
         self._last_words = ""
+        self._last_fault = ""
+        self._was_ready = False
         self._hub = Hub(None, -1, -1)
         self.is_ready = False
         self.is_ending = False
@@ -136,13 +141,23 @@ class _WayOut:
     def start(self, hub: Hub) -> None:
         """Start it for a hub."""
         self._hub = hub
-        program = find_program()
+        self._start()
+
+    def kill(self) -> None:
+        """End it for good."""
+        self.is_ending = True
+        if self._helper is not None:
+            self._helper.kill()
+
+    def _start(self) -> None:
+        program, hub = find_program(), self._hub
         if not (program and os.access(TUN, os.R_OK | os.W_OK)):
-            self.fault = _NO_TUN if program else _NOT_INSTALLED
+            self._fail(_NO_TUN if program else _NOT_INSTALLED)
             return
         reader, self._exits = os.pipe()
         descriptors = [reader, hub.net, *([] if hub.user is None else [hub.user])]
         command = way_out_command(program, hub.user, hub.net, reader)
+        self._last_words = ""
         self._helper = Helper(
             self._loop,
             self._children,
@@ -153,11 +168,11 @@ class _WayOut:
         self._loop.on_readable(hub.routes, self._hear)
         self._helper.start(command, {}, "/", enter=lambda: _pass_on(descriptors))
         os.close(reader)
-        self._limit = self._loop.after(START_S_MAX, self._helper.kill)
+        self._limit = self._loop.after(START_S_MAX, self._give_up)
 
-    def kill(self) -> None:
-        """End it for good."""
-        self.is_ending = True
+    def _give_up(self) -> None:
+        """It hangs: no link came in the time that it has."""
+        self._last_words = f"made no link within {START_S_MAX:g} s"
         if self._helper is not None:
             self._helper.kill()
 
@@ -171,9 +186,15 @@ class _WayOut:
         except OSError:  # more were lost than it keeps
             return
         if tells_default_route(data):
-            self.is_ready = True
-            if self._limit is not None:
-                self._limit.cancel()
+            self._be_ready()
+
+    def _be_ready(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+        if self._last_fault:
+            self._note("The job reaches other machines again.", "INFO")
+        self.is_ready = self._was_ready = True
+        self._last_fault = ""
 
     def _ended(self, status: int) -> None:
         os.close(self._exits)
@@ -181,24 +202,27 @@ class _WayOut:
         self._helper = None
         if self._limit is not None:
             self._limit.cancel()
-        was_ready, self.is_ready = self.is_ready, False
-        if self.is_ending:
+        if not self.is_ending:
+            self._fail(_end_words(status, self._last_words, was_ready=self.is_ready))
+
+    def _fail(self, why: str) -> None:
+        """It is not there: before the job's start for good, later until it can be started again.
+
+        Each reason is told once.
+        """
+        self.is_ready = False
+        if not self._was_ready:
+            self.fault = why
             return
-        why = _end_words(status, self._last_words)
-        if self.fault or not (was_ready or self._pause_s > _FIRST_PAUSE_S):
-            self.fault = f"its way out cannot be started: {why}"
-            return
-        self._note(
-            f"The way out of the job's network ended ({why}) and is started again; its connections "
-            "beyond this machine are cut.",
-            "WARNING",
-        )
+        if why != self._last_fault:
+            self._note(f"The job reaches no other machine: {why}. {_TRIED_AGAIN}", "WARNING")
+        self._last_fault = why
         self._loop.after(self._pause_s, self._start_again)
         self._pause_s = min(_PAUSE_S_MAX, 2 * self._pause_s)
 
     def _start_again(self) -> None:
         if not self.is_ending:
-            self.start(self._hub)
+            self._start()
 
 
 def _pass_on(descriptors: Collection[int]) -> None:
@@ -206,8 +230,10 @@ def _pass_on(descriptors: Collection[int]) -> None:
         os.set_inheritable(descriptor, True)
 
 
-def _end_words(status: int, last_words: str) -> str:
-    """How slirp4netns ended; what it prints while it starts says nothing of a signal."""
+def _end_words(status: int, last_words: str, *, was_ready: bool) -> str:
+    """How slirp4netns ended; what it prints while it starts says nothing of a later signal."""
+    if last_words and not (was_ready and status < 0):
+        return f"{PROGRAM}: {last_words.removeprefix(f'{PROGRAM}: ')}"
     if status < 0:
         return f"{PROGRAM} was ended by signal {-status}"
-    return f"{PROGRAM}: {last_words}" if last_words else f"{PROGRAM} ended with status {status}"
+    return f"{PROGRAM} ended with status {status}"
