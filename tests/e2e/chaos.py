@@ -118,16 +118,16 @@ def cancel(server, name):
     good(server.call("POST", f"/v1/{name}:cancel", {}))
 
 
-def doctor(server, *flags):
+def doctor(server, *flags, run=finished):
     """What ``trainshed doctor`` says: its exit code and, by id, every check that is not well."""
     argv = [TRAINSHED, "doctor", "--data-dir", server.data_dir, "--format", "json", *flags]
-    ran = finished(argv)
+    ran = run(argv)
     assert ran.returncode in {0, 1, 2}, ran.stderr
     checks = json.loads(ran.stdout)["checks"]
     return ran.returncode, {each["id"]: each for each in checks if each["result"] != "ok"}
 
 
-def check_doctor(server, *flags):
+def check_doctor(server, *flags, run=finished):
     """All promises hold."""
-    code, found = doctor(server, *flags)
+    code, found = doctor(server, *flags, run=run)
     assert code == 0, json.dumps(found, indent=1)

@@ -1,4 +1,8 @@
-"""SIGKILL of the server during hundreds of submits: every acknowledged job is there, once."""
+"""SIGKILL of the server during hundreds of submits: every acknowledged job is there, once.
+
+Jobs that run in networks of their own meanwhile leave nothing of them, also if the server,
+supervisors, programs and slirp4netns are killed at once.
+"""
 
 import contextlib
 import http.client
@@ -9,20 +13,24 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from e2e.chaos import FULL
+from e2e.chaos import FULL, check_doctor, records, restarts, some_random, uid_of
+from e2e.own_machine import PROGRAM, own_machine
 from e2e.support import (
+    FINAL,
     PARENT,
     PROJECT,
     KeepAlive,
     all_pages,
     custom_job,
     good,
+    log_lines,
     ml_job,
     native,
     serving,
     submit,
     wait_until,
 )
+from engines.networks import MODES, skip_without_networks
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -44,9 +52,10 @@ class Submits:
     names by the id of its run, so that its repetitions are recognised.
     """
 
-    def __init__(self, server):
+    def __init__(self, server, request_of, count=JOBS):
         self._server = server
-        self._numbers = iter(range(JOBS))
+        self._request_of = request_of
+        self._numbers = iter(range(count))
         self._lock = threading.Lock()
         self.acknowledged = {}
         self.conflicts = set()
@@ -61,7 +70,7 @@ class Submits:
             return next(self._numbers, None)
 
     def _submit(self, client, number):
-        path, document, headers = request_of(number)
+        path, document, headers = self._request_of(number)
         while True:
             try:
                 status, found = client.call("POST", path, document, headers)
@@ -77,15 +86,19 @@ class Submits:
             return
 
 
-def request_of(number):
+def of_either_dialect(number):
     if number % 2:
         return f"/v1/projects/{PROJECT}/jobs", ml_job(f"job_{number}", f"print({number})"), {}
+    return of_vertex(number, custom_job(f"job_{number}", f"print({number})"))
+
+
+def of_vertex(number, document):
     run = {"User-Agent": f"gcloud/500.0.0 invocation-id/{number:032x} environment/None"}
-    return f"/v1/{PARENT}/customJobs", custom_job(f"job_{number}", f"print({number})"), run
+    return f"/v1/{PARENT}/customJobs", document, run
 
 
 def submit_while_killed(server):
-    submits = Submits(server)
+    submits = Submits(server, of_either_dialect)
     with ThreadPoolExecutor(CLIENTS) as pool:
         running = [pool.submit(submits.run) for _ in range(CLIENTS)]
         for count in KILLED_AT:
@@ -146,3 +159,115 @@ def test_every_acknowledged_job_is_there_once(server):
     assert native(server, holder)["state"] == "RUNNING"
     good(server.call("POST", f"/v1/{holder}:cancel", {}))
     server.wait_for(f"/v1/{holder}", {"JOB_STATE_CANCELLED"})
+
+
+#: Jobs that run while servers are killed, and one of them is killed with all that runs.
+SHORT_JOBS = 100
+SERVER_KILLS = 10
+KILL_OF_ALL = 6
+PROJECTS = (PROJECT, "other-proj")
+SHORT_JOB = """\
+import time
+print("began", flush=True)
+time.sleep({pause_s})
+print("done", flush=True)
+"""
+NETWORKS = """\
+[fleet]
+slots = 8
+grace_s = 1
+
+[isolation]
+mode = "{mode}"
+network = "job"
+allow_root_jobs = true
+"""
+
+
+def in_own_network(number):
+    """A short job of one replica or two, which share a network or have one each."""
+    code = SHORT_JOB.format(pause_s=0.5 + number % 7 * 0.5)
+    document = custom_job(f"job_{number}", code, workers=number % 3 // 2)
+    if number % 2:
+        document["labels"] = {"trainshed-network": "replica"}
+    path, document, headers = of_vertex(number, document)
+    return path.replace(PROJECT, PROJECTS[number % 2]), document, headers
+
+
+def list_jobs(server):
+    """All jobs of both projects."""
+    return [
+        job
+        for project in PROJECTS
+        for job in all_pages(
+            server, f"/v1/{PARENT}/customJobs?pageSize=100".replace(PROJECT, project), "customJobs"
+        )
+    ]
+
+
+def count_ended(server):
+    return sum(job["state"] in FINAL for job in list_jobs(server))
+
+
+def kill_while_jobs_run(server, machine, chance):
+    """Ten kills of the server, and one of everything; the jobs that this one has cut off."""
+    cut_off = set()
+    for kill in range(SERVER_KILLS + 1):
+        ended = SHORT_JOBS * kill // (SERVER_KILLS + 2)
+        wait_until(
+            lambda: count_ended(server) >= ended,  # noqa: B023 - used at once
+            lambda: str(list_jobs(server)),
+        )
+        machine.note_namespaces(machine.processes())
+        if kill == KILL_OF_ALL:
+            killed = machine.kill_all()
+            assert "slirp4netns" in killed.values(), killed
+            cut_off = {
+                path for path in (server.data_dir / "jobs").glob("*/1") if not has_ended(path)
+            }
+        server.kill()
+        time.sleep(chance.random())
+        server.start()
+    return {path.parent.name for path in cut_off}
+
+
+def has_ended(attempt):
+    return bool(records(attempt, "Ended"))
+
+
+def check_run(server, job, *, may_run_twice):
+    """It succeeded, and nothing of it was run twice that no kill has cut off."""
+    name, task = job["name"], "workerpool0-0"
+    told = native(server, name)
+    assert told["state"] == "SUCCEEDED", told
+    texts = [line["message"] for line in log_lines(server, name, task=task)]
+    if told["attempt"] == 1:
+        assert texts == ["began", "done"]
+        return
+    assert may_run_twice, told
+    assert (told["attempt"], restarts(server, name)) == (2, {"infra": 1})
+    assert texts[-2:] == ["began", "done"]
+    assert texts.count("began") <= 2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", MODES)
+def test_kills_of_all_that_runs_jobs_leave_nothing_of_their_networks(mode, tmp_path):
+    chance = some_random()
+    skip_without_networks(mode, tmp_path)
+    with own_machine() as machine:
+        config = NETWORKS.format(mode=mode)
+        with serving(tmp_path / "data", config=config, program=PROGRAM) as server:
+            with ThreadPoolExecutor(1) as pool:
+                submits = Submits(server, in_own_network, SHORT_JOBS)
+                submitted = pool.submit(submits.run)
+                cut_off = kill_while_jobs_run(server, machine, chance)
+                submitted.result()
+            wait_until(lambda: count_ended(server) == SHORT_JOBS, lambda: str(list_jobs(server)))
+            jobs = list_jobs(server)
+            names = sorted(job["displayName"] for job in jobs)
+            assert names == sorted(f"job_{number}" for number in range(SHORT_JOBS))
+            for job in jobs:
+                check_run(server, job, may_run_twice=uid_of(job["name"]) in cut_off)
+            check_doctor(server, run=machine.run)
+        machine.check_nothing_is_left()
