@@ -15,9 +15,11 @@ from typing import Final, NamedTuple
 from trainshed.engines.isolation.compose import Owner, give
 from trainshed.engines.isolation.enter import program, walled, wrappers
 from trainshed.engines.isolation.view import Mounts, View
+from trainshed.engines.isolation_modes import LANDLOCK
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.variables import of_builders
 from trainshed.engines.supervise.mounts import NO_FOLDERS
+from trainshed.engines.supervise.short_tmp import make_short_name
 from trainshed.files.trees import opened_folders
 
 #: Below the cache: one for each project, by its number.
@@ -77,7 +79,8 @@ class Builder(NamedTuple):
         view = self.view._replace(writes=(str(work), str(kept)), reads=reads)
         env = of_builders(os.environ, self.passed) | {"NO_COLOR": "1"}
         env |= {"HOME": str(work), "UV_CACHE_DIR": str(kept), "UV_LINK_MODE": "copy"}
-        env["TMPDIR"] = str(view.tmp) if view.uid is None else "/tmp"  # noqa: S108 - its own
+        own = "/tmp"  # noqa: S108 - its own
+        env["TMPDIR"] = make_short_name(view.tmp) if view.mode == LANDLOCK else own
         env |= _uv_settings()
         more = NO_FOLDERS._replace(resolver=view.resolver or None)
         run = walled(view, argv, Mounts(more=more), env)

@@ -20,6 +20,7 @@ from trainshed.engines.isolation_modes import (
     USERS,
 )
 from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.short_tmp import make_short_name
 from trainshed.files.beneath import Beneath
 from trainshed.files.trees import opened_folders
 from trainshed.model.faults import EngineFault
@@ -204,11 +205,14 @@ def builder_of(
 
 
 def variables_of(isolation: Isolation | None, folder: AttemptFolder) -> dict[str, str]:
-    """Variables of programs behind walls: the server's home and names are not theirs."""
+    """Variables of programs behind walls: the server's home and names are not theirs.
+
+    Makes the short name of the folder of temporary files where programs need one.
+    """
     if isolation is None or isolation.mode in {NONE, CONTAINER}:
         return {}
     own = {"HOME": folder.work, "USER": USER_NAME, "LOGNAME": USER_NAME}
-    return own | ({"TMPDIR": folder.tmp} if isolation.mode == LANDLOCK else {})
+    return own | ({"TMPDIR": make_short_name(folder.tmp)} if isolation.mode == LANDLOCK else {})
 
 
 def _writes(plan: LaunchPlan, folder: AttemptFolder) -> Iterator[str]:

@@ -39,6 +39,7 @@ from trainshed.engines.supervise.segments import (
     SegmentWriter,
     last_stamp,
 )
+from trainshed.engines.supervise.short_tmp import keep_short_name, remove_short_name
 from trainshed.engines.supervise.signals import ENDING, LOOK, close_inherited, hear_signals
 from trainshed.engines.supervise.spawn import raise_descriptor_limit
 from trainshed.engines.supervise.spec import AttemptSpec
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 #: How often an order is looked for that nobody has announced.
 _LOOK_S: Final = 2.0
+#: Programs that clear up ``/tmp`` remove what was not used for some days.
+_KEEP_S: Final = 43_200.0
 _WAKE_BYTES: Final = 4096
 _POLL_S: Final = 0.01
 _PRIVATE_FOLDER: Final = 0o700
@@ -120,6 +123,7 @@ class _Supervisor:
             self._end_everything()
             why = f"{self._who} failed: {type(error).__name__}: {error}"
             ended = failed(why)._replace(lost=True)  # our mistake is not the program's
+        remove_short_name(self._folder.tmp)
         if ended is not None:
             self._facts.tell(ended, durably=True)
             self._until_written()
@@ -178,6 +182,7 @@ class _Supervisor:
         control = self._control(attempt) if takes_orders else None
         self._end_in_time(attempt)
         self._look_again()
+        self._loop.after(_KEEP_S, self._keep)
         while attempt.ended is None and not (attempt.is_empty and self._is_removed()):
             self._loop.turn()
             self._advance(attempt)
@@ -237,6 +242,10 @@ class _Supervisor:
     def _look_again(self) -> None:
         self._look()
         self._loop.after(_LOOK_S, self._look_again)
+
+    def _keep(self) -> None:
+        keep_short_name(self._folder.tmp)
+        self._loop.after(_KEEP_S, self._keep)
 
     def _until_written(self) -> None:
         while not self._facts.are_written and not self._is_removed():

@@ -208,7 +208,7 @@ class _WayOut:
     def _fail(self, why: str) -> None:
         """It is not there: before the job's start for good, later until it can be started again.
 
-        Each reason is told once.
+        Each reason is written to the log once.
         """
         self.is_ready = False
         if not self._was_ready:

@@ -19,6 +19,7 @@ from trainshed.engines.supervise import observe
 from trainshed.engines.supervise.folder import AttemptFolder, Order, short_path
 from trainshed.engines.supervise.judging import STOPPED_EARLY
 from trainshed.engines.supervise.observe import AttemptRecords, decided_outcome
+from trainshed.engines.supervise.short_tmp import remove_short_name
 from trainshed.files import room
 from trainshed.model.attempt import AttemptKey, Observation, Phase
 
@@ -176,6 +177,7 @@ class TrackedAttempt:
         if not sweeper.is_clean(self.key, began, self.folder):
             return Observation(key=self.key, phase=Phase.UNKNOWN)
         room.release(self.folder.spare)
+        remove_short_name(self.folder.tmp)
         if known.decided is not None:
             return observe.ended(self.key, known, decided_outcome(known.decided))
         why = self._last_words("its supervisor was killed")
@@ -183,6 +185,8 @@ class TrackedAttempt:
 
     def _never_begun(self) -> Observation:
         order = self.folder.stop_order()
+        if order is not None:
+            remove_short_name(self.folder.tmp)
         if order is not None and order.lost:
             why = self._last_words("its supervisor never began")
             return observe.lost(self.key, self.known, why)
