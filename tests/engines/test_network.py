@@ -150,6 +150,7 @@ def test_a_job_reaches_the_machine_as_others_do_and_nothing_on_its_loopback(mode
             f" 'metadata by link': outcome(v4, ('{METADATA}', 80), 'tap0'),\n"
             " 'oracle': outcome(v4, ('192.0.0.192', 80)),\n"
             " 'azure': outcome(v4, ('168.63.129.16', 80)),\n"
+            " 'alibaba': outcome(v4, ('100.100.100.200', 80)),\n"
             " 'fe80': outcome(v6, ('fe80::1', 80, 0, tap))}\n"
             "tell(found)"
         )

@@ -72,6 +72,16 @@ def test_no_tunnel_leads_to_this_machine(replica):
             assert (answer.status, b"no tunnel leads" in answer.body) == (403, True)
 
 
+def test_a_connection_whose_tunnel_fails_in_an_unknown_way_is_closed(replica, world, monkeypatch):
+    def fail(*_given):
+        raise UnicodeError("label too long")
+
+    monkeypatch.setattr(world.serving._server._entrance.tunnels, "_is_full", fail)
+    wire = replica.plain()
+    wire.send("CONNECT far.example:80 HTTP/1.1\r\n\r\n")
+    assert wire.rest() == b""
+
+
 def test_a_host_that_cannot_be_reached_is_said_at_once(replica, world, monkeypatch):
     lead_anywhere(world, monkeypatch)
     with socket.create_server(("127.0.0.1", 0)) as far:

@@ -106,6 +106,14 @@ def test_no_tunnel_leads_to_this_machine_its_links_or_its_platform(host, dot, pr
     assert tunnel_to(*target, proxies).status == 403
 
 
+@pytest.mark.parametrize(
+    "host", ["a" * 64, "x.example." + "a" * 64, "a." * 128, "a..b", ".a", "[]"]
+)
+def test_a_name_that_no_host_can_have_gets_no_tunnel(host):
+    """The resolver raises a UnicodeError for it, and the connection stayed open for ever."""
+    assert connect_target(f"CONNECT {host}:80 HTTP/1.1\r\n\r\n".encode()) is None
+
+
 def test_no_tunnel_leads_to_an_address_of_the_machines_own_interfaces():
     own = address_towards("192.0.2.1")
     if own is None:

@@ -99,9 +99,10 @@ def connect(port):
     return socket.create_connection(("127.0.0.1", port), timeout=WAIT_S_MAX)
 
 
-def is_free(port):
+def is_free(port, address="127.0.0.1"):
     """Whether a program that is in a hurry may have it."""
-    with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with suppress(OSError), socket.create_server((address, port), family=family):
         return True
     return False
 
@@ -157,6 +158,63 @@ def test_a_program_that_does_not_know_the_secret_gets_no_socket(start, tmp_path)
     assert start().port == server.port
 
 
+#: A process of a job that fills the holder's queue, and then says what became of its connections.
+FILLS_THE_QUEUE = """
+import os, socket, sys
+from trainshed.engines.processes import mark
+mark.bear(mark.limit_of("1/1"))
+os.chdir(sys.argv[1])
+clients = []
+while True:
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    client.setblocking(False)
+    try:
+        client.connect(sys.argv[2])
+    except BlockingIOError:
+        break
+    clients.append(client)
+print(len(clients), flush=True)
+for client in clients:
+    client.setblocking(True)
+    assert client.recv(64) == b""
+print("all closed", flush=True)
+"""
+
+
+def test_a_job_that_fills_the_holders_queue_keeps_no_server_out(start, tmp_path):
+    """A server was refused a place in the queue, started another holder, and had no port."""
+    first = start()
+    first.kill()
+    holder = holder_of(tmp_path)
+    os.kill(holder, signal.SIGSTOP)
+    try:
+        argv = [sys.executable, "-c", FILLS_THE_QUEUE, tmp_path, SOCKET]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as job:
+            assert int(job.stdout.readline()) > 1
+            threading.Timer(0.5, os.kill, (holder, signal.SIGCONT)).start()
+            second = start(first.port)
+            assert (second.port, holder_of(tmp_path)) == (first.port, holder)
+            assert job.stdout.readline() == "all closed\n"
+    finally:
+        os.kill(holder, signal.SIGCONT)
+
+
+def test_no_other_program_gets_the_port_that_localhost_means_by_ipv6(start):
+    """A client that names localhost tries ::1 first, and sends its token to what answers there."""
+    first = start()
+    for address in ("::1", "::"):
+        assert not is_free(first.port, address)
+    first.kill()
+    assert not is_free(first.port, "::1")
+    second = start(first.port)
+    assert not is_free(first.port, "::1")
+    with socket.create_connection(("localhost", first.port), timeout=WAIT_S_MAX) as client:
+        assert client.recv(64) == b"welcome"
+    assert second.do("end") == "False"
+    second.process.wait(WAIT_S_MAX)
+    assert is_free(first.port, "::1")
+
+
 def test_a_server_believes_only_the_process_that_it_noted(tmp_path):
     path = tmp_path / SOCKET
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
@@ -203,6 +261,9 @@ def test_systemd_keeps_the_sockets_that_it_is_given(start, tmp_path):
         first = start(environ=environ)
         data, (stored,), _, _ = socket.recv_fds(manager, 4096, 1)
         assert data.decode().splitlines() == ["FDSTORE=1", f"FDNAME=api.{first.port}"]
+        data, (twin,), _, _ = socket.recv_fds(manager, 4096, 1)
+        assert data.decode().split() == ["FDSTORE=1", f"FDNAME=api-twin.{first.port}", "FDPOLL=0"]
+        os.close(twin)
         assert manager.recv(4096) == b"READY=1"
         assert not (tmp_path / NOTE).exists(), "no holder is needed beside systemd"
         first.kill()

@@ -189,6 +189,10 @@ class Accepting:
                 self._connections.report_closed(held, "no TLS handshake came about")
             self._connections.forget(held)
             accepted.close()
+        except Exception as error:  # noqa: BLE001  # of ours: a connection must not stay open for it
+            self._connections.report_closed(held, f"opening it failed ({type(error).__name__})")
+            self._connections.forget(held)
+            accepted.close()
 
     def _secured(self, tls: Callable[[], ssl.SSLContext] | None) -> dict[str, Any]:
         if tls is None:

@@ -19,6 +19,9 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 #: ``HOST:PORT`` of a CONNECT: host characters alone, and no zone behind an address.
 _TARGET: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})")
 _PORT_MAX: Final = 65_535
+#: Of a name (RFC 1035); the resolver raises no OSError for longer ones, or for an empty label.
+_NAME_CHARS_MAX: Final = 253
+_LABEL_CHARS_MAX: Final = 63
 
 #: Addresses of the platform that a machine runs on, where others than link-local serve for that.
 _PLATFORMS: Final = frozenset(
@@ -66,7 +69,15 @@ def parse_target(text: str) -> tuple[str, int] | None:
     if match is None or not 0 < int(match[3]) <= _PORT_MAX:
         return None
     host = (match[1] or match[2]).lower().rstrip(".")
-    return (host, int(match[3])) if host else None
+    return (host, int(match[3])) if _is_in_bounds(host) else None
+
+
+def _is_in_bounds(host: str) -> bool:
+    """Return whether a host is as long as a name may be, and each of its labels."""
+    labels = host.split(".")
+    return len(host) <= _NAME_CHARS_MAX and all(
+        0 < len(each) <= _LABEL_CHARS_MAX for each in labels
+    )
 
 
 def is_own_name(host: str) -> bool:

@@ -25,8 +25,13 @@ from trainshed.engines.network.rule import BRIDGE, PREFIX, REPLICA_NETWORKS, Net
 from trainshed.engines.processes import tree
 
 #: Link-local addresses, at which clouds answer any process of a machine with its credentials, and
-#: two addresses beyond them with the same purpose (Oracle's and Azure's).
-REFUSED: Final = (("169.254.0.0", 16), ("192.0.0.192", 32), ("168.63.129.16", 32))
+#: addresses beyond them with the same purpose (Oracle's, Azure's and Alibaba's).
+REFUSED: Final = (
+    ("169.254.0.0", 16),
+    ("192.0.0.192", 32),
+    ("168.63.129.16", 32),
+    ("100.100.100.200", 32),
+)
 MTU: Final = 65520
 
 # from linux/sched.h

@@ -1,5 +1,6 @@
 """A server's listening sockets: taken back from systemd or the holder, else made."""
 
+import errno
 import fcntl
 import json
 import logging
@@ -20,12 +21,16 @@ from trainshed.engines.processes.identity import Identity
 from trainshed.engines.processes.secret import new_secret
 from trainshed.engines.supervise.folder import short_path
 from trainshed.service.ports import holder, systemd
-from trainshed.service.ports.listening import listen
+from trainshed.service.ports.listening import TWINS, listen, reserve
 from trainshed.service.server_files import PRIVATE, write_file
 
 #: The holder's socket, who it is and its secret, and the lock of the server that starts one.
 SOCKET, NOTE, _LOCK = "ports", "ports.json", "ports.lock"
-_ANSWER_S_MAX: Final = 5.0
+#: How long a server waits for a place in the holder's queue, and for an answer: a job that is the
+#: same user may fill the queue, and the holder turns its connections away one by one.
+_CALL_S_MAX: Final = 30.0
+_ANSWER_S_MAX: Final = 15.0
+_TIMEVAL: Final = struct.Struct("ll")
 _CODE: Final = (
     "import sys; sys.path.append(sys.argv[1])\n"
     "from trainshed.service.ports.holder import main\n"
@@ -34,8 +39,10 @@ _CODE: Final = (
 #: Where a Python may need to look for its libraries.
 _LIBRARIES: Final = "LD_LIBRARY_PATH"
 _BEHIND_STANDARD: Final = 3
-_CREDENTIALS: Final = "iII"
 _PRIVATE_SOCKET: Final = 0o177
+#: What the role of a reserved socket ends with.
+_TWIN: Final = "-twin"
+_NO_IPV6: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
 _LOG = logging.getLogger(__name__)
 
 
@@ -65,6 +72,7 @@ class HeldPorts:
             self._store(role, listener)
             # a duplicate: the server closes its own when it stops to accept
             self._used.append((role, listener.dup()))
+            self._reserve_twin(role, address[0], listener.getsockname()[1])
             return listener
 
     def numbers(self) -> tuple[int, ...]:
@@ -117,6 +125,25 @@ class HeldPorts:
         except OSError as error:
             _LOG.warning("cannot keep the server's ports over a restart: %s", error)
 
+    def _reserve_twin(self, role: str, host: str, port: int) -> None:
+        """Keep the port of the IPv6 address that ``localhost`` means besides, unused."""
+        twin = TWINS.get(host)
+        if twin is None:
+            return
+        kept = f"{role}{_TWIN}"
+        bound = self._from_systemd(kept, twin, port) or self._from_holder(kept, twin, port)
+        if bound is None:
+            try:
+                bound = reserve(twin, port)
+            except OSError as error:
+                if error.errno not in _NO_IPV6:
+                    _LOG.warning("cannot reserve port %d of %s: %s", port, twin, error.strerror)
+                return
+            self._tell(holder.KEEP, bound, role=kept)
+        # systemd drops a socket that nothing listens on, unless it does not look
+        self._store(kept, bound, "FDPOLL=0")
+        self._used.append((kept, bound))
+
     def _from_systemd(self, role: str, host: str, port: int) -> socket.socket | None:
         for index, (name, listener) in enumerate(self._inherited):
             if systemd.role_of(name) == role and holder.is_bound_to(listener, host, port):
@@ -129,9 +156,9 @@ class HeldPorts:
         answer = self._ask(holder.TAKE, role=role, host=host, port=port)
         return answer[1][0] if answer and answer[1] else None
 
-    def _store(self, role: str, listener: socket.socket) -> None:
+    def _store(self, role: str, listener: socket.socket, *options: str) -> None:
         name = systemd.stored_name(role, listener)
-        self._notify("FDSTORE=1", f"FDNAME={name}", sockets=(listener,))
+        self._notify("FDSTORE=1", f"FDNAME={name}", *options, sockets=(listener,))
 
     def _notify(self, *lines: str, sockets: tuple[socket.socket, ...] = ()) -> None:
         if self._notify_socket:
@@ -184,11 +211,14 @@ def _connect(data_dir: Path) -> socket.socket | None:
     if not identity.lives(noted):
         return None
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    channel.settimeout(_ANSWER_S_MAX)
+    # the kernel's own wait: with a timeout of Python's a full queue is an error at once
+    wait = _TIMEVAL.pack(int(_CALL_S_MAX), 0)
+    channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
     try:
         with short_path(str(data_dir / SOCKET)) as path:
             channel.connect(path)
-        if _peer(channel) != noted.pid:
+        channel.settimeout(_ANSWER_S_MAX)
+        if holder.peer_of(channel) != noted.pid:
             raise ConnectionRefusedError
         holder.send(channel, {"do": holder.HELLO, "secret": note["secret"]})
         holder.receive(channel)
@@ -257,13 +287,6 @@ def _bound(path: Path) -> socket.socket:
     finally:
         os.umask(before)
     return bound
-
-
-def _peer(channel: socket.socket) -> int:
-    """The process at the other end, by the kernel's word."""
-    size = struct.calcsize(_CREDENTIALS)
-    data = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    return int(struct.unpack(_CREDENTIALS, data)[0])
 
 
 def _has_ended(channel: socket.socket) -> bool:

@@ -6,7 +6,8 @@ is closed when no server uses it and no attempt lives; the holder ends when it h
 
 Messages are JSON, one a packet, with at most one descriptor.  A client is believed that sends the
 secret of the data directory, a file that no job can read: a job that runs as the server's user
-could connect as well, for Landlock does not cover connections to sockets in the file system.
+could connect as well, for Landlock does not cover connections to sockets in the file system.  Its
+connections are closed at once, so that they do not keep a server out.
 """
 # a server starts it each time: it imports no more than a supervisor does
 
@@ -14,10 +15,12 @@ import json
 import select
 import signal
 import socket
+import struct
 import time
 from typing import Any, Final, NamedTuple
 
 from trainshed.engines.processes.secret import is_same
+from trainshed.engines.supervise import senders
 from trainshed.service.ports.attempts import living_attempt
 
 #: What it does; each message has one of them as ``do``.
@@ -25,11 +28,13 @@ HELLO, KEEP, TAKE, END = "hello", "keep", "take", "end"
 #: How long a socket that no server uses is kept before it is looked whether an attempt lives.
 LOOK_S: Final = 60.0
 MESSAGE_BYTES_MAX: Final = 1 << 16
-_BACKLOG: Final = 16
+_BACKLOG: Final = 128
 #: How long a server may leave an answer unread.
 _SEND_S_MAX: Final = 1.0
 #: Connections at once, so that a program that only connects takes no descriptor from servers.
 _CLIENTS_MAX: Final = 32
+#: struct ucred of unix(7): pid, uid, gid.
+_CREDENTIALS: Final = "iII"
 
 
 class Held(NamedTuple):
@@ -73,6 +78,13 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any], list[socket.socket]
     return message, sockets
 
 
+def peer_of(channel: socket.socket) -> int:
+    """The process at the other end, by the kernel's word.  Raises OSError."""
+    size = struct.calcsize(_CREDENTIALS)
+    data = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    return int(struct.unpack(_CREDENTIALS, data)[0])
+
+
 class Holder:
     """The process's state: the sockets, and the servers that are connected."""
 
@@ -91,6 +103,7 @@ class Holder:
         self._lived = ""
         # listen() notes the process that connecting servers are shown (SO_PEERCRED): this one
         listener.listen(_BACKLOG)
+        listener.setblocking(False)
         self._listener = listener
 
     def run(self) -> None:
@@ -114,7 +127,18 @@ class Holder:
         return [each for each in everyone if each.fileno() in ready]
 
     def _accept(self) -> None:
-        client, _ = self._listener.accept()
+        """Accept what has connected, as many as the queue has; then servers have their turn."""
+        for _ in range(_BACKLOG):
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if senders.is_of_job(peer_of(client)):
+                client.close()
+            else:
+                self._welcome(client)
+
+    def _welcome(self, client: socket.socket) -> None:
         client.settimeout(_SEND_S_MAX)
         if len(self._strangers) >= _CLIENTS_MAX:
             self._strangers.pop(0).close()

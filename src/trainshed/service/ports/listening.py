@@ -2,12 +2,14 @@
 
 import socket
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 #: Roles of sockets.
 API, GRPC, GATEWAY = "api", "grpc", "gateway"
 #: Makes a listening socket: role, host, port (0 picks one), backlog.  Raises OSError.
 Listen = Callable[[str, str, int, int], socket.socket]
+#: The IPv6 address that a client tries, perhaps first, where a name means an IPv4 address.
+TWINS: Final = {"127.0.0.1": "::1", "0.0.0.0": "::"}  # noqa: S104 - a key
 
 
 def listen(role: str, host: str, port: int, backlog: int) -> socket.socket:
@@ -15,6 +17,21 @@ def listen(role: str, host: str, port: int, backlog: int) -> socket.socket:
     del role
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family, backlog=backlog)
+
+
+def reserve(host: str, port: int) -> socket.socket:
+    """Bind a socket to an IPv6 address that nothing listens on: no other program gets its port.
+
+    A client is refused there, and tries its next address.  Raises OSError.
+    """
+    bound = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind((host, port))
+    except BaseException:
+        bound.close()
+        raise
+    return bound
 
 
 class Ports(Protocol):
