@@ -270,4 +270,5 @@ def test_systemd_keeps_the_sockets_that_it_is_given(start, tmp_path):
     again = {"LISTEN_FDS": "1", "LISTEN_FDNAMES": f"api.{first.port}"}
     with connect(first.port) as client:
         second = start(environ=again, passed=stored)
+        os.close(stored)
         assert (second.port, client.recv(64)) == (first.port, b"welcome")
