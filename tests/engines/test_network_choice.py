@@ -15,6 +15,8 @@ from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.network import trial, way_out
 from trainshed.engines.network.choose import JobNetwork, choose_network, try_network
 from trainshed.engines.network.kinds import AUTO, HOST, JOB
+from trainshed.engines.processes import trial as processes_trial
+from trainshed.engines.processes.trial import run_trial
 from trainshed.model.faults import UsageFault
 
 WHY = "slirp4netns is not installed (apt install slirp4netns)"
@@ -86,6 +88,24 @@ def test_a_machine_without_slirp4netns_is_told_what_to_install(monkeypatch, caps
     monkeypatch.setattr(way_out, "_PLACES", ())
     assert trial.main(USERS) == 1
     assert capsys.readouterr().out == f"{WHY}\n"
+
+
+def test_a_trial_that_fails_in_its_fork_says_so_once(monkeypatch, capfd):
+    """The fork went on as its parent would have, and the mode counted as one that works."""
+    if why := try_network(USERS):
+        pytest.skip(f"no network of a job's own here: {why}")
+
+    def fail(*_):
+        raise ValueError("a mistake of ours")
+
+    monkeypatch.setattr(trial, "_look", fail)
+    assert trial.main(USERS) == 1
+    assert capfd.readouterr().out == "ValueError('a mistake of ours')\n"
+
+
+def test_a_trial_that_hangs_is_said_to_have_hung(monkeypatch):
+    monkeypatch.setattr(processes_trial, "_LIMIT_S", 0.0)
+    assert run_trial("trainshed.engines.network.trial", USERS) == "the trial did not end within 0 s"
 
 
 def test_a_node_names_the_network_of_its_jobs(tmp_path):

@@ -11,7 +11,6 @@ from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.plan_file import Site
 from trainshed.engines.network.addresses import network_rule, own_addresses
 from trainshed.engines.network.rule import REPLICAS_MAX, NetworkRule
-from trainshed.engines.supervise import network
 from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import EngineFault
@@ -107,12 +106,3 @@ def _plan(layout):
 def _replicas(plan):
     site = Site(key=AttemptKey(7, 1), folder=AttemptFolder("/jobs/7/1"))
     return plan_file.outlines_of(site, plan)
-
-
-def test_a_user_who_may_not_open_the_device_of_the_way_out_is_told_which(monkeypatch, tmp_path):
-    monkeypatch.setattr(network, "TUN", str(tmp_path / "tun"))
-    monkeypatch.setattr(network, "find_program", lambda: "/usr/bin/slirp4netns")
-    way_out = network._WayOut(None, None, None)
-    way_out.start(network.Hub(None, -1, -1))
-    words = "/dev/net/tun cannot be opened by the user of the server, as slirp4netns must"
-    assert way_out.fault == words

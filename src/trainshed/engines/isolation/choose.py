@@ -5,14 +5,10 @@ A mode that is asked for and does not work stops the server: nothing gets silent
 
 import functools
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-import trainshed
 from trainshed.engines.isolation import landlock, seccomp
 from trainshed.engines.isolation.compose import Isolation, hidden_folders
 from trainshed.engines.isolation.interpreters import home_of_user
@@ -28,14 +24,8 @@ from trainshed.engines.isolation_modes import (
     UIDS,
     USERS,
 )
+from trainshed.engines.processes.trial import run_trial
 from trainshed.model.faults import UsageFault
-
-_TRIAL_S_MAX: Final = 30.0
-_CODE: Final = (
-    "import sys; sys.path.append(sys.argv[1])\n"
-    "from trainshed.engines.isolation.trial import main\n"
-    "sys.exit(main(*sys.argv[2:]))"
-)
 
 
 class Asked(NamedTuple):
@@ -150,17 +140,6 @@ def _warning(why: str) -> str:
 @functools.cache
 def tried(mode: str, uid: int, refused_calls: tuple[str, ...] = CALL_FAMILIES) -> str:
     """Why the walls of a mode cannot be built here; empty where they hold."""
-    calls = ",".join(refused_calls)
-    source = str(Path(trainshed.__file__).parent.parent)
     with tempfile.TemporaryDirectory() as folder:
-        argv = [sys.executable, "-I", "-S", "-c", _CODE, source, mode, folder, str(uid), calls]
-        try:
-            done = subprocess.run(  # noqa: S603 - ourselves
-                argv, capture_output=True, text=True, timeout=_TRIAL_S_MAX, check=False
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            return str(error)
-    if not done.returncode:
-        return ""
-    said = done.stderr.strip() or done.stdout.strip()  # bubblewrap says what it misses
-    return (said.splitlines() or ["no answer"])[-1]
+        words = mode, folder, str(uid), ",".join(refused_calls)
+        return run_trial("trainshed.engines.isolation.trial", *words)

@@ -7,6 +7,7 @@ from typing import Final
 from trainshed.engines.isolation import seccomp
 from trainshed.engines.isolation.enter import walled
 from trainshed.engines.isolation.view import Mounts, View
+from trainshed.engines.processes import tree
 
 #: It may write to its folder, and not read what lies beside it; $3 is the mode of its filter.
 _PROGRAM: Final = (
@@ -60,11 +61,13 @@ def _run(view: View, argv: tuple[str, ...]) -> str:
     except Exception as error:  # noqa: BLE001 - whatever it is, the mode does not work
         return str(error) or type(error).__name__
     faults, writer = os.pipe()
+    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
             if run.enter is not None:
                 run.enter()
+            tree.die_with_parent(parent)  # a process that becomes another user loses that
             os.execve(run.argv[0], run.argv, run.env)  # noqa: S606 - a shell of the machine
         except BaseException as error:  # noqa: BLE001 - a fork must not return
             reason = getattr(error, "strerror", None) or str(error)

@@ -1,24 +1,15 @@
 """Which network the jobs of a server have: by trying it at the start, within a bound."""
 
 import functools
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final, NamedTuple
 
-import trainshed
 from trainshed.engines.isolation_modes import SANDBOX, USERS
 from trainshed.engines.network.kinds import AUTO, HOST, JOB
+from trainshed.engines.processes.trial import run_trial
 from trainshed.model.faults import UsageFault
 
 _MODES: Final = (USERS, SANDBOX)
-_TRIAL_S_MAX: Final = 30.0
-_CODE: Final = (
-    "import sys; sys.path.append(sys.argv[1])\n"
-    "from trainshed.engines.network.trial import main\n"
-    "sys.exit(main(sys.argv[2]))"
-)
 
 
 class JobNetwork(NamedTuple):
@@ -55,17 +46,4 @@ def choose_network(setting: str, mode: str, try_network: Callable[[str], str]) -
 @functools.cache
 def try_network(mode: str) -> str:
     """Why jobs cannot have a network of their own here; empty where they can."""
-    source = str(Path(trainshed.__file__).parent.parent)
-    argv = [sys.executable, "-I", "-S", "-c", _CODE, source, mode]
-    try:
-        done = subprocess.run(  # noqa: S603 - ourselves
-            argv, capture_output=True, text=True, timeout=_TRIAL_S_MAX, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return f"the trial did not end within {_TRIAL_S_MAX:g} s"
-    except OSError as error:
-        return str(error)
-    if not done.returncode:
-        return ""
-    words = done.stdout.strip() or done.stderr.strip()
-    return (words.splitlines() or ["no answer"])[-1]
+    return run_trial("trainshed.engines.network.trial", mode)

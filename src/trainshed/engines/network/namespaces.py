@@ -54,6 +54,14 @@ class Namespace(NamedTuple):
     """In the order of ``NetworkRule.listeners``."""
 
 
+class Hub(NamedTuple):
+    """Descriptors of what the way out is attached to."""
+
+    user: int | None
+    net: int
+    routes: int
+
+
 class Namespaces(NamedTuple):
     """Those of an attempt."""
 
@@ -69,32 +77,14 @@ class Namespaces(NamedTuple):
         """The one that a replica enters."""
         return self.replicas[index] if self.replicas else self.hub
 
-    def close(self) -> None:
-        """Close all descriptors."""
-        for space in (self.hub, *self.replicas):
-            for descriptor in space:
-                for number in descriptor if isinstance(descriptor, tuple) else (descriptor,):
-                    os.close(number)
-        os.close(self.routes)
-        if self.user is not None:
-            os.close(self.user)
-
-
-class Hub(NamedTuple):
-    """Descriptors of what the way out is attached to."""
-
-    user: int | None
-    net: int
-    routes: int
-
 
 def make_namespaces(
     rule: NetworkRule,
     *,
     owns_user: bool,
-    on_hub: Callable[["Hub"], object] = lambda _: None,
+    on_hub: Callable[[Hub], object] = lambda _: None,
 ) -> Namespaces:
-    """Make them in a child, ten seconds at most.
+    """Make them in a child, and wait ten seconds at most for each.
 
     ``owns_user``: in a user namespace of their own, as a process needs that is not root.
     ``on_hub`` is called as soon as the hub is there, while the others are made.  Raises OSError
@@ -102,8 +92,8 @@ def make_namespaces(
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
-        pid = _fork(theirs, rule, owns_user=owns_user)
-        theirs.close()
+        with theirs:
+            pid = _fork(ours, theirs, rule, owns_user=owns_user)
         ours.settimeout(_WAIT_S_MAX)
         try:
             return _receive(ours, on_hub)
@@ -137,11 +127,12 @@ def _receive(channel: socket.socket, on_hub: Callable[[Hub], object]) -> Namespa
     """What the child passes: first the hub, then the others, then the listeners of the hub."""
     held: list[int] = []
     try:
-        hub = _hub_of(_message(channel, _HUB, held))
+        net, routes, *user = _receive_message(channel, held)[1]
+        hub = Hub(user[0] if user else None, net, routes)
         on_hub(hub)
         replicas: list[Namespace] = []
         while True:
-            kind, descriptors = _any_message(channel, held)
+            kind, descriptors = _receive_message(channel, held)
             if kind == _DONE:
                 listening = Namespace(hub.net, tuple(descriptors))
                 return Namespaces(hub.user, listening, hub.routes, tuple(replicas))
@@ -152,24 +143,15 @@ def _receive(channel: socket.socket, on_hub: Callable[[Hub], object]) -> Namespa
         raise
 
 
-def _hub_of(descriptors: list[int]) -> Hub:
-    net, routes, *user = descriptors
-    return Hub(user[0] if user else None, net, routes)
+def _receive_message(channel: socket.socket, held: list[int]) -> tuple[bytes, list[int]]:
+    """Return the kind of a message and its descriptors, and add these to ``held``.
 
-
-def _message(channel: socket.socket, kind: bytes, held: list[int]) -> list[int]:
-    got, descriptors = _any_message(channel, held)
-    if got != kind:
-        raise OSError(errno.EPROTO, os.strerror(errno.EPROTO), "network namespaces")
-    return descriptors
-
-
-def _any_message(channel: socket.socket, held: list[int]) -> tuple[bytes, list[int]]:
-    """One message; its descriptors are noted.  Raises OSError, also the child's own."""
-    data, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES_MAX, _DESCRIPTORS_MAX)
+    Raises OSError, also the one that the child reports.
+    """
+    data, descriptors, _, _ = socket.recv_fds(
+        channel, _MESSAGE_BYTES_MAX, _DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC
+    )
     held += descriptors
-    for descriptor in descriptors:
-        os.set_inheritable(descriptor, False)
     if not data:
         raise OSError(errno.ECHILD, "their maker has ended", "network namespaces")
     if data[:1] == _FAULT:
@@ -181,23 +163,32 @@ def _any_message(channel: socket.socket, held: list[int]) -> tuple[bytes, list[i
 # ---- the child ----
 
 
-def _fork(channel: socket.socket, rule: NetworkRule, *, owns_user: bool) -> int:
+def _fork(
+    ours: socket.socket, channel: socket.socket, rule: NetworkRule, *, owns_user: bool
+) -> int:
     parent = os.getpid()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         pid = os.fork()
         if pid == 0:
             try:
+                ours.close()  # else it would be its own reader where the parent is gone
                 tree.die_with_parent(parent)
                 _make(channel, rule, owns_user=owns_user)
-            except OSError as error:
-                fault = [error.errno, error.strerror, str(error.filename or "network namespaces")]
-                channel.send(_FAULT + json.dumps(fault).encode())
+            except Exception as error:  # noqa: BLE001 - a fork must not return into its parent's stack
+                channel.send(_FAULT + json.dumps(_fault_of(error)).encode())
             finally:
                 os._exit(0)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return pid
+
+
+def _fault_of(error: Exception) -> tuple[int, str, str]:
+    """An error as the arguments of an OSError."""
+    number, words = getattr(error, "errno", None), getattr(error, "strerror", None)
+    what = getattr(error, "filename", None)
+    return number or errno.EIO, words or repr(error), str(what or "network namespaces")
 
 
 def _make(channel: socket.socket, rule: NetworkRule, *, owns_user: bool) -> None:
@@ -273,9 +264,9 @@ def _listen(places: Iterable[tuple[str, int]]) -> list[socket.socket]:
 def _send(
     channel: socket.socket, kind: bytes, spaces: list[int], sockets: list[socket.socket]
 ) -> None:
-    socket.send_fds(channel, [kind], [*spaces, *(each.fileno() for each in sockets)])
-    for each in sockets:
-        each.close()
+    socket.send_fds(channel, [kind], [*spaces, *(listener.fileno() for listener in sockets)])
+    for listener in sockets:
+        listener.close()
 
 
 def _open(path: str) -> int:

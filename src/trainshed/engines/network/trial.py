@@ -23,12 +23,15 @@ from trainshed.engines.network.namespaces import (
 )
 from trainshed.engines.network.rule import NetworkRule, replica_address
 from trainshed.engines.network.way_out import (
+    NO_TUN,
+    NOT_INSTALLED,
     PROGRAM,
     START_S_MAX,
     TUN,
     find_program,
     way_out_command,
 )
+from trainshed.engines.processes import tree
 
 _LOOPBACK: Final = "127.0.0.1"
 _RULE: Final = NetworkRule((replica_address(0), replica_address(1)), shared=False)
@@ -45,7 +48,7 @@ def main(mode: str) -> int:
 def _why_not(mode: str) -> str:
     program = find_program()
     if not program:
-        return f"{PROGRAM} is not installed (apt install {PROGRAM})"
+        return NOT_INSTALLED
     try:
         spaces = make_namespaces(_RULE, owns_user=os.geteuid() != 0)
     except OSError as error:
@@ -63,8 +66,8 @@ def _look(mode: str, port: int) -> str:
         return "a program in a network of its own reaches the loopback of the machine"
     if mode != SANDBOX:
         return ""
-    words = ("--unshare-user", "--disable-userns", "--dev-bind", "/", "/", "true")
-    argv = (find_bubblewrap(), *words)
+    words = ("--unshare-user", "--disable-userns", "--die-with-parent", "--dev-bind", "/", "/")
+    argv = (find_bubblewrap(), *words, "true")
     done = subprocess.run(argv, check=False, capture_output=True, text=True)  # noqa: S603 - ours
     return f"in a user namespace: {done.stderr.strip()}" if done.returncode else ""
 
@@ -72,15 +75,20 @@ def _look(mode: str, port: int) -> str:
 def _run_inside(spaces: Namespaces, look: Callable[[], str]) -> str:
     """The answer of a call in the network of the first replica."""
     reader, writer = os.pipe()
+    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
             enter_namespace(spaces.user, spaces.replicas[0].net)
-            why = look()
+            tree.die_with_parent(parent)  # after the user namespace, which may undo it
+            os.write(writer, look().encode())
         except OSError as error:
-            why = f"{error.filename or 'a host name of its own'}: {error.strerror}"
-        os.write(writer, why.encode())
-        os._exit(0)
+            what = error.filename or "a host name of its own"
+            os.write(writer, f"{what}: {error.strerror}".encode())
+        except Exception as error:  # noqa: BLE001 - a fork must not return into its parent's stack
+            os.write(writer, repr(error).encode())
+        finally:
+            os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as answer:
         words = answer.read(_WORDS_BYTES_MAX).decode()
@@ -104,6 +112,6 @@ def _way_out(program: str, spaces: Namespaces) -> str:
     if is_ready:
         return ""
     if not os.access(TUN, os.R_OK | os.W_OK):
-        return f"{TUN} cannot be opened by the user of the server, as {PROGRAM} must"
+        return NO_TUN
     words = [line for line in output if not line.startswith(("*", "WARNING"))]
     return f"{PROGRAM} does not start: {words[-1] if words else 'it says nothing'}"

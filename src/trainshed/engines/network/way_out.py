@@ -1,4 +1,4 @@
-"""The command of the process that carries an attempt's packages out of its hub: slirp4netns.
+"""The command of the process that carries an attempt's packets out of its hub: slirp4netns.
 
 It translates them into connections of its own, as any program of the machine makes them: no
 forwarding, firewall rule or link of the machine changes.  Not pasta: that of Debian 12 gives up
@@ -21,6 +21,9 @@ _TAP: Final = "tap0"
 TUN: Final = "/dev/net/tun"
 #: Its link is there after 3 ms, and it reads packets after 10.
 START_S_MAX: Final = 10.0
+#: Why it cannot be started.
+NOT_INSTALLED: Final = f"{PROGRAM} is not installed (apt install {PROGRAM})"
+NO_TUN: Final = f"{TUN} cannot be opened by the user of the server, as {PROGRAM} must"
 
 
 def find_program() -> str:

@@ -152,11 +152,7 @@ class Attempt:
     @property
     def listeners(self) -> tuple[int, ...] | None:
         """Descriptors of sockets that listen in its network; None: they are not made yet."""
-        if self._network is None:
-            return ()
-        if not self._network.is_made:
-            return None
-        return tuple(each for row in self._network.listeners for each in row)
+        return () if self._network is None else self._network.listeners
 
     def advance(self) -> None:
         """Take every step that can be taken now."""
@@ -199,18 +195,22 @@ class Attempt:
         network = self._network
         if network is None or self._order is not None:
             return self._go(self._preparing)
-        fault = network.fault
+        fault = self._make_network(network)
+        if fault:
+            end = failed(f"cannot make the network of the job: {fault}; {_NETWORK_ADVICE}")
+            self._end = end._replace(lost=True)  # the machine's fault
+            return self._go(self._starting)
+        return network.is_ready and self._go(self._preparing)
+
+    def _make_network(self, network: "AttemptNetwork") -> str:
+        """Make the network unless it is made; why it cannot be had, or empty."""
         try:
             if not network.is_made:
                 write_resolver(self._folder.resolver, RESOLVER)
                 network.make()
         except OSError as error:
-            fault = f"{error.filename}: {error.strerror}"
-        if fault:
-            self._end = failed(f"cannot make the network of the job: {fault}; {_NETWORK_ADVICE}")
-            self._end = self._end._replace(lost=True)  # the machine's fault
-            return self._go(self._starting)
-        return network.is_ready and self._go(self._preparing)
+            return f"{error.filename or 'network namespaces'}: {error.strerror}"
+        return network.fault
 
     def _preparing(self) -> bool:
         if self._preparer is None:

@@ -1,0 +1,177 @@
+"""The way out of an attempt's network while its supervisor lives: one slirp4netns at a time."""
+
+import os
+import resource
+from collections.abc import Callable, Collection
+from typing import Final
+
+from trainshed.engines.network.namespaces import Hub
+from trainshed.engines.network.netlink import tells_default_route
+from trainshed.engines.network.way_out import (
+    NO_TUN,
+    NOT_INSTALLED,
+    PROGRAM,
+    START_S_MAX,
+    TUN,
+    find_program,
+    way_out_command,
+)
+from trainshed.engines.supervise.helper import Helper
+from trainshed.engines.supervise.loop import Children, Loop, Timer
+
+_FIRST_PAUSE_S: Final = 0.1
+_PAUSE_S_MAX: Final = 60.0
+_MESSAGE_BYTES_MAX: Final = 1 << 16
+
+_TRIED_AGAIN: Final = (
+    f"Its connections are cut; {PROGRAM} is started again, at most {_PAUSE_S_MAX:g} s later."
+)
+
+#: Writes a sentence to the job's log, with its severity.
+Note = Callable[[str, str], object]
+
+
+class WayOut:
+    """Starts slirp4netns for a hub, and again when it ends while the job runs."""
+
+    def __init__(self, loop: Loop, children: Children, note: Note) -> None:
+        """Start nothing yet."""
+        self._loop = loop
+        self._children = children
+        self._note = note
+        self._hub: Hub | None = None
+        self._helper: Helper | None = None
+        self._exits = self._routes = -1
+        self._limit: Timer | None = None
+        self._pause_s = _FIRST_PAUSE_S
+        self._last_words = ""
+        self._last_fault = ""
+        self._has_worked = False
+        self.is_ready = False
+        """Whether packets pass, or wait for the process to take them."""
+        self.is_ending = False
+        """Whether it is not to be started again."""
+        self.fault = ""
+        """Why it could not be started with the attempt; empty if it was, or is being started."""
+
+    @property
+    def processes(self) -> Collection[int]:
+        """Its process, if it runs."""
+        return (self._helper.pid,) if self._helper is not None and self._helper.pid else ()
+
+    def start(self, hub: Hub) -> None:
+        """Start it for a hub; ``is_ready`` or ``fault`` says later how that went."""
+        self._hub = hub
+        self._start(hub)
+
+    def kill(self) -> None:
+        """End it for good."""
+        self.is_ending = True
+        if self._helper is not None:
+            self._helper.kill()
+
+    def _start(self, hub: Hub) -> None:
+        program = find_program()
+        if not program:
+            self._fail(NOT_INSTALLED)
+        elif not os.access(TUN, os.R_OK | os.W_OK):
+            self._fail(NO_TUN)
+        else:
+            try:
+                self._run(program, hub)
+            except OSError as error:
+                self._fail(f"{PROGRAM}: {error.strerror}")
+
+    def _run(self, program: str, hub: Hub) -> None:
+        """Raises OSError where there are no more descriptors."""
+        reader, self._exits = os.pipe()
+        try:
+            self._routes = os.dup(hub.routes)  # the caller closes its own where it has to give up
+        except OSError:
+            os.close(self._exits)
+            os.close(reader)
+            raise
+        self._loop.on_readable(self._routes, self._hear)
+        self._helper = Helper(
+            self._loop,
+            self._children,
+            heard=self._heard,
+            ended=self._ended,
+            descriptors=resource.getrlimit(resource.RLIMIT_NOFILE),
+        )
+        descriptors = [reader, hub.net, *([] if hub.user is None else [hub.user])]
+        command = way_out_command(program, hub.user, hub.net, reader)
+        self._last_words = ""
+        self._helper.start(command, {}, "/", enter=lambda: _pass_on(descriptors))
+        os.close(reader)
+        self._limit = self._loop.after(START_S_MAX, self._end_late)
+
+    def _end_late(self) -> None:
+        self._last_words = f"made no link within {START_S_MAX:g} s"
+        if self._helper is not None:
+            self._helper.kill()
+
+    def _heard(self, line: str, _stream: str) -> None:
+        self._last_words = line.strip() or self._last_words
+
+    def _hear(self) -> None:
+        """A route of the hub has changed."""
+        try:
+            data = os.read(self._routes, _MESSAGE_BYTES_MAX)
+        except OSError:  # the kernel has dropped messages (ENOBUFS)
+            return
+        if tells_default_route(data):
+            self._become_ready()
+
+    def _become_ready(self) -> None:
+        self._call_off_limit()
+        if self._last_fault:
+            self._note("The job reaches other machines again.", "INFO")
+        self._last_fault = ""
+        self.is_ready = self._has_worked = True
+
+    def _call_off_limit(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+
+    def _ended(self, status: int) -> None:
+        self._helper = None
+        self._call_off_limit()
+        self._loop.forget(self._routes)
+        for descriptor in (self._exits, self._routes):
+            os.close(descriptor)
+        if not self.is_ending:
+            self._fail(_end_words(status, self._last_words, was_ready=self.is_ready))
+
+    def _fail(self, why: str) -> None:
+        """Do without it: for good where it never worked, else until it is started again.
+
+        Each reason is written to the log once.
+        """
+        self.is_ready = False
+        if not self._has_worked:
+            self.fault = why
+            return
+        if why != self._last_fault:
+            self._note(f"The job reaches no other machine: {why}. {_TRIED_AGAIN}", "WARNING")
+        self._last_fault = why
+        self._loop.after(self._pause_s, self._start_again)
+        self._pause_s = min(_PAUSE_S_MAX, 2 * self._pause_s)
+
+    def _start_again(self) -> None:
+        if not self.is_ending and self._hub is not None:
+            self._start(self._hub)
+
+
+def _pass_on(descriptors: Collection[int]) -> None:
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, True)
+
+
+def _end_words(status: int, last_words: str, *, was_ready: bool) -> str:
+    """How slirp4netns ended; what it prints while it starts says nothing of a later signal."""
+    if last_words and not (was_ready and status < 0):
+        return f"{PROGRAM}: {last_words.removeprefix(f'{PROGRAM}: ')}"
+    if status < 0:
+        return f"{PROGRAM} was ended by signal {-status}"
+    return f"{PROGRAM} ended with status {status}"
