@@ -2,18 +2,21 @@
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from trainshed.engines.processes import identity
 from trainshed.engines.supervise.folder import AttemptFolder, short_path
-from trainshed.service.ports.held import NOTE, SOCKET, HeldPorts
+from trainshed.service.ports.held import HeldPorts
+from trainshed.service.ports.holder_client import NOTE, SOCKET
 
 WAIT_S_MAX = 60
 #: A server that greets each client, and does as its input says.
@@ -32,9 +35,6 @@ def greet():
 threading.Thread(target=greet, daemon=True).start()
 print(listener.getsockname()[1], flush=True)
 for line in sys.stdin:
-    if line == "renew\\n":
-        ports.renew()
-        print("done", flush=True)
     if line == "end\\n":
         print(ports.close(), flush=True)
         break
@@ -97,6 +97,14 @@ def holder_of(folder):
 
 def connect(port):
     return socket.create_connection(("127.0.0.1", port), timeout=WAIT_S_MAX)
+
+
+def wait_until(is_so):
+    for _ in range(WAIT_S_MAX * 100):
+        if is_so():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError
 
 
 def is_free(port, address="127.0.0.1"):
@@ -233,16 +241,65 @@ def test_a_server_believes_only_the_process_that_it_noted(tmp_path):
             ports.close()
 
 
-def test_a_holder_that_was_killed_is_started_again(start, tmp_path):
+def test_a_holder_that_was_killed_is_started_again_at_once(start, tmp_path):
     first = start()
     killed = holder_of(tmp_path)
     os.kill(killed, signal.SIGKILL)
-    while identity.noted(killed) and identity.lives(identity.noted(killed)):
-        threading.Event().wait(0.01)
-    assert first.do("renew") == "done"
-    assert holder_of(tmp_path) != killed
+    wait_until(lambda: holder_of(tmp_path) != killed)
+    wait_until(lambda: not Path(f"/proc/{killed}").exists())  # and collected
     first.kill()
     assert start().port == first.port
+
+
+def test_a_holder_that_does_not_answer_is_replaced(start, tmp_path):
+    first = start()
+    first.kill()
+    stopped = holder_of(tmp_path)
+    stop(stopped)
+    try:
+        second = start()  # the first port is lost: its holder does not give it back
+        assert (second.port != first.port, holder_of(tmp_path) != stopped) == (True, True)
+    finally:
+        os.kill(stopped, signal.SIGKILL)
+    second.kill()
+    assert start().port == second.port
+
+
+def stranger_at(folder):
+    """A connection to the holder."""
+    stranger = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with short_path(str(folder / SOCKET)) as short:
+        stranger.connect(short)
+    return stranger
+
+
+def stop(pid):
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: identity.is_suspended(identity.of(pid)))
+
+
+def descriptors_of(pid):
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def test_a_holder_survives_a_stranger_that_is_cut_off_while_it_speaks(start, tmp_path):
+    """A job of the server's user can connect to the holder as often as it likes."""
+    server = start()
+    pid = holder_of(tmp_path)
+    before = descriptors_of(pid)
+    strangers = []
+    for count in range(1, 33):  # as many as it takes at once
+        strangers.append(stranger_at(tmp_path))
+        wait_until(lambda count=count: descriptors_of(pid) == before + count)
+    stop(pid)
+    strangers[0].send(b"{}")
+    strangers.append(stranger_at(tmp_path))
+    os.kill(pid, signal.SIGCONT)
+    assert select.select(strangers[:1], [], [], WAIT_S_MAX)[0]
+    server.kill()
+    assert (start(server.port).port, holder_of(tmp_path)) == (server.port, pid)
+    for stranger in strangers:
+        stranger.close()
 
 
 def test_the_holder_imports_as_little_as_a_supervisor_does():
@@ -272,3 +329,15 @@ def test_systemd_keeps_the_sockets_that_it_is_given(start, tmp_path):
         second = start(environ=again, passed=stored)
         os.close(stored)
         assert (second.port, client.recv(64)) == (first.port, b"welcome")
+
+
+def test_systemd_keeps_no_socket_of_a_server_that_ends_without_jobs(start, tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.settimeout(WAIT_S_MAX)
+        name = f"{tmp_path.name}-{os.getpid()}"
+        manager.bind(f"\0{name}")
+        server = start(environ={"NOTIFY_SOCKET": f"@{name}", "FDSTORE": "16"})
+        assert server.do("end") == "False"
+        messages = [manager.recv(4096).decode().splitlines() for _ in range(6)]
+    names = [f"FDNAME={role}.{server.port}" for role in ("api", "api-twin")]
+    assert messages[3:] == [["STOPPING=1"], *(["FDSTOREREMOVE=1", name] for name in names)]

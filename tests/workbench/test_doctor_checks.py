@@ -197,6 +197,7 @@ REMARKS = {
     "disk-has-room": with_disk(free_bytes=1 << 29),
     "files-can-be-opened": snapshot(files_max=1000),
     "programs-behind-walls": with_rows(nodes=(node_row(replace(NODE, isolation="none")),)),
+    "ports-are-held": snapshot(lost_holder=98),
     "jobs-have-networks": with_rows(nodes=(node_row(replace(NODE, network="host: no tun")),)),
     "leftovers-can-be-ended": with_rows(nodes=(node_row(replace(NODE, leftovers=SUBREAPER)),)),
     "commands-are-performed": replace(BREACHES["commands-are-performed"], server_pid=None),

@@ -111,7 +111,6 @@ def _serve(
 ) -> None:
     settings = application.settings
     tune_interpreter()
-    application.housekeeping.add("the process that holds the ports", ports.renew)
     token = first_token(application.store, settings.data_dir)
     tls = _tls(application)
     grpc = _start_grpc(application, limits, tls, ports)

@@ -1,45 +1,27 @@
 """A server's listening sockets: taken back from systemd or the holder, else made."""
 
 import errno
-import fcntl
-import json
 import logging
 import os
 import select
 import socket
-import struct
-import sys
 import threading
-from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import MutableMapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import trainshed
-from trainshed.engines.processes import identity
-from trainshed.engines.processes.identity import Identity
-from trainshed.engines.processes.secret import new_secret
-from trainshed.engines.supervise.folder import short_path
-from trainshed.service.ports import holder, systemd
+from trainshed.service.ports import holder, holder_client, systemd
+from trainshed.service.ports.attempts import living_attempt
+from trainshed.service.ports.holder_client import HolderClient
 from trainshed.service.ports.listening import TWINS, listen, reserve
-from trainshed.service.server_files import PRIVATE, write_file
+from trainshed.service.server_files import BACKUP_FILE
 
-#: The holder's socket, who it is and its secret, and the lock of the server that starts one.
-SOCKET, NOTE, _LOCK = "ports", "ports.json", "ports.lock"
-#: How long a server waits for a place in the holder's queue, and for an answer: a job that is the
-#: same user may fill the queue, and the holder turns its connections away one by one.
-_CALL_S_MAX: Final = 30.0
-_ANSWER_S_MAX: Final = 15.0
-_TIMEVAL: Final = struct.Struct("ll")
-_CODE: Final = (
-    "import sys; sys.path.append(sys.argv[1])\n"
-    "from trainshed.service.ports.holder import main\n"
-    "main()"
-)
-#: Where a Python may need to look for its libraries.
-_LIBRARIES: Final = "LD_LIBRARY_PATH"
-_BEHIND_STANDARD: Final = 3
-_PRIVATE_SOCKET: Final = 0o177
+#: Pauses before another holder is started where the last one ended soon: a job of the server's
+#: user may kill each of them.
+_PAUSE_S_MIN, _PAUSE_S_MAX = 1.0, 60.0
+_CLOSE_S_MAX: Final = 10.0
 #: What the role of a reserved socket ends with.
 _TWIN: Final = "-twin"
 _NO_IPV6: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
@@ -47,7 +29,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class HeldPorts:
-    """The listening sockets of one server.  Thread-safe."""
+    """The listening sockets of one server.  Thread-safe.
+
+    From ``say_ready`` on a thread waits for the end of the holder, and starts another one.
+    """
 
     def __init__(self, data_dir: Path, environ: MutableMapping[str, str]) -> None:
         """Find the sockets of an earlier server.  A holder is started where systemd keeps none."""
@@ -55,10 +40,16 @@ class HeldPorts:
         self._lock = threading.RLock()
         self._inherited = systemd.take_inherited(environ)
         self._notify_socket = environ.pop("NOTIFY_SOCKET", "")
+        self._has_store = bool(int(environ.pop("FDSTORE", "0") or 0))
         self._used: list[tuple[str, socket.socket]] = []
-        self._channel: socket.socket | None = None
-        self._needs_holder = not int(environ.pop("FDSTORE", "0") or 0)
-        self._open_channel()
+        self._holder: HolderClient | None = None
+        self._end = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._thread: threading.Thread | None = None
+        if self._has_store:
+            with suppress(OSError):
+                holder_client.forget_holder(data_dir)
+        else:
+            self._connect()
 
     def listen(self, role: str, host: str, port: int, backlog: int) -> socket.socket:
         """Return the socket that an earlier server had there, or a new one.  Raises OSError."""
@@ -67,7 +58,7 @@ class HeldPorts:
             listener = self._from_systemd(role, *address) or self._from_holder(role, *address)
             if listener is None:
                 listener = listen(role, host, port, backlog)
-                self._tell(holder.KEEP, listener, role=role)
+                self._keep(role, listener)
             listener.listen(backlog)
             self._store(role, listener)
             # a duplicate: the server closes its own when it stops to accept
@@ -78,7 +69,7 @@ class HeldPorts:
     def numbers(self) -> tuple[int, ...]:
         """Return the ports at which the server listens now, in their order."""
         with self._lock:
-            return tuple(sorted({each.getsockname()[1] for _, each in self._used}))
+            return tuple(sorted({listener.getsockname()[1] for _, listener in self._used}))
 
     def say_ready(self) -> None:
         """Tell systemd that the server answers, and give back the sockets that it does not use."""
@@ -88,42 +79,92 @@ class HeldPorts:
                 listener.close()
             self._inherited.clear()
             self._notify("READY=1")
-
-    def renew(self) -> None:
-        """A chore: start another holder where the last one was killed."""
-        with self._lock:
-            if self._channel is not None and _has_ended(self._channel):
-                _LOG.warning("the process that holds this server's ports was killed: starting one")
-                self._channel = None
-                _collect(self._data_dir)
-                self._open_channel()
-                for role, listener in self._used:
-                    self._tell(holder.KEEP, listener, role=role)
+        if not self._has_store:
+            self._thread = threading.Thread(target=self._work, name="port-holder", daemon=True)
+            self._thread.start()
 
     def close(self) -> bool:
         """End in order; whether the ports stay held, since jobs run on."""
+        os.eventfd_write(self._end, 1)
+        if self._thread is not None:
+            self._thread.join(_CLOSE_S_MAX)
         with self._lock:
             self._notify("STOPPING=1")
-            answer = self._ask(holder.END)
-            for _, listener in self._used:
+            is_held = self._ends_held()
+            for role, listener in self._used:
+                if not is_held:
+                    name = systemd.stored_name(role, listener)
+                    self._notify("FDSTOREREMOVE=1", f"FDNAME={name}")
                 listener.close()
-            if self._channel is not None:
-                self._channel.close()
-                self._channel = None
-            return bool(answer and answer[0].get("held"))
+            for _, listener in self._inherited:  # of a start that failed: systemd keeps them
+                listener.close()
+            if self._holder is not None:
+                self._holder.close()
+        if self._thread is None or not self._thread.is_alive():
+            os.close(self._end)
+        return is_held
 
-    def _open_channel(self) -> None:
-        if not self._needs_holder:
-            return
-        with suppress(OSError):  # what makes the other files says what is wrong with the folder
+    def _ends_held(self) -> bool:
+        """Give the sockets up; whether they stay open for the next server."""
+        if self._has_store:
+            return bool(living_attempt(f"{self._data_dir}/jobs"))
+        try:
+            return self._holder is not None and self._holder.end()
+        except OSError as error:
+            _LOG.warning("cannot tell the holder of this server's ports the end: %s", error)
+            return False
+
+    def _work(self) -> None:
+        """Start another holder when one has ended, until the end of the server."""
+        pause_s, began_s = 0.0, time.monotonic()
+        while self._wait_for_loss():
+            if time.monotonic() - began_s > _PAUSE_S_MAX:
+                pause_s = 0.0
+            if self._is_end(pause_s):
+                return
+            pause_s = min(max(2 * pause_s, _PAUSE_S_MIN), _PAUSE_S_MAX)
+            began_s = time.monotonic()
+            self._renew()
+
+    def _wait_for_loss(self) -> bool:
+        """Wait until there is no holder; False at the end of the server."""
+        return self._holder is None or not self._is_end(None, self._holder)
+
+    def _is_end(self, seconds: float | None, holder: HolderClient | None = None) -> bool:
+        """Wait for the end of the server, so long, or until the end of the holder."""
+        poll = select.poll()
+        poll.register(self._end, select.POLLIN)
+        if holder is not None:
+            poll.register(holder, 0)  # POLLHUP is always reported
+        ready = poll.poll(None if seconds is None else seconds * 1000)
+        return any(descriptor == self._end for descriptor, _ in ready)
+
+    def _renew(self) -> None:
+        with self._lock:
+            if self._holder is not None:
+                _LOG.warning("the process that holds this server's ports has ended: starting one")
+                self._holder.close()
+                self._holder = None
+            self._connect()
+            for role, listener in self._used:
+                self._keep(role, listener)
+
+    def _connect(self) -> None:
+        """What makes the other files says what is wrong with a folder that cannot be used."""
+        with suppress(OSError):
             self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not self._data_dir.is_dir():
+        if not self._data_dir.is_dir() or (self._data_dir / BACKUP_FILE).exists():
             return
         try:
-            with _locked(self._data_dir):
-                self._channel = _connect(self._data_dir) or _start(self._data_dir)
+            self._holder = holder_client.connect(self._data_dir)
         except OSError as error:
             _LOG.warning("cannot keep the server's ports over a restart: %s", error)
+
+    def _keep(self, role: str, listener: socket.socket) -> None:
+        """Have the holder keep a socket.  Where it has ended, its successor gets all of them."""
+        if self._holder is not None:
+            with suppress(OSError):
+                self._holder.keep(role, listener)
 
     def _reserve_twin(self, role: str, host: str, port: int) -> None:
         """Keep the port of the IPv6 address that ``localhost`` means besides, unused."""
@@ -139,26 +180,29 @@ class HeldPorts:
                 if error.errno not in _NO_IPV6:
                     _LOG.warning("cannot reserve port %d of %s: %s", port, twin, error.strerror)
                 return
-            self._tell(holder.KEEP, bound, role=kept)
+            self._keep(kept, bound)
         # systemd drops a socket that nothing listens on, unless it does not look
         self._store(kept, bound, "FDPOLL=0")
         self._used.append((kept, bound))
+
+    def _store(self, role: str, listener: socket.socket, *options: str) -> None:
+        name = systemd.stored_name(role, listener)
+        self._notify("FDSTORE=1", f"FDNAME={name}", *options, sockets=(listener,))
 
     def _from_systemd(self, role: str, host: str, port: int) -> socket.socket | None:
         for index, (name, listener) in enumerate(self._inherited):
             if systemd.role_of(name) == role and holder.is_bound_to(listener, host, port):
                 del self._inherited[index]
-                self._tell(holder.KEEP, listener, role=role)
+                self._keep(role, listener)
                 return listener
         return None
 
     def _from_holder(self, role: str, host: str, port: int) -> socket.socket | None:
-        answer = self._ask(holder.TAKE, role=role, host=host, port=port)
-        return answer[1][0] if answer and answer[1] else None
-
-    def _store(self, role: str, listener: socket.socket, *options: str) -> None:
-        name = systemd.stored_name(role, listener)
-        self._notify("FDSTORE=1", f"FDNAME={name}", *options, sockets=(listener,))
+        try:
+            return self._holder.take(role, host, port) if self._holder else None
+        except OSError as error:
+            _LOG.warning("cannot take the server's ports back from their holder: %s", error)
+            return None
 
     def _notify(self, *lines: str, sockets: tuple[socket.socket, ...] = ()) -> None:
         if self._notify_socket:
@@ -167,130 +211,9 @@ class HeldPorts:
             except OSError as error:
                 _LOG.warning("cannot notify systemd (%s): %s", lines[0], error)
 
-    def _tell(self, do: str, *sockets: socket.socket, **words: object) -> None:
-        if self._channel is not None:
-            with suppress(OSError):
-                holder.send(self._channel, {"do": do, **words}, *sockets)
-
-    def _ask(self, do: str, **words: object) -> tuple[dict[str, Any], list[socket.socket]] | None:
-        if self._channel is None:
-            return None
-        try:
-            holder.send(self._channel, {"do": do, **words})
-            return holder.receive(self._channel)
-        except (OSError, ValueError) as error:
-            _LOG.warning("the process that holds this server's ports does not answer: %r", error)
-            return None
-
 
 def _resolve(host: str, port: int) -> tuple[str, int]:
     """The address that a socket for a host is bound to.  Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0, socket.AI_PASSIVE)
-    return str(found[0][4][0]), port
-
-
-@contextmanager
-def _locked(data_dir: Path) -> Iterator[None]:
-    """Be the only server that looks for a holder, or starts one."""
-    descriptor = os.open(data_dir / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _connect(data_dir: Path) -> socket.socket | None:
-    """A channel to the holder that the data directory notes; None where there is none."""
-    try:
-        note = json.loads((data_dir / NOTE).read_text("utf-8"))
-        noted = Identity(*note["holder"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    if not identity.lives(noted):
-        return None
-    channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    # the kernel's own wait: with a timeout of Python's a full queue is an error at once
-    wait = _TIMEVAL.pack(int(_CALL_S_MAX), 0)
-    channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
-    try:
-        with short_path(str(data_dir / SOCKET)) as path:
-            channel.connect(path)
-        channel.settimeout(_ANSWER_S_MAX)
-        if holder.peer_of(channel) != noted.pid:
-            raise ConnectionRefusedError
-        holder.send(channel, {"do": holder.HELLO, "secret": note["secret"]})
-        holder.receive(channel)
-    except (OSError, ValueError):
-        channel.close()
-        return None
-    return channel
-
-
-def _start(data_dir: Path) -> socket.socket:
-    """Start a holder; the channel to it.  Raises OSError."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.settimeout(_ANSWER_S_MAX)
-    with theirs, _bound(data_dir / SOCKET) as listener:
-        pid = _spawn(listener, theirs)
-    secret = new_secret()
-    note = {"holder": identity.of(pid), "secret": secret}
-    write_file(data_dir / NOTE, json.dumps(note).encode(), PRIVATE)
-    holder.send(ours, {"do": holder.HELLO, "secret": secret, "data_dir": str(data_dir.absolute())})
-    return ours
-
-
-def _spawn(listener: socket.socket, theirs: socket.socket) -> int:
-    """Start the process, with the sockets as its standard input and output.  Raises OSError."""
-    source = str(Path(trainshed.__file__).parent.parent)
-    inside, channel = (
-        fcntl.fcntl(each.fileno(), fcntl.F_DUPFD_CLOEXEC, _BEHIND_STANDARD)
-        for each in (listener, theirs)
-    )
-    try:
-        return os.posix_spawn(
-            sys.executable,
-            (sys.executable, "-I", "-S", "-c", _CODE, source),
-            {name: text for name, text in os.environ.items() if name == _LIBRARIES},
-            file_actions=(
-                (os.POSIX_SPAWN_DUP2, inside, 0),
-                (os.POSIX_SPAWN_DUP2, channel, 1),
-                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-            ),
-            setsid=True,
-            setsigmask=(),
-        )
-    finally:
-        os.close(inside)
-        os.close(channel)
-
-
-def _collect(data_dir: Path) -> None:
-    """Have the kernel forget the noted holder, if it was a child of this process and has ended."""
-    with suppress(OSError, ValueError, LookupError, TypeError):
-        note = json.loads((data_dir / NOTE).read_text("utf-8"))
-        os.waitpid(note["holder"][0], os.WNOHANG)
-
-
-def _bound(path: Path) -> socket.socket:
-    """A socket at a path that only its owner may connect to.  Raises OSError."""
-    path.unlink(missing_ok=True)
-    bound = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    before = os.umask(_PRIVATE_SOCKET)
-    try:
-        with short_path(str(path)) as short:
-            bound.bind(short)
-    except BaseException:
-        bound.close()
-        raise
-    finally:
-        os.umask(before)
-    return bound
-
-
-def _has_ended(channel: socket.socket) -> bool:
-    """Whether the holder has closed its end; it never speaks unasked."""
-    poll = select.poll()
-    poll.register(channel, select.POLLIN)
-    return bool(poll.poll(0))
+    rows = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0, socket.AI_PASSIVE)
+    return str(rows[0][4][0]), port

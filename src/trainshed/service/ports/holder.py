@@ -58,7 +58,9 @@ def is_bound_to(listener: socket.socket, host: str, port: int) -> bool:
 def send(channel: socket.socket, message: dict[str, Any], *sockets: socket.socket) -> None:
     """Send a message, with a duplicate of a socket.  Raises OSError."""
     data = json.dumps(message).encode()
-    socket.send_fds(channel, [data], [each.fileno() for each in sockets], socket.MSG_NOSIGNAL)
+    socket.send_fds(
+        channel, [data], [listener.fileno() for listener in sockets], socket.MSG_NOSIGNAL
+    )
 
 
 def receive(channel: socket.socket) -> tuple[dict[str, Any], list[socket.socket]]:
@@ -69,7 +71,7 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any], list[socket.socket]
     data, descriptors, _, _ = socket.recv_fds(
         channel, MESSAGE_BYTES_MAX, 1, socket.MSG_CMSG_CLOEXEC
     )
-    sockets = [socket.socket(fileno=each) for each in descriptors]
+    sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
     if not data:
         raise ConnectionAbortedError
     message = json.loads(data)
@@ -94,6 +96,7 @@ class Holder:
         The first message of ``first`` tells the secret and the data directory.
         """
         hello, _ = receive(first)
+        first.settimeout(_SEND_S_MAX)
         self._secret = str(hello["secret"])
         self._jobs = f"{hello['data_dir']}/jobs"
         self._held: dict[Held, socket.socket | None] = {}
@@ -112,19 +115,19 @@ class Holder:
             for ready in self._wait():
                 if ready is self._listener:
                     self._accept()
-                else:
+                elif ready in self._strangers or ready in self._servers:  # not closed meanwhile
                     self._answer(ready)
             if time.monotonic() >= self._look_s:
                 self._look()
 
     def _wait(self) -> list[socket.socket]:
-        everyone = [self._listener, *self._strangers, *self._servers]
+        channels = [self._listener, *self._strangers, *self._servers]
         poll = select.poll()
-        for each in everyone:
-            poll.register(each, select.POLLIN)
+        for channel in channels:
+            poll.register(channel, select.POLLIN)
         wait_s = max(0.0, self._look_s - time.monotonic())
         ready = {descriptor for descriptor, _ in poll.poll(wait_s * 1000 + 1)}
-        return [each for each in everyone if each.fileno() in ready]
+        return [channel for channel in channels if channel.fileno() in ready]
 
     def _accept(self) -> None:
         """Accept what has connected, as many as the queue has; then servers have their turn."""
@@ -170,10 +173,10 @@ class Holder:
             self._held[Held(str(message["role"]), *sockets)] = client
         elif message["do"] == TAKE:
             wanted = str(message["role"]), str(message["host"]), int(message["port"])
-            free = [each for each, user in self._held.items() if user is None]
-            match = [each for each in free if each.fits(*wanted)][:1]
+            free = [held for held, user in self._held.items() if user is None]
+            match = [held for held in free if held.fits(*wanted)][:1]
             self._held.update(dict.fromkeys(match, client))
-            send(client, {}, *(each.socket for each in match))
+            send(client, {}, *(held.socket for held in match))
         elif message["do"] == END:
             self._release(client)
             self._look()

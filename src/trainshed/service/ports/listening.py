@@ -46,9 +46,6 @@ class Ports(Protocol):
     def say_ready(self) -> None:
         """Note that the server answers."""
 
-    def renew(self) -> None:
-        """Do what is due now and then."""
-
     def close(self) -> bool:
         """End in order; whether the ports stay held, since jobs run on."""
 
@@ -72,9 +69,6 @@ class OwnPorts:
 
     def say_ready(self) -> None:
         """Nothing waits for it."""
-
-    def renew(self) -> None:
-        """Nothing is due."""
 
     def close(self) -> bool:
         """Nothing stays held."""

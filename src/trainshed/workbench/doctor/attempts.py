@@ -245,6 +245,21 @@ def networks_end_with_jobs(seen: Snapshot) -> Iterator[Finding]:
         )
 
 
+@check("ports-are-held", "A server's ports stay open while it is away and jobs run on.", Part.WORK)
+def ports_are_held(seen: Snapshot) -> Iterator[Finding]:
+    """By the holder; where systemd does it, none is noted."""
+    is_at_work = seen.server_pid or any(folder.is_held for folder in seen.folders.values())
+    if seen.lost_holder is not None and is_at_work:
+        yield Finding(
+            subject=f"holder: {seen.lost_holder}",
+            text=f"process {seen.lost_holder}, which held the ports of the server, has ended",
+            advice="the server starts another within a minute, or its log says why it cannot"
+            if seen.server_pid
+            else "start the server before a program of a job gets its ports",
+            is_failure=False,
+        )
+
+
 @check(
     "leftovers-can-be-ended",
     "What a killed supervisor leaves can be ended, whatever it has become.",
@@ -303,5 +318,6 @@ CHECKS: Final[tuple[Check, ...]] = (
     programs_behind_walls,
     jobs_have_networks,
     networks_end_with_jobs,
+    ports_are_held,
     leftovers_can_be_ended,
 )

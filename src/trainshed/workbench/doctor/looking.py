@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Final, TypeVar
 
 from trainshed.engines.base import Known
 from trainshed.engines.network.leftovers import NetworksSeen, look_at_networks
+from trainshed.engines.processes.identity import lives
 from trainshed.files.beneath import Beneath
 from trainshed.files.caches import default_cache_dir
 from trainshed.model.attempt import ALIVE, AttemptKey
@@ -20,6 +21,7 @@ from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, decode
 from trainshed.model.resources import Demand, Seat
 from trainshed.model.roles import Role
 from trainshed.service.file_modes import open_to_others
+from trainshed.service.ports.holder_client import noted_holder
 from trainshed.service.server_files import read_running
 from trainshed.storage.bucket_folders import unreadable_notes
 from trainshed.storage.buckets import buckets_of, cache_dir
@@ -93,11 +95,17 @@ def look(  # noqa: PLR0913 - all that is looked at
             one for each in (*(attempts or ()), *(others or ())) for one in each.living
         ),
         networks=NetworksSeen() if is_backup else look_at_networks(),
+        lost_holder=None if is_backup else _lost_holder(data_dir),
         elsewhere={each.key: each.phase for each in others or ()},
         disk=tried(Part.DISK, lambda: _disk(data_dir, now_ns / 1e9)),
         is_backup=is_backup,
         unseen=unseen,
     )
+
+
+def _lost_holder(data_dir: Path) -> int | None:
+    noted = noted_holder(data_dir)
+    return noted.pid if noted and not lives(noted) else None
 
 
 def _rows(found: Audit) -> RowsSeen:

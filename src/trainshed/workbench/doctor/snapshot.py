@@ -159,6 +159,8 @@ class Snapshot:
     folders: Mapping[AttemptKey, FolderSeen] = field(default_factory=dict)
     processes: tuple[Living, ...] = ()
     networks: NetworksSeen = field(default_factory=NetworksSeen)
+    lost_holder: int | None = None
+    """The process that held the server's ports, where it has ended."""
     elsewhere: Mapping[AttemptKey, Phase] = field(default_factory=dict)
     """What engines on other machines find of attempts of this installation."""
     disk: DiskSeen | None = None

@@ -1,0 +1,220 @@
+"""A server's connection to the holder of its data directory: finds it, or starts it."""
+
+import fcntl
+import json
+import os
+import select
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import trainshed
+from trainshed.engines.processes import identity
+from trainshed.engines.processes.identity import Identity
+from trainshed.engines.processes.secret import new_secret
+from trainshed.engines.supervise.folder import short_path
+from trainshed.service.ports import holder
+from trainshed.service.server_files import PRIVATE, write_file
+
+#: The holder's socket, its identity with its secret, and the lock of the server that starts one.
+SOCKET, NOTE, _LOCK = "ports", "ports.json", "ports.lock"
+#: How long a server waits for a place in the holder's queue, and for an answer: a job that is the
+#: same user may fill the queue, and the holder turns its connections away one by one.
+_CALL_S_MAX: Final = 30.0
+_ANSWER_S_MAX: Final = 15.0
+#: How long an ended holder may take until the kernel has its exit status.
+_EXIT_S_MAX: Final = 1.0
+_CODE: Final = (
+    "import sys; sys.path.append(sys.argv[1])\n"
+    "from trainshed.service.ports.holder import main\n"
+    "main()"
+)
+#: Where a Python may need to look for its libraries.
+_LIBRARIES: Final = "LD_LIBRARY_PATH"
+_BEHIND_STANDARD: Final = 3
+_TIMEVAL: Final = struct.Struct("ll")
+
+
+class HolderClient:
+    """One connection.  After a failure each call fails, until the caller connects again."""
+
+    def __init__(self, channel: socket.socket, child: int | None = None) -> None:
+        """``child`` is the holder, where this process has started it."""
+        self._channel = channel
+        self._child = child
+
+    def fileno(self) -> int:
+        """A descriptor of which poll(2) reports POLLHUP when the connection has ended."""
+        return self._channel.fileno()
+
+    def keep(self, role: str, listener: socket.socket) -> None:
+        """Have the holder keep a duplicate of a listening socket.  Raises OSError."""
+        holder.send(self._channel, {"do": holder.KEEP, "role": role}, listener)
+
+    def take(self, role: str, host: str, port: int) -> socket.socket | None:
+        """Return the socket of an earlier server; port 0 is any.  Raises OSError."""
+        _, sockets = self._ask(holder.TAKE, role=role, host=host, port=port)
+        return sockets[0] if sockets else None
+
+    def end(self) -> bool:
+        """Give the sockets up; whether they stay open because jobs run on.  Raises OSError."""
+        answer, _ = self._ask(holder.END)
+        return bool(answer.get("held"))
+
+    def close(self) -> None:
+        """Close the connection, and collect a holder that was a child and has ended."""
+        self._channel.close()
+        if self._child is not None:
+            _collect(self._child)
+
+    def _ask(self, do: str, **words: object) -> tuple[dict[str, Any], list[socket.socket]]:
+        """A late answer must not be taken for that of the next request: a failure ends it."""
+        try:
+            holder.send(self._channel, {"do": do, **words})
+            return holder.receive(self._channel)
+        except (OSError, ValueError, TypeError) as error:
+            with suppress(OSError):
+                self._channel.shutdown(socket.SHUT_RDWR)
+            raise OSError(f"it does not answer ({type(error).__name__})") from error
+
+
+def connect(data_dir: Path) -> HolderClient:
+    """Connect to the holder of a data directory; where there is none, start it.  Raises OSError."""
+    with _locked(data_dir):
+        return _connect(data_dir) or _start(data_dir)
+
+
+def noted_holder(data_dir: Path) -> Identity | None:
+    """The holder that a server has noted, alive or not; None where no server has started one."""
+    note = _read_note(data_dir)
+    return note and note[0]
+
+
+def forget_holder(data_dir: Path) -> None:
+    """Note that this data directory has no holder.  Raises OSError."""
+    (data_dir / NOTE).unlink(missing_ok=True)
+
+
+def _read_note(data_dir: Path) -> tuple[Identity, str] | None:
+    try:
+        note = json.loads((data_dir / NOTE).read_text("utf-8"))
+        return Identity(*note["holder"]), str(note["secret"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+@contextmanager
+def _locked(data_dir: Path) -> Iterator[None]:
+    """Be the only server that looks for a holder, or starts one."""
+    descriptor = os.open(data_dir / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _connect(data_dir: Path) -> HolderClient | None:
+    """A connection to the holder that the data directory notes; None where it does not answer."""
+    note = _read_note(data_dir)
+    if note is None or not identity.lives(note[0]):
+        return None
+    noted, secret = note
+    channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        with short_path(str(data_dir / SOCKET)) as path:
+            _wait_in_queue(channel, path)
+        if holder.peer_of(channel) != noted.pid:
+            raise ConnectionRefusedError
+        holder.send(channel, {"do": holder.HELLO, "secret": secret})
+        holder.receive(channel)
+    except (OSError, ValueError, TypeError):
+        channel.close()
+        return None
+    return HolderClient(channel)
+
+
+def _wait_in_queue(channel: socket.socket, path: str) -> None:
+    """Connect.  The kernel waits: with a timeout of Python's a full queue is an error at once.
+
+    Raises OSError.
+    """
+    wait = _TIMEVAL.pack(int(_CALL_S_MAX), 0)
+    channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
+    channel.connect(path)
+    channel.settimeout(_ANSWER_S_MAX)
+
+
+def _start(data_dir: Path) -> HolderClient:
+    """Start a holder.  Raises OSError; a holder that was not greeted ends by itself."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(_ANSWER_S_MAX)
+    with ExitStack() as undo:
+        undo.callback(ours.close)
+        with theirs, _bound(data_dir / SOCKET) as listener:
+            child = _spawn(listener, theirs)
+        client = HolderClient(ours, child)
+        undo.callback(client.close)
+        secret = new_secret()
+        note = {"holder": identity.of(child), "secret": secret}
+        write_file(data_dir / NOTE, json.dumps(note).encode(), PRIVATE)
+        hello = {"do": holder.HELLO, "secret": secret, "data_dir": str(data_dir.absolute())}
+        holder.send(ours, hello)
+        undo.pop_all()
+    return client
+
+
+def _bound(path: Path) -> socket.socket:
+    """A socket at a path that only its owner may connect to.  Raises OSError."""
+    path.unlink(missing_ok=True)
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        with short_path(str(path)) as short:
+            bound.bind(short)
+        path.chmod(PRIVATE)  # no process can connect before the holder listens
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+def _spawn(listener: socket.socket, theirs: socket.socket) -> int:
+    """Start the process, with the sockets as its standard input and output.  Raises OSError."""
+    source = str(Path(trainshed.__file__).parent.parent)
+    inside, channel = (
+        fcntl.fcntl(each.fileno(), fcntl.F_DUPFD_CLOEXEC, _BEHIND_STANDARD)
+        for each in (listener, theirs)
+    )
+    try:
+        return os.posix_spawn(
+            sys.executable,
+            (sys.executable, "-I", "-S", "-c", _CODE, source),
+            {name: text for name, text in os.environ.items() if name == _LIBRARIES},
+            file_actions=(
+                (os.POSIX_SPAWN_DUP2, inside, 0),
+                (os.POSIX_SPAWN_DUP2, channel, 1),
+                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+            ),
+            setsid=True,
+            setsigmask=(),
+        )
+    finally:
+        os.close(inside)
+        os.close(channel)
+
+
+def _collect(child: int) -> None:
+    """Have the kernel forget a child that has ended; one that lives is left alone."""
+    with suppress(OSError):
+        pinned = os.pidfd_open(child)
+        try:
+            poll = select.poll()
+            poll.register(pinned, select.POLLIN)
+            if poll.poll(_EXIT_S_MAX * 1000):
+                os.waitpid(child, os.WNOHANG)
+        finally:
+            os.close(pinned)
