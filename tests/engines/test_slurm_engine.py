@@ -11,6 +11,7 @@ import pytest
 
 from engines.fake_slurm import FakeSlurm
 from trainshed.engines.base import EngineContext, Refused, ReplicaShape
+from trainshed.engines.slurm import attempt as slurm_attempt
 from trainshed.engines.slurm import engine as slurm_engine
 from trainshed.engines.slurm import factory, poll
 from trainshed.engines.slurm.commands import Answer
@@ -34,6 +35,12 @@ POLICY = (
     "size and/or time limits)"
 )
 ORDER = StopOrder(grace_s=30.0)
+
+
+@pytest.fixture
+def no_spare_time(monkeypatch):
+    """What is given up after some seconds is given up at once."""
+    monkeypatch.setattr(slurm_attempt, "SPARE_S", 0.0)
 
 
 def eventually(look):
@@ -434,31 +441,28 @@ def test_the_nodes_of_a_lost_attempt_are_avoided_by_the_next(world):
     assert "--exclude=n1,n2" in world.slurm.called("sbatch")[-1]
 
 
+@pytest.mark.usefixtures("no_spare_time")
 def test_an_answer_without_the_job_is_no_loss(world):
     engine = begun(world)
     row = dict(world.slurm.rows["1"])
-    submitted = engine._attempt(KEY)
-    submitted.submitted = submitted.submitted._replace(since_s=0.0)
-    submitted.lost_after_s = 3600.0
+    engine._attempt(KEY).lost_after_s = 3600.0
     world.slurm.forget("1")
     until(engine, Phase.UNKNOWN)
     world.slurm.rows["1"] = row
     until(engine, Phase.READY)
 
 
+@pytest.mark.usefixtures("no_spare_time")
 def test_a_job_that_slurm_does_not_know_twice_and_that_says_nothing_is_lost(world):
     engine = begun(world)
-    attempt = engine._attempt(KEY)
-    attempt.submitted = attempt.submitted._replace(since_s=0.0)
     world.slurm.forget("1")
     found = until(engine, Phase.LOST)
     assert found.loss is Loss.INFRA
 
 
+@pytest.mark.usefixtures("no_spare_time")
 def test_what_a_controller_that_does_not_work_misses_is_not_lost(world):
     engine = begun(world)
-    attempt = engine._attempt(KEY)
-    attempt.submitted = attempt.submitted._replace(since_s=0.0)
     engine._poller.miss(frozenset({"1"}))
     world.slurm.is_up = False
     world.slurm.forget("1")
@@ -546,12 +550,39 @@ def test_stopped_while_it_runs_its_launcher_is_asked_to_look(world):
     assert AttemptFolder(world.attempt().path).stop_order().grace_s == ORDER.grace_s
 
 
+@pytest.mark.usefixtures("no_spare_time")
 def test_one_that_does_not_obey_is_cancelled_also_by_the_next_server(world):
     begun(world).close()
-    world.attempt().give_order(Order(grace_s=1.0))
-    os.utime(world.attempt().order, (0, 0))
+    world.attempt().give_order(Order(grace_s=0.1))
     world.engine()
     eventually(lambda: world.slurm.rows["1"]["state"] == "CANCELLED")
+
+
+def test_a_clock_that_is_set_forward_ends_no_time_of_grace(world, monkeypatch):
+    engine = begun(world)
+    set_forward(monkeypatch)
+    engine.stop(KEY, ORDER)
+    answers(engine, 5)
+    set_forward(monkeypatch)
+    answers(engine, 5)
+    assert ["1"] not in map(list, world.slurm.called("scancel"))
+    assert world.slurm.rows["1"]["state"] == "RUNNING"
+
+
+def test_a_clock_that_is_set_forward_gives_up_no_job_that_slurm_does_not_show_yet(
+    world, monkeypatch
+):
+    engine = begun(world)
+    engine._attempt(KEY).lost_after_s = 0.0
+    set_forward(monkeypatch)
+    world.slurm.forget("1")
+    assert answers(engine, 5).phase is Phase.READY
+
+
+def set_forward(monkeypatch):
+    """By 400 days."""
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 400 * 86_400)
 
 
 def test_a_job_named_like_ours_is_not_taken_for_ours(world):
@@ -632,11 +663,10 @@ def test_forget_leaves_nothing_and_refuses_what_lives(world):
     assert engine.known() == []  # though Slurm shows it for a while
 
 
+@pytest.mark.usefixtures("no_spare_time")
 def test_forget_refuses_what_nobody_knows(world):
     engine = begun(world)
-    attempt = engine._attempt(KEY)
-    attempt.submitted = attempt.submitted._replace(since_s=0.0)
-    attempt.lost_after_s = 3600.0
+    engine._attempt(KEY).lost_after_s = 3600.0
     world.slurm.forget("1")
     until(engine, Phase.UNKNOWN)
     assert not engine.forget(KEY.uid)
@@ -719,6 +749,7 @@ def test_the_job_that_has_the_claim_is_the_attempt_s_whatever_was_submitted(worl
     assert until(engine, Phase.LOST).loss is Loss.INFRA
 
 
+@pytest.mark.usefixtures("no_spare_time")
 def test_an_attempt_whose_number_was_never_read_is_lost_once_slurm_has_forgotten_it(world):
     engine = launched(world)
     engine.close()

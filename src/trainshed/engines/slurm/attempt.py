@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from trainshed.engines.processes.moments import Moments
 from trainshed.engines.slurm import holding, spool, states
 from trainshed.engines.slurm.parse import Job
 from trainshed.engines.slurm.poll import Seen
@@ -65,6 +66,7 @@ class SlurmAttempt:
     _missed: tuple[int, int] = (0, 0)
     """How many answers in a row did not have it, and the number of the last of them."""
     _over_s: float | None = None
+    _moments: Moments = field(default_factory=Moments)
 
     @property
     def job(self) -> str:
@@ -267,8 +269,7 @@ class SlurmAttempt:
         """An answer that does not have it is no proof; its first answer may be to come."""
         if not seen.number or not self.job:
             return self._unknown() if not self.job else self._handed_over()
-        is_new = self.submitted is not None and time.time() - self.submitted.since_s < SPARE_S
-        if is_new:
+        if self.submitted is not None and self.submitted_for_s() < SPARE_S:
             return self._handed_over() if self.known.began is None else self._still(())
         if not self._is_gone(seen):
             return self._unknown()
@@ -361,8 +362,16 @@ class SlurmAttempt:
         order = self.folder.stop_order()
         if order is None:
             return False
-        given_s = os.lstat(self.folder.order).st_mtime
-        return time.time() - given_s >= order.grace_s + SPARE_S
+        given_s = self._moments.age_s("order", os.lstat(self.folder.order).st_mtime)
+        return given_s >= order.grace_s + SPARE_S
+
+    def submitted_for_s(self) -> float:
+        """How many seconds ago it was handed over, as far as this process has seen."""
+        return self._moments.age_s("job", self.submitted.since_s if self.submitted else 0.0)
+
+    def recorded_for_s(self) -> float:
+        """How many seconds ago its launcher wrote its last record.  Raises OSError."""
+        return self._moments.age_s("records", os.lstat(self.folder.records).st_mtime)
 
 
 def _early(order: Order) -> EndInSlurm:

@@ -697,13 +697,11 @@ def _moves(attempt: SlurmAttempt, rows: Sequence[Job]) -> bool:
 def _is_ending(attempt: SlurmAttempt) -> bool:
     """Whether its launcher has recorded its end just now."""
     try:
-        recorded_s = os.lstat(attempt.folder.records).st_mtime
+        return attempt.recorded_for_s() < _CANCEL_S
     except OSError:
         return False
-    return time.time() - recorded_s < _CANCEL_S
 
 
 def _is_old(attempt: SlurmAttempt) -> bool:
     """Whether Slurm would have shown its job by now."""
-    since_s = attempt.submitted.since_s if attempt.submitted else 0.0
-    return time.time() - since_s > _CANCEL_S
+    return attempt.submitted_for_s() > _CANCEL_S

@@ -94,6 +94,7 @@ class TrackedAttempt:
     """Whether it was reported that its folder cannot be read."""
     _looked_s: float = float("-inf")
     _still_since_s: float | None = None
+    _waits_since_s: float | None = None
 
     def is_running(self) -> bool:
         """Whether a supervisor that this process has started lives; an ended one is collected."""
@@ -195,10 +196,18 @@ class TrackedAttempt:
         plan = Path(self.folder.plan)
         if not plan.exists():
             return Observation(key=self.key, phase=Phase.UNKNOWN)
-        is_given_up = self.was_ours or time.time() - plan.stat().st_mtime >= BEGIN_S_MAX
-        if is_given_up:
+        if self.was_ours or self._has_waited():
             self._give_up()  # the next look says so
         return observe.recorded(self.key, self.known)
+
+    def _has_waited(self) -> bool:
+        """Whether a supervisor of another server, which was only late, would have begun.
+
+        Its time is counted from the first look, by a clock that nobody sets.
+        """
+        if self._waits_since_s is None:
+            self._waits_since_s = time.monotonic()
+        return time.monotonic() - self._waits_since_s >= BEGIN_S_MAX
 
     def _give_up(self) -> None:
         """A supervisor that is only late may not begin from now on (DESIGN 5.6)."""
