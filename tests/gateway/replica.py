@@ -1,19 +1,24 @@
 """A gateway in this process, and replicas that speak to it in bytes of their own."""
 
+import json
+import os
 import socket
 import ssl
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
 from trainshed.api.gateway.app import without_jobs
 from trainshed.api.gateway.make import make_gateway
 from trainshed.api.storage import storage_routes
+from trainshed.engines.processes import identity
+from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth.signed_addresses import AddressRefused
 from trainshed.service.gateway.attempts import LivingAttempt
+from trainshed.service.gateway.listening import FILE
 from trainshed.service.gateway.tokens import AttemptTokens
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
@@ -113,6 +118,21 @@ class World:
         path = self.objects.buckets.path(bucket) / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
+
+
+@contextmanager
+def taken_port_of_jobs(data_dir):
+    """The gateway's port that a job was given, which runs on; this process has it meanwhile."""
+    folder = AttemptFolder(data_dir / "jobs/1/1")
+    folder.make()
+    lock = folder.hold()
+    with socket.create_server(("127.0.0.1", 0)) as thief:
+        port = thief.getsockname()[1]
+        # the pid of the last server is another program's now
+        server = identity.of(1)._replace(start_ticks=7)
+        (data_dir / FILE).write_text(json.dumps({"port": port, "server": server}))
+        yield port
+    os.close(lock)
 
 
 class Replica:

@@ -6,7 +6,16 @@ from contextlib import suppress
 
 import pytest
 
-from gateway.replica import ONE, OTHER, PROJECTS, TWO, WAIT_S_MAX, Replica, World
+from gateway.replica import (
+    ONE,
+    OTHER,
+    PROJECTS,
+    TWO,
+    WAIT_S_MAX,
+    Replica,
+    World,
+    taken_port_of_jobs,
+)
 from trainshed.engines.base import JobListeners
 from trainshed.service.gateway.job_networks import JobNetworks
 from trainshed.service.gateway.listening import GatewayListener
@@ -174,6 +183,28 @@ def test_a_caller_is_known_by_the_network_that_its_socket_listens_in(inside, sup
     address = supervisors.addresses[ONE][0]
     wait_until(lambda: not is_open(address))
     assert is_open(supervisors.addresses[OTHER][0])
+
+
+def test_jobs_with_networks_are_served_while_another_program_has_the_port(tmp_path, supervisors):
+    with taken_port_of_jobs(tmp_path / "second") as port:
+        inside = InNetworks(tmp_path, supervisors)
+        supervisors.expect(ONE)
+        wait_until(lambda: ONE in supervisors.addresses)
+        inside.put("x", b"content")
+        replica = inside.replica_of(ONE)
+        assert (
+            replica.tls(connect=False).ask("GET", "/mine/x", token=inside.token(ONE)).status == 200
+        )
+        assert "cannot listen" in inside.listener.open().refusal
+    wait_until(lambda: not inside.listener.open().refusal)
+    inside.address, inside.caller = ("127.0.0.1", port), TWO
+    on_machine = Replica(inside)
+    wire = on_machine.tls(connect=False)
+    assert wire.ask("GET", "/mine/x", token=inside.token(TWO)).body == b"content"
+    for connections in (replica, on_machine):
+        connections.close()
+    inside.listener.close()
+    inside.close()
 
 
 def is_open(address):

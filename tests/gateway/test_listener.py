@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import socket
 import stat
 import threading
@@ -14,12 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.replica import TWO, WAIT_S_MAX
+from gateway.replica import TWO, WAIT_S_MAX, taken_port_of_jobs
 from trainshed.api.connections import Limits, Times
 from trainshed.api.gateway.server import _THREADS_MAX
 from trainshed.api.threads import THREADS, THREADS_MAX
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.model.faults import TransientFault
+from trainshed.engines.processes import identity
 from trainshed.service.gateway.listening import FILE, GatewayListener
 
 
@@ -289,7 +289,9 @@ def test_a_second_server_takes_the_place_of_the_first(tmp_path):
     first = GatewayListener(tmp_path, Echo())
     place = first.open()
     document = json.loads((tmp_path / FILE).read_text())
-    (tmp_path / FILE).write_text(json.dumps(document | {"pid": 1}))  # as if another process had it
+    (tmp_path / FILE).write_text(
+        json.dumps(document | {"server": identity.of(1)})
+    )  # as if another process had it
     second = GatewayListener(tmp_path, echo)
     assert second.open()[:2] == place[:2]
     first.close()
@@ -304,31 +306,20 @@ def test_a_second_server_takes_the_place_of_the_first(tmp_path):
 
 
 def test_no_job_is_given_the_gateway_s_port_while_another_program_has_it(tmp_path):
-    folder = AttemptFolder(tmp_path / "jobs/1/1")
-    folder.make()
-    lock = folder.hold()  # of a job that was given the port, and runs on
-    with socket.create_server(("127.0.0.1", 0)) as thief:
-        port = thief.getsockname()[1]
-        (tmp_path / FILE).write_text(json.dumps({"port": port, "direct": None, "pid": 0}))
+    with taken_port_of_jobs(tmp_path) as port:
         listener = GatewayListener(tmp_path, Echo())
         listener.open_again()
         said = f"cannot listen on 127.0.0.1:{port}: .* by process {os.getpid()} .*attempt 1/1"
-        with pytest.raises(TransientFault, match=said):
-            listener.open()
-    os.close(lock)
-    for _ in range(WAIT_S_MAX * 10):
-        with suppress(TransientFault):
-            place = listener.open()
-            break
-        threading.Event().wait(0.1)
-    assert (place.port, heard(place)) == (port, b"x")
+        assert re.search(said, listener.open().refusal)
+    wait_until(lambda: not listener.open().refusal)
+    assert (listener.open().port, heard(listener.open())) == (port, b"x")
     listener.close()
 
 
 def test_the_gateway_takes_another_port_where_no_job_was_given_the_first(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        (tmp_path / FILE).write_text(json.dumps({"port": port, "direct": None, "pid": 0}))
+        (tmp_path / FILE).write_text(json.dumps({"port": port, "direct": None}))
         listener = GatewayListener(tmp_path, Echo())
         place = listener.open()
         assert (place.port != port, heard(place)) == (True, b"x")

@@ -28,7 +28,7 @@ from trainshed.launch.variables import (
 from trainshed.model import trainer_contract
 from trainshed.model.attempt import AttemptKey, MetricsPlan
 from trainshed.model.explanation import Explanation, Reason
-from trainshed.model.faults import EngineFault, UsageFault
+from trainshed.model.faults import EngineFault, TransientFault, UsageFault
 from trainshed.model.gateway import LABEL, OFF, GatewaySight
 from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import (
@@ -270,12 +270,15 @@ class Launching:
     ) -> GatewaySight | None:
         """What the job's replicas see of it; None for a job that is to have none.
 
-        It is one machine's: an engine elsewhere cannot tell who calls.
+        It is one machine's: an engine elsewhere cannot tell who calls.  Raises TransientFault
+        while another program has its port, for a job with the machine's network.
         """
         if there.traits is not self._engines.traits:
             return None
         if spec.labels.get(LABEL) == OFF or (place := self._open_gateway()) is None:
             return None
+        if place.refusal and layout is None:
+            raise TransientFault(place.refusal)
         if _is_cut_off(spec, contained, there.traits):
             bridge = there.traits.bridge
             if bridge is None or bridge not in place.also:

@@ -132,7 +132,7 @@ class _Server(HttpServer):
             self._of_jobs.pop(ended).close()
             ended.close()
 
-    def _open(self, listener: socket.socket, key: AttemptKey) -> None:
+    def _open(self, listener: socket.socket, key: AttemptKey | None) -> None:
         self._of_jobs[listener] = GatewayAccepting(
             asyncio.get_running_loop(),
             listener,

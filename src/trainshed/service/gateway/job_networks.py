@@ -8,6 +8,7 @@ import logging
 import math
 import os
 import select
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -86,8 +87,15 @@ class JobNetworks:
         """Ask an attempt that begins now.  Thread-safe."""
         now_s = time.monotonic()
         with self._lock:
-            self._waiting[key] = _Waiting(now_s, now_s)
-        os.eventfd_write(self._woken, 1)
+            if not self._is_closed:
+                self._waiting[key] = _Waiting(now_s, now_s)
+                os.eventfd_write(self._woken, 1)
+
+    def add(self, sockets: Iterable[socket.socket]) -> None:
+        """Bring sockets of the machine's own network to the consumer.  Thread-safe."""
+        with self._lock:
+            self._changes.opened.extend(JobSocket(None, each) for each in sockets)
+        os.eventfd_write(self._changed, 1)
 
     def fileno(self) -> int:
         """A descriptor that is readable when there are changes."""
@@ -102,9 +110,10 @@ class JobNetworks:
         return changes
 
     def close(self) -> None:
-        """End the thread; sockets that were not taken are closed."""
-        self._is_closed = True
-        os.eventfd_write(self._woken, 1)
+        """End the thread, after the consumer; sockets that were not taken are closed."""
+        with self._lock:
+            self._is_closed = True
+            os.eventfd_write(self._woken, 1)
         if self._thread is not None:
             self._thread.join(_CLOSE_S)
             if self._thread.is_alive():
@@ -114,6 +123,8 @@ class JobNetworks:
         changes = self.take()
         for each in (*changes.ended, *(opened.socket for opened in changes.opened)):
             each.close()
+        os.close(self._changed)
+        os.close(self._woken)
 
     def _work(self) -> None:
         while not self._is_closed:

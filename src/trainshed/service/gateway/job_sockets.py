@@ -13,7 +13,8 @@ from trainshed.model.attempt import AttemptKey
 class JobSocket(NamedTuple):
     """A socket that listens in the network of an attempt."""
 
-    key: AttemptKey
+    key: AttemptKey | None
+    """None: a socket in the machine's network, which came later than the others."""
     socket: socket.socket
 
 
@@ -40,7 +41,7 @@ class JobSockets:
     def __init__(self, networks: ChangeSource | None) -> None:
         """``networks`` None: no job has a network of its own."""
         self._networks = networks
-        self.sockets: dict[socket.socket, AttemptKey] = {}
+        self.sockets: dict[socket.socket, AttemptKey | None] = {}
 
     @property
     def changes(self) -> tuple[ChangeSource, ...]:

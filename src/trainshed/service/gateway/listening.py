@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVarTuple
 
-from trainshed.model.faults import TransientFault
+from trainshed.engines.processes import identity
+from trainshed.engines.processes.identity import Identity
 from trainshed.model.gateway import BUNDLE
 from trainshed.service.gateway.bundle import ensure_bundle, is_current
 from trainshed.service.gateway.job_sockets import ChangeSource, JobSockets
@@ -29,6 +30,8 @@ from trainshed.service.server_files import PUBLIC, write_file
 
 if TYPE_CHECKING:
     from trainshed.service.gateway.job_networks import JobNetworks
+
+Ts = TypeVarTuple("Ts")
 
 FILE: Final = "gateway.json"
 _LOOPBACK: Final = "127.0.0.1"
@@ -89,35 +92,32 @@ class GatewayListener:
         self._networks = networks
         self._lock = threading.Lock()
         self._place: GatewayPlace | None = None
-        self._taken = ""
+        self._refusal = ""
         """Why the port cannot be had, while a program that is not ours has it."""
         self._serving: Serving | None = None
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
         self._end = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._is_closed = False
 
     def open(self) -> GatewayPlace:
-        """Listen, unless it does already.
+        """Listen, unless it does already.  Raises OSError.
 
-        Raises OSError, or TransientFault while a program that is not ours has the port that jobs
-        were given: no other job is given its address.
+        While a program that is not ours has the port that jobs were given, the place has a
+        ``refusal``: no other job of the machine's network may be given its address.
         """
         with self._lock:
             if self._place is None:
                 self._place = self._opened()._replace(names=self._names)
-            if self._taken:
-                raise TransientFault(self._taken)
-            return self._place
+            return self._place._replace(refusal=self._refusal)
 
     def open_again(self) -> None:
         """Listen where an earlier server did, for jobs that run on; a log line if that fails."""
         if (self._data_dir / FILE).exists():
             try:
-                self.open()
+                if refusal := self.open().refusal:
+                    _warn("%s", refusal)
             except OSError as error:
                 _warn("the gateway of running jobs cannot be opened: %s", error)
-            except TransientFault as fault:
-                _warn("%s", fault)
 
     def renew(self) -> bool:
         """A chore: whether another certificate is in use from here on.  Raises OSError."""
@@ -132,11 +132,11 @@ class GatewayListener:
             os.eventfd_write(self._end, 1)
             if self._serving:
                 self._serving.stop()
+        for thread in self._threads:
+            thread.join(_CLOSE_S)
         if self._networks is not None:
             self._networks.close()
-        if self._thread:
-            self._thread.join(_CLOSE_S)
-        if self._thread is None or not self._thread.is_alive():
+        if not any(thread.is_alive() for thread in self._threads):
             os.close(self._end)
 
     def _opened(self) -> GatewayPlace:
@@ -150,11 +150,13 @@ class GatewayListener:
                 self._note(place)
         else:
             place = GatewayPlace(_LOOPBACK, port, known.get("direct"), bundle, self._hosts)
-        self._thread = threading.Thread(
-            target=self._work, args=(place, listeners), name="gateway", daemon=True
-        )
-        self._thread.start()
+        self._begin("gateway", self._work, place, listeners)
         return place
+
+    def _begin(self, name: str, work: Callable[[*Ts], None], *given: *Ts) -> None:
+        thread = threading.Thread(target=work, args=given, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def _bound(self, port: int, known: dict[str, Any]) -> list[socket.socket]:
         """The sockets; none where another server of this directory has the port."""
@@ -163,10 +165,10 @@ class GatewayListener:
         except OSError as error:
             if not port or error.errno != errno.EADDRINUSE:
                 raise
-            if _is_other(known.get("pid")):
+            if _is_other(known.get("server")):
                 return []
             if self._port or living_attempt(f"{self._data_dir}/jobs"):
-                self._taken = _sentence_of(error, port, self._data_dir)
+                self._refusal = _sentence_of(error, port, self._data_dir)
                 return []
             _warn("the gateway's port %d is taken, and no job was given it: it uses another", port)
             first = self._listen(_LOOPBACK, 0)
@@ -185,25 +187,37 @@ class GatewayListener:
         return [first, *filter(None, more)]
 
     def _note(self, place: GatewayPlace) -> None:
-        document = {"port": place.port, "direct": place.direct, "pid": os.getpid()}
+        document = {"port": place.port, "direct": place.direct, "server": identity.myself()}
         write_file(self._data_dir / FILE, json.dumps(document).encode(), PUBLIC)
 
     def _work(self, place: GatewayPlace, listeners: list[socket.socket]) -> None:
-        while not listeners:
-            if self._ends_within(_AGAIN_S):
-                return
-            with suppress(OSError):
-                listeners = self._bound_again(place)
-                self._taken = ""
-                self._note(place)
+        """Serve, at the end of another server or, in networks of jobs, while a stranger listens."""
+        if self._refusal and self._networks is not None:
+            self._begin("gateway-port", self._add_later, place, self._networks)
+        elif not listeners and not (listeners := self._wait_for_port(place)):
+            return
         jobs = JobSockets(self._networks)
         try:
             self._wait_and_serve(listeners, jobs)
-        except Exception:  # noqa: BLE001  # nobody waits for this thread
+        except Exception:  # noqa: BLE001  # nothing waits for this thread
             _warn("the gateway has ended: jobs have no gs:// of Google's clients", exc_info=True)
         finally:
-            for each in (*listeners, *jobs.sockets):
-                each.close()
+            for listener in (*listeners, *jobs.sockets):
+                listener.close()
+
+    def _add_later(self, place: GatewayPlace, networks: "JobNetworks") -> None:
+        networks.add(self._wait_for_port(place))
+
+    def _wait_for_port(self, place: GatewayPlace) -> list[socket.socket]:
+        """Bind the sockets when another program has given up the port; none: this is the end."""
+        while not self._ends_within(_AGAIN_S):
+            with suppress(OSError):
+                listeners = self._bound_again(place)
+                self._refusal = ""
+                with suppress(OSError):  # on a full disk it serves all the same
+                    self._note(place)
+                return listeners
+        return []
 
     def _wait_and_serve(self, listeners: list[socket.socket], jobs: JobSockets) -> None:
         if self._networks is not None:
@@ -297,17 +311,13 @@ def _sentence_of(error: OSError, port: int, data_dir: Path) -> str:
     return f"the gateway of jobs cannot listen on {_LOOPBACK}:{port}: {reason}; it tries again"
 
 
-def _is_other(pid: object) -> bool:
-    """Whether a process lives that is not this one."""
-    if not isinstance(pid, int) or pid <= 0 or pid == os.getpid():
-        return False
+def _is_other(noted: object) -> bool:
+    """Whether the server that noted itself lives and is not this one."""
     try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except (ProcessLookupError, OverflowError):
+        server = Identity(*noted)  # type: ignore[misc]  # what a file has
+        return server != identity.myself() and identity.lives(server)
+    except (TypeError, ValueError):
         return False
-    return True
 
 
 #: Makes a socket of the gateway's, by host and port.

@@ -61,6 +61,8 @@ class GatewayPlace(NamedTuple):
     """Further addresses with the same port, for replicas with a network of their own."""
     names: tuple[str, ...] = HOSTS
     """Google's names that are to lead here; whatever else there is leads to Google."""
+    refusal: str = ""
+    """Why jobs with the machine's network cannot use it now; others have its address inside."""
 
     @property
     def authority(self) -> str:
@@ -68,7 +70,7 @@ class GatewayPlace(NamedTuple):
         return f"{self.host}:{self.port}"
 
 
-#: Opens the gateway unless it is open.  None: it is turned off, or it cannot be had.
+#: Opens the gateway unless it is open.  None: it is turned off.
 OpenGateway = Callable[[], GatewayPlace | None]
 
 
