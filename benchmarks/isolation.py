@@ -26,7 +26,7 @@ from service_jobs import VERTEX
 from service_load import Client
 from service_servers import Server, local
 
-from trainshed.engines.isolation.choose import Asked, tried
+from trainshed.engines.isolation.choose import IsolationSettings, try_isolation
 from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.isolation_modes import (
     CALL_FAMILIES,
@@ -98,7 +98,9 @@ def main() -> int:
     parser.add_argument("--format", choices=["text", "json"], default="text")
     parser.add_argument("--against", type=Path, metavar="SRC")
     args = parser.parse_args()
-    absent = {mode: why for mode in MODES[1:] if (why := tried(mode, Asked().uids[0]))}
+    absent = {
+        mode: why for mode in MODES[1:] if (why := try_isolation(mode, IsolationSettings().uids[0]))
+    }
     modes = [mode for mode in MODES if mode not in absent]
     absent |= {
         f"a network of its own in {mode}": why

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.engines.isolation.choose import tried
+from trainshed.engines.isolation.choose import try_isolation
 from trainshed.engines.isolation.compose import Isolation
 
 UIDS = (200_000, 200_099)
@@ -12,6 +12,6 @@ UIDS = (200_000, 200_099)
 
 def isolation_of(mode, *hidden):
     """The walls of a mode, which hide these folders."""
-    if why := tried(mode, UIDS[0]):
+    if why := try_isolation(mode, UIDS[0]):
         pytest.skip(f"isolation {mode} does not work here: {why}")
     return Isolation(mode, UIDS, tuple(str(Path(folder).absolute()) for folder in hidden))

@@ -216,6 +216,6 @@ def test_another_name_of_a_file_of_ours_is_no_lock_and_keeps_its_bytes(directory
     secret.write_text("secret")
     secret.chmod(0o600)
     (directory / "GPU-1.lock").hardlink_to(secret)
-    with pytest.raises(EngineFault, match=r"GPU-1\.lock is not a file"):
+    with pytest.raises(EngineFault, match=r"GPU-1\.lock has 2 names, not one; remove it"):
         device_locks.try_lock(directory, "GPU-1", ME)
     assert (secret.read_text(), secret.stat().st_mode & 0o777) == ("secret", 0o600)

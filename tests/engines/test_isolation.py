@@ -13,7 +13,7 @@ import pytest
 from engines.attempts import KEY, ended, engine_at, folder, marked, texts
 from engines.isolating import UIDS, isolation_of
 from trainshed.engines.isolation import choose, device_nodes, interpreters, landlock, users
-from trainshed.engines.isolation.choose import Asked, Machine, chosen
+from trainshed.engines.isolation.choose import IsolationSettings, Machine, choose_isolation
 from trainshed.engines.isolation.view import View
 from trainshed.engines.isolation_modes import CALL_FAMILIES
 from trainshed.engines.local.devices.gpus import Device
@@ -28,7 +28,7 @@ UID = UIDS[0] + NUMBER
 #: Tries each thing, and says in one line of JSON what became of it.
 TRIES = """
 import json, os, socket, stat, sys, tempfile
-def tried(act):
+def outcome_of(act):
     try:
         return act() or "done"
     except OSError as error:
@@ -38,16 +38,16 @@ def status(word):
     return line.split()[1]
 secret, bucket, server = sys.argv[1:]
 found = {
-    "secret": tried(lambda: open(secret + "/token").read()),
-    "listing": tried(lambda: len(os.listdir(secret))),
-    "planted": tried(lambda: open(secret + "/planted", "w").close()),
-    "bucket": tried(lambda: open(bucket + "/result", "w").write("7") and "written"),
-    "there": tried(lambda: open(bucket + "/data").read()),
-    "work": tried(lambda: open("model", "w").write("7") and "written"),
-    "tmp": tried(lambda: tempfile.NamedTemporaryFile().write(b"7") and "written"),
-    "stdout": tried(lambda: open("/dev/stdout", "w").close()),
-    "environ": tried(lambda: open("/proc/" + server + "/environ").read() and "read"),
-    "signal": tried(lambda: os.kill(int(server), 0)),
+    "secret": outcome_of(lambda: open(secret + "/token").read()),
+    "listing": outcome_of(lambda: len(os.listdir(secret))),
+    "planted": outcome_of(lambda: open(secret + "/planted", "w").close()),
+    "bucket": outcome_of(lambda: open(bucket + "/result", "w").write("7") and "written"),
+    "there": outcome_of(lambda: open(bucket + "/data").read()),
+    "work": outcome_of(lambda: open("model", "w").write("7") and "written"),
+    "tmp": outcome_of(lambda: tempfile.NamedTemporaryFile().write(b"7") and "written"),
+    "stdout": outcome_of(lambda: open("/dev/stdout", "w").close()),
+    "environ": outcome_of(lambda: open("/proc/" + server + "/environ").read() and "read"),
+    "signal": outcome_of(lambda: os.kill(int(server), 0)),
     "uid": os.getuid(), "gid": os.getgid(), "groups": os.getgroups(),
     "caps": status("CapEff") + status("CapBnd"), "nnp": status("NoNewPrivs"),
     "umask": oct(os.umask(0)), "home": os.environ["HOME"], "cwd": os.getcwd(),
@@ -174,7 +174,7 @@ def test_the_log_says_how_a_job_is_kept_apart(root, world):
 
 def test_without_isolation_each_job_is_warned(root, mark):
     machine = Machine(is_root=False, no_containers="none", try_mode=lambda *_: "no")
-    engine = engine_at(root, isolation=chosen(Asked(), machine))
+    engine = engine_at(root, isolation=choose_isolation(IsolationSettings(), machine))
     engine.launch(KEY, marked(mark, "pass"), ())
     ended(engine)
     (said,) = [text for text in texts(root, task="service") if "isolation none" in text]
@@ -192,52 +192,60 @@ def only(*works):
 @pytest.mark.parametrize(
     ("asked", "machine", "mode"),
     [
-        (Asked(), ROOT, "users"),
-        (Asked(), USER, "sandbox"),
-        (Asked(), USER._replace(try_mode=only("landlock")), "landlock"),
-        (Asked(), USER._replace(try_mode=only()), "none"),
-        (Asked(mode="none"), USER, "none"),
-        (Asked(mode="none", allow_root_jobs=True), ROOT, "none"),
-        (Asked(mode="landlock", allow_root_jobs=True), ROOT, "landlock"),
-        (Asked(allow_root_jobs=True), ROOT._replace(try_mode=only()), "none"),
-        (Asked(allow_root_jobs=True), ROOT._replace(try_mode=only("landlock")), "landlock"),
-        (Asked(require=("users", "container")), ROOT, "users"),
-        (Asked(mode="container"), ROOT._replace(no_containers=""), "container"),
+        (IsolationSettings(), ROOT, "users"),
+        (IsolationSettings(), USER, "sandbox"),
+        (IsolationSettings(), USER._replace(try_mode=only("landlock")), "landlock"),
+        (IsolationSettings(), USER._replace(try_mode=only()), "none"),
+        (IsolationSettings(mode="none"), USER, "none"),
+        (IsolationSettings(mode="none", allow_root_jobs=True), ROOT, "none"),
+        (IsolationSettings(mode="landlock", allow_root_jobs=True), ROOT, "landlock"),
+        (IsolationSettings(allow_root_jobs=True), ROOT._replace(try_mode=only()), "none"),
+        (
+            IsolationSettings(allow_root_jobs=True),
+            ROOT._replace(try_mode=only("landlock")),
+            "landlock",
+        ),
+        (IsolationSettings(require=("users", "container")), ROOT, "users"),
+        (IsolationSettings(mode="container"), ROOT._replace(no_containers=""), "container"),
     ],
 )
 def test_the_strongest_that_works_is_chosen(asked, machine, mode):
-    assert chosen(asked, machine).mode == mode
+    assert choose_isolation(asked, machine).mode == mode
 
 
 @pytest.mark.parametrize(
     ("asked", "machine", "words"),
     [
-        (Asked(mode="users"), USER, "only root can run programs as other users"),
-        (Asked(mode="none"), ROOT, "allow_root_jobs"),
-        (Asked(mode="landlock"), ROOT, "allow_root_jobs"),
-        (Asked(), ROOT._replace(try_mode=only()), "users is broken.*allow_root_jobs"),
-        (Asked(mode="landlock"), USER._replace(try_mode=only()), "landlock is broken"),
-        (Asked(mode="container"), ROOT, "no docker"),
-        (Asked(require=("users",)), USER, 'require accepts "users".*"sandbox"'),
-        (Asked(require=("landlock",)), USER._replace(try_mode=only()), "landlock is broken"),
+        (IsolationSettings(mode="users"), USER, "only root can run programs as other users"),
+        (IsolationSettings(mode="none"), ROOT, "allow_root_jobs"),
+        (IsolationSettings(mode="landlock"), ROOT, "allow_root_jobs"),
+        (IsolationSettings(), ROOT._replace(try_mode=only()), "users is broken.*allow_root_jobs"),
+        (IsolationSettings(mode="landlock"), USER._replace(try_mode=only()), "landlock is broken"),
+        (IsolationSettings(mode="container"), ROOT, "no docker"),
+        (IsolationSettings(require=("users",)), USER, 'require accepts "users".*"sandbox"'),
+        (
+            IsolationSettings(require=("landlock",)),
+            USER._replace(try_mode=only()),
+            "landlock is broken",
+        ),
     ],
 )
 def test_what_cannot_be_had_stops_the_server(asked, machine, words):
     with pytest.raises(UsageFault, match=words):
-        chosen(asked, machine)
+        choose_isolation(asked, machine)
 
 
 def test_calls_that_no_trainer_needs_are_refused_unless_the_settings_allow_them():
-    isolation = chosen(Asked(), ROOT)
+    isolation = choose_isolation(IsolationSettings(), ROOT)
     assert isolation.refused_calls == CALL_FAMILIES
     assert isolation.notes == ("isolation: users",)
-    allowing = chosen(Asked(seccomp_allow=("perf",)), ROOT)
+    allowing = choose_isolation(IsolationSettings(seccomp_allow=("perf",)), ROOT)
     assert set(CALL_FAMILIES) - set(allowing.refused_calls) == {"perf"}
     assert allowing.notes == ("isolation: users, seccomp allows perf",)
-    without = chosen(Asked(seccomp="none"), ROOT)
+    without = choose_isolation(IsolationSettings(seccomp="none"), ROOT)
     assert without.refused_calls == ()
     assert without.notes == ("isolation: users, system calls are not filtered",)
-    assert chosen(Asked(mode="none"), USER).refused_calls == ()
+    assert choose_isolation(IsolationSettings(mode="none"), USER).refused_calls == ()
 
 
 @pytest.mark.parametrize("mode", WALLS)
@@ -297,7 +305,7 @@ def test_ports_are_refused_by_themselves_where_jobs_could_kill_what_holds_them(
     asked, version, refuses, note, monkeypatch
 ):
     monkeypatch.setattr(landlock, "version", lambda: version)
-    isolation = chosen(Asked(mode="landlock", refuse_ports=asked), USER)
+    isolation = choose_isolation(IsolationSettings(mode="landlock", refuse_ports=asked), USER)
     assert isolation.refuses_ports is refuses
     assert note in isolation.description
     assert bool(isolation.ports_note) is bool(note)
@@ -306,7 +314,7 @@ def test_ports_are_refused_by_themselves_where_jobs_could_kill_what_holds_them(
 def test_a_mode_is_tried_before_it_is_used():
     for mode in WALLS:
         isolation_of(mode)
-    assert choose.tried("sandbox-that-nobody-knows", UIDS[0])
+    assert choose.try_isolation("sandbox-that-nobody-knows", UIDS[0])
 
 
 def device(minor, gpu_uuid=""):

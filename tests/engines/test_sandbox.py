@@ -8,10 +8,13 @@ import pytest
 
 from engines.attempts import KEY, ended, engine_at, marked, order, supervisor, texts, until
 from engines.support import FOREVER, assert_no_survivor, wait_until
-from trainshed.engines.isolation.choose import tried
+from trainshed.engines.isolation import sandbox
+from trainshed.engines.isolation.choose import try_isolation
 from trainshed.engines.isolation.compose import Isolation
+from trainshed.engines.isolation.view import Mounts, View
 from trainshed.engines.isolation_modes import SANDBOX
 from trainshed.engines.processes import tree
+from trainshed.engines.supervise import mounts
 from trainshed.model.attempt import Phase
 
 #: Ends well when it is asked to, and not at once.
@@ -50,7 +53,7 @@ time.sleep(600)
 @pytest.fixture
 def run(root, mark):
     """Starts a program in a sandbox."""
-    if why_not := tried(SANDBOX, os.getuid()):
+    if why_not := try_isolation(SANDBOX, os.getuid()):
         pytest.skip(f"no sandbox here: {why_not}")
 
     def begin(code):
@@ -128,3 +131,10 @@ def test_bubblewrap_itself_has_none_of_the_jobs_variables(run, root, mark):
     assert "TRAINSHED_JOB" in " ".join(texts(root)).split()
     engine.stop(KEY, order(0.0))
     ended(engine)
+
+
+def test_a_program_starts_where_the_machine_has_no_resolv_conf(monkeypatch, tmp_path):
+    """Bubblewrap ended: it cannot make a file to mount on in /etc, which is closed for writing."""
+    monkeypatch.setattr(mounts, "RESOLVER", str(tmp_path / "resolv.conf"))
+    more = mounts.NO_FOLDERS._replace(resolver="/attempt/resolv.conf")
+    assert "/attempt/resolv.conf" not in list(sandbox.orders(View(SANDBOX), Mounts(more=more), {}))

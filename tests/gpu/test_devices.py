@@ -12,7 +12,7 @@ from engines.isolating import UIDS
 from gpu import card as cards
 from gpu import jobs
 from isolation import python_image
-from trainshed.engines.isolation.choose import tried
+from trainshed.engines.isolation.choose import try_isolation
 
 MODES = ("users", "sandbox", "landlock", "none")
 SMI = "--query-gpu=index,uuid,name"
@@ -29,7 +29,7 @@ def config_of(mode):
 
 @pytest.fixture(params=MODES)
 def mode(request):
-    if request.param != "none" and (why := tried(request.param, UIDS[0])):
+    if request.param != "none" and (why := try_isolation(request.param, UIDS[0])):
         pytest.skip(f"isolation {request.param} does not work here: {why}")
     return request.param
 

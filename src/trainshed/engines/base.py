@@ -87,14 +87,16 @@ class JobListeners(NamedTuple):
     """Sockets that listen in the network of an attempt, where its replicas look for the gateway."""
 
     sockets: tuple[socket.socket, ...]
-    """None where the attempt has the network of the machine."""
+    """Empty where the attempt has the network of the machine."""
     lifeline: socket.socket
-    """Its other end is closed when the attempt ends, and with it the network."""
+    """The supervisor closes its other end when the attempt, and its network, end."""
 
 
-#: Has an attempt hand over those sockets, which are the caller's to close; None: not now.
+#: Asks the supervisor of an attempt for those sockets, which the caller closes.  None: it does not
+#: answer, or its network is not made yet.
 AskListeners = Callable[[AttemptKey], JobListeners | None]
-#: Calls back with each attempt that is begun with a network of its own.
+#: Registers a function that the engine calls with each attempt that it begins in a network of its
+#: own, with its lock held: the function must not wait.
 OnNetwork = Callable[[Callable[[AttemptKey], object]], object]
 
 

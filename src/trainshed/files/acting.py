@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-#: The number of ``setgroups``; that of libc would change the groups of all threads.
-_SETGROUPS: Final = 116 if os.uname().machine == "x86_64" else 159
+#: The number of ``setgroups`` by machine; libc's function would change the groups of all threads.
+_SETGROUPS: Final = {"x86_64": 116, "aarch64": 159, "riscv64": 159}
 #: No user has this number: with it ``setfsuid`` changes nothing and tells the present one.
 _NO_USER: Final = -1
 
@@ -47,10 +47,14 @@ def _set(uid: int, gid: int) -> None:
 
 
 def _set_groups(groups: list[int]) -> None:
+    machine = os.uname().machine
+    if machine not in _SETGROUPS:  # another call may have the number there, and do nothing
+        raise PermissionError(f"this process cannot reach files as another user on {machine}")
     array = (ctypes.c_uint32 * len(groups))(*groups)
-    if _libc().syscall(ctypes.c_long(_SETGROUPS), ctypes.c_long(len(groups)), array) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+    number = ctypes.c_long(_SETGROUPS[machine])
+    if _libc().syscall(number, ctypes.c_long(len(groups)), array) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
 
 
 @functools.cache

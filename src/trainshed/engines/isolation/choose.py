@@ -7,7 +7,7 @@ import functools
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from trainshed.engines.isolation import landlock, seccomp
 from trainshed.engines.isolation.compose import Isolation, hidden_folders
@@ -28,7 +28,7 @@ from trainshed.engines.processes.trial import run_trial
 from trainshed.model.faults import UsageFault
 
 
-class Asked(NamedTuple):
+class IsolationSettings(NamedTuple):
     """The settings of ``[isolation]``."""
 
     mode: str = AUTO
@@ -61,72 +61,74 @@ class Machine(NamedTuple):
 
 def this_machine(no_containers: str, refused_calls: tuple[str, ...]) -> Machine:
     """The machine as it is, where jobs may not make calls of these families."""
-    try_mode = functools.partial(tried, refused_calls=refused_calls)
-    return Machine(os.geteuid() == 0, no_containers, try_mode)
+    bound = functools.partial(try_isolation, refused_calls=refused_calls)
+    return Machine(os.geteuid() == 0, no_containers, bound)
 
 
-def chosen(asked: Asked, machine: Machine, hides: Sequence[str | None] = ()) -> Isolation:
+def choose_isolation(
+    settings: IsolationSettings, machine: Machine, hides: Sequence[str | None] = ()
+) -> Isolation:
     """The isolation of a server.  Raises UsageFault where what is asked for cannot be had."""
-    mode, why = _automatic(asked, machine) if asked.mode == AUTO else (asked.mode, "")
-    if not why and asked.mode != AUTO:
-        why = _why_not(mode, asked, machine)
+    mode, why = _automatic(settings, machine) if settings.mode == AUTO else (settings.mode, "")
+    if not why and settings.mode != AUTO:
+        why = _why_not(mode, settings, machine)
         if why:
             raise UsageFault(f'[isolation] mode is "{mode}", which does not work here: {why}')
-    if asked.require and mode not in asked.require:
-        accepted = " or ".join(f'"{each}"' for each in asked.require)
+    if settings.require and mode not in settings.require:
+        accepted = " or ".join(f'"{name}"' for name in settings.require)
         because = f" ({why})" if why else ""
         raise UsageFault(
             f'[isolation] require accepts {accepted}; this server would use "{mode}"{because}'
         )
+    refuses_ports, ports_note = _ports(settings.refuse_ports, mode)
     return Isolation(
         mode=mode,
-        uids=asked.uids,
+        uids=settings.uids,
         hides=hidden_folders((*hides, home_of_user())) if mode != NONE else (),
         warning=_warning(why) if mode == NONE else "",
-        refused_calls=asked.refused_calls if mode in FILTERED else (),
-        **_ports(refuse=asked.refuse_ports, version=landlock.version() if mode == LANDLOCK else 0),
+        refused_calls=settings.refused_calls if mode in FILTERED else (),
+        refuses_ports=refuses_ports,
+        ports_note=ports_note,
     )
 
 
-def _ports(*, refuse: bool | None, version: int) -> dict[str, Any]:
-    """What Landlock's version has for the ports of the server, as fields of ``Isolation``.
+def _ports(refuse: bool | None, mode: str) -> tuple[bool, str]:  # noqa: FBT001 - the setting
+    """Whether Landlock keeps jobs from the ports of the server; if it cannot, a note for people.
 
     The process that holds the ports cannot be killed by jobs where signals end at the walls, and
     rules for ports delay each start: they are used by themselves only where it could be.
     """
-    if not version or refuse is False:
-        return {}
-    if version < landlock.TCP_SINCE:
-        return {"ports_note": ", jobs may bind to ports of the server while it is away (Linux 6.7)"}
-    needed = refuse or version < landlock.SCOPES_SINCE
-    return {"refuses_ports": needed}
+    version = landlock.version() if mode == LANDLOCK and refuse is not False else 0
+    if 0 < version < landlock.TCP_SINCE:
+        return False, ", jobs may bind to ports of the server while it is away (Linux 6.7)"
+    return version > 0 and (bool(refuse) or version < landlock.SCOPES_SINCE), ""
 
 
-def _automatic(asked: Asked, machine: Machine) -> tuple[str, str]:
+def _automatic(settings: IsolationSettings, machine: Machine) -> tuple[str, str]:
     """The strongest that works for processes, and why others do not."""
-    found = []
-    others = () if machine.is_root and not asked.allow_root_jobs else (SANDBOX, LANDLOCK)
+    reasons = []
+    others = () if machine.is_root and not settings.allow_root_jobs else (SANDBOX, LANDLOCK)
     for mode in (*((USERS,) if machine.is_root else ()), *others):
-        why = _why_not(mode, asked, machine)
+        why = _why_not(mode, settings, machine)
         if not why:
             return mode, ""
-        found.append(f"{mode}: {why}")
-    if machine.is_root and not asked.allow_root_jobs:
+        reasons.append(f"{mode}: {why}")
+    if machine.is_root and not settings.allow_root_jobs:
         raise UsageFault(
-            f"jobs of this server would run as root ({'; '.join(found)}); run it as another user, "
-            "or set allow_root_jobs = true in [isolation]"
+            f"jobs of this server would run as root ({'; '.join(reasons)}); run it as another "
+            "user, or set allow_root_jobs = true in [isolation]"
         )
-    return NONE, "; ".join(found)
+    return NONE, "; ".join(reasons)
 
 
-def _why_not(mode: str, asked: Asked, machine: Machine) -> str:
+def _why_not(mode: str, settings: IsolationSettings, machine: Machine) -> str:
     if mode == CONTAINER:
         return machine.no_containers
     if mode == USERS and not machine.is_root:
         return "only root can run programs as other users"
-    if mode != USERS and machine.is_root and not asked.allow_root_jobs:
+    if mode != USERS and machine.is_root and not settings.allow_root_jobs:
         return "jobs would run as root, and allow_root_jobs is not true"
-    return "" if mode == NONE else machine.try_mode(mode, asked.uids[0])
+    return "" if mode == NONE else machine.try_mode(mode, settings.uids[0])
 
 
 def _warning(why: str) -> str:
@@ -138,7 +140,7 @@ def _warning(why: str) -> str:
 
 
 @functools.cache
-def tried(mode: str, uid: int, refused_calls: tuple[str, ...] = CALL_FAMILIES) -> str:
+def try_isolation(mode: str, uid: int, refused_calls: tuple[str, ...] = CALL_FAMILIES) -> str:
     """Why the walls of a mode cannot be built here; empty where they hold."""
     with tempfile.TemporaryDirectory() as folder:
         words = mode, folder, str(uid), ",".join(refused_calls)

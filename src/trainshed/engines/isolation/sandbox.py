@@ -18,7 +18,7 @@ from trainshed.engines.isolation import seccomp
 from trainshed.engines.isolation.view import Mounts, View, WallFault
 from trainshed.engines.isolation_modes import SANDBOX
 from trainshed.engines.processes import tree
-from trainshed.engines.supervise.mounts import HOSTS, PROFILE, RESOLVER
+from trainshed.engines.supervise.mounts import private_files
 
 #: What every program needs, where the machine has it.
 _SYSTEM: Final = (
@@ -117,12 +117,8 @@ def orders(view: View, mounts: Mounts, env: Mapping[str, str]) -> Iterator[str]:
     for here, there in mounts.more.folders:
         yield from ("--bind", here, there)
     yield from _shown(view)
-    for file, place in (
-        (mounts.hosts, HOSTS),
-        (mounts.more.profile, PROFILE),
-        (mounts.more.resolver, os.path.realpath(RESOLVER)),
-    ):
-        yield from ("--ro-bind", file, place) if file else ()
+    for file, place in private_files(mounts.hosts, mounts.more):
+        yield from ("--ro-bind", file, place)
     for here, there in mounts.binds:
         yield from ("--bind", here, os.path.normpath(there))
     yield from ("--remount-ro", "/")

@@ -302,7 +302,7 @@ class LocalEngine:
     def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
         """Call back when a supervisor ends that this process has started.
 
-        Who listens is a server: from now on the GPUs are sampled, and ports are watched.
+        Only a server listens: from now on the GPUs are sampled, and ports are watched.
         """
         self._ends.listen(callback)
         self._port_watch.start()

@@ -55,7 +55,7 @@ def find_meetings(sockets: Sequence[TcpSocket], holders: Mapping[int, Holder]) -
             pair = holders[client.inode], holders[server.inode]
             add(*pair, server.local.port, both_listen=False)
     for port, listeners in _listeners_by_port(sockets).items():
-        held = [(each.local, holders[each.inode]) for each in listeners if each.inode in holders]
+        held = [(row.local, holders[row.inode]) for row in listeners if row.inode in holders]
         for holder_pair in _pair_listeners(held):
             first, second = sorted(holder_pair, key=lambda holder: holder.attempt)
             add(first, second, port, both_listen=True)

@@ -30,13 +30,15 @@ def own_addresses(
         raise EngineFault(f'{message} replicas; set [isolation] network = "host"')
     in_order = sorted(shape, key=lambda replica: (_ROLES.index(replica.role), replica.index))
     ports = _ports(in_order, layout)
-    found = {
+    addresses = {
         (replica.role, replica.index): Address(
             host=replica_address(place), port=port, rendezvous_port=RENDEZVOUS_PORT
         )
         for place, (replica, port) in enumerate(zip(in_order, ports, strict=True))
     }
-    return {(replica.role, replica.index): found[replica.role, replica.index] for replica in shape}
+    return {
+        (replica.role, replica.index): addresses[replica.role, replica.index] for replica in shape
+    }
 
 
 def loopback_addresses(

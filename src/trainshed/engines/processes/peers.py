@@ -140,7 +140,7 @@ def _looked_up(theirs: End, ours: End, tables: str = OWN_TABLES) -> int:
     """Return the same inode by the table of all connections."""
     ends = _place(theirs), _place(ours)
     sockets = read_sockets(tables)
-    return next((each.inode for each in sockets if (each.local, each.remote) == ends), 0)
+    return next((row.inode for row in sockets if (row.local, row.remote) == ends), 0)
 
 
 def _place(end: End) -> Place:

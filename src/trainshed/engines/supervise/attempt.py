@@ -185,7 +185,7 @@ class Attempt:
         return self._go(self._starting)
 
     def _network_of(self, rule: NetworkRule) -> "AttemptNetwork":
-        """Imported for those who need it."""
+        """Import the module only where an attempt has a network of its own."""
         from trainshed.engines.supervise.network import AttemptNetwork  # noqa: PLC0415 - see above
 
         return AttemptNetwork(rule, self._loop, self.children, self.output.note)

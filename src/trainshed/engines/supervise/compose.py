@@ -136,8 +136,8 @@ def _host_name(plan: LaunchPlan, replica: ReplicaPlan) -> str:
     """The name that leads all replicas to one that has a network for itself; else nothing."""
     if plan.network is None or plan.network.layout is NetworkLayout.JOB:
         return ""
-    places = [(each.role, each.index) for each in plan.replicas]
-    own = plan.network.addresses[places.index((replica.role, replica.index))]
+    keys = [(other.role, other.index) for other in plan.replicas]
+    own = plan.network.addresses[keys.index((replica.role, replica.index))]
     return next((name for address, name in plan.hosts if address == own), "")
 
 

@@ -147,7 +147,7 @@ def private_mounts(
     """
     if not (hosts or binds or more.folders or more.resolver):
         return None
-    if not (more.resolver or allowed()):  # who has a network of its own may mount in it
+    if not (more.resolver or allowed()):  # a process in a network of its own may mount
         return None
     try:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -203,6 +203,22 @@ def allowed() -> bool:
     return False
 
 
+def private_files(hosts: str | None, more: PrivateFolders) -> Iterator[tuple[str, str]]:
+    """Yield (file here, place there) for each file of ``/etc`` that a replica has for itself.
+
+    A link is not mounted on, but the file that it leads to; where the machine has no resolv.conf
+    there is nothing to mount on, and names are resolved by the hosts file alone.
+    """
+    resolver = more.resolver if os.path.exists(RESOLVER) else None
+    places = {
+        HOSTS: hosts,
+        PASSWD: more.passwd,
+        PROFILE: more.profile,
+        os.path.realpath(RESOLVER): resolver,
+    }
+    yield from ((file, place) for place, file in places.items() if file)
+
+
 def _groups(
     hosts: str | None, binds: Sequence[Sequence[str]], more: PrivateFolders
 ) -> list[list[Step]]:
@@ -212,14 +228,7 @@ def _groups(
     groups: list[list[Step]] = []
     if more.root:
         groups += private_root.steps(more.root, more.folders, (GCS,) if in_gcs else ())
-    resolver = more.resolver if os.path.exists(RESOLVER) else None
-    files = (
-        (hosts, HOSTS),
-        (more.passwd, PASSWD),
-        (more.profile, PROFILE),
-        (resolver, os.path.realpath(RESOLVER)),
-    )
-    groups += [[_bind(here, there)] for here, there in files if here]
+    groups += [[_bind(*pair)] for pair in private_files(hosts, more)]
     groups += [[_bind(*place)] for place in places if place not in in_gcs]
     if in_gcs:
         if not more.root:

@@ -58,7 +58,7 @@ class Terminator:
     __slots__ = ("_asked", "_spared")
 
     def __init__(self, spared: Callable[[], Collection[int]] = tuple) -> None:
-        """Nobody yet; ``spared`` lists those that are not asked."""
+        """No process is asked yet; ``spared`` lists processes that never are."""
         self._asked: set[int] = set()
         self._spared = spared
 
@@ -259,7 +259,7 @@ class Replicas:
                 self._network.enter_replica(index, replica.host_name)
             if walls.enter is not None:
                 walls.enter()
-            tree.die_with_parent(parent)  # who becomes another user has lost that
+            tree.die_with_parent(parent)  # a process that becomes another user has lost that
 
         source = OutputSource(index, replica.task_name, replica.trial)
         wiring = Wiring(self._output.open(source, "stdout"), self._output.open(source, "stderr"))

@@ -1,7 +1,6 @@
 """Asks the supervisor of an attempt for the sockets that listen in the attempt's network."""
 
 import json
-import os
 import socket
 import struct
 from typing import Final
@@ -27,8 +26,8 @@ def ask_listeners(folder: AttemptFolder) -> JobListeners | None:
         while _receive(ours, sockets) != DONE:
             pass
     except (OSError, EOFError):
-        for each in (ours, *sockets):
-            each.close()
+        for opened in (ours, *sockets):
+            opened.close()
         return None
     return JobListeners(tuple(sockets), ours)
 
@@ -44,13 +43,11 @@ def _send(folder: AttemptFolder, descriptor: int) -> None:
 
 
 def _receive(ours: socket.socket, sockets: list[socket.socket]) -> bytes:
-    """Return the kind of a message, whose sockets are noted.  Raises OSError or EOFError."""
+    """Return the kind of a message, and add its sockets.  Raises OSError or EOFError."""
     kind, descriptors, _, _ = socket.recv_fds(
         ours, _MESSAGE_BYTES_MAX, _DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC
     )
-    for descriptor in descriptors:
-        os.set_inheritable(descriptor, False)
-        sockets.append(socket.socket(fileno=descriptor))
+    sockets += [socket.socket(fileno=descriptor) for descriptor in descriptors]
     if kind not in {SOCKETS, DONE}:
         raise EOFError
     return kind

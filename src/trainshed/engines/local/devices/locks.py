@@ -178,9 +178,14 @@ def _opened(path: Path) -> int:
     except FileNotFoundError:
         descriptor = _made(path)
     facts = os.fstat(descriptor)
-    if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:  # another name of a file of ours
+    if not stat.S_ISREG(facts.st_mode):
         os.close(descriptor)
-        raise EngineFault(f"cannot lock a GPU: {path} is not a file")
+        raise EngineFault(f"cannot lock a GPU: {path} is not a file; remove it")
+    if facts.st_nlink != 1:  # its mode is changed below, and it may be another file of ours
+        os.close(descriptor)
+        raise EngineFault(
+            f"cannot lock a GPU: {path} has {facts.st_nlink} names, not one; remove it"
+        )
     if facts.st_uid == os.geteuid() and stat.S_IMODE(facts.st_mode) != _SHARED_FILE:
         os.fchmod(descriptor, _SHARED_FILE)  # the umask must not lock other users out
     return descriptor
