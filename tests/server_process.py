@@ -185,17 +185,24 @@ class ServerProcess:
     def output(self):
         return (self.data_dir / "serve.log").read_text(errors="replace")
 
+    def body(self, document):
+        """The bytes of a request."""
+        return None if document is None else json.dumps(document).encode()
+
+    def headers(self, token=None):
+        """Those of a request, with the administrator's token or another."""
+        return {
+            "Authorization": f"Bearer {token or self.token}",
+            "Content-Type": "application/json",
+        }
+
     def call(self, verb, path, document=None, *, token=None, headers=None):
         """One request; the status and the JSON of the answer."""
         request = urllib.request.Request(
             self.url + path,
             method=verb,
-            data=None if document is None else json.dumps(document).encode(),
-            headers={
-                "Authorization": f"Bearer {token or self.token}",
-                "Content-Type": "application/json",
-                **(headers or {}),
-            },
+            data=self.body(document),
+            headers=self.headers(token) | (headers or {}),
         )
         try:
             with self.opened(request) as answer:

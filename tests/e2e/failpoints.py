@@ -3,7 +3,10 @@
 import http.client
 import json
 import signal
+import socket
+import threading
 import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from e2e.support import PROJECT, settings
@@ -54,11 +57,40 @@ class FailingServer(ServerProcess):
         return True
 
     def try_call(self, verb, path, document=None):
-        """The answer of a request, or None where the server was killed before it gave one."""
+        """The answer of a request, or None where the server was killed before it gave one.
+
+        The request of a server that is dead would wait for the next one, which is not started.
+        """
+        connection = self.connection()
         try:
-            return self.call(verb, path, document)
+            connection.connect()
+            with self._cut_at_death(connection.sock):
+                connection.request(verb, path, self.body(document), self.headers())
+                answer = connection.getresponse()
+                return answer.status, json.loads(answer.read() or b"{}")
         except (OSError, http.client.HTTPException, ValueError):
             return None
+        finally:
+            connection.close()
+
+    @contextmanager
+    def _cut_at_death(self, sock):
+        is_over = threading.Event()
+
+        def watch():
+            while not is_over.wait(0.02):
+                if self.has_ended:
+                    with suppress(OSError):
+                        sock.shutdown(socket.SHUT_RDWR)
+                    return
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
 
     def await_death(self):
         """Whether it was killed at its place; after a while it is asked to end, and may be then."""
