@@ -40,7 +40,7 @@ class Search:
                 entries += 1
                 if entries > ENTRIES_MAX:
                     return
-                self.look(f"name {entry.path}", entry.name.encode())
+                self.look(f"name {entry.path}", os.fsencode(entry.name))
                 if not entry.is_dir(follow_symlinks=False):
                     self._file(entry)
                 elif entry.path not in LEFT_OUT:
