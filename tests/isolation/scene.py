@@ -2,6 +2,8 @@
 
 import contextlib
 import io
+import ipaddress
+import itertools
 import json
 import os
 import shutil
@@ -9,6 +11,7 @@ import socket
 import sys
 import tarfile
 import tempfile
+import time
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +21,14 @@ import pytest
 
 import trainshed
 import trainshed_trainer
+from e2e.chaos import FULL
 from e2e.support import CONFIG, FINAL, check_the_end, end_all, good, wait_until
 from isolation.as_user import GPUS
-from isolation.expected import OWN_NETWORK, ROOT, Mode
-from server_process import TRAINSHED, ServerProcess
+from isolation.expected import OWN_NETWORK, OWN_USERS, ROOT, USERS, Mode
+from isolation.hostile import ATTEMPTS
+from isolation.proxy import PASSWORD, Proxy
+from isolation.world import FOLDER_BUCKET, World
+from server_process import TRAINSHED, ServerProcess, Waiting
 from trainshed.engines.isolation import choose
 from trainshed.engines.network.choose import try_network
 from trainshed.engines.supervise.folder import AttemptFolder
@@ -32,17 +39,26 @@ BUILD = HERE.parents[1] / "build"
 ALPHA, BETA = "alpha-proj", "beta-proj"
 SECRET_VARIABLES = ("AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "HF_TOKEN", "VAULT_TOKEN")
 PROCESSES = 400
-#: A replica of beta: what it has in memory, in its folder, and on a port is nobody else's.
-VICTIM = """\
-import os, pathlib, socket, time
-work = pathlib.Path(os.environ["TRAINSHED_NOTICE_FILE"]).parents[1] / "work"
-(work / "secret").write_text("the secret of beta")
-listener = socket.create_server(("127.0.0.1", 0))
-print("port", listener.getsockname()[1], flush=True)
-time.sleep(7200)
+VICTIM = (HERE / "victim.py").read_text()
+#: More than the server has for one attempt, and for all.
+TUNNELS, CONNECTIONS, DESCRIPTORS_MAX, ENTRIES = 200, 3000, 2600, 12_000
+#: How often a job tries to bind while the server is away.
+ROUNDS = 500
+END_S_MAX = 600
+#: Tunnels of jobs are led to the machine's proxy then.
+PASSES_PROXY = '[fleet]\npass_env = ["https_proxy"]\n'
+#: Lines that a job writes to Cloud Logging are lines of its log; a bucket is a folder.
+SETTINGS = f"""\
+[gateway]
+public = "refuse"
+telemetry = "log"
+[buckets]
+"{FOLDER_BUCKET}" = "file://{{folder}}"
 """
 #: What is tried while a package is built; the supervisor's files are known only when a job runs.
 GROUPS = ("files", "processes", "sockets", "environment", "privileges", "kernel")
+#: All groups that a job tries; those for which a server is killed take long.
+TRIED = tuple(dict.fromkeys(group for group, _ in ATTEMPTS.values() if FULL or group != "restarts"))
 SETUP = f"""\
 import json, pathlib, sys
 from setuptools import setup
@@ -50,7 +66,7 @@ sys.path.insert(0, "trapped")
 facts = json.loads(pathlib.Path("trapped/facts.json").read_text())
 import task
 facts["own_folder"] = str(pathlib.Path.cwd())
-found = task.outcomes(facts, {GROUPS})
+found = list(task.outcomes(facts, {GROUPS}))
 pathlib.Path("trapped/built.json").write_text(json.dumps(found))
 setup(name="trapped", version="1", packages=["trapped"], package_data={{"trapped": ["*.json"]}})
 """
@@ -64,6 +80,9 @@ class Scene:
     server: ServerProcess
     mode: Mode
     environ: dict
+    proxy: Proxy | None = None
+    victim: str = ""
+    """The full name of beta's job."""
     sockets: list = field(default_factory=list)
 
     @property
@@ -77,6 +96,14 @@ class Scene:
     @property
     def cache(self):
         return self.folder / "cache" / "environments"
+
+    @property
+    def ports(self):
+        """Those of the API and of the gateway, 0 where there is none."""
+        return int(self.server.url.rpartition(":")[2]), noted(self, "gateway.json", "port", 0)
+
+    def upload(self, *words):
+        return upload(self, *words)
 
 
 def skip_unless_possible(mode):
@@ -105,8 +132,10 @@ def staged(mode, *, environ=None):
     scene = None
     try:
         environ = environ or {}
-        scene = Scene(folder, prepared(folder, mode, environ), mode, environ)
-        with planted(scene):
+        proxy = Proxy(lambda: scene.ports[0])
+        server = prepared(folder, mode, {**environ, "https_proxy": proxy.url})
+        scene = Scene(folder, server, mode, environ, proxy)
+        with planted(scene), proxy.running():
             try:
                 scene.server.start()
                 yield scene
@@ -123,7 +152,13 @@ def prepared(folder, mode, environ):
     for name in ("data", "home", "cache"):
         (folder / name).mkdir(mode=0o700)
         os.chown(folder / name, uid, uid)
-    (folder / "data" / "config.toml").write_text(mode.config + CONFIG)
+    (folder / "open").mkdir()
+    (folder / "open").chmod(0o777)
+    (folder / FOLDER_BUCKET).symlink_to(folder / "open")
+    settings = SETTINGS.format(folder=folder / FOLDER_BUCKET)
+    # containers of the tests have no gateway: they would get the proxy itself, with its password
+    proxies = "" if mode.is_container else PASSES_PROXY
+    (folder / "data" / "config.toml").write_text(proxies + mode.config + settings + CONFIG)
     (folder / "home" / ".netrc").write_text("machine example.com password secret")
     (folder / "home" / ".netrc").chmod(0o600)
     os.chown(folder / "home" / ".netrc", uid, uid)
@@ -175,7 +210,7 @@ def victim(scene):
     make_bucket(scene, BETA, "beta-bucket")
     upload(scene, "beta-bucket", "secret.txt", b"the secret of beta")
     code = f"{VICTIM}# {scene.folder.name}\n"  # another run of the tests has a victim too
-    name = submit(scene, BETA, program(scene, "-c", code))
+    scene.victim = name = submit(scene, BETA, program(scene, "-c", code))
     port = said(scene, name, port_in)
     (attempt,) = {
         path.parent for path in (scene.data / "jobs").glob("*/*/records.jsonl")
@@ -237,16 +272,52 @@ def facts_of(scene, foreign):
         "site_packages": str(Path(psutil.__file__).parents[1]),
         "private_socket": str(scene.folder / "home" / "socket"),
         "abstract_socket": scene.folder.name,
-        "server_port": int(scene.server.url.rpartition(":")[2]),
+        "server_port": scene.ports[0],
+        "own_addresses": own_addresses(),
         "server": process_facts(scene.server.pid),
+        "holder": process_facts(noted(scene, "ports.json", "holder")[0]),
         "docker_socket": scene.environ.get("DOCKER_HOST", "").removeprefix("unix://"),
         "foreign_gpu": f"/dev/{GPUS[0]}",
         "secret_variables": SECRET_VARIABLES,
+        "proxy_password": PASSWORD,
         "own_bucket": str(data / "buckets" / "alpha-bucket"),
+        "folder_bucket": str(folder_of_bucket(scene)),
+        "tunnels": TUNNELS,
+        "connections": CONNECTIONS,
+        "descriptors_max": DESCRIPTORS_MAX,
+        "entries": ENTRIES,
+        "rounds": ROUNDS,
         "processes": PROCESSES,
         "flood_mib": 8,
         "flood_lines": 50,
     }
+
+
+def noted(scene, file, key, otherwise=None):
+    """What a file of the data directory says."""
+    path = scene.data / file
+    return json.loads(path.read_text())[key] if path.exists() else otherwise
+
+
+def own_addresses():
+    """Those of the machine's interfaces, but for loopback and link-local ones."""
+    addresses = [
+        ipaddress.ip_address(each.address.partition("%")[0])
+        for each in itertools.chain.from_iterable(psutil.net_if_addrs().values())
+        if each.family in {socket.AF_INET, socket.AF_INET6}
+    ]
+    own = [each for each in addresses if not each.is_loopback and not each.is_link_local]
+    return [f"[{each}]" if each.version == 6 else str(each) for each in own]
+
+
+def folder_of_bucket(scene):
+    """Where both the job and what reads the bucket FOLDER_BUCKET in the server may write.
+
+    Few modes let a job write elsewhere than in its own bucket; in *users* the project's user reads
+    for the server, and may not enter the data directory.
+    """
+    is_open = scene.mode in {USERS, OWN_USERS}
+    return scene.folder / "open" if is_open else scene.data / "buckets" / "alpha-bucket" / "folder"
 
 
 def process_facts(pid):
@@ -262,13 +333,28 @@ def tried(scene, *, build=False):
     make_bucket(scene, ALPHA, "alpha-bucket")
     name = submit(scene, ALPHA, packaged(scene, facts) if build else uploaded(scene))
     said(scene, name, lambda log: "hostile trainer is up" in log)
-    facts |= facts_of_job(scene, foreign)
+    facts |= facts_of_job(scene, foreign) | {"gateway_port": scene.ports[1]}
     upload(scene, "alpha-bucket", "facts.json", json.dumps(facts).encode())
-    scene.server.wait_for(f"/v1/{name}", FINAL)
+    wait_in_world(scene, name)
     log = scene.server.log_of(name)
     assert "hostile trainer is done" in log, log
+    assert said(scene, job, port_in)
     cancel(scene, job)
     return outcomes_in(log, "tried"), outcomes_in(log, "built")
+
+
+def wait_in_world(scene, name):
+    """Wait for the end of a trainer, and do meanwhile what it asks for."""
+    world = World(scene, folder_of_bucket(scene))
+    waiting = Waiting(END_S_MAX)
+    while scene.server.has_ended or not ended(scene, name):
+        assert not waiting.is_over, scene.server.output()[-3000:]
+        world.answer()
+        time.sleep(0.05)
+
+
+def ended(scene, name):
+    return good(scene.server.call("GET", f"/v1/{name}"))["state"] in FINAL
 
 
 #: Leaves a process in another session, without parents, variables and descriptors; then kills its
@@ -368,7 +454,7 @@ def program(scene, *args):
 def uploaded(scene):
     """The trainer as a script in a bucket."""
     upload(scene, "alpha-bucket", "hostile.py", HOSTILE.read_bytes())
-    return program(scene, "/gcs/alpha-bucket/hostile.py", FACTS)
+    return program(scene, "/gcs/alpha-bucket/hostile.py", FACTS, *TRIED)
 
 
 def packaged(scene, facts):
@@ -384,7 +470,7 @@ def packaged(scene, facts):
         "executorImageUri": scene.mode.image,
         "packageUris": [package],
         "pythonModule": "trapped.task",
-        "args": [FACTS],
+        "args": [FACTS, *TRIED],
     }
     return {"pythonPackageSpec": spec}
 

@@ -23,6 +23,11 @@ def test_every_attempt_succeeds_where_there_are_no_walls_or_says_why_not():
     denied = {name for name in ATTEMPTS if outcome_of(name, none) != "done"}
     assert denied == {
         "connect_to_docker", "use_api_without_token", "order_supervisor",
-        "order_foreign_supervisor", "find_secrets_in_environment", "read_disk",
-        "tunnel_to_machine_by_gateway",
+        "order_foreign_supervisor", "forge_log_of_foreign_job",
+        "find_foreign_attempt_in_command_lines", "find_secrets_in_environment", "read_disk",
+        "tunnel_to_loopback", "tunnel_to_link_local", "tunnel_to_mapped_addresses",
+        "tunnel_to_other_spellings", "tunnel_to_addresses_of_machine", "slip_lines_to_proxy",
+        "send_two_hosts", "hold_all_tunnels", "use_up_descriptors_of_server", "lose_log_entries",
+        "connect_to_grpc_of_gateway", "lead_bucket_elsewhere", "lead_backup_elsewhere",
+        "swell_backup", "lead_restore_elsewhere", "take_ports_from_holder",
     }  # fmt: skip

@@ -132,6 +132,8 @@ def _surroundings(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
         yield "--init"  # a program that is process 1 does not hear SIGTERM
     if spec.has_peers or not runtime.has_walls:
         yield from ("--network", "host")
+    if runtime.name == PODMAN:  # the server's proxy may have a password; jobs get it by pass_env
+        yield "--http-proxy=false"
     yield from ("--log-driver", "none")
     yield from ("--shm-size", str(spec.shm_bytes))
     yield from ("--security-opt", "label=disable")  # SELinux would keep buckets from being read
