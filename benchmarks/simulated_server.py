@@ -26,7 +26,7 @@ from starlette.routing import Route
 from trainshed.api.connections import Connections, limits_of
 from trainshed.api.http_server import HttpServer, raise_descriptors
 from trainshed.app import Application, build
-from trainshed.cli.serve import BACKLOG, END_S, tune_interpreter
+from trainshed.cli.serve import END_S, tune_interpreter
 from trainshed.config import Settings
 from trainshed.launch.names import task_name
 from trainshed.model.attempt import AttemptKey
@@ -35,6 +35,7 @@ from trainshed.model.resources import Allotment, Claim, FleetPolicy, Node
 from trainshed.model.roles import Dialect
 from trainshed.service.auth.tokens import first_token
 from trainshed.service.images import Images
+from trainshed.service.ports.listening import BACKLOG
 from trainshed.service.submission import SubmitRules, admit
 from trainshed.store.records import JobRecord, Kind, NewJob
 from trainshed.testing.fake_engine import FakeEngine, Script

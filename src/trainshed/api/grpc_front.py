@@ -9,11 +9,13 @@ grpcio; a socket in a folder would be left there by a killed server.
 import asyncio
 import socket
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
 
 from trainshed.api.relay import RelayEnd
+from trainshed.service.ports.listening import BACKLOG
 
 #: Where grpcio listens.
 HOST: Final = "127.0.0.1"
@@ -27,7 +29,8 @@ class GrpcFront:
         """Nothing is accepted before ``start``."""
         self._listener = listener
         self._port = 0
-        self._clients: dict[int, str] = {}
+        self._clients: dict[str, str] = {}
+        """The address of each client, by the address that grpcio has of our connection to it."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="grpc-front", daemon=True)
 
@@ -38,32 +41,40 @@ class GrpcFront:
 
     def stop(self) -> None:
         """Accept no more, and end all connections."""
-        if self._thread.ident is not None:
+        if self._thread.ident is None:
+            self._loop.close()
+        else:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_CLOSE_S)
         self._listener.close()
 
     def address_of(self, peer: str) -> str:
         """The address of a call's client, by what grpcio calls its peer (``ipv4:HOST:PORT``)."""
-        host, _, port = unquote(peer).partition(":")[2].rpartition(":")
-        return self._clients.get(int(port or 0), host)
+        address = unquote(peer).partition(":")[2]
+        return self._clients.get(address, address.rpartition(":")[0])
 
     async def connect(self, end: RelayEnd, client: str) -> None:
         """Connect one end with grpcio.  Raises OSError."""
         far = socket.socket()
+        address = ""
         try:
             far.setblocking(False)
             await self._loop.sock_connect(far, (HOST, self._port))
-            self._clients[far.getsockname()[1]] = client
-            await self._loop.create_connection(partial(_FarEnd, end, self._clients), sock=far)
+            address = ":".join(map(str, far.getsockname()))
+            self._clients[address] = client
+            forget = partial(self._clients.pop, address, None)
+            await self._loop.create_connection(partial(_FarEnd, end, forget), sock=far)
         except BaseException:
+            self._clients.pop(address, None)
             far.close()
             raise
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._listener.setblocking(False)
-        accepting = self._loop.create_server(partial(_ClientEnd, self), sock=self._listener)
+        accepting = self._loop.create_server(
+            partial(_ClientEnd, self), sock=self._listener, backlog=BACKLOG
+        )
         server = self._loop.run_until_complete(accepting)
         try:
             self._loop.run_forever()
@@ -98,15 +109,13 @@ class _ClientEnd(RelayEnd):
 class _FarEnd(RelayEnd):
     """The end at grpcio."""
 
-    def __init__(self, client: RelayEnd, clients: dict[int, str]) -> None:
+    def __init__(self, client: RelayEnd, forget: Callable[[], object]) -> None:
         super().__init__(client)
-        self._clients = clients
-        self._port = 0
+        self._forget = forget
 
     def connection_made(self, transport: Any) -> None:
         """Join both ends; the client may have gone."""
         super().connection_made(transport)
-        self._port = transport.get_extra_info("sockname")[1]
         if self.other is not None:
             self.other.other = self
             if self.other.transport.is_closing():
@@ -114,5 +123,5 @@ class _FarEnd(RelayEnd):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget whose it was."""
-        self._clients.pop(self._port, None)
+        self._forget()
         super().connection_lost(exc)

@@ -234,6 +234,7 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
     try:
         port = server.add_secure_port(f"{HOST}:0", _credentials(pair))
     except RuntimeError as error:
+        front.stop()
         raise OSError(f"gRPC cannot listen on {HOST}: {error}") from None
     server.start()
     front.start(port)

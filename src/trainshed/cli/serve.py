@@ -29,7 +29,7 @@ from trainshed.service.auth.certificates import ServerTls
 from trainshed.service.auth.tokens import FirstToken, first_token
 from trainshed.service.file_modes import UMASK
 from trainshed.service.ports.held import HeldPorts
-from trainshed.service.ports.listening import API, GRPC, OwnPorts, Ports
+from trainshed.service.ports.listening import API, BACKLOG, GRPC, OwnPorts, Ports
 from trainshed.service.ports.taken import why_taken
 from trainshed.service.server_files import (
     RunningServer,
@@ -40,8 +40,6 @@ from trainshed.service.server_files import (
 from trainshed.storage.buckets import DATA_DIR_VARIABLE, data_dir
 from trainshed.store.base import StoreFault
 
-#: Connections that wait to be accepted; one more would be tried again by its client a second later.
-BACKLOG = 4096
 #: How long calls under way are waited for at the end; log streams never end by themselves.
 END_S = 2
 #: Threads switch every 5 ms by default, which is long beside a pass of the scheduler; each switch

@@ -11,7 +11,6 @@ import re
 import socket
 import struct
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -49,6 +48,7 @@ _RTM_GETROUTE: Final = 26
 _REQUEST: Final = 1
 _RTA_DST: Final = 1
 _RTN_UNICAST: Final = 1
+_NO_ROUTE: Final = -1
 _HEADER: Final = struct.Struct("=IHHII")
 _ROUTE: Final = struct.Struct("=BBBBBBBBI")
 _ATTRIBUTE: Final = struct.Struct("=HH")
@@ -87,7 +87,7 @@ def is_own_name(host: str) -> bool:
 
 
 def refuse_address(address: Address, only_public: bool = False) -> str:  # noqa: FBT001, FBT002
-    """Return why no tunnel leads to an address; empty where one may.
+    """Return why no tunnel leads to an address; empty where one may.  Raises OSError.
 
     ``only_public`` refuses private networks besides, for callers that are not on the host's.
     """
@@ -132,15 +132,14 @@ def _is_of_a_machine(address: Address) -> bool:
 def _is_elsewhere(address: Address) -> bool:
     """Whether the kernel's routes lead away from this machine; no packet is sent.
 
-    Addresses of its own interfaces are local there, and those of whole networks broadcast.
+    Addresses of its own interfaces are local there, and those of whole networks broadcast.  Raises
+    OSError where the kernel cannot be asked: no tunnel is opened then.
     """
-    with suppress(OSError):
-        return _route_kind(address) == _RTN_UNICAST
-    return True  # no route: connecting says so
+    return _route_kind(address) in {_RTN_UNICAST, _NO_ROUTE}  # connecting says that there is none
 
 
 def _route_kind(address: Address) -> int:
-    """Return the kind of the route to an address.  Raises OSError."""
+    """Return the kind of the route to an address.  Raises OSError where the kernel is not asked."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004 - IPv4
     packed = address.packed
     route = _ROUTE.pack(family, len(packed) * 8, 0, 0, 0, 0, 0, 0, 0)
@@ -152,5 +151,5 @@ def _route_kind(address: Address) -> int:
         kernel.sendto(header + route + destination, (0, 0))
         answer = kernel.recv(_ANSWER_BYTES_MAX)
     if _HEADER.unpack_from(answer)[1] != _RTM_NEWROUTE:
-        raise OSError(-struct.unpack_from("=i", answer, _HEADER.size)[0], "no route")
+        return _NO_ROUTE
     return int(_ROUTE.unpack_from(answer, _HEADER.size)[7])

@@ -1,19 +1,18 @@
 """Sockets that belong to the user of a job, though the server opens them.
 
-A socket belongs to the file-system user (setfsuid(2)) of the thread that makes it, and rules of the
-machine by user (``meta skuid`` of nftables, ``ip rule ... uidrange``) go by that for its life.  The
-number is a thread's own in Linux, so other threads of the server keep theirs.  A helper process of
-the job's user would do the same for two processes and a hand-over a tunnel.
+A socket belongs to the file-system user (``files.acting``) of the thread that makes it, and rules
+of the machine by user (``meta skuid`` of nftables, ``ip rule ... uidrange``) go by that for its
+life.  A helper process of the job's user would do the same for two processes and a hand-over a
+tunnel.
 """
 
-import ctypes
 import os
 import socket
-from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from trainshed.engines.base import End
 from trainshed.engines.processes import peers
+from trainshed.files.acting import acting_as
 
 _ROOT: Final = 0
 
@@ -31,15 +30,5 @@ def socket_as(user: int | None, family: int, kind: int, protocol: int) -> socket
 
     Raises OSError.
     """
-    if not user or os.geteuid() != _ROOT:
+    with acting_as(user if user and os.geteuid() == _ROOT else None):
         return socket.socket(family, kind, protocol)
-    _libc().setfsuid(user)
-    try:
-        return socket.socket(family, kind, protocol)
-    finally:
-        _libc().setfsuid(_ROOT)
-
-
-@cache
-def _libc() -> Any:
-    return ctypes.CDLL(None)

@@ -6,6 +6,9 @@ from typing import Final, Protocol
 
 #: Roles of sockets.
 API, GRPC, GATEWAY = "api", "grpc", "gateway"
+#: Connections that wait to be accepted, also while the server is away; one more would be tried
+#: again by its client a second later.
+BACKLOG: Final = 4096
 #: Makes a listening socket: role, host, port (0 picks one), backlog.  Raises OSError.
 Listen = Callable[[str, str, int, int], socket.socket]
 #: The IPv6 address that a client tries, perhaps first, where a name means an IPv4 address.
