@@ -10,7 +10,7 @@ import functools
 import os
 import stat
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -86,17 +86,13 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
         if prepare is not None:  # a server that is root and may keep its jobs so
             prepare()
         try:
-            ruleset = _ruleset(known, scopes)
-            for rule in (*rules, *_mounted_rules(before, _every_right(known))):
-                _allow(ruleset, rule, _every_right(known))
-            _allow(ruleset, _Rule("/proc/self", _READ | _WRITE_FILE), _every_right(known))
+            mounted_rules = _mounted_rules(before, _every_right(known))
+            files = _files_ruleset(known, scopes, (*rules, *mounted_rules))
             linux.drop_capabilities(capabilities)
             linux.forbid_new_privileges()
-            linux.syscall("landlock_restrict_self", _RESTRICT, ruleset, 0)
-            if ports is not None:
-                linux.syscall("landlock_restrict_self", _RESTRICT, ports, 0)
+            for ruleset in (files,) if ports is None else (files, ports):
+                linux.syscall("landlock_restrict_self", _RESTRICT, ruleset, 0)
             seccomp.install(filtered)
-            os.close(ruleset)
             os.umask(_UMASK)
         except OSError as error:
             raise WallFault(LANDLOCK, error) from error
@@ -108,7 +104,15 @@ def _every_right(known: int) -> int:
     return (1 << _RIGHTS[min(known, len(_RIGHTS)) - 1]) - 1 if known else 0
 
 
-def _ruleset(known: int, scopes: int) -> int:
+def _files_ruleset(known: int, scopes: int, rules: Iterable[_Rule]) -> int:
+    """A ruleset that opens the paths of the rules; exec closes it.  Raises OSError."""
+    ruleset = _make_ruleset(known, scopes)
+    for rule in (*rules, _Rule("/proc/self", _READ | _WRITE_FILE)):
+        _allow(ruleset, rule, _every_right(known))
+    return ruleset
+
+
+def _make_ruleset(known: int, scopes: int) -> int:
     words = [_every_right(known)]
     if known >= SCOPES_SINCE:
         words += [0, scopes]  # those of TCP are in a ruleset of their own
@@ -128,9 +132,13 @@ def _port_ruleset(refused: tuple[int, ...]) -> int:
     words = map(ctypes.c_long, (_ADD, ruleset, _NET_PORT))
     arguments = (*words, ctypes.byref(rule), ctypes.c_long(0))
     add = linux.LIBC.syscall
-    for port in set(range(_PORTS)).difference(refused):
-        rule[1] = port
-        linux.check(add(*arguments), f"a rule for port {port}")
+    try:
+        for port in set(range(_PORTS)).difference(refused):
+            rule[1] = port
+            linux.check(add(*arguments), f"a rule for port {port}")
+    except OSError:
+        os.close(ruleset)
+        raise
     return ruleset
 
 
@@ -168,15 +176,14 @@ def _identity(path: str) -> _Identity | None:
 def _allow(ruleset: int, rule: _Rule, every: int) -> None:
     """What is not there needs no rule."""
     try:
-        found = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)
+        path = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     try:
-        is_folder = stat.S_ISDIR(os.fstat(found).st_mode)
+        is_folder = stat.S_ISDIR(os.fstat(path).st_mode)
         rights = rule.rights & every & (-1 if is_folder else _OF_FILES)
-        data = struct.pack("=Qi", rights, found)
+        data = struct.pack("=Qi", rights, path)
         what = f"a rule for {rule.path}"
         linux.syscall(what, _ADD, ruleset, _PATH_BENEATH, ctypes.c_char_p(data), 0)
     finally:
-        with suppress(OSError):
-            os.close(found)
+        os.close(path)

@@ -84,20 +84,17 @@ class WayOut:
 
     def _run(self, program: str, hub: Hub) -> None:
         """Raises OSError where there are no more descriptors."""
-        reader, self._exits = os.pipe()
+        routes = os.dup(hub.routes)  # the caller closes its own where it has to give up
         try:
-            self._routes = os.dup(hub.routes)  # the caller closes its own where it has to give up
+            reader, self._exits = os.pipe()
         except OSError:
-            os.close(self._exits)
-            os.close(reader)
+            os.close(routes)
             raise
-        self._loop.on_readable(self._routes, self._hear)
+        self._routes = routes
+        self._loop.on_readable(routes, self._hear)
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._helper = Helper(
-            self._loop,
-            self._children,
-            heard=self._heard,
-            ended=self._ended,
-            descriptors=resource.getrlimit(resource.RLIMIT_NOFILE),
+            self._loop, self._children, heard=self._heard, ended=self._ended, descriptors=limits
         )
         descriptors = [reader, hub.net, *([] if hub.user is None else [hub.user])]
         command = way_out_command(program, hub.user, hub.net, reader)
