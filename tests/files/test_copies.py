@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import resource
 import socket
 
 import pytest
@@ -179,6 +180,26 @@ def test_holes_stay_holes_and_cost_no_time(tmp_path):
         assert file.read(4) == b"head"
         assert os.pread(file.fileno(), 6, 1 << 40) == b"middle"
         assert measure_file(file, digest) == (size, digest)
+
+
+def test_a_file_that_is_too_large_for_the_copy_is_a_remark(tmp_path):
+    """A program that made a file of many TiB without data kept every backup from its end."""
+    source = tmp_path / "from"
+    source.mkdir()
+    (source / "other").write_bytes(b"content")
+    with (source / "huge").open("wb") as file:
+        file.truncate(1 << 30)
+        file.write(b"data")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    remarks = Remarks()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 29, before[1]))
+    try:
+        names = [copied.name for copied in copy_tree(source, tmp_path / "to", remarks=remarks)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert names == ["other"]
+    assert remarks == {Remark.TOO_LARGE: (1, "huge")}
+    assert [path.name for path in (tmp_path / "to").iterdir()] == ["other"]
 
 
 def test_the_digest_of_a_file_with_holes_tells_its_bytes_and_not_its_blocks(tmp_path):

@@ -44,6 +44,7 @@ class Remark(Enum):
 
     SPECIAL = "pipes, sockets and devices that were left out"
     TOO_DEEP = "files and folders that were left out because their paths are too long"
+    TOO_LARGE = "files that were left out because the file system of the copy has none so large"
     IN_THE_WAY = "names that were left out because a link or something else has their place"
     CHANGED = "files that changed while they were copied"
     SET_ID = "files that lost their set-uid or set-gid bit"
@@ -186,17 +187,36 @@ class _Copy:
             self._pass_over(error, name)
             return None
         with source:
+            target = self._make_file(name)
+            if target is None:
+                return None
             try:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-                target = self._here.open(name, flags, _PRIVATE_FILE)
-            except FileExistsError:
-                self._look_at_kept(name, stat.S_IFREG)
-                return None
+                with os.fdopen(target, "wb") as file:
+                    return Copied(name, *self._fill(name, source, file))
             except OSError as error:
-                self._miss(error, name)
+                if error.errno != errno.EFBIG:
+                    raise
+                self._remove_part(name)
                 return None
-            with os.fdopen(target, "wb") as file:
-                return Copied(name, *self._fill(name, source, file))
+
+    def _make_file(self, name: str) -> int | None:
+        """Make a file of the copy; None where something else has its place."""
+        try:
+            return self._here.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
+        except FileExistsError:
+            self._look_at_kept(name, stat.S_IFREG)
+        except OSError as error:
+            self._miss(error, name)
+        return None
+
+    def _remove_part(self, name: str) -> None:
+        """Remove what was copied of a file that the file system does not take whole."""
+        self._remarks.add(Remark.TOO_LARGE, name)
+        try:
+            with self._here.parent(name) as (folder, leaf):
+                os.unlink(leaf, dir_fd=folder)
+        except OSError as error:
+            self._miss(error, name)
 
     def _fill(self, name: str, source: BinaryIO, target: BinaryIO) -> tuple[int, str]:
         before = os.fstat(source.fileno())
