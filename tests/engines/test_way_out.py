@@ -8,6 +8,7 @@ import pytest
 from engines.attempts import until
 from engines.networks import launch_in_network
 from trainshed.engines.isolation_modes import USERS
+from trainshed.engines.network import namespaces
 from trainshed.engines.network.choose import try_network
 from trainshed.engines.network.namespaces import Hub
 from trainshed.engines.network.rule import NetworkRule, replica_address
@@ -144,3 +145,16 @@ def test_a_user_who_may_not_open_the_device_of_the_way_out_reads_which_it_is(
     assert out.fault == (
         "/dev/net/tun cannot be opened by the user of the server, as slirp4netns must"
     )
+
+
+def test_a_mistake_in_the_child_that_makes_namespaces_is_named(monkeypatch):
+    """Its parent said only that the child had ended."""
+    if why := try_network(USERS):
+        pytest.skip(f"no network of a job's own here: {why}")
+
+    def fail(**_):
+        raise ValueError("x" * 10_000)
+
+    monkeypatch.setattr(namespaces, "_unshare", fail)
+    with pytest.raises(OSError, match="ValueError"):
+        namespaces.make_namespaces(NetworkRule((replica_address(0),)), owns_user=False)

@@ -43,6 +43,7 @@ _WAIT_S_MAX: Final = 10.0
 _BACKLOG: Final = 1024
 _MESSAGE_BYTES_MAX: Final = 4096
 _DESCRIPTORS_MAX: Final = 250
+_FAULT_CHARS_MAX: Final = 500
 _HUB, _SPACE, _DONE, _FAULT = b"h", b"s", b"d", b"f"
 
 
@@ -116,8 +117,9 @@ def enter_namespace(user: int | None, net: int) -> None:
 
 def change_host_name(name: str) -> None:
     """Have the calling process, of one thread, see a host name of its own.  Raises OSError."""
-    linux.check(linux.LIBC.unshare(_NEW_UTS), "a host name of its own")
-    socket.sethostname(name)
+    what, data = "a host name of its own", name.encode()
+    linux.check(linux.LIBC.unshare(_NEW_UTS), what)
+    linux.check(linux.LIBC.sethostname(data, len(data)), what)
 
 
 # ---- the supervisor's side ----
@@ -188,7 +190,8 @@ def _fault_of(error: Exception) -> tuple[int, str, str]:
     """An error as the arguments of an OSError."""
     number, words = getattr(error, "errno", None), getattr(error, "strerror", None)
     what = getattr(error, "filename", None)
-    return number or errno.EIO, words or repr(error), str(what or "network namespaces")
+    words = (words or repr(error))[:_FAULT_CHARS_MAX]  # in one message
+    return number or errno.EIO, words, str(what or "network namespaces")
 
 
 def _make(channel: socket.socket, rule: NetworkRule, *, owns_user: bool) -> None:

@@ -83,8 +83,7 @@ def _run_inside(spaces: Namespaces, look: Callable[[], str]) -> str:
             tree.die_with_parent(parent)  # after the user namespace, which may undo it
             os.write(writer, look().encode())
         except OSError as error:
-            what = error.filename or "a host name of its own"
-            os.write(writer, f"{what}: {error.strerror}".encode())
+            os.write(writer, f"{error.filename}: {error.strerror}".encode())
         except Exception as error:  # noqa: BLE001 - a fork must not return into its parent's stack
             os.write(writer, repr(error).encode())
         finally:
