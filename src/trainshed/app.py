@@ -1,6 +1,7 @@
 """The one place that knows everything and wires it: store, engine, controller, API."""
 
 import os
+import resource
 import secrets
 import threading
 import time
@@ -45,7 +46,7 @@ from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
 from trainshed.service.engine_images import RereadImages, images_of
 from trainshed.service.file_modes import PRIVATE_FOLDER, make_private
-from trainshed.service.gateway.job_networks import JobNetworks
+from trainshed.service.gateway.job_networks import SOCKETS_MAX, JobNetworks
 from trainshed.service.gateway.listening import GatewayListener, Serving
 from trainshed.service.gateway.places import HOSTS, NO_GATEWAY, OTHER_HOSTS, TELEMETRY_HOSTS
 from trainshed.service.gateway.stored_attempts import AttemptOfPeer, AttemptsOfStore
@@ -82,6 +83,8 @@ from trainshed.store.records import Kind
 NATIVE_S = 1.0
 #: How often a server looks for jobs that teach, and for jobs that may be worth a note, in seconds.
 _LEARN_EVERY_S = 2.0
+#: Of the server's descriptors, sockets in networks of jobs have this part at most.
+_SOCKETS_PART = 4
 #: Share of a processor that jobs which teach may take.
 _LEARN_SHARE = 0.05
 
@@ -353,7 +356,14 @@ def _networks(store: Store, engine: Engines) -> JobNetworks | None:
         return [AttemptKey(each.uid, each.attempt) for each in store.holding()]
 
     traits = engine.traits
-    return JobNetworks(ask, traits.on_network, living, are_begun=traits.has_networks)
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return JobNetworks(
+        ask,
+        traits.on_network,
+        living,
+        are_begun=traits.has_networks,
+        sockets_max=min(SOCKETS_MAX, descriptors // _SOCKETS_PART),
+    )
 
 
 def _objects(settings: Settings, user_of: Callable[[str], int | None]) -> Objects:

@@ -17,6 +17,7 @@ from gateway.replica import (
     taken_port_of_jobs,
 )
 from trainshed.engines.base import JobListeners
+from trainshed.service.gateway import job_networks
 from trainshed.service.gateway.job_networks import JobNetworks
 from trainshed.service.gateway.listening import GatewayListener
 from trainshed.store.base import StoreFault
@@ -98,6 +99,23 @@ def test_an_attempt_that_begins_is_asked_until_it_answers(supervisors, networks)
     assert [each.key for each in opened] == [ONE, ONE]
     for each in opened:
         each.socket.close()
+
+
+def test_an_attempt_that_does_not_answer_is_asked_for_as_long_as_it_lives(
+    supervisors, networks, monkeypatch
+):
+    """Its supervisor may be suspended for hours, or wait for a GPU."""
+    monkeypatch.setattr(job_networks, "_BEGIN_S", 0.0)
+    monkeypatch.setattr(job_networks, "_LOOK_UP_S", 0.05)
+    supervisors.living = [ONE]
+    networks.start()
+    wait_until(lambda: supervisors.asked.count(ONE) > 3)
+    supervisors.living = []
+    wait_until(lambda: not networks._waiting)
+    supervisors.living = [ONE]
+    supervisors.counts[ONE] = 1
+    opened, _ = taken(networks)
+    opened[0].socket.close()
 
 
 def test_a_server_that_starts_asks_the_attempts_that_live(supervisors, networks):

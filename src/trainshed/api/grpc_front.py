@@ -25,9 +25,11 @@ _CLOSE_S: Final = 3.0
 class GrpcFront:
     """A listening socket at work, on a thread of its own."""
 
-    def __init__(self, listener: socket.socket) -> None:
+    def __init__(self, listener: socket.socket, connections_max: int) -> None:
         """Nothing is accepted before ``start``."""
         self._listener = listener
+        self._connections_max = connections_max
+        self._ends: set[_ClientEnd] = set()
         self._port = 0
         self._clients: dict[str, str] = {}
         """The address of each client, by the address that grpcio has of our connection to it."""
@@ -53,6 +55,17 @@ class GrpcFront:
         address = unquote(peer).partition(":")[2]
         return self._clients.get(address, address.rpartition(":")[0])
 
+    def admit(self, end: "_ClientEnd") -> bool:
+        """Whether there is room for one more connection; each has three descriptors."""
+        if len(self._ends) >= self._connections_max:
+            return False
+        self._ends.add(end)
+        return True
+
+    def leave(self, end: "_ClientEnd") -> None:
+        """A connection has ended."""
+        self._ends.discard(end)
+
     async def connect(self, end: RelayEnd, client: str) -> None:
         """Connect one end with grpcio.  Raises OSError."""
         far = socket.socket()
@@ -72,15 +85,25 @@ class GrpcFront:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._listener.setblocking(False)
-        accepting = self._loop.create_server(
-            partial(_ClientEnd, self), sock=self._listener, backlog=BACKLOG
-        )
+        accepting = self._loop.create_server(partial(_ClientEnd, self), sock=self._listener)
         server = self._loop.run_until_complete(accepting)
+        self._listener.listen(BACKLOG)  # asyncio's backlog is also how many it accepts at once
         try:
             self._loop.run_forever()
         finally:
             server.close()
+            self._loop.run_until_complete(self._end_all())
             self._loop.close()
+
+    async def _end_all(self) -> None:
+        """End connections, also those that are not connected with grpcio yet."""
+        for end in tuple(self._ends):
+            end.transport.abort()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.sleep(0)  # the transports close their sockets now
 
 
 class _ClientEnd(RelayEnd):
@@ -94,8 +117,16 @@ class _ClientEnd(RelayEnd):
     def connection_made(self, transport: Any) -> None:
         """Nothing is read before grpcio can have it."""
         super().connection_made(transport)
+        if not self._front.admit(self):
+            transport.abort()
+            return
         transport.pause_reading()
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Make room for another."""
+        self._front.leave(self)
+        super().connection_lost(exc)
 
     async def _connect(self) -> None:
         try:

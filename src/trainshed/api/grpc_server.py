@@ -181,6 +181,8 @@ THREADS: Final = 16
 #: Calls at once on one connection; a client's next ones wait.
 STREAMS_MAX: Final = 100
 TIMES: Final = Times()
+#: Of a server's connections gRPC has this part.
+_PART: Final = 4
 
 #: Peers refuse metadata over 8 KiB.  The message travels percent-encoded, in up to three times its
 #: bytes, and a second time in the details, which travel in base64.
@@ -221,7 +223,7 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
 
     Raises OSError where grpcio cannot listen.
     """
-    front = GrpcFront(listener)
+    front = GrpcFront(listener, limits.connections // _PART)
     server = grpc.server(
         ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="grpc"),
         options=[
@@ -257,7 +259,7 @@ def _credentials(pair: Callable[[], tuple[bytes, bytes]]) -> grpc.ServerCredenti
 def _bounds(limits: Limits, times: Times) -> Sequence[tuple[str, int]]:
     """How many connections there may be, and for how long one is kept that says nothing."""
     return (
-        ("grpc.max_allowed_incoming_connections", limits.connections // 4),
+        ("grpc.max_allowed_incoming_connections", limits.connections // _PART),
         ("grpc.max_concurrent_streams", STREAMS_MAX),
         ("grpc.server_handshake_timeout_ms", int(times.head_s * 1000)),
         ("grpc.max_connection_idle_ms", int(times.keep_alive_s * 1000)),

@@ -1,6 +1,7 @@
 """A connection that speaks HTTP/2: its TLS ends here, and its bytes go to the server of grpcio."""
 
 import asyncio
+import logging
 import socket
 from functools import partial
 from typing import Any, Final, Protocol
@@ -12,6 +13,8 @@ from trainshed.service.gateway.attempts import LivingAttempt
 
 #: What a client of gRPC offers in its handshake (ALPN), and what it speaks then.
 HTTP2: Final = "h2"
+
+_log: Final = logging.getLogger(__name__)
 
 
 class Calls(Protocol):
@@ -62,22 +65,27 @@ class Bridge(RelayEnd):
         super().connection_lost(exc)
 
     async def _join(self) -> None:
-        peer = self._held.peer
         try:
-            if not isinstance(peer, LivingAttempt):
-                raise ConnectionRefusedError
-            self._calls = await THREADS.run(self._open_calls)
-            self._name, there = await THREADS.run(self._calls.place_for, peer)
-            await self._connect(there)
-            if self.transport.is_closing():
-                raise ConnectionAbortedError
-        except OSError:
+            await self._reach(self._held.peer)
+        except Exception as error:  # noqa: BLE001 - what is not read would stay open for ever
+            if not isinstance(error, OSError):
+                _log.warning("cannot answer a connection of gRPC: %r", error)
             self._forget()
             self.transport.abort()
             if self.other is not None:
                 self.other.transport.close()
         else:
             self.transport.resume_reading()
+
+    async def _reach(self, peer: object) -> None:
+        """Raises OSError."""
+        if not isinstance(peer, LivingAttempt):
+            raise ConnectionRefusedError
+        self._calls = await THREADS.run(self._open_calls)
+        self._name, there = await THREADS.run(self._calls.place_for, peer)
+        await self._connect(there)
+        if self.transport.is_closing():
+            raise ConnectionAbortedError
 
     async def _connect(self, there: str) -> None:
         """Raises OSError."""

@@ -26,8 +26,9 @@ SOCKETS_MAX: Final = 4096
 #: has been asked, the less often.
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.1, 10.0
 _PAUSES: Final = 10
-_GIVE_UP_S: Final = 600.0
 _FAULT_S: Final = 2.0
+#: An attempt that begins may not be among the living ones for so long.
+_BEGIN_S: Final = 60.0
 #: How often the attempts of all servers are looked up.
 _LOOK_UP_S: Final = 2.0
 _CLOSE_S: Final = 3.0
@@ -63,7 +64,7 @@ class JobNetworks:
         """
         self._ask = ask
         self._living = living
-        self._look_up_pause_s = _LOOK_UP_S if are_begun else math.inf
+        self._are_begun = are_begun
         self._sockets_max = sockets_max
         self._lock = threading.Lock()
         self._waiting: dict[AttemptKey, _Waiting] = {}
@@ -137,7 +138,7 @@ class JobNetworks:
                 time.sleep(_FAULT_S)
 
     def _look_up(self) -> None:
-        """Find attempts that another server, or an earlier one, has begun."""
+        """Find attempts that another server, or an earlier one, has begun, and those that ended."""
         now_s = time.monotonic()
         if now_s < self._look_up_s:
             return
@@ -146,12 +147,16 @@ class JobNetworks:
             living = set(self._living())
         except StoreFault:
             return
-        self._look_up_s = now_s + self._look_up_pause_s
         self._without &= living
-        known = self._without | self._held.keys()
+        served = self._without | self._held.keys()
         with self._lock:
-            for key in living - known - self._waiting.keys():
+            for key, waiting in list(self._waiting.items()):
+                if key not in living and waiting.since_s + _BEGIN_S < now_s:
+                    del self._waiting[key]
+            for key in living - served - self._waiting.keys():
                 self._waiting[key] = _Waiting(now_s, now_s)
+            if not self._waiting and not self._are_begun:
+                self._look_up_s = math.inf
 
     def _ask_waiting(self) -> None:
         with self._lock:
@@ -167,9 +172,6 @@ class JobNetworks:
             with self._lock:
                 if key in self._held or key in self._without:
                     self._waiting.pop(key, None)
-                elif waited_s > _GIVE_UP_S:
-                    self._waiting.pop(key, None)
-                    self._without.add(key)
                 else:
                     self._waiting[key] = _Waiting(since_s, since_s + waited_s + pause_s)
 

@@ -1,5 +1,6 @@
 """Asks the supervisor of an attempt for the sockets that listen in the attempt's network."""
 
+import errno
 import json
 import socket
 import struct
@@ -44,10 +45,12 @@ def _send(folder: AttemptFolder, descriptor: int) -> None:
 
 def _receive(ours: socket.socket, sockets: list[socket.socket]) -> bytes:
     """Return the kind of a message, and add its sockets.  Raises OSError or EOFError."""
-    kind, descriptors, _, _ = socket.recv_fds(
+    kind, descriptors, flags, _ = socket.recv_fds(
         ours, _MESSAGE_BYTES_MAX, _DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC
     )
     sockets += [socket.socket(fileno=descriptor) for descriptor in descriptors]
+    if flags & socket.MSG_CTRUNC:
+        raise OSError(errno.EMFILE, "this process may have no more descriptors")
     if kind not in {SOCKETS, DONE}:
         raise EOFError
     return kind
