@@ -1,5 +1,6 @@
 """Temporary files of programs where the data directory has a long name: sockets fit there too."""
 
+import importlib.util
 import os
 import signal
 from pathlib import Path
@@ -91,3 +92,20 @@ def test_what_another_user_has_put_in_its_place_is_not_used(kind, deep, mark, tm
         assert os.path.lexists(place)
     finally:
         place.rmdir() if kind == "folder" else place.unlink()
+
+
+#: The workers pass their batches by descriptors, over sockets.
+LOADS = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+data = TensorDataset(torch.arange(8.0))
+print(sum(float(batch.sum()) for (batch,) in DataLoader(data, batch_size=2, num_workers=2)))
+"""
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
+def test_workers_of_a_data_loader_give_their_batches(deep, mark):
+    engine = launch(deep, mark, LOADS)
+    assert ended(engine).outcome.exit_code == 0, texts(deep)
+    assert texts(deep)[-1] == "28.0"

@@ -91,6 +91,7 @@ def reduced(scene):
             "args": [*EPOCH, "--width", "128"],
             "env": pool.pop("containerSpec")["env"],
         }
+    document["baseOutputDirectory"] = {"outputUriPrefix": "gs://alpha-bucket/torch_reduction"}
     path = f"/v1/projects/{ALPHA}/locations/us-central1/customJobs"
     job = good(scene.server.call("POST", path, {"displayName": "reduced", "jobSpec": document}))
     return ended(scene, job["name"])

@@ -1,11 +1,10 @@
 """The examples learn the same in networks of their own as in the network of the machine."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
-from isolation.expected import USERS
+from isolation.expected import OWN_USERS, USERS
 from isolation.scene import ALPHA, make_bucket, staged
 from isolation.test_examples import CASES, TORCH, is_there, reduced, trained
 from trainshed.engines.network.choose import try_network
@@ -15,13 +14,11 @@ pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1800)]
 EXAMPLES = ("torch-ddp", "tf-multiworker", "tf-parameter-server", "jax-data-parallel", "tuning")
 #: Its workers take turns as they come: no two runs of it are alike.
 ASYNCHRONOUS = "tf-parameter-server"
-HOST = replace(USERS, config=f'{USERS.config}network = "host"\n')
-OWN = replace(USERS, config=f'{USERS.config}network = "job"\n')
 
 
 @pytest.mark.skipif(bool(try_network("users")), reason="no network of a job's own here")
 def test_the_examples_learn_the_same_in_a_network_of_their_own(tmp_path):
-    on_host, own = results_of(HOST, tmp_path), results_of(OWN, tmp_path)
+    on_host, own = results_of(USERS, tmp_path), results_of(OWN_USERS, tmp_path)
     assert {name: state for name, (state, _) in own.items() if "SUCCEEDED" not in state} == {}
     assert {**own, ASYNCHRONOUS: ()} == {**on_host, ASYNCHRONOUS: ()}
 
@@ -35,10 +32,10 @@ def results_of(mode, folder):
             args, modules, fewer = CASES[example]
             if is_there(modules):
                 state, log = trained(scene, example, args, fewer, folder)
-                assert ("network: of its own" in log) is (mode is OWN) or example == "tuning"
+                assert ("network: of its own" in log) is (mode is OWN_USERS) or example == "tuning"
                 found[example] = state, result_of(scene, example)
         if is_there(TORCH):
-            found["torch-reduction"] = reduced(scene)[0], ()
+            found["torch-reduction"] = reduced(scene)[0], result_of(scene, "torch-reduction")
         return found
 
 
