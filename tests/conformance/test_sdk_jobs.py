@@ -20,7 +20,8 @@ ENDED = {
     for kind in ("JOB", "PIPELINE")
     for word in ("SUCCEEDED", "FAILED", "CANCELLED")
 }
-PASSED = '[fleet]\npass_env = ["PIP_*"]\n'
+#: The folder of wheels is served at the machine's loopback, which no network of a job has.
+PASSED = '[isolation]\nnetwork = "host"\n\n[fleet]\npass_env = ["PIP_*"]\n'
 
 
 @pytest.fixture(scope="module")
