@@ -158,7 +158,8 @@ class HeldPorts:
         try:
             self._holder = holder_client.connect(self._data_dir)
         except OSError as error:
-            _LOG.warning("cannot keep the server's ports over a restart: %s", error)
+            if error.errno != errno.EROFS:
+                _LOG.warning("cannot keep the server's ports over a restart: %s", error)
 
     def _keep(self, role: str, listener: socket.socket) -> None:
         """Have the holder keep a socket.  Where it has ended, its successor gets all of them."""
