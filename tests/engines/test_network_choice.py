@@ -13,7 +13,12 @@ from isolation import as_user
 from trainshed.engines.isolation_modes import LANDLOCK, NONE, SANDBOX, USERS
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.network import trial, way_out
-from trainshed.engines.network.choose import JobNetwork, choose_network, try_network
+from trainshed.engines.network.choose import (
+    JobNetwork,
+    choose_network,
+    try_network,
+    warn_of_loopback,
+)
 from trainshed.engines.network.kinds import AUTO, HOST, JOB
 from trainshed.engines.processes import trial as processes_trial
 from trainshed.engines.processes.trial import run_trial
@@ -49,6 +54,25 @@ for layout in NetworkLayout:
 
 def why_not(_mode):
     return WHY
+
+
+@pytest.mark.parametrize(
+    ("value", "is_told"),
+    [
+        ("http://127.0.0.1:3128", True),
+        ("http://user:word@localhost:3128/", True),
+        ("http://[::1]:8080/simple", True),
+        ("https://index.test/simple http://127.0.0.2:8080/", True),
+        ("http://proxy.test:3128", False),
+        ("/srv/wheels", False),
+        ("http://[", False),
+    ],
+)
+def test_a_proxy_or_index_on_the_machines_loopback_is_told(value, is_told, caplog):
+    warn_of_loopback({"HTTPS_PROXY": value, "NO_PROXY": "http://localhost"})
+    messages = [record.getMessage() for record in caplog.records]
+    assert bool(messages) == is_told
+    assert all(text.startswith("jobs cannot reach what HTTPS_PROXY names") for text in messages)
 
 
 @pytest.mark.parametrize(

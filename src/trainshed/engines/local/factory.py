@@ -6,7 +6,8 @@ from trainshed.engines.base import EngineContext
 from trainshed.engines.isolation.choose import IsolationSettings, choose_isolation, this_machine
 from trainshed.engines.local.containers import detect
 from trainshed.engines.local.engine import LocalEngine
-from trainshed.engines.network.choose import choose_network, try_network
+from trainshed.engines.network.choose import choose_network, try_network, warn_of_loopback
+from trainshed.engines.processes import variables
 from trainshed.files.caches import default_cache_dir
 
 
@@ -28,6 +29,8 @@ def make(context: EngineContext) -> LocalEngine:
         machine = this_machine(no_containers, settings.refused_calls)
         isolation = options["isolation"] = choose_isolation(settings, machine, hides)
         options["network"] = choose_network(network, isolation.mode, try_network)
+        if options["network"].is_own:
+            warn_of_loopback(variables.of_builders(os.environ, options.get("pass_env") or ()))
         if isolation.has_users:
             containers = containers.for_projects()
     return LocalEngine(

@@ -1,8 +1,12 @@
 """Which network the jobs of a server have: by trying it at the start, within a bound."""
 
 import functools
-from collections.abc import Callable
+import ipaddress
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from trainshed.engines.isolation_modes import SANDBOX, USERS
 from trainshed.engines.network.kinds import AUTO, HOST, JOB
@@ -10,6 +14,9 @@ from trainshed.engines.processes.trial import run_trial
 from trainshed.model.faults import UsageFault
 
 _MODES: Final = (USERS, SANDBOX)
+_LOG: Final = logging.getLogger(__name__)
+#: Their values are no places that a program connects to.
+_NO_PLACES: Final = ("NO_PROXY", "no_proxy")
 
 
 class JobNetwork(NamedTuple):
@@ -47,3 +54,29 @@ def choose_network(setting: str, mode: str, try_network: Callable[[str], str]) -
 def try_network(mode: str) -> str:
     """Why jobs cannot have a network of their own here; empty where they can."""
     return run_trial("trainshed.engines.network.trial", mode)
+
+
+def warn_of_loopback(variables: Mapping[str, str]) -> None:
+    """Log each variable of jobs and builders that leads to the machine's loopback.
+
+    Such as a proxy or a package index there: a network of a job's own does not reach it.
+    """
+    for name, value in variables.items():
+        if name not in _NO_PLACES and any(_is_on_loopback(word) for word in value.split()):
+            _LOG.warning(
+                "jobs cannot reach what %s names: it is on the loopback of this machine, and jobs "
+                'have networks of their own; give another address, or [isolation] network = "%s"',
+                name,
+                HOST,
+            )
+
+
+def _is_on_loopback(word: str) -> bool:
+    host = None
+    with suppress(ValueError):
+        host = urlsplit(word).hostname
+    if not host:
+        return False
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost" or host.endswith(".localhost")
