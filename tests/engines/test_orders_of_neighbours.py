@@ -16,6 +16,8 @@ from trainshed.model.launch_plan import Owner
 NUMBER = 3
 STOP = {"do": "stop", "order": {"grace_s": 0.0}, "words": "stopped by a stranger"}
 LOG = {"do": "log", "task": "master-replica-0", "lines": [["forged", "ERROR"]]}
+#: Half a character, which no file takes: it ended a supervisor, and with it the job.
+BROKEN = {"do": "stop", "key": "\ud800"}
 
 #: Sends both messages to each socket that it finds or is told of, by all that may be a name of it,
 #: as itself and as an orphan that has dropped its marks; then tries the files.
@@ -104,7 +106,7 @@ def neighbours(root, mark):
 
 def test_a_job_cannot_stop_a_neighbour_or_write_into_its_log(root, neighbours):
     engine, launch = neighbours
-    launch(OTHER, ATTACKS + FOREVER, NUMBER + 1, str(folder(root)), json.dumps([STOP, LOG]))
+    launch(OTHER, ATTACKS + FOREVER, NUMBER + 1, str(folder(root)), json.dumps([STOP, LOG, BROKEN]))
 
     def said():
         return [text for text in texts(root, key=OTHER) if text.startswith(("orphan", "did"))]
