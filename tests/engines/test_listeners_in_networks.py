@@ -6,8 +6,9 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from engines.attempts import KEY, OTHER, ended, engine_at, texts
+from engines.attempts import KEY, OTHER, ended, engine_at, order, texts
 from engines.networks import MODES, launch_in_network
+from engines.support import wait_until
 from trainshed.model.launch_plan import Owner
 from trainshed.model.network import NetworkLayout
 
@@ -104,6 +105,29 @@ def test_sockets_that_no_server_has_any_more_are_given_to_the_next_one(root, mar
     with answering(asked(engine_at(root)), "the next"):
         assert ended(first).outcome.exit_code == 0, texts(root)
     assert texts(root) == ["the next hears job"] * 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_neither_a_program_nor_a_child_of_the_server_inherits_the_sockets(mode, root, mark):
+    code = "import os; print(*sorted(os.listdir('/proc/self/fd')), flush=True)"
+    engine = launch_in_network(
+        root,
+        mark,
+        f"{code}; import time; time.sleep(600)",
+        code,
+        mode=mode,
+        layout=NetworkLayout.REPLICA,
+        listeners=LISTENERS,
+    )
+    listeners = asked(engine)
+    assert not any(each.get_inheritable() for each in (*listeners.sockets, listeners.lifeline))
+    for each in (*listeners.sockets, listeners.lifeline):
+        each.close()
+    for name in ("master-replica-0", "worker-replica-0"):
+        wait_until(lambda name=name: texts(root, name), "it has listed what it has open")
+        assert texts(root, name)[0].split() == ["0", "1", "2", "3"], "the last is the listing"
+    engine.stop(KEY, order(0.0))
+    ended(engine)
 
 
 def test_a_server_learns_that_the_network_of_an_attempt_has_ended(root, mark):

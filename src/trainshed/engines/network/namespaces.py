@@ -23,6 +23,7 @@ from trainshed.engines.isolation import linux
 from trainshed.engines.network.netlink import Netlink, open_route_monitor
 from trainshed.engines.network.rule import BRIDGE, PREFIX, REPLICA_NETWORKS, NetworkRule
 from trainshed.engines.processes import tree
+from trainshed.engines.processes.descriptors import receive
 
 #: Link-local addresses, at which clouds answer any process of a machine with its credentials, and
 #: addresses beyond them with the same purpose (Oracle's, Azure's and Alibaba's).
@@ -150,9 +151,7 @@ def _receive_message(channel: socket.socket, held: list[int]) -> tuple[bytes, li
 
     Raises OSError, also the one that the child reports.
     """
-    data, descriptors, _, _ = socket.recv_fds(
-        channel, _MESSAGE_BYTES_MAX, _DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC
-    )
+    data, descriptors = receive(channel, _MESSAGE_BYTES_MAX, _DESCRIPTORS_MAX)
     held += descriptors
     if not data:
         raise OSError(errno.ECHILD, "their maker has ended", "network namespaces")

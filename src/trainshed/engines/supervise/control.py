@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from trainshed.engines.processes.descriptors import descriptors_in
 from trainshed.engines.processes.secret import is_same
 from trainshed.engines.supervise import senders
 from trainshed.engines.supervise.attempt import Attempt
@@ -28,10 +29,9 @@ _MESSAGE_BYTES_MAX: Final = 1 << 18
 _ROOT: Final = 0
 #: struct ucred of unix(7): pid, uid, gid.
 _CREDENTIALS: Final = "iII"
-_DESCRIPTOR: Final = struct.Struct("i")
 #: Of a message: its sender, and one descriptor at most (``handing_over``).
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(struct.calcsize(_CREDENTIALS)) + socket.CMSG_SPACE(
-    _DESCRIPTOR.size
+    struct.calcsize("i")
 )
 
 
@@ -81,7 +81,7 @@ class Control:
             data, ancillary, _, _ = self._socket.recvmsg(
                 _MESSAGE_BYTES_MAX, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
             )
-            descriptors = _descriptors(ancillary)
+            descriptors = [number for message in ancillary for number in descriptors_in(*message)]
             try:
                 self._take(data, *_sender(ancillary), descriptors)
             finally:
@@ -132,16 +132,6 @@ def take_lines(
 def _valid_text(value: object) -> str:
     """Text that can be written to a file: JSON may name half a character (a lone surrogate)."""
     return str(value).encode(errors="replace").decode()
-
-
-def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
-    """The descriptors that came with a message; they are the caller's to close."""
-    return [
-        descriptor
-        for level, kind, data in ancillary
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
-        for (descriptor,) in _DESCRIPTOR.iter_unpack(data[: len(data) // 4 * 4])
-    ]
 
 
 def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from trainshed.engines.processes.descriptors import receive
 from trainshed.engines.supervise.helper import Helper
 from trainshed.engines.supervise.loop import Children, Loop
 from trainshed.model.trainer_contract import JOB
@@ -40,6 +41,7 @@ class Preparer:
         self._channel, self._theirs = socket.socketpair()
         self._data = b""
         self._last_words = ""
+        self._fault = ""
         self._status = 0
         self._helper = Helper(
             loop, children, heard=self._heard, ended=self._ended, descriptors=descriptors
@@ -74,6 +76,8 @@ class Preparer:
 
     def found(self) -> tuple[Mapping[str, Any] | None, str]:
         """What it has sent; or None, and why there is nothing."""
+        if self._fault:
+            return None, self._fault
         if self._status == 0:
             try:
                 found = json.loads(self._data)
@@ -98,13 +102,14 @@ class Preparer:
     def _receive(self) -> bool:
         """Whether there may be more."""
         try:
-            data, descriptors, _, _ = socket.recv_fds(self._channel, _READ_BYTES, _DESCRIPTORS_MAX)
+            data, descriptors = receive(self._channel, _READ_BYTES, _DESCRIPTORS_MAX)
         except BlockingIOError:
             return False
         except ConnectionError:
             data, descriptors = b"", []
-        for descriptor in descriptors:
-            os.set_inheritable(descriptor, False)
+        except OSError as error:
+            self._fault = f"cannot receive the preparer's answer: {error.strerror}"
+            data, descriptors = b"", []
         self.locks += descriptors
         self._data += data
         if not data:

@@ -19,6 +19,7 @@ import struct
 import time
 from typing import Any, Final, NamedTuple
 
+from trainshed.engines.processes import descriptors as descriptor_passing
 from trainshed.engines.processes.secret import is_same
 from trainshed.engines.supervise import senders
 from trainshed.service.ports.attempts import living_attempt
@@ -68,10 +69,8 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any], list[socket.socket]
 
     Raises OSError at the end, ValueError or TypeError for what is no message.
     """
-    data, descriptors, _, _ = socket.recv_fds(
-        channel, MESSAGE_BYTES_MAX, 1, socket.MSG_CMSG_CLOEXEC
-    )
-    sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
+    data, descriptors = descriptor_passing.receive(channel, MESSAGE_BYTES_MAX, 1)
+    sockets = descriptor_passing.to_sockets(descriptors)
     if not data:
         raise ConnectionAbortedError
     message = json.loads(data)

@@ -1,12 +1,12 @@
 """Asks the supervisor of an attempt for the sockets that listen in the attempt's network."""
 
-import errno
 import json
 import socket
 import struct
 from typing import Final
 
 from trainshed.engines.base import JobListeners
+from trainshed.engines.processes.descriptors import receive, to_sockets
 from trainshed.engines.supervise.folder import AttemptFolder, short_path
 from trainshed.engines.supervise.handing_over import DONE, HAND_OVER, SOCKETS
 
@@ -45,12 +45,8 @@ def _send(folder: AttemptFolder, descriptor: int) -> None:
 
 def _receive(ours: socket.socket, sockets: list[socket.socket]) -> bytes:
     """Return the kind of a message, and add its sockets.  Raises OSError or EOFError."""
-    kind, descriptors, flags, _ = socket.recv_fds(
-        ours, _MESSAGE_BYTES_MAX, _DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC
-    )
-    sockets += [socket.socket(fileno=descriptor) for descriptor in descriptors]
-    if flags & socket.MSG_CTRUNC:
-        raise OSError(errno.EMFILE, "this process may have no more descriptors")
+    kind, descriptors = receive(ours, _MESSAGE_BYTES_MAX, _DESCRIPTORS_MAX)
+    sockets += to_sockets(descriptors)
     if kind not in {SOCKETS, DONE}:
         raise EOFError
     return kind
