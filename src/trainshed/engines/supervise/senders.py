@@ -6,6 +6,7 @@ inside of a job has the same ones.
 """
 
 import os
+from collections.abc import Iterator
 from typing import Final
 
 from trainshed.engines.processes import mark, tree
@@ -21,8 +22,8 @@ def is_of_job(pid: int) -> bool:
     """
     own_mark = mark.limit_on(os.getpid())
     try:
-        shared = set(tree.ancestors(os.getppid()))
-        for above in tree.ancestors(pid):
+        shared = set(_ancestors(os.getppid()))
+        for above in _ancestors(pid):
             if above in shared:
                 return False
             is_marked = mark.limit_on(above) not in {None, own_mark}
@@ -30,6 +31,34 @@ def is_of_job(pid: int) -> bool:
                 return True
     except OSError:
         return True
+    return False
+
+
+def _ancestors(pid: int) -> Iterator[int]:
+    """A process, its parent, and so on, without those that proc(5) hides.  Raises OSError.
+
+    With ``hidepid``, or ``ProtectProc=`` of a unit, a user sees only its own processes.  Jobs are
+    the user of this process, or this is root, which sees all.
+    """
+    while pid > 0:
+        try:
+            parent = tree.parent_of(pid)
+        except OSError:
+            if _is_of_another_user(pid):
+                return
+            raise
+        yield pid
+        pid = parent
+
+
+def _is_of_another_user(pid: int) -> bool:
+    """Whether a process is there, and this one may not signal it."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
     return False
 
 
