@@ -127,7 +127,7 @@ def change_host_name(name: str) -> None:
 
 
 def _receive(channel: socket.socket, on_hub: Callable[[Hub], object]) -> Namespaces:
-    """What the child passes: first the hub, then the others, then the listeners of the hub."""
+    """Receive what the child passes: the hub, the other namespaces, the listeners of the hub."""
     held: list[int] = []
     try:
         net, routes, *user = _receive_message(channel, held)[1]
@@ -225,7 +225,7 @@ def _unshare(*, owns_user: bool) -> None:
 
 
 def _fill(netlink: Netlink, addresses: Iterable[str]) -> None:
-    """What each namespace has: its loopback with addresses, refused networks, all ports."""
+    """Give a namespace its loopback with addresses, refused networks and all ports."""
     with suppress(FileNotFoundError):  # a kernel without IPv6
         _write("net/ipv6/conf/default/disable_ipv6", "1")  # of links; the loopback keeps ::1
     netlink.set_up("lo")
@@ -237,7 +237,7 @@ def _fill(netlink: Netlink, addresses: Iterable[str]) -> None:
 
 
 def _add_bridge(netlink: Netlink) -> int:
-    """The bridge of the hub, with the routes between replicas and the way out."""
+    """Add the bridge of the hub, and the routes between replicas and the way out."""
     bridge = netlink.add_bridge(_BRIDGE_NAME, MTU)
     netlink.add_address(_BRIDGE_NAME, BRIDGE, 32)
     for network, prefix in REPLICA_NETWORKS:
@@ -247,7 +247,7 @@ def _add_bridge(netlink: Netlink) -> int:
 
 
 def _make_linked(netlink: Netlink, bridge: int, name: str, address: str) -> int:
-    """A namespace with one link, to the bridge of the hub; this process is in it then."""
+    """Make a namespace with a link to the bridge of the hub, and leave this process in it."""
     linux.check(linux.LIBC.unshare(_NEW_NET), "a network namespace")
     space = _open(_NET)
     with closing(Netlink()) as inside:

@@ -1,8 +1,8 @@
-"""Who is at the other end of a connection on this machine.
+"""Finds the process at the other end of a connection on this machine.
 
 The kernel says which socket the other end is (sock_diag(7), or /proc/net/tcp where that is
-forbidden), and /proc which process holds it.  Only descendants of known processes are looked at:
-what anybody else has open is none of our business.  Nobody can claim to be another one.
+forbidden), and /proc which process holds it.  Only descendants of known processes are searched.
+A caller cannot claim to be another process.
 """
 
 import errno

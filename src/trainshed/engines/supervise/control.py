@@ -54,12 +54,16 @@ class Control:
         try:
             self._bind()
         except OSError as error:
-            attempt.output.note(f"The supervisor cannot be asked: {error.strerror}.", "WARNING")
+            attempt.output.note(
+                f"The supervisor cannot listen in its folder ({error.strerror}): it looks for "
+                "orders every two seconds instead, and gets no lines from logging clients.",
+                "WARNING",
+            )
             return
         loop.on_readable(self._socket, self._read)
 
     def close(self) -> None:
-        """Listen to nobody any more."""
+        """Stop listening, and remove the socket."""
         with suppress(KeyError, ValueError):
             self._loop.forget(self._socket)
         self._socket.close()
@@ -108,7 +112,7 @@ class Control:
         return has_key and uid in {_ROOT, os.geteuid()} and not senders.is_of_job(pid)
 
     def _refuse(self, pid: int, uid: int) -> None:
-        """Tell of the first message alone: a job may send as often as it likes."""
+        """Write a warning for the first message alone: a job may send as often as it likes."""
         if not self._has_refused:
             self._has_refused = True
             self._attempt.output.note(
@@ -140,4 +144,4 @@ def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int]:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
             pid, uid, _ = struct.unpack_from(_CREDENTIALS, data)
             return pid, uid
-    raise OSError("nobody sent it")
+    raise OSError("the message names no sender")

@@ -9,12 +9,12 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-#: What a message asks, and what the two kinds of messages of the answer are.
+#: The word of a message that asks for the sockets, and the two kinds of messages of the answer.
 HAND_OVER: Final = "listeners"
 SOCKETS, DONE = b"s", b"d"
 #: Descriptors of one message; the kernel takes 253.
 _DESCRIPTORS_MAX: Final = 200
-#: Servers that hear of the end by their connection; an older one has ended.
+#: How many connections are kept, whose end tells a server that the network has ended.
 _SERVERS_MAX: Final = 4
 
 

@@ -1,8 +1,8 @@
 """Tells processes of jobs from the server by their ancestors: a job gives no orders.
 
 A process is a job's if it, or a process above it, bears the mark of an attempt or is a supervisor.
-Of the processes above, those that are above this supervisor too say nothing: a server that runs
-inside of a job has the same ones.
+Processes that are above this one too do not count: a server that runs inside of a job has the same
+ones above it as its supervisors.
 """
 
 import os
