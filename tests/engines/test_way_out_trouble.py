@@ -20,6 +20,7 @@ from trainshed.engines.processes import tree
 from trainshed.model.attempt import Phase
 
 _NEW_MOUNTS, _BIND, _PRIVATE, _RECURSIVE = 0x0002_0000, 4096, 1 << 18, 16384
+_SHARED = 1 << 20
 
 DIES = "#!/bin/sh\necho 'slirp4netns: no room for another link' >&2\nexit 1\n"
 HANGS = "#!/bin/sh\nexec sleep 600\n"
@@ -108,6 +109,35 @@ def test_a_way_out_that_cannot_be_started_again_is_told_once_and_the_job_goes_on
     assert "slirp4netns was ended by signal 9" in killed
     assert len(others) == 1
     assert not marked_processes(mark)
+
+
+def test_no_mount_of_the_machine_goes_with_a_job(root, mark, tmp_path):
+    """As those in ``/run/netns``, a shared mount, do not, in which podman keeps its networks."""
+    skip_without_networks(USERS)
+    shared = tmp_path / "shared"
+    libc = ctypes.CDLL(None, use_errno=True)
+    folder = Path.cwd()
+    with own_mounts(libc):
+        mount_tmpfs(libc, shared)
+        check(libc.mount(None, os.fsencode(shared), None, _SHARED, None))
+        mount_tmpfs(libc, shared / "inner")
+        engine = launch_in_network(root, mark, FOREVER)
+        until(engine, Phase.READY)
+        wait_until(lambda: has_left_mounts(way_out_of(root)), "slirp4netns is in its sandbox")
+        assert (shared / "inner").is_mount()
+        engine.stop(KEY, order(0.0))
+        ended(engine)
+    os.chdir(folder)
+
+
+def mount_tmpfs(libc, place):
+    place.mkdir()
+    check(libc.mount(b"tmpfs", os.fsencode(place), b"tmpfs", 0, None))
+
+
+def has_left_mounts(pid):
+    """Whether the machine's folders are not there for a process."""
+    return "/proc " not in Path(f"/proc/{pid}/mounts").read_text()
 
 
 def test_a_way_out_that_was_stopped_keeps_no_job_from_its_end(root, mark):

@@ -29,6 +29,7 @@ from trainshed.engines.network.way_out import (
     START_S_MAX,
     TUN,
     find_program,
+    leave_mounts,
     way_out_command,
 )
 from trainshed.engines.processes import tree
@@ -97,6 +98,7 @@ def _run_inside(spaces: Namespaces, look: Callable[[], str]) -> str:
 
 def _way_out(program: str, spaces: Namespaces) -> str:
     """Why it does not start; empty where it does."""
+    leave_mounts(spaces.user)
     ready, writer = os.pipe()
     reader, _exits = os.pipe()
     descriptors = (writer, reader, spaces.hub.net, *(() if spaces.user is None else (spaces.user,)))

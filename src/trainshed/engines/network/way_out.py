@@ -7,9 +7,11 @@ nftables: they would have to be removed after a crash.
 """
 # the supervisor of an attempt imports this, and must stay small
 
+import ctypes
 import os
 from typing import Final
 
+from trainshed.engines.isolation import linux
 from trainshed.engines.network.namespaces import MTU
 from trainshed.engines.network.rule import CIDR
 
@@ -19,6 +21,8 @@ _PLACES: Final = ("/usr/bin", "/usr/local/bin", "/bin")
 _TAP: Final = "tap0"
 #: What it opens to make that link.
 TUN: Final = "/dev/net/tun"
+# from linux/sched.h and linux/mount.h
+_NEW_MOUNTS, _RECURSIVE, _SLAVE = 0x0002_0000, 1 << 14, 1 << 19
 #: Its link is there after 3 ms, and it reads packets after 10.
 START_S_MAX: Final = 10.0
 #: Why it cannot be started.
@@ -49,3 +53,16 @@ def way_out_command(
         *((f"--ready-fd={ready}",) if ready is not None else ()),
         *(f"--exit-fd={exits}", f"/proc/self/fd/{hub}", _TAP),
     )
+
+
+def leave_mounts(user: int | None) -> None:
+    """Give this process mounts of its own before it becomes slirp4netns.  Raises OSError.
+
+    As root slirp4netns unmounts all in its sandbox (1.2.0), after it has made "/" private and no
+    mount below it: what lies on a shared mount would be unmounted on the machine as well, such as
+    the networks of podman in ``/run/netns``.  With a ``user`` namespace it has no sandbox.
+    """
+    if user is None:
+        linux.check(linux.LIBC.unshare(_NEW_MOUNTS), "a mount namespace")
+        code = linux.LIBC.mount(None, b"/", None, ctypes.c_ulong(_SLAVE | _RECURSIVE), None)
+        linux.check(code, "mounts of its own")

@@ -14,6 +14,7 @@ from trainshed.engines.network.way_out import (
     START_S_MAX,
     TUN,
     find_program,
+    leave_mounts,
     way_out_command,
 )
 from trainshed.engines.supervise.helper import Helper
@@ -99,7 +100,7 @@ class WayOut:
         descriptors = [reader, hub.net, *([] if hub.user is None else [hub.user])]
         command = way_out_command(program, hub.user, hub.net, reader)
         self._last_words = ""
-        self._helper.start(command, {}, "/", enter=lambda: _pass_on(descriptors))
+        self._helper.start(command, {}, "/", enter=lambda: _enter(descriptors, hub.user))
         os.close(reader)
         self._limit = self._loop.after(START_S_MAX, self._end_late)
 
@@ -160,7 +161,9 @@ class WayOut:
             self._start(self._hub)
 
 
-def _pass_on(descriptors: Collection[int]) -> None:
+def _enter(descriptors: Collection[int], user: int | None) -> None:
+    """Prepare the child that becomes slirp4netns.  Raises OSError."""
+    leave_mounts(user)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, True)
 
