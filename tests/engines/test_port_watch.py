@@ -116,7 +116,7 @@ def test_two_jobs_that_meet_at_many_ports_get_few_warnings(monkeypatch):
     keys = {0: KEY, 1: OTHER}
     warned = []
     watch = PortWatch(lambda: {1: KEY, 2: OTHER}, lambda key, text: not warned.append((key, text)))
-    monkeypatch.setattr(port_watch, "read_sockets", lambda: sockets)
+    monkeypatch.setattr(port_watch, "read_sockets", lambda **_: sockets)
     holders = {socket.inode: (1, keys[socket.inode % 2]) for socket in sockets}
     monkeypatch.setattr(port_watch, "find_holders", lambda *_: holders)
     for _ in range(3):

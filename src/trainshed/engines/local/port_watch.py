@@ -154,7 +154,7 @@ def _task_of(pid: int) -> str:
 def _sockets_of_others() -> list[TcpSocket]:
     """All sockets but those of this process: the gateway's connections are no job's."""
     own = set(held_inodes(os.getpid()))
-    return [socket for socket in read_sockets() if socket.inode not in own]
+    return [socket for socket in read_sockets(in_use=True) if socket.inode not in own]
 
 
 def _lives(meeting: Meeting, supervisors: Mapping[int, AttemptKey]) -> bool:
