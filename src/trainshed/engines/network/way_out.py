@@ -7,13 +7,13 @@ nftables: they would have to be removed after a crash.
 """
 # the supervisor of an attempt imports this, and must stay small
 
-import ctypes
 import os
 from typing import Final
 
 from trainshed.engines.isolation import linux
 from trainshed.engines.network.namespaces import MTU
 from trainshed.engines.network.rule import CIDR
+from trainshed.engines.supervise.mounts import leave_namespace
 
 PROGRAM: Final = "slirp4netns"
 #: None of the job's variables says where it is.
@@ -21,8 +21,6 @@ _PLACES: Final = ("/usr/bin", "/usr/local/bin", "/bin")
 _TAP: Final = "tap0"
 #: What it opens to make that link.
 TUN: Final = "/dev/net/tun"
-# from linux/sched.h and linux/mount.h
-_NEW_MOUNTS, _RECURSIVE, _SLAVE = 0x0002_0000, 1 << 14, 1 << 19
 #: Its link is there after 3 ms, and it reads packets after 10.
 START_S_MAX: Final = 10.0
 #: Why it cannot be started.
@@ -63,6 +61,4 @@ def leave_mounts(user: int | None) -> None:
     the networks of podman in ``/run/netns``.  With a ``user`` namespace it has no sandbox.
     """
     if user is None:
-        linux.check(linux.LIBC.unshare(_NEW_MOUNTS), "a mount namespace")
-        code = linux.LIBC.mount(None, b"/", None, ctypes.c_ulong(_SLAVE | _RECURSIVE), None)
-        linux.check(code, "mounts of its own")
+        leave_namespace(linux.LIBC)
