@@ -353,7 +353,7 @@ def _networks(store: Store, engine: Engines) -> JobNetworks | None:
         return None
 
     def living() -> list[AttemptKey]:
-        return [AttemptKey(each.uid, each.attempt) for each in store.holding()]
+        return [AttemptKey(row.uid, row.attempt) for row in store.holding()]
 
     traits = engine.traits
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

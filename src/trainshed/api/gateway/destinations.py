@@ -76,7 +76,7 @@ def _is_in_bounds(host: str) -> bool:
     """Return whether a host is as long as a name may be, and each of its labels."""
     labels = host.split(".")
     return len(host) <= _NAME_CHARS_MAX and all(
-        0 < len(each) <= _LABEL_CHARS_MAX for each in labels
+        0 < len(label) <= _LABEL_CHARS_MAX for label in labels
     )
 
 

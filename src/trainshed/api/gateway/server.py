@@ -111,16 +111,16 @@ class _Server(HttpServer):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        for each, key in self.jobs.sockets.items():
-            self._open(each, key)
+        for listener, key in self.jobs.sockets.items():
+            self._open(listener, key)
         for changes in self.jobs.changes:
             asyncio.get_running_loop().add_reader(changes.fileno(), self._update)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for changes in self.jobs.changes:
             asyncio.get_running_loop().remove_reader(changes.fileno())
-        for each in self._of_jobs.values():
-            each.close()
+        for accepting in self._of_jobs.values():
+            accepting.close()
         await super().shutdown(sockets)
 
     def _update(self) -> None:

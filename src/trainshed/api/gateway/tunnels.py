@@ -2,7 +2,7 @@
 
 A job reaches through one what it could reach without us, by the machine's proxy where it has one.
 The variables of a proxy cannot say which hosts are ours, so whatever else comes has to go on.  The
-socket belongs to the user who asked for it, so that rules of the machine for that user hold.
+socket belongs to the user of the job, so that rules of the machine for that user hold.
 """
 
 import asyncio
@@ -152,11 +152,11 @@ class Tunnels:
             raise PermissionError(THIS_MACHINE)
         proxy = proxy_for(host, self._proxies)
         if proxy is None:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            return await _connected(loop, self._allowed(found, only_public=not is_own), user)
+            resolved = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            return await _connected(loop, self._allowed(resolved, only_public=not is_own), user)
         await self._check_for_proxy(loop, host, port)
-        found = await loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)
-        far = await _connected(loop, found, user)
+        resolved = await loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)
+        far = await _connected(loop, resolved, user)
         try:
             await _ask(loop, far, proxy, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
         except BaseException:
@@ -165,35 +165,35 @@ class Tunnels:
         return far
 
     def _allowed(
-        self, found: Sequence[Resolved], *, only_public: bool = False
+        self, resolved: Sequence[Resolved], *, only_public: bool = False
     ) -> Sequence[Resolved]:
         """Return the addresses that a tunnel may lead to.  Raises PermissionError without one."""
         if self._refuse is None:
-            return found
+            return resolved
         refused = ""
         allowed = []
-        for each in found:
-            address = ipaddress.ip_address(str(each[4][0]).partition("%")[0])
+        for row in resolved:
+            address = ipaddress.ip_address(str(row[4][0]).partition("%")[0])
             if why := self._refuse(address, only_public):
                 refused = why
             else:
-                allowed.append(each)
-        if found and not allowed:
+                allowed.append(row)
+        if resolved and not allowed:
             raise PermissionError(f"{refused}; a client reaches it itself by no_proxy")
         return allowed
 
     async def _check_for_proxy(self, loop: asyncio.AbstractEventLoop, host: str, port: int) -> None:
-        """Raises PermissionError where the proxy is not to be asked for a host.
+        """Raise PermissionError where the proxy must not connect to a host.
 
         The proxy resolves the name, perhaps by a name server that this machine does not have.
         """
         if self._refuse is None:
             return
-        found: Sequence[Resolved] = ()
+        resolved: Sequence[Resolved] = ()
         with suppress(OSError):  # also a name that takes too long
             async with asyncio.timeout(LOOK_UP_S):
-                found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        self._allowed(found)
+                resolved = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        self._allowed(resolved)
 
 
 class Proxy(NamedTuple):
@@ -294,11 +294,11 @@ def _is_of_this_machine(client: socket.socket) -> bool:
 
 
 async def _connected(
-    loop: asyncio.AbstractEventLoop, found: Sequence[Resolved], user: int | None
+    loop: asyncio.AbstractEventLoop, resolved: Sequence[Resolved], user: int | None
 ) -> socket.socket:
     """Connect to the first address that answers, with a socket of a user.  Raises OSError."""
     failed = OSError("it has no address")
-    for family, kind, proto, _, address in found:
+    for family, kind, proto, _, address in resolved:
         far = socket_as(user, family, kind, proto)
         far.setblocking(False)
         try:

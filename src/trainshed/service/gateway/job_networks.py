@@ -1,4 +1,4 @@
-"""The gateway's sockets in the networks of jobs: asked for, watched, and given to what answers.
+"""Gets the gateway's sockets in the networks of jobs from supervisors, for what answers on them.
 
 Each attempt with a network of its own has sockets that listen in it, which its supervisor keeps.
 A server asks for them when the attempt begins, and a server that starts asks all living attempts.
@@ -95,7 +95,7 @@ class JobNetworks:
     def add(self, sockets: Iterable[socket.socket]) -> None:
         """Bring sockets of the machine's own network to the consumer.  Thread-safe."""
         with self._lock:
-            self._changes.opened.extend(JobSocket(None, each) for each in sockets)
+            self._changes.opened.extend(JobSocket(None, listener) for listener in sockets)
         os.eventfd_write(self._changed, 1)
 
     def fileno(self) -> int:
@@ -122,8 +122,8 @@ class JobNetworks:
         for listeners in self._held.values():
             listeners.lifeline.close()
         changes = self.take()
-        for each in (*changes.ended, *(opened.socket for opened in changes.opened)):
-            each.close()
+        for listener in (*changes.ended, *(opened.socket for opened in changes.opened)):
+            listener.close()
         os.close(self._changed)
         os.close(self._woken)
 
@@ -184,12 +184,12 @@ class JobNetworks:
                     key, len(listeners.sockets), self._sockets_max,
                 )  # fmt: skip
             self._without.add(key)
-            for each in (listeners.lifeline, *listeners.sockets):
-                each.close()
+            for unused in (listeners.lifeline, *listeners.sockets):
+                unused.close()
             return
         self._held[key] = listeners
         with self._lock:
-            self._changes.opened.extend(JobSocket(key, each) for each in listeners.sockets)
+            self._changes.opened.extend(JobSocket(key, listener) for listener in listeners.sockets)
         os.eventfd_write(self._changed, 1)
 
     def _wait(self) -> None:
@@ -201,7 +201,7 @@ class JobNetworks:
             poll.register(held.lifeline, select.POLLIN)
             ends[held.lifeline.fileno()] = key
         with self._lock:
-            times_s = [self._look_up_s, *(each.next_s for each in self._waiting.values())]
+            times_s = [self._look_up_s, *(attempt.next_s for attempt in self._waiting.values())]
         wait_s = max(0.0, min(times_s) - time.monotonic())
         ready = poll.poll(None if math.isinf(wait_s) else wait_s * 1000)
         for number, _ in ready:
@@ -215,12 +215,12 @@ class JobNetworks:
         ended.lifeline.close()
         self._without.add(key)
         with self._lock:
-            opened = [each for each in self._changes.opened if each.key != key]
+            opened = [job_socket for job_socket in self._changes.opened if job_socket.key != key]
             is_taken = len(opened) == len(self._changes.opened)
             self._changes.opened[:] = opened
             if is_taken:
                 self._changes.ended.extend(ended.sockets)
         if not is_taken:
-            for each in ended.sockets:
-                each.close()
+            for listener in ended.sockets:
+                listener.close()
         os.eventfd_write(self._changed, 1)

@@ -1,4 +1,4 @@
-"""The gateway's open sockets in the networks of jobs, for what answers on them.
+"""Tracks the gateway's open sockets in the networks of jobs, for what answers on them.
 
 A socket belongs to the network that it was made in, whoever accepts on it: the caller is known by
 the listener alone, and no search in /proc is needed.
@@ -19,14 +19,14 @@ class JobSocket(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What has come and gone since the last call; all sockets are the caller's to close."""
+    """Sockets that were opened and that have ended since the last call; the caller closes all."""
 
     opened: list[JobSocket]
     ended: list[socket.socket]
 
 
 class ChangeSource(Protocol):
-    """Where they come from (``job_networks``)."""
+    """Brings changes (``job_networks``)."""
 
     def fileno(self) -> int:
         """A descriptor that is readable when there are changes."""
@@ -55,7 +55,7 @@ class JobSockets:
     def update(self) -> Changes:
         """Return what has changed; the sockets that have ended are the caller's to close."""
         changes = Changes([], []) if self._networks is None else self._networks.take()
-        self.sockets.update({each.socket: each.key for each in changes.opened})
+        self.sockets.update({opened.socket: opened.key for opened in changes.opened})
         for ended in changes.ended:
             self.sockets.pop(ended, None)
         return changes

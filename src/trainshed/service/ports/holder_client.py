@@ -186,8 +186,8 @@ def _spawn(listener: socket.socket, theirs: socket.socket) -> int:
     """Start the process, with the sockets as its standard input and output.  Raises OSError."""
     source = str(Path(trainshed.__file__).parent.parent)
     inside, channel = (
-        fcntl.fcntl(each.fileno(), fcntl.F_DUPFD_CLOEXEC, _BEHIND_STANDARD)
-        for each in (listener, theirs)
+        fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, _BEHIND_STANDARD)
+        for end in (listener, theirs)
     )
     try:
         return os.posix_spawn(

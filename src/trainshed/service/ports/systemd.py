@@ -44,5 +44,5 @@ def notify(address: str, lines: Iterable[str], *sockets: socket.socket) -> None:
     place = f"\0{address[1:]}" if address.startswith("@") else address
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
         channel.connect(place)
-        descriptors = [each.fileno() for each in sockets]
+        descriptors = [listener.fileno() for listener in sockets]
         socket.send_fds(channel, ["\n".join(lines).encode()], descriptors, socket.MSG_NOSIGNAL)

@@ -212,12 +212,12 @@ def programs_behind_walls(seen: Snapshot) -> Iterator[Finding]:
 @check("jobs-have-networks", "Jobs do not reach each other's ports.", Part.ROWS)
 def jobs_have_networks(seen: Snapshot) -> Iterator[Finding]:
     """Nodes that cannot give jobs a network of their own; those that are set to give none pass."""
-    for each in seen.rows.nodes:
-        kind, _, why = each.node.network.partition(": ")
+    for row in seen.rows.nodes:
+        kind, _, why = row.node.network.partition(": ")
         if kind == kinds.HOST and why:
             yield Finding(
-                subject=f"{each.node.name}: {kind}",
-                text=f"jobs of node {each.node.name} have the network of the machine: {why}",
+                subject=f"{row.node.name}: {kind}",
+                text=f"jobs of node {row.node.name} have the network of the machine: {why}",
                 advice="see docs/reference/isolation.md#network for what networks of jobs need, or "
                 'set [isolation] network = "host"',
                 is_failure=False,

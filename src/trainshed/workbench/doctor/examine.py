@@ -53,10 +53,10 @@ def _server(seen: Snapshot) -> str:
 
 def _networks(seen: Snapshot) -> str:
     """The networks of jobs on this machine; nothing where there are none."""
-    found = seen.networks
-    if not found.ways_out:
+    networks = seen.networks
+    if not networks.ways_out:
         return ""
-    return f"{found.ways_out} networks of jobs with {found.namespaces} namespaces; "
+    return f"{networks.ways_out} networks of jobs with {networks.namespaces} namespaces; "
 
 
 def _isolation(seen: Snapshot) -> str:
