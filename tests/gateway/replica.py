@@ -18,7 +18,7 @@ from trainshed.model.attempt import AttemptKey
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth.signed_addresses import AddressRefused
 from trainshed.service.gateway.attempts import LivingAttempt
-from trainshed.service.gateway.listening import FILE
+from trainshed.service.gateway.machine_sockets import FILE
 from trainshed.service.gateway.tokens import AttemptTokens
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads

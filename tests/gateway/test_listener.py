@@ -20,7 +20,8 @@ from trainshed.api.connections import Limits, Times
 from trainshed.api.gateway.server import _THREADS_MAX
 from trainshed.api.threads import THREADS, THREADS_MAX
 from trainshed.engines.processes import identity
-from trainshed.service.gateway.listening import FILE, GatewayListener
+from trainshed.service.gateway.listening import GatewayListener
+from trainshed.service.gateway.machine_sockets import FILE
 
 
 def test_tls_is_spoken_to_whoever_begins_with_it(replica, world):

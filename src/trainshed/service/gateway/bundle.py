@@ -8,12 +8,13 @@ list, and the one that Python's clients bring.  It is made again when one of the
 import contextlib
 import os
 import re
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from trainshed.model.gateway import AUTHORITY, BOTO, BUNDLE, CURLRC
-from trainshed.service.gateway.places import FOLDER
+from trainshed.service.gateway.places import FOLDER, LEAF, NAMES
 from trainshed.service.server_files import PUBLIC, write_file
 
 #: The variables by which a client of the machine's trusts other authorities.
@@ -41,6 +42,29 @@ service_account = default
 software_update_check_period = 0
 """
 _OPEN_FOLDER: Final = 0o755
+#: A certificate that is older is looked at, and perhaps renewed, before it is used.
+_AGE_S_MAX: Final = 300 * 86_400.0
+
+
+def ensure_certified(data_dir: Path) -> Path:
+    """See that the bundle is there, with a certificate of the gateway's; return its path.
+
+    To look at certificates takes longer than to start a job, and is left to what answers.  Raises
+    OSError.
+    """
+    folder = data_dir / "tls"
+    bundle = data_dir / FOLDER / BUNDLE
+    certificate = folder / f"{LEAF}.pem"
+    is_made = all(path.is_file() for path in (certificate, folder / f"{LEAF}.key"))
+    if (
+        not is_made
+        or not is_current(bundle)
+        or time.time() - certificate.stat().st_mtime > _AGE_S_MAX
+    ):
+        from trainshed.service.auth.certificates import ensure_tls  # noqa: PLC0415  # see above
+
+        ensure_bundle(data_dir, ensure_tls(data_dir, NAMES, leaf=LEAF).ca)
+    return bundle
 
 
 def ensure_bundle(data_dir: Path, authority: Path) -> Path:

@@ -1,0 +1,116 @@
+"""The gateway's sockets on the machine's network, and the note by which the next server binds them.
+
+Jobs outlive a server, so the next one listens where the last one did.
+"""
+
+import json
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trainshed.engines.processes import identity
+from trainshed.engines.processes.identity import Identity
+from trainshed.service.gateway.places import GatewayPlace
+from trainshed.service.ports.listening import GATEWAY, Listen
+from trainshed.service.server_files import PUBLIC, write_file
+
+FILE: Final = "gateway.json"
+LOOPBACK: Final = "127.0.0.1"
+_HTTP, _HTTPS = 80, 443
+#: Loopback addresses on which port 443 is tried; 127.0.0.1 is left to whoever has it.
+_DIRECT: Final = tuple(f"127.0.0.{last}" for last in range(2, 255))
+_BACKLOG: Final = 1024
+
+#: Makes a socket of the gateway's, by host and port.
+_Listen = Callable[[str, int], socket.socket]
+
+
+class Note(NamedTuple):
+    """What the last server of a data directory has noted; empty where there was none."""
+
+    port: int = 0
+    direct: str | None = None
+    server: Identity | None = None
+
+    @property
+    def has_other_server(self) -> bool:
+        """Whether that server lives and is not this process."""
+        server = self.server
+        return server is not None and server != identity.myself() and identity.lives(server)
+
+
+def read_note(data_dir: Path) -> Note:
+    """Read the note; what cannot be read is as if it were not there."""
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        document = json.loads((data_dir / FILE).read_text("utf-8"))
+        port, direct, server = (document.get(name) for name in ("port", "direct", "server"))
+        is_port = isinstance(port, int) and 0 < port < 1 << 16
+        return Note(
+            port if is_port else 0,
+            direct if isinstance(direct, str) and direct else None,
+            Identity(*server) if server else None,
+        )
+    return Note()
+
+
+def write_note(data_dir: Path, place: GatewayPlace) -> None:
+    """Note where this process listens.  Raises OSError."""
+    document = {"port": place.port, "direct": place.direct, "server": identity.myself()}
+    write_file(data_dir / FILE, json.dumps(document).encode(), PUBLIC)
+
+
+class MachineSockets:
+    """Binds the sockets."""
+
+    def __init__(self, listen: Listen, hosts: Iterable[str], *, has_direct: bool) -> None:
+        """``hosts`` are more addresses than loopback; ``has_direct``: Google's ports are tried."""
+        self._listen = partial(_listen, listen)
+        self._hosts = tuple(hosts)
+        self._has_direct = has_direct
+
+    def bind(self, port: int, direct: str | None) -> list[socket.socket]:
+        """Bind a port, 0 for any, on loopback, and what else can be bound.  Raises OSError.
+
+        ``direct`` is the address that is tried first for Google's ports.
+        """
+        first = self._listen(LOOPBACK, port)
+        ours = first.getsockname()[1]
+        more = [_try(self._listen, host, ours) for host in self._hosts]
+        if self._has_direct:
+            more += _bind_direct(self._listen, direct)
+        return [first, *filter(None, more)]
+
+
+def place_of(listeners: Sequence[socket.socket], bundle: Path) -> GatewayPlace:
+    """The place at which sockets of ``MachineSockets.bind`` listen."""
+    (host, port), *more = (listener.getsockname() for listener in listeners)
+    direct = next((host for host, number in more if number == _HTTPS), None)
+    also = tuple(host for host, number in more if number == port)
+    return GatewayPlace(host, port, direct, bundle, also)
+
+
+def _listen(listen: Listen, host: str, port: int) -> socket.socket:
+    return listen(GATEWAY, host, port, _BACKLOG)
+
+
+def _try(listen: _Listen, host: str, port: int) -> socket.socket | None:
+    with suppress(OSError):
+        return listen(host, port)
+    return None
+
+
+def _bind_direct(listen: _Listen, direct: str | None) -> Sequence[socket.socket]:
+    """Google's ports on a loopback address of our own, where the server may have them."""
+    for address in dict.fromkeys((direct or _DIRECT[0], *_DIRECT)):
+        try:
+            https = listen(address, _HTTPS)
+        except PermissionError:
+            return ()
+        except OSError:  # another data directory has it
+            continue
+        http = _try(listen, address, _HTTP)  # the metadata server's
+        return [https, *filter(None, (http,))]
+    return ()
