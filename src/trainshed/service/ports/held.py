@@ -143,7 +143,7 @@ class HeldPorts:
         with self._lock:
             if self._holder is not None:
                 _LOG.warning("the process that holds this server's ports has ended: starting one")
-                self._holder.close()
+                self._holder.close_ended()
                 self._holder = None
             self._connect()
             for role, listener in self._used:

@@ -66,8 +66,12 @@ class HolderClient:
         return bool(answer.get("held"))
 
     def close(self) -> None:
-        """Close the connection, and collect a holder that was a child and has ended."""
+        """Close the connection; a holder lives on while jobs do."""
         self._channel.close()
+
+    def close_ended(self) -> None:
+        """Close the connection to a holder that has ended; one that was a child is collected."""
+        self.close()
         if self._child is not None:
             _collect(self._child)
 
@@ -158,7 +162,7 @@ def _start(data_dir: Path) -> HolderClient:
         with theirs, _bound(data_dir / SOCKET) as listener:
             child = _spawn(listener, theirs)
         client = HolderClient(ours, child)
-        undo.callback(client.close)
+        undo.callback(client.close_ended)
         secret = new_secret()
         note = {"holder": identity.of(child), "secret": secret}
         write_file(data_dir / NOTE, json.dumps(note).encode(), PRIVATE)
