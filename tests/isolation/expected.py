@@ -109,6 +109,14 @@ ROWS = (
         "take_ports_from_holder", DENIED, MODES,
         "what keeps the ports answers no process of a job",
     ),
+    Row(
+        "break_server_by_shrinking_file", DENIED, MODES,
+        "the connection ends, with a line in the server's log",
+    ),
+    Row(
+        "join_foreign_job_unnoticed", DENIED, MODES,
+        "where jobs share ports, the logs of both say that they meet",
+    ),
     Row("lose_log_entries", DENIED, MODES, "what is not kept is refused"),
     Row("connect_to_grpc_of_gateway", DENIED, MODES, "its socket has no name once it listens"),
     Row(

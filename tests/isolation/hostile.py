@@ -631,6 +631,33 @@ def keep_port_from_foreign_job(facts):
     return f"the other job gets {answer}"
 
 
+@attempt("neighbours")
+def break_server_by_shrinking_file(facts):
+    """Truncate an object while a client reads it."""
+    path = os.path.join(facts["own_bucket"], "shrinks")
+    with open(path, "wb") as file:
+        file.truncate(64 << 20)
+    request(facts, "begin download")
+    os.truncate(path, 0)
+    answer = request(facts, "end download")
+    if answer:
+        return answer
+    raise Denied("one line in the server's log")
+
+
+@attempt("restarts")
+def join_foreign_job_unnoticed(facts):
+    """Connect to its port, as a second torchrun at one rendezvous does: does its log say so?"""
+    with socket.create_connection(("127.0.0.1", facts["foreign_port"]), timeout=10) as client:
+        client.recv(1 << 12)
+        until = time.monotonic() + facts["watch_s"]
+        while time.monotonic() < until:
+            if facts["warning"] in request(facts, "read log of neighbour"):
+                raise Denied("its log says so")
+            time.sleep(1)
+    return "its log has no warning"
+
+
 # ---- the gateway ----
 
 

@@ -30,6 +30,7 @@ from isolation.proxy import PASSWORD, Proxy
 from isolation.world import FOLDER_BUCKET, World
 from server_process import TRAINSHED, ServerProcess, Waiting
 from trainshed.engines.isolation import choose
+from trainshed.engines.local.port_watch import PAUSE_S
 from trainshed.engines.network.choose import try_network
 from trainshed.engines.supervise.folder import AttemptFolder
 
@@ -287,6 +288,8 @@ def facts_of(scene, foreign):
         "descriptors_max": DESCRIPTORS_MAX,
         "entries": ENTRIES,
         "rounds": ROUNDS,
+        "watch_s": 10 * PAUSE_S,
+        "warning": "Jobs share the network of this machine",
         "processes": PROCESSES,
         "flood_mib": 8,
         "flood_lines": 50,
@@ -458,7 +461,11 @@ def uploaded(scene):
 
 
 def packaged(scene, facts):
-    """The trainer as a package that tries the same while it is built."""
+    """The trainer as a package that tries the same while it is built.
+
+    What builds packages has the proxies of the server, whose password is no secret to it.
+    """
+    facts = {**facts, "proxy_password": PASSWORD[::-1]}
     files = {
         "setup.py": SETUP.encode(),
         "trapped/__init__.py": b"",

@@ -1,15 +1,12 @@
 """A job plants links in the folder of a ``file://`` bucket: no caller gets what they lead to."""
 
-import dataclasses
-import secrets
-import shutil
 import urllib.error
 
 import pytest
 
 from e2e.support import FINAL, good
 from isolation.expected import USERS
-from isolation.scene import ALPHA, BUILD, program, staged, submit, upload
+from isolation.scene import ALPHA, folder_of_bucket, program, staged, submit, upload
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -20,19 +17,9 @@ for name, leads_to in (("token", {token!r}), ("shadow", "/etc/shadow"), ("etc", 
 """
 
 
-@pytest.fixture
-def folder():
-    BUILD.mkdir(exist_ok=True)
-    folder = BUILD / f"scratch-{secrets.token_hex(4)}"
-    folder.mkdir()
-    folder.chmod(0o777)
-    yield folder
-    shutil.rmtree(folder)
-
-
-def test_links_of_a_job_in_a_folder_bucket_lead_nowhere(folder):
-    config = f'[buckets]\n"scratch" = "file://{folder}"\n{USERS.config}'
-    with staged(dataclasses.replace(USERS, config=config)) as scene:
+def test_links_of_a_job_in_a_folder_bucket_lead_nowhere():
+    with staged(USERS) as scene:
+        folder = folder_of_bucket(scene)
         native = "/trainshed/v1/buckets/scratch:adopt"
         good(scene.server.call("POST", native, {"project": ALPHA}))
         code = PLANTS.format(token=str(scene.data / "admin-token"), folder=str(folder))

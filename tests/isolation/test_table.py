@@ -30,4 +30,5 @@ def test_every_attempt_succeeds_where_there_are_no_walls_or_says_why_not():
         "send_two_hosts", "hold_all_tunnels", "use_up_descriptors_of_server", "lose_log_entries",
         "connect_to_grpc_of_gateway", "lead_bucket_elsewhere", "lead_backup_elsewhere",
         "swell_backup", "lead_restore_elsewhere", "take_ports_from_holder",
+        "break_server_by_shrinking_file", "join_foreign_job_unnoticed",
     }  # fmt: skip

@@ -4,6 +4,7 @@ It does what the tests have it do, by files in its bucket: call the gateway, ope
 a port.  So they see whether a neighbour keeps it from that.
 """
 
+import contextlib
 import http.client
 import json
 import os
@@ -25,8 +26,15 @@ def show_port():
     sys.stdout.flush()
     while True:
         client, _ = listener.accept()
-        with client:
-            client.sendall(b"the port of beta")
+        threading.Thread(target=answer_client, args=(client,), daemon=True).start()
+
+
+def answer_client(client):
+    """Say whose port it is, and wait until the other end closes."""
+    with client, contextlib.suppress(OSError):
+        client.sendall(b"the port of beta")
+        while client.recv(1 << 12):
+            pass
 
 
 def call():

@@ -6,6 +6,7 @@ bucket (``hostile.request``), answers too.
 """
 
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -46,6 +47,8 @@ class World:
             "read heads of proxy": lambda: self._scene.proxy.heads,
             "list sockets of server": self._sockets,
             "use folder bucket": self._folder_bucket,
+            "begin download": self._begin_download,
+            "end download": self._end_download,
             "back up": self._back_up,
             "restore": self._restore,
             "kill server": self._scene.server.kill,
@@ -112,6 +115,22 @@ class World:
             self._scene.upload(FOLDER_BUCKET, "home/planted", b"of the job")
         planted = self._scene.folder / "home" / "planted"
         return followed + [name for name in ("home/planted",) if planted.exists()]
+
+    def _begin_download(self):
+        """Read the head of an object, and leave its bytes in the connection."""
+        self._download = self._scene.server.connection()
+        path = "/storage/v1/b/alpha-bucket/o/shrinks?alt=media"
+        headers = {"Authorization": f"Bearer {self._scene.server.token}"}
+        self._download.request("GET", path, headers=headers)
+        self._response = self._download.getresponse()
+
+    def _end_download(self):
+        """Read to the end; what the server's log has that nobody foresaw."""
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            while self._response.read(1 << 20):
+                pass
+        self._download.close()
+        return "a traceback" if "Traceback" in self._scene.server.output() else ""
 
     # ---- root ----
 
