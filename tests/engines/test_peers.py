@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engines.attempts import KEY, ended, engine_at, marked, order
-from engines.support import FOREVER
+from engines.attempts import KEY, OTHER, ended, engine_at, folder, marked, order
+from engines.support import FOREVER, wait_until
 from trainshed.engines.base import End
 from trainshed.engines.processes import peers
 
@@ -100,6 +100,28 @@ def test_an_attempt_is_known_by_its_processes_also_by_orphans_that_hide(root, ma
         ended(engine)
         assert engine.traits.attempt_at(theirs, ours) is None
         accepted.close()
+
+
+def test_an_attempt_whose_records_cannot_be_read_hides_no_other_one(root, mark):
+    """Its neighbours had no gateway: each of their calls failed."""
+    engine = engine_at(root)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        engine.launch(OTHER, marked(mark, FOREVER), ())
+        code = ORPHANS.format(port=listener.getsockname()[1]) + FOREVER
+        engine.launch(KEY, marked(mark, code), ())
+        accepted, address = listener.accept()
+        with accepted:
+            records = folder(root, OTHER) / "records.jsonl"
+            wait_until(records.exists, "the other attempt has begun")
+            records.rename(records.with_name("moved"))
+            records.mkdir()
+            theirs, ours = End(*address), End(*accepted.getsockname())
+            assert engine.traits.attempt_at(theirs, ours) == KEY
+            records.rmdir()
+            records.with_name("moved").rename(records)
+        for key in (KEY, OTHER):
+            engine.stop(key, order(0.0))
+            ended(engine, key)
 
 
 #: In a network of its own, whose loopback it turns on, it connects to itself.

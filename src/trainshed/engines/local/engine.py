@@ -321,10 +321,11 @@ class LocalEngine:
     def _supervisors(self) -> dict[int, AttemptKey]:
         """The supervisors that run, by pid; they adopt orphans, so all of theirs are below."""
         with self._lock:
-            attempts = [each for each in self._attempts.values() if each.known.ended is None]
-            for each in attempts:
-                each.known.read(each.folder.records)
-        began = ((each.known.began, each.key) for each in attempts)
+            attempts = [row for row in self._attempts.values() if row.known.ended is None]
+            for attempt in attempts:
+                with suppress(OSError):  # what was read of it before still holds
+                    attempt.known.read(attempt.folder.records)
+        began = ((attempt.known.began, attempt.key) for attempt in attempts)
         return {who.pid: key for who, key in began if who and lives(identity_of(who))}
 
     def _attempt_at(self, theirs: End, ours: End) -> AttemptKey | None:
