@@ -20,7 +20,7 @@ from server_process import TRAINSHED
 PROGRAM = (str(TRAINSHED),)
 #: A socket that has ended and waits for late packets (include/net/tcp_states.h).
 _TIME_WAIT = "06"
-_TABLES = ("fib_trie", "route", "ipv6_route", "arp")
+_TABLES = ("fib_trie", "route", "arp")
 
 
 class OwnMachine:
@@ -71,7 +71,10 @@ class OwnMachine:
         """No process, namespace, link, address, route, rule, mount or socket."""
         wait_until(lambda: not self.processes(), lambda: f"left behind: {self.processes()}")
         wait_until(lambda: not self.namespaces(), lambda: f"left behind: {self.namespaces()}")
-        assert self._settings() == self._before
+        settings = self._settings()
+        assert {name: (text, settings[name]) for name, text in self._before.items()} == {
+            name: (text, text) for name, text in self._before.items()
+        }
         assert self.sockets() == []
 
     def run(self, argv):
@@ -79,9 +82,11 @@ class OwnMachine:
         return subprocess.run(argv, check=False, capture_output=True, text=True)
 
     def namespaces(self):
-        """Networks of jobs that a process of this machine still holds."""
+        """Networks of jobs that a process of this machine still holds, or that have a name."""
         pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
-        return self._spaces & set().union(*map(_held_networks, pids))
+        mounts = Path("/proc/thread-self/mountinfo").read_text()
+        named = {space for space in self._spaces if f" {space} " in mounts}
+        return named | self._spaces & set().union(*map(_held_networks, pids))
 
     def sockets(self):
         """The rows of sockets of this network that live."""
@@ -92,12 +97,11 @@ class OwnMachine:
         return rows
 
     def _settings(self):
-        """Links, addresses, routes and firewall rules, and namespaces that have a name."""
-        mounts = Path("/proc/thread-self/mountinfo").read_text().splitlines()
+        """Links, addresses, routes and firewall rules."""
         return {
             "links": socket.if_nameindex(),
             "rules": _firewall_rules(),
-            "names": [line for line in mounts if " - nsfs " in line],
+            "routes of IPv6": _ipv6_routes(),
             **{name: Path("/proc/thread-self/net", name).read_text() for name in _TABLES},
         }
 
@@ -122,6 +126,12 @@ def _held_networks(pid):
             with suppress(OSError):
                 networks.add(str(path.readlink()))
     return {name for name in networks if name.startswith("net:")}
+
+
+def _ipv6_routes():
+    """(destination, prefix, link), without the counters of their use."""
+    lines = Path("/proc/thread-self/net/ipv6_route").read_text().splitlines()
+    return {(words[0], words[1], words[-1]) for words in map(str.split, lines)}
 
 
 def _firewall_rules():
