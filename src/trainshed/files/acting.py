@@ -14,7 +14,7 @@ from typing import Any, Final
 
 #: The number of ``setgroups`` by machine; libc's function would change the groups of all threads.
 _SETGROUPS: Final = {"x86_64": 116, "aarch64": 159, "riscv64": 159}
-#: No user has this number: with it ``setfsuid`` changes nothing and tells the present one.
+#: No user has this number: with it ``setfsuid`` changes nothing and returns the present one.
 _NO_USER: Final = -1
 
 

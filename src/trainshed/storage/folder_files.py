@@ -1,7 +1,7 @@
 """A folder of this machine as a place where a bucket is kept, with the calls of an fsspec system.
 
-fsspec's own reaches files by their paths and follows links, as the server: whoever may write into
-the folder could read the server's secrets by a link.  Here no link is followed, only files and
+fsspec's own reaches files by their paths and follows links, as the server: a program that may write
+into the folder could read the server's secrets by a link.  Here no link is followed, only files and
 folders are objects, and the user of the bucket's project does it where projects have users.
 """
 
@@ -18,7 +18,7 @@ from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
 from trainshed.files.copies import copy_file
 from trainshed.storage.object_files import IN_THE_WAY, RESERVED_PREFIX
 
-#: The user who reaches a bucket's files; None: the server.
+#: Returns the user as whom a bucket's files are reached; None: the server's.
 UserOf = Callable[[], int | None]
 
 _KINDS = {Kind.FILE: "file", Kind.FOLDER: "directory"}

@@ -224,8 +224,8 @@ def remotes_of(
 ) -> dict[str, Remote]:
     """Those that the settings name.  Raises UsageFault.
 
-    ``user_of`` tells who reaches the files of a bucket that is a folder of this machine: the user
-    of its project; None: the server.
+    ``user_of`` returns the user as whom the files of a bucket that is a folder of this machine are
+    reached: that of its project; None: the server's.
     """
     return {name: Remote(name, bucket, partial(user_of, name)) for name, bucket in buckets.items()}
 

@@ -35,7 +35,7 @@ def since_boot_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
-#: By as much a clock that nobody sets is never wrong.
+#: A clock that is not set is never wrong by so much.
 GAP_NS_MAX: Final = 86_400 * _NS_PER_S
 
 
@@ -159,7 +159,7 @@ def resume(
 def _gap_ns(connection: Connection, clock: SteadyClock, name: str) -> int:
     """How far a clock is ahead of where it should be, without what has passed since.
 
-    After a start of the machine nothing tells what has passed: there the gap holds that, too.
+    After a start of the machine it is not known what has passed: the gap includes that then.
     """
     known = connection.execute(_KNOWN, {"of_name": name}).scalar_one_or_none()
     if known is not None:

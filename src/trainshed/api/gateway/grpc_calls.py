@@ -3,7 +3,7 @@
 A client that finds no HTTP/2 at an address tries again for minutes.  So whatever is called is
 answered: logging and metrics are taken, and all else is refused with a code that nobody repeats.
 
-grpcio tells of a caller only the name that its socket has, and any process can give its socket any
+grpcio reports of a caller only the name of its socket, and any process can give its socket any
 name.  So nothing but this process can connect: the path on which grpcio listens is removed at once,
 and the socket is reached by a descriptor that was opened before.  A connection that came earlier
 has a name from then, and the names of ours are random and made later.

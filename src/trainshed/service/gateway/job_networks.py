@@ -22,8 +22,8 @@ from trainshed.store.base import StoreFault
 
 #: Sockets of all attempts together; an attempt has three, or three for each replica.
 SOCKETS_MAX: Final = 4096
-#: When an attempt that does not answer is asked again: its supervisor has to start.  The longer it
-#: has been asked, the less often.
+#: Pauses until an attempt that does not answer is asked again: its supervisor has to start.  They
+#: grow with the time.
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.1, 10.0
 _PAUSES: Final = 10
 _FAULT_S: Final = 2.0
@@ -37,7 +37,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class _Waiting(NamedTuple):
-    """An attempt that is to be asked."""
+    """An attempt whose supervisor has not answered yet."""
 
     since_s: float
     next_s: float
@@ -60,7 +60,7 @@ class JobNetworks:
     ) -> None:
         """``living`` returns the attempts of all servers that may run.  It may raise StoreFault.
 
-        ``are_begun``: such attempts are begun now; else an earlier server may have begun some.
+        ``are_begun``: servers begin attempts with networks now; else an earlier server may have.
         """
         self._ask = ask
         self._living = living
@@ -80,7 +80,7 @@ class JobNetworks:
         on_network(self.expect)
 
     def start(self) -> None:
-        """Begin to ask."""
+        """Begin to ask supervisors."""
         self._thread = threading.Thread(target=self._work, name="gateway-networks", daemon=True)
         self._thread.start()
 
@@ -193,7 +193,7 @@ class JobNetworks:
         os.eventfd_write(self._changed, 1)
 
     def _wait(self) -> None:
-        """Until an attempt begins, one ends, or one is to be asked again."""
+        """Wait until an attempt begins or ends, or a pause is over."""
         poll = select.poll()
         poll.register(self._woken, select.POLLIN)
         ends = {}

@@ -1,7 +1,7 @@
 """Tracks the gateway's open sockets in the networks of jobs, for what answers on them.
 
-A socket belongs to the network that it was made in, whoever accepts on it: the caller is known by
-the listener alone, and no search in /proc is needed.
+A socket belongs to the network that it was made in, also when another process accepts on it.  So
+the listener alone identifies the caller, and no search in /proc is needed.
 """
 
 import socket

@@ -20,7 +20,7 @@ from trainshed.service.server_files import PUBLIC, write_file
 FILE: Final = "gateway.json"
 LOOPBACK: Final = "127.0.0.1"
 _HTTP, _HTTPS = 80, 443
-#: Loopback addresses on which port 443 is tried; 127.0.0.1 is left to whoever has it.
+#: Loopback addresses on which port 443 is tried; 127.0.0.1 is left to other programs.
 _DIRECT: Final = tuple(f"127.0.0.{last}" for last in range(2, 255))
 _BACKLOG: Final = 1024
 

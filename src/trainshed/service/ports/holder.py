@@ -92,7 +92,7 @@ class Holder:
     def __init__(self, listener: socket.socket, first: socket.socket) -> None:
         """``listener`` is bound and not listening; ``first`` is the server that started this.
 
-        The first message of ``first`` tells the secret and the data directory.
+        The first message of ``first`` has the secret and the data directory.
         """
         hello, _ = receive(first)
         first.settimeout(_SEND_S_MAX)
