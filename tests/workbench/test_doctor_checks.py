@@ -17,7 +17,13 @@ from trainshed.model.trials import TrialState
 from trainshed.store.audit import AuditedTrial
 from trainshed.store.clock_jumps import ClockJump
 from trainshed.store.records import NodeRow, StoredCommand
-from trainshed.workbench.doctor.examine import CHECKS, confirmed, examine, results_of
+from trainshed.workbench.doctor.examine import (
+    CHECKS,
+    DoctorReport,
+    confirmed,
+    examine,
+    results_of,
+)
 from trainshed.workbench.doctor.snapshot import (
     Check,
     DiskSeen,
@@ -362,3 +368,12 @@ def test_the_same_breach_of_another_subject_is_another_breach():
     )
     assert confirmed([one], [one]) == (one,)
     assert confirmed([one], [two])[0].word == "ok"
+
+
+def test_networks_of_all_servers_have_a_line_of_their_own():
+    """What was looked at is of one server; the networks of this machine are of all."""
+    seen = snapshot(networks=NetworksSeen(namespaces=5, ways_out=3))
+    report = DoctorReport(results=(), seen=seen)
+    assert report.networks.startswith("3 networks of jobs with 5 namespaces are on this machine")
+    assert "network" not in report.looked_at
+    assert DoctorReport(results=(), seen=snapshot()).networks == ""

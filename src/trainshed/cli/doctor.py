@@ -83,6 +83,8 @@ def _lines(report: DoctorReport, *, colour: bool) -> Iterator[str]:
             yield f"{'':<{_WIDTH}}      -> {found.advice}"
     yield ""
     yield from dict.fromkeys(r.unseen for r in report.results if r.unseen)
+    if report.networks:
+        yield report.networks
     yield f"looked at {report.looked_at}"
     yield _sum(report)
 
@@ -100,6 +102,7 @@ def _sum(report: DoctorReport) -> str:
 def _document(report: DoctorReport) -> dict[str, Any]:
     return {
         "lookedAt": report.looked_at,
+        "networks": report.networks,
         "checks": [
             {
                 "id": result.check.name,

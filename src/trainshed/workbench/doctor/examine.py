@@ -41,22 +41,23 @@ class DoctorReport:
         return (
             f"{jobs} jobs, {len(seen.folders)} folders of attempts, "
             f"{lines} log lines, {len(seen.processes)} processes; "
-            f"{_networks(seen)}{_isolation(seen)}" + _server(seen)
+            f"{_isolation(seen)}{_server(seen)}"
         )
+
+    @property
+    def networks(self) -> str:
+        """A sentence on networks of jobs of all servers of this machine; empty without any."""
+        networks = self.seen.networks
+        if not networks.ways_out:
+            return ""
+        count = f"{networks.ways_out} networks of jobs with {networks.namespaces} namespaces"
+        return f"{count} are on this machine, of this server and of others"
 
 
 def _server(seen: Snapshot) -> str:
     if seen.is_backup:
         return "it is a backup"
     return f"the server is process {seen.server_pid}" if seen.server_pid else "no server runs"
-
-
-def _networks(seen: Snapshot) -> str:
-    """The networks of jobs on this machine; nothing where there are none."""
-    networks = seen.networks
-    if not networks.ways_out:
-        return ""
-    return f"{networks.ways_out} networks of jobs with {networks.namespaces} namespaces; "
 
 
 def _isolation(seen: Snapshot) -> str:
