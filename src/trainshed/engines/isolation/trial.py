@@ -8,6 +8,7 @@ from trainshed.engines.isolation import seccomp
 from trainshed.engines.isolation.enter import walled
 from trainshed.engines.isolation.view import Mounts, View
 from trainshed.engines.processes import tree
+from trainshed.engines.processes.trial import run_forked
 
 #: It may write to its folder, and not read what lies beside it; $3 is the mode of its filter.
 _PROGRAM: Final = (
@@ -21,7 +22,6 @@ _FAULTS: Final = {
     5: "a program's system calls are not filtered",
 }
 _FILTERED: Final = "2"
-_NO_PROGRAM: Final = 127
 
 
 def main(mode: str, folder: str, uid: str, refused_calls: str) -> int:
@@ -60,24 +60,15 @@ def _run(view: View, argv: tuple[str, ...]) -> str:
         run = walled(view, argv, Mounts(), dict(os.environ))
     except Exception as error:  # noqa: BLE001 - whatever it is, the mode does not work
         return str(error) or type(error).__name__
-    faults, writer = os.pipe()
     parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            if run.enter is not None:
-                run.enter()
-            tree.die_with_parent(parent)  # a process that becomes another user loses that
-            os.execve(run.argv[0], run.argv, run.env)  # noqa: S606 - a shell of the machine
-        except BaseException as error:  # noqa: BLE001 - a fork must not return
-            reason = getattr(error, "strerror", None) or str(error)
-            os.write(writer, f"{getattr(error, 'filename', '') or ''}: {reason}".encode())
-        finally:
-            os._exit(_NO_PROGRAM)
-    os.close(writer)
-    with os.fdopen(faults, encoding="utf-8", errors="replace") as file:
-        said = file.read()
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if said:
-        return said.strip(": ")
-    return _FAULTS.get(status, f"a program ends with status {status}") if status else ""
+
+    def become_program() -> str:
+        if run.enter is not None:
+            run.enter()
+        tree.die_with_parent(parent)  # a process that becomes another user loses that
+        os.execve(run.argv[0], run.argv, run.env)  # noqa: S606 - a shell of the machine
+
+    words, status = run_forked(become_program)
+    if words or not status:
+        return words
+    return _FAULTS.get(status, f"a program ends with status {status}")

@@ -9,7 +9,6 @@ import select
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -33,10 +32,10 @@ from trainshed.engines.network.way_out import (
     way_out_command,
 )
 from trainshed.engines.processes import tree
+from trainshed.engines.processes.trial import run_forked
 
 _LOOPBACK: Final = "127.0.0.1"
 _RULE: Final = NetworkRule((replica_address(0), replica_address(1)), shared=False)
-_WORDS_BYTES_MAX: Final = 4096
 
 
 def main(mode: str) -> int:
@@ -56,8 +55,20 @@ def _why_not(mode: str) -> str:
         return f"{error.filename}: {error.strerror}"
     with socket.create_server((_LOOPBACK, 0)) as listener:
         port = listener.getsockname()[1]
-        why = _run_inside(spaces, lambda: _look(mode, port))
+        why = _look_inside(spaces, mode, port)
     return why or _way_out(program, spaces)
+
+
+def _look_inside(spaces: Namespaces, mode: str, port: int) -> str:
+    """What is wrong in the network of the first replica."""
+    parent = os.getpid()
+
+    def look() -> str:
+        enter_namespace(spaces.user, spaces.replicas[0].net)
+        tree.die_with_parent(parent)  # after the user namespace, which may undo it
+        return _look(mode, port)
+
+    return run_forked(look).words
 
 
 def _look(mode: str, port: int) -> str:
@@ -71,29 +82,6 @@ def _look(mode: str, port: int) -> str:
     argv = (find_bubblewrap(), *words, "true")
     done = subprocess.run(argv, check=False, capture_output=True, text=True)  # noqa: S603 - ours
     return f"in a user namespace: {done.stderr.strip()}" if done.returncode else ""
-
-
-def _run_inside(spaces: Namespaces, look: Callable[[], str]) -> str:
-    """The answer of a call in the network of the first replica."""
-    reader, writer = os.pipe()
-    parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            enter_namespace(spaces.user, spaces.replicas[0].net)
-            tree.die_with_parent(parent)  # after the user namespace, which may undo it
-            os.write(writer, look().encode())
-        except OSError as error:
-            os.write(writer, f"{error.filename}: {error.strerror}".encode())
-        except Exception as error:  # noqa: BLE001 - a fork must not return into its parent's stack
-            os.write(writer, repr(error).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as answer:
-        words = answer.read(_WORDS_BYTES_MAX).decode()
-    os.waitpid(pid, 0)
-    return words
 
 
 def _way_out(program: str, spaces: Namespaces) -> str:

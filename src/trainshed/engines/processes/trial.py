@@ -1,9 +1,14 @@
-"""Runs a module of ours as a program that tries what this machine allows, within a time limit."""
+"""Runs a module of ours as a program that tries what this machine allows, within a time limit.
 
+Such a program forks for each step that it cannot take back.
+"""
+
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import trainshed
 
@@ -33,3 +38,38 @@ def run_trial(module: str, *words: str) -> str:
         return ""
     output = done.stderr.strip() or done.stdout.strip()  # bubblewrap says what it misses
     return (output.splitlines() or ["no answer"])[-1]
+
+
+class Forked(NamedTuple):
+    """How a fork ended."""
+
+    words: str
+    """What the call returned, or the error that it raised."""
+    status: int
+    """The exit status, by ``os.waitstatus_to_exitcode``."""
+
+
+def run_forked(act: Callable[[], str]) -> Forked:
+    """Call a function in a fork of this process, of one thread, and wait for its end.
+
+    The function may become another program: then there are no words.
+    """
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(writer, act().encode())
+        except BaseException as error:  # noqa: BLE001 - a fork must not return
+            os.write(writer, _words_of(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, encoding="utf-8", errors="replace") as file:
+        words = file.read()
+    return Forked(words, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+def _words_of(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return repr(error)

@@ -9,6 +9,8 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from trainshed.engines.processes.descriptors import to_sockets
+
 #: The word of a message that asks for the sockets, and the two kinds of messages of the answer.
 HAND_OVER: Final = "listeners"
 SOCKETS, DONE = b"s", b"d"
@@ -35,7 +37,7 @@ class HandingOver:
         listeners = self._listeners()
         if message.get("do") != HAND_OVER or not descriptors or listeners is None:
             return
-        server = socket.socket(fileno=os.dup(descriptors[0]))
+        (server,) = to_sockets([os.dup(descriptors[0])])
         server.setblocking(False)  # a server that does not read asks again
         try:
             for first in range(0, len(listeners), _DESCRIPTORS_MAX):
