@@ -124,6 +124,10 @@ ROWS = (
         "what a job may link in is reached by descriptors, and no link is followed",
     ),
     Row("swell_backup", DENIED, MODES, "a backup keeps holes"),
+    Row(
+        "look_up_foreign_object watch_foreign_bucket change_mode_of_foreign_object", DONE,
+        (LANDLOCK,), "Landlock has no rule for attributes, modes and watches",
+    ),
     Row("find_secrets_in_environment", DENIED, MODES, "jobs get named variables only"),
     Row("plant_links", DONE, MODES, "it may link in its own folders; the server follows none"),
     Row(

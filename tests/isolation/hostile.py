@@ -176,6 +176,31 @@ def read_foreign_bucket(facts):
 
 
 @attempt("files")
+def look_up_foreign_object(facts):
+    """Whether it is there, and how large, by a name that a job can guess."""
+    return f"{os.stat(facts['foreign_object']).st_size} bytes"
+
+
+@attempt("files")
+def watch_foreign_bucket(facts):
+    """The kernel then tells the names of what comes and goes."""
+    libc, in_all_events = ctypes.CDLL(None, use_errno=True), 0xFFF
+    descriptor = libc.inotify_init()
+    if libc.inotify_add_watch(descriptor, facts["foreign_bucket"].encode(), in_all_events) < 0:
+        raise OSError(ctypes.get_errno(), "inotify_add_watch")
+    os.close(descriptor)
+    return "inotify"
+
+
+@attempt("files")
+def change_mode_of_foreign_object(facts):
+    """To the mode that it has already."""
+    path = facts["foreign_object"]
+    os.chmod(path, os.stat(path).st_mode & 0o7777)
+    return "chmod"
+
+
+@attempt("files")
 def read_foreign_attempt(facts):
     return read(os.path.join(facts["foreign_attempt"], "plan.json"))
 
