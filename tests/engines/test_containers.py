@@ -18,6 +18,7 @@ from trainshed.engines.local.containers.argv import (
     shm_bytes,
 )
 from trainshed.engines.local.containers.detect import find
+from trainshed.engines.local.containers.roots import ContainerRoots
 from trainshed.engines.local.containers.start import AttemptSetup, container_name, replica_start
 from trainshed.engines.local.containers.variables import for_docker
 from trainshed.model.faults import EngineFault
@@ -45,6 +46,14 @@ def run_words(runtime, container, euid=1000):
 
 def values(argv, flag):
     return [argv[i + 1] for i, word in enumerate(argv) if word == flag]
+
+
+def test_a_caller_is_not_unknown_while_the_runtime_does_not_answer():
+    """As podman does not while one of its containers is broken: jobs would be refused for good."""
+    roots = ContainerRoots(PODMAN._replace(program="/bin/false"), {})
+    for _ in range(2):
+        with pytest.raises(OSError, match="cannot list the containers of podman"):
+            roots.asked()
 
 
 def test_podman_does_not_give_the_proxy_of_the_server_to_jobs():

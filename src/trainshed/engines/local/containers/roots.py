@@ -8,7 +8,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Final
 
 from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, Runtime
@@ -30,6 +29,7 @@ class ContainerRoots:
         self._environ = environ
         self._lock = threading.Lock()
         self._asked_at = float("-inf")
+        self._fault = ""
         self._known: dict[Identity, AttemptKey] = {}
 
     def known(self) -> dict[int, AttemptKey]:
@@ -37,15 +37,28 @@ class ContainerRoots:
         return {root.pid: key for root, key in self._known.items() if lives(root)}
 
     def asked(self) -> dict[int, AttemptKey]:
-        """Those that live now.  Blocks until the runtime has answered, for seconds at most."""
+        """Those that live now.  Blocks until the runtime has answered, for seconds at most.
+
+        Raises OSError where it has not answered: a caller that is not found may be a job's then,
+        and is to try again.
+        """
         with self._lock:
             if self._runtime and time.monotonic() - self._asked_at > _ASKED_EVERY_S:
-                with suppress(OSError, subprocess.SubprocessError):
-                    found = first_processes(self._runtime, self._environ)
-                    self._known = {
-                        root: AttemptKey(*map(int, mark.split("/")))
-                        for pid, mark in found.items()
-                        if (root := noted(pid)) is not None
-                    }
+                self._fault = self._ask(self._runtime)
                 self._asked_at = time.monotonic()
+            if self._fault:
+                raise OSError(self._fault)
         return self.known()
+
+    def _ask(self, runtime: Runtime) -> str:
+        """Learn them; why the runtime does not say, or nothing."""
+        try:
+            found = first_processes(runtime, self._environ)
+        except (OSError, subprocess.SubprocessError) as error:
+            return f"cannot list the containers of {runtime.name}: {error}"
+        self._known = {
+            root: AttemptKey(*map(int, mark.split("/")))
+            for pid, mark in found.items()
+            if (root := noted(pid)) is not None
+        }
+        return ""
