@@ -100,7 +100,7 @@ class GatewayListener:
         """
         with self._lock:
             if self._place is None:
-                self._place = self._opened()._replace(names=self._names)
+                self._place = self._open_first()._replace(names=self._names)
             return self._place._replace(refusal=self._refusal)
 
     def open_again(self) -> None:
@@ -127,16 +127,16 @@ class GatewayListener:
                 self._serving.stop()
         for thread in self._threads:
             thread.join(_CLOSE_S)
-        if self._networks is not None:
-            self._networks.close()
         if not any(thread.is_alive() for thread in self._threads):
+            if self._networks is not None:
+                self._networks.close()
             os.close(self._end)
 
-    def _opened(self) -> GatewayPlace:
+    def _open_first(self) -> GatewayPlace:
         note = read_note(self._data_dir) if self._outlives else Note()
         bundle = ensure_certified(self._data_dir)
         port = self._port or note.port
-        listeners = self._bound(port, note)
+        listeners = self._bind(port, note)
         if listeners:
             place = place_of(listeners, bundle)
             if self._outlives:
@@ -151,7 +151,7 @@ class GatewayListener:
         self._threads.append(thread)
         thread.start()
 
-    def _bound(self, port: int, note: Note) -> list[socket.socket]:
+    def _bind(self, port: int, note: Note) -> list[socket.socket]:
         """The sockets; none where another server of this directory, or a stranger, has the port."""
         try:
             return self._sockets.bind(port, note.direct)
@@ -161,7 +161,7 @@ class GatewayListener:
             if note.has_other_server:
                 return []
             if self._port or living_attempt(f"{self._data_dir}/jobs"):
-                self._refusal = _sentence_of(error, port, self._data_dir)
+                self._refusal = _describe_refusal(error, port, self._data_dir)
                 return []
             _warn("the gateway's port %d is taken, and no job was given it: it uses another", port)
             return self._sockets.bind(0, note.direct)
@@ -186,7 +186,7 @@ class GatewayListener:
 
     def _wait_for_port(self, place: GatewayPlace) -> list[socket.socket]:
         """Bind the sockets when another program has given up the port; none: this is the end."""
-        while not self._ends_within(_AGAIN_S):
+        while not self._wait_for_end(_AGAIN_S):
             with suppress(OSError):
                 listeners = self._sockets.bind(place.port, place.direct)
                 self._refusal = ""
@@ -198,7 +198,7 @@ class GatewayListener:
     def _wait_and_serve(self, listeners: list[socket.socket], jobs: JobSockets) -> None:
         if self._networks is not None:
             self._networks.start()
-        if not self._waits_for_a_client(listeners, jobs):
+        if not self._wait_for_client(listeners, jobs):
             return
         serving = self._make()
         with self._lock:
@@ -207,10 +207,10 @@ class GatewayListener:
             self._serving = serving
         serving.run(listeners, jobs)
 
-    def _waits_for_a_client(self, listeners: list[socket.socket], jobs: JobSockets) -> bool:
+    def _wait_for_client(self, listeners: list[socket.socket], jobs: JobSockets) -> bool:
         """Whether one has come; False: this is the end."""
         while True:
-            ready = self._ready((*listeners, *jobs.sockets, *jobs.changes))
+            ready = self._wait_ready((*listeners, *jobs.sockets, *jobs.changes))
             if self._end in ready:
                 return False
             if jobs.fileno() not in ready:
@@ -218,11 +218,11 @@ class GatewayListener:
             for gone in jobs.update().ended:
                 gone.close()
 
-    def _ends_within(self, seconds: float) -> bool:
+    def _wait_for_end(self, seconds: float) -> bool:
         """Whether this is the end."""
-        return self._end in self._ready((), seconds)
+        return self._end in self._wait_ready((), seconds)
 
-    def _ready(
+    def _wait_ready(
         self, others: Iterable[socket.socket | ChangeSource], seconds: float | None = None
     ) -> set[int]:
         """Wait for the end or for others; the descriptors that are readable."""
@@ -239,7 +239,7 @@ def _warn(message: str, *what: object, exc_info: bool = False) -> None:
     logging.getLogger(__name__).warning(message, *what, exc_info=exc_info)
 
 
-def _sentence_of(error: OSError, port: int, data_dir: Path) -> str:
+def _describe_refusal(error: OSError, port: int, data_dir: Path) -> str:
     from trainshed.service.ports.taken import why_taken  # noqa: PLC0415  # it is rare
 
     reason = why_taken(error, port, data_dir)

@@ -55,7 +55,7 @@ class HeldPorts:
         """Return the socket that an earlier server had there, or a new one.  Raises OSError."""
         with self._lock:
             address = _resolve(host, port)
-            listener = self._from_systemd(role, *address) or self._from_holder(role, *address)
+            listener = self._take_inherited(role, *address) or self._take_held(role, *address)
             if listener is None:
                 listener = listen(role, host, port, backlog)
                 self._keep(role, listener)
@@ -80,7 +80,9 @@ class HeldPorts:
             self._inherited.clear()
             self._notify("READY=1")
         if not self._has_store:
-            self._thread = threading.Thread(target=self._work, name="port-holder", daemon=True)
+            self._thread = threading.Thread(
+                target=self._watch_holder, name="port-holder", daemon=True
+            )
             self._thread.start()
 
     def close(self) -> bool:
@@ -90,7 +92,7 @@ class HeldPorts:
             self._thread.join(_CLOSE_S_MAX)
         with self._lock:
             self._notify("STOPPING=1")
-            is_held = self._ends_held()
+            is_held = self._release_sockets()
             for role, listener in self._used:
                 if not is_held:
                     name = systemd.stored_name(role, listener)
@@ -104,7 +106,7 @@ class HeldPorts:
             os.close(self._end)
         return is_held
 
-    def _ends_held(self) -> bool:
+    def _release_sockets(self) -> bool:
         """Give the sockets up; whether they stay open for the next server."""
         if self._has_store:
             return bool(living_attempt(f"{self._data_dir}/jobs"))
@@ -114,23 +116,23 @@ class HeldPorts:
             _LOG.warning("cannot tell the holder of this server's ports the end: %s", error)
             return False
 
-    def _work(self) -> None:
+    def _watch_holder(self) -> None:
         """Start another holder when one has ended, until the end of the server."""
         pause_s, began_s = 0.0, time.monotonic()
         while self._wait_for_loss():
             if time.monotonic() - began_s > _PAUSE_S_MAX:
                 pause_s = 0.0
-            if self._is_end(pause_s):
+            if self._wait_for_end(pause_s):
                 return
             pause_s = min(max(2 * pause_s, _PAUSE_S_MIN), _PAUSE_S_MAX)
             began_s = time.monotonic()
-            self._renew()
+            self._replace_holder()
 
     def _wait_for_loss(self) -> bool:
         """Wait until there is no holder; False at the end of the server."""
-        return self._holder is None or not self._is_end(None, self._holder)
+        return self._holder is None or not self._wait_for_end(None, self._holder)
 
-    def _is_end(self, seconds: float | None, holder: HolderClient | None = None) -> bool:
+    def _wait_for_end(self, seconds: float | None, holder: HolderClient | None = None) -> bool:
         """Wait for the end of the server, so long, or until the end of the holder."""
         poll = select.poll()
         poll.register(self._end, select.POLLIN)
@@ -139,7 +141,7 @@ class HeldPorts:
         ready = poll.poll(None if seconds is None else seconds * 1000)
         return any(descriptor == self._end for descriptor, _ in ready)
 
-    def _renew(self) -> None:
+    def _replace_holder(self) -> None:
         with self._lock:
             if self._holder is not None:
                 _LOG.warning("the process that holds this server's ports has ended: starting one")
@@ -173,7 +175,7 @@ class HeldPorts:
         if twin is None:
             return
         kept = f"{role}{_TWIN}"
-        bound = self._from_systemd(kept, twin, port) or self._from_holder(kept, twin, port)
+        bound = self._take_inherited(kept, twin, port) or self._take_held(kept, twin, port)
         if bound is None:
             try:
                 bound = reserve(twin, port)
@@ -190,7 +192,7 @@ class HeldPorts:
         name = systemd.stored_name(role, listener)
         self._notify("FDSTORE=1", f"FDNAME={name}", *options, sockets=(listener,))
 
-    def _from_systemd(self, role: str, host: str, port: int) -> socket.socket | None:
+    def _take_inherited(self, role: str, host: str, port: int) -> socket.socket | None:
         for index, (name, listener) in enumerate(self._inherited):
             if systemd.role_of(name) == role and holder.is_bound_to(listener, host, port):
                 del self._inherited[index]
@@ -198,7 +200,7 @@ class HeldPorts:
                 return listener
         return None
 
-    def _from_holder(self, role: str, host: str, port: int) -> socket.socket | None:
+    def _take_held(self, role: str, host: str, port: int) -> socket.socket | None:
         try:
             return self._holder.take(role, host, port) if self._holder else None
         except OSError as error:

@@ -117,7 +117,7 @@ class Holder:
                 elif ready in self._strangers or ready in self._servers:  # not closed meanwhile
                     self._answer(ready)
             if time.monotonic() >= self._look_s:
-                self._look()
+                self._close_unused()
 
     def _wait(self) -> list[socket.socket]:
         channels = [self._listener, *self._strangers, *self._servers]
@@ -153,7 +153,7 @@ class Holder:
             if client in self._strangers:
                 self._recognise(client, message)
             else:
-                self._obey(client, message, sockets)
+                self._perform(client, message, sockets)
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             self._forget(client)
 
@@ -165,7 +165,7 @@ class Holder:
         self._servers.append(client)
         send(client, {})
 
-    def _obey(
+    def _perform(
         self, client: socket.socket, message: dict[str, Any], sockets: list[socket.socket]
     ) -> None:
         if message["do"] == KEEP:
@@ -178,7 +178,7 @@ class Holder:
             send(client, {}, *(held.socket for held in match))
         elif message["do"] == END:
             self._release(client)
-            self._look()
+            self._close_unused()
             send(client, {"held": len(self._held)})
 
     def _forget(self, client: socket.socket) -> None:
@@ -194,7 +194,7 @@ class Holder:
     def _release(self, client: socket.socket) -> None:
         self._held.update({held: None for held, user in self._held.items() if user is client})
 
-    def _look(self) -> None:
+    def _close_unused(self) -> None:
         """Close the sockets that no server uses, unless an attempt lives."""
         self._look_s = time.monotonic() + LOOK_S
         free = [held for held, user in self._held.items() if user is None]

@@ -88,8 +88,8 @@ class HolderClient:
 
 def connect(data_dir: Path) -> HolderClient:
     """Connect to the holder of a data directory; where there is none, start it.  Raises OSError."""
-    with _locked(data_dir):
-        return _connect(data_dir) or _start(data_dir)
+    with _hold_lock(data_dir):
+        return _connect_noted(data_dir) or _start_holder(data_dir)
 
 
 def noted_holder(data_dir: Path) -> Identity | None:
@@ -112,7 +112,7 @@ def _read_note(data_dir: Path) -> tuple[Identity, str] | None:
 
 
 @contextmanager
-def _locked(data_dir: Path) -> Iterator[None]:
+def _hold_lock(data_dir: Path) -> Iterator[None]:
     """Be the only server that looks for a holder, or starts one."""
     descriptor = os.open(data_dir / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
     try:
@@ -122,7 +122,7 @@ def _locked(data_dir: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _connect(data_dir: Path) -> HolderClient | None:
+def _connect_noted(data_dir: Path) -> HolderClient | None:
     """A connection to the holder that the data directory notes; None where it does not answer."""
     note = _read_note(data_dir)
     if note is None or not identity.lives(note[0]):
@@ -153,13 +153,13 @@ def _wait_in_queue(channel: socket.socket, path: str) -> None:
     channel.settimeout(_ANSWER_S_MAX)
 
 
-def _start(data_dir: Path) -> HolderClient:
+def _start_holder(data_dir: Path) -> HolderClient:
     """Start a holder.  Raises OSError; a holder that was not greeted ends by itself."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.settimeout(_ANSWER_S_MAX)
     with ExitStack() as undo:
         undo.callback(ours.close)
-        with theirs, _bound(data_dir / SOCKET) as listener:
+        with theirs, _bind_private(data_dir / SOCKET) as listener:
             child = _spawn(listener, theirs)
         client = HolderClient(ours, child)
         undo.callback(client.close_ended)
@@ -172,7 +172,7 @@ def _start(data_dir: Path) -> HolderClient:
     return client
 
 
-def _bound(path: Path) -> socket.socket:
+def _bind_private(path: Path) -> socket.socket:
     """A socket at a path that only its owner may connect to.  Raises OSError."""
     path.unlink(missing_ok=True)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
