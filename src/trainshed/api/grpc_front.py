@@ -4,16 +4,21 @@ grpcio binds its ports itself and takes no socket that listens already, so its p
 whenever the server is away.  Here it listens at a port of loopback that no client is given, and TLS
 is spoken with it.  What connects to that port directly is a program on this machine, as it is for
 grpcio; a socket in a folder would be left there by a killed server.
+
+A connection is unknown until a call of it has come with a valid token.  Where there are too many,
+the oldest unknown one goes, so that nobody without a token keeps others out.
 """
 
 import asyncio
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
 
+from trainshed.api.connections import Connection, Connections, Limits, Waits
 from trainshed.api.relay import RelayEnd
 from trainshed.service.ports.listening import BACKLOG
 
@@ -26,10 +31,17 @@ class GrpcFront:
     """A listening socket at work, on a thread of its own."""
 
     def __init__(self, listener: socket.socket, connections_max: int) -> None:
-        """Nothing is accepted before ``start``."""
+        """Nothing is accepted before ``start``; half of the connections may be unknown."""
         self._listener = listener
-        self._connections_max = connections_max
+        unknown_max = max(1, connections_max // 2)
+        self._connections = Connections(
+            Limits(
+                connections=connections_max, unauthenticated=unknown_max, per_address=unknown_max
+            )
+        )
         self._ends: set[_ClientEnd] = set()
+        self._held: dict[str, Connection] = {}
+        """Each connection, by the address that grpcio has of ours to it."""
         self._port = 0
         self._clients: dict[str, str] = {}
         """The address of each client, by the address that grpcio has of our connection to it."""
@@ -55,18 +67,33 @@ class GrpcFront:
         address = unquote(peer).partition(":")[2]
         return self._clients.get(address, address.rpartition(":")[0])
 
-    def admit(self, end: "_ClientEnd") -> bool:
-        """Whether there is room for one more connection; each has three descriptors."""
-        if len(self._ends) >= self._connections_max:
-            return False
-        self._ends.add(end)
-        return True
+    def recognise(self, peer: str) -> None:
+        """A call of a client had a valid token; ``peer`` as for ``address_of``.  Thread-safe."""
+        address = unquote(peer).partition(":")[2]
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._keep, address)
+
+    def _keep(self, address: str) -> None:
+        held = self._held.get(address)
+        if held is not None:
+            held.waits = Waits.ANSWER
+            held.recognise(authenticated=True)
+
+    def admit(self, end: "_ClientEnd", host: str) -> Connection | None:
+        """Make room for one more connection; each has three descriptors.  None: there is none."""
+        held = self._connections.admit(host)
+        if held is not None:
+            held.cut = end.transport.abort
+            self._ends.add(end)
+        return held
 
     def leave(self, end: "_ClientEnd") -> None:
         """A connection has ended."""
         self._ends.discard(end)
+        if end.held is not None:
+            self._connections.forget(end.held)
 
-    async def connect(self, end: RelayEnd, client: str) -> None:
+    async def connect(self, end: "_ClientEnd", client: str) -> None:
         """Connect one end with grpcio.  Raises OSError."""
         far = socket.socket()
         address = ""
@@ -75,12 +102,18 @@ class GrpcFront:
             await self._loop.sock_connect(far, (HOST, self._port))
             address = ":".join(map(str, far.getsockname()))
             self._clients[address] = client
-            forget = partial(self._clients.pop, address, None)
+            if end.held is not None:
+                self._held[address] = end.held
+            forget = partial(self._forget, address)
             await self._loop.create_connection(partial(_FarEnd, end, forget), sock=far)
         except BaseException:
-            self._clients.pop(address, None)
+            self._forget(address)
             far.close()
             raise
+
+    def _forget(self, address: str) -> None:
+        self._clients.pop(address, None)
+        self._held.pop(address, None)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -113,11 +146,16 @@ class _ClientEnd(RelayEnd):
         super().__init__()
         self._front = front
         self._connecting: asyncio.Task[None] | None = None
+        self._client = ""
+        self.held: Connection | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Nothing is read before grpcio can have it."""
         super().connection_made(transport)
-        if not self._front.admit(self):
+        peer = transport.get_extra_info("peername") or ("",)  # none where it has ended already
+        self._client = str(peer[0])
+        self.held = self._front.admit(self, self._client)
+        if self.held is None:
             transport.abort()
             return
         transport.pause_reading()
@@ -130,7 +168,7 @@ class _ClientEnd(RelayEnd):
 
     async def _connect(self) -> None:
         try:
-            await self._front.connect(self, str(self.transport.get_extra_info("peername")[0]))
+            await self._front.connect(self, self._client)
         except OSError:
             self.transport.abort()
         else:

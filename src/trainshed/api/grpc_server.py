@@ -43,9 +43,6 @@ from trainshed.wire.status import status_json
 
 STATUS: Final = "google.rpc.Status"
 
-#: Gives the address of a call's client, by what grpcio calls its peer.
-AddressOf = Callable[[str], str]
-
 #: No resource has a longer name; by REST a head has no room for one.
 NAME_LENGTH_MAX: Final = 2000
 
@@ -219,7 +216,8 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
 
     ``pair`` gives the key and the certificate that handshakes begin with, as PEM.
 
-    grpcio knows no callers before their calls: of ``limits`` its connections have a quarter.
+    Connections of gRPC are a quarter of ``limits``, and half of these may be of callers that have
+    shown no valid token.
 
     Raises OSError where grpcio cannot listen.
     """
@@ -232,7 +230,7 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
             *_bounds(limits, times),
         ],
     )
-    server.add_generic_rpc_handlers((_Rows(methods, around, front.address_of),))
+    server.add_generic_rpc_handlers((_Rows(methods, around, front),))
     try:
         port = server.add_secure_port(f"{HOST}:0", _credentials(pair))
     except RuntimeError as error:
@@ -271,14 +269,12 @@ def _bounds(limits: Limits, times: Times) -> Sequence[tuple[str, int]]:
 class _Rows(grpc.GenericRpcHandler):
     """Finds the row of a call.  A call of another service is answered UNIMPLEMENTED by grpcio."""
 
-    def __init__(
-        self, methods: Iterable[Method], around: Surroundings, address_of: AddressOf
-    ) -> None:
-        self._handlers = {f"/{m.rpc}": _handler(m, around, address_of) for m in methods if m.rpc}
+    def __init__(self, methods: Iterable[Method], around: Surroundings, front: GrpcFront) -> None:
+        self._handlers = {f"/{m.rpc}": _handler(m, around, front) for m in methods if m.rpc}
         for rpc, sentence in absent_rpcs().items():
-            self._handlers[f"/{rpc}"] = _absent(rpc, sentence, around, address_of)
+            self._handlers[f"/{rpc}"] = _absent(rpc, sentence, around, front)
         self._around = around
-        self._address_of = address_of
+        self._front = front
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         method = str(handler_call_details.method)
@@ -287,7 +283,7 @@ class _Rows(grpc.GenericRpcHandler):
             rpc = method.removeprefix("/")
             sentence = f"there is no {rpc.rpartition('.')[2]} here; custom jobs, tuning jobs, "
             sentence += "training pipelines and models have methods"
-            return _absent(rpc, sentence, self._around, self._address_of)
+            return _absent(rpc, sentence, self._around, self._front)
         return handler
 
 
@@ -296,20 +292,20 @@ _GOOGLES: Final = "/google.cloud.aiplatform."
 _METHOD_MAX: Final = 120
 
 
-def _handler(method: Method, around: Surroundings, address_of: AddressOf) -> Any:
+def _handler(method: Method, around: Surroundings, front: GrpcFront) -> Any:
     row = transcoder(method)
     steps = grpc_chain(row.read, row.write)
-    return _answering(method.rpc, method, steps, around, address_of)
+    return _answering(method.rpc, method, steps, around, front)
 
 
-def _absent(rpc: str, sentence: str, around: Surroundings, address_of: AddressOf) -> Any:
+def _absent(rpc: str, sentence: str, around: Surroundings, front: GrpcFront) -> Any:
     """A call whose message nobody reads: the answer is one sentence, for whoever is known."""
 
     def refuse(around: Surroundings, passage: Passage) -> None:
         del around, passage
         raise Refusal(Code.UNIMPLEMENTED, sentence)
 
-    return _answering(rpc, None, (refuse,), around, address_of)
+    return _answering(rpc, None, (refuse,), around, front)
 
 
 def _answering(
@@ -317,15 +313,16 @@ def _answering(
     method: Method | None,
     steps: Sequence[Step],
     around: Surroundings,
-    address_of: AddressOf,
+    front: GrpcFront,
 ) -> Any:
     def respond(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         passage = Passage(verb="gRPC", path=rpc)
-        passage.address = address_of(context.peer())
+        passage.address = front.address_of(context.peer())
         passage.loopback = is_loopback(passage.address)
         try:
             passage.authorization = _authorization(context)
             perform(GRPC_ADMISSION, around, passage)
+            front.recognise(context.peer())
             passage.body = next(messages, b"")
             perform(steps, around, passage)
         except Refusal as refusal:
