@@ -7,6 +7,8 @@ import os
 import re
 import socket
 import stat
+import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -303,6 +305,22 @@ def test_a_second_server_takes_the_place_of_the_first(tmp_path):
         except ConnectionRefusedError:
             threading.Event().wait(0.1)
     assert echo.made.is_set()
+    second.close()
+
+
+def test_a_second_server_gives_no_job_the_port_that_a_stranger_took_from_the_first(tmp_path):
+    with (
+        taken_port_of_jobs(tmp_path) as port,
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as first,
+    ):
+        note = {"port": port, "server": identity.of(first.pid)}
+        (tmp_path / FILE).write_text(json.dumps(note))
+        second = GatewayListener(tmp_path, Echo())
+        assert (second.open().port, second.open().refusal) == (port, "")
+        first.kill()
+        wait_until(lambda: f"cannot listen on 127.0.0.1:{port}" in second.open().refusal)
+    wait_until(lambda: not second.open().refusal)
+    assert heard(second.open()) == b"x"
     second.close()
 
 

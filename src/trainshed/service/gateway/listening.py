@@ -168,6 +168,8 @@ class GatewayListener:
 
     def _work(self, place: GatewayPlace, listeners: list[socket.socket]) -> None:
         """Serve, at the end of another server or, in networks of jobs, while a stranger listens."""
+        if not listeners and not self._refusal:
+            listeners = self._stand_by(place)
         if self._refusal and self._networks is not None:
             self._begin("gateway-port", self._add_later, place, self._networks)
         elif not listeners and not (listeners := self._wait_for_port(place)):
@@ -184,16 +186,32 @@ class GatewayListener:
     def _add_later(self, place: GatewayPlace, networks: "JobNetworks") -> None:
         networks.add(self._wait_for_port(place))
 
+    def _stand_by(self, place: GatewayPlace) -> list[socket.socket]:
+        """Take the place of the other server at its end; none where a stranger was faster."""
+        while not self._wait_for_end(_AGAIN_S):
+            try:
+                return self._take_place(place)
+            except OSError as error:
+                if not read_note(self._data_dir).has_other_server:
+                    self._refusal = _describe_refusal(error, place.port, self._data_dir)
+                    _warn("%s", self._refusal)
+                    break
+        return []
+
     def _wait_for_port(self, place: GatewayPlace) -> list[socket.socket]:
-        """Bind the sockets when another program has given up the port; none: this is the end."""
+        """Bind the sockets when a stranger has given up the port; none: this is the end."""
         while not self._wait_for_end(_AGAIN_S):
             with suppress(OSError):
-                listeners = self._sockets.bind(place.port, place.direct)
-                self._refusal = ""
-                with suppress(OSError):  # on a full disk it serves all the same
-                    write_note(self._data_dir, place)
-                return listeners
+                return self._take_place(place)
         return []
+
+    def _take_place(self, place: GatewayPlace) -> list[socket.socket]:
+        """Bind the sockets of a place, and note it.  Raises OSError while the port is in use."""
+        listeners = self._sockets.bind(place.port, place.direct)
+        self._refusal = ""
+        with suppress(OSError):  # on a full disk it serves all the same
+            write_note(self._data_dir, place)
+        return listeners
 
     def _wait_and_serve(self, listeners: list[socket.socket], jobs: JobSockets) -> None:
         if self._networks is not None:
