@@ -1,5 +1,6 @@
 """A backup is whole whoever writes meanwhile, says where it is not, and comes back."""
 
+import errno
 import os
 import shutil
 import threading
@@ -8,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from store.builders import add, new_job
+from trainshed.files.beneath import Beneath
 from trainshed.model.faults import UsageFault
 from trainshed.service.server_files import BACKUP_FILE
 from trainshed.store import audit
@@ -223,3 +225,25 @@ def test_a_backup_keeps_holes_and_says_what_it_left_out(data, store, tmp_path):
         status = (copy / "buckets/bkt/sparse").stat()
         assert status.st_size == 1 << 40
         assert status.st_blocks * 512 < 1 << 20
+
+
+def test_no_job_prevents_a_backup_by_the_mode_of_a_file(data, store, tmp_path, monkeypatch):
+    """Without root a job is the server's user, and its file of mode 000 ended each backup."""
+    work = make_attempt(data, add(store).uid) / "work"
+    work.mkdir()
+    for path in (work / "closed", data / "buckets" / "bkt" / "closed"):
+        path.write_text("x")
+    read = Beneath.read
+
+    def refuse(self, name):
+        if name.endswith(closed):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return read(self, name)
+
+    monkeypatch.setattr(Beneath, "read", refuse)  # root may read whatever the mode is
+    closed = "closed"
+    made = backups.make(data, url_of(data), tmp_path / "backup", buckets=True)
+    assert ["modes forbid" in line and ": 2, " in line for line in made.remarks] == [True]
+    closed = ("admin-token", "records.jsonl")
+    with pytest.raises(PermissionError):
+        backups.make(data, url_of(data), tmp_path / "second", buckets=True)

@@ -50,6 +50,7 @@ class Remark(Enum):
     SET_ID = "files that lost their set-uid or set-gid bit"
     HARD_LINKS = "names of files with several names that are files of their own now"
     ATTRIBUTES = "files that lost their extended attributes"
+    UNREADABLE = "files and folders that were left out because their modes forbid reading them"
 
 
 class Remarks(dict[Remark, tuple[int, str]]):
@@ -73,15 +74,19 @@ def copy_tree(
     target: Path,
     wanted: Callable[[str, Kind], bool] = lambda *_: True,
     remarks: Remarks | None = None,
+    is_of_jobs: Callable[[str], bool] = lambda _: False,
 ) -> Iterator[Copied]:
     """Copy what is wanted, judged by its name below the root; what is there already stays.
 
     Modes, times and, for root, owners are kept, and set-uid bits of files are not.  What else is
-    not copied is counted in ``remarks``.  Raises OSError, also for what cannot be read.
+    not copied is counted in ``remarks``.  Raises OSError, also for what cannot be read, but not for
+    names that ``is_of_jobs`` accepts: a job must not prevent a backup by the mode of a file.
     """
     target.mkdir(_PRIVATE_FOLDER, parents=True, exist_ok=True)
     with Beneath(source) as there, Beneath(target) as here:
-        yield from _Copy(there, here, Remarks() if remarks is None else remarks).run(wanted)
+        yield from _Copy(there, here, Remarks() if remarks is None else remarks, is_of_jobs).run(
+            wanted
+        )
 
 
 class _Made(NamedTuple):
@@ -95,10 +100,13 @@ class _Made(NamedTuple):
 class _Copy:
     """One copy of a tree."""
 
-    def __init__(self, there: Beneath, here: Beneath, remarks: Remarks) -> None:
+    def __init__(
+        self, there: Beneath, here: Beneath, remarks: Remarks, is_of_jobs: Callable[[str], bool]
+    ) -> None:
         self._there = there
         self._here = here
         self._remarks = remarks
+        self._is_of_jobs = is_of_jobs
         self._folders: list[_Made] = []
 
     def run(self, wanted: Callable[[str, Kind], bool]) -> Iterator[Copied]:
@@ -127,7 +135,10 @@ class _Copy:
             return []
 
     def _pass_over(self, error: OSError, name: str) -> None:
-        """Go on without what is gone meanwhile.  Raises what else it is."""
+        """Go on without what is gone meanwhile, or a job's to forbid.  Raises what else it is."""
+        if error.errno == errno.EACCES and self._is_of_jobs(name):
+            self._remarks.add(Remark.UNREADABLE, name)
+            return
         if error.errno not in _NO_FILE:
             raise error
         if error.errno == errno.ENAMETOOLONG:

@@ -17,6 +17,7 @@ from trainshed import __version__
 from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
 from trainshed.files.copies import Copied, Remarks, copy_file, copy_tree, measure_file
 from trainshed.model.faults import UsageFault
+from trainshed.model.log_line import LOG_FOLDER
 from trainshed.service.ports.holder_client import NOTE, SOCKET
 from trainshed.service.server_files import BACKUP_FILE, DATABASE_FILE, write_first
 from trainshed.service.server_files import FILE as RUNNING_FILE
@@ -216,7 +217,15 @@ def _copied(
         return parts[-1] == _RECORDS if len(parts) == _DEPTH else kind is Kind.FOLDER
 
     yield from copy_tree(data_dir, target, is_record, remarks)
-    yield from copy_tree(data_dir, target, wanted, remarks)
+    yield from copy_tree(data_dir, target, wanted, remarks, _is_of_jobs)
+
+
+def _is_of_jobs(name: str) -> bool:
+    """Whether programs of jobs decide on the modes of a file: where the server's user is theirs."""
+    top, *parts = name.split("/")
+    if top == "jobs":
+        return len(parts) >= _DEPTH - 1 and parts[_DEPTH - 2] not in {_RECORDS, LOG_FOLDER}
+    return top == "buckets" and len(parts) > 1
 
 
 def _sound(path: Path) -> audit.Audit:
