@@ -161,6 +161,51 @@ def test_a_job_reaches_the_machine_as_others_do_and_nothing_on_its_loopback(mode
     assert "connected" not in found.values(), found
 
 
+#: Sends a datagram and begins a connection by each link; words: addresses, one last datagram.
+SENDS_BY_LINKS = """
+import socket
+def send(host, port, link=""):
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
+        with socket.socket(socket.AF_INET, kind) as client:
+            client.settimeout(0.3)
+            try:
+                if link:
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, link.encode())
+                client.connect((host, port))
+                client.send(b"from the job")
+            except OSError:
+                pass
+"""
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("mode", MODES)
+def test_no_packet_of_a_job_reaches_the_loopback_of_the_machine_by_a_link(mode, root, mark):
+    """slirp4netns took packets for 127.0.0.1 and passed them on; no answer came back."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as stream,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as loopback,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as public,
+    ):
+        port = stream.getsockname()[1]
+        loopback.bind(("127.0.0.1", port))
+        public.bind((MACHINE, 0))
+        code = SENDS_BY_LINKS + (
+            "for _, link in socket.if_nameindex():\n"
+            "    for host in ('127.0.0.1', '127.9.9.9', '0.0.0.0'):\n"
+            f"        send(host, {port}, link)\n"
+            f"send('{MACHINE}', {public.getsockname()[1]})"
+        )
+        end = ended(launch_in_network(root, mark, code, mode=mode))
+        assert end.outcome.exit_code == 0, (end.outcome, texts(root))
+        public.settimeout(10)
+        assert public.recv(64) == b"from the job"  # packets before it have arrived as well
+        for receiver in (loopback, stream):
+            receiver.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                receiver.recv(64) if receiver is loopback else receiver.accept()
+
+
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("mode", MODES)
 def test_two_jobs_listen_on_one_port_and_do_not_reach_each_other(mode, root, mark):

@@ -25,9 +25,11 @@ from trainshed.engines.network.rule import BRIDGE, PREFIX, REPLICA_NETWORKS, Net
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.descriptors import receive
 
-#: Link-local addresses, at which clouds answer any process of a machine with its credentials, and
-#: addresses beyond them with the same purpose (Oracle's, Azure's and Alibaba's).
+#: The machine's loopback, for which the kernel sends packets to a link that a socket names, and
+#: which slirp4netns would connect to.  Link-local addresses, at which clouds answer any process of
+#: a machine with its credentials, and others of the same purpose (Oracle's, Azure's, Alibaba's).
 REFUSED: Final = (
+    ("127.0.0.0", 8),
     ("169.254.0.0", 16),
     ("192.0.0.192", 32),
     ("168.63.129.16", 32),
