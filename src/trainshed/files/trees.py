@@ -5,8 +5,9 @@
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Final
 
@@ -85,10 +86,20 @@ def _level(top: int) -> bool:
     return bool(entries)
 
 
+def _open_to_owner(folder: int) -> None:
+    """Let its owner remove what is in a folder: a program may have closed it, mode 0 too."""
+    if stat.S_IMODE(os.fstat(folder).st_mode) & stat.S_IRWXU != stat.S_IRWXU:
+        with suppress(OSError):  # another user's: what cannot be removed is said then
+            os.chmod(f"/proc/self/fd/{folder}", stat.S_IRWXU)  # noqa: PTH101 - a descriptor
+
+
 def _lift(tree: Beneath, folder: str, top: int) -> None:
     with tree.folder(folder) as below:
+        _open_to_owner(below)
         for name, kind in tree.entries(folder):
             if kind is Kind.FOLDER:
+                with tree.folder(f"{folder}/{name}") as moved:
+                    _open_to_owner(moved)  # a closed one cannot be moved
                 os.rename(name, os.urandom(16).hex(), src_dir_fd=below, dst_dir_fd=top)
             else:
                 os.unlink(name, dir_fd=below)
