@@ -25,13 +25,14 @@ os.environ.update(
 import reduction_failures as failures
 from reduction_chart import draw
 from reduction_goals import GOALS, Found, Goal
+from reduction_networks import measure_networks
 from reduction_stage import Setting, Stage, stage
 from shaped_network import why_not
 
 from launch import Figure, verdict
 
-FAILURES = "failures"
-NAMES = [*GOALS, FAILURES]
+FAILURES, NETWORKS = "failures", "networks"
+NAMES = [*GOALS, NETWORKS, FAILURES]
 #: Worker hosts of the shaped stage, and as many for reducers: the most that a goal needs.
 WORKERS, WORKERS_LOOPBACK = 8, 4
 
@@ -100,6 +101,14 @@ def measure_goals(report: Report, asked: Sequence[str]) -> None:
                     measure(report, name, goal, made)
 
 
+def measure_job_networks(report: Report) -> None:
+    """What networks of jobs cost."""
+    try:
+        report.settings[NETWORKS], report.figures[NETWORKS] = measure_networks()
+    except OSError as error:
+        report.skipped[NETWORKS] = f"networks of jobs are refused here: {error}"
+
+
 def measure_failures(report: Report) -> None:
     """What is promised about losses."""
     reason = why_not()
@@ -166,6 +175,8 @@ def main() -> int:
     names = asked.only or NAMES
     with timed(report):
         measure_goals(report, names)
+        if NETWORKS in names:
+            measure_job_networks(report)
         if FAILURES in names:
             measure_failures(report)
     settings = [each for found in report.settings.values() for each in found]

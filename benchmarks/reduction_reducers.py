@@ -40,7 +40,7 @@ class Reducers:
 def reducers(net: Network, hosts: Sequence[int], *, timeout_s: float = 60.0) -> Iterator[Reducers]:
     """Start a reducer on each of the hosts, and end them afterwards."""
     token = secrets.token_hex(32)
-    ports = [PORT] * len(hosts) if net.rate_mbit else _free_ports(len(hosts))
+    ports = [PORT] * len(hosts) if net.has_own_ports else _free_ports(len(hosts))
     addresses = [(net.address(host), port) for host, port in zip(hosts, ports, strict=True)]
     processes: list[subprocess.Popen[str]] = []
     try:

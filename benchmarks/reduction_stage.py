@@ -179,14 +179,20 @@ class Stage:
 @contextmanager
 def stage(workers: int, pool: int, rate_mbit: float | None) -> Iterator[Stage]:
     """Hosts for so many ranks and reducers, and the ranks themselves, that have a store."""
-    with network(workers + pool, rate_mbit) as net:
+    with network(workers + pool, rate_mbit) as net, stage_on(net, workers) as made:
+        yield made
 
-        def rank(number: int) -> TorchRank:
-            return TorchRank(number, net.address(number), net.interface)
 
-        with crew(net, workers, rank) as ranks:
-            store = ranks.ask({"do": "serve_store"}, to=[0])[0]
-            ranks.ask({"do": "meet", **store})
-            made = Stage(net=net, crew=ranks)
-            with made.holds:
-                yield made
+@contextmanager
+def stage_on(net: Network, workers: int) -> Iterator[Stage]:
+    """Ranks on the first hosts of a network; the others are for reducers."""
+
+    def rank(number: int) -> TorchRank:
+        return TorchRank(number, net.address(number), net.interface)
+
+    with crew(net, workers, rank) as ranks:
+        store = ranks.ask({"do": "serve_store"}, to=[0])[0]
+        ranks.ask({"do": "meet", **store})
+        made = Stage(net=net, crew=ranks)
+        with made.holds:
+            yield made

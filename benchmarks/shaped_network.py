@@ -48,6 +48,11 @@ class Network:
         return "lo" if self.rate_mbit is None else "eth0"
 
     @property
+    def has_own_ports(self) -> bool:
+        """Whether every host has an address of its own, with all ports."""
+        return self.rate_mbit is not None
+
+    @property
     def goodput(self) -> float:
         """Bytes a second that a link carries for TCP; infinite where it has no rate."""
         return float("inf") if self.rate_mbit is None else PAYLOAD * self.rate_mbit * 1e6 / 8
@@ -94,7 +99,7 @@ class Network:
         if self.rate_mbit is None:
             return []
         namespace = self.switch if host is None else self.hosts[host]
-        return ["nsenter", f"--net={_path(namespace)}", "--"]
+        return ["nsenter", f"--net={path_of(namespace)}", "--"]
 
     def _batch(self, host: int | None, program: str, lines: Sequence[str]) -> None:
         """Run lines of ip or tc in a host's namespace, or in the switch's.
@@ -120,7 +125,7 @@ class Network:
         lines = ["link add br0 type bridge", "link set br0 up"]
         for host, namespace in enumerate(self.hosts):
             port = _port(host)
-            peer = f"peer name eth0 netns {_path(namespace)}"
+            peer = f"peer name eth0 netns {path_of(namespace)}"
             lines += [f"link add {port} type veth {peer}", f"link set {port} master br0 up"]
         self._batch(None, "ip", lines)
         ports = [self._shaped(_port(host), "add") for host in range(count)]
@@ -148,16 +153,21 @@ class Network:
         rate = f"rate {round((self.rate_mbit or 0) * 1e6)}bit burst {BURST}"
         return f"qdisc {verb} dev {device} root tbf {rate} latency {self.latency_ms:g}ms"
 
-    def close(self) -> None:
-        """End what was started, and let go of the namespaces; safe to call again."""
+    def end_children(self) -> None:
+        """End what was started; safe to call again."""
         for child in self.children:
             child.kill()
         for child in self.children:
             child.wait()
+        self.children = []
+
+    def close(self) -> None:
+        """End what was started, and let go of the namespaces; safe to call again."""
+        self.end_children()
         for namespace in [*self.hosts, self.switch]:
             if namespace >= 0:
                 os.close(namespace)
-        self.children, self.hosts, self.switch = [], [], -1
+        self.hosts, self.switch = [], -1
 
 
 @contextmanager
@@ -239,7 +249,8 @@ def _system_error(call: str) -> OSError:
     return OSError(number, f"{call}: {os.strerror(number)}")
 
 
-def _path(namespace: int) -> str:
+def path_of(namespace: int) -> str:
+    """A path that other processes can open, while this one lives."""
     return f"/proc/{os.getpid()}/fd/{namespace}"
 
 
