@@ -3,6 +3,7 @@
 They have the interface of `shaped_network.Network`, without a rate.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,4 +61,6 @@ def job_hosts(count: int, *, is_shared: bool) -> Iterator[JobHosts]:
             yield made
         finally:
             made.end_children()
-            spaces.close()
+            for namespace in {made.switch, *made.hosts}:
+                os.close(namespace)
+            os.close(spaces.routes)
