@@ -224,6 +224,16 @@ def test_no_other_program_gets_the_port_that_localhost_means_by_ipv6(start):
     assert is_free(first.port, "::1")
 
 
+@pytest.mark.parametrize(("host", "twin"), [("::1", "127.0.0.1"), ("0.0.0.0", "::")])  # noqa: S104
+def test_the_port_of_the_other_family_is_reserved(tmp_path, host, twin):
+    ports = HeldPorts(tmp_path, {})
+    try:
+        with ports.listen("api", host, 0, 8) as listener:
+            assert not is_free(listener.getsockname()[1], twin)
+    finally:
+        ports.close()
+
+
 def test_a_server_believes_only_the_process_that_it_noted(tmp_path):
     path = tmp_path / SOCKET
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:

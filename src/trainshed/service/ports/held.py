@@ -170,7 +170,7 @@ class HeldPorts:
                 self._holder.keep(role, listener)
 
     def _reserve_twin(self, role: str, host: str, port: int) -> None:
-        """Keep the port of the IPv6 address that ``localhost`` means besides, unused."""
+        """Keep the port of the address that ``localhost`` means besides, unused."""
         twin = TWINS.get(host)
         if twin is None:
             return

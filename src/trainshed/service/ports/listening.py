@@ -11,30 +11,35 @@ API, GRPC, GATEWAY = "api", "grpc", "gateway"
 BACKLOG: Final = 4096
 #: Makes a listening socket: role, host, port (0 picks one), backlog.  Raises OSError.
 Listen = Callable[[str, str, int, int], socket.socket]
-#: The IPv6 address that a client tries, perhaps first, where a name means an IPv4 address.
-TWINS: Final = {"127.0.0.1": "::1", "0.0.0.0": "::"}  # noqa: S104 - a key
+#: The address of the other family that a client tries, perhaps first, where a name means one.
+TWINS: Final = {"127.0.0.1": "::1", "0.0.0.0": "::", "::1": "127.0.0.1", "::": "0.0.0.0"}  # noqa: S104
 
 
 def listen(role: str, host: str, port: int, backlog: int) -> socket.socket:
     """Make a listening socket that ends with this process.  Raises OSError."""
     del role
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=backlog)
+    return socket.create_server((host, port), family=_family_of(host), backlog=backlog)
 
 
 def reserve(host: str, port: int) -> socket.socket:
-    """Bind a socket to an IPv6 address that nothing listens on: no other program gets its port.
+    """Bind a socket to an address that nothing listens on: no other program gets its port.
 
     A client is refused there, and tries its next address.  Raises OSError.
     """
-    bound = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    family = _family_of(host)
+    bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         bound.bind((host, port))
     except BaseException:
         bound.close()
         raise
     return bound
+
+
+def _family_of(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 class Ports(Protocol):
