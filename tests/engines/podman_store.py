@@ -76,6 +76,21 @@ def podman_with_image(folder, uid, image, fill):
         shutil.rmtree(folder)
 
 
+@contextmanager
+def running(ours, uid, image):
+    """Have a container run: root's podman has its bridge on the machine as long as one does.
+
+    Over that bridge jobs reach the gateway.
+    """
+    name = "keeps-the-bridge"
+    words = ("run", "--detach", "--rm", "--name", name, image)
+    podman(ours, uid, *words, "python", "-c", "import time; time.sleep(7200)")
+    try:
+        yield
+    finally:
+        podman(ours, uid, "rm", "--force", "--time", "0", name)
+
+
 def podman(ours, uid, *words, check=True):
     """Run it in its folder's environment."""
     done = subprocess.run(

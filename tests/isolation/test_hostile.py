@@ -87,6 +87,7 @@ def test_the_same_with_podman(mode):
     folder = Path(tempfile.mkdtemp(prefix="podman-", dir=BUILD))
     with (
         podman_store.podman_with_image(folder, mode.uid, mode.image, python_image.fill) as environ,
+        podman_store.running(environ, mode.uid, mode.image),
         staged(mode, environ=environ) as scene,
     ):
         found, _ = tried(scene)
