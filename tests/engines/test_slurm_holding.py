@@ -22,6 +22,7 @@ from engines.test_slurm_engine import (
     until,
     world,
 )
+from trainshed.engines.slurm import engine as slurm_engine
 from trainshed.engines.slurm import holding
 from trainshed.engines.supervise.folder import AttemptFolder, Order
 from trainshed.engines.supervise.records import Decided
@@ -308,7 +309,7 @@ def test_what_is_kept_is_no_leftover_until_its_time_is_over(world, monkeypatch, 
     assert [each.living for each in engine.known()] == [()]
     path = Path(world.attempt().path, "held")
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "until_s": 0}))
-    os.utime(world.attempt().records, (0, 0))
+    monkeypatch.setattr(slurm_engine, "_CANCEL_S", 0.0)
     assert [len(each.living) for each in engine.known()] == [1]
 
 

@@ -44,7 +44,7 @@ class Process:
 @pytest.fixture
 def world(monkeypatch):
     """A loop, notes, and whether the program is installed; no process is started."""
-    world = SimpleNamespace(loop=Loop(), notes=[], program="/bin/true", processes=[])
+    world = SimpleNamespace(loop=Loop(), notes=[], program="/bin/true", processes=[], ways=[])
 
     def start(*args, **kwargs):
         world.processes.append(Process(*args, **kwargs))
@@ -56,6 +56,8 @@ def world(monkeypatch):
     monkeypatch.setattr(way_out, "_FIRST_PAUSE_S", 0.01)
     world.note = lambda text, _: world.notes.append(text)
     yield world
+    for out in world.ways:
+        out.kill()
     world.loop.close()
 
 
@@ -73,6 +75,7 @@ def routes(monkeypatch):
 def started(world, routes):
     """A way out that works."""
     out = way_out.WayOut(world.loop, Children(), world.note)
+    world.ways.append(out)
     out.start(Hub(None, routes.reader, routes.reader))
     os.write(routes.writer, b".")
     turn_until(world, lambda: out.is_ready)
@@ -92,8 +95,9 @@ def test_descriptors_of_a_network_that_was_not_made_can_be_watched_again(world):
     if why := try_network(USERS):
         pytest.skip(f"no network of a job's own here: {why}")
     rule = NetworkRule((replica_address(0),), listeners=TAKEN_TWICE)
+    attempt = network.AttemptNetwork(rule, world.loop, Children(), world.note)
     with pytest.raises(OSError, match="Address already in use"):
-        network.AttemptNetwork(rule, world.loop, Children(), world.note).make()
+        attempt.make()
     pipes = [os.pipe() for _ in range(8)]
     for reader, _ in pipes:
         world.loop.on_readable(reader, lambda: None)
@@ -101,6 +105,7 @@ def test_descriptors_of_a_network_that_was_not_made_can_be_watched_again(world):
         world.loop.forget(reader)
         os.close(reader)
         os.close(writer)
+    attempt._way_out.kill()
 
 
 def test_a_way_out_is_started_again_once_its_program_is_back(world, routes):
