@@ -108,6 +108,21 @@ def test_the_last_fifth_of_a_grace_and_five_seconds_at_most_are_everybody_s(
     assert told.at_s == {"replicas": 0.0, "everybody": everybody_s, "killed": grace_s}
 
 
+def test_a_notice_that_takes_a_while_takes_nothing_of_the_grace(tmp_path, monkeypatch):
+    clock = Clock()
+    replicas = DockerVariables(clock)
+    ending = Teardown(clock, AttemptFolder(tmp_path), replicas, lambda *_: None)
+
+    def write_slowly(_):
+        clock.now_s += 2.0
+
+    monkeypatch.setattr(ending, "_give_notice", write_slowly)
+    ending.begin(Order(3.0))
+    clock.run_until(110.0)
+    clock.close()
+    assert replicas.at_s["killed"] - replicas.at_s["replicas"] == 3.0
+
+
 #: Takes a second SIGTERM for an order to drop everything, as many launchers do.
 COUNTS = (
     "import signal, sys, time\n"

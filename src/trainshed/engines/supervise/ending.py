@@ -61,14 +61,16 @@ class Teardown:
         """Obey an order; one that leaves less time than there is left shortens it."""
         if self.is_over:
             return
-        kill_s = self._loop.now() + max(0.0, order.grace_s)
-        if self._kills_since_s is not None or (self._timer and self._timer.at_s <= kill_s):
+        grace_s = max(0.0, order.grace_s)
+        is_milder = self._timer and self._timer.at_s <= self._loop.now() + grace_s
+        if self._kills_since_s is not None or is_milder:
             return
         is_first = self._timer is None
         self._call_off()
         self._give_notice(order)
         if is_first:
             self._replicas.terminate()
+        kill_s = self._loop.now() + grace_s  # the notice took a while on a slow disk
         last_s = min(_LAST_S_MAX, _LAST_SHARE * order.grace_s)
         self._timer = self._loop.at(kill_s, self._kill)
         self._last_call = self._loop.at(kill_s - last_s, self._replicas.terminate_all)
