@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from e2e.support import wait_until
-from engines.own_network import own_network
+from engines.own_network import held_networks, networks_in_use, own_network
 from server_process import TRAINSHED
 
 #: As support.serving takes it: the server is a child of the test, not of its fork server.
@@ -65,7 +65,8 @@ class OwnMachine:
     def note_namespaces(self, processes):
         """Remember the networks that processes are in or have open: they are to be gone."""
         for process in processes:
-            self._spaces |= _held_networks(process.pid) - {self._network}
+            held = held_networks(process.pid)
+            self._spaces |= {space for space in held if space.name != self._network}
 
     def check_nothing_is_left(self):
         """No process, namespace, link, address, route, rule, mount or socket."""
@@ -83,10 +84,9 @@ class OwnMachine:
 
     def namespaces(self):
         """Networks of jobs that a process of this machine still holds, or that have a name."""
-        pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
         mounts = Path("/proc/thread-self/mountinfo").read_text()
-        named = {space for space in self._spaces if f" {space} " in mounts}
-        return named | self._spaces & set().union(*map(_held_networks, pids))
+        named = {space for space in self._spaces if f" {space.name} " in mounts}
+        return named | networks_in_use(self._spaces)
 
     def sockets(self):
         """The rows of sockets of this network that live."""
@@ -117,15 +117,6 @@ def _network_of(pid, place=None):
     with suppress(OSError):
         return str(Path(f"/proc/{place or pid}/ns/net").readlink())
     return ""
-
-
-def _held_networks(pid):
-    networks = {_network_of(pid)}
-    with suppress(OSError):
-        for path in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(OSError):
-                networks.add(str(path.readlink()))
-    return {name for name in networks if name.startswith("net:")}
 
 
 def _ipv6_routes():

@@ -7,14 +7,20 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from engines.attempts import KEY, OTHER, ended, lines, order, supervisor, texts, until
 from engines.networks import MODES, launch_in_network
-from engines.own_network import own_network
+from engines.own_network import (
+    NETNS_COOKIE,
+    NetworkId,
+    held_networks,
+    networks_in_use,
+    own_network,
+)
 from engines.support import FOREVER, wait_until
 from trainshed.engines.network.leftovers import look_at_networks
 from trainshed.engines.network.netlink import Netlink
@@ -48,6 +54,14 @@ links = sorted({name for _, name in socket.if_nameindex()})
 print("links", *links, flush=True)
 def tell(found):
     print(json.dumps(found), flush=True)
+"""
+
+#: Says in which network it is.
+TELLS_NETWORK = f"""
+import os, socket
+with socket.socket() as inside:
+    cookie = inside.getsockopt(socket.SOL_SOCKET, {NETNS_COOKIE}, 8).hex()
+print(os.readlink("/proc/self/ns/net"), cookie, flush=True)
 """
 
 #: Listens on the same port in each job, on all addresses.
@@ -282,37 +296,46 @@ def test_no_program_can_remove_what_keeps_it_from_the_metadata(mode, layout, roo
     assert told == ["1", "1"], "EPERM, whoever it claims to be"
 
 
+@pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("layout", NetworkLayout)
 def test_nothing_of_a_network_is_left_by_a_killed_supervisor(layout, root, mark):
     before = machine_network()
-    code = "import os, time; print(os.readlink('/proc/self/ns/net'), flush=True); time.sleep(600)"
+    code = f"{TELLS_NETWORK}import time; time.sleep(600)"
     engine = launch_in_network(root, mark, code, code, layout=layout)
     until(engine, Phase.READY)
     wait_until(lambda: texts(root), "the program tells its namespace")
     pid = supervisor(root)
     (way_out,) = [child for child in tree.children(pid) if command(child) == PROGRAM]
-    spaces = {texts(root)[0]} | held_namespaces(pid)
+    spaces = {told_network(root)} | held_networks(pid)
     assert len(spaces) == (3 if layout is NetworkLayout.REPLICA else 1) + 1, "one is the machine's"
-    spaces -= {str(Path("/proc/self/ns/net").readlink())}
+    spaces -= {space for space in spaces if space.name == machine_name()}
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not command(way_out), "slirp4netns ends")
     until(engine, Phase.LOST)
-    wait_until(lambda: not spaces & used_namespaces(), "nothing holds a namespace")
+    wait_until(lambda: not networks_in_use(spaces), "nothing holds a namespace")
     assert machine_network() == before
 
 
 @pytest.mark.parametrize("layout", NetworkLayout)
 def test_nothing_of_a_network_is_left_at_the_end(layout, root, mark):
-    code = "import os; print(os.readlink('/proc/self/ns/net'))"
-    ended(launch_in_network(root, mark, code, code, layout=layout))
-    (space,) = texts(root)
-    assert not {space} & used_namespaces()
+    ended(launch_in_network(root, mark, TELLS_NETWORK, TELLS_NETWORK, layout=layout))
+    assert not networks_in_use({told_network(root)})
 
 
 def machine_network():
     """Links, addresses and routes of the machine's own network."""
     tables = ("fib_trie", "route", "ipv6_route")
-    return [socket.if_nameindex(), *(Path("/proc/net", name).read_text() for name in tables)]
+    texts = (Path("/proc/thread-self/net", name).read_text() for name in tables)
+    return [socket.if_nameindex(), *texts]
+
+
+def machine_name():
+    return str(Path("/proc/thread-self/ns/net").readlink())
+
+
+def told_network(root):
+    name, cookie = texts(root)[0].split()
+    return NetworkId(name, int.from_bytes(bytes.fromhex(cookie), "little"))
 
 
 def command(pid):
@@ -320,21 +343,6 @@ def command(pid):
         return Path(f"/proc/{pid}/comm").read_text().strip() if tree.living([pid]) else ""
     except FileNotFoundError:
         return ""
-
-
-def held_namespaces(pid):
-    """Those in which a process is, or that it has open."""
-    found = set()
-    with suppress(OSError):
-        for path in (Path(f"/proc/{pid}/ns/net"), *Path(f"/proc/{pid}/fd").iterdir()):
-            with suppress(OSError):
-                found.add(str(path.readlink()))
-    return {name for name in found if name.startswith("net:")}
-
-
-def used_namespaces():
-    pids = [path.name for path in Path("/proc").iterdir() if path.name.isdecimal()]
-    return set().union(*map(held_namespaces, pids))
 
 
 @pytest.mark.usefixtures("machine")
