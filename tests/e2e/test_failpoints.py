@@ -25,6 +25,9 @@ COMMITS = itertools.cycle((1, 3, 8, 2))
 
 
 TRIES = 4
+#: A request that was cut waits for the next server: it may submit a job of which no caller knows
+#: the name, and which runs until the end of the test.
+ROOM = "[fleet]\nslots = 1000\n"
 #: Almost no place is free: some jobs wait, and are told why.
 NODES, SLOTS = 126, 8
 
@@ -145,7 +148,7 @@ REAL = 20
 
 def test_twenty_real_jobs(tmp_path):
     go = tmp_path / "may-end"
-    server = FailingServer(tmp_path / "data", "--fleet-policy", "emulate")
+    server = FailingServer(tmp_path / "data", "--fleet-policy", "emulate", config=ROOM)
     jobs = Jobs(server, lambda number, code="print('done')": custom_job(f"job-{number}", code))
     try:
         server.arm(None)
