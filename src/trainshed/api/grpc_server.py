@@ -180,6 +180,8 @@ STREAMS_MAX: Final = 100
 TIMES: Final = Times()
 #: Of a server's connections gRPC has this part.
 _PART: Final = 4
+#: The front has closed so many connections before grpcio has noticed: it would refuse new ones.
+_SPARE: Final = 256
 
 #: Peers refuse metadata over 8 KiB.  The message travels percent-encoded, in up to three times its
 #: bytes, and a second time in the details, which travel in base64.
@@ -257,7 +259,7 @@ def _credentials(pair: Callable[[], tuple[bytes, bytes]]) -> grpc.ServerCredenti
 def _bounds(limits: Limits, times: Times) -> Sequence[tuple[str, int]]:
     """How many connections there may be, and for how long one is kept that says nothing."""
     return (
-        ("grpc.max_allowed_incoming_connections", limits.connections // _PART),
+        ("grpc.max_allowed_incoming_connections", limits.connections // _PART + _SPARE),
         ("grpc.max_concurrent_streams", STREAMS_MAX),
         ("grpc.server_handshake_timeout_ms", int(times.head_s * 1000)),
         ("grpc.max_connection_idle_ms", int(times.keep_alive_s * 1000)),
