@@ -132,6 +132,8 @@ class GrpcFront:
         """End connections, also those that are not connected with grpcio yet."""
         for end in tuple(self._ends):
             end.transport.abort()
+            if end.other is not None:
+                end.other.transport.abort()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
