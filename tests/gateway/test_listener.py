@@ -161,23 +161,13 @@ def test_a_file_that_shrinks_while_it_is_served_is_one_line_in_the_log(
     assert not any(each.exc_info for each in caplog.records)
 
 
-def test_an_attempt_has_a_bounded_number_of_connections(replica, world, monkeypatch):
+@pytest.mark.parametrize(
+    "bound", [{"attempt_connections_max": 2}, {"connections_max": 4}], ids=["its own", "of all"]
+)
+def test_an_attempt_has_a_bounded_number_of_connections(replica, world, monkeypatch, bound):
+    """A number of its own, and no more than it leaves for others."""
     accepting = world.serving._server.servers[0]
-    few = replace(accepting._entrance, attempt_connections_max=2)
-    monkeypatch.setattr(accepting, "_entrance", few)
-    wires = [replica.plain() for _ in range(2)]
-    for wire in wires:
-        assert wire.ask("GET", "/storage/v1/b/mine").status == 200
-    with pytest.raises((AssertionError, ConnectionError)):
-        replica.plain().ask("GET", "/storage/v1/b/mine")
-    world.caller = TWO
-    assert replica.plain().ask("GET", "/storage/v1/b/mine").status == 200
-
-
-def test_an_attempt_leaves_connections_for_others(replica, world, monkeypatch):
-    accepting = world.serving._server.servers[0]
-    few = replace(accepting._entrance, connections_max=4)
-    monkeypatch.setattr(accepting, "_entrance", few)
+    monkeypatch.setattr(accepting, "_entrance", replace(accepting._entrance, **bound))
     wires = [replica.plain() for _ in range(2)]
     for wire in wires:
         assert wire.ask("GET", "/storage/v1/b/mine").status == 200

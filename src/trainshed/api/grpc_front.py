@@ -6,7 +6,7 @@ is spoken with it.  What connects to that port directly is a program on this mac
 grpcio; a socket in a folder would be left there by a killed server.
 
 A connection is unknown until a call of it has come with a valid token.  Where there are too many,
-the oldest unknown one goes, so that nobody without a token keeps others out.
+the oldest unknown one is closed, so that clients without a token keep no caller out.
 """
 
 import asyncio

@@ -45,22 +45,22 @@ def with_gateway(args: argparse.Namespace, job: LocalJob, host: Host) -> Iterato
         listener.close()
 
 
-def why_not(asked: str, job: LocalJob, host: Host, environ: Mapping[str, str]) -> str:
+def why_not(setting: str, job: LocalJob, host: Host, environ: Mapping[str, str]) -> str:
     """Why a run has none; empty where it has one.  Raises UsageFault."""
     missing = [name for name in _NEEDED if PathFinder.find_spec(name) is None]
-    if asked == ON and missing:
+    if setting == ON and missing:
         raise UsageFault(
             f"--gateway on: {missing[0]} is not installed; {install_command('server')}"
         )
     if host.has_network:
-        if asked == ON:
+        if setting == ON:
             raise UsageFault("--gateway on: a run with --network job has no gateway")
         return "the run has a network of its own"
-    if OFF in {asked, job.spec.labels.get(LABEL)}:
+    if OFF in {setting, job.spec.labels.get(LABEL)}:
         return "it is turned off"
     if missing:
         return f"{missing[0]} is not installed"
-    return "" if asked == ON else _own_credentials(environ)
+    return "" if setting == ON else _own_credentials(environ)
 
 
 def _own_credentials(environ: Mapping[str, str]) -> str:

@@ -94,7 +94,7 @@ class _Made(NamedTuple):
 
     name: str
     made: os.stat_result
-    kept: os.stat_result
+    original: os.stat_result
 
 
 class _Copy:
@@ -147,11 +147,11 @@ class _Copy:
     def _make_folder(self, name: str) -> bool:
         """Whether it is there then: a folder, and no link to one."""
         try:
-            kept = self._there.stat(name)
+            original = self._there.stat(name)
             with self._here.parent(name) as (above, leaf):
                 if _make(leaf, above):
                     with self._here.folder(name) as made:
-                        self._folders.append(_Made(name, os.fstat(made), kept))
+                        self._folders.append(_Made(name, os.fstat(made), original))
             with self._here.folder(name):
                 return True
         except OSError as error:
@@ -257,8 +257,8 @@ class _Copy:
             return
         try:
             if os.path.samestat(os.fstat(descriptor), folder.made):
-                mode = stat.S_IMODE(folder.kept.st_mode) & ~stat.S_ISUID
-                _keep(descriptor, folder.kept, mode)
+                mode = stat.S_IMODE(folder.original.st_mode) & ~stat.S_ISUID
+                _keep(descriptor, folder.original, mode)
         finally:
             os.close(descriptor)
 
@@ -355,11 +355,11 @@ def _has_attributes(descriptor: int) -> bool:
         return False
 
 
-def _keep(descriptor: int, kept: os.stat_result, mode: int) -> None:
+def _keep(descriptor: int, original: os.stat_result, mode: int) -> None:
     if os.geteuid() == 0:
-        os.fchown(descriptor, kept.st_uid, kept.st_gid)
+        os.fchown(descriptor, original.st_uid, original.st_gid)
     os.fchmod(descriptor, mode)
-    os.utime(descriptor, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+    os.utime(descriptor, ns=(original.st_atime_ns, original.st_mtime_ns))
 
 
 def _shortened(name: str) -> str:

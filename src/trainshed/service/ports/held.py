@@ -174,8 +174,10 @@ class HeldPorts:
         twin = TWINS.get(host)
         if twin is None:
             return
-        kept = f"{role}{_TWIN}"
-        bound = self._take_inherited(kept, twin, port) or self._take_held(kept, twin, port)
+        twin_role = f"{role}{_TWIN}"
+        bound = self._take_inherited(twin_role, twin, port) or self._take_held(
+            twin_role, twin, port
+        )
         if bound is None:
             try:
                 bound = reserve(twin, port)
@@ -183,10 +185,10 @@ class HeldPorts:
                 if error.errno not in _NO_IPV6:
                     _LOG.warning("cannot reserve port %d of %s: %s", port, twin, error.strerror)
                 return
-            self._keep(kept, bound)
+            self._keep(twin_role, bound)
         # systemd drops a socket that nothing listens on, unless it does not look
-        self._store(kept, bound, "FDPOLL=0")
-        self._used.append((kept, bound))
+        self._store(twin_role, bound, "FDPOLL=0")
+        self._used.append((twin_role, bound))
 
     def _store(self, role: str, listener: socket.socket, *options: str) -> None:
         name = systemd.stored_name(role, listener)

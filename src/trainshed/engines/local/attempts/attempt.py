@@ -140,7 +140,7 @@ class TrackedAttempt:
     def _end_one_that_stands_still(self) -> None:
         """Kill a supervisor that is suspended though it was ordered to end.
 
-        Its time is counted from when it was seen so, by a clock that nobody sets.
+        Its time is counted from when it was seen so, by the monotonic clock.
         """
         now_s = time.monotonic()
         if now_s - self._looked_s < _LOOK_S:
@@ -203,7 +203,7 @@ class TrackedAttempt:
     def _has_waited(self) -> bool:
         """Whether a supervisor of another server, which was only late, would have begun.
 
-        Its time is counted from the first look, by a clock that nobody sets.
+        Its time is counted from the first look, by the monotonic clock.
         """
         if self._waits_since_s is None:
             self._waits_since_s = time.monotonic()
