@@ -76,6 +76,12 @@ def texts(root, task="master-replica-0", key=KEY):
     return [line.text for line in lines(root, key) if line.task_name == task]
 
 
+def answer(root, task="master-replica-0", key=KEY):
+    """The last line on a replica's standard output: libraries may warn on the other after it."""
+    of_task = [line for line in lines(root, key) if line.task_name == task]
+    return [line.text for line in of_task if line.stream == "stdout"][-1]
+
+
 def records(root, key=KEY):
     try:
         data = (folder(root, key) / "records.jsonl").read_text()

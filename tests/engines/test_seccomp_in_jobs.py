@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.attempts import KEY, ended, engine_at, marked, order, seen, texts
+from engines.attempts import KEY, answer, ended, engine_at, marked, order, seen, texts
 from engines.isolating import isolation_of
 from engines.support import wait_until
 from trainshed.model.launch_plan import Owner
@@ -133,9 +133,9 @@ def tmp_path():
 
 @pytest.fixture
 def run(root, mark, tmp_path):
-    """The lines of a program that ends well in a mode."""
+    """The answer of a program that ends well in a mode: its last line on standard output."""
 
-    def lines_of(mode, code, *arguments):
+    def answer_of(mode, code, *arguments):
         engine = engine_at(root, isolation=isolation_of(mode, tmp_path), pass_env=())
         plan = marked(mark, code)
         (replica,) = plan.replicas
@@ -146,20 +146,20 @@ def run(root, mark, tmp_path):
         engine.launch(KEY, plan, ())
         end = ended(engine)
         assert end.outcome.exit_code == 0, (end.outcome, texts(root))
-        return texts(root)
+        return answer(root)
 
-    return lines_of
+    return answer_of
 
 
 @pytest.mark.parametrize("mode", WALLS)
 def test_processes_memory_sockets_and_ptrace_of_the_job_work(mode, run):
-    assert json.loads(run(mode, USUAL)[-1]) == EXPECTED
+    assert json.loads(run(mode, USUAL)) == EXPECTED
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("mode", WALLS)
 def test_py_spy_looks_at_a_program_of_the_same_job(mode, run):
-    assert run(mode, LOOKS, PY_SPY)[-1].startswith("True")
+    assert run(mode, LOOKS, PY_SPY).startswith("True")
 
 
 @pytest.mark.full
@@ -181,7 +181,7 @@ def test_the_supervisor_prints_the_stacks_of_a_program_that_hangs(
 @pytest.mark.parametrize("mode", WALLS)
 def test_torch_and_its_data_loader_come_to_the_same(mode, run):
     pytest.importorskip("torch")
-    assert run(mode, LOADS)[-1] == digest_here(LOADS)
+    assert run(mode, LOADS) == digest_here(LOADS)
 
 
 @pytest.mark.full
@@ -189,4 +189,4 @@ def test_torch_and_its_data_loader_come_to_the_same(mode, run):
 def test_pip_builds_an_extension_with_a_compiler(mode, run):
     if shutil.which("gcc") is None:
         pytest.skip("no gcc on this machine")
-    assert run(mode, COMPILES)[-1] == "part"
+    assert run(mode, COMPILES) == "part"
