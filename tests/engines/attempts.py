@@ -76,10 +76,16 @@ def texts(root, task="master-replica-0", key=KEY):
     return [line.text for line in lines(root, key) if line.task_name == task]
 
 
-def answer(root, task="master-replica-0", key=KEY):
-    """The last line on a replica's standard output: libraries may warn on the other after it."""
-    of_task = [line for line in lines(root, key) if line.task_name == task]
-    return [line.text for line in of_task if line.stream == "stdout"][-1]
+def read_answer(root, task="master-replica-0", key=KEY):
+    """Return the last line of a replica's standard output.
+
+    A library may still print a warning on standard error after it.
+    """
+    answers = [
+        line.text for line in lines(root, key) if line.task_name == task and line.stream == "stdout"
+    ]
+    assert answers, f"{task} has printed nothing: {texts(root, task, key)}"
+    return answers[-1]
 
 
 def records(root, key=KEY):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.attempts import KEY, answer, ended, engine_at, folder, marked, texts
+from engines.attempts import KEY, ended, engine_at, folder, marked, read_answer, texts
 from engines.isolating import UIDS, isolation_of
 from trainshed.engines.isolation import choose, device_nodes, interpreters, landlock, users
 from trainshed.engines.isolation.choose import IsolationSettings, Machine, choose_isolation
@@ -89,7 +89,7 @@ def world(root, mark, tmp_path):
 def test_a_program_has_its_own_and_nothing_of_others(mode, world, root, tmp_path):
     end = world(mode, TRIES, tmp_path / "secret", tmp_path / "own", os.getpid())
     assert end.outcome.exit_code == 0, (end.outcome, texts(root))
-    found = json.loads(answer(root))
+    found = json.loads(read_answer(root))
     refused = {"FileNotFoundError", "PermissionError", "ProcessLookupError"}
     names = ("secret", "listing", "planted", "environ", "signal")
     assert {name: found[name] for name in names if found[name] not in refused} == {}
@@ -110,7 +110,7 @@ def test_the_temporary_files_of_a_job_are_its_own(world, root):
     name = f"trainshed-test-{os.getpid()}"
     code = f"import os; open('/tmp/{name}', 'w').close(); print(sorted(os.listdir('/tmp')))"
     assert world("users", code).outcome.exit_code == 0
-    assert name in answer(root)
+    assert name in read_answer(root)
     assert not Path("/", "tmp", name).exists()
     assert (folder(root) / "tmp" / name).exists()
 
@@ -123,13 +123,13 @@ def test_what_a_replica_shares_in_memory_is_its_own(world, root):
         assert world("users", code).outcome.exit_code == 0
     finally:
         other.unlink()
-    assert answer(root) == "['own']"
+    assert read_answer(root) == "['own']"
 
 
 def test_processes_of_other_users_are_not_there(world, root):
     code = "import os; print(sorted(int(n) for n in os.listdir('/proc') if n.isdecimal()))"
     assert world("users", code).outcome.exit_code == 0
-    assert 1 not in json.loads(answer(root))
+    assert 1 not in json.loads(read_answer(root))
 
 
 @pytest.mark.parametrize("mode", WALLS)
@@ -144,7 +144,7 @@ def test_only_what_is_passed_on_of_the_server_s_environment_reaches_a_program(
     plan = marked(mark, "import json, os; print(json.dumps(dict(os.environ)))")
     engine.launch(KEY, replace(plan, owner=Owner(project="alpha", number=0)), ())
     assert ended(engine).outcome.exit_code == 0
-    found = json.loads(answer(root))
+    found = json.loads(read_answer(root))
     assert (found["TEAM_NAME"], found["LC_ALL"]) == ("alpha", "C.UTF-8")
     assert not {"AWS_SECRET", "PIP_INDEX_URL"} & set(found)
     assert "hush" not in str(found)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from engines.attempts import KEY, answer, ended, engine_at, marked, texts
+from engines.attempts import KEY, ended, engine_at, marked, read_answer, texts
 from engines.isolating import UIDS, isolation_of
 from trainshed.engines.environments import cache as environments
 from trainshed.engines.environments.builder import Builder
@@ -93,7 +93,7 @@ def test_a_package_is_built_as_its_project_and_its_environment_is_not_the_jobs_t
     engine.launch(KEY, plan, ())
     end = ended(engine).outcome
     assert end.exit_code == 0, (end, texts(root), texts(root, task="service"))
-    found = json.loads(answer(root))
+    found = json.loads(read_answer(root))
     refused = {"FileNotFoundError", "PermissionError", "OSError"}
     names = ("secret", "planted", "other", "beside", "changed", "added")
     assert {name: found[name] for name in names if found[name] not in refused} == {}
@@ -154,7 +154,7 @@ def test_a_build_has_no_more_processes_than_a_replica(mode, root, mark, tmp_path
     engine.launch(KEY, plan, ())
     end = ended(engine).outcome
     assert end.exit_code == 0, (end, texts(root, task="service"))
-    assert 0 < int(answer(root)) < PROCESSES_MAX
+    assert 0 < int(read_answer(root)) < PROCESSES_MAX
 
 
 def running(words):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from engines.attempts import KEY, OTHER, answer, ended, texts
+from engines.attempts import KEY, OTHER, ended, read_answer, texts
 from engines.networks import MODES, launch_in_network
 from trainshed.model.launch_plan import Owner
 from trainshed.model.network import NetworkLayout
@@ -62,7 +62,7 @@ def test_replicas_that_choose_one_port_each_have_it_for_themselves(mode, root, m
     engine = launch_in_network(root, mark, *codes, mode=mode, layout=NetworkLayout.REPLICA)
     assert ended(engine).outcome.exit_code == 0, texts(root)
     for name in ("master-replica-0", "worker-replica-0", "worker-replica-1"):
-        assert json.loads(answer(root, name)) == [[0, 1, 2], True]
+        assert json.loads(read_answer(root, name)) == [[0, 1, 2], True]
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
@@ -82,7 +82,7 @@ def test_two_torchruns_of_one_port_and_one_rendezvous_are_two_worlds(layout, roo
         assert ended(engines[word], key).outcome.exit_code == 0, texts(root, key=key)
         members = [f"{word} master-replica-0", f"{word} worker-replica-0"]
         for name in ("master-replica-0", "worker-replica-0"):
-            assert json.loads(answer(root, name, key)) == members
+            assert json.loads(read_answer(root, name, key)) == members
 
 
 #: As Ray's own guide starts a cluster: the head on its default port, the others by its address.
@@ -114,4 +114,4 @@ def test_ray_runs_on_three_replicas_of_one_machine(root, mark):
     """It has one port for all nodes, and each node has several more at fixed places."""
     engine = launch_in_network(root, mark, RAY, RAY, RAY, layout=NetworkLayout.REPLICA)
     assert ended(engine).outcome.exit_code == 0, texts(root)
-    assert answer(root) == "ran on replica-0 replica-1 replica-2"
+    assert read_answer(root) == "ran on replica-0 replica-1 replica-2"

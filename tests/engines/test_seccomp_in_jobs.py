@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.attempts import KEY, answer, ended, engine_at, marked, order, seen, texts
+from engines.attempts import KEY, ended, engine_at, marked, order, read_answer, seen, texts
 from engines.isolating import isolation_of
 from engines.support import wait_until
 from trainshed.model.launch_plan import Owner
@@ -133,9 +133,9 @@ def tmp_path():
 
 @pytest.fixture
 def run(root, mark, tmp_path):
-    """The answer of a program that ends well in a mode: its last line on standard output."""
+    """Run a program in a mode and return the last line of its standard output."""
 
-    def answer_of(mode, code, *arguments):
+    def run_program(mode, code, *arguments):
         engine = engine_at(root, isolation=isolation_of(mode, tmp_path), pass_env=())
         plan = marked(mark, code)
         (replica,) = plan.replicas
@@ -146,9 +146,9 @@ def run(root, mark, tmp_path):
         engine.launch(KEY, plan, ())
         end = ended(engine)
         assert end.outcome.exit_code == 0, (end.outcome, texts(root))
-        return answer(root)
+        return read_answer(root)
 
-    return answer_of
+    return run_program
 
 
 @pytest.mark.parametrize("mode", WALLS)

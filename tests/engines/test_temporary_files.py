@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from engines.attempts import KEY, answer, ended, engine_at, marked, order, supervisor, texts, until
+from engines.attempts import (
+    KEY,
+    ended,
+    engine_at,
+    marked,
+    order,
+    read_answer,
+    supervisor,
+    texts,
+    until,
+)
 from engines.isolating import isolation_of
 from engines.support import wait_until
 from trainshed.engines.isolation.compose import Isolation
@@ -108,4 +118,4 @@ print(sum(float(batch.sum()) for (batch,) in DataLoader(data, batch_size=2, num_
 def test_workers_of_a_data_loader_give_their_batches(deep, mark):
     engine = launch(deep, mark, LOADS)
     assert ended(engine).outcome.exit_code == 0, texts(deep)
-    assert answer(deep) == "28.0"
+    assert read_answer(deep) == "28.0"
