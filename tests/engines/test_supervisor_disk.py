@@ -5,6 +5,7 @@ import fcntl
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import termios
@@ -207,6 +208,23 @@ def test_a_job_that_prints_leaves_room_on_the_disk_and_its_end_is_told_on_a_full
         engine.stop(KEY, order(0.0))
     assert ended(engine).outcome.interrupted
     assert not (folder(root) / "spare").exists()
+
+
+def test_a_job_ends_by_itself_while_its_output_waits_for_a_full_disk(small_disk, mark, tmp_path):
+    """Its last lines were not read before there was room, and for the server it ran on."""
+    root, go = small_disk / "jobs", tmp_path / "go"
+    engine = engine_at(root)
+    engine.launch(KEY, marked(mark, talking(tmp_path / "done", go)), ())
+    until(engine, Phase.READY)
+    fill(small_disk / "ballast")
+    go.touch()
+    wait_until(lambda: has_full_pipe(mark), "the log waits for the disk")
+    (pid,) = marked_processes(mark)
+    os.kill(pid, signal.SIGKILL)
+    assert ended(engine).outcome.exit_code == 128 + signal.SIGKILL
+    numbers = [int(text[:7]) for text in texts(root)]
+    assert PIPE_FULL // 60 < len(numbers) < COUNT
+    assert numbers == list(range(len(numbers)))
 
 
 def fill(path):

@@ -72,9 +72,8 @@ class Judge:
         self._drained: set[int] = set()
 
     def job_end(self, spec: AttemptSpec) -> JobEnd | None:
-        """The end if there is one, and what led to it could be read."""
-        if not self._have_drained():
-            return None
+        """The end if there is one; what led to it has been read."""
+        self._drain_those_that_ended()
         primary = spec.replicas[0].task_name
         return success.job_end(primary, tuple(self._replicas.exits.values()))
 
@@ -100,12 +99,10 @@ class Judge:
             self._output.note(advice, "WARNING")
         return success.words_of(lines, advice)
 
-    def _have_drained(self) -> bool:
+    def _drain_those_that_ended(self) -> None:
         for index in self._replicas.exits.keys() - self._drained:
-            if not self._output.drain(index):
-                return False
+            self._output.drain(index)
             self._drained.add(index)
-        return True
 
 
 def have_settled(spec: AttemptSpec, replicas: Gang) -> bool:

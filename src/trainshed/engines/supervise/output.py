@@ -142,22 +142,31 @@ class Output:
     def _line_bytes_max(self) -> int:
         return _CHARACTER_BYTES_MAX * self._log.text_length_max
 
-    def drain(self, index: int | None = None) -> bool:
-        """Read what a replica, or every one, has written so far; False: not possible now."""
+    def drain(self, index: int) -> None:
+        """Read what a replica wrote before it ended, also while the log is held back.
+
+        That is little, and it waits in memory: the end of a job does not wait for room on the disk.
+        """
         for pipe in list(self._pipes.values()):
-            reads = _DRAIN_READS if index in (None, pipe.source.index) else 0
-            while reads and not self.is_held_back and self._read(pipe):
-                self.deliver()
-                reads -= 1
-        return not self.is_held_back
+            if pipe.source.index == index:
+                self._drain_pipe(pipe)
+
+    def _drain_pipe(self, pipe: _Pipe) -> None:
+        for _ in range(_DRAIN_READS):
+            if not self._read(pipe):
+                return
+            self.deliver()
 
     def finish(self) -> bool:
         """Read and deliver the rest, also of streams that somebody else holds open.
 
-        That is little, and may take the room that is kept on the disk.
+        That is little, and may take the room that is kept on the disk.  Return False where the log
+        is held back all the same: call again.
         """
         self._log.leaves_room = False
-        if not self.drain():
+        for pipe in () if self.is_held_back else list(self._pipes.values()):
+            self._drain_pipe(pipe)
+        if self.is_held_back:
             return False
         for pipe in list(self._pipes.values()):
             self._close(pipe)
