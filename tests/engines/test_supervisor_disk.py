@@ -211,7 +211,10 @@ def test_a_job_that_prints_leaves_room_on_the_disk_and_its_end_is_told_on_a_full
 
 
 def test_a_job_ends_by_itself_while_its_output_waits_for_a_full_disk(small_disk, mark, tmp_path):
-    """Its last lines were not read before there was room, and for the server it ran on."""
+    """The supervisor read its last lines only when there was room on the disk.
+
+    Until then the server showed the job as running.
+    """
     root, go = small_disk / "jobs", tmp_path / "go"
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, talking(tmp_path / "done", go)), ())

@@ -72,8 +72,8 @@ class Judge:
         self._drained: set[int] = set()
 
     def job_end(self, spec: AttemptSpec) -> JobEnd | None:
-        """The end if there is one; what led to it has been read."""
-        self._drain_those_that_ended()
+        """Return the job's end, if it has one, after reading what ended replicas wrote."""
+        self._drain_ended_replicas()
         primary = spec.replicas[0].task_name
         return success.job_end(primary, tuple(self._replicas.exits.values()))
 
@@ -99,7 +99,7 @@ class Judge:
             self._output.note(advice, "WARNING")
         return success.words_of(lines, advice)
 
-    def _drain_those_that_ended(self) -> None:
+    def _drain_ended_replicas(self) -> None:
         for index in self._replicas.exits.keys() - self._drained:
             self._output.drain(index)
             self._drained.add(index)

@@ -102,7 +102,7 @@ class Output:
 
     @property
     def is_held_back(self) -> bool:
-        """Whether the log cannot be written, and so nothing is read."""
+        """Whether the log cannot be written; then only pipes of ended replicas are read."""
         return self._paused_s is not None
 
     def get_ready(self) -> None:
@@ -145,7 +145,7 @@ class Output:
     def drain(self, index: int) -> None:
         """Read what a replica wrote before it ended, also while the log is held back.
 
-        That is little, and it waits in memory: the end of a job does not wait for room on the disk.
+        At most 2 MiB a pipe then wait in memory, so that the job can be judged without the log.
         """
         for pipe in list(self._pipes.values()):
             if pipe.source.index == index:
@@ -158,14 +158,15 @@ class Output:
             self.deliver()
 
     def finish(self) -> bool:
-        """Read and deliver the rest, also of streams that somebody else holds open.
+        """Read and write the rest, also of pipes that another process holds open.
 
-        That is little, and may take the room that is kept on the disk.  Return False where the log
-        is held back all the same: call again.
+        The log may use the room that it leaves free otherwise.  Return False while the log cannot
+        be written even so; the caller then calls again.
         """
         self._log.leaves_room = False
-        for pipe in () if self.is_held_back else list(self._pipes.values()):
-            self._drain_pipe(pipe)
+        if not self.is_held_back:
+            for pipe in list(self._pipes.values()):
+                self._drain_pipe(pipe)
         if self.is_held_back:
             return False
         for pipe in list(self._pipes.values()):
