@@ -13,8 +13,10 @@ from pathlib import Path
 #: Files that are read, and how far; entries that are looked at below a place.
 BYTES_MAX = 1 << 20
 ENTRIES_MAX = 50_000
-#: Changed by nobody's job: the kernel's, and the machine's own programs.
-LEFT_OUT = {"/proc", "/sys", "/usr", "/lib", "/boot", "/snap"}
+#: The machine's own programs, which no job changes.
+LEFT_OUT = {"/usr", "/lib", "/boot", "/snap"}
+#: What the kernel shows, also in the root folder of a job: a read of ``kmsg`` may never end.
+KERNEL = ("/proc", "/sys")
 
 
 class Search:
@@ -43,7 +45,7 @@ class Search:
                 self.look(f"name {entry.path}", os.fsencode(entry.name))
                 if not entry.is_dir(follow_symlinks=False):
                     self._file(entry)
-                elif entry.path not in LEFT_OUT:
+                elif entry.path not in LEFT_OUT and not entry.path.endswith(KERNEL):
                     folders.append(entry.path)
 
     def _file(self, entry):
