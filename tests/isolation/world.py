@@ -95,7 +95,10 @@ class World:
 
     def _sockets(self):
         """Names of Unix sockets that the server listens at, but for those of the data directory."""
-        links = [str(path.readlink()) for path in self._descriptors()]
+        links = []
+        for path in self._descriptors():
+            with contextlib.suppress(FileNotFoundError):  # the server has closed it meanwhile
+                links.append(str(path.readlink()))
         own = {link[8:-1] for link in links if link.startswith("socket:")}
         lines = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
         names = {line[7] for line in lines if len(line) > 7 and line[6] in own}
