@@ -15,7 +15,7 @@ import pytest
 
 from trainshed.engines.processes import identity
 from trainshed.engines.supervise.folder import AttemptFolder, short_path
-from trainshed.service.ports import holder_client
+from trainshed.service.ports import held, holder_client, listening
 from trainshed.service.ports.held import HeldPorts
 from trainshed.service.ports.holder_client import NOTE, SOCKET
 
@@ -232,6 +232,39 @@ def test_the_port_of_the_other_family_is_reserved(tmp_path, host, twin):
             assert not is_free(listener.getsockname()[1], twin)
     finally:
         ports.close()
+
+
+def test_a_port_that_the_server_picks_is_free_in_both_families(tmp_path, monkeypatch):
+    """The kernel picks by one address alone: another program may have the port at the other."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        picks = [taken.getsockname()[1]]
+
+        def listen_at_the_taken_port_first(role, host, port, backlog):
+            return listening.listen(role, host, port or (picks.pop() if picks else 0), backlog)
+
+        monkeypatch.setattr(held, "listen", listen_at_the_taken_port_first)
+        ports = HeldPorts(tmp_path, {})
+        try:
+            with ports.listen("api", "::1", 0, 8) as listener:
+                port = listener.getsockname()[1]
+                assert port != taken.getsockname()[1]
+                assert ports.numbers() == (port,)
+                assert not is_free(port, "127.0.0.1")
+                assert is_free(taken.getsockname()[1], "::1"), "the first try was not given back"
+        finally:
+            ports.close()
+
+
+def test_a_port_that_the_caller_names_is_used_although_the_other_family_has_it(tmp_path, caplog):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ports = HeldPorts(tmp_path, {})
+        try:
+            ports.listen("api", "::1", port, 8).close()
+            assert ports.numbers() == (port,)
+            assert f"cannot reserve port {port} of 127.0.0.1" in caplog.text
+        finally:
+            ports.close()
 
 
 def test_a_server_believes_only_the_process_that_it_noted(tmp_path):

@@ -22,6 +22,8 @@ from trainshed.service.server_files import BACKUP_FILE
 #: user may kill each of them.
 _PAUSE_S_MIN, _PAUSE_S_MAX = 1.0, 60.0
 _CLOSE_S_MAX: Final = 10.0
+#: Ports that the server picks before it takes one that is not free in both families.
+_PICKS_MAX: Final = 64
 #: What the role of a reserved socket ends with.
 _TWIN: Final = "-twin"
 _NO_IPV6: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
@@ -55,15 +57,15 @@ class HeldPorts:
         """Return the socket that an earlier server had there, or a new one.  Raises OSError."""
         with self._lock:
             address = _resolve(host, port)
-            listener = self._take_inherited(role, *address) or self._take_held(role, *address)
+            listener, twin = self._take(role, *address), None
             if listener is None:
-                listener = listen(role, host, port, backlog)
+                listener, twin = _open(role, host, port, backlog)
                 self._keep(role, listener)
             listener.listen(backlog)
             self._store(role, listener)
             # a duplicate: the server closes its own when it stops to accept
             self._used.append((role, listener.dup()))
-            self._reserve_twin(role, address[0], listener.getsockname()[1])
+            self._hold_twin(role, address[0], listener.getsockname()[1], twin)
             return listener
 
     def numbers(self) -> tuple[int, ...]:
@@ -169,21 +171,16 @@ class HeldPorts:
             with suppress(OSError):
                 self._holder.keep(role, listener)
 
-    def _reserve_twin(self, role: str, host: str, port: int) -> None:
+    def _hold_twin(self, role: str, host: str, port: int, twin: socket.socket | None) -> None:
         """Keep the port of the address that ``localhost`` means besides, unused."""
-        twin = TWINS.get(host)
-        if twin is None:
+        twin_host = TWINS.get(host)
+        if twin_host is None:
             return
         twin_role = f"{role}{_TWIN}"
-        bound = self._take_inherited(twin_role, twin, port) or self._take_held(
-            twin_role, twin, port
-        )
+        bound = None if twin else self._take(twin_role, twin_host, port)
         if bound is None:
-            try:
-                bound = reserve(twin, port)
-            except OSError as error:
-                if error.errno not in _NO_IPV6:
-                    _LOG.warning("cannot reserve port %d of %s: %s", port, twin, error.strerror)
+            bound = twin or _reserve(twin_host, port)
+            if bound is None:
                 return
             self._keep(twin_role, bound)
         # systemd drops a socket that nothing listens on, unless it does not look
@@ -193,6 +190,10 @@ class HeldPorts:
     def _store(self, role: str, listener: socket.socket, *options: str) -> None:
         name = systemd.stored_name(role, listener)
         self._notify("FDSTORE=1", f"FDNAME={name}", *options, sockets=(listener,))
+
+    def _take(self, role: str, host: str, port: int) -> socket.socket | None:
+        """The socket that an earlier server had at an address; port 0 is any."""
+        return self._take_inherited(role, host, port) or self._take_held(role, host, port)
 
     def _take_inherited(self, role: str, host: str, port: int) -> socket.socket | None:
         for index, (name, listener) in enumerate(self._inherited):
@@ -215,6 +216,36 @@ class HeldPorts:
                 systemd.notify(self._notify_socket, lines, *sockets)
             except OSError as error:
                 _LOG.warning("cannot notify systemd (%s): %s", lines[0], error)
+
+
+def _open(
+    role: str, host: str, port: int, backlog: int
+) -> tuple[socket.socket, socket.socket | None]:
+    """Make a listening socket and, where port 0 lets the server pick, reserve its twin.
+
+    The kernel picks a port that is free at one address: where another program has it at the twin,
+    the server picks again.  Raises OSError.
+    """
+    twin_host = TWINS.get(_resolve(host, port)[0])
+    for _ in range(_PICKS_MAX if twin_host and not port else 0):
+        listener = listen(role, host, port, backlog)
+        try:
+            return listener, reserve(str(twin_host), listener.getsockname()[1])
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                return listener, None
+            listener.close()
+    return listen(role, host, port, backlog), None
+
+
+def _reserve(host: str, port: int) -> socket.socket | None:
+    """Reserve a port.  Where that cannot be, the log says so, unless the machine has no IPv6."""
+    try:
+        return reserve(host, port)
+    except OSError as error:
+        if error.errno not in _NO_IPV6:
+            _LOG.warning("cannot reserve port %d of %s: %s", port, host, error.strerror)
+        return None
 
 
 def _resolve(host: str, port: int) -> tuple[str, int]:
