@@ -235,22 +235,41 @@ def test_the_port_of_the_other_family_is_reserved(tmp_path, host, twin):
 
 
 def test_a_port_that_the_server_picks_is_free_in_both_families(tmp_path, monkeypatch):
-    """The kernel picks by one address alone: another program may have the port at the other."""
+    """The kernel picks by one address alone, and may offer the same port at each try."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        picks = [taken.getsockname()[1]]
+        taken_port = taken.getsockname()[1]
 
         def listen_at_the_taken_port_first(role, host, port, backlog):
-            return listening.listen(role, host, port or (picks.pop() if picks else 0), backlog)
+            with suppress(OSError):
+                return listening.listen(role, host, port or taken_port, backlog)
+            return listening.listen(role, host, port, backlog)
 
         monkeypatch.setattr(held, "listen", listen_at_the_taken_port_first)
         ports = HeldPorts(tmp_path, {})
         try:
             with ports.listen("api", "::1", 0, 8) as listener:
                 port = listener.getsockname()[1]
-                assert port != taken.getsockname()[1]
+                assert port != taken_port
                 assert ports.numbers() == (port,)
                 assert not is_free(port, "127.0.0.1")
-                assert is_free(taken.getsockname()[1], "::1"), "the first try was not given back"
+                assert is_free(taken_port, "::1"), "the first try was not given back"
+        finally:
+            ports.close()
+
+
+def test_a_server_starts_where_no_port_is_free_in_both_families(tmp_path, monkeypatch, caplog):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        taken_port = taken.getsockname()[1]
+
+        def listen_at_the_taken_port(role, host, port, backlog):
+            return listening.listen(role, host, port or taken_port, backlog)
+
+        monkeypatch.setattr(held, "listen", listen_at_the_taken_port)
+        ports = HeldPorts(tmp_path, {})
+        try:
+            ports.listen("api", "::1", 0, 8).close()
+            assert ports.numbers() == (taken_port,)
+            assert f"cannot reserve port {taken_port} of 127.0.0.1" in caplog.text
         finally:
             ports.close()
 

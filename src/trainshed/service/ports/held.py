@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import MutableMapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,7 @@ from trainshed.service.server_files import BACKUP_FILE
 #: user may kill each of them.
 _PAUSE_S_MIN, _PAUSE_S_MAX = 1.0, 60.0
 _CLOSE_S_MAX: Final = 10.0
-#: Ports that the server picks before it takes one that is not free in both families.
+#: Ports that the server tries before it takes one that another program has at the twin.
 _PICKS_MAX: Final = 64
 #: What the role of a reserved socket ends with.
 _TWIN: Final = "-twin"
@@ -223,18 +223,19 @@ def _open(
 ) -> tuple[socket.socket, socket.socket | None]:
     """Make a listening socket and, where port 0 lets the server pick, reserve its twin.
 
-    The kernel picks a port that is free at one address: where another program has it at the twin,
-    the server picks again.  Raises OSError.
+    The kernel picks a port that is free at one address.  Where another program has it at the twin,
+    the server keeps it while it picks the next one: the kernel may offer it again.  Raises OSError.
     """
     twin_host = TWINS.get(_resolve(host, port)[0])
-    for _ in range(_PICKS_MAX if twin_host and not port else 0):
-        listener = listen(role, host, port, backlog)
-        try:
-            return listener, reserve(str(twin_host), listener.getsockname()[1])
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                return listener, None
-            listener.close()
+    with suppress(OSError), ExitStack() as refused:  # no port is left: go on without a twin
+        for _ in range(_PICKS_MAX if twin_host and not port else 0):
+            listener = listen(role, host, port, backlog)
+            try:
+                return listener, reserve(str(twin_host), listener.getsockname()[1])
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    return listener, None
+                refused.enter_context(listener)
     return listen(role, host, port, backlog), None
 
 
