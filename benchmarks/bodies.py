@@ -25,9 +25,9 @@ from trainshed.api.documents import json_response, read_document, refusal_respon
 from trainshed.model.json_reader import VALUES_MAX
 from trainshed.model.refusals import Refusal
 from trainshed.model.resource_names import ProjectId
-from trainshed.service.images import ImageMapping, Images
-from trainshed.service.jobs import JobService
-from trainshed.service.submission import SubmitRules
+from trainshed.service.jobs.job_service import JobService
+from trainshed.service.jobs.submission import SubmitRules
+from trainshed.service.starts.images import ImageMapping, Images
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind
 

@@ -28,10 +28,10 @@ from trainshed.planning.scaling.calibration_file import written
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Training
-from trainshed.service.images import Images
-from trainshed.service.jobs import JobService
-from trainshed.service.plan_notes import PlanNotes
-from trainshed.service.submission import SubmitRules
+from trainshed.service.jobs.job_service import JobService
+from trainshed.service.jobs.submission import SubmitRules
+from trainshed.service.learning.plan_notes import PlanNotes
+from trainshed.service.starts.images import Images
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind
 

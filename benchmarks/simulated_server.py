@@ -34,9 +34,9 @@ from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import Allotment, Claim, FleetPolicy, Node
 from trainshed.model.roles import Dialect
 from trainshed.service.auth.tokens import first_token
-from trainshed.service.images import Images
+from trainshed.service.jobs.submission import SubmitRules, admit
 from trainshed.service.ports.listening import BACKLOG
-from trainshed.service.submission import SubmitRules, admit
+from trainshed.service.starts.images import Images
 from trainshed.store.records import JobRecord, Kind, NewJob
 from trainshed.testing.fake_engine import FakeEngine, Script
 from trainshed.wire.aiplatform_v1 import parse

@@ -27,10 +27,10 @@ from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resource_names import ProjectId
 from trainshed.model.resources import Allotment, Claim
 from trainshed.model.roles import Dialect
-from trainshed.service.images import Images
-from trainshed.service.jobs import JobService
-from trainshed.service.studies import trial_views
-from trainshed.service.submission import SubmitRules
+from trainshed.service.jobs.job_service import JobService
+from trainshed.service.jobs.studies import trial_views
+from trainshed.service.jobs.submission import SubmitRules
+from trainshed.service.starts.images import Images
 from trainshed.store.records import JobRecord, Kind
 from trainshed.testing.fake_engine import FakeEngine, Script
 

@@ -28,8 +28,9 @@ ISOLATION = os.environ.get("TRAINSHED_TEST_ISOLATION", "")
 #: With what a server and the doctor import when they first need it.
 _FORKS = ForkServer(
     *("trainshed.cli.main", "trainshed.cli.serve", "trainshed.store", "trainshed.api.native"),
-    *("trainshed.engines.local.factory", "trainshed.service.metrics", "trainshed.tuning.advance"),
-    *("trainshed.service.auth.signing_keys", "alembic.context", "alembic.command", "uvloop"),
+    *("trainshed.engines.local.factory", "trainshed.service.nodes.metrics"),
+    *("trainshed.tuning.advance", "trainshed.service.auth.signing_keys"),
+    *("alembic.context", "alembic.command", "uvloop"),
     *("cryptography.hazmat.backends.openssl.backend", "grpc._server", "pydantic.dataclasses"),
     *("uvicorn.lifespan.off", "uvicorn.loops.auto", "uvicorn.protocols.http.auto"),
     "trainshed.workbench.doctor.examine",

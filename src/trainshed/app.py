@@ -27,6 +27,7 @@ from trainshed.api.rest import LazyApp, make_app
 from trainshed.api.storage import storage_routes
 from trainshed.api.table import Handlers, google_table
 from trainshed.catalog.catalog import Catalog
+from trainshed.catalog.open import catalog_for
 from trainshed.config import Settings, load_environments
 from trainshed.config.engine import engines_of
 from trainshed.config.settings import DROP, LOG, PASS, GatewaySettings
@@ -35,42 +36,47 @@ from trainshed.controller.perform import Compose
 from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine, Reach
 from trainshed.engines.several import Engines
+from trainshed.files.server_files import BACKUP_FILE
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
 from trainshed.placement.jobs import QuotaRule
-from trainshed.service.attempts import AttemptService
-from trainshed.service.audit_log import AuditLog, AuditRetention
 from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
-from trainshed.service.buckets import BucketService
-from trainshed.service.engine_images import RereadImages, images_of
-from trainshed.service.file_modes import PRIVATE_FOLDER, make_private
 from trainshed.service.gateway.job_networks import SOCKETS_MAX, JobNetworks
 from trainshed.service.gateway.listening import GatewayListener, Serving
 from trainshed.service.gateway.places import HOSTS, NO_GATEWAY, OTHER_HOSTS, TELEMETRY_HOSTS
 from trainshed.service.gateway.stored_attempts import AttemptOfPeer, AttemptsOfStore
 from trainshed.service.gateway.telemetry import TASK, Telemetry, tell_in_story
 from trainshed.service.gateway.tokens import AttemptTokens
-from trainshed.service.housekeeping import ClockWatch, DiskWatch, Expiry, Housekeeping, Retention
-from trainshed.service.images import ImagesByEngine
-from trainshed.service.interpreters import LIBRARY
-from trainshed.service.jobs import JobService, OperationService
-from trainshed.service.judging import catalog_for
-from trainshed.service.launching import Launching
+from trainshed.service.jobs.job_service import JobService, OperationService
+from trainshed.service.jobs.models import ModelService
+from trainshed.service.jobs.pipelines import PipelineService
+from trainshed.service.jobs.story import Stories
+from trainshed.service.jobs.studies import TrialJobs
+from trainshed.service.jobs.submission import SubmitRules
+from trainshed.service.learning.plan_notes import PlanNotes, Submitted
+from trainshed.service.learning.turns import Turns
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.streams import Streams
-from trainshed.service.models import ModelService
-from trainshed.service.nodes import NodeService
-from trainshed.service.pipelines import PipelineService
-from trainshed.service.plan_notes import PlanNotes, Submitted
+from trainshed.service.nodes.fencing import AttemptService
+from trainshed.service.nodes.node_service import NodeService
 from trainshed.service.ports.listening import Listen, OwnPorts, Ports
-from trainshed.service.project_bytes import Measuring, ProjectBytes
-from trainshed.service.server_files import BACKUP_FILE
-from trainshed.service.story import Stories
-from trainshed.service.studies import TrialJobs
-from trainshed.service.submission import SubmitRules
-from trainshed.service.turns import Turns
+from trainshed.service.starts.engine_images import RereadImages, images_of
+from trainshed.service.starts.images import ImagesByEngine
+from trainshed.service.starts.interpreters import LIBRARY
+from trainshed.service.starts.launching import Launching
+from trainshed.service.upkeep.audit_log import AuditLog, AuditRetention
+from trainshed.service.upkeep.buckets import BucketService
+from trainshed.service.upkeep.file_modes import PRIVATE_FOLDER, make_private
+from trainshed.service.upkeep.housekeeping import (
+    ClockWatch,
+    DiskWatch,
+    Expiry,
+    Housekeeping,
+    Retention,
+)
+from trainshed.service.upkeep.project_bytes import Measuring, ProjectBytes
 from trainshed.storage.buckets import buckets_of
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.objects import Objects
@@ -488,14 +494,14 @@ def _learning(store: Store, catalog: Catalog, plan_notes: PlanNotes) -> Housekee
 def _learn(store: Store, catalog: Catalog, turns: Turns) -> None:
     if not turns.is_resting and store.unscored(1):
         # many servers run no job that says what its steps took
-        from trainshed.service.learning import Learning  # noqa: PLC0415
+        from trainshed.service.learning.from_jobs import Learning  # noqa: PLC0415
 
         Learning(store=store, catalog=catalog, turns=turns).learn()
 
 
 def _submit_notes(store: Store, catalog: Catalog) -> Callable[[Submitted], None]:
     # the same
-    from trainshed.service.submit_notes import SubmitNotes  # noqa: PLC0415
+    from trainshed.service.learning.submit_notes import SubmitNotes  # noqa: PLC0415
 
     return SubmitNotes(store=store, catalog=catalog).look
 
@@ -540,7 +546,7 @@ def _native(  # noqa: PLR0913, PLR0917 - all that its routes ask
 ) -> ASGIApp:
     # a fifth of the server's start: Google's clients are answered meanwhile
     from trainshed.api.native import Native, native_app  # noqa: PLC0415
-    from trainshed.service.metrics import ServerMetrics  # noqa: PLC0415
+    from trainshed.service.nodes.metrics import ServerMetrics  # noqa: PLC0415
 
     native = Native(
         store=store,

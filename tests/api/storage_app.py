@@ -20,7 +20,7 @@ from starlette.routing import Route
 from trainshed.api.storage import storage_routes
 from trainshed.files import beneath
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
-from trainshed.service.project_bytes import ProjectBytes
+from trainshed.service.upkeep.project_bytes import ProjectBytes
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
 

@@ -20,12 +20,12 @@ from trainshed.api.table import Handlers, google_table
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.resources import Node
 from trainshed.service.auth.access import Access, digest_of
-from trainshed.service.images import Images
-from trainshed.service.jobs import JobService, OperationService
+from trainshed.service.jobs.job_service import JobService, OperationService
+from trainshed.service.jobs.models import ModelService
+from trainshed.service.jobs.pipelines import PipelineService
+from trainshed.service.jobs.submission import SubmitRules
 from trainshed.service.log.pages import LogService
-from trainshed.service.models import ModelService
-from trainshed.service.pipelines import PipelineService
-from trainshed.service.submission import SubmitRules
+from trainshed.service.starts.images import Images
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind, Token

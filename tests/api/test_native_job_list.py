@@ -7,7 +7,7 @@ from databases import new_database
 from store.builders import add, go
 from trainshed.api.native import native_app
 from trainshed.model.status import JobState
-from trainshed.service.story import Stories
+from trainshed.service.jobs.story import Stories
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind
 

@@ -13,8 +13,8 @@ from trainshed.engines.base import Places
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.refusals import Refusal
 from trainshed.model.resources import Node
-from trainshed.service.metrics import ServerMetrics
-from trainshed.service.nodes import NodeService
+from trainshed.service.nodes.metrics import ServerMetrics
+from trainshed.service.nodes.node_service import NodeService
 from trainshed.store.opening import open_store
 from trainshed.testing.fake_engine import FakeEngine
 

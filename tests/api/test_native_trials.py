@@ -21,9 +21,9 @@ from trainshed.engines.supervise.segments import SegmentWriter
 from trainshed.model.log_line import LOG_FOLDER
 from trainshed.model.status import JobError, JobState
 from trainshed.model.trials import Measurement, TrialState
+from trainshed.service.jobs.story import Stories
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.streams import Streams
-from trainshed.service.story import Stories
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind, NewEvent, NewTrial

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from trainshed.api.storage import storage_routes
 from trainshed.model.access import AccessRole, Caller
-from trainshed.service.project_bytes import ProjectBytes
+from trainshed.service.upkeep.project_bytes import ProjectBytes
 from trainshed.storage.buckets import RemoteBucket
 from trainshed.storage.remote import remotes_of
 from trainshed.storage.remote_objects import ObjectsWithRemotes

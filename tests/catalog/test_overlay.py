@@ -5,8 +5,8 @@ import tomllib
 import pytest
 
 from trainshed import catalog
+from trainshed.catalog.open import load_catalog
 from trainshed.model.faults import UsageFault
-from trainshed.service.judging import load_catalog
 
 OWN = """
 [[machine_type]]

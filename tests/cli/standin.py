@@ -5,7 +5,7 @@ import json
 import os
 import threading
 
-from trainshed.service.server_files import RunningServer, write_running
+from trainshed.files.server_files import RunningServer, write_running
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

@@ -10,7 +10,7 @@ from trainshed.model.resources import Demand, GroupDemand, JobDemand
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import FINAL, JobState
 from trainshed.model.study import Metric, ParameterKind, ParameterSpec, StudySpec
-from trainshed.service.studies import TrialJobs, trial_views
+from trainshed.service.jobs.studies import TrialJobs, trial_views
 from trainshed.store.records import Kind, NewJob
 from trainshed.testing.fake_engine import Script
 

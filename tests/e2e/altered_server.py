@@ -15,7 +15,7 @@ from functools import partial
 from trainshed import app
 from trainshed.cli.main import main
 from trainshed.controller import studies
-from trainshed.service import launching
+from trainshed.service.starts import launching
 
 MEMORY_BYTES = 64 << 20
 

@@ -30,7 +30,7 @@ if __name__ == "__main__":
     import trainshed.cli.serve  # noqa: F401 - what it imports is to have the shifted times
     from trainshed.cli.main import main
     from trainshed.engines.local.attempts import start
-    from trainshed.service.housekeeping import Housekeeping
+    from trainshed.service.upkeep.housekeeping import Housekeeping
 
     have_shifted_times()
     first = f"import sys; sys.path.insert(0, {_TESTS!r})\n"

@@ -10,7 +10,7 @@ import pytest
 
 from conformance.gcloud import needs_gcloud
 from e2e.support import PARENT, PROJECT, check_log, custom_job, good, ml_job, submit
-from trainshed.service.paging import TOKEN_S_MAX, digest_of, token_of
+from trainshed.service.jobs.paging import TOKEN_S_MAX, digest_of, token_of
 from trainshed.store.records import Kind
 
 pytestmark = pytest.mark.slow

@@ -8,12 +8,12 @@ from trainshed.config import ImageMapping
 from trainshed.engines.container_runtime import Found, Runtime
 from trainshed.model.refusals import Refusal
 from trainshed.model.status import JobState
-from trainshed.service.images import Images
-from trainshed.service.jobs import JobService
-from trainshed.service.models import ModelService
-from trainshed.service.pipelines import PipelineService
-from trainshed.service.project_bytes import ProjectBytes
-from trainshed.service.submission import SubmitRules
+from trainshed.service.jobs.job_service import JobService
+from trainshed.service.jobs.models import ModelService
+from trainshed.service.jobs.pipelines import PipelineService
+from trainshed.service.jobs.submission import SubmitRules
+from trainshed.service.starts.images import Images
+from trainshed.service.upkeep.project_bytes import ProjectBytes
 from trainshed.store.records import JobRecord, Kind, Step
 
 PROJECT, PLACE = "demo", "us-central1"

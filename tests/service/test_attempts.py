@@ -13,7 +13,7 @@ from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import EngineFault
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
-from trainshed.service.attempts import AttemptService
+from trainshed.service.nodes.fencing import AttemptService
 
 WHO = "ada"
 

@@ -3,8 +3,8 @@
 import pytest
 
 from trainshed.model.refusals import Refusal
-from trainshed.service import audit_log
-from trainshed.service.audit_log import AuditLog, listing
+from trainshed.service.upkeep import audit_log
+from trainshed.service.upkeep.audit_log import AuditLog, listing
 from trainshed.store.base import StoreFault
 
 FIELDS = {

@@ -6,8 +6,8 @@ from trainshed.engines.base import Reach, Traits
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import Program, ProgramKind
-from trainshed.service.engine_images import EngineImages, RereadImages, images_of
-from trainshed.service.images import ImageMapping, Images, LocalEnvironment
+from trainshed.service.starts.engine_images import EngineImages, RereadImages, images_of
+from trainshed.service.starts.images import ImageMapping, Images, LocalEnvironment
 from trainshed.testing.fake_engine import FakeEngine
 
 GOOGLES = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-13.py310:latest"

@@ -8,7 +8,7 @@ from databases import new_database
 from store.builders import HandClock, add, go
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.model.status import JobState
-from trainshed.service.housekeeping import Expiry
+from trainshed.service.upkeep.housekeeping import Expiry
 from trainshed.store.opening import open_store
 from trainshed.store.steady_clock import SteadyClock
 

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from trainshed.service.file_modes import make_private, open_to_others
+from trainshed.service.upkeep.file_modes import make_private, open_to_others
 
 
 def mode(path):

@@ -5,8 +5,8 @@ import datetime as dt
 import pytest
 
 from service.submitting import PLACE, PROJECT, fields, refusal
-from trainshed.service.judging import Rulebook, judge
-from trainshed.service.refusing import Merged
+from trainshed.service.jobs.judging import Rulebook, judge
+from trainshed.service.jobs.refusing import Merged
 from trainshed.store.records import Kind
 
 BOOK = Rulebook(today=dt.date(2026, 11, 21))

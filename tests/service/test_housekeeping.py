@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from trainshed.service.housekeeping import ClockWatch, DiskWatch, Housekeeping
+from trainshed.service.upkeep.housekeeping import ClockWatch, DiskWatch, Housekeeping
 
 
 @pytest.fixture(autouse=True)

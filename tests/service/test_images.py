@@ -15,8 +15,8 @@ from trainshed.catalog.software import packages_of, runtimes
 from trainshed.config import ImageMapping, LocalEnvironment
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import Program, ProgramKind
-from trainshed.service import images as module
-from trainshed.service.interpreters import Installed, installed
+from trainshed.service.starts import images as module
+from trainshed.service.starts.interpreters import Installed, installed
 
 TORCH_1 = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-13.py310:latest"
 

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from trainshed.service import interpreters
+from trainshed.service.starts import interpreters
 
 
 def test_a_python_37_without_importlib_metadata_says_what_it_has():

@@ -10,8 +10,8 @@ from service.submitting import PLACE, PROJECT, custom_job, ml_job, refusal
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.refusals import Code
 from trainshed.model.status import JobState
-from trainshed.service.jobs import OperationService
-from trainshed.service.paging import ANY_LOCATION, TOKEN_S_MAX, ListCall
+from trainshed.service.jobs.job_service import OperationService
+from trainshed.service.jobs.paging import ANY_LOCATION, TOKEN_S_MAX, ListCall
 from trainshed.store.decisions import cancel_step
 from trainshed.store.records import Kind
 from trainshed.wire.aiplatform_v1.render import deletion

@@ -21,8 +21,8 @@ from trainshed.model.launch_plan import ContainerPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
 from trainshed.service.gateway.places import GatewayPlace
-from trainshed.service.interpreters import LIBRARY
-from trainshed.service.launching import Launching
+from trainshed.service.starts.interpreters import LIBRARY
+from trainshed.service.starts.launching import Launching
 from trainshed.storage.buckets import Buckets, GsPaths
 
 PREBUILT = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-13.py310:latest"

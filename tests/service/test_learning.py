@@ -9,6 +9,7 @@ from planning.test_steps_achieved import TIMES
 from service.submitting import PROJECT
 from store.builders import add, go, place
 from trainshed.api import native_models as shown
+from trainshed.catalog.open import catalog_for
 from trainshed.model.job import Accelerator, JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.refusals import Refusal
 from trainshed.model.roles import Dialect, Role
@@ -17,12 +18,11 @@ from trainshed.model.step_times import STEPS
 from trainshed.planning.scaling.calibration import RunKind
 from trainshed.planning.scaling.calibration_file import read
 from trainshed.planning.steps_achieved import steps_achieved
-from trainshed.service import learned
-from trainshed.service.judging import catalog_for
-from trainshed.service.learning import Learning
-from trainshed.service.paging import parts_of, token_of
-from trainshed.service.story import Stories
-from trainshed.service.turns import Turns
+from trainshed.service.jobs.paging import parts_of, token_of
+from trainshed.service.jobs.story import Stories
+from trainshed.service.learning import calibrations as learned
+from trainshed.service.learning.from_jobs import Learning
+from trainshed.service.learning.turns import Turns
 from trainshed.store.records import Learned, NewEvent
 
 DATA = dict(steps_achieved(TIMES, ran_s=4.0).numbers)

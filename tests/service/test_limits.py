@@ -5,8 +5,8 @@ from datetime import date
 import pytest
 
 from service.submitting import MAPPED, PLACE, custom_job, images, ml_job, pool
-from trainshed.service.jobs import JobService
-from trainshed.service.submission import SubmitRules
+from trainshed.service.jobs.job_service import JobService
+from trainshed.service.jobs.submission import SubmitRules
 from trainshed.store.records import Kind
 
 

@@ -17,10 +17,10 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resources import JobDemand, Seat
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
-from trainshed.service.housekeeping import Retention
 from trainshed.service.log import pages as log_pages
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.stream import READ_LENGTH_MAX
+from trainshed.service.upkeep.housekeeping import Retention
 from trainshed.storage import log_files
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store

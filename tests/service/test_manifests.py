@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from trainshed.service.manifests import BLOT, blotted
+from trainshed.service.jobs.manifests import BLOT, blotted
 
 PLAIN = {"WORD": "a 'b'\n\u00e9", "KEYBOARD": "qwerty", "TOKENIZER_PATH": "/x", "argv": ["a", "b"]}
 

@@ -10,8 +10,8 @@ from trainshed.api.handlers import _model
 from trainshed.model.refusals import Code
 from trainshed.model.resource_names import MODELS
 from trainshed.model.status import JobState
-from trainshed.service import models
-from trainshed.service.paging import ListCall
+from trainshed.service.jobs import models
+from trainshed.service.jobs.paging import ListCall
 from trainshed.store.records import Kind
 
 BASE = "gs://out/run"

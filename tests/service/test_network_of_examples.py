@@ -19,8 +19,8 @@ from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.network import addresses
 from trainshed.engines.network.choose import JobNetwork
 from trainshed.model.network import NetworkLayout
-from trainshed.service.interpreters import LIBRARY
-from trainshed.service.launching import Launching
+from trainshed.service.starts.interpreters import LIBRARY
+from trainshed.service.starts.launching import Launching
 from trainshed.storage.buckets import Buckets
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ from store.builders import add, place
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.gpus import GpuNow, GpuState, NodeGpu, Reading
 from trainshed.model.resources import Node
-from trainshed.service.metrics import ServerMetrics
-from trainshed.service.nodes import NodeService
+from trainshed.service.nodes.metrics import ServerMetrics
+from trainshed.service.nodes.node_service import NodeService
 from trainshed.store import codec
 from trainshed.store.opening import open_store
 

@@ -5,7 +5,7 @@ import pytest
 from service.submitting import PROJECT, Desk, custom_job, ml_job, refusal
 from trainshed.model.refusals import Code
 from trainshed.model.status import JobState
-from trainshed.service.open_jobs import COUNTED_S_MAX, OpenJobs
+from trainshed.service.jobs.open_jobs import COUNTED_S_MAX, OpenJobs
 
 
 def test_a_submit_beyond_the_limit_is_refused_until_a_job_is_over(store):

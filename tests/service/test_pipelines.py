@@ -9,8 +9,8 @@ from service.submitting import PLACE, PROJECT, Desk, custom_job, fields, pool, r
 from trainshed.model.refusals import Code
 from trainshed.model.resource_names import PIPELINES
 from trainshed.model.status import JobState
-from trainshed.service.paging import ListCall
-from trainshed.service.story import Stories
+from trainshed.service.jobs.paging import ListCall
+from trainshed.service.jobs.story import Stories
 from trainshed.store.records import Kind
 from trainshed.wire.aiplatform_v1 import render
 

@@ -7,12 +7,12 @@ import pytest
 from service.submitting import PROJECT
 from service.test_learning import ended, learning, spec, spoil  # noqa: F401 - a fixture
 from store.builders import add
+from trainshed.catalog.open import catalog_for
 from trainshed.model.job import Program, ProgramKind
 from trainshed.model.roles import Dialect, Role
-from trainshed.service.judging import catalog_for
-from trainshed.service.plan_notes import SHARE, PlanNotes
-from trainshed.service.submit_notes import KIND, SubmitNotes
-from trainshed.service.turns import Turns
+from trainshed.service.learning.plan_notes import SHARE, PlanNotes
+from trainshed.service.learning.submit_notes import KIND, SubmitNotes
+from trainshed.service.learning.turns import Turns
 
 #: A trainer that waits for its input in four tenths of a step.
 WAITS = {"wait_share": 0.4}

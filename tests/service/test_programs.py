@@ -6,7 +6,7 @@ import pytest
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
-from trainshed.service.programs import Source, environment_of, interpreter, working_folder
+from trainshed.service.starts.programs import Source, environment_of, interpreter, working_folder
 from trainshed.storage.buckets import Buckets
 
 

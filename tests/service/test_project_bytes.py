@@ -7,7 +7,7 @@ import pytest
 from service.submitting import PROJECT, Desk, ml_job, refusal
 from trainshed.model.refusals import Code
 from trainshed.model.status import JobState
-from trainshed.service.project_bytes import Measuring, NoRoom, ProjectBytes
+from trainshed.service.upkeep.project_bytes import Measuring, NoRoom, ProjectBytes
 from trainshed.storage.disk_usage import sizes
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads, UploadSession

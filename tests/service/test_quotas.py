@@ -6,7 +6,7 @@ import pytest
 
 from placement.support import T4, V100, demand
 from trainshed.placement.jobs import QuotaRule
-from trainshed.service.quotas import QuotaUse, list_quotas
+from trainshed.service.jobs.quotas import QuotaUse, list_quotas
 
 
 def holding(project, gpus, gpu_type=T4, region="us-central1"):

@@ -9,11 +9,11 @@ import pytest
 
 from service.submitting import DOCKER, MAPPED, Desk, custom_job, images, pool
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.files.server_files import write_first
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
-from trainshed.service.interpreters import LIBRARY
-from trainshed.service.launching import Launching
-from trainshed.service.server_files import write_first
+from trainshed.service.starts.interpreters import LIBRARY
+from trainshed.service.starts.launching import Launching
 from trainshed.storage.buckets import Buckets
 
 SERVER = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"

@@ -12,11 +12,11 @@ from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.model.trials import TrialRecord
 from trainshed.planning.reduction_forecast import ONE_MACHINE, advice_here
-from trainshed.service.judging import predicted
+from trainshed.service.jobs.judging import predicted
+from trainshed.service.jobs.story import Stories
+from trainshed.service.jobs.studies import TrialJobs
 from trainshed.service.log.stream import line_of
-from trainshed.service.placing import placing_notes
-from trainshed.service.story import Stories
-from trainshed.service.studies import TrialJobs
+from trainshed.service.starts.placing import placing_notes
 from trainshed.store.records import NewEvent
 
 IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"

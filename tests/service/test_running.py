@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainshed.service.server_files import (
+from trainshed.files.server_files import (
     FILE,
     RunningServer,
     forget_running,

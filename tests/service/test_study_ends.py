@@ -10,7 +10,7 @@ from store.builders import STUDY, add_study, advance, go, place, trial, trial_jo
 from trainshed.api.native_models import Ending
 from trainshed.model.status import JobState
 from trainshed.model.trials import TrialState
-from trainshed.service.story import Stories, study_sentence
+from trainshed.service.jobs.story import Stories, study_sentence
 from trainshed.store.opening import open_store
 from trainshed.store.records import NewTrial
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from service.submitting import MAPPED, PLACE, custom_job, images, ml_job
 from trainshed.model.refusals import Refusal
-from trainshed.service.submission import SubmitRules, admit
+from trainshed.service.jobs.submission import SubmitRules, admit
 from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
 from trainshed.wire.ml_v1 import parse as ml_v1
 from wire.documents import JSON, documents

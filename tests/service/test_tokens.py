@@ -8,12 +8,12 @@ import pytest
 
 from databases import new_database
 from service.keeping import Account
+from trainshed.files.server_files import ADMIN_FILE
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth import key_files, signing_keys, tokens
 from trainshed.service.auth.access import digest_of
 from trainshed.service.auth.tokens import first_token
-from trainshed.service.server_files import ADMIN_FILE
 from trainshed.store.opening import open_store
 
 

@@ -15,8 +15,8 @@ import trainshed_trainer
 from service.submitting import Desk, custom_job, images, pool
 from trainshed.config import ImageMapping, LocalEnvironment
 from trainshed.engines.local.engine import LocalEngine
-from trainshed.service.interpreters import ENTRY_POINTS, LIBRARY
-from trainshed.service.launching import Launching
+from trainshed.service.starts.interpreters import ENTRY_POINTS, LIBRARY
+from trainshed.service.starts.launching import Launching
 from trainshed.storage.buckets import Buckets
 
 OURS = Path(trainshed_trainer.__file__).parent

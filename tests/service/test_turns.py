@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainshed.service.turns import Turns
+from trainshed.service.learning.turns import Turns
 
 
 class World:

@@ -17,7 +17,7 @@ from trainshed.files import beneath
 from trainshed.files.beneath import NOT_A_FILE
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.stored_objects import ALWAYS, Checksums
-from trainshed.service.programs import Source, environment_of
+from trainshed.service.starts.programs import Source, environment_of
 from trainshed.storage.buckets import buckets_of
 from trainshed.storage.object_files import NameRefused, NoSuchObject
 from trainshed.storage.object_lists import ListQuery, list_page

@@ -10,8 +10,8 @@ import pytest
 
 from store.builders import add, new_job
 from trainshed.files.beneath import Beneath
+from trainshed.files.server_files import BACKUP_FILE
 from trainshed.model.faults import UsageFault
-from trainshed.service.server_files import BACKUP_FILE
 from trainshed.store import audit
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import open_store

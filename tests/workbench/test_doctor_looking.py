@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.files.server_files import RunningServer, write_running
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.log_line import LogLine, encode, segment_name
-from trainshed.service.file_modes import make_private
-from trainshed.service.server_files import RunningServer, write_running
+from trainshed.service.upkeep.file_modes import make_private
 from trainshed.store.opening import open_store
 from trainshed.workbench.doctor.looking import LogLook, look, look_at_records
 

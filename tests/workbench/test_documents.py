@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainshed.catalog.open import read_overlay
 from trainshed.model.faults import UsageFault
-from trainshed.service.judging import read_overlay
 from trainshed.workbench.documents import BYTES_MAX, read, read_one
 from trainshed.workbench.results import metrics_of
 from trainshed.workbench.yaml_documents import load_all

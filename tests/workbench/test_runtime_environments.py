@@ -6,7 +6,7 @@ import pytest
 
 from engines.wheels import make_wheel
 from trainshed.model.faults import UsageFault
-from trainshed.service.interpreters import installed
+from trainshed.service.starts.interpreters import installed
 from trainshed.workbench import runtime_environments as module
 from trainshed.workbench.find_pythons import find_pythons
 from trainshed.workbench.runtime_environments import build, python_for

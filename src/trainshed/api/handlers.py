@@ -11,11 +11,11 @@ from trainshed.model.access import AccessRole
 from trainshed.model.faults import Violation
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import MODELS, PIPELINES, JobId, OperationId, ProjectId
-from trainshed.service.jobs import JobService, OperationService
+from trainshed.service.jobs.job_service import JobService, OperationService
+from trainshed.service.jobs.models import ModelService, ModelView
+from trainshed.service.jobs.paging import ListCall
+from trainshed.service.jobs.pipelines import PipelineService, PipelineView
 from trainshed.service.log.pages import LogService
-from trainshed.service.models import ModelService, ModelView
-from trainshed.service.paging import ListCall
-from trainshed.service.pipelines import PipelineService, PipelineView
 from trainshed.store.records import Kind, Operation
 from trainshed.wire.aiplatform_v1 import render as vertex
 from trainshed.wire.aiplatform_v1.models import model_json, upload

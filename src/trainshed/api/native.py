@@ -27,19 +27,20 @@ from trainshed.api.threads import LOG_THREADS
 from trainshed.model.access import AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.placement.jobs import QuotaRule
-from trainshed.service import audit_log, learned
-from trainshed.service.attempts import AttemptService
-from trainshed.service.audit_log import AuditLog
 from trainshed.service.auth import bucket_tokens, signing_keys, tokens
 from trainshed.service.auth.access import Access
-from trainshed.service.buckets import BucketService
-from trainshed.service.job_lists import JobLists
+from trainshed.service.jobs.job_lists import JobLists
+from trainshed.service.jobs.manifests import Manifests
+from trainshed.service.jobs.story import Stories
+from trainshed.service.learning import calibrations as learned
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.stream import LogCursor, check_trial
 from trainshed.service.log.streams import Streams
-from trainshed.service.manifests import Manifests
-from trainshed.service.nodes import NodeService
-from trainshed.service.story import Stories
+from trainshed.service.nodes.fencing import AttemptService
+from trainshed.service.nodes.node_service import NodeService
+from trainshed.service.upkeep import audit_log
+from trainshed.service.upkeep.audit_log import AuditLog
+from trainshed.service.upkeep.buckets import BucketService
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
 from trainshed.wire.native_v1 import line_json

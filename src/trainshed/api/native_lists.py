@@ -11,8 +11,8 @@ from pydantic.alias_generators import to_camel
 from trainshed.api.native_callers import project_or_all
 from trainshed.model.status import JobState
 from trainshed.placement.jobs import QuotaRule
-from trainshed.service.job_lists import PAGE_SIZE, PAGE_SIZE_MAX, JobListCall, JobLists
-from trainshed.service.quotas import QuotaUse, list_quotas
+from trainshed.service.jobs.job_lists import PAGE_SIZE, PAGE_SIZE_MAX, JobListCall, JobLists
+from trainshed.service.jobs.quotas import QuotaUse, list_quotas
 from trainshed.store.listed_jobs import ListedKind
 from trainshed.store.opening import Store
 

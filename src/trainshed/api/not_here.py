@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 from trainshed.api.call import Call, Json
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import resource_name
-from trainshed.service.refusing import not_found
+from trainshed.service.jobs.refusing import not_found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

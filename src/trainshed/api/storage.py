@@ -20,7 +20,7 @@ from trainshed.api.storage_uploads import cancel_upload, continue_upload, upload
 from trainshed.api.threads import THREADS
 from trainshed.model.access import AccessRole
 from trainshed.model.stored_objects import Attributes
-from trainshed.service.project_bytes import ProjectBytes
+from trainshed.service.upkeep.project_bytes import ProjectBytes
 from trainshed.storage.buckets import BUCKET_RULE, is_bucket_name
 from trainshed.storage.object_hashes import PIECE_BYTES
 from trainshed.storage.object_lists import PAGE_MAX, ListQuery, list_page

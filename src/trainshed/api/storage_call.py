@@ -25,7 +25,7 @@ from trainshed.api.google_names import is_served_google_name
 from trainshed.api.incoming import watched
 from trainshed.api.threads import THREADS
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
-from trainshed.service.project_bytes import NoRoom, ProjectBytes
+from trainshed.service.upkeep.project_bytes import NoRoom, ProjectBytes
 from trainshed.storage.bucket_folders import BucketNotEmpty
 from trainshed.storage.folders import reason
 from trainshed.storage.object_files import ConditionFailed, NameRefused, NoSuchObject

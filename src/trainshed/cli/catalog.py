@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.catalog import editions
+from trainshed.catalog.open import load_catalog
 from trainshed.cli.flags import Request
 from trainshed.cli.terminal import out, out_json, table
 from trainshed.model.faults import UsageFault
-from trainshed.service.judging import load_catalog
 from trainshed.workbench.catalog_rows import COLUMNS, NOUNS, Row
 
 

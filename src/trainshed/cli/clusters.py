@@ -10,7 +10,7 @@ from typing import Any
 from trainshed.admission import ClusterRow, Scope
 from trainshed.cli.terminal import table
 from trainshed.model.faults import Violation
-from trainshed.service.judging import Rulebook
+from trainshed.service.jobs.judging import Rulebook
 
 HEADERS = ("ROLE", "COUNT", "MACHINE TYPE", "VCPUS", "MEMORY GB", "ACCELERATORS")
 

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from trainshed.api.guards import is_loopback
 from trainshed.client.faults import Unreachable
 from trainshed.client.http import Server
+from trainshed.files.server_files import ADMIN_FILE, RunningServer, read_running, read_token
 from trainshed.model.faults import UsageFault
-from trainshed.service.server_files import ADMIN_FILE, RunningServer, read_running, read_token
 from trainshed.storage.buckets import data_dir
 
 URL_VARIABLE: Final = "TRAINSHED_URL"

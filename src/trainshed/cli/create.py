@@ -16,7 +16,7 @@ from trainshed.client.faults import ServerRefusal
 from trainshed.client.uploads import staging_of
 from trainshed.model.faults import UsageFault
 from trainshed.model.plan_wishes import OFF, PLAN_LABEL
-from trainshed.service.refusing import Merged
+from trainshed.service.jobs.refusing import Merged
 from trainshed.workbench.job_drafts import (
     SPEC_SWITCHES,
     SPEC_WORDS,

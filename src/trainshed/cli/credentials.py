@@ -27,12 +27,12 @@ from trainshed.client.collections import path_of
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.client.http import Server
 from trainshed.config import Settings, load_used_settings
+from trainshed.files.server_files import write_file
 from trainshed.model.access import ALL_PROJECTS
 from trainshed.model.faults import UsageFault
 from trainshed.model.refusals import Refusal
-from trainshed.service.audit_log import AuditLog
 from trainshed.service.auth import key_files, signing_keys, tokens
-from trainshed.service.server_files import write_file
+from trainshed.service.upkeep.audit_log import AuditLog
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
 

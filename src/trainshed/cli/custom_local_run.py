@@ -11,8 +11,8 @@ from trainshed.cli.run_job import run_job, running_host_of
 from trainshed.engines.local.devices.find import devices
 from trainshed.model.faults import UsageFault
 from trainshed.planning.reduction_forecast import advice_here
-from trainshed.service.local_run import LocalJob
 from trainshed.workbench.custom_run import CustomFlags, CustomRun, custom_run
+from trainshed.workbench.local_run import LocalJob
 
 
 def run(request: Request) -> int:

@@ -24,9 +24,9 @@ from trainshed.cli.terminal import note, out, out_json
 from trainshed.client.collections import path_of
 from trainshed.client.faults import ServerRefusal, Unreachable
 from trainshed.client.http import Server
+from trainshed.files.server_files import ADMIN_FILE
 from trainshed.model.access import ALL_BUCKETS, PROJECT_ID
 from trainshed.model.faults import UsageFault
-from trainshed.service.server_files import ADMIN_FILE
 from trainshed.storage.buckets import SCHEME
 from trainshed.workbench.client_settings import (
     TOKEN,

@@ -18,11 +18,11 @@ from trainshed.model.faults import UsageFault
 from trainshed.model.job import Program, ProgramKind, ReplicaGroup
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.roles import Role
-from trainshed.service.judging import accept, judge
-from trainshed.service.local_run import LocalJob, prepare
-from trainshed.service.programs import Source
+from trainshed.service.jobs.judging import accept, judge
+from trainshed.service.starts.programs import Source
 from trainshed.wire.detect import DocumentKind, kind_of
 from trainshed.workbench.documents import read_one
+from trainshed.workbench.local_run import LocalJob, prepare
 from trainshed.workbench.merging import merge_any, with_args
 
 #: Stands for a program that the file leaves to a flag; no variable shows it.

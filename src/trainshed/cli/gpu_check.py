@@ -19,9 +19,9 @@ from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.planning.scaling.calibration import RunKind
 from trainshed.planning.scaling.devices_compared import Prices, Rate, decision
 from trainshed.planning.scaling.steps_seen import steps_seen
-from trainshed.service.local_run import LocalJob
-from trainshed.service.programs import Source, working_folder
+from trainshed.service.starts.programs import Source, working_folder
 from trainshed.workbench.last_lines import LastLines
+from trainshed.workbench.local_run import LocalJob
 from trainshed.workbench.plain_train import PlainJob, plain_spec, say
 from trainshed.workbench.short_runs import Bench, Limits, NoSteps, measure
 

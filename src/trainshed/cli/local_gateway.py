@@ -17,7 +17,7 @@ from trainshed.model.extras import install_command
 from trainshed.model.faults import UsageFault
 from trainshed.model.gateway import LABEL, OFF
 from trainshed.service.gateway.places import sight_of
-from trainshed.service.local_run import Host, LocalJob, gateway_of, numbered
+from trainshed.workbench.local_run import Host, LocalJob, gateway_of, numbered
 
 ON: Final = "on"
 

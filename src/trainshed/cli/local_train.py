@@ -10,8 +10,8 @@ from trainshed.cli.flags import Request
 from trainshed.cli.run_job import run_job, running_host_of
 from trainshed.cli.submit_options import given_flags
 from trainshed.model.faults import UsageFault
-from trainshed.service.local_run import LocalJob
-from trainshed.service.programs import Source, working_folder
+from trainshed.service.starts.programs import Source, working_folder
+from trainshed.workbench.local_run import LocalJob
 from trainshed.workbench.plain_train import PlainJob, ignored_counts, plain_env, plain_spec, say
 from trainshed.workbench.submit_flags import MACHINE_FLAGS
 

@@ -11,6 +11,7 @@ from trainshed.cli.flags import Request
 from trainshed.cli.terminal import answer, out_json
 from trainshed.client.collections import native_path
 from trainshed.client.faults import Json
+from trainshed.files.server_files import PUBLIC, write_file
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Role
@@ -22,7 +23,6 @@ from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.prediction import Refused
 from trainshed.planning.scaling.updating import updated
 from trainshed.planning.stack import other_training
-from trainshed.service.server_files import PUBLIC, write_file
 from trainshed.wire.detect import parse
 from trainshed.workbench.plan_inputs import NotPlannable, read_calibration
 

@@ -18,6 +18,7 @@ from trainshed.cli.run_job import host_of_job
 from trainshed.cli.terminal import answer, note, table
 from trainshed.engines.local.devices.find import devices
 from trainshed.engines.local.machine import accelerator_of
+from trainshed.files.server_files import PUBLIC, write_file
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
@@ -27,11 +28,10 @@ from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.input_bound import of_run
 from trainshed.planning.scaling.training import Strategy, Training
-from trainshed.service.local_run import LocalJob
-from trainshed.service.programs import Source, working_folder
-from trainshed.service.server_files import PUBLIC, write_file
+from trainshed.service.starts.programs import Source, working_folder
 from trainshed.storage.folders import reason
 from trainshed.workbench.last_lines import LastLines
+from trainshed.workbench.local_run import LocalJob
 from trainshed.workbench.plain_train import PlainJob, plain_spec, say
 from trainshed.workbench.short_runs import (
     Bench,

@@ -27,8 +27,8 @@ from trainshed.planning.job_runs import HELPS, JobRun, job_run
 from trainshed.planning.planned_jobs import trainers_of
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.fitting import calibrated
-from trainshed.service.judging import Rulebook, judge
-from trainshed.service.refusing import Merged
+from trainshed.service.jobs.judging import Rulebook, judge
+from trainshed.service.jobs.refusing import Merged
 from trainshed.workbench.measured_jobs import MeasuredJob, measured_job
 
 #: A job that is asked to end has as long for its grace and its last words, in seconds.

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import replace
 
+from trainshed.catalog.open import catalog_for
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import JobSpec
 from trainshed.planning.clusters_asked import PlannedJob
@@ -12,7 +13,6 @@ from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.submit_note import submit_note
 from trainshed.planning.what_ifs import called, on_host
-from trainshed.service.judging import catalog_for
 from trainshed.workbench.plan_inputs import (
     NotPlannable,
     check_hosts,

@@ -20,10 +20,10 @@ from trainshed.model.codec import encode
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.reduction_report import ReductionReport
 from trainshed.model.resources import FleetPolicy
-from trainshed.service.local_run import Host, LocalJob, prepare, runtime_of, start
-from trainshed.service.programs import interpreter
+from trainshed.service.starts.programs import interpreter
 from trainshed.storage.buckets import GsPaths, buckets_of, cache_dir, data_dir
 from trainshed.workbench.local_python import PythonChoice, check_python, choose_python
+from trainshed.workbench.local_run import Host, LocalJob, prepare, runtime_of, start
 from trainshed.workbench.results import metrics_of
 
 if TYPE_CHECKING:

@@ -23,20 +23,15 @@ from trainshed.cli.flags import Request
 from trainshed.cli.serve_options import GC_THRESHOLDS
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.config import Settings, load_settings
+from trainshed.files.server_files import RunningServer, forget_running, note_database, write_running
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.observability import log_to_stderr
 from trainshed.service.auth.certificates import ServerTls
 from trainshed.service.auth.tokens import FirstToken, first_token
-from trainshed.service.file_modes import UMASK
 from trainshed.service.ports.held import HeldPorts
 from trainshed.service.ports.listening import API, BACKLOG, GRPC, OwnPorts, Ports
 from trainshed.service.ports.taken import why_taken
-from trainshed.service.server_files import (
-    RunningServer,
-    forget_running,
-    note_database,
-    write_running,
-)
+from trainshed.service.upkeep.file_modes import UMASK
 from trainshed.storage.buckets import DATA_DIR_VARIABLE, data_dir
 from trainshed.store.base import StoreFault
 

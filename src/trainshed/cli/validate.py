@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trainshed.catalog.open import load_catalog
 from trainshed.cli.clusters import cluster_json, cluster_table, rulebook_of, violations_json
 from trainshed.cli.failures import in_a_line, print_error
 from trainshed.cli.flags import Request
 from trainshed.cli.submit_options import given_flags
 from trainshed.cli.terminal import out, out_json
 from trainshed.model.faults import UsageFault, Violation
-from trainshed.service.judging import JudgedDocument, Rulebook, judge, load_catalog
+from trainshed.service.jobs.judging import JudgedDocument, Rulebook, judge
 from trainshed.workbench.documents import Document, read
 from trainshed.workbench.merging import merge_any
 

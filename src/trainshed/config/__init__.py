@@ -2,7 +2,7 @@
 
 from trainshed.config.load import FILE, load_environments, load_settings, load_used_settings
 from trainshed.config.settings import Settings
-from trainshed.service.images import ImageMapping, LocalEnvironment
+from trainshed.service.starts.images import ImageMapping, LocalEnvironment
 
 __all__ = [
     "FILE",

@@ -10,10 +10,10 @@ from trainshed.config.settings import EngineSettings, Settings
 from trainshed.engines.base import Engine, EngineContext
 from trainshed.engines.registry import LOCAL, open_engine
 from trainshed.engines.several import Engines, ServedEngine
+from trainshed.files.server_files import installation
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import ANY_GPU
-from trainshed.service.server_files import installation
 from trainshed.storage.buckets import buckets_of, cache_dir
 
 _LOG = logging.getLogger(__name__)

@@ -51,10 +51,10 @@ from trainshed.config.values import (
     variable_names,
     whole,
 )
+from trainshed.files.server_files import read_database
 from trainshed.model.faults import UsageFault
 from trainshed.placement.jobs import QuotaRule
-from trainshed.service.images import ImageMapping, LocalEnvironment
-from trainshed.service.server_files import read_database
+from trainshed.service.starts.images import ImageMapping, LocalEnvironment
 from trainshed.storage.buckets import BUCKET_RULE, RemoteBucket, data_dir, is_bucket_name
 
 FILE = "config.toml"

@@ -12,7 +12,7 @@ from trainshed.engines.network.kinds import AUTO as AUTO_NETWORK
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
-from trainshed.service.images import ImageMapping, LocalEnvironment
+from trainshed.service.starts.images import ImageMapping, LocalEnvironment
 from trainshed.storage.buckets import GsPaths, RemoteBucket
 
 #: ``other_apis`` and ``public`` of ``[gateway]``.

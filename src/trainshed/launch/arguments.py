@@ -14,6 +14,7 @@ from trainshed.launch.directories import trial_folder, under
 from trainshed.launch.names import role_word
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
+from trainshed.model.launch_plan import PYTHON_WORD
 from trainshed.model.roles import Dialect, Role
 
 #: Where the service hands its job directory to the program; Vertex has AIP_* instead (R2).
@@ -77,7 +78,7 @@ def _has_start(program: Program, group: ReplicaGroup, entrypoints: EntryPoints) 
 
 
 def _module(program: Program, _entry_point: tuple[str, ...]) -> tuple[str, ...]:
-    return ("python", "-m", program.module or "")
+    return (PYTHON_WORD, "-m", program.module or "")
 
 
 def _container(program: Program, entry_point: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,10 +6,14 @@ how the engine works: a replica is a command, its environment and the devices it
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from trainshed.model.attempt import MetricsPlan
 from trainshed.model.network import NetworkLayout
 from trainshed.model.roles import Role
+
+#: The first word of a command that stands for the interpreter of the job's environment.
+PYTHON_WORD: Final = "python"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from typing import Final
 from trainshed.client.collections import path_of
 from trainshed.client.faults import ServerRefusal, Unreachable
 from trainshed.client.http import Server
-from trainshed.service.server_files import write_file
+from trainshed.files.server_files import write_file
 
 #: How the folder of a session is named.
 PREFIX: Final = "trainshed-run-"

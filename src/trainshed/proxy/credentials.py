@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 from trainshed.client.faults import Json, ServerRefusal
 from trainshed.client.http import Server
+from trainshed.files.server_files import write_file
 from trainshed.proxy.abandoned import FILE, KEYS, remove_record, write_record
 from trainshed.service.auth import key_files
-from trainshed.service.server_files import write_file
 
 _GOOGLE: Final = "https://oauth2.googleapis.com"
 _NAME: Final = "run"

@@ -16,11 +16,11 @@ from typing import Final, NamedTuple
 from trainshed import __version__
 from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
 from trainshed.files.copies import Copied, Remarks, copy_file, copy_tree, measure_file
+from trainshed.files.server_files import BACKUP_FILE, DATABASE_FILE, write_first
+from trainshed.files.server_files import FILE as RUNNING_FILE
 from trainshed.model.faults import UsageFault
 from trainshed.model.log_line import LOG_FOLDER
 from trainshed.service.ports.holder_client import NOTE, SOCKET
-from trainshed.service.server_files import BACKUP_FILE, DATABASE_FILE, write_first
-from trainshed.service.server_files import FILE as RUNNING_FILE
 from trainshed.store import audit, backup
 from trainshed.store.base import StoreFault
 

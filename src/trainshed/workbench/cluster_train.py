@@ -5,7 +5,7 @@ from typing import Any
 
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
-from trainshed.service.judging import Accepted, Rulebook, accept, judge
+from trainshed.service.jobs.judging import Accepted, Rulebook, accept, judge
 from trainshed.wire.detect import DocumentKind, kind_of
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.merging import merge, put, with_args

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.config import Settings, load_settings
+from trainshed.files.server_files import PRIVATE, write_file
 from trainshed.model.faults import UsageFault
-from trainshed.service.server_files import PRIVATE, write_file
 
 _DRAFT: Final = ".with-environment"
 _MODE_BITS: Final = 0o777

@@ -10,8 +10,8 @@ from typing import Any
 
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
-from trainshed.service.judging import Accepted, Rulebook, accept, judge, unjudged
-from trainshed.service.refusing import Merged
+from trainshed.service.jobs.judging import Accepted, Rulebook, accept, judge, unjudged
+from trainshed.service.jobs.refusing import Merged
 from trainshed.storage.buckets import SCHEME
 from trainshed.wire.detect import DocumentKind, kind_of
 from trainshed.workbench import submit_flags

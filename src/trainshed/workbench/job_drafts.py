@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trainshed.model.faults import UsageFault
-from trainshed.service.refusing import Merged, unchanged
+from trainshed.service.jobs.refusing import Merged, unchanged
 from trainshed.workbench import submit_flags
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.merging import merge, put, spelled, with_args

@@ -11,7 +11,7 @@ from typing import Any
 
 from trainshed.catalog.software import is_reduction_server
 from trainshed.model.faults import UsageFault
-from trainshed.service.programs import Source
+from trainshed.service.starts.programs import Source
 from trainshed.workbench import submit_flags
 from trainshed.workbench.pool_flags import Pool
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from trainshed.launch.context import program_of
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import JobSpec
-from trainshed.service.programs import PYTHON_VARIABLE, interpreter
+from trainshed.service.starts.programs import PYTHON_VARIABLE, interpreter
 from trainshed.storage.buckets import data_dir
 
 #: ``trainshed.config.load.FILE``; importing that takes longer than a local run without the file.
@@ -73,7 +73,7 @@ def check_python(choice: PythonChoice, environ: Mapping[str, str]) -> None:
 def _choose_by_config(spec: JobSpec, config: Path, environ: Mapping[str, str]) -> PythonChoice:
     # few local runs have the file, and these bring much along
     from trainshed.config import load_settings  # noqa: PLC0415 - see above
-    from trainshed.service.images import DEFAULT, Images  # noqa: PLC0415 - see above
+    from trainshed.service.starts.images import DEFAULT, Images  # noqa: PLC0415 - see above
 
     settings = load_settings(config, environ, {})
     images = Images(settings.environments, settings.images, sys.executable)

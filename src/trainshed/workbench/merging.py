@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from trainshed.model.faults import UsageFault
-from trainshed.service.refusing import Merged
+from trainshed.service.jobs.refusing import Merged
 from trainshed.wire.parsed import snake
 from trainshed.workbench.submit_flags import FLAGS, Path, SubmitFlag, text_of
 

@@ -11,6 +11,7 @@ from trainshed.admission.context import RuleContext, Scope, listing
 from trainshed.admission.rules.regions import region_exists
 from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.machines import MachineType
+from trainshed.catalog.open import catalog_for
 from trainshed.catalog.software import prebuilt_image
 from trainshed.model.faults import Fault, Field, FieldPath, UsageFault
 from trainshed.model.job import JobSpec
@@ -21,7 +22,7 @@ from trainshed.planning.planned_jobs import planned_job, trainers_of
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.prediction import Refused
 from trainshed.planning.stack import module_of
-from trainshed.service.judging import JudgedDocument, Rulebook, catalog_for, judge
+from trainshed.service.jobs.judging import JudgedDocument, Rulebook, judge
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.merging import merge_any
 from trainshed.workbench.plan_inputs import NotPlannable

@@ -12,6 +12,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
+from trainshed.files.server_files import PUBLIC, write_file
 from trainshed.model.extras import install_command
 from trainshed.model.faults import UsageFault
 from trainshed.planning.job_plan import JobPlan
@@ -20,7 +21,6 @@ from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.what_ifs import Option, comparable
-from trainshed.service.server_files import PUBLIC, write_file
 from trainshed.storage.folders import reason
 
 #: What the page may do: show what is in it; nothing is loaded, run or sent.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trainshed.model.faults import UsageFault
-from trainshed.service.refusing import unchanged
+from trainshed.service.jobs.refusing import unchanged
 from trainshed.workbench import submit_flags
 
 FLAG = "--worker-pool-spec"

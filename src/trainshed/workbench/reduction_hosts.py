@@ -11,11 +11,12 @@ from trainshed.admission.context import RuleContext
 from trainshed.admission.rules.reduction import WorkerLinks, worker_links
 from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.machines import Price, price_of, recommended_reducer
+from trainshed.catalog.open import catalog_for
 from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.job import ReplicaGroup
 from trainshed.model.roles import Dialect, Role
 from trainshed.planning.sizing import Hosts
-from trainshed.service.judging import JudgedDocument, Rulebook, catalog_for, judge
+from trainshed.service.jobs.judging import JudgedDocument, Rulebook, judge
 from trainshed.workbench import submit_flags
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.merging import merge_any

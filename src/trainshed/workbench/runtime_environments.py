@@ -20,7 +20,7 @@ from trainshed.engines.environments.nearest import Index, nearest
 from trainshed.engines.environments.uv import Answer, Place, ask, find_uv
 from trainshed.files.caches import default_cache_dir
 from trainshed.model.faults import UsageFault
-from trainshed.service.interpreters import Installed, installed
+from trainshed.service.starts.interpreters import Installed, installed
 from trainshed.storage.buckets import cache_dir
 from trainshed.workbench.find_pythons import FoundPython, find_pythons, nearest_python
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from trainshed.engines.environments import content, interpreter, uv
 from trainshed.model.faults import UsageFault
-from trainshed.service.programs import is_project
+from trainshed.service.starts.programs import is_project
 
 #: What gcloud calls a package without a setup.py (contracts/gcloud.md 4).
 VERSION: Final = "0.0.0"

@@ -26,7 +26,7 @@ from trainshed.model.roles import Dialect, Role
 from trainshed.model.step_times import StepTimes
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.steps_seen import StepsSeen, steps_seen
-from trainshed.service.local_run import Host, LocalJob, prepare, start
+from trainshed.workbench.local_run import Host, LocalJob, prepare, start
 from trainshed.workbench.machine_load import busy_elsewhere
 from trainshed.workbench.step_lines import StepLines
 from trainshed_trainer.contract import FOLDER

@@ -2,12 +2,9 @@
 
 import os
 from collections.abc import Sequence
-from typing import Final
 
+from trainshed.model.launch_plan import PYTHON_WORD
 from trainshed.model.roles import Role
-
-#: Stands for the interpreter of the job's environment as the first word of a command.
-PYTHON_WORD: Final = "python"
 
 
 def with_python(argv: Sequence[str], python: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from typing import Final
 
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.isolation.compose import own_folders
-from trainshed.engines.supervise.commands import PYTHON_WORD, with_python
+from trainshed.engines.supervise.commands import with_python
 from trainshed.engines.supervise.compose import (
     GRACE_S,
     attempt_of,
@@ -27,7 +27,7 @@ from trainshed.engines.warden import images, marks
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault
-from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.model.launch_plan import PYTHON_WORD, LaunchPlan, ReplicaPlan
 
 #: Variables of a node, besides what all programs have, that say what a program may use there.
 KEEPS: Final = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",

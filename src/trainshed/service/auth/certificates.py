@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from trainshed.service.server_files import PUBLIC, alone_in, write_file
+from trainshed.files.server_files import PUBLIC, alone_in, write_file
 
 CA_LIFE = timedelta(days=3650)
 #: The longest that clients of all kinds accept.

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from trainshed.files.server_files import ADMIN_FILE, alone_in, read_token, write_file
 from trainshed.model.access import ALL_PROJECTS, PROJECT_ID, AccessRole
 from trainshed.model.durations import duration_of, seconds_of
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.visible import hidden
 from trainshed.service.auth.access import digest_of
-from trainshed.service.server_files import ADMIN_FILE, alone_in, read_token, write_file
 from trainshed.store.opening import Store
 from trainshed.store.records import Token
 

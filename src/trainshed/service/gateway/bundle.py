@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from trainshed.files.server_files import PUBLIC, write_file
 from trainshed.model.gateway import AUTHORITY, BOTO, BUNDLE, CURLRC
 from trainshed.service.gateway.places import FOLDER, LEAF, NAMES
-from trainshed.service.server_files import PUBLIC, write_file
 
 #: The variables by which a client of the machine's trusts other authorities.
 _NAMED: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 from trainshed.engines.processes import identity
 from trainshed.engines.processes.identity import Identity
+from trainshed.files.server_files import PUBLIC, write_file
 from trainshed.service.gateway.places import GatewayPlace
 from trainshed.service.ports.listening import GATEWAY, Listen
-from trainshed.service.server_files import PUBLIC, write_file
 
 FILE: Final = "gateway.json"
 LOOPBACK: Final = "127.0.0.1"

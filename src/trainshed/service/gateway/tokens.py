@@ -14,8 +14,8 @@ import struct
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from trainshed.files.server_files import write_first
 from trainshed.model.attempt import AttemptKey
-from trainshed.service.server_files import write_first
 
 #: An hour, as at Google; clients renew theirs some minutes earlier.
 LIFE_S: Final = 3600

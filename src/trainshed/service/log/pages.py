@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple
 
 from trainshed.model.faults import Violation
 from trainshed.model.refusals import Code, Refusal
+from trainshed.service.jobs.paging import digest_of, parts_of, token_of
 from trainshed.service.log.paused import PausedSearches
 from trainshed.service.log.searching import STAMP_MAX, LogSearch, Place, Placed
 from trainshed.service.log.stream import LogCursor
-from trainshed.service.paging import digest_of, parts_of, token_of
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord

@@ -12,11 +12,11 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
+from trainshed.files.server_files import BACKUP_FILE
 from trainshed.service.ports import holder, holder_client, systemd
 from trainshed.service.ports.attempts import living_attempt
 from trainshed.service.ports.holder_client import HolderClient
 from trainshed.service.ports.listening import TWINS, listen, reserve
-from trainshed.service.server_files import BACKUP_FILE
 
 #: Pauses before another holder is started where the last one ended soon: a job of the server's
 #: user may kill each of them.

@@ -17,8 +17,8 @@ from trainshed.engines.processes import identity
 from trainshed.engines.processes.identity import Identity
 from trainshed.engines.processes.secret import new_secret
 from trainshed.engines.supervise.folder import short_path
+from trainshed.files.server_files import PRIVATE, write_file
 from trainshed.service.ports import holder
-from trainshed.service.server_files import PRIVATE, write_file
 
 #: The holder's socket, its identity with its secret, and the lock of the server that starts one.
 SOCKET, NOTE, _LOCK = "ports", "ports.json", "ports.lock"

@@ -16,13 +16,13 @@ from trainshed.engines.network.leftovers import NetworksSeen, look_at_networks
 from trainshed.engines.processes.identity import lives
 from trainshed.files.beneath import Beneath
 from trainshed.files.caches import default_cache_dir
+from trainshed.files.server_files import read_running
 from trainshed.model.attempt import ALIVE, AttemptKey
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, decode
 from trainshed.model.resources import Demand, Seat
 from trainshed.model.roles import Role
-from trainshed.service.file_modes import open_to_others
 from trainshed.service.ports.holder_client import noted_holder
-from trainshed.service.server_files import read_running
+from trainshed.service.upkeep.file_modes import open_to_others
 from trainshed.storage.bucket_folders import unreadable_notes
 from trainshed.storage.buckets import buckets_of, cache_dir
 from trainshed.storage.uploads import SESSION_AGE_S_MAX

@@ -1,0 +1,123 @@
+"""The one list of jobs of all kinds, as the native API shows it: narrow rows, newest first."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.status import JobState
+from trainshed.service.jobs.paging import digest_of, row_before, token_behind
+from trainshed.service.jobs.since import time_since
+from trainshed.store.listed_jobs import JobListQuery, JobListRow, ListedKind
+from trainshed.store.opening import Store
+from trainshed.wire.times import utc_text
+
+Json = dict[str, Any]
+
+#: Rows of a page: unless it is said, and at most.
+PAGE_SIZE: Final = 100
+PAGE_SIZE_MAX: Final = 5000
+#: No name or id is longer; SQLite refuses patterns of 50,000 bytes.
+TEXT_LENGTH_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobListCall:
+    """A call of the list, as its client makes it; ``project`` None is every project."""
+
+    project: str | None
+    states: frozenset[JobState] = frozenset()
+    kinds: frozenset[ListedKind] = frozenset()
+    creator: str = ""
+    label: str = ""
+    text: str = ""
+    since: str = ""
+    page_size: int = PAGE_SIZE
+    page_token: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Return the digest that binds a page token to this list."""
+        states = ",".join(sorted(state.value for state in self.states))
+        kinds = ",".join(sorted(kind.value for kind in self.kinds))
+        texts = (self.creator, self.label, self.text, self.since)
+        return digest_of("all jobs", self.project, states, kinds, *texts)
+
+
+@dataclass(frozen=True, slots=True)
+class JobLists:
+    """Lists jobs of every kind.  Thread-safe."""
+
+    store: Store
+    now: Callable[[], datetime] = lambda: datetime.now(tz=UTC)
+
+    def page(self, call: JobListCall) -> Json:
+        """One page; the first one has the counts of jobs that are not over, by state, besides.
+
+        Raises Refusal (INVALID_ARGUMENT) for a time, a label or a token that is none.
+        """
+        now = self.now()
+        query = _query_of(call)
+        if call.page_token:
+            query = replace(query, after=row_before(call.page_token, call.digest, now))
+        rows = self.store.job_rows(replace(query, page_size=call.page_size + 1))
+        page: Json = {"jobs": [job_row_json(row) for row in rows[: call.page_size]]}
+        if not call.page_token:
+            page["counts"] = dict(self.store.open_counts(call.project))
+        if len(rows) > call.page_size:
+            last = rows[call.page_size - 1]
+            page["nextPageToken"] = token_behind((last.create_ns, last.uid), call.digest, now)
+        return page
+
+
+def job_row_json(row: JobListRow) -> Json:
+    """A row; what is not known of the job is left out."""
+    shown: Json = {
+        "uid": str(row.uid),
+        "name": row.name,
+        "displayName": row.display_name,
+        "project": row.project,
+        "kind": row.kind.value,
+        "state": row.state.value,
+        "attempt": row.attempt,
+        "restarts": row.restarts,
+        "gpus": row.gpus,
+        "replicas": row.replicas,
+        "nodes": row.nodes,
+        "creator": row.creator,
+        "createTime": utc_text(row.create_ns),
+    }
+    if row.reason:
+        shown["reason"] = row.reason
+    if row.node:
+        shown["node"] = row.node
+    if row.start_ns is not None:
+        shown["startTime"] = utc_text(row.start_ns)
+    if row.end_ns is not None:
+        shown["endTime"] = utc_text(row.end_ns)
+    return shown
+
+
+def _query_of(call: JobListCall) -> JobListQuery:
+    if len(call.text) > TEXT_LENGTH_MAX:
+        message = f"q must have at most {TEXT_LENGTH_MAX} characters, got {len(call.text)}"
+        raise Refusal(Code.INVALID_ARGUMENT, message)
+    return JobListQuery(
+        project=call.project,
+        states=call.states,
+        kinds=call.kinds,
+        creator=call.creator,
+        label=_label_of(call.label) if call.label else None,
+        text=call.text,
+        since=time_since(call.since) if call.since else None,
+    )
+
+
+def _label_of(text: str) -> tuple[str, str | None]:
+    """``team:vision``, or ``team`` for any value."""
+    key, colon, value = text.partition(":")
+    if not key:
+        message = f"label must be KEY or KEY:VALUE, got {text[:100]!r}"
+        raise Refusal(Code.INVALID_ARGUMENT, message)
+    return key, value if colon else None

@@ -1,0 +1,250 @@
+"""The use cases of jobs: submit, look, list, cancel, delete, label."""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+from trainshed.model.faults import Fault
+from trainshed.model.filters import Filter
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import (
+    JOBS,
+    OPERATIONS,
+    JobId,
+    OperationId,
+    ProjectId,
+    resource_name,
+)
+from trainshed.model.trials import TrialView
+from trainshed.service.jobs.open_jobs import OpenJobs
+from trainshed.service.jobs.paging import ListCall, one_page
+from trainshed.service.jobs.refusing import invalid, not_found
+from trainshed.service.jobs.story import place_in_queue
+from trainshed.service.jobs.studies import as_study, resuming, trial_views
+from trainshed.service.jobs.submission import (
+    Admitted,
+    Parse,
+    SeenFleet,
+    SubmitRules,
+    admit,
+    lacks_of,
+)
+from trainshed.service.starts.bucket_uris import buckets_of_project
+from trainshed.store.base import AlreadyThere, StaleEtag
+from trainshed.store.decisions import cancel_step
+from trainshed.store.opening import Store
+from trainshed.store.records import ML_KINDS, JobRecord, Kind, NewEvent, Operation, Step
+from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
+from trainshed.wire.aiplatform_v1.words import jobs_filter as vertex_filter
+from trainshed.wire.ml_v1 import parse as ml_v1
+from trainshed.wire.ml_v1.parse import Patch, patch_of
+from trainshed.wire.ml_v1.words import jobs_filter as ml_filter
+
+PARSE: Final[Mapping[Kind, Parse]] = {
+    Kind.ML_JOB: ml_v1.job,
+    Kind.CUSTOM_JOB: aiplatform_v1.custom_job,
+    Kind.TUNING_JOB: aiplatform_v1.tuning_job,
+}
+
+FILTERS: Final[Mapping[Kind, Callable[[str], Filter]]] = {
+    Kind.ML_JOB: ml_filter,
+    Kind.CUSTOM_JOB: vertex_filter,
+    Kind.TUNING_JOB: vertex_filter,
+}
+
+#: ml v1 jobs have no location of their own; their region is a field.
+GLOBAL: Final = "global"
+
+_CANCEL_TRIES = 20
+
+
+class JobService:
+    """Jobs as both dialects see them.  All refusals are ``Refusal``; thread-safe."""
+
+    def __init__(
+        self,
+        store: Store,
+        rules: SubmitRules,
+        wake: Callable[[], None],
+        now: Callable[[], datetime] = lambda: datetime.now(tz=UTC),
+        *,
+        submitted: Callable[[], None] | None = None,
+    ) -> None:
+        """``wake`` tells the controller that there is something to do, and returns at once.
+
+        ``submitted`` says that it is a new job, which concerns fewer; ``wake`` unless given.
+        """
+        self._store = store
+        self._fleet = SeenFleet(store, rules.quotas, engines=rules.engines)
+        self._bytes = rules.project_bytes
+        self._open_jobs = OpenJobs(store.open_count, rules.project_jobs_max)
+        self._rules = rules
+        self._wake = wake
+        self._submitted = submitted or wake
+        self._now = now
+
+    def create(  # noqa: PLR0913  # what a create call consists of
+        self,
+        kind: Kind,
+        project: ProjectId,
+        location: str,
+        document: Any,
+        *,
+        creator: str,
+        retry_key: str | None = None,
+    ) -> JobRecord:
+        """Store a queued job, durably; a repeated call gets the first one's job."""
+        is_ml = kind is Kind.ML_JOB
+        has_bucket = buckets_of_project(self._store, project)
+        region = None if is_ml else location
+        parse = partial(resuming, PARSE[kind], self._store, project) if is_ml else PARSE[kind]
+        admitted = admit(document, region, self._rules, parse, has_bucket)
+        if admitted.spec.study:
+            admitted = as_study(self._store, project, admitted)
+        place = GLOBAL if is_ml else location
+        new = admitted.as_new(kind, project, place, creator, retry_key)
+        self.check_place(project, admitted)
+        try:
+            record, is_new = self._store.add_job(new)
+        except AlreadyThere:
+            name = resource_name(kind.value, project, location, new.job_id)
+            raise Refusal(Code.ALREADY_EXISTS, f"{name} already exists") from None
+        self._submitted()
+        if is_new:
+            self._rules.noted(record.uid, project, admitted.expanded)
+        return record
+
+    def check_place(self, project: ProjectId, admitted: Admitted) -> None:
+        """Refuse what could never run here, and more jobs or bytes than a project may have.
+
+        Raises Refusal.
+        """
+        self._fleet.check(admitted.asked(project), lacks_of(admitted.expanded, self._rules))
+        self._bytes.check(project)
+        self._open_jobs.admit(project)
+
+    def get(self, kind: Kind, project: ProjectId, location: str, job_id: JobId) -> JobRecord:
+        """The job of a name; while it waits, with its place in the queue."""
+        record = self._find(kind, project, location, job_id)
+        if not record.job.status.state.waits:
+            return record
+        position = place_in_queue(self._store, record)
+        status = replace(record.job.status, queue_position=position)
+        return replace(record, job=replace(record.job, status=status))
+
+    def trials(self, record: JobRecord) -> Sequence[TrialView]:
+        """The trials of a tuning job by number; none of any other job."""
+        return trial_views(self._store, record)
+
+    def list(self, call: ListCall) -> tuple[Sequence[JobRecord], str]:
+        """One page, newest first, and the token of the next; empty where there is none."""
+        return one_page(call, FILTERS[call.kind], self._store.list_jobs, _key_of, self._now())
+
+    def cancel(
+        self, kind: Kind, project: ProjectId, location: str, job_id: JobId, *, by: str = ""
+    ) -> None:
+        """Ask for the job's end.  One that is over stays as it is, and that is no error."""
+        for _ in range(_CANCEL_TRIES):
+            step = cancel_step(self._find(kind, project, location, job_id))
+            if step is None:
+                return
+            if self._store.apply([_signed(step, by)])[0]:
+                self._wake()
+                return
+        name = resource_name(kind.value, project, location, job_id)
+        raise Refusal(Code.ABORTED, f"{name} changes too quickly to be cancelled; try again")
+
+    def delete(self, kind: Kind, project: ProjectId, location: str, job_id: JobId) -> Operation:
+        """Hide a job that is over; its log and story stay."""
+        record = self._find(kind, project, location, job_id)
+        name = resource_name(kind.value, project, location, job_id)
+        check_over(name, record)
+        self._store.delete_job(record.uid)
+        return deleted(self._store, project, location, self._now())
+
+    def patch(
+        self, project: ProjectId, job_id: JobId, document: Any, update_mask: str
+    ) -> JobRecord:
+        """Replace the labels of an ml v1 job; an etag in the document must be today's."""
+        record = self._find(Kind.ML_JOB, project, "", job_id)
+        name = resource_name(JOBS, project, "", job_id)
+        try:
+            patch = patch_of(document, update_mask)
+        except Fault as fault:
+            raise invalid(fault.violations) from None
+        try:
+            return self._patched(record, patch)
+        except KeyError:  # it was deleted, or forgotten, since it was found
+            raise not_found(name) from None
+        except StaleEtag:
+            raise Refusal(
+                Code.ABORTED,
+                f"{name} has changed since the etag was read; get it again and repeat the change",
+            ) from None
+
+    def _patched(self, record: JobRecord, patch: Patch) -> JobRecord:
+        if patch.labels is not None:
+            return self._store.set_labels(record.uid, patch.labels, patch.etag)
+        if patch.etag is not None and patch.etag != record.job.etag:
+            raise StaleEtag
+        return record
+
+    def _find(self, kind: Kind, project: ProjectId, location: str, job_id: JobId) -> JobRecord:
+        record = self._store.job(project, kind, job_id)
+        if record is None or (kind not in ML_KINDS and record.job.location != location):
+            raise not_found(resource_name(kind.value, project, location, job_id))
+        return record
+
+
+def _signed(step: Step, by: str) -> Step:
+    asked = NewEvent(kind="CANCEL_REQUESTED", message=f"{by or 'Somebody'} asked to cancel the job")
+    return replace(step, events=(asked, *step.events))
+
+
+def check_over(name: str, record: JobRecord) -> None:
+    """Refuse to delete what is not over."""
+    state = record.job.status.state
+    if not state.is_final:
+        message = f"{name} is {state.value} and cannot be deleted; cancel it first and wait for"
+        raise Refusal(Code.FAILED_PRECONDITION, f"{message} its end")
+
+
+def _key_of(record: JobRecord) -> tuple[datetime | None, int]:
+    return record.job.status.create_time, record.uid
+
+
+_ID_BITS: Final = 62
+
+
+def deleted(store: Store, project: ProjectId, location: str, now: datetime) -> Operation:
+    """Remember that something was deleted just now."""
+    return new_operation(store, project, location, now)
+
+
+def new_operation(
+    store: Store, project: ProjectId, location: str, now: datetime, made: str = ""
+) -> Operation:
+    """Remember an operation that is over; ``made`` is what it made (``store.records``)."""
+    number = OperationId(str(secrets.randbits(_ID_BITS)))
+    name = resource_name(OPERATIONS, project, location, number)
+    operation = Operation(name=name, project=project, done=True, create_time=now, made=made)
+    store.add_operation(operation)
+    return operation
+
+
+@dataclass(frozen=True, slots=True)
+class OperationService:
+    """Operations, for whoever asks how they went."""
+
+    store: Store
+
+    def get(self, project: ProjectId, location: str, operation_id: OperationId) -> Operation:
+        """The operation of a name.  Raises Refusal (NOT_FOUND)."""
+        name = resource_name(OPERATIONS, project, location, operation_id)
+        found = self.store.operation(name)
+        if found is None or found.project != project:
+            raise not_found(name)
+        return found

@@ -1,0 +1,98 @@
+"""What an engine was sent for an attempt of a job: the plan, the script, the command line.
+
+Whoever may see a job may see this, so what opens doors is blotted: values of variables that are
+named like secrets, and what stands for a password in an address.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainshed.engines.several import Engines
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.refusals import Code, Refusal
+from trainshed.service.jobs.story import Stories
+from trainshed.store.records import JobRecord
+
+Json = dict[str, Any]
+
+BLOT: Final = "(not shown)"
+_SECRET: Final = re.compile(
+    r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE_KEY|ACCESS_KEY|STORAGE_EMULATOR_HOST",
+    re.IGNORECASE,
+)
+#: Names of files are no secrets: the file is.
+_IS_PLACE: Final = re.compile(r"_(FILE|PATH|DIR)$", re.IGNORECASE)
+_USER_OF_ADDRESS: Final = re.compile(r"(?<=://)[^/@\s\"']+(?=@)")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifests:
+    """What was sent for attempts, by the engines that sent it."""
+
+    stories: Stories
+    engines: Engines
+
+    def manifest(self, project: str, job_id: str, attempt: int | None = None) -> Json:
+        """What was sent for an attempt, the newest if none is named.
+
+        Raises Refusal for an attempt that is not there, or of which nothing is kept.
+        """
+        record = self.stories.find(project, job_id)
+        key = AttemptKey(record.uid, _number(record, attempt))
+        name = self.engines.engine_of(key)
+        engine = self.engines.get(name)
+        if engine is None:
+            raise Refusal(Code.UNAVAILABLE, f"this server runs without the engine {name}")
+        if engine.traits.sent is None:
+            message = f"the engine {name} does not keep what it is sent"
+            raise Refusal(Code.FAILED_PRECONDITION, message)
+        try:
+            found = engine.traits.sent(key)
+        except OSError as error:
+            message = f"what was sent to {name} cannot be read now ({error}); ask again later"
+            raise Refusal(Code.UNAVAILABLE, message) from error
+        if not found:
+            raise Refusal(Code.FAILED_PRECONDITION, _nothing(record, key.attempt, name))
+        parts = [{"name": each, "text": blotted(each, text)} for each, text in found.items()]
+        return {"job": record.name, "attempt": key.attempt, "engine": name, "parts": parts}
+
+
+def _number(record: JobRecord, attempt: int | None) -> int:
+    if not record.attempt:
+        state = record.job.status.state.value
+        message = f"{record.name} is {state} and has had no attempt: nothing was sent for it yet"
+        raise Refusal(Code.FAILED_PRECONDITION, message)
+    if attempt is not None and attempt > record.attempt:
+        message = f"{record.name} has no attempt {attempt}; its newest is {record.attempt}"
+        raise Refusal(Code.NOT_FOUND, message)
+    return record.attempt if attempt is None else attempt
+
+
+def _nothing(record: JobRecord, attempt: int, name: str) -> str:
+    state = record.job.status.state.value
+    return (
+        f"nothing that was sent to {name} for attempt {attempt} of {record.name} is there: it has "
+        f"not begun, or was removed with its log; the job is {state}"
+    )
+
+
+def blotted(name: str, text: str) -> str:
+    """A text without what opens doors; one that is JSON is looked at value by value."""
+    if not name.endswith(".json"):
+        return _USER_OF_ADDRESS.sub(BLOT, text)
+    return json.dumps(_blotted(json.loads(text)), indent=2, ensure_ascii=False)
+
+
+def _blotted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _value(name, each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_blotted(each) for each in value]
+    return _USER_OF_ADDRESS.sub(BLOT, value) if isinstance(value, str) else value
+
+
+def _value(name: str, value: Any) -> Any:
+    is_secret = _SECRET.search(name) and not _IS_PLACE.search(name)
+    return BLOT if is_secret and isinstance(value, str) and value else _blotted(value)

@@ -1,0 +1,138 @@
+"""Models: names for folders of artifacts, as pipelines register them and as clients upload them.
+
+A version is there from the moment in which the pipeline's job has succeeded.  Nothing is copied,
+and what is deleted is the name: the artifacts stay in their bucket, as they do at Google.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+from trainshed.model.faults import UsageFault, Violation
+from trainshed.model.filters import AllOf
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import MODELS, ProjectId, resource_name
+from trainshed.service.jobs.job_service import deleted, new_operation
+from trainshed.service.jobs.paging import ListCall, one_page
+from trainshed.service.jobs.refusing import invalid, not_found
+from trainshed.service.starts.bucket_uris import NO_BUCKET, buckets_of_project
+from trainshed.storage.buckets import split
+from trainshed.store.opening import Store
+from trainshed.store.records import JobQuery, Kind, NewModel, Operation, StoredModel
+from trainshed.wire.aiplatform_v1.models import (
+    DOCUMENT_BYTES_MAX,
+    ModelDraft,
+    aliases_of,
+    upload_request,
+)
+from trainshed.wire.aiplatform_v1.words import models_filter
+
+#: Versions that a project may have; each is a row that only its owner deletes.
+MODELS_MAX: Final = 10_000
+#: Versions of one model among which an alias is looked for.
+VERSIONS_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelView:
+    """A version of a model, and whether it is the one that the bare name means."""
+
+    model: StoredModel
+    is_newest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelService:
+    """Models.  All refusals are ``Refusal``; thread-safe."""
+
+    store: Store
+    now: Callable[[], datetime] = lambda: datetime.now(tz=UTC)
+
+    def upload(self, project: ProjectId, location: str, document: Any) -> Operation:
+        """Register a folder of artifacts; the operation is over by then."""
+        draft, violations = upload_request(document if isinstance(document, dict) else {})
+        if found := (*violations, *self._unknown_bucket(project, draft)):
+            raise invalid(found)
+        made = self.store.add_model(new_model(self.store, project, location, draft))
+        name = resource_name(MODELS, project, location, made.model_id)
+        return new_operation(self.store, project, location, self.now(), f"{name}@{made.version}")
+
+    def get(self, project: ProjectId, location: str, name: str) -> ModelView:
+        """``MODEL``, ``MODEL@VERSION`` or ``MODEL@ALIAS``."""
+        model_id, _, wanted = name.partition("@")
+        versions = self._versions(project, location, model_id)
+        newest = max((each.version for each in versions), default=0)
+        for each in sorted(versions, key=lambda each: each.version, reverse=True):
+            view = ModelView(model=each, is_newest=each.version == newest)
+            if not wanted or wanted in {str(each.version), *_aliases(view)}:
+                return view
+        raise not_found(resource_name(MODELS, project, location, name))
+
+    def list(self, call: ListCall) -> tuple[Sequence[ModelView], str]:
+        """One page of models, each by its newest version, newest first; the token of the next."""
+        found, token = one_page(call, models_filter, self.store.list_models, _key_of, self.now())
+        return [ModelView(model=each, is_newest=True) for each in found], token
+
+    def versions(self, call: ListCall, model_id: str) -> tuple[Sequence[ModelView], str]:
+        """One page of the versions of a model, newest first."""
+        newest = self.get(call.project, call.location, model_id).model.version
+        rows_of = partial(self.store.list_versions, model_id=model_id)
+        found, token = one_page(call, models_filter, rows_of, _key_of, self.now())
+        return [ModelView(model=each, is_newest=each.version == newest) for each in found], token
+
+    def delete(self, project: ProjectId, location: str, model_id: str) -> Operation:
+        """Forget a model with all of its versions; the artifacts stay."""
+        self.get(project, location, model_id)
+        self.store.delete_model(project, location, model_id)
+        return deleted(self.store, project, location, self.now())
+
+    def _versions(self, project: str, location: str, model_id: str) -> Sequence[StoredModel]:
+        query = JobQuery(
+            project=project,
+            kind=Kind.CUSTOM_JOB,
+            location=location,
+            filter=AllOf(),
+            page_size=VERSIONS_MAX,
+        )
+        return self.store.list_versions(query, model_id)
+
+    def _unknown_bucket(self, project: ProjectId, draft: ModelDraft) -> Sequence[Violation]:
+        """The folder, where it is in no bucket of the project."""
+        uri = draft.artifact_uri
+        try:
+            bucket = split(uri)[0] if uri else None
+        except UsageFault as fault:
+            return [_bad_folder("model", str(fault), "gs://BUCKET/FOLDER")]
+        if bucket is None or buckets_of_project(self.store, project)(bucket):
+            return []
+        return [
+            _bad_folder("no-bucket", NO_BUCKET.format(bucket=bucket), "a bucket of the project")
+        ]
+
+
+def new_model(store: Store, project: ProjectId, location: str, draft: ModelDraft) -> NewModel:
+    """The row of a draft.  Raises Refusal where there is no room for it, or no parent."""
+    if len(draft.document) > DOCUMENT_BYTES_MAX:
+        message = f"a model of more than {DOCUMENT_BYTES_MAX} bytes is not kept"
+        raise Refusal(Code.INVALID_ARGUMENT, message)
+    if store.count_models(project) >= MODELS_MAX:
+        message = f"{project} has {MODELS_MAX} versions of models; delete some"
+        raise Refusal(Code.RESOURCE_EXHAUSTED, message)
+    if draft.parent:
+        ModelService(store).get(project, location, draft.parent)
+    model_id = draft.parent or draft.model_id
+    return NewModel(project=project, location=location, model_id=model_id, document=draft.document)
+
+
+def _aliases(view: ModelView) -> Sequence[str]:
+    return aliases_of(view.model.document, is_newest=view.is_newest)
+
+
+def _bad_folder(rule: str, message: str, accepted: str) -> Violation:
+    return Violation(field="model.artifactUri", rule=rule, message=message, accepted=accepted)
+
+
+def _key_of(model: StoredModel) -> tuple[datetime | None, int]:
+    return model.create_time, model.uid

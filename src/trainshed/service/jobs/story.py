@@ -1,0 +1,318 @@
+"""What happened to a job and why it is where it is, for the native API and the command line."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.reduction_report import ACHIEVED, PLANNED
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import number_of
+from trainshed.model.restarts import Cause
+from trainshed.model.roles import Role
+from trainshed.model.status import JobState
+from trainshed.model.step_times import OUTCOME, STEPS
+from trainshed.model.study import StudySpec
+from trainshed.model.trials import TrialState, text_of
+from trainshed.placement.messages import duration
+from trainshed.planning.prices import PriceList, machines_of
+from trainshed.planning.scaling.interval import Interval
+from trainshed.planning.study_end import StudyEnd, StudySoFar, study_end
+from trainshed.service.jobs.studies import trial_views
+from trainshed.service.starts.placing import cpu_warnings
+from trainshed.store.opening import Store
+from trainshed.store.records import JobRecord, Kind, ReplicaRow, StoredEvent, StoredTrial
+from trainshed.tuning.ranking import best, objectives
+from trainshed.wire.native_v1 import explanation_json, trial_json
+from trainshed.wire.times import rfc3339, timestamp
+
+Json = dict[str, Any]
+
+_HOUR_S: Final = 3600.0
+#: Kinds of events that stand beside the sentence of where a job is.
+_BESIDE: Final = (ACHIEVED, PLANNED, STEPS, OUTCOME)
+#: Why a queued job waits, until the scheduler has come to it.
+NOT_YET = Explanation(
+    reason=Reason.NOT_LOOKED_AT, message="The job was accepted and is about to be looked at."
+)
+#: The same for a job of which its engine has not said anything yet.
+HANDED_OVER = Explanation(
+    reason=Reason.ENGINE_QUEUE, message="It was handed over to the queue of its engine."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stories:
+    """Reads the story of jobs from the store."""
+
+    store: Store
+
+    def find(self, project: str, job_id: str) -> JobRecord:
+        """The job of an id in either dialect; of a training pipeline's id the job behind it.
+
+        Raises Refusal.
+        """
+        for kind in Kind:
+            if record := self.store.job(project, kind, job_id):
+                return record
+        number = number_of(job_id)
+        if number and (match := self.store.pipeline(project, number)):
+            return match[1]
+        raise Refusal(Code.NOT_FOUND, f"project {project} has no job {job_id}")
+
+    def job(self, project: str, job_id: str) -> Json:
+        """The job in short: its state, its times, its replicas, and why it waits if it does."""
+        record = self.find(project, job_id)
+        status = record.job.status
+        found: Json = {
+            "name": record.name,
+            "displayName": record.job.spec.display_name or record.job.job_id,
+            "uid": str(record.uid),
+            "state": status.state.value,
+            "attempt": record.attempt,
+            "restarts": _restarts(record),
+            "creator": record.creator,
+            "createTime": rfc3339(status.create_time),
+            "startTime": rfc3339(status.start_time),
+            "endTime": rfc3339(status.end_time),
+            "error": status.error.message if status.error else None,
+            "replicas": [_replica(row) for row in self.store.replicas(record.uid)],
+            "waiting": self._waiting(record),
+            "outcome": self.store.outcome(record.uid),
+            "ending": self._study_end(record),
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _study_end(self, record: JobRecord) -> Json | None:
+        """When a study will be over, in numbers."""
+        study = record.job.spec.study
+        if study is None or record.job.status.state.is_final:
+            return None
+        return _numbers(
+            self.store, record, study_end(_so_far(study, self.store.trials(record.uid)))
+        )
+
+    def explain(self, project: str, job_id: str) -> Json:
+        """Why the job is where it is: a sentence, what blocks it, what would admit it.
+
+        Of a job with reducers also what they are worth, predicted first and then achieved; of one
+        that reported its steps, what these came to, and how that compares with the prediction; of
+        one that runs on the CPU though it asks for GPUs, a warning.
+        """
+        record = self.find(project, job_id)
+        status = record.job.status
+        waiting = self._waiting(record)
+        parts = self.store.last_messages(record.uid, _BESIDE)
+        reduction = self._reduction(record, parts)
+        warnings = () if waiting else self._cpu_warnings(record)
+        beside = {"reduction": reduction, "steps": parts.get(STEPS), "outcome": parts.get(OUTCOME)}
+        return {
+            "name": record.name,
+            "state": status.state.value,
+            "message": waiting["message"] if waiting else self._sentence(record),
+            **({"waiting": waiting} if waiting else {}),
+            **({"warning": " ".join(warnings)} if warnings else {}),
+            **{name: text for name, text in beside.items() if text},
+        }
+
+    def events(self, project: str, job_id: str, *, after: int = 0, limit: int = 1000) -> Json:
+        """The story of the job, sentence by sentence, oldest first; ``seq`` continues it."""
+        record = self.find(project, job_id)
+        found = self.store.events(record.uid, after=after, limit=limit)
+        return {"events": [_event(event) for event in found]}
+
+    def trials(self, project: str, job_id: str) -> Json:
+        """The trials of a tuning job by number; any other job has none."""
+        record = self.find(project, job_id)
+        return {"trials": [trial_json(view) for view in trial_views(self.store, record)]}
+
+    def _sentence(self, record: JobRecord) -> str:
+        state = record.job.status.state
+        if record.job.spec.is_study and not state.is_final and state is not JobState.CANCELLING:
+            return study_sentence(self.store, record)
+        return _sentence(record)
+
+    def _reduction(self, record: JobRecord, parts: Mapping[str, str]) -> str | None:
+        """What its reducers came to in the newest attempt that said so, else the prediction."""
+        if record.job.spec.group(Role.REDUCER) is None:
+            return None
+        return parts.get(ACHIEVED, parts.get(PLANNED))
+
+    def _cpu_warnings(self, record: JobRecord) -> tuple[str, ...]:
+        """Say where the newest attempt runs, or ran, on the CPU though it asks for GPUs."""
+        demand = self.store.demand(record.uid)
+        if not any(group.each.gpu_count for group in demand.groups):
+            return ()
+        rows = self.store.replicas(record.uid)
+        fleet = {node.name: node for node in self.store.fleet()}
+        nodes = {(Role(r.role), r.index): fleet[r.node] for r in rows if r.node in fleet}
+        return cpu_warnings(nodes, demand, nodes)
+
+    def _waiting(self, record: JobRecord) -> Json | None:
+        found = record.job.explanation
+        state = record.job.status.state
+        if state.waits:
+            found = found or (NOT_YET if state is JobState.QUEUED else HANDED_OVER)
+        if found is None or state.is_final:
+            return None
+        return explanation_json(found, place_in_queue(self.store, record))
+
+
+def place_in_queue(store: Store, record: JobRecord) -> int | None:
+    """Its place in our queue, or what its engine says of its own; the next one's is 1.
+
+    Clients take a place of 0 for "scheduled already" (contracts/vertex-sdk.md 8).
+    """
+    if record.job.status.state is not JobState.QUEUED:
+        return record.job.explanation.position if record.job.explanation else None
+    before = store.queue_position(record.uid)
+    return None if before is None else before + 1
+
+
+def _restarts(record: JobRecord) -> Json | None:
+    """How often it was started again, by cause; None for a job that never was."""
+    counts = {cause.value: record.restarts.of(cause) for cause in Cause}
+    return counts if any(counts.values()) else None
+
+
+def _sentence(record: JobRecord) -> str:
+    status = record.job.status
+    error = status.error.message if status.error else ""
+    if status.state is JobState.CANCELLING:
+        what = "trials" if record.job.spec.is_study else "replicas"
+        return f"{error or 'It was cancelled.'} Its {what} are being stopped."
+    if error:
+        return error
+    return {
+        JobState.PREPARING: "Its replicas have their places and are being started.",
+        JobState.RUNNING: f"Attempt {record.attempt} is running.",
+        JobState.RESTARTING: f"Attempt {record.attempt} is being ended; the next one will begin.",
+        JobState.SUCCEEDED: "It completed successfully.",
+    }.get(status.state, status.state.name)
+
+
+def _replica(row: ReplicaRow) -> Json:
+    found = {
+        "taskName": row.task_name,
+        "role": row.role,
+        "index": row.index,
+        "node": row.node,
+        "state": row.state,
+        "exitCode": row.exit_code,
+        "signal": row.signal,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _event(event: StoredEvent) -> Json:
+    return {
+        "seq": event.seq,
+        "time": timestamp(event.stamp_ns),
+        "attempt": event.attempt,
+        "kind": event.kind,
+        "message": event.message,
+        "data": dict(event.data),
+    }
+
+
+_WORDS: Final = {
+    TrialState.SUCCEEDED: "succeeded",
+    TrialState.INFEASIBLE: "infeasible",
+    TrialState.STOPPING: "being stopped",
+}
+
+
+def study_sentence(store: Store, record: JobRecord) -> str:
+    """Why a tuning job that is not over is where it is."""
+    study = record.job.spec.study
+    assert study is not None, f"job {record.uid} has no study"  # noqa: S101
+    stored = store.trials(record.uid)
+    if not stored:
+        return "Its first trials are about to be made."
+    sentences = [
+        _counts(study, stored),
+        *_leader(store, record, study),
+        *_first_waiting(store, stored),
+        *_when_over(store, record, study, stored),
+    ]
+    return " ".join(sentences)
+
+
+def _counts(study: StudySpec, stored: Sequence[StoredTrial]) -> str:
+    """``7 of 24 trials were made: 2 running, 4 succeeded, 1 infeasible.``."""
+    counts = Counter(_word(each) for each in stored)
+    parts = ", ".join(f"{count} {word}" for word, count in counts.items())
+    return f"{len(stored)} of {study.trial_count_max} trials were made: {parts}."
+
+
+def _word(stored: StoredTrial) -> str:
+    active = "running" if stored.job_state is JobState.RUNNING else "waiting or starting"
+    return _WORDS.get(stored.trial.state, active)
+
+
+def _leader(store: Store, record: JobRecord, study: StudySpec) -> Iterator[str]:
+    if len(objectives(study)) != 1:
+        return
+    leader = best(study, [view.trial for view in trial_views(store, record)])
+    if leader is None or leader.final is None:
+        return
+    values = ", ".join(f"{name} {value:.6g}" for name, value in leader.final.metrics)
+    how = ", ".join(f"{name}={text_of(value)}" for name, value in leader.values)
+    yield f"The best so far is trial {leader.number} with {values} ({how})."
+
+
+def _first_waiting(store: Store, stored: Sequence[StoredTrial]) -> Iterator[str]:
+    queued = (each for each in stored if each.job_state.waits)
+    first = next(queued, None)
+    job = store.job_by_uid(first.job_uid) if first else None
+    if first is None or job is None or job.job.explanation is None:
+        return
+    yield f"Trial {first.trial.number} waits: {job.job.explanation.message}"
+
+
+def _when_over(
+    store: Store, record: JobRecord, study: StudySpec, stored: Sequence[StoredTrial]
+) -> Iterator[str]:
+    """When it will be over, and what its machines will have cost by the catalog's prices."""
+    found = _numbers(store, record, study_end(_so_far(study, stored)))
+    if found is None:
+        return
+    low, point, high = map(duration, found["left_s"])
+    text = f"It will be over in about {point} ({low} to {high})"
+    if cost := found.get("cost"):
+        ends = f"{cost[0]:,.2f} to {cost[2]:,.2f}"
+        text += f", and will have cost about {cost[1]:,.2f} {found['currency']} ({ends})"
+    yield f"{text}."
+
+
+def _numbers(store: Store, record: JobRecord, end: StudyEnd | None) -> Json | None:
+    """``left_s`` and, where a price is known, ``cost``: low, point and high."""
+    if end is None:
+        return None
+    found: Json = {"left_s": _ends(end.left_s)}
+    if price := PriceList(region=record.job.location).of(machines_of(store.expanded(record.uid))):
+        found["cost"] = _ends(end.machine_s.times(price.amount / _HOUR_S))
+        found["currency"] = price.currency
+    return found
+
+
+def _ends(value: Interval) -> list[float]:
+    return [value.low, value.point, value.high]
+
+
+def _so_far(study: StudySpec, stored: Sequence[StoredTrial]) -> StudySoFar:
+    now = datetime.now(tz=UTC)
+    times = [
+        (each.job_state.is_final, ((each.job_end_time or now) - each.job_start_time))
+        for each in stored
+        if each.job_start_time
+    ]
+    running = tuple(max(0.0, took.total_seconds()) for is_over, took in times if not is_over)
+    return StudySoFar(
+        lasted_s=tuple(took.total_seconds() for is_over, took in times if is_over),
+        running_s=running,
+        trials_max=study.trial_count_max,
+        parallel=study.trial_count_parallel or len(running),
+    )

@@ -1,0 +1,188 @@
+"""Tuning jobs as use cases see them: what one goes on from, and how its trials stand (R19)."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, TimeLimits, limits_of
+from trainshed.model.faults import Violation
+from trainshed.model.job import JobSpec
+from trainshed.model.reduction_report import PLANNED
+from trainshed.model.resource_names import CUSTOM_JOBS, TRIALS, resource_name
+from trainshed.model.roles import Dialect
+from trainshed.model.study import ParameterSpec, StudySpec, TrialSpec
+from trainshed.model.trials import TrialRecord, TrialView, text_of
+from trainshed.service.jobs.refusing import invalid
+from trainshed.service.jobs.submission import Admitted, Parse
+from trainshed.store.opening import Store
+from trainshed.store.records import JobRecord, Kind, NewEvent, NewJob, StoredTrial
+from trainshed.tuning.measuring import measured
+from trainshed.wire.aiplatform_v1.render import job_of_trial
+from trainshed.wire.parsed import Parsed
+
+PREVIOUS: Final = "trainingInput.hyperparameters.resumePreviousJobId"
+#: What a study has from the one that it goes on from, where it names no parameters.
+INHERITED: Final = ("params", "goal", "hyperparameterMetricTag")
+
+
+def as_study(store: Store, project: str, admitted: Admitted) -> Admitted:
+    """A tuning job that may be stored: with its own limits, and with the study it goes on from.
+
+    Raises Refusal where that one is not there, is not over, or has other parameters.
+    """
+    uid = _previous(store, project, admitted.spec.study)
+    return replace(
+        admitted,
+        spec=_going_on(admitted.spec, uid),
+        expanded=_going_on(admitted.expanded, uid),
+        limits=limits_of_study(admitted.spec, admitted.limits),
+    )
+
+
+def resuming(parse: Parse, store: Store, project: str, document: Mapping[str, Any]) -> Parsed:
+    """Read a job; one that goes on from a study and names no parameters has those of that study.
+
+    Google's resumed the study itself, which knew them.  The answer shows what was taken.
+    """
+    parsed = parse(document)
+    study = parsed.spec.study if parsed.spec else None
+    if parsed.spec is None or study is None or study.parameters or not study.is_whole:
+        return parsed
+    record = _tuning_job(store, project, study.resume_previous_job_id or "")
+    if record is None:
+        return parsed
+    whole = json.loads(parsed.spec.request)
+    said, earlier = (_search(each) for each in (whole, json.loads(record.job.spec.request)))
+    said |= {key: earlier[key] for key in INHERITED if key in earlier and not said.get(key)}
+    return replace(parsed, spec=parse(whole).spec)
+
+
+def _search(document: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = document["trainingInput"]["hyperparameters"]
+    return found
+
+
+def _tuning_job(store: Store, project: str, job_id: str) -> JobRecord | None:
+    record = store.job(project, Kind.ML_JOB, job_id) if job_id else None
+    return record if record and record.job.spec.is_study else None
+
+
+def trial_views(store: Store, record: JobRecord) -> tuple[TrialView, ...]:
+    """The trials of a study by number, as clients see them; of any other job there are none."""
+    study = record.job.spec.study
+    if study is None or not record.job.spec.is_study:
+        return ()
+    return tuple(_view(record, study, stored) for stored in store.trials(record.uid))
+
+
+def _view(record: JobRecord, study: StudySpec, stored: StoredTrial) -> TrialView:
+    job = record.job
+    is_ml = record.kind is Kind.ML_JOB
+    name = resource_name(CUSTOM_JOBS, job.project, job.location, stored.job_name)
+    trial = replace(stored.trial, measurements=measured(study, stored.trial, stored.reports))
+    return TrialView(trial=trial, job_name="" if is_ml else name, job_state=stored.job_state)
+
+
+def _going_on(spec: JobSpec, uid: int | None) -> JobSpec:
+    study = spec.study
+    return replace(spec, study=study and replace(study, resume_previous_uid=uid))
+
+
+def _previous(store: Store, project: str, study: StudySpec | None) -> int | None:
+    if study is None or not study.resume_previous_job_id:
+        return None
+    job_id = study.resume_previous_job_id
+    record = _tuning_job(store, project, job_id)
+    if record is None:
+        raise invalid([_refused(f"there is no tuning job {job_id} in project {project}")])
+    if not record.job.status.state.is_final:
+        raise invalid([_refused(f"job {job_id} is not over yet")])
+    earlier = record.job.spec.study
+    if earlier is None or _space(earlier.parameters) != _space(study.parameters):
+        raise invalid([_refused(f"job {job_id} has other parameters")])
+    if earlier.metrics != study.metrics:
+        raise invalid([_refused(f"job {job_id} has another metric or goal")])
+    return record.uid
+
+
+def _space(parameters: Sequence[ParameterSpec]) -> frozenset[ParameterSpec]:
+    return frozenset(parameters)
+
+
+def _refused(message: str) -> Violation:
+    accepted = "a tuning job of this project that is over, with the same params and metric or with "
+    accepted += "none given here"
+    return Violation(field=PREVIOUS, rule="study-previous", message=message, accepted=accepted)
+
+
+#: The first events of a study, with all that was said when it was submitted.
+_HEAD: Final = 10
+
+_KIND: Final = {Dialect.ML_V1: Kind.TRIAL, Dialect.AIPLATFORM_V1: Kind.CUSTOM_JOB}
+_NO_LIMITS: Final = TimeLimits(running_s_max=None, waiting_s_max=None)
+
+
+def limits_of_study(spec: JobSpec, limits: TimeLimits) -> TimeLimits:
+    """The limits of a tuning job itself: ml v1 limits the whole job, Vertex each trial's."""
+    return limits if spec.dialect is Dialect.ML_V1 else _NO_LIMITS
+
+
+@dataclass(frozen=True, slots=True)
+class TrialJobs:
+    """Makes the jobs of trials; called by the controller before it stores them."""
+
+    store: Store
+    running_s_default: float | None = RUNNING_S_DEFAULT
+
+    def __call__(self, record: JobRecord, trial: TrialRecord) -> NewJob:
+        """The job of a trial of this study."""
+        expanded, notes = self.store.to_launch(record.uid)
+        limits = _NO_LIMITS
+        if expanded.dialect is Dialect.AIPLATFORM_V1:
+            limits = limits_of(expanded.scheduling, self.running_s_default)
+        return NewJob(
+            kind=_KIND[expanded.dialect],
+            project=record.job.project,
+            location=record.job.location,
+            job_id=_job_id(record, trial),
+            spec=_of_trial(record.job.spec, record, trial),
+            expanded=_of_trial(expanded, record, trial),
+            demand=self.store.demand(record.uid),
+            creator=record.creator,
+            notes=notes,
+            events=self._planned(record.uid),
+            running_s_max=limits.running_s_max,
+            waiting_s_max=limits.waiting_s_max,
+        )
+
+    def _planned(self, uid: int) -> tuple[NewEvent, ...]:
+        """The prediction of its study's reducers: a trial is compared with it at its own end."""
+        events = self.store.events(uid, limit=_HEAD)
+        return tuple(
+            NewEvent(kind=event.kind, message=event.message, data=event.data)
+            for event in events
+            if event.kind == PLANNED
+        )
+
+
+def _job_id(record: JobRecord, trial: TrialRecord) -> str:
+    """Empty lets the store name it, as Vertex numbers its CustomJobs."""
+    is_ml = record.job.spec.dialect is Dialect.ML_V1
+    return f"{record.job.job_id}/{TRIALS}/{trial.number}" if is_ml else ""
+
+
+def _of_trial(spec: JobSpec, record: JobRecord, trial: TrialRecord) -> JobSpec:
+    number = str(trial.number)
+    study_id = record.job.job_id
+    found = replace(
+        spec,
+        job_id=_job_id(record, trial),
+        trial=TrialSpec(
+            trial_id=number,
+            parameters=tuple((name, text_of(value)) for name, value in trial.values),
+            study_job_id=study_id,
+        ),
+    )
+    is_ml = spec.dialect is Dialect.ML_V1
+    return found if is_ml else job_of_trial(found, study_id, number)

@@ -1,0 +1,347 @@
+"""From a caller's document to a job that may be stored: read, judged, given a place to run.
+
+Everything that is wrong is reported at once, in the caller's own words, before anything is stored.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from trainshed.admission import ClusterRow, Scope
+from trainshed.engines.base import Asked, Places
+from trainshed.engines.several import Engines
+from trainshed.launch.devices import GPU_PREFIX, is_tpu_worker
+from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, TimeLimits, limits_of
+from trainshed.model.engine_wishes import ENGINE_LABEL, wishes
+from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.job import JobSpec
+from trainshed.model.plan_wishes import wants_no_plan
+from trainshed.model.reduction_report import PLANNED
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import JobUid, ProjectId
+from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node
+from trainshed.model.roles import Dialect
+from trainshed.placement.engine_choice import choose
+from trainshed.placement.feasibility import Feasibility
+from trainshed.placement.jobs import QuotaRule
+from trainshed.service.jobs.first_causes import first_causes
+from trainshed.service.jobs.judging import (
+    ONLY_ADVICE,
+    Accepted,
+    JudgedDocument,
+    Rulebook,
+    accept,
+    judge,
+)
+from trainshed.service.jobs.refusing import Merged, invalid
+from trainshed.service.starts.bucket_uris import HasBucket, refused_places
+from trainshed.service.starts.images import Images, ImagesByEngine
+from trainshed.service.starts.stand_ins import missing_starts, notes_of
+from trainshed.service.upkeep.project_bytes import ProjectBytes
+from trainshed.store.opening import Store
+from trainshed.store.records import Kind, NewEvent, NewJob
+from trainshed.wire.jsonmap import described
+from trainshed.wire.parsed import Parsed
+from trainshed.wire.status import waiting
+
+#: How old the picture of the fleet may be, in seconds.
+SEEN_S_MAX = 1.0
+
+
+def demand_of(cluster: Iterable[ClusterRow], region: str | None) -> JobDemand:
+    """What must be free at once."""
+    started = (row for row in cluster if not is_tpu_worker(row.role, row.machine_type))
+    return JobDemand(region=region, groups=tuple(map(_group, started)))
+
+
+def _group(row: ClusterRow) -> GroupDemand:
+    kind = row.accelerator_type or ""
+    is_gpu = kind.startswith(GPU_PREFIX)  # a TPU is a machine that only Google has
+    each = Demand(
+        vcpus=row.vcpus or 0,
+        memory_gb=row.memory_gb or 0.0,
+        gpu_type=kind if is_gpu else None,
+        gpu_count=row.accelerator_count if is_gpu else 0,
+    )
+    return GroupDemand(role=row.role, count=row.count, each=each)
+
+
+#: What keeps the programs of a job from being started by an engine; None: nothing.
+Lacks = Callable[[str], Explanation | None]
+
+
+def _nothing(_engine: str) -> None:
+    return None
+
+
+class SeenFleet:
+    """What the fleet could hold if it were empty, as it was seen a moment ago.
+
+    Thread-safe.  A submit does not read a thousand rows, and the planner remembers its answers.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        quotas: Sequence[QuotaRule],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        engines: Engines | None = None,
+    ) -> None:
+        """``clock`` counts seconds.  Without ``engines`` only nodes and quotas are looked at."""
+        self._engines = engines
+        self._store = store
+        self._quotas = quotas
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._nodes: Sequence[Node] = ()
+        self._feasibility = Feasibility(())
+        self._read_at = -math.inf
+
+    def check(self, asked: Asked, lacks: Lacks = _nothing) -> None:
+        """Refuse a job that could never run here.  A fleet that nobody saw yet refuses nothing.
+
+        ``lacks`` says what keeps its programs from being started by an engine.
+        Raises Refusal: RESOURCE_EXHAUSTED for a quota, FAILED_PRECONDITION for the nodes.
+        """
+        with self._lock:
+            self._look()
+            found = self._judge(asked, lacks)
+        if found:
+            is_quota = found.reason is Reason.QUOTA
+            code = Code.RESOURCE_EXHAUSTED if is_quota else Code.FAILED_PRECONDITION
+            raise Refusal(code, waiting(found).rstrip("."))
+
+    def _judge(self, asked: Asked, lacks: Lacks) -> Explanation | None:
+        def never(demand: JobDemand) -> Explanation | None:
+            return self._feasibility.judge(asked.project, demand) if self._nodes else None
+
+        engines = self._engines
+        if engines is None:
+            return never(asked.demand)
+        judge = engines.judging(asked, never)
+
+        def whole(name: str) -> Explanation | None:
+            too_large = self._feasibility.too_large(asked.project, asked.demand)
+            places = engines.places(name) is Places.ENGINE
+            return judge(name) or (too_large if places else None) or lacks(name)
+
+        wanted = asked.wants.get(ENGINE_LABEL)
+        return choose(wanted, asked.demand.region, engines.offered(), whole).refusal
+
+    def _is_ours(self, node: Node) -> bool:
+        """Whether the server gives out its places."""
+        engines = self._engines
+        if engines is None:
+            return True
+        return node.engine in engines.served and engines.places(node.engine) is Places.SERVER
+
+    def _look(self) -> None:
+        if self._nodes and self._clock() - self._read_at < SEEN_S_MAX:
+            return
+        nodes = [node for node in self._store.fleet() if self._is_ours(node)]
+        self._read_at = self._clock()
+        if nodes != self._nodes:
+            self._nodes, self._feasibility = nodes, Feasibility(nodes, self._quotas)
+
+
+Parse = Callable[[Mapping[str, Any]], Parsed]
+#: Takes a job that was just stored, its project and its expanded spec, and returns at once.
+Noted = Callable[[JobUid, str, JobSpec], None]
+
+
+def _not_noted(_uid: JobUid, _project: str, _spec: JobSpec) -> None:
+    pass
+
+
+def _today() -> date:
+    return datetime.now(tz=UTC).date()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitRules:
+    """What submitted jobs are judged by, beside the catalog's newest editions."""
+
+    images: ImagesByEngine
+    engines: Engines | None = None
+    """Those that a job may go to; None: one that is not asked."""
+    quotas: tuple[QuotaRule, ...] = ()
+    overlays: tuple[Path, ...] = ()
+    today: Callable[[], date] = field(default=_today)
+    project_jobs_max: int | None = None
+    """How many jobs of a project may not be over; no limit if None."""
+    project_bytes: ProjectBytes = field(default_factory=ProjectBytes)
+    running_s_default: float | None = RUNNING_S_DEFAULT
+    """How long a job may run that does not say; None and 0 are no limit."""
+    noted: Noted = _not_noted
+    """Makes a note of what the planner would say of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """A job that may be stored.  ``expanded`` is what is launched; ``notes`` head its log.
+
+    ``events`` are the first sentences of its story.
+    """
+
+    spec: JobSpec
+    expanded: JobSpec
+    demand: JobDemand
+    notes: tuple[str, ...]
+    events: tuple[NewEvent, ...]
+    limits: TimeLimits
+
+    def asked(self, project: str) -> Asked:
+        """What it asks of an engine."""
+        return Asked(
+            demand=self.demand,
+            running_s_max=self.limits.running_s_max,
+            wants=wishes(self.spec.labels),
+            project=project,
+        )
+
+    def as_new(
+        self, kind: Kind, project: ProjectId, location: str, creator: str, retry_key: str | None
+    ) -> NewJob:
+        """What is stored of it."""
+        return NewJob(
+            kind=kind,
+            project=project,
+            location=location,
+            job_id=self.spec.job_id,
+            spec=self.spec,
+            expanded=self.expanded,
+            demand=self.demand,
+            creator=creator,
+            notes=self.notes,
+            events=self.events,
+            retry_key=retry_key,
+            running_s_max=self.limits.running_s_max,
+            waiting_s_max=self.limits.waiting_s_max,
+        )
+
+
+def admit(
+    document: Any,
+    location: str | None,
+    rules: SubmitRules,
+    parse: Parse,
+    has_bucket: HasBucket,
+) -> Admitted:
+    """Judge a document.  ``location`` None leaves the region to the document (ml v1).
+
+    ``has_bucket`` says which buckets are the project's; the job may name no others.
+    Raises Refusal: INVALID_ARGUMENT with every violation.
+    """
+    merged = Merged(content=_object(document), region=location, region_word="location")
+    book = Rulebook(today=rules.today(), overlays=rules.overlays, scope=Scope.ALL)
+    judgement = judge(merged, book, parse)
+    if found := tuple(_violations(judgement, rules, has_bucket)):
+        raise invalid(found)
+    accepted = accept(judgement)
+    assert judgement.question is not None  # noqa: S101  # accept refuses a judgement without one
+    return Admitted(
+        spec=judgement.question.asked,
+        expanded=accepted.spec,
+        demand=demand_of(accepted.cluster, accepted.spec.region),
+        notes=_notes(accepted, rules),
+        events=_planned(accepted),
+        limits=limits_of(accepted.spec.scheduling, rules.running_s_default),
+    )
+
+
+def _object(document: Any) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        message = f"the body must be a JSON object, not {described(document)}"
+        raise Refusal(Code.INVALID_ARGUMENT, message)
+    return document
+
+
+def _violations(
+    judgement: JudgedDocument, rules: SubmitRules, has_bucket: HasBucket
+) -> Iterator[Violation]:
+    """All that is wrong; what follows from a reported fault is not reported again."""
+    reported = [v for v in judgement.violations if v.rule not in ONLY_ADVICE]
+    yield from reported
+    if judgement.question is None:
+        return
+    fields = {violation.field for violation in reported}
+    spec = judgement.question.spec
+    places = refused_places(spec, has_bucket)
+    besides = (*_missing(spec), *places, *_missing_starts(spec, rules))
+    for violation in first_causes(besides, reported, judgement.say):
+        assert isinstance(violation.field, FieldPath)  # noqa: S101  # none of these has words yet
+        name = judgement.say(violation.field)
+        if name not in fields:
+            fields.add(name)
+            yield replace(violation, field=name)
+
+
+def lacks_of(spec: JobSpec, rules: SubmitRules) -> Lacks:
+    """What keeps a job's programs from being started by each engine."""
+
+    def lacks(engine: str) -> Explanation | None:
+        found = next(missing_starts(spec, rules.images.of(engine)), None)
+        return Explanation(reason=Reason.IMAGE, message=found.message) if found else None
+
+    return lacks
+
+
+def _missing_starts(spec: JobSpec, rules: SubmitRules) -> Sequence[Violation]:
+    """What is wrong with its programs wherever it may go."""
+    return list(missing_starts(spec, _images(spec, rules)))
+
+
+def _images(spec: JobSpec, rules: SubmitRules) -> Images:
+    """The table of the first engine that it may go to and that can start it, or of the first."""
+    wanted = spec.labels.get(ENGINE_LABEL)
+    names = [
+        each.name
+        for each in (rules.engines.offered() if rules.engines else ())
+        if each.name == wanted
+        or (wanted is None and (not each.regions or spec.region in {None, *each.regions}))
+    ]
+    lacks = lacks_of(spec, rules)
+    return rules.images.of(next((name for name in names if not lacks(name)), [*names, ""][0]))
+
+
+def _missing(spec: JobSpec) -> Iterator[Violation]:
+    """What a file may leave to flags, and a call may not (contracts/vertex-sdk.md 7.1 and 8)."""
+    if spec.dialect is Dialect.AIPLATFORM_V1:
+        if not spec.display_name:
+            yield _required(Field.DISPLAY_NAME, "display-name", "1 to 128 characters")
+        return
+    if not spec.job_id:
+        accepted = "a letter, then up to 127 letters, digits and underscores"
+        yield _required(Field.JOB_ID, "job-id", accepted)
+    if not spec.region:
+        yield _required(Field.REGION, "region-unknown", "a region, such as us-central1")
+
+
+def _required(where: Field, rule: str, accepted: str) -> Violation:
+    message = "this field is required"
+    return Violation(field=FieldPath(where), rule=rule, message=message, accepted=accepted)
+
+
+def _notes(accepted: Accepted, rules: SubmitRules) -> tuple[str, ...]:
+    """What a program runs in is known when its engine is: of several each launch says it."""
+    are_several = rules.engines is not None and rules.engines.are_several
+    of_images = () if are_several else notes_of(accepted.spec, _images(accepted.spec, rules))
+    found = (*accepted.advice, *of_images)
+    return tuple(dict.fromkeys(found))
+
+
+def _planned(accepted: Accepted) -> tuple[NewEvent, ...]:
+    """What its reducers are worth, at once: its summary is compared with this at the end."""
+    reduction = accepted.reduction
+    if reduction is None or wants_no_plan(accepted.spec.labels):
+        return ()
+    severity = {"severity": "WARNING"} if reduction.is_warning else {}
+    data = {**reduction.numbers, **severity}
+    return (NewEvent(kind=PLANNED, message=f"{reduction.sentence}.", data=data),)

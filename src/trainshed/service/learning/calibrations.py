@@ -1,0 +1,67 @@
+"""What jobs have taught, as the native API tells it."""
+
+from typing import Any, Final
+
+from trainshed.model.refusals import Code, Refusal
+from trainshed.service.jobs.paging import digest_of, parts_of, token_of
+from trainshed.store.opening import Store
+from trainshed.store.records import CalibrationHead
+from trainshed.wire.times import timestamp
+
+#: The most of one answer.
+LIST_MAX: Final = 1000
+
+_TOKEN_LENGTH_MAX: Final = 1000
+_PLACE: Final = 3  # numbers, as StoredOutcome.place
+_NUMBER_LIMIT: Final = 1 << 63  # databases have no larger ones
+
+
+def outcomes(store: Store, project: str, limit: int, page_token: str = "") -> dict[str, Any]:
+    """``GET .../outcomes``: a page of them, the newest first.  Raises Refusal."""
+    after = _place(project, page_token) if page_token else None
+    found = store.outcomes(project, limit + 1, after)
+    page: dict[str, Any] = {"outcomes": [dict(each.content) for each in found[:limit]]}
+    if len(found) > limit:
+        page["nextPageToken"] = token_of(_digest(project), *found[limit - 1].place)
+    return page
+
+
+def _digest(project: str) -> str:
+    return digest_of("outcomes", project)
+
+
+def _place(project: str, token: str) -> tuple[int, int, int]:
+    """Where a page goes on.  Raises Refusal for a token that this list did not give."""
+    of, *place = parts_of(token[:_TOKEN_LENGTH_MAX]) or [None]
+    if of == _digest(project) and len(place) == _PLACE and all(map(_is_number, place)):
+        created_ns, uid, attempt = place
+        return created_ns, uid, attempt
+    raise Refusal(Code.INVALID_ARGUMENT, "pageToken: it is none that this list has given")
+
+
+def _is_number(part: Any) -> bool:
+    return type(part) is int and 0 <= part < _NUMBER_LIMIT
+
+
+def calibrations(store: Store, project: str, limit: int) -> dict[str, Any]:
+    """``GET .../calibrations``: what was learned last first, without the documents."""
+    return {"calibrations": [_head(each) for each in store.calibrations(project, limit)]}
+
+
+def calibration(store: Store, project: str, key: str) -> dict[str, Any]:
+    """``GET .../calibrations/KEY``: one with its document.  Raises Refusal."""
+    stored = store.calibration(project, key)
+    if stored is None:
+        raise Refusal(Code.NOT_FOUND, f"project {project} has no calibration {key}")
+    return {**_head(stored), "document": stored.document}
+
+
+def _head(stored: CalibrationHead) -> dict[str, Any]:
+    return {
+        "key": stored.key,
+        "jobs": stored.jobs,
+        "updateTime": timestamp(stored.update_ns),
+        "model": stored.model,
+        "machineType": stored.machine_type,
+        "accelerator": stored.accelerator,
+    }

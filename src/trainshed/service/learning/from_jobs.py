@@ -1,0 +1,119 @@
+"""Jobs that are over teach the planner, and are held against what it would have said of them."""
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from trainshed.catalog.catalog import Catalog
+from trainshed.model.step_times import OUTCOME
+from trainshed.planning.job_outcome import JobOutcome, outcome_of
+from trainshed.planning.job_runs import JobRun, job_run
+from trainshed.planning.prices import PriceList, machines_of
+from trainshed.planning.scaling.calibration import Calibration
+from trainshed.planning.scaling.calibration_file import read, written
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.updating import updated
+from trainshed.service.learning.turns import Turns
+from trainshed.store.opening import Store
+from trainshed.store.records import JobRecord, Learned, NewEvent, StoredCalibration, StoredEvent
+
+#: More jobs than one turn has time for.
+_AT_ONCE: Final = 25
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learning:
+    """Holds attempts that reported their steps against their calibration, which then learns.
+
+    The first job of a trainer on a kind of machine makes the calibration.  Safe for several
+    servers: each attempt is written once (``store.outcomes``).
+    """
+
+    store: Store
+    catalog: Catalog
+    turns: Turns
+
+    def learn(self) -> None:
+        """Look at those that have ended, as long as a turn takes.  Raises StoreFault."""
+        with self.turns.one() as has_time:
+            for uid, event in self.store.unscored(_AT_ONCE):
+                if not has_time():
+                    return
+                self._learn(uid, event)
+
+    def _learn(self, uid: int, event: StoredEvent) -> None:
+        record = self.store.job_by_uid(uid)
+        learned = self._learned(record, event) if record else None
+        if learned is None:
+            self.store.learn_nothing(uid, event.attempt)
+        else:
+            self.store.learn(uid, event.attempt, learned)
+
+    def _learned(self, record: JobRecord, event: StoredEvent) -> Learned | None:
+        try:
+            found = self._run(record, event)
+            return self._taught(record, event, found) if found else None
+        except (ValueError, KeyError, TypeError, ArithmeticError):
+            return None  # a trainer's own figures, which are no run's
+
+    def _run(self, record: JobRecord, event: StoredEvent) -> JobRun | None:
+        end = record.job.status.end_time
+        date = end.date().isoformat() if end else ""
+        return job_run(self.store.expanded(record.uid), event.data, self.catalog, date)
+
+    def _taught(self, record: JobRecord, event: StoredEvent, found: JobRun) -> Learned:
+        stored = self.store.calibration(record.job.project, found.key)
+        known = _known(record.job.project, stored) if stored else None
+        outcome = self._outcome(record, found, known, event) if known else None
+        text = written(updated(known, found.run) if known else _first(found))
+        read(text)  # what no file may hold is stored in none: it would be read for ever after
+        return Learned(
+            project=record.job.project,
+            key=found.key,
+            document=text,
+            model=found.training.model,
+            machine_type=found.host.machine_type,
+            accelerator=found.host.accelerator,
+            jobs=stored.jobs if stored else 0,
+            content={**outcome.numbers, "sentence": outcome.sentence} if outcome else {},
+            event=_event(outcome) if outcome else None,
+        )
+
+    def _outcome(
+        self, record: JobRecord, found: JobRun, known: Calibration, event: StoredEvent
+    ) -> JobOutcome | None:
+        """None where nothing could have been predicted."""
+        goodput = event.data.get("goodput")
+        price = PriceList(region=record.job.location).of(
+            machines_of(self.store.expanded(record.uid))
+        )
+        made = outcome_of(
+            record.job.job_id,
+            known,
+            found.run,
+            float(goodput) if isinstance(goodput, int | float) else None,
+            price,
+        )
+        return made if isinstance(made, JobOutcome) else None
+
+
+def _first(found: JobRun) -> Calibration:
+    """The calibration of one job."""
+    return calibrated(found.training, found.host, [found.run])
+
+
+def _known(project: str, stored: StoredCalibration) -> Calibration | None:
+    """None for one that cannot be read: its trainer begins anew."""
+    try:
+        return read(stored.document)
+    except ValueError as error:
+        _LOG.warning("calibration %s of project %s begins anew: %s", stored.key, project, error)
+        return None
+
+
+def _event(outcome: JobOutcome) -> NewEvent:
+    severity = {} if outcome.is_inside else {"severity": "WARNING"}
+    message = f"{outcome.sentence}."
+    return NewEvent(kind=OUTCOME, message=message, data={**outcome.numbers, **severity})

@@ -1,0 +1,67 @@
+"""Notes on jobs that were submitted, made beside the submits: no submit waits for one.
+
+Notes take a hundredth of a processor and no more, so they slow nobody: where very many jobs come at
+once the first ones go without, which may be over before their turn comes.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from trainshed.model.job import JobSpec
+from trainshed.model.plan_wishes import wants_no_plan
+from trainshed.model.resource_names import JobUid
+from trainshed.service.learning.turns import Turns
+from trainshed.store.opening import Store
+
+#: Share of a processor that notes may take.
+SHARE: Final = 0.01
+#: Jobs that wait for a note.
+_WAITING_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """A job that was just stored."""
+
+    uid: JobUid
+    project: str
+    spec: JobSpec
+    """Expanded."""
+
+
+@dataclass(kw_only=True)
+class PlanNotes:
+    """Takes jobs from any thread; one other has them looked at."""
+
+    store: Store
+    make: Callable[[], Callable[[Submitted], None]]
+    """Gives what looks at a job; called when there is one that could be planned."""
+    turns: Turns = field(default_factory=lambda: Turns(share=SHARE))
+    _waiting: deque[Submitted] = field(default_factory=lambda: deque(maxlen=_WAITING_MAX))
+
+    def add(self, uid: JobUid, project: str, spec: JobSpec) -> None:
+        """A job that was just stored, expanded; returns at once."""
+        if not wants_no_plan(spec.labels):
+            self._waiting.append(Submitted(uid=uid, project=project, spec=spec))
+
+    def write(self) -> None:
+        """Look at those that wait, unless it is time to rest.  Raises StoreFault."""
+        if self.turns.is_resting:
+            return
+        taught: dict[str, bool] = {}
+        with self.turns.one() as has_time:
+            while self._waiting and has_time():
+                self._note(self._waiting.popleft(), taught)
+
+    def _note(self, asked: Submitted, taught: dict[str, bool]) -> None:
+        if asked.project not in taught:
+            taught[asked.project] = bool(self.store.calibrations(asked.project, 1))
+        if taught[asked.project]:
+            self._look(asked)
+
+    @cached_property
+    def _look(self) -> Callable[[Submitted], None]:
+        return self.make()

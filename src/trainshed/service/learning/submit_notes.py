@@ -1,0 +1,67 @@
+"""The note of a job: what earlier jobs of its trainer let expect, where that is worth a word."""
+
+import logging
+from dataclasses import dataclass, field
+from typing import Final
+
+from trainshed.catalog.catalog import Catalog
+from trainshed.planning.clusters_asked import PlannedJob
+from trainshed.planning.job_runs import trainer_key
+from trainshed.planning.planned_jobs import planned_job
+from trainshed.planning.prices import PriceList
+from trainshed.planning.scaling.calibration_file import read
+from trainshed.planning.submit_note import SubmitNote, submit_note
+from trainshed.service.learning.plan_notes import Submitted
+from trainshed.store.opening import Store
+from trainshed.store.records import NewEvent, StoredCalibration
+
+#: The kind of the event.
+KIND: Final = "PLAN_NOTE"
+#: Notes that are remembered, for many jobs are alike.
+_KNOWN_MAX: Final = 256
+
+_LOG = logging.getLogger(__name__)
+
+_Known = tuple[str, str, int, PlannedJob, str | None]
+
+
+@dataclass(slots=True, kw_only=True)
+class SubmitNotes:
+    """Writes them into stories."""
+
+    store: Store
+    catalog: Catalog
+    _known: dict[_Known, SubmitNote | None] = field(default_factory=dict)
+
+    def look(self, asked: Submitted) -> None:
+        """Write the note of a job, if there is one.  Raises StoreFault."""
+        trainer = trainer_key(asked.spec)
+        stored = self.store.calibration_of(asked.project, trainer) if trainer else None
+        note = self._note(asked, stored) if stored else None
+        record = self.store.job_by_uid(asked.uid) if note else None
+        if note and record and not record.job.status.state.is_final:
+            message = f"From jobs of this trainer: {note.message}"
+            data = {**note.numbers, "severity": "WARNING"}
+            self.store.add_event(asked.uid, NewEvent(kind=KIND, message=message, data=data))
+
+    def _note(self, asked: Submitted, stored: StoredCalibration) -> SubmitNote | None:
+        job, region = planned_job(asked.spec, self.catalog), asked.spec.region
+        if not isinstance(job, PlannedJob):
+            return None
+        key = (asked.project, stored.key, stored.jobs, job, region)
+        if key not in self._known:
+            if len(self._known) >= _KNOWN_MAX:
+                self._known.clear()
+            self._known[key] = _thought(asked.project, stored, job, region)
+        return self._known[key]
+
+
+def _thought(
+    project: str, stored: StoredCalibration, job: PlannedJob, region: str | None
+) -> SubmitNote | None:
+    try:
+        calibration = read(stored.document)
+    except ValueError as error:  # the next job of its trainer makes another
+        _LOG.warning("calibration %s of project %s is no help: %s", stored.key, project, error)
+        return None
+    return submit_note(calibration, job, PriceList(region=region))

@@ -1,0 +1,1 @@
+"""The machines of the fleet, their GPUs, and the figures that the server measures."""

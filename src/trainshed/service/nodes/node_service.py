@@ -1,0 +1,190 @@
+"""What administrators say of nodes: take no new replicas, go into maintenance, come back (R20)."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from trainshed.engines.several import Engines
+from trainshed.model.durations import duration_of
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resources import NodeState, shown_name
+from trainshed.service.nodes import node_gpus
+from trainshed.service.nodes.node_gpus import GpusNow
+from trainshed.store.opening import Store
+from trainshed.store.records import Holding, NodeRow
+from trainshed.wire.times import rfc3339
+
+Json = dict[str, Any]
+
+#: Two minutes: half a minute is too short to save a large model.
+NOTICE_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeService:
+    """The fleet as administrators see it and change it.  Every order may be repeated."""
+
+    store: Store
+    notice_s: float = NOTICE_S
+    """What replicas get when a maintenance says nothing of it."""
+    ordered: Callable[[], None] = lambda: None
+    """Called when an order was kept: whoever places jobs looks at the nodes once a second."""
+    gpus_now: GpusNow | None = None
+    """The GPUs of this server's machine (``Traits.gpus_now``)."""
+    engines: Engines | None = None
+    """What this server runs with; None: nothing is known of how engines do."""
+
+    def listing(self, sees: Callable[[str], bool] = lambda _: True) -> Json:
+        """All nodes as their engines last reported them.
+
+        ``sees`` says of a project whether the caller may know its jobs by name.
+        """
+        rows = self.store.nodes()
+        now = node_gpus.by_uuid(self.gpus_now)
+        held = any(each.attempt is not None for each in now.values())
+        jobs = node_gpus.names_of(self.store.holding(), sees) if held else {}
+        several = self._are_several(rows)
+        return {
+            "nodes": [
+                {
+                    **_shown(row, several=several),
+                    "devices": node_gpus.shown(row.node.devices, now, jobs),
+                }
+                for row in rows
+            ],
+            "engines": [*self._engines()],
+        }
+
+    def _engines(self) -> Iterator[Json]:
+        """How each engine of this server does."""
+        for name, why in (self.engines.healths() if self.engines else {}).items():
+            yield {
+                "name": name,
+                "health": why.reason.value if why else "",
+                "message": why.message if why else "",
+                "since": _time(why.since_s) if why else "",
+            }
+
+    def _are_several(self, rows: Iterable[NodeRow]) -> bool:
+        several = self.engines is not None and self.engines.are_several
+        return several or len({row.engine for row in rows}) > 1
+
+    def drain(self, name: str, notice_s: float | None = None) -> Json:
+        """Let a node take no new replicas; with a notice it goes into maintenance.
+
+        Raises Refusal.
+        """
+        if notice_s is not None:
+            return self.maintain(name, notice_s)
+        return self._order(name, NodeState.DRAINED, None)
+
+    def maintain(self, name: str, notice_s: float | None = None) -> Json:
+        """Give a node's replicas notice; their jobs start again elsewhere, or wait.
+
+        Raises Refusal.
+        """
+        notice_s = self.notice_s if notice_s is None else notice_s
+        return self._order(name, NodeState.MAINTENANCE, notice_s)
+
+    def resume(self, name: str) -> Json:
+        """Let a node take replicas again.  Raises Refusal."""
+        return self._order(name, NodeState.READY, None)
+
+    def _order(self, name: str, state: NodeState, notice_s: float | None) -> Json:
+        rows = self.store.nodes()
+        several = self._are_several(rows)
+        before = _meant(name, rows, several=several)
+        self._check_orders(before)
+        engine, name = before.engine, before.node.name
+        if not self.store.set_node_state(engine, name, state, notice_s):
+            raise Refusal(Code.NOT_FOUND, _no_such(name, self.store.nodes(), several=several))
+        self.ordered()
+        row = next(row for row in self.store.nodes() if _key(row) == (engine, name))
+        jobs = sorted({held.name for held in self.store.holding() if _is_on(held, row)})
+        return {
+            "node": _shown(row, several=several),
+            "jobs": jobs,
+            "message": _message(row, len(jobs), several=several),
+        }
+
+    def _check_orders(self, row: NodeRow) -> None:
+        """Refuse what the cluster's own administrator says."""
+        engine = self.engines and self.engines.get(row.engine)
+        command = engine and engine.traits.orders_nodes
+        if command:
+            message = f"{row.node.name} is a node of {row.engine}, which gives out its places"
+            said = command.replace("NODE", row.node.name)
+            raise Refusal(Code.FAILED_PRECONDITION, f"{message}; say it there: {said}")
+
+
+def _meant(name: str, rows: Sequence[NodeRow], *, several: bool) -> NodeRow:
+    """The node of ``ENGINE/NODE``, or of a name that only one has.  Raises Refusal."""
+    found = [row for row in rows if name in {row.node.name, f"{row.engine}/{row.node.name}"}]
+    if not found:
+        raise Refusal(Code.NOT_FOUND, _no_such(name, rows, several=several))
+    if len(found) > 1:
+        names = ", ".join(_name(row, several=several) for row in found)
+        raise Refusal(Code.INVALID_ARGUMENT, f"there are several nodes {name}: {names}")
+    return found[0]
+
+
+def _name(row: NodeRow, *, several: bool) -> str:
+    return shown_name(row.node, several=several)
+
+
+def _time(since_s: float | None) -> str:
+    found = None if since_s is None else rfc3339(datetime.fromtimestamp(since_s, UTC))
+    return found or ""
+
+
+def _is_on(held: Holding, row: NodeRow) -> bool:
+    return any((seat.engine or row.engine, seat.node) == _key(row) for seat in held.seats)
+
+
+def _key(row: NodeRow) -> tuple[str, str]:
+    return row.engine, row.node.name
+
+
+def _no_such(name: str, known: Iterable[NodeRow], *, several: bool) -> str:
+    names = ", ".join(sorted({_name(row, several=several) for row in known}))
+    return f"there is no node {name}; {f'there are: {names}' if names else 'none was seen yet'}"
+
+
+def _message(row: NodeRow, jobs: int, *, several: bool) -> str:
+    name = _name(row, several=several)
+    if row.node.state is NodeState.READY:
+        return f"{name} takes new replicas"
+    if not jobs:
+        return f"{name} takes no new replicas; nothing runs on it"
+    count = f"{jobs} job{'s' if jobs > 1 else ''} on {name}"
+    if row.node.state is NodeState.DRAINED:
+        return f"{name} takes no new replicas; {count} {_plural('run', jobs)} on"
+    notice = f"{row.notice_s or 0:g} s notice"
+    verb, again = _plural("get", jobs), _plural("start", jobs)
+    return f"{count} {verb} {notice}, and {again} again elsewhere or when {name} is back"
+
+
+def _plural(verb: str, count: int) -> str:
+    return verb if count > 1 else f"{verb}s"
+
+
+def _shown(row: NodeRow, *, several: bool) -> Json:
+    node = row.node
+    return {
+        "name": _name(row, several=several),
+        "engine": row.engine,
+        "state": node.state.value,
+        "notice": None if row.notice_s is None else duration_of(row.notice_s),
+        "policy": node.policy.value,
+        "region": node.region or "",
+        "vcpus": node.vcpus,
+        "memoryGb": node.memory_gb,
+        "gpus": dict(node.gpus),
+        "slots": node.slots,
+        "isolation": node.isolation,
+        "leftovers": node.leftovers,
+        "network": node.network,
+        "replicas": row.replicas,
+        "seen": rfc3339(row.seen),
+    }

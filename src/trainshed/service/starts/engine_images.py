@@ -1,0 +1,143 @@
+"""The tables of images by engine: each has the environments of its own nodes."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from trainshed.engines.base import Reach, Traits
+from trainshed.engines.several import Engines, ServedEngine
+from trainshed.model.faults import UsageFault
+from trainshed.service.starts.images import (
+    CONTAINER,
+    DEFAULT,
+    ImageMapping,
+    Images,
+    LocalEnvironment,
+)
+from trainshed.service.starts.interpreters import UNKNOWN, Installed, installed, installed_of
+
+_LOG = logging.getLogger(__name__)
+
+
+class EngineImages:
+    """What a program runs in, by the name of its engine."""
+
+    def __init__(self, by_engine: Mapping[str, Images]) -> None:
+        """Of those that the server runs with, the first one first."""
+        self._by_engine = dict(by_engine)
+        self._first = next(iter(self._by_engine))
+
+    def of(self, engine: str) -> Images:
+        """The table of an engine; empty: of the first."""
+        return self._by_engine.get(engine) or self._by_engine[self._first]
+
+
+class RereadImages:
+    """Tables that are made again when the file of their rows has changed.
+
+    A file that cannot be read, or is gone, leaves the tables as they are.
+    """
+
+    def __init__(self, first: EngineImages, file: Path, make: Callable[[], EngineImages]) -> None:
+        """``make`` reads the file and raises UsageFault for one that is wrong."""
+        self._tables = first
+        self._file = file
+        self._make = make
+        self._stamp = _stamp_of(file)
+        self._lock = threading.Lock()
+
+    def of(self, engine: str) -> Images:
+        """The table of an engine, by what the file says now; empty: of the first."""
+        if _stamp_of(self._file) != self._stamp:
+            with self._lock:
+                self._reread()
+        return self._tables.of(engine)
+
+    def _reread(self) -> None:
+        stamp = _stamp_of(self._file)
+        if stamp == self._stamp:  # another thread has read it meanwhile
+            return
+        self._stamp = stamp
+        installed.cache_clear()
+        try:
+            self._tables = self._make()
+        except (UsageFault, OSError) as fault:
+            _LOG.warning("cannot read environments anew, the old ones stay: %s", fault)
+        else:
+            _LOG.info("read the environments of %s anew", self._file)
+
+
+def _stamp_of(file: Path) -> tuple[int, int, int] | None:
+    """Return values of a file that change with its content; None where there is no file."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def images_of(
+    engines: Engines,
+    environments: Sequence[LocalEnvironment],
+    mappings: Sequence[ImageMapping],
+    *,
+    have_tables: bool,
+) -> EngineImages:
+    """The tables of all engines.
+
+    ``environments`` are those of this machine.  Where engines have tables of their own
+    (``have_tables``) they are no other machine's.  Raises UsageFault for a row that none can serve.
+    """
+    if not have_tables:
+        first = engines.served[engines.first].engine.traits
+        images = Images(environments, mappings, first.python, first.containers)
+        return EngineImages({engines.first: images})
+    theirs = {name: _environments(each, environments) for name, each in engines.served.items()}
+    known = {one.name for found in theirs.values() for one in found}
+    if not engines.failed:
+        _check(mappings, known)
+    return EngineImages(
+        {
+            name: _images(engines.served[name].engine.traits, found, mappings)
+            for name, found in theirs.items()
+        }
+    )
+
+
+def _environments(
+    served: ServedEngine, of_machine: Sequence[LocalEnvironment]
+) -> tuple[LocalEnvironment, ...]:
+    is_here = served.engine.traits.reach is Reach.THIS_MACHINE
+    own = (LocalEnvironment(name=name, python=at) for name, at in served.environments.items())
+    return (*own, *(of_machine if is_here else ()))
+
+
+def _images(
+    traits: Traits, found: Sequence[LocalEnvironment], mappings: Sequence[ImageMapping]
+) -> Images:
+    names = {one.name for one in found} | {CONTAINER, DEFAULT}
+    rows = [row for row in mappings if row.environment in names]
+    return Images(found, rows, traits.python, traits.containers, _asking(traits))
+
+
+def _asking(traits: Traits) -> Callable[[str], Installed] | None:
+    """Who says what an interpreter has."""
+    if traits.reach is Reach.THIS_MACHINE:
+        return None
+    return partial(_as_said, traits) if traits.versions else lambda _python: UNKNOWN
+
+
+def _as_said(traits: Traits, python: str) -> Installed:
+    assert traits.versions is not None  # noqa: S101 - asked for nobody else
+    found = traits.versions(python)
+    return installed_of(found) if found else UNKNOWN
+
+
+def _check(mappings: Sequence[ImageMapping], known: set[str]) -> None:
+    for row in mappings:
+        if row.environment not in {*known, CONTAINER, DEFAULT}:
+            names = ", ".join([DEFAULT, *sorted(known), CONTAINER])
+            message = f"an [[image]] names the environment {row.environment!r}"
+            raise UsageFault(f"{message}, and there are only {names}")

@@ -1,0 +1,287 @@
+"""What a program runs in: an environment that stands in for its image, or the image itself.
+
+The administrator's table is asked first, then what the names of Google's own images and runtime
+versions say of their content: the nearest environment is used, and the log says the difference.
+An image that nothing here has the content of runs in a container, where there is a runtime.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Protocol
+
+from trainshed.catalog.software import (
+    PrebuiltImage,
+    Version,
+    is_reduction_server,
+    packages_of,
+    prebuilt_image,
+    runtimes,
+    version,
+)
+from trainshed.engines import container_runtime
+from trainshed.model.faults import UsageFault
+from trainshed.model.job import Program
+from trainshed.service.starts.interpreters import Installed, installed
+
+#: The server's own interpreter.
+DEFAULT = "default"
+#: In a row of the table: the image itself is run, in a container.
+CONTAINER = "container"
+#: Of the packages that an environment lacks, so many are named.
+_LACKS_NAMED = 6
+#: Images and versions whose stand-in is remembered: neither tables nor environments change.
+_REMEMBERED_MAX = 1024
+#: No image has a longer name; longer ones are not kept.
+_REMEMBERED_LENGTH_MAX = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalEnvironment:
+    """A Python on this machine that jobs run in; ``python`` is its interpreter."""
+
+    name: str
+    python: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageMapping:
+    """An image pattern (``*`` wildcards) or runtime version, and what stands in for it here.
+
+    ``entrypoint`` starts containers that give no command.  The environment ``container`` is the
+    image itself, in a container.
+    """
+
+    environment: str
+    image: str | None = None
+    runtime_version: str | None = None
+    entrypoint: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandIn:
+    """Where a program runs.  ``note`` is what its job's log says of the difference, a sentence."""
+
+    environment: str
+    python: str
+    entrypoint: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def is_container(self) -> bool:
+        """Whether it runs in its own image, and nothing stands in for it."""
+        return self.environment == CONTAINER
+
+
+class ImagesByEngine(Protocol):
+    """A table for every engine."""
+
+    def of(self, engine: str) -> "Images":
+        """The table of an engine by its name; empty: of the first."""
+
+
+class Images:
+    """The table, over the environments of this machine."""
+
+    def __init__(
+        self,
+        environments: Sequence[LocalEnvironment],
+        mappings: Sequence[ImageMapping],
+        default_python: str,
+        containers: container_runtime.Found = container_runtime.NONE,
+        ask: Callable[[str], Installed] | None = None,
+    ) -> None:
+        """Keep the table; ``ask`` says what an interpreter has: one of this machine itself if None.
+
+        Raises UsageFault for a row of an environment that is not configured.
+        """
+        self._ask = ask or installed
+        self._pythons = {DEFAULT: default_python, **{e.name: e.python for e in environments}}
+        self._has_default = any(each.name == DEFAULT for each in environments)
+        self._mappings = tuple(mappings)
+        self._containers = containers
+        # what an engine says of interpreters elsewhere may become known later
+        self._named = self._for_name if ask else lru_cache(_REMEMBERED_MAX)(self._for_name)
+        for mapping in mappings:
+            self._check(mapping)
+
+    def of(self, _engine: str) -> "Images":
+        """The table of an engine: where there is one table it is that of all."""
+        return self
+
+    @property
+    def no_containers(self) -> str:
+        """Why no image can be run itself; empty where there is a container runtime."""
+        return self._containers.reason
+
+    @property
+    def way_to_containers(self) -> str:
+        """What would run images there."""
+        return self._containers.way_out
+
+    def _check(self, mapping: ImageMapping) -> None:
+        if mapping.environment == CONTAINER:
+            if mapping.image is None or mapping.entrypoint:
+                raise UsageFault(
+                    f'an [[image]] of the environment "{CONTAINER}" has an image and no entrypoint'
+                )
+        elif mapping.environment not in self._pythons:
+            known = ", ".join([*self._pythons, CONTAINER])
+            message = f"an [[image]] names the environment {mapping.environment!r}"
+            raise UsageFault(f"{message}, and there are only {known}")
+
+    def stand_in(self, program: Program) -> StandIn | None:
+        """Where a program runs; None for an image that nothing here can run or stand in for."""
+        names = program.image_uri, program.runtime_version, program.python_version
+        is_short = sum(len(name or "") for name in names) <= _REMEMBERED_LENGTH_MAX
+        return (self._named if is_short else self._for_name)(*names)
+
+    def _for_name(
+        self, image_uri: str | None, runtime_version: str | None, python: str | None
+    ) -> StandIn | None:
+        if image_uri:
+            return self._for_image(image_uri)
+        if runtime_version:
+            return self._for_runtime(runtime_version, python)
+        return StandIn(environment=DEFAULT, python=self._pythons[DEFAULT])
+
+    def _for_image(self, uri: str) -> StandIn | None:
+        mapping = next((m for m in self._mappings if _fits(m.image, uri)), None)
+        if mapping and mapping.environment != CONTAINER:
+            return self._mapped(mapping, uri)
+        if is_reduction_server(uri):
+            return StandIn(environment=DEFAULT, python=self._pythons[DEFAULT])
+        wanted = None if mapping else prebuilt_image(uri)
+        is_here = self._is_known or self._has_default
+        if wanted and is_here and (self._containers.runtime is None or self._has(wanted.framework)):
+            return self._nearest(wanted, uri)
+        return self._itself(uri)
+
+    def _itself(self, uri: str) -> StandIn | None:
+        runtime = self._containers.runtime
+        if runtime is None:
+            return None
+        user = f", as user {runtime.user}" if runtime.user else ""
+        if runtime.user == container_runtime.USER_OF_PROJECT:
+            user = ", as the user of its project"
+        note = f"The image {uri} runs in a container of {runtime.name}{user}."
+        if runtime.is_read_only:
+            note += " Its own files cannot be changed; /tmp and the job's folders can."
+        return StandIn(environment=CONTAINER, python=self._pythons[DEFAULT], note=note)
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether anything is known of what environments have.
+
+        Else only the table counts, and an environment that was given as the default.
+        """
+        return any(found.is_known for _, found in self._candidates())
+
+    def _has(self, framework: str) -> bool:
+        """Whether an environment can stand in for an image of a framework at all."""
+        return any(framework in found.frameworks for _, found in self._candidates())
+
+    def _for_runtime(self, name: str, python: str | None) -> StandIn:
+        mapping = next((m for m in self._mappings if _fits(m.runtime_version, name)), None)
+        asked = f"runtime version {name}"
+        if mapping:
+            return self._with_lacks(self._mapped(mapping, asked), name)
+        known = runtimes().get(name)
+        tensorflow = known.tensorflow if known else name
+        wanted = PrebuiltImage(
+            framework="TensorFlow", version=tensorflow, accelerator="cpu", python=python
+        )
+        return self._with_lacks(self._nearest(wanted, asked), name)
+
+    def _mapped(self, mapping: ImageMapping, asked: str) -> StandIn:
+        name = mapping.environment
+        python = self._pythons[name]
+        return StandIn(
+            environment=name,
+            python=python,
+            entrypoint=tuple(mapping.entrypoint),
+            note=f"Asked for {asked}; the configuration maps it to environment {name}"
+            f"{_content(self._ask(python))}.",
+        )
+
+    def _nearest(self, wanted: PrebuiltImage, asked: str) -> StandIn:
+        """The environment with the nearest version of the framework; of two alike, the first."""
+        candidates = dict(self._candidates())
+        name = min(candidates, key=lambda name: _distance(wanted, candidates[name]))
+        name = name if self._is_known else DEFAULT
+        note = (
+            f"Asked for {wanted.content} ({asked}); runs in environment {name}"
+            f"{_content(candidates[name], wanted.framework or None)}."
+        )
+        return StandIn(environment=name, python=self._pythons[name], note=note)
+
+    def _candidates(self) -> Iterator[tuple[str, Installed]]:
+        """The configured environments in their order, then our own."""
+        for name in (*(n for n in self._pythons if n != DEFAULT), DEFAULT):
+            yield name, self._ask(self._pythons[name])
+
+    def has_trainer(self, python: str) -> bool:
+        """Whether programs of an interpreter can import the trainer library without our help."""
+        return self._ask(python).has_trainer
+
+    def _with_lacks(self, found: StandIn, runtime: str) -> StandIn:
+        """The same, with what its environment lacks of the runtime version's packages (R25)."""
+        here = self._ask(found.python)
+        lacks = [name for name in packages_of(runtime) if name not in here.packages]
+        if not (here.python and lacks):
+            return found
+        named = ", ".join(lacks[:_LACKS_NAMED]) + _more(len(lacks) - _LACKS_NAMED)
+        note = (
+            f"{found.note} It lacks {named}, which runtime version {runtime} had; "
+            f"`trainshed environments build DIR --runtime {runtime}` makes an environment that has "
+            "it."
+        )
+        return replace(found, note=note)
+
+
+def _more(count: int) -> str:
+    return f" and {count} more" if count > 0 else ""
+
+
+def _fits(pattern: str | None, text: str) -> bool:
+    if pattern is None:
+        return False
+    parts = (re.escape(part) for part in pattern.split("*"))
+    return re.fullmatch(".*".join(parts), text) is not None
+
+
+def _content(found: Installed, framework: str | None = None) -> str:
+    """``: PyTorch 2.13.0, Python 3.11``."""
+    if not found.is_known:
+        return ""
+    if not found.python:
+        return ", whose interpreter does not answer"
+    names = found.frameworks if framework is None else (framework,)
+    versions = [f"{name} {found.frameworks[name]}" for name in names if name in found.frameworks]
+    missing = f"no {framework}, " if framework and not versions else ""
+    return f": {missing}{', '.join([*versions, f'Python {found.python}'])}"
+
+
+_Distance = tuple[bool, bool, tuple[int, ...], bool]
+
+
+def _distance(wanted: PrebuiltImage, found: Installed) -> _Distance:
+    """Smaller is nearer: it answers, has the framework, then its version, then Python's."""
+    here = found.frameworks.get(wanted.framework)
+    gaps = _gaps(version(wanted.version), version(here)) if here else ()
+    has_none = here is None and bool(wanted.framework)
+    return (not found.python, has_none, gaps, found.python != wanted.python)
+
+
+def _gaps(wanted: Version, here: Version) -> tuple[int, ...]:
+    """How far apart two versions are, part by part.
+
+    Behind the first part that differs nothing counts: 1.15 is as near to 2.4 as to 2.11.
+    """
+    found: list[int] = []
+    for theirs, ours in zip(wanted, here, strict=False):
+        found.append(abs(ours - theirs))
+        if ours != theirs:
+            break
+    return tuple(found)

@@ -1,0 +1,217 @@
+"""What an interpreter has for a job, and the trainer library for one that lacks it.
+
+An interpreter is asked itself, once a process.  A program that imports ``trainshed_trainer`` finds
+it wherever the service starts it as a process, and so does ``import torch``, which looks among the
+entry points of installed distributions for the backends of others.  Where an interpreter has the
+library it uses that: PYTHONPATH, which would hide it, gets nothing.
+"""
+
+import functools
+import importlib.util
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from trainshed import __version__
+from trainshed.catalog.software import all_packages
+from trainshed.engines.processes.interpreter import ask_interpreter
+from trainshed.files.server_files import PUBLIC, write_file
+
+#: The distributions in which each framework may be installed.
+DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
+    "TensorFlow": ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly"),
+    "PyTorch": ("torch",),
+    "scikit-learn": ("scikit-learn",),
+    "XGBoost": ("xgboost", "xgboost-cpu"),
+    "Ray": ("ray",),
+}
+#: The library that training programs may import.
+TRAINER = "trainshed_trainer"
+
+#: Runs in the interpreter, which may be a Python 3.7: that has no importlib.metadata.
+_SCRIPT = """
+import json, os, re, sys
+from importlib import util
+def normal(name):
+    return re.sub("[-_.]+", "-", name).lower()
+def by_folders():
+    versions = {}
+    for folder in sys.path:
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            match = re.match(r"(.+?)-([^-]+)(?:-py[\\d.]+)?\\.(?:dist|egg)-info$", name)
+            if match:
+                versions.setdefault(normal(match.group(1)), match.group(2))
+    return versions
+def by_metadata(name):
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+try:
+    from importlib import metadata
+    version_of = by_metadata
+except ImportError:
+    version_of = by_folders().get
+versions = {name: version_of(name) for name in sys.argv[2:] if version_of(name)}
+has_trainer = util.find_spec(sys.argv[1]) is not None
+version = list(sys.version_info[:2])
+print(json.dumps({"python": version, "versions": versions, "has_trainer": has_trainer}))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """What an interpreter has.  ``python`` is empty for one that does not answer."""
+
+    python: str = ""
+    frameworks: Mapping[str, str] = field(default_factory=dict)
+    """Version by framework, in the catalog's names."""
+    packages: frozenset[str] = frozenset()
+    """Of what the images of runtime versions had: the distributions that are here."""
+    has_trainer: bool = False
+    """Whether a program can import the trainer library."""
+    is_known: bool = True
+    """Whether anybody could ask it."""
+
+
+#: An interpreter elsewhere that nobody has asked yet.
+UNKNOWN: Final = Installed(is_known=False)
+
+
+def installed_of(versions: Mapping[str, str]) -> Installed:
+    """What an interpreter has by its distributions' versions; its own is that of ``python``."""
+    return Installed(
+        python=".".join(versions.get("python", "").split(".")[:2]),
+        frameworks=_frameworks(versions),
+        packages=_packages(versions),
+        has_trainer=_DISTRIBUTION in versions,
+    )
+
+
+@functools.cache
+def installed(python: str) -> Installed:
+    """What is installed for an interpreter; our own is not started for it."""
+    if python == sys.executable:
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        return Installed(
+            python=version,
+            frameworks=_frameworks(versions := _own_versions()),
+            packages=_packages(versions),
+            has_trainer=importlib.util.find_spec(TRAINER) is not None,
+        )
+    try:
+        facts = ask_interpreter(python, _SCRIPT, TRAINER, *_names())
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return Installed()
+    major, minor = facts["python"]
+    return Installed(
+        python=f"{major}.{minor}",
+        frameworks=_frameworks(facts["versions"]),
+        packages=_packages(facts["versions"]),
+        has_trainer=facts["has_trainer"],
+    )
+
+
+def _own_versions() -> dict[str, str]:
+    found = {}
+    for name in _names():
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _names() -> list[str]:
+    return [*(name for names in DISTRIBUTIONS.values() for name in names), *all_packages()]
+
+
+def _frameworks(versions: Mapping[str, str]) -> dict[str, str]:
+    """The first distribution of each framework; ``2.13.0+cpu`` is version 2.13.0."""
+    here = {
+        framework: next((versions[name] for name in names if name in versions), "")
+        for framework, names in DISTRIBUTIONS.items()
+    }
+    return {framework: text.partition("+")[0] for framework, text in here.items() if text}
+
+
+def _packages(versions: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(all_packages()).intersection(versions)
+
+
+#: The folder of the data directory in which the library is shown.
+LIBRARY: Final = "trainer-library"
+#: What an installation would have written beside the package; trainer/pyproject.toml says the same.
+ENTRY_POINTS: Final = """\
+[torch.backends]
+trainshed_reduction = trainshed_trainer.reduction.torch_setup:register
+"""
+
+_DISTRIBUTION: Final = "trainshed-trainer"
+_INFO: Final = f"{TRAINER}.dist-info"
+_PYTHONPATH: Final = "PYTHONPATH"
+_READABLE_FOLDER: Final = 0o755
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerLibrary:
+    """The server's own copy, shown as if installed in a folder that has nothing else in it."""
+
+    folder: Path
+    """It is made when it is needed."""
+
+    def variables(self, python: str, *envs: Mapping[str, str]) -> dict[str, str]:
+        """PYTHONPATH for an interpreter that lacks the library: that of ``envs``, and ours last.
+
+        The first of them that has one counts.  Nothing for an interpreter that has the library,
+        nor where the server has none to give.  Raises OSError.
+        """
+        package = None if installed(python).has_trainer else _own()
+        if package is None:
+            return {}
+        self._show(package)
+        before = next((env[_PYTHONPATH] for env in envs if _PYTHONPATH in env), "")
+        return {_PYTHONPATH: os.pathsep.join(filter(None, (before, str(self.folder))))}
+
+    def shown(self) -> Path:
+        """The folder, with the library in it where the server has one.  Raises OSError."""
+        if package := _own():
+            self._show(package)
+        return self.folder
+
+    def _show(self, package: str) -> None:
+        """A link and no copy, so that it is renewed with the server."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(_READABLE_FOLDER)  # programs of jobs are other users
+        self._describe()
+        link = self.folder / TRAINER
+        if link.is_symlink() and str(link.readlink()) == package:
+            return
+        new = self.folder / f".{secrets.token_hex(4)}"
+        new.symlink_to(package)
+        new.replace(link)  # never absent: replicas are importing from it
+
+    def _describe(self) -> None:
+        """What makes a distribution of a package: its name, and what it adds to others."""
+        info = self.folder / _INFO
+        info.mkdir(exist_ok=True)
+        info.chmod(_READABLE_FOLDER)
+        for name, text in (("METADATA", _metadata()), ("entry_points.txt", ENTRY_POINTS)):
+            path = info / name
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                write_file(path, text.encode(), PUBLIC)
+
+
+def _metadata() -> str:
+    return f"Metadata-Version: 2.1\nName: {_DISTRIBUTION}\nVersion: {__version__}\n"
+
+
+def _own() -> str | None:
+    spec = importlib.util.find_spec(TRAINER)
+    return next(iter((spec and spec.submodule_search_locations) or ()), None)

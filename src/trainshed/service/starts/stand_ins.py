@@ -1,0 +1,130 @@
+"""What each group of a job runs in here, what keeps it from running, and what its log says."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from trainshed.launch import arguments
+from trainshed.launch.context import in_role_order, program_of
+from trainshed.launch.names import role_word
+from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
+from trainshed.model.roles import Role
+from trainshed.service.starts.images import DEFAULT, Images, StandIn
+
+UNMAPPED: Final = (
+    "nothing here can run the image {uri}: there is no container runtime ({reason}), and no "
+    "[[image]] table of the server's configuration file maps it to a local environment"
+)
+WAYS_OUT: Final = "one of Google's prebuilt training images; or {lines}; or {container}"
+#: What an administrator adds: TOML, written in one line.
+LINES: Final = (
+    "in the server's configuration file, before other [[image]] tables: [[image]] / image = {uri} "
+    '/ environment = "{environment}"'
+)
+ENTRY_POINT: Final = ' / entrypoint = ["python", "-m", "trainer.task"], or what starts it'
+#: Runtimes say what is wrong with most names; this keeps a name from being anything else.
+IMAGE_FORM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
+
+
+def stand_ins(spec: JobSpec, images: Images) -> Mapping[Role, StandIn | None]:
+    """What every group but the reducers runs in; None for an image that nothing stands in for.
+
+    Reducers run our own program, whatever their image is (``service.reduction``).
+    """
+    groups = [group for group in in_role_order(spec).groups if group.role is not Role.REDUCER]
+    programs = ((group.role, program_of(spec, group)) for group in groups)
+    return {role: images.stand_in(program) for role, program in programs if program}
+
+
+def in_containers(found: Mapping[Role, StandIn | None]) -> frozenset[Role]:
+    """The roles that run in their own images."""
+    return frozenset(role for role, s in found.items() if s and s.is_container)
+
+
+def entry_points(found: Mapping[Role, StandIn | None]) -> dict[Role, tuple[str, ...]]:
+    """What starts the containers of each role that give no command."""
+    return {role: s.entrypoint for role, s in found.items() if s and s.entrypoint}
+
+
+def missing_starts(spec: JobSpec, images: Images) -> Iterator[Violation]:
+    """The images that cannot be run here, and the containers whose start nobody knows."""
+    found = stand_ins(spec, images)
+    starts = entry_points(found)
+    unmapped: set[str] = set()
+    for group in spec.groups:
+        if group.role not in found:
+            continue  # a group without a program is the rules' business
+        program = program_of(spec, group)
+        uri = (program and program.image_uri) or ""
+        stand_in = found[group.role]
+        if stand_in is None:
+            if group.program is program and not _is_inherited(spec, group.role, uri, unmapped):
+                yield _unmapped(group.role, program, images)
+            unmapped.add(uri)
+        elif stand_in.is_container:
+            if group.program is program and not IMAGE_FORM.fullmatch(uri):
+                yield _misnamed(group.role, uri)
+        else:
+            lines = _lines(uri, stand_in.environment, has_start=False)
+            for violation in _without_start(spec, group, starts):
+                yield replace(violation, accepted=f"{violation.accepted}, or {lines}")
+
+
+def _without_start(
+    spec: JobSpec, group: ReplicaGroup, starts: arguments.EntryPoints
+) -> Iterator[Violation]:
+    found = arguments.violations(spec, group, starts)
+    return (violation for violation in found if violation.rule == arguments.NO_COMMAND)
+
+
+def _lines(uri: str, environment: str, *, has_start: bool) -> str:
+    """The lines of settings that map an image; the first table that fits an image is taken."""
+    lines = LINES.format(uri=json.dumps(uri), environment=environment)
+    return lines if has_start else lines + ENTRY_POINT
+
+
+def _is_inherited(spec: JobSpec, role: Role, uri: str, reported: set[str]) -> bool:
+    """Whether the image is the primary's, which ml v1 hands to groups that name none."""
+    return role is not Role.PRIMARY and bool(spec.job_id) and uri in reported
+
+
+def _unmapped(role: Role, program: Program | None, images: Images) -> Violation:
+    uri = (program and program.image_uri) or ""
+    has_start = bool(program and (program.command or program.kind is ProgramKind.PYTHON_PACKAGE))
+    return Violation(
+        field=FieldPath(Field.IMAGE_URI, role),
+        rule="image-unmapped",
+        message=UNMAPPED.format(uri=uri, reason=images.no_containers),
+        accepted=WAYS_OUT.format(
+            lines=_lines(uri, DEFAULT, has_start=has_start), container=images.way_to_containers
+        ),
+    )
+
+
+def _misnamed(role: Role, uri: str) -> Violation:
+    return Violation(
+        field=FieldPath(Field.IMAGE_URI, role),
+        rule="image-name",
+        message=f"{uri!r} cannot be the name of an image.",
+        accepted="HOST/PATH:TAG or HOST/PATH@DIGEST",
+    )
+
+
+def notes_of(spec: JobSpec, images: Images) -> tuple[str, ...]:
+    """What the job's log says of the images, the primary's first."""
+    found = stand_ins(spec, images)
+    notes = [stand_in.note for stand_in in found.values() if stand_in and stand_in.note]
+    primary = found.get(Role.PRIMARY)
+    has_packages = any(g.program and g.program.package_uris for g in spec.groups)
+    for role, stand_in in found.items():
+        if role in in_containers(found) or Role.PRIMARY in in_containers(found):
+            continue  # each container installs its own
+        if primary and stand_in and has_packages and stand_in.python != primary.python:
+            notes.append(
+                f"The packages are installed for environment {primary.environment}; the "
+                f"{role_word(role)} replicas run in {stand_in.environment}."
+            )
+    return tuple(dict.fromkeys(notes))

@@ -1,0 +1,1 @@
+"""What the server does at intervals: disk usage, old logs, file modes, the audit log."""

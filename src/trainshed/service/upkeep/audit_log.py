@@ -1,0 +1,137 @@
+"""The audit log as the API writes it: kept in memory for a moment, then written in groups.
+
+A call never waits for it: its entry is put on a list, and one write a second takes all of them
+along.  A server that is killed loses what the last second put there; one that ends in order loses
+nothing.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from trainshed.model.audit_log import AuditEntry
+from trainshed.service.jobs.since import time_since
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import Store
+
+#: How long an entry may wait for its write.
+EVERY_S: Final = 1.0
+#: Entries that wait; more of them, while the database is away, are counted and left out.
+WAITING_MAX: Final = 20_000
+#: The longest text of a field.
+TEXT_MAX: Final = 500
+#: How many entries one answer gives.
+LIST_MAX: Final = 1000
+
+_LOG = logging.getLogger(__name__)
+
+
+class AuditLog:
+    """Takes entries from any thread, and writes them on one of its own once it was started."""
+
+    def __init__(
+        self, store: Store, every_s: float = EVERY_S, clock: Callable[[], int] = time.time_ns
+    ) -> None:
+        """Begin with nothing waiting."""
+        self._store = store
+        self._every_s = every_s
+        self._clock = clock
+        self._waiting: list[AuditEntry] = []
+        self._left_out = 0
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="audit-log", daemon=True)
+
+    def start(self) -> None:
+        """Write from now on without being asked."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what waits, and end."""
+        self._end.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._try_to_write()
+
+    def add(self, **fields: str) -> None:
+        """Note what has just been answered; ``fields`` are those of ``AuditEntry`` but the time."""
+        if max(map(len, fields.values())) > TEXT_MAX:
+            fields = {name: text[:TEXT_MAX] for name, text in fields.items()}
+        entry = AuditEntry(stamp_ns=self._clock(), **fields)
+        with self._lock:
+            if len(self._waiting) < WAITING_MAX:
+                self._waiting.append(entry)
+            else:
+                self._left_out += 1
+
+    def write(self) -> None:
+        """Write what waits.  Raises StoreFault; it then waits on."""
+        with self._writing:
+            with self._lock:
+                taken, self._waiting = self._waiting, []
+                left_out, self._left_out = self._left_out, 0
+            try:
+                self._store.add_audit([*taken, *self._gap(left_out)])
+            except StoreFault:
+                with self._lock:
+                    self._waiting[:0] = taken
+                    self._left_out += left_out
+                raise
+
+    def _gap(self, count: int) -> list[AuditEntry]:
+        """An entry for those that found no room."""
+        if not count:
+            return []
+        text = f"{count} entries were left out while the database was away"
+        return [AuditEntry(self._clock(), "trainshed", "server", "", "audit log", text, "", "OK")]
+
+    def _run(self) -> None:
+        while not self._end.wait(self._every_s):
+            self._try_to_write()
+
+    def _try_to_write(self) -> None:
+        try:
+            self.write()
+        except StoreFault as fault:
+            _LOG.warning("the audit log waits to be written: %s", fault)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRetention:
+    """Keeps the log within an administrator's bounds (settings ``[audit]``)."""
+
+    store: Store
+    rows_max: int
+    days_max: float
+
+    def tidy(self) -> int:
+        """Forget the oldest entries; how many."""
+        before = self.store.moment_before(timedelta(days=self.days_max))
+        return self.store.shorten_audit_log(rows_max=self.rows_max, before=before)
+
+
+def listing(store: Store, query: Mapping[str, Any]) -> dict[str, Any]:
+    """``GET /trainshed/v1/audit``: the newest entries, the oldest of them first.
+
+    ``query``: ``limit``, ``project``, ``since`` (RFC 3339).  Raises Refusal.
+    """
+    since = query.get("since")
+    found = store.audit_log(
+        limit=min(int(query.get("limit") or LIST_MAX), LIST_MAX),
+        project=query.get("project"),
+        since=None if since is None else time_since(since),
+    )
+    return {"entries": [_shown(entry) for entry in found]}
+
+
+def _shown(entry: AuditEntry) -> dict[str, Any]:
+    time_of = datetime.fromtimestamp(entry.stamp_ns // 1000 / 1e6, UTC)
+    return {
+        "time": time_of.isoformat(timespec="microseconds"),
+        **dict(zip(entry._fields[1:], entry[1:], strict=True)),
+    }

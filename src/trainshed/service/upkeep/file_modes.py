@@ -1,0 +1,91 @@
+"""Files and folders of a data directory that other users of the machine could open.
+
+The directory is the server's alone, and so is each folder in it, but for the trainer library, which
+jobs import.  A bucket is also its group's, whose jobs write to it.  Older releases left all of that
+to the umask.
+"""
+
+import logging
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from trainshed.engines.environments.replica_tools import FOLDER as REPLICA_TOOLS
+from trainshed.files.server_files import ADMIN_FILE, DATABASE_FILE
+from trainshed.service.starts.interpreters import LIBRARY
+from trainshed.storage.buckets import buckets_of
+
+UMASK: Final = 0o077
+"""Of a server and of the supervisors that it starts."""
+PRIVATE_FOLDER: Final = 0o700
+
+_OTHERS: Final = stat.S_IRWXO
+_GROUP_AND_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+#: Folders without secrets that replicas of every project read.
+_SHOWN: Final = frozenset({LIBRARY, REPLICA_TOOLS})
+_SECRETS: Final = (
+    ADMIN_FILE,
+    DATABASE_FILE,
+    "tls/ca.key",
+    "tls/server.key",
+    "tls/gateway.key",
+    "gateway-secret",
+    "ports.json",
+    "trainshed.db*",
+)
+
+_LOG = logging.getLogger(__name__)
+
+
+def open_to_others(data_dir: Path) -> dict[Path, int]:
+    """What others could open, and the part of its mode that lets them."""
+    found = {}
+    for path, forbidden in _closed(data_dir):
+        with suppress(FileNotFoundError):
+            if too_much := path.stat().st_mode & forbidden:
+                found[path] = too_much
+    return found
+
+
+def make_private(data_dir: Path) -> None:
+    """Have the directory there, and close what is open in it; one line of the log says so.
+
+    Another names what cannot be closed: it is somebody else's, or shared on purpose (``/tmp``).
+    """
+    data_dir.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    found = open_to_others(data_dir)
+    closed = [path for path, too_much in found.items() if _close(path, too_much)]
+    if closed:
+        _LOG.warning("closed to other users of this machine: %s", _names(closed))
+    if left := [path for path in found if path not in closed]:
+        _LOG.warning("cannot close to other users of this machine: %s", _names(left))
+
+
+def _closed(data_dir: Path) -> Iterator[tuple[Path, int]]:
+    """Each path with what its mode may not have."""
+    entries = (path for path in sorted(data_dir.iterdir()) if path.name not in _SHOWN)
+    folders = [path for path in entries if path.is_dir()]
+    secrets = [path for name in _SECRETS for path in sorted(data_dir.glob(name))]
+    yield from ((path, _GROUP_AND_OTHERS) for path in (data_dir, *folders, *secrets))
+    with suppress(FileNotFoundError):
+        yield from ((path, _OTHERS) for path in sorted(buckets_of(data_dir).root.iterdir()))
+
+
+def _close(path: Path, too_much: int) -> bool:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & stat.S_ISVTX:
+        return False
+    try:
+        path.chmod(mode & ~too_much)
+    except OSError:
+        return False
+    return True
+
+
+def _names(paths: list[Path]) -> str:
+    """Name the first path, and count the others."""
+    others = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
+    return f"{os.fspath(paths[0])}{others}"

@@ -1,0 +1,40 @@
+"""The containers of a local run: which replicas run in one, and what they see of this machine."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from trainshed.engines.container_runtime import Found, Runtime
+from trainshed.model.job import JobSpec
+from trainshed.model.roles import Role
+from trainshed.service.starts.bucket_uris import GCS, named
+from trainshed.service.starts.images import CONTAINER, ImageMapping, Images
+from trainshed.service.starts.stand_ins import stand_ins
+from trainshed.storage.buckets import SCHEME, Buckets
+
+#: A flag asks for containers: here no environment stands in for an image.
+_ITSELF: Final = ImageMapping(environment=CONTAINER, image="*")
+
+
+def contained(spec: JobSpec, python: str, runtime: Runtime) -> dict[Role, str]:
+    """The roles that run in their own images, each with a sentence for the job's log."""
+    found = stand_ins(spec, Images((), (_ITSELF,), python, Found(runtime)))
+    return {role: each.note for role, each in found.items() if each and each.is_container}
+
+
+def binds(
+    spec: JobSpec, buckets: Buckets, output: Path | None, packages: Sequence[str]
+) -> tuple[tuple[str, str], ...]:
+    """(folder here, folder there): the buckets that the job names, its output and its packages."""
+    folders = [
+        (buckets.path_of(f"{SCHEME}{name}"), f"{GCS}/{name}") for name in sorted(named(spec))
+    ]
+    mounts = [(str(path), there) for path, there in folders if _will_be(path, output)]
+    in_bucket = any((uri or "").startswith(SCHEME) for uri in (spec.job_dir, spec.base_output_dir))
+    own = [str(output)] if output and not in_bucket else []
+    return (*mounts, *((place, place) for place in (*own, *packages)))
+
+
+def _will_be(bucket: Path, output: Path | None) -> bool:
+    """Whether it is there once the job's output folder was made."""
+    return bucket.is_dir() or (output is not None and output.is_relative_to(bucket))

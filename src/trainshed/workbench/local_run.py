@@ -1,0 +1,371 @@
+"""The use case of a local run: a judged job becomes a launch plan, and an engine runs it.
+
+``prepare`` only thinks: its result can be printed by ``--dry-run``.  ``start`` makes the folders
+and hands the plan to the local engine.
+"""
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainshed.engines.base import AttemptAt, End, OutputSink
+from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, NO_RUNTIME, Runtime
+from trainshed.engines.local import foreground
+from trainshed.engines.network.addresses import loopback_addresses, own_addresses
+from trainshed.engines.processes.peers import holder_in, holder_of
+from trainshed.files.beneath import Place
+from trainshed.launch.commands import AIP_FOLDERS, in_environment, installed_here
+from trainshed.launch.compose import compose
+from trainshed.launch.names import google_addresses
+from trainshed.launch.network import layout_of, names_of, network_of
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.faults import Fault, UsageFault
+from trainshed.model.gateway import GatewaySight
+from trainshed.model.job import JobSpec, ProgramKind
+from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.network import NetworkLayout
+from trainshed.model.resources import FleetPolicy
+from trainshed.model.roles import Role
+from trainshed.service.gateway.listening import GatewayListener, Serving
+from trainshed.service.jobs.refusing import Say, in_words, one_a_field
+from trainshed.service.starts.programs import Source, environment_of
+from trainshed.service.starts.reducers import reducing, started_here
+from trainshed.service.starts.shape import shape_of
+from trainshed.storage.buckets import SCHEME, Buckets, GsPaths
+from trainshed.storage.folders import make_all
+
+if TYPE_CHECKING:
+    from trainshed.engines.local.containers.roots import ContainerRoots
+    from trainshed.service.gateway.attempts import LivingAttempt
+
+#: Makes what answers: the data directory, the attempt, and whose a connection is.
+ServeGateway = Callable[[Path, "LivingAttempt", AttemptAt], Serving]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalJob:
+    """A job that may run: its expanded spec, and where its program comes from.
+
+    ``say`` turns model paths into the caller's words.  ``entry_point`` starts containers that give
+    no command: their images cannot be opened here.
+    """
+
+    spec: JobSpec
+    job_id: str
+    source: Source
+    folder: Path
+    """Where the replicas run."""
+    say: Say
+    entry_point: tuple[str, ...] = ()
+    is_local_program: bool = False
+    """Whether the program lies here and no image was meant to be run."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables that replicas get instead of those that the launch plan would give them."""
+    advice: tuple[str, ...] = ()
+    """What is wrong with the job elsewhere, a sentence each."""
+    any_gpu_count: int = 0
+    """GPUs for each that trains, of a job that names no machines, whatever their type is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The machine, as far as the command line chooses it."""
+
+    python: str
+    buckets: Buckets
+    python_note: str = ""
+    """Return a sentence on how the interpreter differs from the job's; empty: not known."""
+    cache_dir: Path | None = None
+    """Where installed packages are kept; the engine's own place if None."""
+    gs_paths: GsPaths = GsPaths.PATH
+    start_port: int | None = None
+    runtime: Runtime | None = None
+    """What runs images; None: they are only names."""
+    policy: FleetPolicy = FleetPolicy.BEST_EFFORT
+    """``EXACT`` limits replicas to the memory and the CPUs of their machine types."""
+    overlays: tuple[Path, ...] = ()
+    """The user's own machine types."""
+    project: str = "local"
+    project_number: str = "0"
+    uid: int | None = None
+    """The number of the job that is run; a random one if None."""
+    has_network: bool = False
+    """Whether the run has a network of its own."""
+    gateway: GatewaySight | None = None
+    """Where the run's programs find gs:// and credentials; None: they have none of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A plan and the folders that must exist before it starts."""
+
+    plan: LaunchPlan
+    output: Path | None
+    """Where the job's results go, if it says so and it is on this machine."""
+    folders: tuple[Path, ...]
+
+
+def runtime_of(asked: str, user: str | None) -> Runtime | None:
+    """The container runtime that a flag asks for.  Raises UsageFault where it does not answer."""
+    if asked == NO_RUNTIME:
+        return None
+    # most local runs have no containers, and asking for a runtime imports subprocess
+    from trainshed.engines.local.containers import detect  # noqa: PLC0415  # see above
+
+    found = detect.find(asked, user=user)
+    if found.runtime is None:
+        raise UsageFault(f"--container-runtime {asked}: {found.reason}")
+    return found.runtime
+
+
+def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
+    """Plan one attempt.  ``for_print`` gives replicas Google's host names and takes no ports.
+
+    Raises Fault in the caller's words when a group has nothing to run, UsageFault for a package or
+    a place that cannot be, EngineFault when a port is taken.
+    """
+    spec = job.spec
+    _check_directories(spec, job.say)
+    contained = _contained(job, host)
+    layout = _layout(job, contained, host)
+    addresses = google_addresses(spec, job.job_id) if for_print else _addresses(spec, layout, host)
+    output = _output(spec, job, host)
+    try:
+        plan = compose(
+            spec,
+            job_id=job.job_id,
+            attempt=1,
+            addresses=addresses,
+            environment=_environment(spec, job, host, output),
+            project=host.project,
+            project_number=host.project_number,
+            map_uri=lambda uri: _seen(uri, job, host),
+            entrypoints=_entrypoints(spec, job.entry_point),
+            in_containers=contained,
+            gateway=host.gateway,
+            buckets=str(host.buckets.root) if host.gateway else None,
+            cwd=str(job.folder),
+        )
+    except Fault as fault:
+        raise Fault(one_a_field(in_words(fault.violations, job.say))) from None
+    replicas, limit_notes = _limited(
+        [_startable(replica, job) for replica in plan.replicas], spec, host
+    )
+    notes = (*notes_of(job, host, contained), *contained.values(), *limit_notes, *plan.notes)
+    return Prepared(
+        plan=replace(
+            plan,
+            notes=tuple(dict.fromkeys(notes)),
+            replicas=replicas,
+            environment=installed_here(plan),
+            binds=_binds(plan, spec, output, host) if contained else (),
+            shown=(host.gateway.folder,) if host.gateway else (),
+            hosts=tuple(names_of(spec, plan, addresses)) if layout else (),
+            network=network_of(plan, addresses, layout),
+        ),
+        output=output,
+        folders=_folders(spec, output),
+    )
+
+
+def _check_directories(spec: JobSpec, say: Say) -> None:
+    """Also a job that no catalog judges must not write to a folder called ``s3:``."""
+    if (spec.job_dir, spec.base_output_dir) == (None, None):
+        return
+    # the rules bring the catalog with them, which a plain run does without
+    from trainshed.admission.rules.directories import violations  # noqa: PLC0415  # see above
+
+    if found := tuple(violations(spec)):
+        raise Fault(in_words(found, say))
+
+
+def _environment(spec: JobSpec, job: LocalJob, host: Host, output: Path | None) -> Environment:
+    """What is installed.  A job that writes into its own project does not change the package."""
+    found = environment_of(spec, job.source, host.python, host.buckets, job.folder)
+    written = (output, host.buckets.root)
+    return replace(found, ignored=tuple(str(folder) for folder in written if folder))
+
+
+def numbered(host: Host) -> Host:
+    """The host with a number for the job, by which its containers are known."""
+    return replace(host, uid=foreground.new_uid())
+
+
+def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListener:
+    """What the replicas of a run have of Google's; it is not open yet.
+
+    They are below this process, or in containers of the job; so is whatever else it has started.
+    ``serve`` is called when somebody connects, for it imports much.
+    """
+    data_dir, own = host.buckets.root.parent, AttemptKey(host.uid or 0, 1)
+    ancestors = {os.getpid(): own}
+
+    def attempt_at(theirs: End, ours: End) -> AttemptKey | None:
+        return holder_of(theirs, ours, ancestors) or in_container(theirs, ours)
+
+    @cache
+    def containers() -> "ContainerRoots":
+        # few local runs have containers, and asking for them imports subprocess
+        from trainshed.engines.local.containers.roots import ContainerRoots  # noqa: PLC0415 - above
+
+        return ContainerRoots(host.runtime, os.environ)
+
+    def in_container(theirs: End, ours: End) -> AttemptKey | None:
+        for roots in (containers().known, containers().asked) if host.runtime else ():
+            found = {pid: key for pid, key in roots().items() if key == own}
+            if holder_in(theirs, ours, found):
+                return own
+        return None
+
+    def make() -> Serving:
+        from trainshed.service.gateway.attempts import LivingAttempt  # noqa: PLC0415 - as above
+
+        attempt = LivingAttempt(
+            key=own,
+            job_id=job.job_id,
+            project=host.project,
+            project_number=host.project_number,
+        )
+        return serve(data_dir, attempt, attempt_at)
+
+    return GatewayListener(data_dir, make, outlives=False)
+
+
+def start(
+    prepared: Prepared, host: Host, sink: OutputSink, enough: foreground.Enough | None = None
+) -> foreground.Ran:
+    """Make the folders and run the plan to its end, or until ``enough``.  Raises EngineFault."""
+    make_all(map(Place, prepared.folders))
+    cache_dir = str(host.cache_dir) if host.cache_dir else None
+    with reducing(prepared.plan, host.python, host.buckets.root.parent) as plan:
+        return foreground.run(
+            plan, sink, cache_dir=cache_dir, runtime=host.runtime, uid=host.uid, enough=enough
+        )
+
+
+def notes_of(job: LocalJob, host: Host, contained: Collection[Role]) -> tuple[str, ...]:
+    """What a job asked for and will not get on this machine, a sentence each."""
+    programs = [group.program for group in job.spec.groups if group.program]
+    notes = [*job.advice]
+    has_container = any(program.kind is ProgramKind.CONTAINER for program in programs)
+    if host.runtime and not contained:
+        notes.append(f"No container is started: the program is here, and runs in {host.python}.")
+    elif host.python_note and not contained:
+        notes.append(host.python_note)
+    elif has_container and not (contained or job.is_local_program):
+        notes.append(
+            "A local run starts no containers without --container-runtime: their commands run in "
+            f"{host.python}."
+        )
+    version = next((p.runtime_version for p in programs if p.runtime_version), None)
+    if version and not host.python_note:
+        notes.append(f"Runtime version {version} is not installed: the job runs in {host.python}.")
+    if job.spec.study:
+        notes.append("A tuning job runs once here, without the parameters of a trial.")
+    if limit_s := job.spec.scheduling.running_s_max:
+        limit = f"the job's limit of {limit_s:g} s does not end it"
+        notes.append(f"A local run may take any time: {limit}.")
+    return tuple(notes)
+
+
+def _layout(job: LocalJob, contained: Collection[Role], host: Host) -> NetworkLayout | None:
+    """How replicas share a network of their own; None: they have that of the machine.
+
+    Raises UsageFault where it cannot be made for them.
+    """
+    if not host.has_network:
+        return None
+    if contained and host.runtime and host.runtime.name not in CHILDREN_OF_CLIENT:
+        raise UsageFault(f"--network job: {host.runtime.name} makes the network of its containers")
+    if host.start_port is not None:
+        raise UsageFault("--start-port: with --network job ports are always the same; leave it out")
+    return NetworkLayout.JOB if job.any_gpu_count else layout_of(job.spec)
+
+
+def _addresses(
+    spec: JobSpec, layout: NetworkLayout | None, host: Host
+) -> dict[tuple[Role, int], Address]:
+    """A port for every process of every replica, and one more where the primary is met.
+
+    Raises EngineFault when a port is taken.
+    """
+    shape = shape_of(spec)
+    if layout is not None:
+        return own_addresses(shape, layout)
+    return loopback_addresses(shape, host.start_port)
+
+
+def _entrypoints(spec: JobSpec, entry_point: tuple[str, ...]) -> dict[Role, tuple[str, ...]]:
+    return {group.role: entry_point for group in spec.groups} if entry_point else {}
+
+
+def _contained(job: LocalJob, host: Host) -> dict[Role, str]:
+    """The roles that run in their own images, each with a sentence for the job's log."""
+    if host.runtime is None or job.is_local_program:
+        return {}
+    # few local runs have containers, and this brings the catalog along
+    from trainshed.workbench.local_containers import contained  # noqa: PLC0415  # see above
+
+    return contained(job.spec, host.python, host.runtime)
+
+
+def _binds(
+    plan: LaunchPlan, spec: JobSpec, output: Path | None, host: Host
+) -> tuple[tuple[str, str], ...]:
+    from trainshed.workbench.local_containers import binds  # noqa: PLC0415  # as above
+
+    return binds(spec, host.buckets, output, plan.environment.packages)
+
+
+def _limited(
+    replicas: Sequence[ReplicaPlan], spec: JobSpec, host: Host
+) -> tuple[tuple[ReplicaPlan, ...], tuple[str, ...]]:
+    """The replicas with their limits, and what there is to say of these."""
+    if host.policy is not FleetPolicy.EXACT:
+        return tuple(replicas), ()
+    # few local runs have limits, and this brings the catalog along
+    from trainshed.service.starts.placing import limited_here  # noqa: PLC0415  # see above
+
+    return limited_here(replicas, spec, host.overlays)
+
+
+def _seen(place: str, job: LocalJob, host: Host) -> str:
+    """The directory as a program sees it (``--gs-paths``).
+
+    A container does not start in the job's folder: there a relative path would be another.
+    """
+    if place.startswith(SCHEME):
+        path = host.buckets.path_of(place)  # also where the URI is kept: it must be well formed
+        return str(path) if host.gs_paths is GsPaths.PATH else place
+    return str(job.folder / place) if host.runtime else place
+
+
+def _startable(replica: ReplicaPlan, job: LocalJob) -> ReplicaPlan:
+    if replica.role is Role.REDUCER:
+        return started_here(replica)
+    gpu_count = job.any_gpu_count if replica.role in {Role.PRIMARY, Role.WORKER} else 0
+    return replace(
+        replica,
+        argv=in_environment(replica.argv),
+        env={**replica.env, **job.env},
+        gpu_count=replica.gpu_count or gpu_count,
+    )
+
+
+def _output(spec: JobSpec, job: LocalJob, host: Host) -> Path | None:
+    place = spec.job_dir or spec.base_output_dir
+    if not place or (place.startswith(SCHEME) and host.gs_paths is GsPaths.URI):
+        return None
+    return (
+        job.folder / host.buckets.path_of(place) if place.startswith(SCHEME) else job.folder / place
+    )
+
+
+def _folders(spec: JobSpec, output: Path | None) -> tuple[Path, ...]:
+    if output is None:
+        return ()
+    below = AIP_FOLDERS if spec.base_output_dir and not spec.job_dir else ()
+    return (output, *(output / name for name in below))
