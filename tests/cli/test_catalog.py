@@ -1,6 +1,6 @@
 import pytest
 
-from trainshed.cli.inspect_options import CATALOG_NOUNS as NOUNS
+from trainshed.cli.check.inspect_options import CATALOG_NOUNS as NOUNS
 from trainshed.workbench import catalog_rows
 
 

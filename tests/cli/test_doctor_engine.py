@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainshed.cli import doctor_engine
+from trainshed.cli.admin import doctor_engine
 from trainshed.engines.base import Finding
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.explanation import Explanation, Reason

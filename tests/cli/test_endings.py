@@ -2,7 +2,7 @@ import signal
 
 import pytest
 
-from trainshed.cli.endings import print_ending, state_of
+from trainshed.cli.local.endings import print_ending, state_of
 from trainshed.model.attempt import Outcome, ReplicaExit
 from trainshed.model.roles import Role
 

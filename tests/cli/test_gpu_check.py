@@ -16,7 +16,7 @@ def machine(monkeypatch):
 
     def having(count):
         found = tuple(Device(uuid=f"GPU-{i}", name="Test GPU") for i in range(count))
-        monkeypatch.setattr("trainshed.cli.gpu_check.devices", lambda: found)
+        monkeypatch.setattr("trainshed.cli.check.gpu_check.devices", lambda: found)
 
     return having
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from trainshed.cli.submitted import AHEAD_MAX, interruptible
+from trainshed.cli.jobs.submitted import AHEAD_MAX, interruptible
 
 WAIT_S = 120.0
 

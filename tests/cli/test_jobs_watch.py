@@ -13,7 +13,7 @@ import pytest
 from cli.conftest import ELSEWHERE, FINAL, PARENT, new_server, pool
 from cli.terminal_process import Terminal
 from server_process import TRAINSHED
-from trainshed.cli.watch_view import View
+from trainshed.cli.jobs.watch_view import View
 
 #: Ends when the file that it is told of is there.
 STEPS = """\

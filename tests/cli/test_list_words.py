@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainshed.cli.list_words import arranged, terms_of
+from trainshed.cli.jobs.list_words import arranged, terms_of
 from trainshed.model.faults import UsageFault
 
 ROWS = [

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from cli.standin import StandIn
-from trainshed.cli import nodes_order
+from trainshed.cli.admin import nodes_order
 
 NODE = {
     "name": "gpu1", "engine": "local", "state": "MAINTENANCE", "notice": "120s",

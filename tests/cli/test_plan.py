@@ -12,7 +12,7 @@ import pytest
 
 from golden import check_golden
 from planning.test_what_ifs import CALIBRATION, HOST, JOB, RUNS, TRAINING, WORK
-from trainshed.cli.plan_tables import as_csv, as_json, table_text
+from trainshed.cli.plan.plan_tables import as_csv, as_json, table_text
 from trainshed.planning.clusters_asked import Question, clusters
 from trainshed.planning.job_plan import JobPlan, Wishes
 from trainshed.planning.plan_words import head, recommendations, remarks

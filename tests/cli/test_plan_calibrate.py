@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from engines.support import wait_until
-from trainshed.cli.calibrate_options import PRECISIONS
 from trainshed.cli.main import main
-from trainshed.cli.plan_calibrate import sentences
+from trainshed.cli.plan.calibrate_options import PRECISIONS
+from trainshed.cli.plan.plan_calibrate import sentences
 from trainshed.planning.scaling import rates
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.calibration_file import read

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from cli.conftest import FINAL, PARENT
-from trainshed.cli import plan_calibrate_jobs
+from trainshed.cli.plan import plan_calibrate_jobs
 from trainshed.client.faults import Unreachable
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.calibration_file import read

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import trainshed
 from cli.standin import StandIn
 from trainshed.cli import failures
-from trainshed.cli.log_lines import LinePrinter
-from trainshed.cli.sink import TerminalSink
+from trainshed.cli.jobs.log_lines import LinePrinter
+from trainshed.cli.local.sink import TerminalSink
 from trainshed.cli.terminal import painted, table, write
 from trainshed.client.faults import ServerRefusal
 from trainshed.model.launch_plan import ReplicaPlan

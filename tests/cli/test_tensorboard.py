@@ -9,7 +9,7 @@ import pytest
 
 from cli.conftest import PARENT, pool
 from server_process import TRAINSHED
-from trainshed.cli import tensorboard
+from trainshed.cli.jobs import tensorboard
 from trainshed.workbench.output_folders import output_uri
 
 EVENTS = "events.out.tfevents.1700000000.host"

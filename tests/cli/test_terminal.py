@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from trainshed.cli.sink import TerminalSink
+from trainshed.cli.local.sink import TerminalSink
 from trainshed.cli.terminal import painted, table, wants_colour
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.roles import Role

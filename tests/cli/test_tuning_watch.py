@@ -14,9 +14,9 @@ from cli.conftest import ELSEWHERE
 from cli.standin import StandIn
 from cli.terminal_process import Terminal
 from server_process import TRAINSHED
-from trainshed.cli import tuning_watch
+from trainshed.cli.jobs import tuning_watch
+from trainshed.cli.jobs.tuning_watch import TuningView, best_table, changes, groups
 from trainshed.cli.terminal import own
-from trainshed.cli.tuning_watch import TuningView, best_table, changes, groups
 from trainshed.workbench.study_view import ranked, view_of
 from workbench.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
 

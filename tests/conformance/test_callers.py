@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from server_process import ServerProcess
-from trainshed.cli.env import airflow_settings
+from trainshed.cli.admin.env import airflow_settings
 from trainshed.workbench.client_settings import ClientTarget
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -11,17 +11,18 @@ if TYPE_CHECKING:
 #: Modules that import much (engines, the catalog, the wire, cryptography), by the module that has
 #: a function of the same name for the command line in their place.
 SLOW = {
-    "inspect_options": ("validate", "catalog", "explain_env", "gpu_check", "doctor", "backup",
-                        "tuning_report", "reduction_plan"),
-    "local_options": ("local_train", "custom_local_run"),
-    "create_options": ("create",),
-    "serve_options": ("serve",),
-    "run_options": ("run",),
-    "plan_options": ("plan",),
-    "credentials_options": ("credentials",),
-    "calibrate_options": ("plan_calibrate",),
-    "calibrate_jobs_options": ("plan_calibrate_jobs",),
-    "achieved_options": ("plan_achieved", "plan_score"),
+    "check.inspect_options": ("check.validate", "check.catalog", "check.explain_env",
+                              "check.gpu_check", "admin.doctor", "admin.backup",
+                              "jobs.tuning_report", "plan.reduction_plan"),
+    "local.local_options": ("local.local_train", "local.custom_local_run"),
+    "jobs.create_options": ("jobs.create",),
+    "admin.serve_options": ("admin.serve",),
+    "local.run_options": ("local.run",),
+    "plan.plan_options": ("plan.plan",),
+    "admin.credentials_options": ("admin.credentials",),
+    "plan.calibrate_options": ("plan.plan_calibrate",),
+    "plan.calibrate_jobs_options": ("plan.plan_calibrate_jobs",),
+    "plan.achieved_options": ("plan.plan_achieved", "plan.plan_score"),
 }  # fmt: skip
 _OPTIONS = {name: options for options, names in SLOW.items() for name in names}
 
@@ -45,7 +46,7 @@ class Verb:
         another one reads the command line. A flag may choose another module (``module``).
         """
         options = import_module(self.options)
-        name = self.module if self.module in _OPTIONS else "parser"
+        name = self.module.rpartition(".")[2] if self.module in _OPTIONS else "parser"
         parser: Callable[[str], flags.Parser] = getattr(options, name)
         request = parser(f"trainshed {self.text}").request(argv)
         chosen = getattr(request.args, "module", self.module)
@@ -57,14 +58,14 @@ class Verb:
 def _ai_platform(*names: str) -> tuple[Verb, ...]:
     """Verbs of AI Platform jobs on a server; gcloud knows the group by two names."""
     rows = {
-        "submit training": ("create", "submit an AI Platform training job to a server"),
-        "list": ("resources", "list the AI Platform jobs of a project"),
-        "describe": ("resources", "show a job, and why it waits"),
-        "stream-logs": ("stream_logs", "print a job's log until it ends"),
-        "watch": ("watch", "show a job while it runs; a tuning job with its trials"),
-        "report": ("tuning_report", "write a tuning job's trials as one HTML page and CSV"),
-        "update": ("jobs_update", "change the labels of a job"),
-        "cancel": ("resources", "end a job"),
+        "submit training": ("jobs.create", "submit an AI Platform training job to a server"),
+        "list": ("jobs.resources", "list the AI Platform jobs of a project"),
+        "describe": ("jobs.resources", "show a job, and why it waits"),
+        "stream-logs": ("jobs.stream_logs", "print a job's log until it ends"),
+        "watch": ("jobs.watch", "show a job while it runs; a tuning job with its trials"),
+        "report": ("jobs.tuning_report", "write a tuning job's trials as one HTML page and CSV"),
+        "update": ("jobs.jobs_update", "change the labels of a job"),
+        "cancel": ("jobs.resources", "end a job"),
     }
     return tuple(
         Verb(f"{group} {name}", *rows[name], hidden=group.startswith("ml-engine"))
@@ -80,79 +81,99 @@ def _resources(group: str, noun: str, *names: str) -> tuple[Verb, ...]:
         "cancel": f"end a {noun}",
         "delete": f"forget a {noun} that has ended",
     }
-    return tuple(Verb(f"{group} {name}", "resources", rows[name]) for name in names)
+    return tuple(Verb(f"{group} {name}", "jobs.resources", rows[name]) for name in names)
 
 
 _SUBMIT_AND_WATCH = (
-    Verb("validate", "validate", "check job files against the catalog"),
+    Verb("validate", "check.validate", "check job files against the catalog"),
     Verb(
         "ai custom-jobs local-run",
-        "custom_local_run",
+        "local.custom_local_run",
         "run a Vertex AI custom job on this machine",
     ),
     Verb(
         "ai-platform local train",
-        "local_train",
+        "local.local_train",
         "run an AI Platform training job on this machine",
     ),
-    Verb("ml-engine local train", "local_train", "the same under its older name", hidden=True),
-    Verb("ai custom-jobs create", "create", "submit a Vertex AI custom job to a server"),
+    Verb(
+        "ml-engine local train", "local.local_train", "the same under its older name", hidden=True
+    ),
+    Verb("ai custom-jobs create", "jobs.create", "submit a Vertex AI custom job to a server"),
     *_ai_platform("submit training"),
-    Verb("jobs list", "jobs_list", "list the jobs of all kinds: state, start, user, node"),
-    Verb("jobs logs", "jobs_logs", "print the log of a job; --follow goes on until it ends"),
-    Verb("jobs describe", "jobs_describe", "show a job: state, times, replicas, why it waits"),
-    Verb("jobs cancel", "jobs_cancel", "end jobs"),
-    Verb("run", "run", "run a program written for Google against a server, unchanged"),
-    Verb("jobs watch", "watch", "show a job while it runs: state, replicas, last lines"),
-    Verb("tensorboard", "tensorboard", "start TensorBoard on the folder of a job or a study"),
-    Verb("jobs explain", "job_story", "say why a job is where it is, and what would start it"),
-    Verb("jobs events", "job_story", "tell what happened to a job"),
-    Verb("jobs manifest", "job_story", "print what was sent for an attempt of a job"),
-    Verb("explain-env", "explain_env", "print what one replica of a job would see"),
+    Verb("jobs list", "jobs.jobs_list", "list the jobs of all kinds: state, start, user, node"),
+    Verb("jobs logs", "jobs.jobs_logs", "print the log of a job; --follow goes on until it ends"),
+    Verb("jobs describe", "jobs.jobs_describe", "show a job: state, times, replicas, why it waits"),
+    Verb("jobs cancel", "jobs.jobs_cancel", "end jobs"),
+    Verb("run", "local.run", "run a program written for Google against a server, unchanged"),
+    Verb("jobs watch", "jobs.watch", "show a job while it runs: state, replicas, last lines"),
+    Verb("tensorboard", "jobs.tensorboard", "start TensorBoard on the folder of a job or a study"),
+    Verb("jobs explain", "jobs.job_story", "say why a job is where it is, and what would start it"),
+    Verb("jobs events", "jobs.job_story", "tell what happened to a job"),
+    Verb("jobs manifest", "jobs.job_story", "print what was sent for an attempt of a job"),
+    Verb("explain-env", "check.explain_env", "print what one replica of a job would see"),
     *_resources("ai custom-jobs", "custom job", "list", "describe"),
-    Verb("ai custom-jobs stream-logs", "stream_logs", "print a custom job's log until it ends"),
+    Verb(
+        "ai custom-jobs stream-logs", "jobs.stream_logs", "print a custom job's log until it ends"
+    ),
     *_resources("ai custom-jobs", "custom job", "cancel", "delete"),
     *_ai_platform("list", "describe", "stream-logs", "watch", "update", "cancel"),
     *_resources("ai pipelines", "training pipeline", "list", "describe", "cancel", "delete"),
 )
 _TUNE = (
-    Verb("ai hp-tuning-jobs create", "create", "submit a tuning job to a server"),
-    Verb("ai hp-tuning-jobs watch", "watch", "show a tuning job's trials while it runs"),
-    Verb("ai hp-tuning-jobs report", "tuning_report", "write its trials as one HTML page and CSV"),
-    Verb("ai hp-tuning-jobs stream-logs", "stream_logs", "print a tuning job's log until it ends"),
+    Verb("ai hp-tuning-jobs create", "jobs.create", "submit a tuning job to a server"),
+    Verb("ai hp-tuning-jobs watch", "jobs.watch", "show a tuning job's trials while it runs"),
+    Verb(
+        "ai hp-tuning-jobs report",
+        "jobs.tuning_report",
+        "write its trials as one HTML page and CSV",
+    ),
+    Verb(
+        "ai hp-tuning-jobs stream-logs",
+        "jobs.stream_logs",
+        "print a tuning job's log until it ends",
+    ),
     *_resources("ai hp-tuning-jobs", "tuning job", "list", "describe", "cancel"),
     *_ai_platform("report"),
 )
 _PLAN = (
-    Verb("plan", "plan", "say how a job will scale, what it will cost, and what to ask for"),
-    Verb("plan calibrate", "plan_calibrate", "measure a trainer in runs of some seconds"),
-    Verb("plan calibrate-jobs", "plan_calibrate_jobs", "measure it by short jobs on a server"),
-    Verb("plan achieved", "plan_achieved", "compare jobs that are over with what was predicted"),
-    Verb("plan score", "plan_score", "say how often a server's predictions have held"),
-    Verb("plan calibrations", "plan_calibrations", "list what a server's jobs have taught it"),
-    Verb("gpu-check", "gpu_check", "run a few steps on CPU and GPU: does a GPU pay?"),
-    Verb("reduction plan", "reduction_plan", "say how many reducers a job needs, and what for"),
-    Verb("catalog", "catalog", "show machine types, accelerators, regions, runtimes, images"),
+    Verb("plan", "plan.plan", "say how a job will scale, what it will cost, and what to ask for"),
+    Verb("plan calibrate", "plan.plan_calibrate", "measure a trainer in runs of some seconds"),
+    Verb("plan calibrate-jobs", "plan.plan_calibrate_jobs", "measure it by short jobs on a server"),
+    Verb(
+        "plan achieved", "plan.plan_achieved", "compare jobs that are over with what was predicted"
+    ),
+    Verb("plan score", "plan.plan_score", "say how often a server's predictions have held"),
+    Verb("plan calibrations", "plan.plan_calibrations", "list what a server's jobs have taught it"),
+    Verb("gpu-check", "check.gpu_check", "run a few steps on CPU and GPU: does a GPU pay?"),
+    Verb(
+        "reduction plan", "plan.reduction_plan", "say how many reducers a job needs, and what for"
+    ),
+    Verb("catalog", "check.catalog", "show machine types, accelerators, regions, runtimes, images"),
 )
 _ADMINISTER = (
-    Verb("serve", "serve", "run the service that gcloud and the Vertex SDK talk to"),
-    Verb("env", "env", "print the settings that point gcloud and the SDKs at a server"),
-    Verb("nodes", "nodes", "list the machines of the fleet"),
-    Verb("nodes drain", "nodes_order", "let a node take no new replicas"),
-    Verb("nodes maintain", "nodes_order", "give the replicas on a node notice, and free it"),
-    Verb("nodes resume", "nodes_order", "let a node take replicas again"),
-    Verb("quotas list", "quotas", "list the accelerators a project may use, and uses now"),
-    Verb("buckets", "buckets", "make, list and adopt the folders that gs:// names mean"),
-    Verb("environments build", "environments", "make a Python as a runtime version had it"),
-    Verb("tokens", "credentials", "make, list and revoke tokens"),
-    Verb("keys", "credentials", "make and register keys of service accounts"),
-    Verb("audit list", "audit", "tell who changed what, and what was refused to whom"),
-    Verb("doctor", "doctor", "check a data directory: does every promise hold?"),
-    Verb("backup", "backup", "copy a data directory while its server works, and check the copy"),
-    Verb("restore", "backup", "put a backup in the place of a database"),
+    Verb("serve", "admin.serve", "run the service that gcloud and the Vertex SDK talk to"),
+    Verb("env", "admin.env", "print the settings that point gcloud and the SDKs at a server"),
+    Verb("nodes", "admin.nodes", "list the machines of the fleet"),
+    Verb("nodes drain", "admin.nodes_order", "let a node take no new replicas"),
+    Verb("nodes maintain", "admin.nodes_order", "give the replicas on a node notice, and free it"),
+    Verb("nodes resume", "admin.nodes_order", "let a node take replicas again"),
+    Verb("quotas list", "admin.quotas", "list the accelerators a project may use, and uses now"),
+    Verb("buckets", "admin.buckets", "make, list and adopt the folders that gs:// names mean"),
+    Verb("environments build", "admin.environments", "make a Python as a runtime version had it"),
+    Verb("tokens", "admin.credentials", "make, list and revoke tokens"),
+    Verb("keys", "admin.credentials", "make and register keys of service accounts"),
+    Verb("audit list", "admin.audit", "tell who changed what, and what was refused to whom"),
+    Verb("doctor", "admin.doctor", "check a data directory: does every promise hold?"),
+    Verb(
+        "backup", "admin.backup", "copy a data directory while its server works, and check the copy"
+    ),
+    Verb("restore", "admin.backup", "put a backup in the place of a database"),
     Verb("completion", "completion", "print what lets bash, zsh or fish complete commands"),
     Verb("man", "completion", "show the manual page"),
-    Verb("attempts fence", "attempts_fence", "say that nothing of an unreachable attempt lives"),
+    Verb(
+        "attempts fence", "admin.attempts_fence", "say that nothing of an unreachable attempt lives"
+    ),
 )
 
 #: What ``trainshed --help`` lists below each heading, most used first.

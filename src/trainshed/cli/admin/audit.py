@@ -1,0 +1,68 @@
+"""``trainshed audit list``: who changed what, and what was refused to whom."""
+
+import argparse
+from typing import Any
+
+from trainshed.cli import flags
+from trainshed.cli.connecting import place_of
+from trainshed.cli.jobs.resource_texts import date_of
+from trainshed.cli.terminal import answer, note, table
+from trainshed.client.faults import Json
+
+LIMIT = 100
+LIMIT_MAX = 1000
+EXAMPLE = """\
+  trainshed audit list
+  trainshed audit list --project demo --since 24h
+  trainshed audit list --since 2026-11-21T15:00:00Z --limit 1000 --format json"""
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    parser = flags.Parser(
+        prog,
+        summary="Lists the newest entries of the audit log, the oldest of them first: every change "
+        "and every call that its caller may not make. For administrators of all projects.",
+        example=EXAMPLE,
+        usage=f"{prog} [flags]",
+    )
+    parser.add_argument(
+        "--since",
+        metavar="TIME",
+        type=flags.time_since,
+        help="A time, or a duration such as 24h ago",
+    )
+    parser.add_argument(
+        "--limit", metavar="N", type=_limit, default=LIMIT, help=f"1 to {LIMIT_MAX} ({LIMIT})"
+    )
+    flags.add_client_flags(parser)
+    return parser
+
+
+_HEADERS = ("TIME", "STATUS", "CALLER", "CREDENTIAL", "FROM", "METHOD", "RESOURCE")
+
+
+def run(request: flags.Request) -> int:
+    """List the entries."""
+    args = request.args
+    query = {"limit": args.limit, "since": args.since, "project": args.project}
+    found = place_of(args).server.call("GET", "/trainshed/v1/audit", None, query)["entries"]
+    if not found:
+        note("the audit log has no such entry")
+    answer(args, found, table(_HEADERS, map(_row, found)))
+    return 0
+
+
+def _row(entry: Json) -> tuple[Any, ...]:
+    """Of an HTTP method only the verb: the resource says the rest."""
+    verb, _, _ = entry["method"].partition(" ")
+    return (
+        date_of(entry["time"]), entry["status"], entry["caller"] or "-", entry["credential"] or "-",
+        entry["address"], verb, entry["resource"],
+    )  # fmt: skip
+
+
+def _limit(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text[:9]) <= LIMIT_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 to {LIMIT_MAX}")
+    return int(text)

@@ -1,0 +1,123 @@
+"""``trainshed buckets``, by the storage API's own routes; adopt, by a native one."""
+
+import argparse
+from urllib.parse import quote
+
+from trainshed.cli import flags
+from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.jobs.resource_texts import date_of
+from trainshed.cli.terminal import answer, note, out, out_json, table
+from trainshed.client.collections import pages, path_of
+from trainshed.model.access import ALL_BUCKETS
+from trainshed.storage.buckets import SCHEME
+from trainshed.workbench.client_settings import bucket_address
+
+EXAMPLE = """\
+  trainshed buckets create my-bucket
+  trainshed buckets list
+  trainshed buckets adopt put-there-by-hand --project my-project
+  trainshed buckets token my-bucket --expires 12h --read-only
+  trainshed buckets token --all"""
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    parser = flags.Parser(
+        prog,
+        summary="Makes and lists buckets: folders of the server that gs:// names mean. "
+        "Administrators give a folder that is nobody's to a project with adopt. For storage "
+        "clients that cannot send a header, token makes a token for one bucket, or with --all for "
+        "every bucket that you may use, and prints the address with it: the value of "
+        "STORAGE_EMULATOR_HOST.",
+        example=EXAMPLE,
+        usage=f"{prog} create NAME | list | adopt NAME | token (NAME | --all | --renew ID) [flags]",
+    )
+    parser.check = _check
+    actions = ("create", "list", "adopt", "token")
+    parser.add_argument("action", type=_action, choices=actions, metavar="ACTION")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="Name, with or without gs://")
+    parser.add_argument("--all", action="store_true", help="The token opens all buckets of yours")
+    parser.add_argument("--expires", metavar="TIME", help="Life of the token, up to 12h (1h)")
+    parser.add_argument("--read-only", action="store_true", help="The token changes nothing")
+    parser.add_argument("--renew", metavar="ID", help="Let this token live on, from now")
+    flags.add_client_flags(parser)
+    return parser
+
+
+def _action(word: str) -> str:
+    """The action that a word of other tools means.  Raises ArgumentTypeError for deleting."""
+    if word in ("rm", "rb", "delete"):
+        raise argparse.ArgumentTypeError(
+            "storage clients delete buckets: trainshed run -- gcloud storage buckets delete "
+            "gs://NAME"
+        )
+    return {"ls": "list", "mb": "create"}.get(word, word)
+
+
+def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
+    if args.action == "token":
+        if [bool(args.name), args.all, bool(args.renew)].count(True) != 1:
+            parser.error("token takes the NAME of a bucket, or --all, or --renew ID")
+        if args.renew and args.read_only:
+            parser.error("a token that is renewed opens what it opened before")
+        return
+    if args.expires or args.read_only or args.renew or args.all:
+        parser.error("--all, --expires, --read-only and --renew are for token")
+    if (args.action == "list") == bool(args.name):
+        parser.error("create and adopt take the NAME of a bucket, and list takes none")
+
+
+_PATH = "/storage/v1/b"
+
+
+def run(request: flags.Request) -> int:
+    """Carry out one action."""
+    args = request.args
+    actions = {"create": _create, "list": _list, "adopt": _adopt, "token": _token}
+    actions[args.action](args, place_of(args))
+    return 0
+
+
+def _create(args: argparse.Namespace, place: ServerPlace) -> None:
+    body = {"name": _name(args)}
+    found = place.server.call("POST", _PATH, body, {"project": place.project})
+    answer(args, found, f"{SCHEME}{found['name']} is there, for project {place.project}")
+
+
+def _adopt(args: argparse.Namespace, place: ServerPlace) -> None:
+    path = f"/trainshed/v1/buckets/{quote(_name(args), safe='')}:adopt"
+    found = place.server.call("POST", path, {"project": place.project})
+    answer(args, found, f"{SCHEME}{found['name']} belongs to project {found['project']}")
+
+
+def _name(args: argparse.Namespace) -> str:
+    return str(args.name).removeprefix(SCHEME).rstrip("/")
+
+
+def _token(args: argparse.Namespace, place: ServerPlace) -> None:
+    path = path_of("trainshed", "v1", "projects", place.project, "bucketTokens")
+    life = {"expires": args.expires} if args.expires else {}
+    if args.renew:
+        found = place.server.call("POST", f"{path}/{quote(args.renew, safe='')}:renew", life)
+        answer(args, found, f"token {found['id']} is good until {date_of(found['expireTime'])}")
+        return
+    bucket = ALL_BUCKETS if args.all else _name(args)
+    wish = {"bucket": bucket, "readOnly": args.read_only, **life}
+    made = place.server.call("POST", path, wish)
+    token = {**made, "address": bucket_address(place.server.url, made["token"])}
+    if args.format == "text":
+        end = date_of(token["expireTime"])
+        buckets = "all your buckets" if args.all else f"{SCHEME}{bucket}"
+        note(f"token {token['id']} for {buckets}, until {end}")
+    answer(args, token, token["address"])
+
+
+def _list(args: argparse.Namespace, place: ServerPlace) -> None:
+    rows = list(pages(place.server, _PATH, "items", {"project": place.project}))
+    if args.format == "json":
+        out_json(rows)
+    elif rows:
+        cells = [(f"{SCHEME}{row['name']}", date_of(row.get("timeCreated"))) for row in rows]
+        out(table(("BUCKET", "CREATED"), cells))
+    else:
+        note(f"project {place.project} has no bucket; trainshed buckets create NAME makes one")

@@ -1,0 +1,124 @@
+"""``trainshed doctor``: whether every promise holds."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from trainshed.cli.flags import Request
+from trainshed.cli.terminal import DIM, answer, painted, wants_colour
+from trainshed.config import load_used_settings
+from trainshed.config.engine import engines_of
+from trainshed.engines.base import Known, Reach
+from trainshed.engines.container_runtime import NO_RUNTIME
+from trainshed.engines.several import Engines
+from trainshed.model.faults import UsageFault
+from trainshed.workbench.doctor.examine import DoctorReport, examine
+from trainshed.workbench.doctor.looking import look
+
+EXIT_FAILED: Final = 1
+EXIT_UNSEEN: Final = 2
+
+_COLOURS: Final = {
+    "ok": "\x1b[32m",
+    "noted": "\x1b[33m",
+    "FAILED": "\x1b[1;31m",
+    "unseen": "\x1b[1;33m",
+}
+_WIDTH: Final = max(map(len, _COLOURS))
+
+
+def run(request: Request) -> int:
+    """Look at everything and tell it."""
+    args = request.args
+    flags = {"data_dir": args.data_dir, "database": args.database}
+    settings = load_used_settings(os.environ, flags)
+    if not settings.data_dir.is_dir():
+        raise UsageFault(f"there is no data directory {settings.data_dir}; --data-dir names one")
+    if args.engine:
+        from trainshed.cli.admin import doctor_engine  # noqa: PLC0415 - rarely needed
+
+        return doctor_engine.run(args, settings)
+    engines = engines_of(replace(settings, container_runtime=NO_RUNTIME, isolation=None))
+    with closing(engines):
+        report = examine(
+            partial(
+                look,
+                settings.data_dir,
+                settings.store_url,
+                partial(_known, engines, here=True),
+                elsewhere=partial(_known, engines, here=False),
+                roots=engines.jobs,
+            )
+        )
+    text = "\n".join(_lines(report, colour=wants_colour("auto", sys.stdout)))
+    answer(args, _document(report), text)
+    if "unseen" in report.words:
+        return EXIT_UNSEEN
+    return EXIT_FAILED if "FAILED" in report.words else 0
+
+
+def _known(engines: Engines, *, here: bool) -> Sequence[Known]:
+    """What the engines of this machine, or all others, find.  Raises OSError."""
+    found = [
+        each.engine.known()
+        for each in engines.served.values()
+        if (each.engine.traits.reach is Reach.THIS_MACHINE) is here
+    ]
+    if not here and (failed := next(iter(engines.failed.items()), None)):
+        raise OSError(f"the engine {failed[0]} cannot be made: {failed[1].message}")
+    return [one for theirs in found for one in theirs]
+
+
+def _lines(report: DoctorReport, *, colour: bool) -> Iterator[str]:
+    for result in report.results:
+        word = painted(f"{result.word:<{_WIDTH}}", _COLOURS[result.word], on=colour)
+        name = painted(f"[{result.check.name}]", DIM, on=colour)
+        yield f"{word}  {result.check.promise} {name}"
+        for found in result.findings:
+            yield f"{'':<{_WIDTH}}    {found.text}"
+            yield f"{'':<{_WIDTH}}      -> {found.advice}"
+    yield ""
+    yield from dict.fromkeys(r.unseen for r in report.results if r.unseen)
+    if report.networks:
+        yield report.networks
+    yield f"looked at {report.looked_at}"
+    yield _sum(report)
+
+
+def _sum(report: DoctorReport) -> str:
+    failed = sum(result.word == "FAILED" for result in report.results)
+    unseen = sum(result.word == "unseen" for result in report.results)
+    if not failed and not unseen:
+        return f"all {len(report.results)} promises hold"
+    parts = [f"{failed} of {len(report.results)} promises failed"] if failed else []
+    parts += [f"{unseen} could not be looked at"] if unseen else []
+    return ", ".join(parts)
+
+
+def _document(report: DoctorReport) -> dict[str, Any]:
+    return {
+        "lookedAt": report.looked_at,
+        "networks": report.networks,
+        "checks": [
+            {
+                "id": result.check.name,
+                "promise": result.check.promise,
+                "result": result.word,
+                **({"unseen": result.unseen} if result.unseen else {}),
+                "findings": [
+                    {
+                        "subject": found.subject,
+                        "text": found.text,
+                        "advice": found.advice,
+                        "failure": found.is_failure,
+                    }
+                    for found in result.findings
+                ],
+            }
+            for result in report.results
+        ],
+    }

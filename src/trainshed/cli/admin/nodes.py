@@ -1,0 +1,107 @@
+"""``trainshed nodes``."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from trainshed.cli import flags
+from trainshed.cli.admin.node_gpus import gpu_table, short_gpu_table, short_type
+from trainshed.cli.connecting import place_of
+from trainshed.cli.jobs.resource_texts import date_of
+from trainshed.cli.terminal import answer, shortened, table
+from trainshed.client.faults import Json
+
+EXAMPLE = """\
+  trainshed nodes
+  trainshed nodes --wide
+  trainshed nodes list --format json"""
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    parser = flags.Parser(
+        prog,
+        summary="Lists the machines of the fleet as they were last seen, and their GPUs: who has "
+        "each and what it does now, where the server that answers sees it. The tables fit 80 "
+        "columns; --wide has all columns. Administrators take a machine out of service with nodes "
+        "drain and nodes maintain, and back with nodes resume.",
+        example=EXAMPLE,
+        usage=f"{prog} [list] [flags]",
+    )
+    parser.add_argument("action", nargs="?", choices=("list",), metavar="list", help="the default")
+    parser.add_argument(
+        "--wide", action="store_true", help="All columns, and names at their full length"
+    )
+    flags.add_client_flags(parser)
+    return parser
+
+
+_HEADERS: Final = ("NODE", "STATE", "VCPUS", "GB", "GPUS", "REPLICAS")
+_WIDE_HEADERS: Final = (
+    "NODE", "STATE", "NOTICE", "ENGINE", "POLICY", "REGION", "VCPUS", "MEMORY GB", "GPUS", "SLOTS",
+    "REPLICAS", "ISOLATION", "SEEN", "LEFTOVERS", "NETWORK",
+)  # fmt: skip
+
+#: What names may take of 80 columns, beside the other columns at their widest.
+NODE_WIDTH: Final = 20
+GPUS_WIDTH: Final = 22
+
+
+def run(request: flags.Request) -> int:
+    """List the nodes."""
+    args = request.args
+    response = place_of(args).server.call("GET", "/trainshed/v1/nodes")
+    nodes, engines = response["nodes"], response.get("engines", [])
+    tables = (_wide if args.wide else _short)(nodes)
+    answer(args, nodes, "\n\n".join(filter(None, (*tables, _engines(engines)))))
+    return 0
+
+
+def _wide(nodes: Sequence[Json]) -> tuple[str, ...]:
+    return table(_WIDE_HEADERS, map(_wide_row, nodes)), gpu_table(nodes)
+
+
+def _short(nodes: Sequence[Json]) -> tuple[str, ...]:
+    rows = table(_HEADERS, map(_row, nodes))
+    return "\n".join((rows, *_remarks(nodes))), short_gpu_table(nodes)
+
+
+def _remarks(nodes: Sequence[Json]) -> Iterator[str]:
+    """The engines where there are several, and the notice of nodes in maintenance."""
+    engines = dict.fromkeys(node["engine"] for node in nodes)
+    for engine in engines if len(engines) > 1 else ():
+        names = ", ".join(node["name"] for node in nodes if node["engine"] == engine)
+        yield f"engine {engine}: {names}"
+    for node in nodes:
+        if node.get("notice"):
+            yield f"{node['name']}: replicas get {node['notice']} notice"
+
+
+def _engines(engines: Sequence[Json]) -> str:
+    """How the engines do; of one that is well there is nothing to say."""
+    if len(engines) < 2 and not any(each["health"] for each in engines):  # noqa: PLR2004 - several
+        return ""
+    rows = (
+        (each["name"], each["health"] or "well", date_of(each["since"]), each["message"])
+        for each in engines
+    )
+    return table(("ENGINE", "HEALTH", "SINCE", "WHY"), rows)
+
+
+def _row(node: Json) -> tuple[Any, ...]:
+    gpus = ", ".join(f"{count} {short_type(kind)}" for kind, count in node["gpus"].items())
+    return (
+        shortened(node["name"], NODE_WIDTH), node["state"], node["vcpus"],
+        round(node["memoryGb"]), shortened(gpus, GPUS_WIDTH) or "none",
+        f"{node['replicas']}/{node['slots']}",
+    )  # fmt: skip
+
+
+def _wide_row(node: Json) -> tuple[Any, ...]:
+    gpus = ", ".join(f"{count} {kind}" for kind, count in node["gpus"].items())
+    return (
+        node["name"], node["state"], node.get("notice", ""), node["engine"],
+        node["policy"], node["region"] or "any", node["vcpus"], round(node["memoryGb"], 1),
+        gpus or "none", node["slots"], node["replicas"],
+        node.get("isolation") or "unknown", date_of(node["seen"]),
+        node.get("leftovers") or "unknown", node.get("network") or "unknown",
+    )  # fmt: skip

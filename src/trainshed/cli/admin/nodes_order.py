@@ -1,0 +1,136 @@
+"""``trainshed nodes drain|maintain|resume``: the order, and what becomes of the jobs."""
+
+import argparse
+import time
+from typing import Final
+from urllib.parse import quote
+
+from trainshed.cli import flags
+from trainshed.cli.connecting import continued, place_of
+from trainshed.cli.jobs.submitted import EXIT_INTERRUPTED
+from trainshed.cli.terminal import note, out, out_json
+from trainshed.client.faults import Json, Unreachable
+from trainshed.client.http import Server
+from trainshed.model.durations import FORM, duration_of, seconds_of
+
+#: Nobody waits longer for a checkpoint.
+NOTICE_S_MAX: Final = 86_400.0
+
+_SUMMARY: Final = {
+    "drain": "Lets a node take no new replicas. Those on it run on; with --notice they are given "
+    "notice as by maintain.",
+    "maintain": "Takes a node out of service: it takes no new replicas, those on it are given "
+    "notice, and their jobs start again by themselves, elsewhere or when the node is back, under "
+    "the same replica names. What this costs a job does not count against its restarts.",
+    "resume": "Lets a node take replicas again; jobs that wait for it start by themselves.",
+}
+_EXAMPLE: Final = {
+    "drain": """\
+  trainshed nodes drain gpu1
+  trainshed nodes drain gpu1 --notice 2m --wait""",
+    "maintain": """\
+  trainshed nodes maintain gpu1 --wait
+  trainshed nodes maintain gpu1 --notice 5m""",
+    "resume": """\
+  trainshed nodes resume gpu1""",
+}
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    order = prog.rpartition(" ")[2]
+    parser = flags.Parser(
+        prog, summary=_SUMMARY[order], example=_EXAMPLE[order], usage=f"{prog} NODE [flags]"
+    )
+    parser.set_defaults(order=order, notice=None, wait=False)
+    parser.add_argument("node", metavar="NODE", help="its name, as trainshed nodes shows it")
+    if order != "resume":
+        _add_notice(parser, default="120s" if order == "maintain" else "none: replicas run on")
+    flags.add_client_flags(parser)
+    return parser
+
+
+def _add_notice(parser: flags.Parser, default: str) -> None:
+    parser.add_argument(
+        "--notice",
+        metavar="DURATION",
+        type=_notice,
+        help="Time that replicas get between the notice and SIGKILL, such as 120s, 2m or 1h; "
+        f"default: {default}",
+    )
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="Wait until no replica is on the node; Ctrl-C leaves the order as it is",
+    )
+
+
+def _notice(text: str) -> float:
+    try:
+        found = seconds_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if found > NOTICE_S_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than a day; it takes {FORM}")
+    return found
+
+
+#: How often the node is looked at, and how long a server that has gone is waited for.
+LOOK_S: Final = 0.5
+RETURN_S_MAX: Final = 60.0
+
+_PATH: Final = "/trainshed/v1/nodes"
+
+
+def run(request: flags.Request) -> int:
+    """Give the order, tell what happens, and wait if that was asked."""
+    args = request.args
+    server = place_of(args).server
+    document = {} if args.notice is None else {"notice": duration_of(args.notice)}
+    path = f"{_PATH}/{quote(args.node, safe='')}:{args.order}"
+    found = server.call("POST", path, document)
+    if args.format == "text":
+        _report(args, found)
+    ended = _wait(args, server, found) if args.wait else 0
+    if args.format == "json":
+        out_json(found)
+    return ended
+
+
+def _report(args: argparse.Namespace, found: Json) -> None:
+    out(found["message"])
+    for job in found["jobs"] if args.order != "resume" else ():
+        out(f"  {job}")
+    if args.order != "resume":
+        note(f"take it back: {continued(args, f'nodes resume {args.node}')}")
+
+
+def _wait(args: argparse.Namespace, server: Server, found: Json) -> int:
+    """Follow the node until nothing is on it; ``found`` holds it as it was seen last."""
+    reported = -1
+    try:
+        while left := found["node"]["replicas"]:
+            if left != reported:
+                note(f"{left} replica{'s' if left > 1 else ''} left on {args.node}")
+            reported = left
+            time.sleep(LOOK_S)
+            found["node"] = _node(server, args.node, found["node"])
+    except KeyboardInterrupt:
+        note(f"{args.node} stays {found['node']['state']}; its replicas are not waited for")
+        return EXIT_INTERRUPTED
+    note(f"no replica is left on {args.node}")
+    return 0
+
+
+def _node(server: Server, name: str, last: Json) -> Json:
+    """The node as it is now; one that its engine reports no more has nothing on it."""
+    deadline = time.monotonic() + RETURN_S_MAX
+    while True:
+        try:
+            nodes = server.call("GET", _PATH)["nodes"]
+        except Unreachable:  # it may be restarted meanwhile: the order is kept
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(LOOK_S)
+            continue
+        return next((node for node in nodes if node["name"] == name), {**last, "replicas": 0})

@@ -1,0 +1,115 @@
+"""The command line of ``trainshed serve``."""
+
+import argparse
+import gc
+
+from trainshed.cli import flags
+
+EXAMPLE = """\
+  trainshed serve
+  trainshed serve --run -- pytest tests/    # a throw-away server for one command
+  trainshed serve --port 0 --data-dir /srv/trainshed
+  trainshed serve --database postgresql+psycopg://trainshed@db/trainshed --host 0.0.0.0"""
+
+#: The imports that follow, and each call later, make thousands of objects and hardly a cycle; the
+#: usual 700 new objects between two looks for cycles cost a tenth of the server's time.
+GC_THRESHOLDS = (20_000, 20, 20)
+
+
+def serve(prog: str) -> flags.Parser:
+    """The command line."""
+    gc.set_threshold(*GC_THRESHOLDS)
+    parser = flags.Parser(
+        prog,
+        summary="Runs the service: gcloud's and the Vertex SDK's API, the controller and the "
+        "engines in one process. It is ready when /healthz answers; trainshed env prints how to "
+        "point clients at it.",
+        example=EXAMPLE,
+        usage=f"{prog} [flags]\n       {prog} --run [flags] -- COMMAND [ARG ...]",
+    )
+    parser.own = ()
+    parser.check = _check
+    parser.set_defaults(module="admin.serve")
+    parser.add_argument(
+        "--run",
+        dest="module",
+        action="store_const",
+        const="admin.serve_run",
+        help="Start a throw-away server on free ports, run the command after -- against it as "
+        "trainshed run does, and end with its exit status",
+    )
+    parser.add_argument(
+        "--project", help="With --run: project id; default: CLOUDSDK_CORE_PROJECT, local"
+    )
+    parser.add_argument("--region", help="With --run: region (us-central1)")
+    parser.add_argument(
+        "--bucket",
+        action="append",
+        metavar="NAME",
+        help="With --run: make this bucket before the command starts; may be repeated. "
+        "PROJECT-staging is always made",
+    )
+    parser.add_argument(
+        "--offline", action="store_true", help="With --run: as the flag of trainshed run"
+    )
+    parser.add_argument(
+        "--throw-away",
+        dest="module",
+        action="store_const",
+        const="admin.serve_throw_away",
+        help=argparse.SUPPRESS,
+    )
+    parser.add_argument("--host", help="Address to listen on (127.0.0.1)")
+    parser.add_argument(
+        "--port", type=int, help="Port for HTTP (8080); 0 picks a free one, and one for gRPC"
+    )
+    parser.add_argument(
+        "--grpc-port",
+        help="Port for gRPC with TLS (8081); 0 picks a free one, none leaves gRPC out",
+    )
+    parser.add_argument("--data-dir", metavar="DIR", help="Where everything is kept")
+    parser.add_argument("--database", metavar="URL", help="SQLAlchemy URL (SQLite in DIR)")
+    parser.add_argument("--config", metavar="FILE", help="Settings (config.toml in DIR)")
+    parser.add_argument(
+        "--anonymous", action="store_true", help="Ask nobody for a token; on loopback only"
+    )
+    parser.add_argument(
+        "--insecure-http",
+        action="store_true",
+        help="Plain HTTP where other machines reach it: behind a proxy that speaks TLS",
+    )
+    parser.add_argument(
+        "--fleet-policy",
+        choices=["exact", "best-effort", "emulate"],
+        help="What a replica reserves on this machine (best-effort with GPUs, else emulate)",
+    )
+    parser.add_argument(
+        "--fake-gpus",
+        type=int,
+        metavar="N",
+        help="So many GPUs that exist in name only, instead of the machine's own: of any type "
+        "that a job asks for, and no program can compute on them",
+    )
+    parser.add_argument(
+        "--engine",
+        action="append",
+        metavar="NAME",
+        help="Run with this one of the engines of the settings; may be repeated; default: all",
+    )
+    parser.add_argument("--verbose", action="store_true", help="Log what only developers read")
+    flags.add_format(parser)
+    return parser
+
+
+#: What a throw-away server chooses itself.
+_PERMANENT = ("host", "port", "grpc_port", "data_dir", "database")
+_OF_RUN = ("project", "region", "bucket", "offline")
+
+
+def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
+    """Refuse flags that do not go together."""
+    is_permanent = args.module == "serve"
+    for name in _OF_RUN if is_permanent else _PERMANENT:
+        if getattr(args, name):
+            flag = f"--{name.replace('_', '-')}"
+            parser.error(f"{flag} {'needs' if is_permanent else 'does not go with'} --run")

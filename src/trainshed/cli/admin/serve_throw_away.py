@@ -1,0 +1,83 @@
+"""``trainshed serve --throw-away``: a server that leaves nothing, for one command or for tests.
+
+It keeps everything in a folder of its own, ends when its standard input ends, which is when the
+process that started it has ended, and ends its jobs before.  The first line of the input is a key
+to register: the caller makes it while the server starts.
+"""
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import replace
+from typing import Final
+
+from trainshed.app import Application
+from trainshed.cli.admin import serve
+from trainshed.cli.flags import Request
+from trainshed.config import Settings
+from trainshed.model.status import JobState
+from trainshed.service.auth import signing_keys
+from trainshed.store.decisions import cancel_step
+from trainshed.store.listed_jobs import JobListQuery
+
+#: How long jobs have to end; what is left then is ended by the engine's own means.
+_END_S: Final = 20.0
+_LOOK_S: Final = 0.05
+_OPEN: Final = frozenset(state for state in JobState if not state.is_final)
+_PAGE: Final = 1000
+
+
+def run(request: Request) -> int:
+    """Serve until the end of standard input."""
+    args = request.args
+    with tempfile.TemporaryDirectory(
+        prefix="trainshed-server-", ignore_cleanup_errors=True
+    ) as folder:
+        args.data_dir, args.port, args.grpc_port, args.format = folder, 0, 0, "json"
+        return serve.run(
+            request, begin=_begin, end=_end_jobs, adjust=_allow_root_jobs, holds_ports=False
+        )
+
+
+def _allow_root_jobs(settings: Settings) -> Settings:
+    """Let jobs run as root where no user can be had for them, as in a container of a CI service.
+
+    The jobs are those of the command, which has the same rights.
+    """
+    if settings.isolation is None:
+        return settings
+    return replace(settings, isolation=settings.isolation._replace(allow_root_jobs=True))
+
+
+def _begin(application: Application) -> None:
+    """Register the key of the first line of input, if there is one."""
+    line = sys.stdin.readline()
+    if line.strip():
+        signing_keys.add(application.store, json.loads(line))
+    threading.Thread(target=_end_with_input, daemon=True).start()
+
+
+def _end_with_input() -> None:
+    while sys.stdin.readline():
+        continue
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _end_jobs(application: Application) -> None:
+    """Cancel all jobs, and wait until no process of them is left."""
+    store = application.store
+    due = time.monotonic() + _END_S
+    while time.monotonic() < due:
+        rows = store.job_rows(JobListQuery(project=None, states=_OPEN, page_size=_PAGE))
+        records = store.jobs_by_uid([row.uid for row in rows]).values()
+        steps = [step for record in records if (step := cancel_step(record))]
+        if steps:
+            store.apply(steps)
+            application.controller.wake()
+        if not rows and not store.holding():
+            return
+        time.sleep(_LOOK_S)

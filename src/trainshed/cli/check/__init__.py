@@ -1,0 +1,1 @@
+"""Verbs that check a job, the catalog or this machine, and change nothing."""

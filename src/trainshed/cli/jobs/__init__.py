@@ -1,0 +1,1 @@
+"""Verbs that create, list, watch and end jobs on a server."""

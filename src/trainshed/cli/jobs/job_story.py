@@ -1,0 +1,82 @@
+"""``trainshed jobs events``, ``trainshed jobs explain`` and ``trainshed jobs manifest``."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from trainshed.cli import flags
+from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.jobs.job_names import HELP, find_job
+from trainshed.cli.jobs.resource_texts import date_of, why_it_waits
+from trainshed.cli.terminal import answer, table
+from trainshed.client.faults import Json
+
+_SUMMARIES = {
+    "events": "Tells the story of a job: what happened to it, and when.",
+    "explain": "Says why a job is where it is: what it waits for, its place in the queue, and the "
+    "one change that would let it start now.",
+    "manifest": "Prints what was sent for an attempt of a job, without secrets: the plan, and on a "
+    "cluster the script and the command line.",
+}
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    action = prog.rpartition(" ")[2]
+    parser = flags.Parser(
+        prog,
+        summary=_SUMMARIES[action],
+        example=f"  {prog} census_1",
+        usage=f"{prog} JOB [flags]",
+    )
+    parser.set_defaults(action=action)
+    parser.add_argument("job", metavar="JOB", help=HELP)
+    if action == "manifest":
+        parser.add_argument("--attempt", type=int, help="Which attempt; default: the newest")
+    flags.add_client_flags(parser)
+    return parser
+
+
+def run(request: flags.Request) -> int:
+    """Carry out one action."""
+    args = request.args
+    place = place_of(args)
+    path = find_job(place, args.job).path
+    if args.action == "events":
+        events = list(_events(place, path))
+        rows = [(date_of(e["time"]), e["attempt"], e["kind"], e["message"]) for e in events]
+        answer(args, events, table(("TIME", "ATTEMPT", "EVENT", "MESSAGE"), rows))
+    elif args.action == "manifest":
+        query = {} if args.attempt is None else {"attempt": args.attempt}
+        found = place.server.call("GET", f"{path}/manifest", query=query)
+        answer(args, found, "\n".join(_manifest(found)))
+    else:
+        found = place.server.call("GET", f"{path}/explain")
+        answer(args, found, "\n".join(_explanation(found)))
+    return 0
+
+
+def _events(place: ServerPlace, path: str) -> Iterator[Json]:
+    after = 0
+    while found := place.server.call("GET", f"{path}/events", query={"after": after})["events"]:
+        yield from found
+        after = found[-1]["seq"]
+
+
+def _manifest(found: Json) -> Iterator[str]:
+    yield f"{found['job']}: attempt {found['attempt']}, by the engine {found['engine']}"
+    for part in found["parts"]:
+        yield f"--- {part['name']}"
+        yield part["text"]
+
+
+#: What may stand beside the sentence of where a job is.
+_BESIDE: Final = ("warning", "reduction", "steps", "outcome")
+
+
+def _explanation(document: Json) -> Iterator[str]:
+    yield f"{document['name']}: {document['state']}"
+    if waiting := document.get("waiting", {}):
+        yield from why_it_waits(waiting)
+    else:
+        yield document["message"]
+    yield from (document[part] for part in _BESIDE if part in document)

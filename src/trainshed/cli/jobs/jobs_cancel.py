@@ -1,0 +1,57 @@
+"""``trainshed jobs cancel``: ends jobs of either dialect."""
+
+from trainshed.cli import flags
+from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.failures import EXIT_FAILED, print_error, print_refusal
+from trainshed.cli.jobs.job_names import HELP, find_job
+from trainshed.cli.terminal import out, out_json
+from trainshed.client.faults import Json, ServerRefusal
+from trainshed.model.faults import UsageFault
+
+EXAMPLE = """\
+  trainshed jobs cancel census_1
+  trainshed jobs cancel census_1 projects/shown/jobs/census_1"""
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    parser = flags.Parser(
+        prog,
+        summary="Ends jobs; one that has ended stays as it is. Where one of several cannot be "
+        "ended, the others are.",
+        example=EXAMPLE,
+        usage=f"{prog} JOB... [flags]",
+    )
+    parser.add_argument("job", metavar="JOB", nargs="+", help=HELP)
+    flags.add_client_flags(parser)
+    return parser
+
+
+def run(request: flags.Request) -> int:
+    """Cancel each job; 1 where one was not found or the server refused."""
+    args = request.args
+    place = place_of(args)
+    cancelled: list[Json] = []
+    for text in args.job:
+        try:
+            job = _cancel(place, text)
+        except ServerRefusal as refusal:
+            print_refusal(refusal)
+        except UsageFault as fault:
+            print_error(str(fault))
+        else:
+            cancelled.append(job)
+            if args.format == "text":
+                out(f"{job['name']}: {job['state']}")
+    if args.format == "json":
+        out_json(cancelled)
+    return 0 if len(cancelled) == len(args.job) else EXIT_FAILED
+
+
+def _cancel(place: ServerPlace, text: str) -> Json:
+    named = find_job(place, text)
+    if named.trial or "/trials/" in named.name:
+        raise UsageFault(f"{text} is a trial; cancel its tuning job: {named.name}")
+    place.server.call("POST", f"/v1/{named.name}:cancel", {})
+    job = place.server.call("GET", named.path)
+    return {"name": job["name"], "state": job["state"]}

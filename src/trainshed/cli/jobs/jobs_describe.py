@@ -1,0 +1,117 @@
+"""``trainshed jobs describe``: a job of either dialect at a glance, and its document."""
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from trainshed.cli import flags
+from trainshed.cli.connecting import ServerPlace, continued, place_of
+from trainshed.cli.jobs.job_names import TRIAL_HELP, NamedJob, find_job
+from trainshed.cli.jobs.jobs_list import run_time
+from trainshed.cli.jobs.resource_texts import date_of, why_it_waits
+from trainshed.cli.jobs.resources import replica_groups
+from trainshed.cli.projection import print_resource
+from trainshed.cli.terminal import note, state_text, table, wants_colour
+from trainshed.client.collections import collection_of, commands_of
+from trainshed.client.faults import Json, ServerRefusal
+from trainshed.model.refusals import Code
+from trainshed.model.visible import visible_line
+
+EXAMPLE = """\
+  trainshed jobs describe census_1
+  trainshed jobs describe census_1 --format json
+  trainshed jobs describe census_1 --format "value(state,endTime)\""""
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    parser = flags.Parser(
+        prog,
+        summary="Shows a job: its state, times, user, replicas and their nodes, why it waits or "
+        "failed. JSON and YAML have the document of its own API besides, as resource.",
+        example=EXAMPLE,
+        usage=f"{prog} JOB [flags]",
+    )
+    parser.add_argument("job", metavar="JOB", help=TRIAL_HELP)
+    flags.add_client_flags(parser, projected=True)
+    return parser
+
+
+def run(request: flags.Request) -> int:
+    """Show the job, or the trial that was named."""
+    args = request.args
+    place = place_of(args)
+    named = find_job(place, args.job)
+    if named.trial:
+        trial = _trial(place, named)
+        print_resource(args.format, trial, lambda: _pairs(list(trial.items())))
+        return 0
+    resource = _resource(place, named)
+    print_resource(
+        args.format, {**named.job, "resource": resource}, lambda: _text(named.job, resource)
+    )
+    if args.format == "text":
+        note(f"its log: {continued(args, f'jobs logs {args.job}')}")
+    return 0
+
+
+def _resource(place: ServerPlace, named: NamedJob) -> Json:
+    """The document of the job's own API; a trial of AI Platform has none."""
+    return {} if "/trials/" in named.name else place.server.call("GET", f"/v1/{named.name}")
+
+
+def _trial(place: ServerPlace, named: NamedJob) -> Json:
+    trials: list[Json] = place.server.call("GET", f"{named.path}/trials")["trials"]
+    for trial in trials:
+        if str(trial["number"]) == named.trial:
+            return trial
+    there = f"it has {len(trials)}, numbered from 1" if trials else "it has none"
+    message = f"{named.name} has no trial {named.trial}; {there}"
+    raise ServerRefusal(404, Code.NOT_FOUND.name, message, [])
+
+
+def _text(job: Json, resource: Json) -> str:
+    parts = [_pairs(list(_head(job)))]
+    if groups := list(replica_groups(resource)):
+        parts.append(table(("ROLE", "COUNT", "MACHINE TYPE", "ACCELERATORS"), groups))
+    if job["replicas"]:
+        rows = (
+            (r["taskName"], r["state"], r["node"], r.get("exitCode"), r.get("signal"))
+            for r in job["replicas"]
+        )
+        headers = ("REPLICA", "STATE", "NODE", "EXIT CODE", "SIGNAL")
+        parts.append(table(headers, rows, colour=wants_colour("auto", sys.stdout)))
+    return "\n\n".join(parts)
+
+
+def _head(job: Json) -> Iterator[tuple[str, str]]:
+    group, _ = commands_of(job["name"])
+    yield "name", job["displayName"]
+    yield "full name", job["name"]
+    yield "kind", "AI Platform job" if group == "ai-platform jobs" else collection_of(group).noun
+    yield "state", job["state"]
+    yield "user", job["creator"]
+    for word, field in (("created", "createTime"), ("started", "startTime"), ("ended", "endTime")):
+        if field in job:
+            yield word, date_of(job[field])
+    if duration := run_time(job, datetime.now(tz=UTC)):
+        yield "duration", duration
+    if job["attempt"] > 1 or job.get("restarts"):
+        causes = ", ".join(f"{n} {cause}" for cause, n in job.get("restarts", {}).items() if n)
+        yield "attempt", f"{job['attempt']}" + (f" (restarts: {causes})" if causes else "")
+    for text in why_it_waits(job.get("waiting", {})):
+        yield "waits", text.removeprefix("waits: ")
+    if "error" in job:
+        yield "error", job["error"]
+    if "outcome" in job:
+        yield "outcome", job["outcome"]["sentence"]
+
+
+def _pairs(rows: list[tuple[str, object]] | list[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in rows)
+    colour = wants_colour("auto", sys.stdout)
+    shown = ((name, visible_line(str(value))) for name, value in rows)
+    return "\n".join(
+        f"{name:<{width}}  {state_text(value, on=colour) if name == 'state' else value}"
+        for name, value in shown
+    )

@@ -1,0 +1,173 @@
+"""``trainshed jobs list``: the jobs of all kinds of a project, newest first."""
+
+import argparse
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Final
+
+from trainshed.cli import flags
+from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.jobs.job_names import id_of_row, list_path
+from trainshed.cli.jobs.resource_texts import date_of, duration_text, time_of
+from trainshed.cli.projection import print_resources
+from trainshed.cli.terminal import note, table, wants_colour
+from trainshed.client.collections import pages
+from trainshed.client.faults import Json
+
+EXAMPLE = """\
+  trainshed jobs list
+  trainshed jobs list --state running,queued --since 2d
+  trainshed jobs list --format "value(name,state)" --limit 5"""
+
+#: The largest page that the server gives.
+PAGE_SIZE: Final = 5000
+
+#: What people call the states of the server, where it is not the state's own name.
+_STATES: Final[Mapping[str, Sequence[str]]] = {
+    "QUEUED": ("QUEUED", "ENQUEUED"),
+    "PENDING": ("QUEUED", "ENQUEUED", "PREPARING"),
+    "RUNNING": ("RUNNING", "RESTARTING"),
+    **{name: (name,) for name in ("PREPARING", "CANCELLING", "SUCCEEDED", "FAILED", "CANCELLED")},
+}
+KINDS: Final[Mapping[str, str]] = {
+    "ai-platform": "AI_PLATFORM_JOB",
+    "custom": "CUSTOM_JOB",
+    "tuning": "TUNING_JOB",
+    "pipeline": "TRAINING_PIPELINE",
+    "trial": "TRIAL",
+}
+_KIND_WORDS: Final = {kind: word for word, kind in KINDS.items()}
+_MINUTES: Final = len("2026-11-21 15:00")
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    parser = flags.Parser(
+        prog,
+        summary="Lists AI Platform jobs, custom jobs, tuning jobs and training pipelines together, "
+        "newest first. The trials of a tuning job are listed with --kind trial.",
+        example=EXAMPLE,
+        usage=f"{prog} [flags]",
+    )
+    parser.add_argument(
+        "--state",
+        metavar="STATE,...",
+        type=_states,
+        default=(),
+        help=f"Only jobs in these states: {', '.join(_STATES).lower()}",
+    )
+    parser.add_argument(
+        "--since",
+        metavar="TIME",
+        type=flags.time_since,
+        help="Only jobs created since: a duration such as 1h or 2d, a date, or a time",
+    )
+    parser.add_argument("--kind", choices=KINDS, help="Only jobs of this kind")
+    parser.add_argument("--user", metavar="NAME", help="Only jobs that this user has submitted")
+    parser.add_argument("--label", metavar="KEY[:VALUE]", help="Only jobs with this label")
+    parser.add_argument(
+        "--all-projects", action="store_true", help="Jobs of all projects that the caller may see"
+    )
+    flags.add_list_flags(parser)
+    flags.add_client_flags(parser, projected=True)
+    return parser
+
+
+def _states(text: str) -> Sequence[str]:
+    words = [word.strip().upper().removeprefix("JOB_STATE_") for word in text.split(",")]
+    if unknown := [word for word in words if word not in _STATES]:
+        accepted = ", ".join(_STATES).lower()
+        raise argparse.ArgumentTypeError(f"must be any of {accepted}; got {unknown[0].lower()!r}")
+    return sorted({state for word in words for state in _STATES[word]})
+
+
+def run(request: flags.Request) -> int:
+    """List the jobs."""
+    args = request.args
+    place = place_of(args)
+    rows = list(_rows(args, place))
+    if not rows and args.format == "text":
+        where = "your projects have" if args.all_projects else f"project {place.project} has"
+        note(f"{where} no job that passes the filters" if _filters(args) else f"{where} no job")
+    print_resources(args.format, rows, lambda: _text(rows, several=args.all_projects))
+    return 0
+
+
+def _filters(args: argparse.Namespace) -> bool:
+    return any((args.state, args.since, args.kind, args.user, args.label, args.filter))
+
+
+def _rows(args: argparse.Namespace, place: ServerPlace) -> Iterator[Json]:
+    exact = None if args.filter or args.sort_by else args.limit
+    query = {
+        "state": args.state or None,
+        "kind": KINDS.get(args.kind),
+        "creator": args.user,
+        "label": args.label,
+        "since": args.since,
+        "pageSize": args.page_size or min(exact or PAGE_SIZE, PAGE_SIZE),
+    }
+    path = list_path("-" if args.all_projects else place.project)
+    rows = _arranged(args, pages(place.server, path, "jobs", query))
+    return islice(rows, args.limit)
+
+
+def _arranged(args: argparse.Namespace, rows: Iterator[Json]) -> Iterator[Json]:
+    if not args.filter and not args.sort_by:
+        return rows
+    from trainshed.cli.jobs.list_words import arranged  # noqa: PLC0415  # most lists do without
+
+    return arranged(args.filter, args.sort_by)(rows)
+
+
+def _text(rows: Sequence[Json], *, several: bool) -> str:
+    """A table; on a terminal that is too narrow without the ids, where names are enough."""
+    if not rows:
+        return ""
+    now = datetime.now(tz=UTC)
+    headers = ("PROJECT",) if several else ()
+    headers = (*headers, "NAME", "KIND", "STATE", "START", "DURATION", "USER", "NODE", "ID")
+    cells = [((row["project"],) if several else ()) + _cells(row, now) for row in rows]
+    colour = wants_colour("auto", sys.stdout)
+    shown = table(headers, cells, colour=colour)
+    if _is_too_wide(headers, cells) and _names_suffice(rows):
+        shown = table(headers[:-1], (row[:-1] for row in cells), colour=colour)
+    return shown
+
+
+def _cells(row: Json, now: datetime) -> tuple[str, ...]:
+    nodes = row["nodes"]
+    node = row.get("node", "") + (f" +{nodes - 1}" if nodes > 1 else "")
+    return (
+        row["displayName"],
+        _KIND_WORDS.get(str(row["kind"]), str(row["kind"])),
+        row["state"],
+        date_of(row.get("startTime"))[:_MINUTES],
+        run_time(row, now),
+        row["creator"],
+        node,
+        id_of_row(row),
+    )
+
+
+def run_time(job: Json, now: datetime) -> str:
+    """How long a job has run or did run, from its first start; empty before that."""
+    if "startTime" not in job:
+        return ""
+    end = time_of(job["endTime"]) if "endTime" in job else now
+    return duration_text((end - time_of(job["startTime"])).total_seconds())
+
+
+def _is_too_wide(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
+    if not sys.stdout.isatty():
+        return False
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    return sum(widths) + 2 * (len(widths) - 1) > shutil.get_terminal_size().columns
+
+
+def _names_suffice(rows: Sequence[Json]) -> bool:
+    return max(Counter(row["displayName"] for row in rows).values()) == 1

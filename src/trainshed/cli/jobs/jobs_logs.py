@@ -1,0 +1,79 @@
+"""``trainshed jobs logs``: the log of a job of either dialect, as it is or until the job ends."""
+
+import argparse
+import sys
+from typing import Final
+
+from trainshed.cli import flags
+from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.jobs.job_names import TRIAL_HELP, NamedJob, find_job
+from trainshed.cli.jobs.log_lines import LinePrinter
+from trainshed.cli.jobs.resource_texts import why_it_waits
+from trainshed.cli.jobs.submitted import interruptible, report_leaving, stream
+from trainshed.cli.terminal import note
+from trainshed.client.following import Followed
+
+EXAMPLE = """\
+  trainshed jobs logs census_1
+  trainshed jobs logs census_1 --tail 100
+  trainshed jobs logs census_1 --follow"""
+TAIL_MAX: Final = 10_000
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    parser = flags.Parser(
+        prog,
+        summary="Prints what a job has written so far, and ends; with --follow it goes on until "
+        "the job has ended. Ctrl-C leaves the job running.",
+        example=EXAMPLE,
+        usage=f"{prog} JOB [flags]",
+    )
+    parser.add_argument("job", metavar="JOB", help=TRIAL_HELP)
+    parser.add_argument(
+        "--follow", "-f", action="store_true", help="Print lines as they come, until the job ends"
+    )
+    parser.add_argument(
+        "--tail", metavar="N", type=_tail, help=f"Begin with the last N lines, 1 to {TAIL_MAX}"
+    )
+    parser.add_argument("--task-name", metavar="TASK", help="Only the lines of this replica")
+    parser.add_argument("--trial", metavar="N", help="Only the lines of this trial of a tuning job")
+    flags.add_client_flags(parser)
+    return parser
+
+
+def _tail(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text[:9]) <= TAIL_MAX:
+        raise argparse.ArgumentTypeError(f"must be a number from 1 to {TAIL_MAX}, got {text!r}")
+    return int(text)
+
+
+def run(request: flags.Request) -> int:
+    """Print the lines; gives 0 however the job ended."""
+    args = request.args
+    place = place_of(args)
+    named = find_job(place, args.job)
+    printer = LinePrinter(sys.stdout, as_json=args.format == "json")
+    trial = named.trial or args.trial
+    if not args.follow:
+        _print_now(place, named, printer, _query(args, trial))
+        return 0
+    followed = Followed(place.server, named.path, note)
+    try:
+        stream(followed, printer, args.task_name, trial, tail=args.tail)
+    except KeyboardInterrupt:
+        return report_leaving(args, "job", named.name)
+    return 0
+
+
+def _query(args: argparse.Namespace, trial: str | None) -> dict[str, object]:
+    return {"task": args.task_name, "tail": args.tail, "trial": trial}
+
+
+def _print_now(
+    place: ServerPlace, named: NamedJob, printer: LinePrinter, query: dict[str, object]
+) -> None:
+    for line in interruptible(place.server.lines(f"{named.path}/logs", query)):
+        printer.show(line)
+    for text in why_it_waits(named.job.get("waiting", {})):
+        note(text)

@@ -1,0 +1,217 @@
+"""list, describe, cancel and delete, for every collection: what differs is in tables."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from trainshed.cli import flags
+from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.jobs.job_names import report_other_project, resource_name
+from trainshed.cli.jobs.list_words import arranged
+from trainshed.cli.jobs.resource_texts import date_of, printed, why_it_waits
+from trainshed.cli.projection import print_resource, print_resources
+from trainshed.cli.terminal import answer, note, out, out_json, table, wants_colour
+from trainshed.client.collections import (
+    PAGE_SIZE,
+    JobCollection,
+    collection_of,
+    id_of,
+    native_path,
+    pages,
+    state_of,
+)
+from trainshed.client.faults import Json
+from trainshed.model.visible import visible_line
+
+_SUMMARIES = {
+    "list": "Lists the {noun}s of a project, newest first.",
+    "describe": "Shows a {noun} as the server has it, and why it waits if it does.",
+    "cancel": "Ends a {noun}; one that has ended stays as it is.",
+    "delete": "Forgets a {noun} that has ended.",
+}
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    group, _, action = prog.removeprefix("trainshed ").rpartition(" ")
+    noun, example = flags.NOUNS[group]
+    parser = flags.Parser(
+        prog,
+        summary=_SUMMARIES[action].format(noun=noun),
+        example=f"  {prog}" if action == "list" else f"  {prog} {example}",
+        usage=f"{prog} [flags]" if action == "list" else f"{prog} NAME [flags]",
+    )
+    parser.set_defaults(group=group, action=action, summarize=False)
+    if action == "list":
+        flags.add_list_flags(parser)
+    else:
+        parser.add_argument("name", metavar="NAME", help=flags.named(group, noun))
+    if action == "describe" and group != "ai pipelines":
+        parser.add_argument(
+            "--summarize", action="store_true", help="Show the main figures in tables"
+        )
+    is_read = action in ("list", "describe")
+    flags.add_client_flags(parser, located=group.startswith("ai "), projected=is_read)
+    return parser
+
+
+_LISTED: Final[Mapping[str, Callable[[Json], str]]] = {
+    "ID": id_of,
+    "NAME": lambda found: str(found.get("displayName", "")),
+    "STATE": state_of,
+    "CREATED": lambda found: date_of(found.get("createTime")),
+}
+
+
+def run(request: flags.Request) -> int:
+    """Carry out one action."""
+    args = request.args
+    act = {"list": _list, "describe": _describe, "cancel": _cancel, "delete": _delete}[args.action]
+    place, of = place_of(args), collection_of(args.group)
+    if args.action == "list":
+        act(args, place, of)
+        return 0
+    args.name = resource_name(place, of, args.name)
+    with report_other_project(place, args.name):
+        act(args, place, of)
+    return 0
+
+
+def _list(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
+    rows = list(_listed(args, place, of))
+    if not rows and args.format == "text":
+        where = f" in {place.region}" if of.located else ""
+        which = " that passes the filter" if args.filter else ""
+        note(f"project {place.project} has no {of.noun}{where}{which}")
+    print_resources(args.format, rows, lambda: _table(rows, of))
+
+
+def _table(rows: list[Json], of: JobCollection) -> str:
+    headers = [name for name in _LISTED if of.located or name != "NAME"]
+    cells = ([_LISTED[name](row) for name in headers] for row in rows)
+    return table(headers, cells, colour=wants_colour("auto", sys.stdout)) if rows else ""
+
+
+def _listed(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> Iterator[Json]:
+    """Without an order of its own, a list ends as soon as it has all that was asked for."""
+    arrange = arranged(args.filter, args.sort_by)
+    parent = of.parent(place.project, place.region)
+    query = {"pageSize": args.page_size or PAGE_SIZE}
+    return islice(arrange(pages(place.server, parent, of.word, query)), args.limit)
+
+
+#: What is said of these goes beyond Google's documents.
+_EXPLAINED: Final = frozenset({"QUEUED", "RUNNING", "SUCCEEDED", "FAILED"})
+
+
+def _describe(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
+    resource = place.server.call("GET", of.path(args.name, place.project, place.region))
+    shown = summary if args.summarize else printed
+    print_resource(args.format, resource, lambda: shown(resource))
+    if of.word != "trainingPipelines" and _is_explained(resource):
+        path = native_path(str(resource.get("name", args.name)), place.project)
+        explained = place.server.call("GET", f"{path}/explain")
+        for line in _beside(explained):
+            note(line)
+        if _is_running_study(resource):
+            note(explained["message"])
+
+
+def _is_explained(job: Json) -> bool:
+    return state_of(job) in _EXPLAINED or _reduces(job) or _is_running_study(job)
+
+
+def _is_running_study(job: Json) -> bool:
+    has_trials = "studySpec" in job or "hyperparameters" in job.get("trainingInput", {})
+    return has_trials and state_of(job) == "RUNNING"
+
+
+def _beside(explained: Json) -> Iterator[str]:
+    """What Google's documents have no place for: why it waits, and what it came to."""
+    yield from why_it_waits(explained.get("waiting", {}))
+    for part in ("warning", "reduction", "steps", "outcome"):
+        if part in explained:
+            yield explained[part]
+
+
+def _reduces(job: Json) -> bool:
+    """Whether a worker pool runs the image of Google's reducers (R16)."""
+    pools = (job.get("jobSpec") or job.get("trialJobSpec") or {}).get("workerPoolSpecs", ())
+    uris = (pool.get("containerSpec", {}).get("imageUri", "") for pool in pools)
+    return any("reductionserver" in uri for uri in uris)
+
+
+def _cancel(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
+    path = of.path(args.name, place.project, place.region)
+    found = place.server.call("POST", f"{path}:cancel", {})
+    if args.format == "json":
+        out_json(found)
+    else:
+        state = state_of(place.server.call("GET", path))
+        out(f"{of.noun} {args.name}: {state}")
+
+
+def _delete(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
+    found = place.server.call("DELETE", of.path(args.name, place.project, place.region))
+    answer(args, found, f"{of.noun} {args.name} is deleted")
+
+
+_ROLES = (("master", "master"), ("worker", "worker"), ("parameterServer", "parameter server"),
+          ("evaluator", "evaluator"))  # fmt: skip
+_WORDS = ("scaleTier", "runtimeVersion", "pythonModule", "region", "jobDir")
+
+
+def summary(job: Json) -> str:
+    """The tables, one below the other."""
+    rows = list(_overview(job))
+    width = max(len(name) for name, _ in rows)
+    parts = ["\n".join(f"{name:<{width}}  {visible_line(str(value))}" for name, value in rows)]
+    replicas = list(replica_groups(job))
+    if replicas:
+        parts.append(table(("ROLE", "COUNT", "MACHINE TYPE", "ACCELERATORS"), replicas))
+    return "\n\n".join(parts)
+
+
+def _overview(job: Json) -> Iterator[tuple[str, Any]]:
+    yield "id", id_of(job)
+    if name := job.get("displayName"):
+        yield "name", name
+    yield "state", state_of(job)
+    for word in ("create", "start", "end"):
+        if stamp := job.get(f"{word}Time"):
+            yield f"{word} time", date_of(stamp)
+    asked = job.get("trainingInput", {})
+    for word in _WORDS:
+        if word in asked:
+            yield word, asked[word]
+    if trials := job.get("trainingOutput", {}).get("completedTrialCount"):
+        yield "trials", trials
+    message = job.get("errorMessage") or job.get("error", {}).get("message")
+    if message:
+        yield "message", message
+
+
+def replica_groups(job: Json) -> Iterator[tuple[Any, ...]]:
+    """Role, count, machine type and accelerators of each group of replicas that a job asks for."""
+    asked = job.get("trainingInput", {})
+    for field, role in _ROLES:
+        count = asked.get(f"{field}Count", 1 if field == "master" else 0)
+        if f"{field}Type" in asked:
+            given = asked.get(f"{field}Config", {}).get("acceleratorConfig", {})
+            accelerators = _accelerators(given.get("count"), given.get("type"))
+            yield role, count, asked[f"{field}Type"], accelerators
+    spec = job.get("jobSpec") or job.get("trialJobSpec") or {}
+    for index, pool in enumerate(spec.get("workerPoolSpecs", ())):
+        if pool:
+            machine = pool.get("machineSpec", {})
+            kind = machine.get("machineType", "")
+            accelerators = _accelerators(
+                machine.get("acceleratorCount"), machine.get("acceleratorType")
+            )
+            yield f"pool {index}", pool.get("replicaCount", 0), kind, accelerators
+
+
+def _accelerators(count: Any, kind: Any) -> str:
+    return f"{count} {kind}" if count else ""

@@ -1,0 +1,104 @@
+"""``trainshed tensorboard``: TensorBoard on the folder of a job, a study or a local run."""
+
+import argparse
+import os
+import shlex
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+from trainshed.cli import flags
+from trainshed.cli.connecting import place_of
+from trainshed.cli.jobs.job_names import HELP, find_job
+from trainshed.cli.terminal import answer, note
+from trainshed.model.extras import install_command
+from trainshed.model.faults import UsageFault
+from trainshed.storage.buckets import SCHEME, buckets_of, data_dir
+
+EXAMPLE = """\
+  trainshed tensorboard census_1
+  trainshed tensorboard 4611686018427387904 --port 7007
+  trainshed tensorboard gs://my-bucket/out
+  trainshed tensorboard runs/torch-ddp -- --samples_per_plugin scalars=1000"""
+_MISSING = f"TensorBoard is not installed; {install_command('tensorboard')}"
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    parser = flags.Parser(
+        prog,
+        summary="Starts TensorBoard on the folder in which a job, a tuning job or a local run "
+        "writes its results. The folder must be on this machine.",
+        example=EXAMPLE,
+        usage=f"{prog} JOB|FOLDER|gs://URI [flags] [-- TENSORBOARD_ARGS ...]",
+    )
+    parser.own = ("dry-run", "data-dir", "project")
+    parser.add_argument(
+        "place",
+        metavar="JOB",
+        help=f"{HELP}; a folder, or a gs:// URI",
+    )
+    parser.add_argument("--port", type=int, help="Port of TensorBoard; default: 6006, or the next")
+    parser.add_argument("--host", help="Address of TensorBoard; default: localhost")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="Print the folder and the command, start nothing"
+    )
+    flags.add_client_flags(parser)
+    parser.add_argument_group("-- TENSORBOARD_ARGS", "Everything after a bare -- goes to it.")
+    return parser
+
+
+def run(request: flags.Request) -> int:
+    """Become TensorBoard; returns only with --dry-run."""
+    args, more = request
+    from trainshed.workbench.output_folders import event_folder, has_event_files  # noqa: PLC0415
+
+    folder = event_folder(_folder_of(args))
+    command = [*_program(), "--logdir", str(folder), *_address(args), *(more or ())]
+    if args.dry_run:
+        answer(args, {"folder": str(folder), "command": command}, shlex.join(command))
+        return 0
+    if not has_event_files(folder):
+        note(f"{folder} has no event files yet; TensorBoard shows them once the job writes some")
+    note(f"TensorBoard reads {folder}; Ctrl-C ends it, and no job")
+    return _become(command)
+
+
+def _become(command: list[str]) -> NoReturn:
+    """Signals are TensorBoard's from now on."""
+    sys.stdout.flush()
+    os.execv(command[0], command)  # noqa: S606 - a program that is installed here
+
+
+def _folder_of(args: argparse.Namespace) -> Path:
+    """The folder of a job, or the one that was named.  Raises UsageFault."""
+    from trainshed.workbench.output_folders import local_folder, output_uri  # noqa: PLC0415
+
+    buckets = buckets_of(data_dir(args.data_dir, os.environ))
+    if args.place.startswith((SCHEME, ".", "~", "/")) or Path(args.place).is_dir():
+        return local_folder(args.place, buckets)
+    place = place_of(args)
+    name = find_job(place, args.place).name
+    uri = output_uri(place.server.call("GET", f"/v1/{name}"))
+    if not uri:
+        raise UsageFault(
+            f"{name} names no folder for its results (--job-dir, or baseOutputDirectory), so its "
+            "event files are in no bucket; submit it with one"
+        )
+    return local_folder(uri, buckets)
+
+
+def _program() -> list[str]:
+    """TensorBoard of our own interpreter, else the one on PATH.  Raises UsageFault."""
+    if find_spec("tensorboard"):
+        return [sys.executable, "-m", "tensorboard.main"]
+    if program := shutil.which("tensorboard"):
+        return [program]
+    raise UsageFault(_MISSING)
+
+
+def _address(args: argparse.Namespace) -> list[str]:
+    port = [] if args.port is None else ["--port", str(args.port)]
+    return [*port, *(["--host", args.host] if args.host else ())]

@@ -1,0 +1,320 @@
+"""A tuning job until its end: redrawn in place on a terminal, its changes line by line elsewhere.
+
+``watch`` leads here for jobs that are studies.
+"""
+
+import argparse
+import os
+import shlex
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from trainshed.cli.connecting import ServerPlace
+from trainshed.cli.jobs.log_lines import cut, in_one_line
+from trainshed.cli.jobs.submitted import report_leaving
+from trainshed.cli.jobs.watch_view import Screen, span
+from trainshed.cli.terminal import (
+    DIM,
+    note,
+    out,
+    out_json,
+    painted,
+    state_text,
+    table,
+    wants_colour,
+)
+from trainshed.client.collections import FINAL_STATES, state_of
+from trainshed.client.faults import Json
+from trainshed.client.following import Followed, NativeTrials, native_trials
+from trainshed.model.trials import TrialRecord, TrialState
+from trainshed.wire.native_v1 import latest
+from trainshed.workbench.study_view import (
+    StudyView,
+    arguments,
+    counts,
+    measured,
+    parameters_text,
+    ranked,
+    short,
+    view_of,
+    with_native,
+)
+
+#: How often the study is asked for; one whose document is large is asked for less often, so that
+#: watching takes no more than this share of the time.
+ASK_S: Final = 1.0
+SHARE_MAX: Final = 0.2
+
+#: Where the documents of the dialects have their trials.
+_ML_TRIALS: Final = "trainingOutput"
+
+
+def follow(args: argparse.Namespace, place: ServerPlace, path: str) -> int:
+    """Watch the study at a path of its dialect; gives 0 if it succeeds, and 1 otherwise."""
+    followed = Followed(place.server, path, note)
+    trials = native_trials(place.server, args.job, place.project)
+    try:
+        if args.format == "json":
+            state = _json(followed)
+        elif sys.stdout.isatty():
+            state = _live(followed, trials)
+        else:
+            state = _plain(followed, trials)
+    except KeyboardInterrupt:
+        return report_leaving(args, "study", path.removeprefix("/v1/"))
+    return 0 if state == "SUCCEEDED" else 1
+
+
+def _studies(followed: Followed, trials: NativeTrials) -> Iterator[StudyView]:
+    """The study with all that is known of its trials, again and again, until it has ended."""
+    for document in _documents(followed):
+        yield with_native(view_of(document), trials.ask())
+
+
+def _documents(followed: Followed) -> Iterator[Json]:
+    while True:
+        began = time.monotonic()
+        document = followed.job()
+        yield document
+        if state_of(document) in FINAL_STATES:
+            return
+        took_s = time.monotonic() - began
+        followed.pause(max(ASK_S, took_s / SHARE_MAX))
+
+
+def _live(followed: Followed, trials: NativeTrials) -> str:
+    view = TuningView(colour=wants_colour("auto", sys.stdout))
+    followed.note = view.say
+    with Screen(sys.stdout) as screen:
+        for study in _studies(followed, trials):
+            size = shutil.get_terminal_size()
+            screen.draw(view.lines(study, size, datetime.now(tz=UTC)))
+    for line in best_arguments(study):
+        out(line)
+    return study.state
+
+
+def _plain(followed: Followed, trials: NativeTrials) -> str:
+    before: StudyView | None = None
+    for study in _studies(followed, trials):
+        for line in changes(before, study):
+            out(line)
+        before = study
+    out("\n".join(("", *best_table(study), *best_arguments(study), f"state: {study.state}")))
+    return study.state
+
+
+def _json(followed: Followed) -> str:
+    shown: dict[str, Any] = {}
+    state = ""
+    for document in _documents(followed):
+        for key, value in _parts(document):
+            if shown.get(key) != value:
+                shown[key] = value
+                out_json({key.partition(" ")[0]: value}, indent=None)
+        state = state_of(document)
+    return state
+
+
+def _parts(document: Json) -> Iterator[tuple[str, Json]]:
+    output = document.get(_ML_TRIALS, document)
+    rest = {key: value for key, value in output.items() if key != "trials"}
+    yield "job", {**document, _ML_TRIALS: rest} if _ML_TRIALS in document else rest
+    for place, trial in enumerate(output.get("trials", ())):
+        yield f"trial {trial.get('id') or trial.get('trialId') or place}", trial
+
+
+#: How many of the best trials are shown where not all of them fit.
+_BEST_MAX: Final = 10
+#: How many trials of a Pareto front the head names.
+_LEADERS_MAX: Final = 12
+#: The headline of the table and its rule; the titles of the three groups and the count of the rest.
+_TABLE_LINES, _GROUP_LINES = 2, 4
+
+#: How lines begin on which a text goes on; it has this part of the screen's lines at most.
+_INDENT: Final = "  "
+_ABOUT_SHARE: Final = 4
+
+_COLOURS: Final = {
+    TrialState.INFEASIBLE: "\x1b[31m",
+    TrialState.STOPPING: "\x1b[33m",
+    TrialState.ACTIVE: "\x1b[36m",
+}
+_BEST_COLOUR: Final = "\x1b[1;32m"
+
+Group = tuple[str, Sequence[TrialRecord]]
+
+
+class TuningView:
+    """A study as lines of text that fit on a screen."""
+
+    def __init__(self, *, colour: bool) -> None:
+        """Begin with nothing to say."""
+        self._colour = colour
+        self._remark = ""
+
+    def say(self, text: str) -> None:
+        """Show a remark until the next drawing has shown it once."""
+        self._remark = text
+
+    def lines(self, view: StudyView, size: os.terminal_size, now: datetime) -> list[str]:
+        """The whole view; the last line of the screen is the cursor's."""
+        found = [self._head(view, now, size.columns)]
+        found += [line for text in _about(view) for line in _wrapped(text, size)]
+        remarks = [in_one_line(text) for text in (view.error, self._remark) if text]
+        found += [cut(text, size.columns) for text in remarks]
+        self._remark = ""
+        if view.trials:
+            room = size.lines - 1 - len(found) - 1 - _TABLE_LINES
+            found += ["", *self._table(view, groups(view, room), size.columns)]
+        return found[: size.lines - 1]
+
+    def _head(self, view: StudyView, now: datetime, width: int) -> str:
+        since, end = view.start_time or view.create_time, view.end_time
+        age = f" {'after' if end else 'for'} {span((end or now) - since)}" if since else ""
+        name = cut(in_one_line(view.title), max(width - len(f": {view.state}{age}"), 1))
+        state = state_text(view.state, on=self._colour)
+        return f"{name}: {state}{age}"
+
+    def _table(self, view: StudyView, shown: Sequence[Group], width: int) -> Iterator[str]:
+        """All groups in one table, so that their columns are the same; titles between its rows."""
+        leaders = {trial.number for trial in view.leaders}
+        rows = iter(trial_table(view, [trial for _, trials in shown for trial in trials], leaders))
+        yield cut(next(rows), width)
+        yield cut(next(rows), width)
+        for title, trials in shown:
+            if title:
+                yield painted(cut(title, width), DIM, on=self._colour)
+            for trial in trials:
+                colour = _BEST_COLOUR if trial.number in leaders else _COLOURS.get(trial.state, "")
+                yield painted(cut(next(rows), width), colour, on=self._colour and bool(colour))
+
+
+def groups(view: StudyView, room: int) -> list[Group]:
+    """The trials that are shown: all of them, or those that run, the best, and the newest.
+
+    None is shown twice; the title of the last group counts what is left out.
+    """
+    if len(view.trials) <= max(room, 0):
+        return [("", view.trials)]
+    left = max(room - _GROUP_LINES, 3)
+    going = [trial for trial in view.trials if not trial.state.is_final][: max(left // 3, 1)]
+    best = ranked(view)[: min(_BEST_MAX, max((left - len(going)) // 2, 1))]
+    seen = {trial.number for trial in (*going, *best)}
+    ended = (t for t in reversed(view.trials) if t.state.is_final and t.number not in seen)
+    newest = [trial for trial, _ in zip(ended, range(left - len(seen)), strict=False)]
+    rest = len(view.trials) - len(seen) - len(newest)
+    parts: list[Group] = [("running", going), ("best", best), ("newest", newest)]
+    found = [(title, trials) for title, trials in parts if trials]
+    return [*found, (f"and {rest} more", ())] if rest else found
+
+
+def best_table(view: StudyView) -> list[str]:
+    """The last word of a study: its best trials, and how many others there are."""
+    found = ranked(view)[:_BEST_MAX]
+    if not found:
+        return ["no trial has succeeded"]
+    rest = len(view.trials) - len(found)
+    more = [f"and {rest} more trials; `report` tells of all"] if rest else []
+    return [*trial_table(view, found, {trial.number for trial in view.leaders}), *more]
+
+
+def best_arguments(view: StudyView) -> list[str]:
+    """What makes the program do again what the best trial did, whole: to be copied."""
+    return [
+        f"the arguments of trial {trial.number}: {in_one_line(shlex.join(arguments(trial)))}"
+        for trial in view.leaders[:_BEST_MAX]
+        if trial.values
+    ]
+
+
+def trial_table(view: StudyView, trials: Sequence[TrialRecord], leaders: set[int]) -> Iterator[str]:
+    """A headline, a rule and a line for each trial; ``*`` marks the leaders."""
+    metrics = [metric.metric_id for metric in view.study.metrics]
+    names = [in_one_line(name).upper() for name in metrics]
+    heads = ("", "TRIAL", "STATE", "STEP", *names, "PARAMETERS")
+    yield from table(heads, (list(_row(trial, metrics, leaders)) for trial in trials)).splitlines()
+
+
+def _row(trial: TrialRecord, metrics: Sequence[str], leaders: set[int]) -> Iterator[object]:
+    last = latest(trial)
+    yield "*" if trial.number in leaders else ""
+    yield trial.number
+    yield trial.state.value
+    yield last.step if last else None
+    yield from (_shown(last.value(name) if last else None) for name in metrics)
+    reason = f"; {trial.infeasible_reason}" if trial.infeasible_reason else ""
+    yield in_one_line(f"{parameters_text(trial)}{reason}")
+
+
+def _shown(value: float | None) -> str | None:
+    return None if value is None else short(value)
+
+
+def _wrapped(text: str, size: os.terminal_size) -> list[str]:
+    """A text in as many lines as it needs, but no more than a part of the screen."""
+    lines_max = max(size.lines // _ABOUT_SHARE, 1)
+    return textwrap.wrap(
+        in_one_line(text),
+        max(size.columns, len(_INDENT) + 1),
+        subsequent_indent=_INDENT,
+        break_on_hyphens=False,
+        max_lines=lines_max,
+        placeholder="…",
+    )
+
+
+def _about(view: StudyView) -> Iterator[str]:
+    yield f"trials {counts(view)}"
+    found = view.leaders
+    if len(view.objectives) > 1 and found:
+        numbers = ", ".join(str(trial.number) for trial in found[:_LEADERS_MAX])
+        more = f" and {len(found) - _LEADERS_MAX} more" if len(found) > _LEADERS_MAX else ""
+        yield f"Pareto front: trials {numbers}{more}"
+    elif found:
+        yield f"best: trial {found[0].number}, {measured(found[0])}: {parameters_text(found[0])}"
+
+
+def changes(before: StudyView | None, now: StudyView) -> Iterator[str]:
+    """The study's state, each trial that began or ended, and each that became the best.
+
+    A study's end follows those of its last trials.
+    """
+    is_new = before is None or before.state != now.state
+    state = [in_one_line(f"{now.title}: {now.state}; {counts(now)}")] if is_new else []
+    is_over = now.state in FINAL_STATES
+    yield from () if is_over else state
+    yield from _of_trials(before, now)
+    if now.error and (before is None or not before.error):
+        yield in_one_line(f"error: {now.error}")
+    yield from state if is_over else ()
+
+
+def _of_trials(before: StudyView | None, now: StudyView) -> Iterator[str]:
+    old = {trial.number: trial.state for trial in before.trials} if before else {}
+    led = {trial.number for trial in before.leaders} if before else set()
+    leads = {trial.number for trial in now.leaders} - led
+    for trial in now.trials:
+        if old.get(trial.number) is not trial.state:
+            leading = _leading(now) if trial.number in leads else ""
+            yield in_one_line(
+                f"trial {trial.number}: {trial.state.value}{_outcome(trial)}{leading}"
+            )
+
+
+def _outcome(trial: TrialRecord) -> str:
+    if not trial.state.is_final:
+        return f": {parameters_text(trial)}" if trial.values else ""
+    early = ", stopped early" if trial.stopped_early else ""
+    if trial.state is TrialState.INFEASIBLE:
+        return f"{early}: {trial.infeasible_reason}" if trial.infeasible_reason else early
+    return f"{early}: {measured(trial)}"
+
+
+def _leading(view: StudyView) -> str:
+    return ", in the Pareto front" if len(view.objectives) > 1 else ", the best so far"

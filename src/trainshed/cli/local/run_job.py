@@ -1,0 +1,160 @@
+"""Plans a job on this machine, runs it and reports how it ended; shared by both local runs."""
+
+import argparse
+import os
+import shlex
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainshed.cli.flags import idle_flags
+from trainshed.cli.local.endings import ending_json, print_ending
+from trainshed.cli.local.local_gateway import with_gateway
+from trainshed.cli.local.sink import TerminalSink
+from trainshed.cli.terminal import out, out_json, table
+from trainshed.engines.network.kinds import HOST, JOB
+from trainshed.model import trainer_contract
+from trainshed.model.codec import encode
+from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.model.reduction_report import ReductionReport
+from trainshed.model.resources import FleetPolicy
+from trainshed.service.starts.programs import interpreter
+from trainshed.storage.buckets import GsPaths, buckets_of, cache_dir, data_dir
+from trainshed.workbench.local_python import PythonChoice, check_python, choose_python
+from trainshed.workbench.local_run import Host, LocalJob, prepare, runtime_of, start
+from trainshed.workbench.results import metrics_of
+
+if TYPE_CHECKING:
+    from trainshed.planning.achieved import Achieved
+
+
+def host_of(args: argparse.Namespace) -> Host:
+    """The machine as the command line and the environment describe it."""
+    return Host(
+        python=interpreter(args.python, os.environ),
+        buckets=buckets_of(data_dir(args.data_dir, os.environ)),
+        cache_dir=cache_dir(os.environ),
+        gs_paths=GsPaths(args.gs_paths),
+        project=args.project,
+    )
+
+
+def host_of_job(args: argparse.Namespace, job: LocalJob) -> Host:
+    """The same, with the interpreter that a local run of the job would use."""
+    choice = choose_python(job.spec, args.python, args.data_dir, os.environ)
+    return _with_python(host_of(args), choice)
+
+
+def _with_python(host: Host, choice: PythonChoice) -> Host:
+    return replace(host, python=choice.python, python_note=choice.note)
+
+
+def running_host_of(args: argparse.Namespace, *, start_port: int | None = None) -> Host:
+    """The same, with what a job is run in and under.  Raises UsageFault."""
+    return replace(
+        host_of(args),
+        start_port=start_port,
+        runtime=runtime_of(args.container_runtime, args.container_user),
+        policy=FleetPolicy(args.fleet_policy),
+        overlays=tuple(map(Path, args.overlay)),
+        has_network=args.network == JOB,
+    )
+
+
+def run_job(
+    args: argparse.Namespace,
+    job: LocalJob,
+    host: Host,
+    *,
+    cluster: str = "",
+    remarks: Iterable[str] = (),
+) -> int:
+    """Plan the job; print the plan or run it.  Gives the job's exit code.
+
+    ``cluster`` is the table of the expanded cluster, for people; empty where no machine was named.
+
+    Idle flags and ``remarks`` are said first; the engine says the notes of the plan.
+    """
+    choice = choose_python(job.spec, args.python, args.data_dir, os.environ)
+    host = _with_python(host, choice)
+    with with_gateway(args, job, host) as served:
+        return _run_job(args, job, served, cluster, remarks, choice)
+
+
+def _run_job(  # noqa: PLR0913, PLR0917 - a job, and what is said of it first
+    args: argparse.Namespace,
+    job: LocalJob,
+    host: Host,
+    cluster: str,
+    remarks: Iterable[str],
+    choice: PythonChoice,
+) -> int:
+    as_json = args.format == "json"
+    planned = _plan_remarks(args, job)
+    prepared = prepare(job, host)
+    if cluster and not as_json:
+        out(f"{cluster}\n")
+    if args.dry_run:
+        plan = replace(prepared.plan, notes=(*prepared.plan.notes, *planned))
+        if as_json:
+            out_json(encode(plan))
+        else:
+            _print_plan(plan, choice)
+        return 0
+    sink = TerminalSink(prepared.plan.replicas, colour=args.color, to_stderr=as_json)
+    if not all(replica.container for replica in prepared.plan.replicas):
+        check_python(choice, os.environ)
+        sink.note(choice.sentence)
+    vpc = [] if args.network in {None, HOST, JOB} else ["--network"]
+    for flag in (*idle_flags(args), *vpc):
+        sink.note(f"{flag} means nothing on this machine.")
+    for remark in (*remarks, *planned):
+        sink.note(remark)
+    began = time.time()
+    outcome, report, _ = start(prepared, host, sink)
+    reduction = _achieved(report) if report else None
+    metrics = metrics_of(prepared.output, since=began)
+    if as_json:
+        out_json(ending_json(prepared.plan, outcome, metrics, prepared.output, reduction))
+    else:
+        print_ending(outcome, metrics, prepared.output, reduction)
+    return outcome.exit_code
+
+
+def _plan_remarks(args: argparse.Namespace, job: LocalJob) -> tuple[str, ...]:
+    if args.no_plan or not args.calibration:
+        return ()
+    from trainshed.cli.plan.plan_remark import plan_remarks  # noqa: PLC0415  # few ask for it
+
+    return tuple(plan_remarks(args, job.spec))
+
+
+def _achieved(report: ReductionReport) -> "Achieved":
+    from trainshed.planning.achieved import achieved  # noqa: PLC0415  # few jobs have reducers
+
+    return achieved(report)
+
+
+def _print_plan(plan: LaunchPlan, choice: PythonChoice) -> None:
+    rows = [(r.task_name, r.gpu_count, _cluster_of(r), shlex.join(r.argv)) for r in plan.replicas]
+    out(table(("REPLICA", "GPUS", "CLUSTER", "COMMAND"), rows))
+    out(f"\nworking folder: {plan.cwd}")
+    out(f"interpreter:    {plan.environment.python} ({choice.rule})")
+    for name in (*plan.environment.packages, *plan.environment.requirements):
+        out(f"installs:       {name}")
+    for note in plan.notes:
+        out(f"note:           {note}")
+    for warning in plan.warnings:
+        out(f"warning:        {warning}")
+
+
+def _cluster_of(replica: ReplicaPlan) -> str:
+    """What a replica learns of its cluster; ``explain-env`` and JSON have every variable."""
+    found = [name for name in ("TF_CONFIG", "CLUSTER_SPEC") if name in replica.env]
+    if "RANK" in replica.env:
+        found.append(f"RANK {replica.env['RANK']} of {replica.env['WORLD_SIZE']}")
+    if trainer_contract.REDUCERS in replica.env:
+        found.append("the reducers")
+    return ", ".join(found)

@@ -1,0 +1,391 @@
+"""``trainshed plan calibrate``: short runs of a trainer, in words and in the file they make."""
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from trainshed.catalog.accelerators import known_accelerators
+from trainshed.cli.failures import print_error
+from trainshed.cli.flags import Request
+from trainshed.cli.local.local_train import cluster_job_of
+from trainshed.cli.local.run_job import host_of_job
+from trainshed.cli.terminal import answer, note, table
+from trainshed.engines.local.devices.find import devices
+from trainshed.engines.local.machine import accelerator_of
+from trainshed.files.server_files import PUBLIC, write_file
+from trainshed.model.faults import EngineFault, UsageFault
+from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
+from trainshed.model.roles import Dialect, Role
+from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
+from trainshed.planning.scaling.calibration_file import read, written
+from trainshed.planning.scaling.cluster import HostKind
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.planning.scaling.input_bound import of_run
+from trainshed.planning.scaling.training import Strategy, Training
+from trainshed.service.starts.programs import Source, working_folder
+from trainshed.storage.folders import reason
+from trainshed.workbench.last_lines import LastLines
+from trainshed.workbench.local_run import LocalJob
+from trainshed.workbench.plain_train import PlainJob, plain_spec, say
+from trainshed.workbench.short_runs import (
+    Bench,
+    Limits,
+    Measured,
+    Unmeasured,
+    measure,
+    with_batch,
+)
+from trainshed.workbench.step_lines import step_pattern
+from trainshed.workbench.trainer_digest import CodeFile, changed, code_files, digest_of
+
+#: What the trainer does cannot be known: it failed, reported no steps, or changed meanwhile.
+EXIT_UNMEASURED: Final = 3
+#: Bytes that a parameter's gradient has where no hook has seen it.
+_BYTES: Final = 4.0
+_GIGA: Final = 1e9
+#: Later than this no run is made again for the sake of a quieter machine, in seconds.
+_REPEATS_S: Final = 20.0
+_NAMES: Final = {
+    RunKind.COMPUTE: "compute",
+    RunKind.INPUT: "input alone",
+    RunKind.HOST: "whole host",
+    RunKind.NO_EXCHANGE: "no exchange",
+}
+#: Those without which there is nothing to plan with, and those of several accelerators.
+_STEPS: Final = frozenset({RunKind.COMPUTE, RunKind.HOST})
+_SEVERAL: Final = frozenset({RunKind.HOST, RunKind.NO_EXCHANGE})
+
+
+def run(request: Request) -> int:
+    """Make the runs, say what they mean, and write the file.  Raises UsageFault, EngineFault."""
+    try:
+        show(request.args, _made(request))
+    except Unmeasured as fault:
+        print_error(str(fault))
+        return EXIT_UNMEASURED
+    return 0
+
+
+def show(args: argparse.Namespace, made: Calibration) -> None:
+    """Write the file, and say what is in it.  Raises EngineFault, Unmeasured."""
+    text = written(made)
+    try:
+        read(text)
+    except ValueError as error:
+        raise Unmeasured(f"the trainer reported what cannot be: {error}") from None
+    _write(args.out, text)
+    said = list(sentences(made))
+    answer(args, _as_json(made, said, args.out), _text(made, said, args.out))
+
+
+def _made(request: Request) -> Calibration:
+    """The runs; whatever can be refused is refused before the first of them."""
+    args = request.args
+    count, is_gpu = _accelerators(args)
+    kinds = _kinds(args, count)
+    job = _job(request)
+    bench = Bench(
+        job=job,
+        host=host_of_job(args, job),
+        limits=Limits(steps_s=args.seconds, start_s=args.start_seconds),
+        is_gpu=is_gpu,
+        pattern=None if args.step_pattern is None else step_pattern(args.step_pattern),
+        batch=args.batch,
+    )
+    check_out(args.out)
+    code = code_files(_places(args))
+    measured = _measured(bench, kinds, count, args.batch_flag)
+    _check_unchanged(code)
+    made = _calibration(args, measured, count, is_gpu=is_gpu)
+    return replace(made, trainer_digest=digest_of(code), date=f"{datetime.now(tz=UTC):%Y-%m-%d}")
+
+
+def check_out(path: Path) -> None:
+    """There can be such a file: nobody wants to hear otherwise after the runs.  UsageFault."""
+    try:
+        if path.exists() and not path.is_file():
+            raise UsageFault(f"--out {path}: that is no file; give the name of one")
+        # as long a name as the file's own draft
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+            pass
+    except OSError as error:
+        raise UsageFault(f"--out {path} cannot be written: {reason(error)}") from None
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_file(path, text.encode(), PUBLIC)
+    except OSError as error:
+        raise EngineFault(f"--out {path} cannot be written: {reason(error)}") from None
+
+
+def _check_unchanged(code: Sequence[CodeFile]) -> None:
+    if (path := changed(code)) is not None:
+        raise Unmeasured(
+            f"the trainer changed while it was measured: {path} is not what it was; nothing is "
+            "written, run it again"
+        )
+
+
+def _accelerators(args: argparse.Namespace) -> tuple[int, bool]:
+    """How many train on a host, and whether they are GPUs.  Raises UsageFault."""
+    cpus = os.cpu_count() or 1
+    found = len(devices()) if args.gpus is not None or args.processes is None else 0
+    if args.gpus is not None:
+        if args.gpus > found:
+            raise UsageFault(
+                f"--gpus {args.gpus}: this machine has {found or 'no'} GPUs; a GPU that is not at "
+                "hand is not guessed: run the same command on a machine that has it"
+            )
+        return args.gpus, True
+    if args.processes is not None:
+        if args.processes > cpus:
+            raise UsageFault(f"--processes {args.processes}: from 1 to the {cpus} CPUs here")
+        return args.processes, False
+    return (found, True) if found else (1, False)
+
+
+def _kinds(args: argparse.Namespace, count: int) -> tuple[RunKind, ...]:
+    known = {kind.value: kind for kind in _NAMES}
+    words = (args.runs or ",".join(known)).upper().split(",")
+    if unknown := sorted(set(words) - set(known)):
+        raise UsageFault(f"--runs {unknown[0]}: of {', '.join(known)}, with commas between them")
+    asked = {known[word] for word in words}
+    if not asked & _STEPS:
+        raise UsageFault(
+            f"--runs {args.runs} needs A or C: without timed steps there is nothing to plan with"
+        )
+    if args.runs and count == 1 and (needs := _SEVERAL & asked):
+        names = ", ".join(sorted(each.value for each in needs))
+        raise UsageFault(f"--runs {names} needs several: --processes or --gpus of 2 and more")
+    return tuple(each for each in _NAMES if each in asked and (count > 1 or each not in _SEVERAL))
+
+
+def _job(request: Request) -> LocalJob:
+    args, user_args = request
+    named = [each for each in (args.module_name, args.script, args.config) if each]
+    if args.config:
+        given = {"module-name": args.module_name} if args.module_name else {}
+        return cluster_job_of(args, given, user_args)[0]
+    if len(named) > 1:
+        raise UsageFault("at most one of --module-name and --script can be given")
+    source = Source(folder=Path.cwd(), package_path=args.package_path)
+    if args.module_name:
+        spec = plain_spec(PlainJob(module=args.module_name, args=user_args or ()))
+    else:
+        spec = _command_spec(_command(args, user_args or ()))
+    return LocalJob(
+        spec=spec,
+        job_id="calibrate",
+        source=source,
+        folder=working_folder(source, args.module_name),
+        say=say,
+        is_local_program=not args.module_name,
+    )
+
+
+def _command(args: argparse.Namespace, user_args: Sequence[str]) -> tuple[str, ...]:
+    if args.script:
+        if not args.script.is_file():
+            raise UsageFault(f"--script {args.script}: there is no such file")
+        starter = "python" if args.script.suffix == ".py" else "bash"
+        return (starter, str(args.script), *user_args)
+    if not user_args:
+        raise UsageFault(
+            "nothing to run: give --module-name, --script or --config, or a command after --"
+        )
+    return tuple(user_args)
+
+
+def _command_spec(command: tuple[str, ...]) -> JobSpec:
+    program = Program(kind=ProgramKind.CONTAINER, command=command)
+    group = ReplicaGroup(role=Role.PRIMARY, program=program)
+    return JobSpec(dialect=Dialect.AIPLATFORM_V1, groups=(group,))
+
+
+def _measured(
+    bench: Bench, kinds: Sequence[RunKind], count: int, batch_flag: str
+) -> list[Measured]:
+    """The runs; those of steps must succeed, the others may fail with a word."""
+    found: list[Measured] = []
+    began = time.monotonic()
+    for kind in kinds:
+        if kind is RunKind.NO_EXCHANGE and not found[0].times.stack.startswith("torch"):
+            note("run D is left out: exchange can be switched off in PyTorch's trainers alone")
+            continue
+        wide = kind in _SEVERAL
+        note(f"run {kind.value}, {_NAMES[kind]}: {count if wide else 1} of {count}")
+        may_repeat = time.monotonic() - began < _REPEATS_S
+        try:
+            found.append(_shown(bench, kind, count if wide else 1, may_repeat=may_repeat))
+        except EngineFault as fault:
+            if kind in _STEPS:
+                raise
+            note(f"{fault}")
+        if kind is RunKind.COMPUTE and batch_flag:
+            found += _halved(bench, batch_flag, found[-1].run.batch_per_accelerator)
+    return found
+
+
+def _shown(bench: Bench, kind: RunKind, count: int, *, may_repeat: bool) -> Measured:
+    """A run; where it fails, with what it wrote last."""
+    heard = LastLines()
+    try:
+        return measure(bench, kind, count, heard, may_repeat=may_repeat)
+    except EngineFault:
+        for line in heard.lines:
+            note(line)
+        raise
+
+
+def _halved(bench: Bench, flag: str, batch: float) -> list[Measured]:
+    """Compute with half the batch, which tells how much of a step does not shrink with it."""
+    half = int(batch / 2)
+    if half < 1:
+        note(f"{flag}: nobody has reported how large the batch is, or it is 1; give --batch")
+        return []
+    note(f"run A, compute: {flag}={half}")
+    try:
+        found = _shown(with_batch(bench, flag, half), RunKind.COMPUTE, 1, may_repeat=False)
+    except EngineFault as fault:
+        note(f"{fault}")
+        return []
+    if found.run.batch_per_accelerator >= batch:
+        note(f"{flag}={half} has not changed the batch: that run is left out")
+        return []
+    return [found]
+
+
+def _calibration(
+    args: argparse.Namespace, measured: Sequence[Measured], count: int, *, is_gpu: bool
+) -> Calibration:
+    timed = [each for each in measured if each.run.kind is not RunKind.INPUT]
+    training = _training(args, timed[0], measured)
+    runs = [*(each.run for each in measured), *_link(args)]
+    return calibrated(training, _host(args, count, is_gpu=is_gpu), runs)
+
+
+def _link(args: argparse.Namespace) -> Iterator[Run]:
+    """A link that somebody else has measured."""
+    if args.stream_gbps:
+        link_bytes = args.stream_gbps * _GIGA / 8
+        yield Run(kind=RunKind.LINK, accelerators=2, hosts=2, link_bytes=link_bytes)
+
+
+def _host(args: argparse.Namespace, count: int, *, is_gpu: bool) -> HostKind:
+    """The host; its link between GPUs is the data sheet's, for runs say what it is worth."""
+    name = accelerator_of(devices()[0]) if is_gpu else "CPU"
+    known = (each for each in known_accelerators() if name in each.enum_by_product.values())
+    found = next(known, None) if count > 1 else None
+    return HostKind(
+        machine_type=args.machine_type,
+        accelerator=name,
+        per_host=count,
+        cpus=os.cpu_count() or 0,
+        inside=found.inside if found else "",
+        inside_bytes=found.inside_gbytes * _GIGA if found else 0.0,
+        network=args.network,
+        network_gbps=args.network_gbps,
+    )
+
+
+def _training(args: argparse.Namespace, first: Measured, measured: Sequence[Measured]) -> Training:
+    times = first.times
+    parameters = args.params or times.parameters
+    is_fed = any(each.run.kind is RunKind.INPUT for each in measured) or first.run.wait_share > 0
+    return Training(
+        model=args.module_name or (args.script.name if args.script else ""),
+        parameters=parameters,
+        largest=times.largest,
+        gradient_bytes=times.gradient_bytes or parameters * _BYTES,
+        batch_per_accelerator=first.run.batch_per_accelerator or 1.0,
+        precision=args.precision,
+        strategy=Strategy(args.strategy),
+        stack=args.stack or times.stack,
+        data="real" if is_fed else "synthetic",
+        asynchronous=args.asynchronous,
+    )
+
+
+def _places(args: argparse.Namespace) -> list[Path]:
+    """Where the trainer's code lies."""
+    places = [each for each in (args.package_path, args.script) if each]
+    if args.module_name and not args.package_path:
+        name = args.module_name.split(".")[0]
+        places += [path for path in (Path(name), Path(f"{name}.py")) if path.exists()]
+    return places
+
+
+def sentences(made: Calibration) -> Iterator[str]:
+    """What the runs mean, a sentence each."""
+    runs = {run.kind: run for run in reversed(made.runs)}  # the first A is that of the whole batch
+    one, whole, hosts = map(runs.get, (RunKind.COMPUTE, RunKind.HOST, RunKind.TWO_HOSTS))
+    unit = "samples/s" if made.training.batch_per_accelerator > 1 else "steps/s"
+    if one:
+        yield f"One does {_rate(made, one):.4g} {unit}: a step takes {1000 * one.step_s:.3g} ms."
+    if one and whole:
+        gain = _rate(made, whole) / _rate(made, one)
+        yield f"{whole.accelerators} on one host do {_rate(made, whole):.4g}: {gain:.2f} times one."
+    if hosts and (host := whole or one):
+        gain = _rate(made, hosts) / _rate(made, host)
+        yield f"{hosts.hosts} hosts do {_rate(made, hosts):.4g}: {gain:.2f} times one host."
+    yield from _input(made, whole or one, runs.get(RunKind.INPUT))
+    if any(run.noisy for run in made.runs):
+        yield "Noisy: the machine did other work meanwhile, so intervals are wider."
+    yield from _missing(made, runs)
+
+
+def _rate(made: Calibration, run: Run) -> float:
+    batch = run.batch_per_accelerator or made.training.batch_per_accelerator
+    return run.accelerators * batch / run.step_s
+
+
+def _input(made: Calibration, run: Run | None, alone: Run | None) -> Iterator[str]:
+    if run is None:
+        return
+    fed = alone.samples_per_s if alone else 0.0
+    if bound := of_run(run, fed, made.training.batch_per_accelerator):
+        yield (
+            f"Bound by input: {bound.seen}. What helps: {bound.help}; more accelerators on a host "
+            "do not."
+        )
+    elif fed:
+        times = fed / _rate(made, run)
+        yield f"Input alone delivers {fed:.4g} samples/s, {times:.1f} times that."
+
+
+def _missing(made: Calibration, runs: dict[RunKind, Run]) -> Iterator[str]:
+    if RunKind.INPUT not in runs:
+        yield "Not measured: the input alone (B); plans assume that hosts can feed their steps."
+    if not made.training.gradient_bytes and RunKind.TWO_HOSTS not in runs:
+        yield "Nobody said how large the gradient is (--params): no plan for several hosts follows."
+    if not made.host.network_gbps and not {RunKind.LINK, RunKind.TWO_HOSTS} & set(runs):
+        yield "Not measured: a link between hosts; give --network-gbps to plan for several."
+
+
+def _text(made: Calibration, said: Sequence[str], out: Path) -> str:
+    rows = [
+        (
+            run.kind.value,
+            _NAMES.get(run.kind, "several hosts"),
+            run.accelerators,
+            run.steps,
+            f"{1000 * run.step_s:.3g}" if run.step_s else "",
+            f"{1000 * run.step_s_p10:.3g} to {1000 * run.step_s_p90:.3g}" if run.step_s else "",
+            f"{run.samples_per_s or _rate(made, run):.4g}",
+        )
+        for run in made.runs
+        if run.kind is not RunKind.LINK
+    ]
+    headers = ("RUN", "WHAT", "ACCELERATORS", "STEPS", "MS", "P10 TO P90", "SAMPLES/S")
+    return "\n".join(["", table(headers, rows), "", *said, f"written: {out}"])
+
+
+def _as_json(made: Calibration, said: Sequence[str], out: Path) -> dict[str, object]:
+    return {"file": str(out), "calibration": asdict(made), "sentences": list(said)}

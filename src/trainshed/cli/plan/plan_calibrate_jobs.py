@@ -1,0 +1,181 @@
+"""``trainshed plan calibrate-jobs``: a trainer measured where it will run, by short jobs of it."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from trainshed.admission import equipped
+from trainshed.catalog.catalog import Catalog
+from trainshed.cli.connecting import ServerPlace, place_of
+from trainshed.cli.flags import Request
+from trainshed.cli.jobs.resource_texts import why_it_waits
+from trainshed.cli.plan.plan_achieved import TELLS, reported
+from trainshed.cli.plan.plan_calibrate import check_out, show
+from trainshed.cli.terminal import note
+from trainshed.client.collections import FINAL_STATES, WAITING_STATES, collection_of, native_path
+from trainshed.client.faults import Json, ServerRefusal, Unreachable
+from trainshed.client.following import Followed
+from trainshed.model.faults import Fault, UsageFault
+from trainshed.model.job import JobSpec
+from trainshed.planning.counts import plural
+from trainshed.planning.host_kinds import kind_of
+from trainshed.planning.job_runs import HELPS, JobRun, job_run
+from trainshed.planning.planned_jobs import trainers_of
+from trainshed.planning.scaling.calibration import Run, RunKind
+from trainshed.planning.scaling.fitting import calibrated
+from trainshed.service.jobs.judging import Rulebook, judge
+from trainshed.service.jobs.refusing import Merged
+from trainshed.workbench.measured_jobs import MeasuredJob, measured_job
+
+#: A job that is asked to end has as long for its grace and its last words, in seconds.
+_END_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A job to be made, and as the catalog of this machine reads it."""
+
+    hosts: int
+    job: MeasuredJob
+    spec: JobSpec
+    catalog: Catalog
+
+
+def run(request: Request) -> int:
+    """Make the jobs one by one, and write the file.  Raises UsageFault, Fault."""
+    args = request.args
+    check_out(args.out)
+    place = place_of(args)
+    asked = [_asked(args, hosts) for hosts in args.hosts]
+    made = [run for each in asked if (run := _measured(args, place, each))]
+    if not made:
+        raise UsageFault("--hosts: no job ran on as many machines as it has hosts; 1 always does")
+    runs = [_as_run(each.run) for each in made]
+    calibration = calibrated(made[0].training, made[0].host, runs)
+    show(args, replace(calibration, date=_day()))
+    return 0
+
+
+def _asked(args: argparse.Namespace, hosts: int) -> _Asked:
+    """Everything is read before anything is made.  Raises UsageFault, Fault."""
+    name = f"calibrate_{datetime.now(tz=UTC):%Y%m%d_%H%M%S}_{hosts}"
+    limit_s = int(args.seconds + _END_S) + 1  # for a command that is killed
+    job = measured_job(args.file, hosts, name, limit_s)
+    judged = judge(Merged(content=job.document), Rulebook(today=datetime.now(tz=UTC).date()))
+    spec = equipped(judged.question) if judged.question else None
+    if spec is None or judged.question is None or judged.misread:
+        raise Fault(judged.violations)
+    if why := _unlike(spec, judged.question.catalog, hosts):
+        raise UsageFault(f"{args.file}: {why}")
+    return _Asked(hosts=hosts, job=job, spec=spec, catalog=judged.question.catalog)
+
+
+def _unlike(spec: JobSpec, catalog: Catalog, hosts: int) -> str:
+    """Why steps of a job would not be those of so many hosts of one kind; empty if they are."""
+    groups = trainers_of(spec)
+    found = sum(group.count for group in groups)
+    if len({kind_of(group, catalog) for group in groups}) > 1:
+        return "the hosts that train are not alike, and only one kind is measured"
+    if found != hosts or any(spec.group(role) for role in HELPS):
+        return (
+            f"{plural(found, 'host')} of it would train, with what stands beside them, in place of "
+            f"{hosts} alone; scaleTier CUSTOM names machine types"
+        )
+    return ""
+
+
+def _measured(args: argparse.Namespace, place: ServerPlace, asked: _Asked) -> JobRun | None:
+    """What a job's steps came to; None if its hosts were one machine's.
+
+    Raises UsageFault for one that reported nothing.
+    """
+    of = collection_of(asked.job.group)
+    job = place.server.call("POST", of.parent(place.project, place.region), asked.job.document)
+    try:
+        name = job["name"] if of.located else job["jobId"]
+        path = native_path(name, place.project)
+        note(f"{plural(asked.hosts, 'host')}: {name} trains for {args.seconds:g} s; Ctrl-C ends it")
+        _until_trained(args, Followed(place.server, path, note))
+    finally:
+        if not _has_ended(place, f"{of.path(name, place.project, place.region)}:cancel", path):
+            note(f"{name} may still run; stop it with: trainshed {of.group} cancel {name}")
+    found = reported(place, path)
+    made = found and job_run(asked.spec, found["data"], asked.catalog, _day())
+    if not made:
+        raise UsageFault(
+            f"{name} reported no steps that could be used in {args.seconds:g} s: {TELLS}; see "
+            f"trainshed jobs explain {name}"
+        )
+    return made if _is_spread(place.server.call("GET", path), asked.hosts) else None
+
+
+def _is_spread(job: Json, hosts: int) -> bool:
+    """Whether each host was a machine: what is exchanged inside one says nothing of a network."""
+    machines = {each["node"] for each in job["replicas"]}
+    if len(machines) >= hosts:
+        return True
+    note(
+        f"{plural(hosts, 'host')} ran on {plural(len(machines), 'machine')}: that run is left out, "
+        "for what they exchanged crossed no network"
+    )
+    return False
+
+
+def _until_trained(args: argparse.Namespace, followed: Followed) -> None:
+    """Until the job has run for long enough, or is over.  Raises UsageFault if it does not run."""
+    began, running_since = time.monotonic(), 0.0
+    why = ""
+    for job in followed.states():
+        now = time.monotonic()
+        if job["state"] in WAITING_STATES:
+            why = _tell(job, why)
+        elif job["state"] == "RUNNING":
+            running_since = running_since or now
+        if running_since and now - running_since > args.seconds:
+            return
+        if not running_since and now - began > args.start_seconds:
+            raise UsageFault(
+                f"{job['name']} has not run after {args.start_seconds:g} s and is cancelled: "
+                f"{why or 'nobody said why'} (--start-seconds)"
+            )
+
+
+def _tell(job: Json, before: str) -> str:
+    """Say why it waits where that has changed."""
+    waiting = job.get("waiting") or {}
+    message = str(waiting.get("message", ""))
+    if message and message != before and waiting.get("reason") != "NOT_LOOKED_AT":
+        for line in why_it_waits(waiting):
+            note(line)
+    return message or before
+
+
+def _has_ended(place: ServerPlace, cancel: str, path: str) -> bool:
+    """Cancel a job and wait until nothing of it runs, over restarts of the server."""
+    for _ in _pauses(_END_S):
+        with suppress(ServerRefusal, Unreachable):
+            if place.server.call("GET", path)["state"] in FINAL_STATES:
+                return True
+            place.server.call("POST", cancel, {})
+    return False
+
+
+def _pauses(seconds: float) -> Iterator[None]:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        yield
+        time.sleep(0.5)
+
+
+def _as_run(run: Run) -> Run:
+    """A short job is the short run of as many hosts."""
+    several = RunKind.HOST if run.accelerators > 1 else RunKind.COMPUTE
+    return replace(run, kind=RunKind.TWO_HOSTS if run.hosts > 1 else several)
+
+
+def _day() -> str:
+    return f"{datetime.now(tz=UTC):%Y-%m-%d}"

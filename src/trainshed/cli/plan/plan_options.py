@@ -1,0 +1,296 @@
+"""The command line of ``trainshed plan``."""
+
+import argparse
+import math
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from trainshed.cli import flags
+from trainshed.cli.check.inspect_options import COUNT_MAX
+from trainshed.model.durations import FORM, seconds_of
+
+EXAMPLE: Final = """\
+  trainshed plan job.yaml --calibration calibration.toml
+  trainshed plan job.yaml --calibration calibration.toml --what-if gpus=8,16,32 \\
+      --target samples=117000000 --deadline 12h --budget 500
+  trainshed plan --calibration calibration.toml --what-if hosts=1,2,4 --format csv
+  trainshed plan job.yaml --calibration calibration.toml --png plan.png --html plan.html"""
+
+COUNTS: Final = ("gpus", "hosts")
+TARGETS: Final = ("samples", "epochs", "steps")
+#: No job trains longer, in samples, epochs or steps.
+_TARGET_MAX: Final = 1e18
+#: Finished runs that tell the critical batch.
+_RUNS: Final = 2
+_MODEL_PARALLEL: Final = "model-parallel"
+
+
+def plan(prog: str) -> flags.Parser:
+    """The command line of ``trainshed plan``."""
+    parser = flags.Parser(
+        prog,
+        summary="Says how a job will scale, how long it will take and what it will cost: the job "
+        "as its file has it and other clusters, from short runs (trainshed plan calibrate). Exit "
+        "code: 0 with a plan, 2 for a command line or file that cannot be read, 3 if refused.",
+        example=EXAMPLE,
+        usage=f"{prog} [FILE] [flags]",
+    )
+    parser.add_argument("file", metavar="FILE", nargs="?", help="Job file, either dialect")
+    parser.add_argument(
+        "--calibration",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="What trainshed plan calibrate wrote; repeatable, one for each machine type",
+    )
+    parser.add_argument(
+        "--trainer",
+        metavar="PATH",
+        type=Path,
+        help="The trainer's script or package: what was measured of another one is refused",
+    )
+    parser.add_argument(
+        "--measured",
+        metavar="TABLE",
+        type=Path,
+        help="Curves that you measured, a TOML file of [[series]] with points of accelerators, "
+        "hosts and samples/s",
+    )
+    parser.add_argument("--series", metavar="ID", help="Which of its curves, if it has several")
+    _add_what_ifs(parser)
+    _add_work(parser)
+    _add_money(parser)
+    _add_output(parser)
+    flags.add_catalog_flags(parser)
+    parser.check = _check
+    return parser
+
+
+def _add_what_ifs(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("other clusters")
+    group.add_argument(
+        "--what-if",
+        metavar="gpus=N,N,... | hosts=N,N,...",
+        type=_counts,
+        action="append",
+        default=[],
+        help="Numbers of accelerators or of hosts; default: 1, 2, 4 ... up to twice the job's",
+    )
+    group.add_argument(
+        "--machine-types",
+        metavar="TYPE,TYPE,...",
+        type=_names,
+        default=(),
+        help="Other machine types for the hosts that train",
+    )
+    group.add_argument(
+        "--reducers",
+        metavar="auto|N",
+        type=_reducers,
+        help="Reducers beside the workers; default: auto, those that make a difference",
+    )
+    group.add_argument(
+        "--parameter-servers", metavar="N", type=_whole(0), help="default: as in the file"
+    )
+    group.add_argument(
+        "--batch",
+        choices=("keep-local", "keep-global"),
+        default="keep-local",
+        help="What stays: samples a step of one accelerator (default), or of the whole job",
+    )
+    group.add_argument(
+        "--largest-batch",
+        metavar="N",
+        type=flags.above_zero,
+        default=math.inf,
+        help="The most samples that fit the memory of an accelerator",
+    )
+    group.add_argument(
+        "--model-parallel",
+        metavar="N",
+        type=_whole(1),
+        default=1,
+        help="Accelerators that hold one copy of the model, as it was measured; default: 1",
+    )
+
+
+def _add_work(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what is to be done")
+    group.add_argument(
+        "--target",
+        metavar="samples=N | epochs=N | steps=N",
+        type=_target,
+        help="How long the job trains; default: the time of 1,000 steps is given",
+    )
+    group.add_argument(
+        "--epoch-samples",
+        metavar="N",
+        type=flags.above_zero,
+        help="Samples of an epoch, for epochs=N",
+    )
+    group.add_argument(
+        "--critical-batch",
+        metavar="B",
+        type=flags.above_zero,
+        default=0.0,
+        help="Batch of the whole job from which twice the samples are needed for the same quality",
+    )
+    group.add_argument(
+        "--finished",
+        metavar="BATCH=SAMPLES",
+        type=_finished,
+        action="append",
+        default=[],
+        help="A finished run: the batch of the whole job, and the samples to the same quality; two "
+        "of them tell the critical batch",
+    )
+    group.add_argument(
+        "--deadline", metavar="TIME", type=_time, default=math.inf, help="Such as 6h or 1h30m"
+    )
+
+
+def _add_money(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what it costs")
+    group.add_argument("--budget", metavar="AMOUNT", type=flags.above_zero, default=math.inf)
+    group.add_argument("--region", metavar="REGION", help="Region whose prices are taken")
+    group.add_argument(
+        "--prices",
+        metavar="FILE",
+        type=Path,
+        help="TOML: currency, date, and a [[machine]] for each of your own, with its name and "
+        "per_hour; or watts, per_kwh, bought_for, years and use",
+    )
+    group.add_argument(
+        "--spot",
+        metavar="RATE",
+        type=flags.above_zero,
+        help="Spot prices; RATE: interruptions of a machine in an hour, such as 0.05",
+    )
+    group.add_argument(
+        "--checkpoint-every",
+        metavar="TIME",
+        type=_time,
+        help="Between the job's checkpoints, with --spot: half of it is lost each time",
+    )
+    group.add_argument(
+        "--restart",
+        metavar="TIME",
+        type=_time,
+        default=300.0,
+        help="From an interruption to the next step; default: 5m",
+    )
+    group.add_argument(
+        "--worth",
+        metavar="SHARE",
+        type=flags.above_zero,
+        default=0.5,
+        help="More throughput that a doubling of price must bring; default: 0.5",
+    )
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the answer")
+    group.add_argument(
+        "--format", choices=("table", "json", "csv"), default="table", help="default: table"
+    )
+    group.add_argument(
+        "--png", metavar="FILE", type=Path, help="A picture: throughput, and cost against time"
+    )
+    group.add_argument(
+        "--html", metavar="FILE", type=Path, help="A page that needs no network: the same, whole"
+    )
+
+
+def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
+    if fault := next(chain(_of_inputs(args), _of_work(args), _of_files(args)), None):
+        parser.error(fault)
+
+
+def _of_inputs(args: argparse.Namespace) -> Iterator[str]:
+    if not (args.file or args.calibration or args.measured):
+        yield "a FILE, a --calibration or --measured is needed: there is nothing to plan"
+    if args.trainer and not args.trainer.exists():
+        yield f"--trainer {args.trainer}: there is no such file or folder"
+    if args.series and not args.measured:
+        yield "--series names a curve of --measured TABLE, which is not given"
+
+
+def _of_work(args: argparse.Namespace) -> Iterator[str]:
+    if args.target and args.target[0] == "epochs" and not args.epoch_samples:
+        yield "--target epochs: --epoch-samples N is needed, the samples of one epoch"
+    if args.finished and args.critical_batch:
+        yield "give --critical-batch, or two --finished that tell it"
+    if len(args.finished) not in {0, _RUNS}:
+        yield f"--finished: two runs tell the critical batch, not {len(args.finished)}"
+    if args.spot and not args.checkpoint_every:
+        yield "--spot: --checkpoint-every TIME is needed, the time between the job's checkpoints"
+    if args.checkpoint_every and not args.spot:
+        yield "--checkpoint-every counts with --spot RATE, which is not given"
+
+
+def _of_files(args: argparse.Namespace) -> Iterator[str]:
+    for flag, path in (("--png", args.png), ("--html", args.html)):
+        if path and (not path.parent.is_dir() or (path.exists() and not path.is_file())):
+            yield f"{flag} {path}: a file in a folder that exists is accepted"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(filter(None, (each.strip() for each in text.split(",")))))
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r}: names of machine types are accepted")
+    return found
+
+
+def _counts(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, listed = text.partition("=")
+    if name == _MODEL_PARALLEL:
+        return name, (_whole(1)(listed),)
+    if name not in COUNTS or not listed:
+        raise argparse.ArgumentTypeError(f"{text!r}: gpus=1,2,4 or hosts=1,2,4 is accepted")
+    return name, tuple(_whole(1)(each) for each in listed.split(","))
+
+
+def _target(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    if name not in TARGETS or not value:
+        raise argparse.ArgumentTypeError(f"{text!r}: samples=N, epochs=N or steps=N is accepted")
+    found = flags.above_zero(value)
+    if found > _TARGET_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r}: {name} up to {_TARGET_MAX:g} are accepted")
+    return name, found
+
+
+def _finished(text: str) -> tuple[float, float]:
+    batch, _, samples = text.partition("=")
+    if not batch or not samples:
+        raise argparse.ArgumentTypeError(f"{text!r}: BATCH=SAMPLES is accepted, as 1024=5e7")
+    return flags.above_zero(batch), flags.above_zero(samples)
+
+
+def _reducers(text: str) -> int | None:
+    return None if text == "auto" else _whole(0)(text)
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        found = int(text) if text.isascii() and text.isdigit() else -1
+        if not least <= found <= COUNT_MAX:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a number from {least} to {COUNT_MAX:,}"
+            )
+        return found
+
+    return read
+
+
+def _time(text: str) -> Any:
+    try:
+        found = seconds_of(text)
+    except ValueError:
+        found = 0.0
+    if found <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {FORM}, above 0")
+    return found
