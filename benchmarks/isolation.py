@@ -28,7 +28,7 @@ from service_servers import Server, local
 
 from trainshed.engines.isolation.choose import IsolationSettings, try_isolation
 from trainshed.engines.isolation.compose import Isolation
-from trainshed.engines.isolation_modes import (
+from trainshed.engines.isolation.modes import (
     CALL_FAMILIES,
     FILTERED,
     LANDLOCK,
@@ -40,8 +40,8 @@ from trainshed.engines.isolation_modes import (
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.network.choose import JobNetwork, try_network
 from trainshed.engines.network.rule import replica_address
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.observe import AttemptRecords
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.observe import AttemptRecords
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.launch_plan import Environment, LaunchPlan, NetworkPlan, Owner, ReplicaPlan
 from trainshed.model.log_line import SEGMENT_PATTERN, decode

@@ -24,7 +24,7 @@ from service_jobs import VERTEX, Json
 from service_measures import wait_for
 from service_servers import Server, local, simulated_at
 
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.record.folder import AttemptFolder
 
 SIMULATED, REAL, CANCELS = 1000, 20, 20
 READY_S_MAX, GONE_S_MAX, RSS_MB_MAX = 5.0, 5.0, 15.0

@@ -181,15 +181,15 @@ _LOCAL: Final = "engines/local/engine.py"
 _LOCAL_ATTEMPT: Final = "engines/local/attempts/attempt.py"
 _FIND: Final = "engines/local/attempts/find.py"
 _FENCE: Final = "engines/local/attempts/fence.py"
-_FOLDER: Final = "engines/supervise/folder.py"
+_FOLDER: Final = "engines/supervise/record/folder.py"
 _RUN: Final = "engines/supervise/attempt.py"
 _ENDING: Final = "engines/supervise/ending.py"
 _JUDGING: Final = "engines/supervise/judging.py"
 _REPLICAS: Final = "engines/supervise/replicas.py"
-_SPAWN: Final = "engines/supervise/spawn.py"
+_SPAWN: Final = "engines/supervise/kernel/spawn.py"
 _FORK: Final = "engines/local/attempts/fork.py"
-_FORK_SERVER: Final = "engines/supervise/fork_server.py"
-_SEGMENTS: Final = "engines/supervise/segments.py"
+_FORK_SERVER: Final = "engines/supervise/helpers/fork_server.py"
+_SEGMENTS: Final = "engines/supervise/record/segments.py"
 LOCAL: Final = tuple(
     Mutation(*each)
     for each in (
@@ -267,12 +267,12 @@ LOCAL: Final = tuple(
         (_LOCAL, "if self._callback is not None:", "if False:"),
         (_LOCAL, "os.eventfd_write(self._stop, 1)", "pass"),
         (
-            "engines/supervise/observe.py",
+            "engines/supervise/record/observe.py",
             "_read_on(folder.reports, after)",
             "_read_on(folder.reports, 0)",
         ),
         (
-            "engines/supervise/observe.py",
+            "engines/supervise/record/observe.py",
             "mark=after + len(whole) + len(newline)",
             "mark=len(whole) + len(newline)",
         ),

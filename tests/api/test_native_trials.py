@@ -17,7 +17,7 @@ from store.builders import (
     trial_job,
 )
 from trainshed.api.native import native_app
-from trainshed.engines.supervise.segments import SegmentWriter
+from trainshed.engines.supervise.record.segments import SegmentWriter
 from trainshed.model.log_line import LOG_FOLDER
 from trainshed.model.status import JobError, JobState
 from trainshed.model.trials import Measurement, TrialState

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from cli.conftest import FINAL, PARENT, new_server, pool
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.workbench.doctor import examine
 
 RUNNING = "print('begun', flush=True); import time; time.sleep(600)"

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from cli.test_local_train import TELL, TRAIN, told
-from trainshed.engines.isolation_modes import USERS
+from trainshed.engines.isolation.modes import USERS
 from trainshed.engines.network.choose import try_network
 
 CLUSTER = ("--distributed", "--worker-count", "1", "--parameter-server-count", "0")

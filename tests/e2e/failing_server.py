@@ -29,7 +29,7 @@ from trainshed.engines.local.attempts.fence import Fence
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.slurm import spool
 from trainshed.engines.slurm.queue import Queue
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.warden import compose as warden_compose
 
 #: What changes the store; whatever else it has is only read.

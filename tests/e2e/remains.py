@@ -7,8 +7,8 @@ from pathlib import Path
 from e2e.chaos import records, uid_of
 from e2e.support import native, wait_until
 from trainshed.engines.processes.identity import lives
-from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.engines.supervise.leftovers import marked
+from trainshed.engines.supervise.record.folder import AttemptFolder
 
 _DEAD = ("Z", "X")
 

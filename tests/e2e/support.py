@@ -8,7 +8,7 @@ import urllib.request
 import psutil
 
 from server_process import ServerProcess, Waiting
-from trainshed.engines.supervise.spec import FORK_SERVER
+from trainshed.engines.supervise.record.spec import FORK_SERVER
 
 PROJECT = "demo-proj"
 PARENT = f"projects/{PROJECT}/locations/us-central1"

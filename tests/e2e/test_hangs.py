@@ -8,7 +8,7 @@ import pytest
 from e2e import fleet
 from e2e.chaos import check_doctor
 from e2e.support import custom_job, log_lines, native, serving, submit, wait_until
-from trainshed.engines.supervise.watch_hang import stacks_argv
+from trainshed.engines.supervise.watch.watch_hang import stacks_argv
 
 pytestmark = pytest.mark.slow
 

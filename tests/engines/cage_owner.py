@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 from engines.end_words import describe_end
 from trainshed.engines.processes import tree
-from trainshed.engines.supervise.kill import open_process_tree
-from trainshed.engines.supervise.limits import Limits
+from trainshed.engines.supervise.kernel.kill import open_process_tree
+from trainshed.engines.supervise.kernel.limits import Limits
 from trainshed.model.trainer_contract import JOB
 
 given = json.loads(sys.argv[1])

@@ -16,7 +16,7 @@ from engines.support import MARK, marked_processes, wait_until
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.cgroup import end_box
 from trainshed.engines.processes.tree import kill_listed
-from trainshed.engines.supervise.kill import KILL_STRATEGIES, open_process_tree
+from trainshed.engines.supervise.kernel.kill import KILL_STRATEGIES, open_process_tree
 from trainshed.model.trainer_contract import JOB
 
 OWNER = Path(__file__).parent / "cage_owner.py"

@@ -2,7 +2,7 @@
 
 import struct
 
-from trainshed.engines.supervise.event_files import masked_crc
+from trainshed.engines.supervise.watch.event_files import masked_crc
 
 CRC = struct.Struct("<I")
 

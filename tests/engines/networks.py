@@ -6,7 +6,7 @@ import pytest
 
 from engines.attempts import KEY, engine_at, marked
 from engines.isolating import isolation_of
-from trainshed.engines.isolation_modes import SANDBOX, USERS
+from trainshed.engines.isolation.modes import SANDBOX, USERS
 from trainshed.engines.network.choose import JobNetwork, try_network
 from trainshed.engines.network.rule import replica_address
 from trainshed.model.launch_plan import NetworkPlan, Owner

@@ -14,7 +14,7 @@ from engines.support import DEADLINE_S, MARK
 from engines.test_limits import enforces
 from trainshed.engines.local.attempts import fence
 from trainshed.engines.local.engine import LocalEngine
-from trainshed.engines.supervise.limits import Limits
+from trainshed.engines.supervise.kernel.limits import Limits
 from trainshed.model.launch_plan import Owner
 from trainshed.testing.engine_contract import ProgramContract
 from trainshed.testing.engine_world import ShellWorld

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.events import event, first, record, simple, tensor, text
-from trainshed.engines.supervise.event_files import EventFile, masked_crc, scalars
-from trainshed.engines.supervise.event_folders import EventFolder, evaluates
+from trainshed.engines.supervise.watch.event_files import EventFile, masked_crc, scalars
+from trainshed.engines.supervise.watch.event_folders import EventFolder, evaluates
 from trainshed.files.beneath import Place
 
 IMAGE = text(1, text(1, "image") + text(4, b"\x89PNG" * 100_000))

@@ -2,11 +2,11 @@
 
 import pytest
 
-from trainshed.engines.supervise.flow import BURST_S, SAY_S, Flow
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.output import Output, OutputSource
-from trainshed.engines.supervise.segments import SegmentWriter
-from trainshed.engines.supervise.spec import LogRule
+from trainshed.engines.supervise.record.flow import BURST_S, SAY_S, Flow
+from trainshed.engines.supervise.record.output import Output, OutputSource
+from trainshed.engines.supervise.record.segments import SegmentWriter
+from trainshed.engines.supervise.record.spec import LogRule
 from trainshed.model.log_line import SEGMENT_PATTERN, SERVICE_TASK, decode
 
 RATE = 1000

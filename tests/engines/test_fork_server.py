@@ -16,12 +16,13 @@ from engines import attempts
 from engines.attempts import KEY, OTHER, ended, engine_at, folder, marked, order, supervisor, texts
 from engines.support import FOREVER, awaiting, wait_until
 from trainshed.engines.processes import tree
-from trainshed.engines.supervise.spec import FORK_SERVER, SUPERVISOR
+from trainshed.engines.supervise.record.spec import FORK_SERVER, SUPERVISOR
 
 LOADED = """
 import sys
 sys.path.append(sys.argv[1])
-from trainshed.engines.supervise import main, fork_server
+from trainshed.engines.supervise import main
+from trainshed.engines.supervise.helpers import fork_server
 print(*(name for name in sys.modules if name.startswith("trainshed.")))
 """
 

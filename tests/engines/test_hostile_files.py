@@ -14,11 +14,11 @@ from engines.events import event, record, simple
 from engines.support import FOREVER
 from engines.trials import metric_file, trial, whole
 from planning.test_achieved import DOCUMENT
-from trainshed.engines.supervise.event_folders import EventFolder
-from trainshed.engines.supervise.folder import AttemptFolder, read_json
-from trainshed.engines.supervise.hypertune_file import MetricFile
-from trainshed.engines.supervise.observe import ran_s
-from trainshed.engines.supervise.watch_checkpoints import CheckpointWatch
+from trainshed.engines.supervise.record.folder import AttemptFolder, read_json
+from trainshed.engines.supervise.record.observe import ran_s
+from trainshed.engines.supervise.watch.event_folders import EventFolder
+from trainshed.engines.supervise.watch.hypertune_file import MetricFile
+from trainshed.engines.supervise.watch.watch_checkpoints import CheckpointWatch
 
 TASK = "master-replica-0"
 

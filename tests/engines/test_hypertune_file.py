@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.engines.supervise.hypertune_file import LINE_BYTES_MAX, MetricFile, parsed
-from trainshed.engines.supervise.reports import Reported
+from trainshed.engines.supervise.record.reports import Reported
+from trainshed.engines.supervise.watch.hypertune_file import LINE_BYTES_MAX, MetricFile, parsed
 
 KEPT = 100
 HYPERTUNE = (

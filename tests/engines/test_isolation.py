@@ -14,10 +14,10 @@ from engines.attempts import KEY, ended, engine_at, folder, marked, read_answer,
 from engines.isolating import UIDS, isolation_of
 from trainshed.engines.isolation import choose, device_nodes, interpreters, landlock, users
 from trainshed.engines.isolation.choose import IsolationSettings, Machine, choose_isolation
+from trainshed.engines.isolation.modes import CALL_FAMILIES
+from trainshed.engines.isolation.mounts import PrivateFolders, write_passwd
 from trainshed.engines.isolation.view import View
-from trainshed.engines.isolation_modes import CALL_FAMILIES
 from trainshed.engines.local.devices.gpus import Device
-from trainshed.engines.supervise.mounts import PrivateFolders, write_passwd
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.launch_plan import Owner
 

@@ -16,8 +16,8 @@ from trainshed.engines.environments import cache as environments
 from trainshed.engines.environments.builder import Builder
 from trainshed.engines.isolation import compose
 from trainshed.engines.isolation.compose import Isolation
-from trainshed.engines.supervise.cgroups import offers
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.kernel.cgroups import offers
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment, Owner
 

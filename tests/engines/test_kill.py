@@ -9,7 +9,7 @@ import pytest
 from engines.cages import DAEMON, DEAF, IN_GROUP, SLEEPER, TRAINERS, boxes_left, needs, owned
 from engines.support import assert_no_survivor, marked_processes, wait_until
 from trainshed.engines.processes import tree
-from trainshed.engines.supervise.kill import (
+from trainshed.engines.supervise.kernel.kill import (
     CGROUP_KILL,
     KILL_STRATEGIES,
     KILLPG,

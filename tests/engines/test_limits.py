@@ -12,9 +12,9 @@ from engines.cages import SLEEPER, boxes_left, owned
 from engines.end_words import describe_end
 from engines.support import Recorder, plan_of, python_replica, run, wait_until
 from trainshed.engines.processes import cgroup
-from trainshed.engines.supervise import cgroups, limits
-from trainshed.engines.supervise.kill import CGROUP_KILL, open_process_tree
-from trainshed.engines.supervise.limits import Limits, Usage, asked, settings_v1, settings_v2
+from trainshed.engines.supervise.kernel import cgroups, limits
+from trainshed.engines.supervise.kernel.kill import CGROUP_KILL, open_process_tree
+from trainshed.engines.supervise.kernel.limits import Limits, Usage, asked, settings_v1, settings_v2
 from trainshed.model import exits
 from trainshed.model.roles import Role
 
@@ -150,8 +150,8 @@ BY_USER = f"""
 import os, signal, sys
 sys.path.insert(0, {str(Path(trainshed.__file__).parents[1])!r})
 from trainshed.engines.processes import cgroup
-from trainshed.engines.supervise.kill import open_process_tree
-from trainshed.engines.supervise.limits import Limits
+from trainshed.engines.supervise.kernel.kill import open_process_tree
+from trainshed.engines.supervise.kernel.limits import Limits
 cgroup.own_directory = lambda *_: None
 uid = 1_900_060_606 if os.getuid() == 0 else os.getuid()
 tree = open_process_tree("bare", 1, [Limits(pids=20)], allow=[])

@@ -21,7 +21,7 @@ from engines.attempts import (
 )
 from engines.support import FOREVER, awaiting, plan_of, python_replica, touching, wait_until
 from trainshed.engines.local.devices.gpus import Device
-from trainshed.engines.supervise.records import Began, append
+from trainshed.engines.supervise.record.records import Began, append
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.faults import EngineFault
 from trainshed.model.resources import FleetPolicy, Seat

@@ -10,18 +10,12 @@ from hypothesis import strategies as st
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.plan_file import Preparation
-from trainshed.engines.supervise import records, spec
-from trainshed.engines.supervise.folder import AttemptFolder, Order
-from trainshed.engines.supervise.limits import Limits
-from trainshed.engines.supervise.observe import AttemptRecords
-from trainshed.engines.supervise.records import (
-    Began,
-    Decided,
-    Ended,
-    Ready,
-    Recovered,
-)
-from trainshed.engines.supervise.spec import (
+from trainshed.engines.supervise.kernel.limits import Limits
+from trainshed.engines.supervise.record import records, spec
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order
+from trainshed.engines.supervise.record.observe import AttemptRecords
+from trainshed.engines.supervise.record.records import Began, Decided, Ended, Ready, Recovered
+from trainshed.engines.supervise.record.spec import (
     AttemptSpec,
     HangRule,
     RemoteRule,

@@ -25,8 +25,8 @@ from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.environments.job_python import JobPython
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.plan_file import Preparation, Site
-from trainshed.engines.supervise import spec as specs
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.record import spec as specs
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.attempt import Measured, MetricsPlan
 from trainshed.model.launch_plan import ContainerPlan
 

@@ -19,7 +19,7 @@ from engines.attempts import (
 from engines.support import FOREVER, awaiting, marked_processes, touching, wait_until
 from engines.test_supervisor_disk import refusing_writes
 from engines.trials import HYPERTUNE, metric_file, steps, trial, whole
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.attempt import Phase
 
 GARBAGE = {

@@ -18,7 +18,7 @@ from engines.attempts import (
     until,
 )
 from engines.support import FOREVER, marked_processes, wait_until
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.attempt import Phase
 from trainshed.model.faults import EngineFault
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.engines.local.attempts.log_tail import LogTail
-from trainshed.engines.supervise.segments import SegmentWriter
+from trainshed.engines.supervise.record.segments import SegmentWriter
 
 
 @pytest.fixture(scope="module")

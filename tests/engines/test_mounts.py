@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.engines.supervise import mounts
-from trainshed.engines.supervise.mounts import GCS, allowed, private_mounts, write_hosts
+from trainshed.engines.isolation import mounts
+from trainshed.engines.isolation.mounts import GCS, allowed, private_mounts, write_hosts
 
 NAME = "cmle-training-workerpool0-0123456789-0"
 

@@ -22,12 +22,12 @@ from engines.own_network import (
     own_network,
 )
 from engines.support import FOREVER, wait_until
+from trainshed.engines.isolation.mounts import RESOLVER
 from trainshed.engines.network.leftovers import look_at_networks
 from trainshed.engines.network.netlink import Netlink
 from trainshed.engines.network.rule import CIDR
 from trainshed.engines.network.way_out import PROGRAM
 from trainshed.engines.processes import tree
-from trainshed.engines.supervise.mounts import RESOLVER
 from trainshed.model.attempt import Phase
 from trainshed.model.launch_plan import Environment
 from trainshed.model.network import NetworkLayout

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from isolation import as_user
-from trainshed.engines.isolation_modes import LANDLOCK, NONE, SANDBOX, USERS
+from trainshed.engines.isolation.modes import LANDLOCK, NONE, SANDBOX, USERS
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.network import trial, way_out
 from trainshed.engines.network.choose import (

@@ -25,8 +25,8 @@ from engines.support import (
     without_cgroups,
 )
 from trainshed.engines.processes import cgroup, tree
-from trainshed.engines.supervise.cgroups import writable
-from trainshed.engines.supervise.segments import SEGMENT_BYTES_MAX
+from trainshed.engines.supervise.kernel.cgroups import writable
+from trainshed.engines.supervise.record.segments import SEGMENT_BYTES_MAX
 
 LAUNCHER = Path(__file__).parent / "launcher.py"
 

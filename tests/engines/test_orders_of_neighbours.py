@@ -9,7 +9,7 @@ from engines.attempts import KEY, OTHER, ended, engine_at, folder, lines, marked
 from engines.isolating import isolation_of
 from engines.support import FOREVER, wait_until
 from trainshed.engines.local.attempts import attempt
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.attempt import Phase
 from trainshed.model.launch_plan import Owner
 

@@ -11,7 +11,7 @@ from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.plan_file import Site
 from trainshed.engines.network.addresses import network_rule, own_addresses
 from trainshed.engines.network.rule import REPLICAS_MAX, NetworkRule
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import NetworkPlan

@@ -2,7 +2,7 @@
 
 from engines.attempts import KEY, ended, engine_at, folder, marked
 from engines.support import assert_no_survivor
-from trainshed.engines.supervise import spec
+from trainshed.engines.supervise.record import spec
 
 LEAVES_A_DEAF_CHILD = """
 import os, signal, time

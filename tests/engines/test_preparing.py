@@ -15,10 +15,10 @@ from trainshed.engines.local.attempts import plan_file, start
 from trainshed.engines.local.attempts.plan_file import Preparation, Site
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices.locks import Holder
-from trainshed.engines.supervise import preparing
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.spawn import ProcessSpec, Wiring, fork_exec
-from trainshed.engines.supervise.spawn import raise_descriptor_limit as descriptor_limit
+from trainshed.engines.supervise.helpers import preparing
+from trainshed.engines.supervise.kernel.spawn import ProcessSpec, Wiring, fork_exec
+from trainshed.engines.supervise.kernel.spawn import raise_descriptor_limit as descriptor_limit
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.roles import Role
 
@@ -186,7 +186,7 @@ def test_packages_that_take_for_ever_are_given_up():
     """In a process of its own: the timer is the test runner's here."""
     code = (
         "import time\n"
-        "from trainshed.engines.supervise import preparing as prepare\n"
+        "from trainshed.engines.supervise.helpers import preparing as prepare\n"
         "try:\n"
         "    with prepare.at_most(0.36):\n"
         "        time.sleep(600)\n"

@@ -10,7 +10,7 @@ from engines.attempts import KEY, ended, engine_at, folder, marked, texts
 from engines.support import Recorder, cluster, plan_of, python_replica
 from planning.test_achieved import DOCUMENT, REPORT
 from trainshed.engines.local import foreground
-from trainshed.engines.supervise.observe import report_at
+from trainshed.engines.supervise.record.observe import report_at
 from trainshed.files.beneath import Place
 from trainshed.launch.variables import UNSET
 from trainshed.model.roles import Role

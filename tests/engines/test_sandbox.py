@@ -8,13 +8,12 @@ import pytest
 
 from engines.attempts import KEY, ended, engine_at, marked, order, supervisor, texts, until
 from engines.support import FOREVER, assert_no_survivor, wait_until
-from trainshed.engines.isolation import sandbox
+from trainshed.engines.isolation import mounts, sandbox
 from trainshed.engines.isolation.choose import try_isolation
 from trainshed.engines.isolation.compose import Isolation
+from trainshed.engines.isolation.modes import SANDBOX
 from trainshed.engines.isolation.view import Mounts, View
-from trainshed.engines.isolation_modes import SANDBOX
 from trainshed.engines.processes import tree
-from trainshed.engines.supervise import mounts
 from trainshed.model.attempt import Phase
 
 #: Ends well when it is asked to, and not at once.

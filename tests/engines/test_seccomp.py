@@ -6,7 +6,7 @@ import os
 import pytest
 
 from trainshed.engines.isolation import seccomp
-from trainshed.engines.isolation_modes import CALL_FAMILIES, PERF
+from trainshed.engines.isolation.modes import CALL_FAMILIES, PERF
 
 MACHINES = ("x86_64", "aarch64")
 X86_64, I386, AARCH64, ARM, RISCV = 0xC000003E, 0x40000003, 0xC00000B7, 0x40000028, 0xC00000F3

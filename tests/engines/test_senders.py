@@ -10,7 +10,7 @@ import pytest
 #: A server and a process of ours that judges it, below a process of root's that they do not see.
 HIDDEN = """
 import ctypes, os, subprocess
-from trainshed.engines.supervise import senders
+from trainshed.engines.supervise.kernel import senders
 subprocess.run(["mount", "-o", "remount,hidepid=2", "/proc"], check=True)
 server = os.fork()
 if not server:

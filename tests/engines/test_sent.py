@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.sent import PLAN, keep, sent
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.sent import PLAN, keep, sent
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from trainshed.engines.slurm import attempt as slurm_attempt
 from trainshed.engines.slurm import engine as slurm_engine
 from trainshed.engines.slurm import factory, poll
 from trainshed.engines.slurm.commands import Answer
-from trainshed.engines.supervise import records
-from trainshed.engines.supervise.folder import AttemptFolder, Order
-from trainshed.engines.supervise.records import Began, Decided, Ended, Ready
+from trainshed.engines.supervise.record import records
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order
+from trainshed.engines.supervise.record.records import Began, Decided, Ended, Ready
 from trainshed.model.attempt import AttemptKey, Loss, Outcome, Phase, ReplicaExit
 from trainshed.model.explanation import Reason
 from trainshed.model.faults import EngineFault, UsageFault, is_transient

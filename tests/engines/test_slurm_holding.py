@@ -24,8 +24,8 @@ from engines.test_slurm_engine import (
 )
 from trainshed.engines.slurm import engine as slurm_engine
 from trainshed.engines.slurm import holding
-from trainshed.engines.supervise.folder import AttemptFolder, Order
-from trainshed.engines.supervise.records import Decided
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order
+from trainshed.engines.supervise.record.records import Decided
 from trainshed.engines.warden import hold
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.stopping import StopOrder, StopReason

@@ -7,7 +7,7 @@ import pytest
 
 from trainshed.engines.slurm import spool
 from trainshed.engines.slurm.spool import EndInSlurm, Submitted
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.record.folder import AttemptFolder
 
 
 @pytest.fixture

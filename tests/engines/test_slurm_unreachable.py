@@ -9,7 +9,7 @@ from trainshed.engines.slurm.attempt import SlurmAttempt
 from trainshed.engines.slurm.parse import Job
 from trainshed.engines.slurm.poll import Seen
 from trainshed.engines.slurm.spool import EndInSlurm, Submitted
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.attempt import AttemptKey, Loss, Phase
 from trainshed.model.explanation import Reason
 

@@ -8,8 +8,8 @@ import pytest
 from engines.attempts import KEY, ended, engine_at, marked
 from engines.support import Recorder, cluster, plan_of
 from trainshed.engines.local import foreground
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.observe import steps_of
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.observe import steps_of
 from trainshed.model.trainer_contract import STEPS_FILE
 
 DOCUMENT = {"version": 1, "steps": 30, "first": [[0.1, 0.0]] * 30, "recent": [[0.1, 0.0]] * 30}

@@ -9,8 +9,8 @@ from engines.attempts import KEY, ended, marked, order, started, texts
 from engines.support import FOREVER, wait_until
 from trainshed.engines.local.attempts import start
 from trainshed.engines.supervise.ending import Teardown
-from trainshed.engines.supervise.folder import AttemptFolder, Order
 from trainshed.engines.supervise.loop import Loop
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order
 
 #: Ends of SIGTERM like a shell that waits, and leaves a child that wants to hear of it too.
 LEAVES_ITS_CHILD = """\

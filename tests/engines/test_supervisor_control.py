@@ -20,7 +20,7 @@ from engines.attempts import (
 )
 from engines.support import FOREVER, wait_until
 from trainshed.engines.local.attempts import attempt
-from trainshed.engines.supervise.folder import AttemptFolder, short_path
+from trainshed.engines.supervise.record.folder import AttemptFolder, short_path
 from trainshed.model.attempt import Phase
 
 ANSWER_S = 60.0

@@ -29,7 +29,7 @@ from engines.attempts import (
 )
 from engines.support import FOREVER, awaiting, marked_processes, touching, wait_until
 from trainshed.engines.local.attempts import start
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.files import room
 from trainshed.model.attempt import Phase
 from trainshed.model.faults import EngineFault

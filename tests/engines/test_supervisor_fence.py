@@ -26,8 +26,8 @@ from trainshed.engines.local.attempts import start
 from trainshed.engines.local.attempts.fence import OlderAttemptLives
 from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter, supervisor_argv
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.spec import HangRule
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.spec import HangRule
 from trainshed.model.attempt import AttemptKey, Phase
 
 SECOND = AttemptKey(KEY.uid, 2)

@@ -35,10 +35,10 @@ from trainshed.engines.local.attempts.plan_file import Preparation, Site
 from trainshed.engines.local.attempts.start import spawn, supervisor_argv
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.processes import tree
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.helper import Helper
+from trainshed.engines.supervise.helpers.helper import Helper
+from trainshed.engines.supervise.kernel.spawn import raise_descriptor_limit
 from trainshed.engines.supervise.loop import Children, Loop
-from trainshed.engines.supervise.spawn import raise_descriptor_limit
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.attempt import Phase
 from trainshed.model.roles import Role
 

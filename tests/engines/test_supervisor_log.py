@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.engines.supervise import segments
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.output import Output, OutputSource
-from trainshed.engines.supervise.segments import SegmentWriter, last_stamp
+from trainshed.engines.supervise.record import segments
+from trainshed.engines.supervise.record.output import Output, OutputSource
+from trainshed.engines.supervise.record.segments import SegmentWriter, last_stamp
 from trainshed.model.log_line import SEGMENT_PATTERN, LogLine, decode, encode
 
 #: What a file system may do at each write: take so many bytes, or fail.

@@ -24,7 +24,7 @@ MODULES = """
 import sys
 sys.path.append(sys.argv[1])
 import trainshed.engines.supervise.main
-import trainshed.engines.supervise.fork_server
+import trainshed.engines.supervise.helpers.fork_server
 names = {name.partition(".")[0] for name in sys.modules}
 print(*sorted(names - sys.stdlib_module_names - {"__main__"}))
 print(*sorted({"dataclasses", "inspect", "subprocess", "pathlib", "asyncio"} & names))

@@ -34,8 +34,8 @@ from engines.support import (
 from trainshed.engines.local.attempts import attempt as attempts
 from trainshed.engines.local.attempts.fence import identity_of
 from trainshed.engines.processes import identity
-from trainshed.engines.supervise.folder import Order
-from trainshed.engines.supervise.observe import AttemptRecords
+from trainshed.engines.supervise.record.folder import Order
+from trainshed.engines.supervise.record.observe import AttemptRecords
 from trainshed.model.attempt import Phase
 from trainshed.model.stopping import StopReason
 

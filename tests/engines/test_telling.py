@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.observe import AttemptRecords, ran_s, recorded
-from trainshed.engines.supervise.records import Decided, Ended
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.observe import AttemptRecords, ran_s, recorded
+from trainshed.engines.supervise.record.records import Decided, Ended
 from trainshed.model.attempt import AttemptKey, Outcome, Phase
 
 BEGAN_S = 1_800_000_000

@@ -21,8 +21,8 @@ from engines.attempts import (
 from engines.isolating import isolation_of
 from engines.support import wait_until
 from trainshed.engines.isolation.compose import Isolation
-from trainshed.engines.isolation_modes import CONTAINER, LANDLOCK, MODES, NONE
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.isolation.modes import CONTAINER, LANDLOCK, MODES, NONE
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.short_tmp import SOCKET_NAME_BYTES_MAX, short_name
 from trainshed.model.attempt import Phase
 from trainshed.model.launch_plan import Owner

@@ -6,8 +6,13 @@ import pytest
 
 from engines.cages import SLEEPER, needs, owned
 from trainshed.engines.processes import tree
-from trainshed.engines.supervise import limits
-from trainshed.engines.supervise.kill import CGROUP_KILL, SWEEP, V1_FREEZER, open_process_tree
+from trainshed.engines.supervise.kernel import limits
+from trainshed.engines.supervise.kernel.kill import (
+    CGROUP_KILL,
+    SWEEP,
+    V1_FREEZER,
+    open_process_tree,
+)
 
 MIB = 1 << 20
 HOLDS = "import os, time\nheld = b'x' * (64 << 20)\nos.write(1, b'ready\\n')\ntime.sleep(600)"

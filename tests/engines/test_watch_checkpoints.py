@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.spec import AttemptSpec
-from trainshed.engines.supervise.watch_checkpoints import CheckpointWatch
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.spec import AttemptSpec
+from trainshed.engines.supervise.watch.watch_checkpoints import CheckpointWatch
 from trainshed.engines.supervise.watching import Watching
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.engines.supervise.watch_hang import HangWatch, stacks_argv
+from trainshed.engines.supervise.watch.watch_hang import HangWatch, stacks_argv
 
 AFTER_S = 100.0
 WORKS_NS = 10_000_000_000

@@ -9,14 +9,14 @@ import pytest
 
 from engines.events import event, record, simple
 from engines.support import wait_until
-from trainshed.engines.supervise import folder_events, watch_metrics
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.folder_events import FolderEvents
-from trainshed.engines.supervise.hypertune_file import MetricFile
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.observe import measured
-from trainshed.engines.supervise.reports import Reported, ReportLog, decode
-from trainshed.engines.supervise.watch_metrics import Choice, MetricWatch, outermost
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.observe import measured
+from trainshed.engines.supervise.record.reports import Reported, ReportLog, decode
+from trainshed.engines.supervise.watch import folder_events, watch_metrics
+from trainshed.engines.supervise.watch.folder_events import FolderEvents
+from trainshed.engines.supervise.watch.hypertune_file import MetricFile
+from trainshed.engines.supervise.watch.watch_metrics import Choice, MetricWatch, outermost
 from trainshed.model.attempt import MetricsPlan, Report
 
 # which of them count

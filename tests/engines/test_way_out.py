@@ -7,13 +7,14 @@ import pytest
 
 from engines.attempts import until
 from engines.networks import launch_in_network
-from trainshed.engines.isolation_modes import USERS
+from trainshed.engines.isolation.modes import USERS
 from trainshed.engines.network import namespaces
 from trainshed.engines.network.choose import try_network
 from trainshed.engines.network.namespaces import Hub
 from trainshed.engines.network.rule import NetworkRule, replica_address
-from trainshed.engines.supervise import network, way_out
 from trainshed.engines.supervise.loop import Children, Loop
+from trainshed.engines.supervise.network import join as network
+from trainshed.engines.supervise.network import way_out
 from trainshed.model.attempt import Phase
 
 TAKEN_TWICE = (("127.0.0.1", 39017), ("127.0.0.1", 39017))

@@ -14,7 +14,7 @@ import pytest
 from engines.attempts import KEY, ended, lines, order, supervisor, texts, until
 from engines.networks import launch_in_network, skip_without_networks
 from engines.support import FOREVER, marked_processes, wait_until
-from trainshed.engines.isolation_modes import USERS
+from trainshed.engines.isolation.modes import USERS
 from trainshed.engines.network.way_out import PROGRAM, find_program
 from trainshed.engines.processes import tree
 from trainshed.model.attempt import Phase

@@ -13,7 +13,7 @@ from trainshed.api.gateway.app import without_jobs
 from trainshed.api.gateway.make import make_gateway
 from trainshed.api.storage import storage_routes
 from trainshed.engines.processes import identity
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth.signed_addresses import AddressRefused

@@ -32,7 +32,7 @@ from server_process import TRAINSHED, ServerProcess, Waiting
 from trainshed.engines.isolation import choose
 from trainshed.engines.local.port_watch import PAUSE_S
 from trainshed.engines.network.choose import try_network
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.record.folder import AttemptFolder
 
 HERE = Path(__file__).parent
 HOSTILE = HERE / "hostile.py"

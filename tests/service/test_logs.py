@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from databases import new_database
 from service.log_reading import follow, read_page
-from trainshed.engines.supervise.segments import SegmentWriter
+from trainshed.engines.supervise.record.segments import SegmentWriter
 from trainshed.model.job import JobSpec
 from trainshed.model.log_line import LOG_FOLDER, LogLine, decode, encode, segment_name
 from trainshed.model.refusals import Code, Refusal

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from service.log_reading import read_page
-from trainshed.engines.supervise.segments import SegmentWriter
+from trainshed.engines.supervise.record.segments import SegmentWriter
 from trainshed.model.job import JobSpec
 from trainshed.model.log_line import LOG_FOLDER, LogLine
 from trainshed.model.roles import Dialect

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from trainshed.engines.processes import identity
-from trainshed.engines.supervise.folder import AttemptFolder, short_path
+from trainshed.engines.supervise.record.folder import AttemptFolder, short_path
 from trainshed.service.ports import held, holder_client, listening
 from trainshed.service.ports.held import HeldPorts
 from trainshed.service.ports.holder_client import NOTE, SOCKET

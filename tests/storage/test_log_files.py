@@ -147,7 +147,7 @@ def test_a_log_that_a_program_cuts_short_meanwhile_kills_nobody(tmp_path):
 WRITER = """
 import sys
 from pathlib import Path
-from trainshed.engines.supervise.segments import SegmentWriter
+from trainshed.engines.supervise.record.segments import SegmentWriter
 folder = Path(sys.argv[1]); folder.parent.mkdir(parents=True)
 sink = SegmentWriter(folder, segment_bytes_max=2000)
 for i in range(5000):

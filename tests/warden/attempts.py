@@ -12,9 +12,9 @@ from pathlib import Path
 
 from trainshed.engines.base import ReplicaShape
 from trainshed.engines.processes import tree
-from trainshed.engines.supervise.folder import AttemptFolder, Order
-from trainshed.engines.supervise.observe import AttemptRecords
-from trainshed.engines.supervise.spec import StepRule
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order
+from trainshed.engines.supervise.record.observe import AttemptRecords
+from trainshed.engines.supervise.record.spec import StepRule
 from trainshed.engines.warden import archive, compose, marks
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan

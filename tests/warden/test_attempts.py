@@ -13,8 +13,8 @@ import pytest
 from trainshed.engines.base import ReplicaShape
 from trainshed.engines.processes import tree
 from trainshed.engines.supervise.leftovers import marked
-from trainshed.engines.supervise.observe import measured
-from trainshed.engines.supervise.spec import HangRule, StepRule
+from trainshed.engines.supervise.record.observe import measured
+from trainshed.engines.supervise.record.spec import HangRule, StepRule
 from trainshed.engines.warden.compose import KEEPS
 from trainshed.model.attempt import MetricsPlan
 from trainshed.model.roles import Role

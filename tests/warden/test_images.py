@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainshed.engines.container_runtime import Runtime
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.spec import StepRule
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.spec import StepRule
 from trainshed.engines.warden import compose, images
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import EngineFault

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trainshed.engines.container_runtime import AUTO
-from trainshed.engines.isolation_modes import AUTO as AUTO_MODE
-from trainshed.engines.isolation_modes import DEFAULT, UIDS
+from trainshed.engines.isolation.modes import AUTO as AUTO_MODE
+from trainshed.engines.isolation.modes import DEFAULT, UIDS
 from trainshed.engines.network.kinds import AUTO as AUTO_NETWORK
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets

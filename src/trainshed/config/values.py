@@ -10,8 +10,8 @@ from typing import Any
 
 from trainshed.config.settings import DROP, LOG, PASS, REFUSE
 from trainshed.engines.container_runtime import AUTO, CHOICES, USER_OF_IMAGE
-from trainshed.engines.isolation_modes import AUTO as AUTO_MODE
-from trainshed.engines.isolation_modes import CALL_FAMILIES, DEFAULT, MODES, NONE, at_least
+from trainshed.engines.isolation.modes import AUTO as AUTO_MODE
+from trainshed.engines.isolation.modes import CALL_FAMILIES, DEFAULT, MODES, NONE, at_least
 from trainshed.engines.network.kinds import NETWORKS
 from trainshed.model.durations import FORM, seconds_of
 from trainshed.model.resources import FleetPolicy

@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 
 from trainshed.engines.isolation.compose import Owner, give
 from trainshed.engines.isolation.enter import program, walled, wrappers
+from trainshed.engines.isolation.modes import LANDLOCK
+from trainshed.engines.isolation.mounts import NO_FOLDERS
 from trainshed.engines.isolation.view import Mounts, View
-from trainshed.engines.isolation_modes import LANDLOCK
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.variables import of_builders
-from trainshed.engines.supervise.mounts import NO_FOLDERS
 from trainshed.engines.supervise.short_tmp import make_short_name
 from trainshed.files.trees import opened_folders
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from trainshed.engines.isolation import landlock, seccomp
 from trainshed.engines.isolation.compose import Isolation, hidden_folders
 from trainshed.engines.isolation.interpreters import home_of_user
-from trainshed.engines.isolation_modes import (
+from trainshed.engines.isolation.modes import (
     AUTO,
     CALL_FAMILIES,
     CONTAINER,

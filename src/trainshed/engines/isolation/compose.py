@@ -8,8 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trainshed.engines.isolation import interpreters
-from trainshed.engines.isolation.view import View
-from trainshed.engines.isolation_modes import (
+from trainshed.engines.isolation.modes import (
     CALL_FAMILIES,
     CONTAINER,
     FILTERED,
@@ -19,7 +18,8 @@ from trainshed.engines.isolation_modes import (
     USER_NAME,
     USERS,
 )
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.isolation.view import View
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.short_tmp import make_short_name
 from trainshed.files.beneath import Beneath
 from trainshed.files.trees import opened_folders
@@ -95,7 +95,7 @@ class Isolation(NamedTuple):
     def has_names(self) -> bool:
         """Whether a process sees a hosts file of its own."""
         # a local run does not ask, and does without
-        from trainshed.engines.supervise import mounts  # noqa: PLC0415 - see above
+        from trainshed.engines.isolation import mounts  # noqa: PLC0415 - see above
 
         return self.mode in {USERS, SANDBOX} or (self.mode == NONE and mounts.allowed())
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from trainshed.engines.isolation.modes import LANDLOCK, SANDBOX, USERS
 from trainshed.engines.isolation.view import Mounts, View
-from trainshed.engines.isolation_modes import LANDLOCK, SANDBOX, USERS
 
 
 class Walled(NamedTuple):

@@ -15,9 +15,9 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from trainshed.engines.isolation import device_nodes, linux, seccomp
+from trainshed.engines.isolation.modes import LANDLOCK
 from trainshed.engines.isolation.none import enter as mounted
 from trainshed.engines.isolation.view import Mounts, View, WallFault
-from trainshed.engines.isolation_modes import LANDLOCK
 
 # from linux/landlock.h
 _CREATE, _ADD, _RESTRICT = 444, 445, 446

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from trainshed.engines.isolation.mounts import private_mounts
 from trainshed.engines.isolation.view import Mounts
-from trainshed.engines.supervise.mounts import private_mounts
 
 
 def enter(mounts: Mounts) -> Callable[[], None] | None:

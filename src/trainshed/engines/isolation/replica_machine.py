@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 from trainshed.engines.environments import overlay as overlays
 from trainshed.engines.environments.overlay import PythonOverlay
 from trainshed.engines.environments.replica_tools import ReplicaTools
-from trainshed.engines.isolation_modes import LANDLOCK, NONE, SANDBOX, USERS
-from trainshed.engines.supervise import mounts
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.mounts import HOME
+from trainshed.engines.isolation import mounts
+from trainshed.engines.isolation.modes import LANDLOCK, NONE, SANDBOX, USERS
+from trainshed.engines.isolation.mounts import HOME
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.files.trees import remove_tree
 
 HYPERTUNE: Final = "/var/hypertune"

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from trainshed.engines.isolation import seccomp
+from trainshed.engines.isolation.modes import SANDBOX
+from trainshed.engines.isolation.mounts import private_files
 from trainshed.engines.isolation.view import Mounts, View, WallFault
-from trainshed.engines.isolation_modes import SANDBOX
 from trainshed.engines.processes import tree
-from trainshed.engines.supervise.mounts import private_files
 
 #: What every program needs, where the machine has it.
 _SYSTEM: Final = (

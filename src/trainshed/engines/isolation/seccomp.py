@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from trainshed.engines.isolation import linux
-from trainshed.engines.isolation_modes import (
+from trainshed.engines.isolation.modes import (  # fmt: skip
     BPF,
     HANDLES,
     IO_URING,
@@ -26,7 +26,7 @@ from trainshed.engines.isolation_modes import (
     SOCKETS,
     TERMINALS,
     USERFAULTFD,
-)  # fmt: skip
+)
 
 #: Not a family of the settings: limits of other processes, which Landlock does not deny.
 LIMITS: Final = "limits"

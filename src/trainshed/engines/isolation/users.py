@@ -16,9 +16,9 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from trainshed.engines.isolation import device_nodes, linux, seccomp
+from trainshed.engines.isolation import mounts as mounting
+from trainshed.engines.isolation.modes import USERS
 from trainshed.engines.isolation.view import Mounts, View, WallFault
-from trainshed.engines.isolation_modes import USERS
-from trainshed.engines.supervise import mounts as mounting
 
 #: Folders that hold anybody's temporary files.
 TMP: Final = ("/tmp", "/var/tmp")  # noqa: S108 - they are replaced by the job's own

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from trainshed.engines.supervise.mounts import NO_FOLDERS, PrivateFolders
+from trainshed.engines.isolation.mounts import NO_FOLDERS, PrivateFolders
 
 
 class View(NamedTuple):

@@ -29,8 +29,9 @@ from trainshed.engines.base import (
     Traits,
 )
 from trainshed.engines.container_runtime import NONE, Found
+from trainshed.engines.isolation import mounts
 from trainshed.engines.isolation.compose import Isolation
-from trainshed.engines.isolation_modes import SANDBOX
+from trainshed.engines.isolation.modes import SANDBOX
 from trainshed.engines.leftover_means import PID_NAMESPACE, SUBREAPER
 from trainshed.engines.local import machine
 from trainshed.engines.local.attempts.attempt import TrackedAttempt, send_lines
@@ -55,13 +56,13 @@ from trainshed.engines.network.choose import JobNetwork
 from trainshed.engines.processes import peers
 from trainshed.engines.processes.identity import lives
 from trainshed.engines.processes.variables import without_secrets
-from trainshed.engines.supervise import cgroups, kill, mounts
 from trainshed.engines.supervise.compose import GRACE_S
-from trainshed.engines.supervise.folder import AttemptFolder, Order
+from trainshed.engines.supervise.kernel import cgroups, kill
 from trainshed.engines.supervise.leftovers import marked
-from trainshed.engines.supervise.observe import measured
-from trainshed.engines.supervise.sent import sent
-from trainshed.engines.supervise.spec import HangRule, LogRule
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order
+from trainshed.engines.supervise.record.observe import measured
+from trainshed.engines.supervise.record.sent import sent
+from trainshed.engines.supervise.record.spec import HangRule, LogRule
 from trainshed.files.trees import remove_tree
 from trainshed.model.attempt import ALIVE, AttemptKey, Measured, Observation, Phase
 from trainshed.model.codec import encode

@@ -22,10 +22,15 @@ from trainshed.engines.local.attempts.log_tail import LogTail
 from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter
 from trainshed.engines.local.devices import find, gpus
-from trainshed.engines.supervise.folder import AttemptFolder, Order
-from trainshed.engines.supervise.observe import AttemptRecords, recorded, steps_of, with_report
-from trainshed.engines.supervise.spec import HangRule
-from trainshed.engines.supervise.tether import remove_folder
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order
+from trainshed.engines.supervise.record.observe import (
+    AttemptRecords,
+    recorded,
+    steps_of,
+    with_report,
+)
+from trainshed.engines.supervise.record.spec import HangRule
+from trainshed.engines.supervise.record.tether import remove_folder
 from trainshed.model import success
 from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase
 from trainshed.model.faults import EngineFault

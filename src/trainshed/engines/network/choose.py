@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from trainshed.engines.isolation_modes import SANDBOX, USERS
+from trainshed.engines.isolation.modes import SANDBOX, USERS
 from trainshed.engines.network.kinds import AUTO, HOST, JOB
 from trainshed.engines.processes.trial import run_trial
 from trainshed.model.faults import UsageFault

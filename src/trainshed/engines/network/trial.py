@@ -12,8 +12,8 @@ import sys
 from contextlib import suppress
 from typing import Final
 
+from trainshed.engines.isolation.modes import SANDBOX
 from trainshed.engines.isolation.sandbox import find_bubblewrap
-from trainshed.engines.isolation_modes import SANDBOX
 from trainshed.engines.network.namespaces import (
     Namespaces,
     change_host_name,

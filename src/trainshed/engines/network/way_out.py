@@ -11,9 +11,9 @@ import os
 from typing import Final
 
 from trainshed.engines.isolation import linux
+from trainshed.engines.isolation.mounts import leave_namespace
 from trainshed.engines.network.namespaces import MTU
 from trainshed.engines.network.rule import CIDR
-from trainshed.engines.supervise.mounts import leave_namespace
 
 PROGRAM: Final = "slirp4netns"
 #: None of the job's variables says where it is.

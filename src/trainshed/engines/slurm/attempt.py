@@ -18,10 +18,10 @@ from trainshed.engines.slurm.parse import Job
 from trainshed.engines.slurm.poll import Seen
 from trainshed.engines.slurm.spool import EndInSlurm, Submitted
 from trainshed.engines.slurm.states import OVER, SlurmState
-from trainshed.engines.supervise import observe
-from trainshed.engines.supervise.folder import AttemptFolder, Order
 from trainshed.engines.supervise.judging import STOPPED_EARLY
-from trainshed.engines.supervise.observe import AttemptRecords, decided_outcome
+from trainshed.engines.supervise.record import observe
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order
+from trainshed.engines.supervise.record.observe import AttemptRecords, decided_outcome
 from trainshed.engines.warden.protocol import IS_LEFT
 from trainshed.model.attempt import SIGNAL_BASE, AttemptKey, Loss, Observation, Outcome, Phase
 from trainshed.model.explanation import Explanation, Reason

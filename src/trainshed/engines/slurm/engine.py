@@ -44,10 +44,10 @@ from trainshed.engines.slurm.script import Submission
 from trainshed.engines.slurm.shape import Part, Shape, shape_of
 from trainshed.engines.slurm.spool import EndInSlurm, Placing, Spool, Submitted
 from trainshed.engines.slurm.states import MOVING, OVER, SlurmState
-from trainshed.engines.supervise import sent
-from trainshed.engines.supervise.folder import Order
-from trainshed.engines.supervise.observe import measured
-from trainshed.engines.supervise.spec import AttemptSpec, HangRule, LogRule
+from trainshed.engines.supervise.record import sent
+from trainshed.engines.supervise.record.folder import Order
+from trainshed.engines.supervise.record.observe import measured
+from trainshed.engines.supervise.record.spec import AttemptSpec, HangRule, LogRule
 from trainshed.engines.warden import archive, compose, marks
 from trainshed.model.attempt import AttemptKey, Loss, Measured, Observation, Phase
 from trainshed.model.codec import encode

@@ -19,7 +19,7 @@ from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.slurm.script import Submission, job_name, sbatch_words
 from trainshed.engines.slurm.spool import Spool, submitted
 from trainshed.engines.slurm.states import SlurmState, state_of
-from trainshed.engines.supervise.folder import AttemptFolder, read_json, write_json
+from trainshed.engines.supervise.record.folder import AttemptFolder, read_json, write_json
 from trainshed.engines.warden import hold
 from trainshed.files.beneath import Beneath
 from trainshed.model.attempt import AttemptKey

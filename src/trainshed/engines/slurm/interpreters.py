@@ -14,7 +14,7 @@ from typing import Any, Final
 from trainshed.engines.base import Finding
 from trainshed.engines.slurm.options import SlurmOptions
 from trainshed.engines.slurm.spool import Spool
-from trainshed.engines.supervise.folder import read_file, write_json
+from trainshed.engines.supervise.record.folder import read_file, write_json
 from trainshed.files.beneath import Place
 
 _KEPT: Final = "interpreters.json"

@@ -19,7 +19,7 @@ from trainshed.engines.slurm.options import SlurmOptions
 from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.slurm.spool import Spool
 from trainshed.engines.slurm.states import SlurmState
-from trainshed.engines.supervise.folder import read_file
+from trainshed.engines.supervise.record.folder import read_file
 from trainshed.files.beneath import Place
 from trainshed.files.trees import remove_tree
 

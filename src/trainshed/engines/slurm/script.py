@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainshed.engines.slurm.shape import Part, Shape
-from trainshed.engines.supervise.spec import StepRule
+from trainshed.engines.supervise.record.spec import StepRule
 from trainshed.model.attempt import AttemptKey
 
 #: The only text of ours that a shell reads; all that differs between attempts are its arguments.

@@ -13,7 +13,12 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 from trainshed.engines.slurm import parse
-from trainshed.engines.supervise.folder import AttemptFolder, read_json, sync_folder, write_json
+from trainshed.engines.supervise.record.folder import (
+    AttemptFolder,
+    read_json,
+    sync_folder,
+    write_json,
+)
 from trainshed.files.beneath import Beneath, Kind
 from trainshed.files.trees import remove_tree
 from trainshed.model.attempt import AttemptKey, Loss

@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from trainshed.engines.isolation.mounts import write_resolver
 from trainshed.engines.network.rule import RESOLVER, NetworkRule
 from trainshed.engines.processes import tree as processes
 from trainshed.engines.supervise import uri_folders
 from trainshed.engines.supervise.ending import Teardown
-from trainshed.engines.supervise.facts import Facts
-from trainshed.engines.supervise.folder import AttemptFolder, Order
-from trainshed.engines.supervise.helper import Cleanup
+from trainshed.engines.supervise.helpers.helper import Cleanup
 from trainshed.engines.supervise.judging import (
     STOPPED_EARLY,
     Judge,
@@ -24,27 +23,28 @@ from trainshed.engines.supervise.judging import (
     have_settled,
     settle_s,
 )
-from trainshed.engines.supervise.kill import ProcessTree
+from trainshed.engines.supervise.kernel.kill import ProcessTree
 from trainshed.engines.supervise.loop import Children, Loop
-from trainshed.engines.supervise.mounts import write_resolver
-from trainshed.engines.supervise.output import Output
-from trainshed.engines.supervise.records import Decided, Ended, Ready
+from trainshed.engines.supervise.record.facts import Facts
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order
+from trainshed.engines.supervise.record.output import Output
+from trainshed.engines.supervise.record.records import Decided, Ended, Ready
+from trainshed.engines.supervise.record.segments import SegmentWriter
+from trainshed.engines.supervise.record.spec import AttemptSpec
 from trainshed.engines.supervise.replicas import (
     Gang,
     Replicas,
     exits_in_order,
     task_names,
 )
-from trainshed.engines.supervise.segments import SegmentWriter
-from trainshed.engines.supervise.spec import AttemptSpec
 from trainshed.engines.supervise.watching import Watching
 from trainshed.files import room
 from trainshed.model import success
 from trainshed.model.success import JobEnd
 
 if TYPE_CHECKING:
-    from trainshed.engines.supervise.network import AttemptNetwork
-    from trainshed.engines.supervise.preparer import Preparer
+    from trainshed.engines.supervise.helpers.preparer import Preparer
+    from trainshed.engines.supervise.network.join import AttemptNetwork
 
 #: Why replicas are stopped when nobody has ordered it; a value of ``model.stopping.StopReason``.
 OVER: Final = "end"
@@ -186,7 +186,7 @@ class Attempt:
 
     def _network_of(self, rule: NetworkRule) -> "AttemptNetwork":
         """Import the module only where an attempt has a network of its own."""
-        from trainshed.engines.supervise.network import AttemptNetwork  # noqa: PLC0415 - see above
+        from trainshed.engines.supervise.network.join import AttemptNetwork  # noqa: PLC0415 - see above
 
         return AttemptNetwork(rule, self._loop, self.children, self.output.note)
 
@@ -226,7 +226,7 @@ class Attempt:
 
     def _prepared_by(self, argv: Sequence[str]) -> "Preparer":
         """Imported for those who need it: most attempts do without."""
-        from trainshed.engines.supervise.preparer import Preparer  # noqa: PLC0415 - see above
+        from trainshed.engines.supervise.helpers.preparer import Preparer  # noqa: PLC0415 - see above
 
         preparer = Preparer(self._loop, self.children, self.output.note, self._descriptors)
         box = len(self.spec.replicas)  # behind those of the replicas

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from trainshed.engines.network.rule import NetworkRule
-from trainshed.engines.supervise import observe
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.limits import Limits
-from trainshed.engines.supervise.spec import (
+from trainshed.engines.supervise.kernel.limits import Limits
+from trainshed.engines.supervise.record import observe
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.spec import (
     AttemptSpec,
     HangRule,
     LogRule,

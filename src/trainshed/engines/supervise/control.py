@@ -17,12 +17,12 @@ from typing import Any, Final
 
 from trainshed.engines.processes.descriptors import descriptors_in
 from trainshed.engines.processes.secret import is_same
-from trainshed.engines.supervise import senders
 from trainshed.engines.supervise.attempt import Attempt
-from trainshed.engines.supervise.folder import AttemptFolder, short_path
 from trainshed.engines.supervise.handing_over import HandingOver
+from trainshed.engines.supervise.kernel import senders
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.tether import read_message, take_order
+from trainshed.engines.supervise.record.folder import AttemptFolder, short_path
+from trainshed.engines.supervise.record.tether import read_message, take_order
 
 _PRIVATE: Final = 0o177
 _MESSAGE_BYTES_MAX: Final = 1 << 18

@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import Final
 
 from trainshed.engines.processes import tree
-from trainshed.engines.supervise.folder import AttemptFolder, Order, write_json
 from trainshed.engines.supervise.loop import Loop, Timer
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order, write_json
 from trainshed.engines.supervise.replicas import Replicas
 from trainshed.files.beneath import Beneath, Place
 

@@ -5,10 +5,10 @@ import signal
 from collections.abc import Sequence
 from typing import Final
 
-from trainshed.engines.supervise.output import Output
-from trainshed.engines.supervise.records import Ended
+from trainshed.engines.supervise.record.output import Output
+from trainshed.engines.supervise.record.records import Ended
+from trainshed.engines.supervise.record.spec import AttemptSpec, ReplicaSpec
 from trainshed.engines.supervise.replicas import Gang
-from trainshed.engines.supervise.spec import AttemptSpec, ReplicaSpec
 from trainshed.model import success
 from trainshed.model.attempt import Outcome
 from trainshed.model.success import JobEnd

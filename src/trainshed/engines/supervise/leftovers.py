@@ -15,7 +15,7 @@ from typing import Any, Final
 from trainshed.engines.processes import cgroup, identity, tree
 from trainshed.engines.processes import mark as marks
 from trainshed.engines.processes.identity import Identity
-from trainshed.engines.supervise import cgroups
+from trainshed.engines.supervise.kernel import cgroups
 
 _GONE_S_MAX: Final = 5.0
 _LOCKED_S_MAX: Final = 2.0

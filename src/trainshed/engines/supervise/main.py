@@ -17,33 +17,28 @@ from typing import TYPE_CHECKING, Final
 
 from trainshed.engines.processes import identity
 from trainshed.engines.processes.identity import Identity
-from trainshed.engines.supervise import kill
-from trainshed.engines.supervise import spec as specs
 from trainshed.engines.supervise.attempt import Attempt, Elsewhere
-from trainshed.engines.supervise.facts import Facts
-from trainshed.engines.supervise.folder import (
-    AttemptFolder,
-    Order,
-    read_file,
-    sync_folder,
-)
 from trainshed.engines.supervise.judging import STOPPED_EARLY, failed
-from trainshed.engines.supervise.kill import ProcessTree, open_process_tree
+from trainshed.engines.supervise.kernel import kill
+from trainshed.engines.supervise.kernel.kill import ProcessTree, open_process_tree
+from trainshed.engines.supervise.kernel.reaper import fork_below_reaper
+from trainshed.engines.supervise.kernel.signals import ENDING, LOOK, close_inherited, hear_signals
+from trainshed.engines.supervise.kernel.spawn import raise_descriptor_limit
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.reaper import fork_below_reaper
-from trainshed.engines.supervise.records import Began, Ended, Record, decode
-from trainshed.engines.supervise.segments import (
+from trainshed.engines.supervise.record import spec as specs
+from trainshed.engines.supervise.record.facts import Facts
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order, read_file, sync_folder
+from trainshed.engines.supervise.record.records import Began, Ended, Record, decode
+from trainshed.engines.supervise.record.segments import (
     FOREGROUND_TEXT_LENGTH_MAX,
     FOREGROUND_UNREAD_MAX,
     TEXT_LENGTH_MAX,
     SegmentWriter,
     last_stamp,
 )
+from trainshed.engines.supervise.record.spec import AttemptSpec
+from trainshed.engines.supervise.record.tether import Tether, is_tethered, remove_folder
 from trainshed.engines.supervise.short_tmp import keep_short_name, remove_short_name
-from trainshed.engines.supervise.signals import ENDING, LOOK, close_inherited, hear_signals
-from trainshed.engines.supervise.spawn import raise_descriptor_limit
-from trainshed.engines.supervise.spec import AttemptSpec
-from trainshed.engines.supervise.tether import Tether, is_tethered, remove_folder
 from trainshed.files import room
 from trainshed.files.beneath import Place
 
@@ -73,7 +68,7 @@ def main(path: str, elsewhere: Elsewhere | None = None) -> int:
     if path == specs.SUPERVISOR:
         path = os.environ.pop(specs.FOLDER)
     if path == specs.FORK_SERVER:
-        from trainshed.engines.supervise import fork_server  # noqa: PLC0415 - imports much
+        from trainshed.engines.supervise.helpers import fork_server  # noqa: PLC0415 - imports much
 
         return fork_server.serve(main)
     has_reaper = elsewhere is None and not is_tethered() and not kill.by_boxes()

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from trainshed.engines.supervise.mount_steps import BIND, RECURSIVE, Mount, Pivot, Step
+from trainshed.engines.isolation.mount_steps import BIND, RECURSIVE, Mount, Pivot, Step
 
 _FOLDER_MODE: Final = 0o755
 #: They would end an option of overlayfs or one of its folders.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
+from trainshed.engines.isolation import mounts
 from trainshed.engines.isolation.enter import (
     Walled,
     program,
@@ -16,27 +17,26 @@ from trainshed.engines.isolation.enter import (
 )
 from trainshed.engines.isolation.view import Mounts, View
 from trainshed.engines.processes import tree
-from trainshed.engines.supervise import mounts
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.kill import ProcessTree
-from trainshed.engines.supervise.limits import Limits, Usage
-from trainshed.engines.supervise.loop import Children, Death, Loop
-from trainshed.engines.supervise.output import OutputSource
-from trainshed.engines.supervise.spawn import (
+from trainshed.engines.supervise.helpers.stacks import Stacks
+from trainshed.engines.supervise.kernel.kill import ProcessTree
+from trainshed.engines.supervise.kernel.limits import Limits, Usage
+from trainshed.engines.supervise.kernel.spawn import (
     ProcessSpec,
     Wiring,
     descriptors_left,
     fork_exec,
     read_fault,
 )
-from trainshed.engines.supervise.spec import ReplicaSpec
-from trainshed.engines.supervise.stacks import Stacks
-from trainshed.engines.supervise.tether import is_tethered
+from trainshed.engines.supervise.loop import Children, Death, Loop
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.output import OutputSource
+from trainshed.engines.supervise.record.spec import ReplicaSpec
+from trainshed.engines.supervise.record.tether import is_tethered
 from trainshed.model import exits
 from trainshed.model.attempt import ReplicaExit
 
 if TYPE_CHECKING:
-    from trainshed.engines.supervise.network import AttemptNetwork
+    from trainshed.engines.supervise.network.join import AttemptNetwork
 
 _FAULT_BYTES_MAX: Final = 1 << 16
 _PIPES: Final = 2

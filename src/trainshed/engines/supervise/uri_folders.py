@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from trainshed.engines.isolation_modes import LANDLOCK, SANDBOX, USERS
-from trainshed.engines.supervise import mounts
-from trainshed.engines.supervise.spec import AttemptSpec, ReplicaSpec
+from trainshed.engines.isolation import mounts
+from trainshed.engines.isolation.modes import LANDLOCK, SANDBOX, USERS
+from trainshed.engines.supervise.record.spec import AttemptSpec, ReplicaSpec
 from trainshed.files.beneath import Beneath
 
 _FOLDER: Final = "gs:"

@@ -3,19 +3,19 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from trainshed.engines.supervise.facts import Facts
-from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.records import Recovered
+from trainshed.engines.supervise.record.facts import Facts
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.records import Recovered
+from trainshed.engines.supervise.record.spec import AttemptSpec
 from trainshed.engines.supervise.replicas import Gang
-from trainshed.engines.supervise.spec import AttemptSpec
-from trainshed.engines.supervise.watch_checkpoints import CheckpointWatch
-from trainshed.engines.supervise.watch_hang import HangWatch
+from trainshed.engines.supervise.watch.watch_checkpoints import CheckpointWatch
+from trainshed.engines.supervise.watch.watch_hang import HangWatch
 from trainshed.model.attempt import Hang, MetricsPlan
 from trainshed.model.roles import Role
 
 if TYPE_CHECKING:
-    from trainshed.engines.supervise.watch_metrics import MetricWatch
+    from trainshed.engines.supervise.watch.watch_metrics import MetricWatch
 
 #: When a program that means to resume has opened what it resumes from.
 CHECKPOINT_S: Final = 60.0
@@ -84,7 +84,7 @@ class Watching:
 
     def _watched(self, folder: AttemptFolder, metrics: MetricsPlan) -> "MetricWatch":
         """Imported for those who need it: most attempts are no trials."""
-        from trainshed.engines.supervise.watch_metrics import (  # noqa: PLC0415 - see above
+        from trainshed.engines.supervise.watch.watch_metrics import (  # noqa: PLC0415 - see above
             MetricWatch,
         )
 

@@ -13,9 +13,9 @@ from trainshed.engines.supervise.compose import (
     needs_packages,
     process_of,
 )
-from trainshed.engines.supervise.folder import AttemptFolder, write_json
-from trainshed.engines.supervise.limits import Limits
-from trainshed.engines.supervise.spec import (
+from trainshed.engines.supervise.kernel.limits import Limits
+from trainshed.engines.supervise.record.folder import AttemptFolder, write_json
+from trainshed.engines.supervise.record.spec import (
     AttemptSpec,
     HangRule,
     LogRule,

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.output import OutputSource
+from trainshed.engines.supervise.record.output import OutputSource
 from trainshed.engines.warden.protocol import BYTES_MAX, STDERR, STDOUT, Channel
 
 #: F_SETPIPE_SZ of fcntl.h: a pipe that holds more is emptied with fewer calls.

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from trainshed.engines.processes.secret import new_secret
 from trainshed.engines.supervise.attempt import Ending, Surroundings
-from trainshed.engines.supervise.folder import AttemptFolder, Order, read_json
-from trainshed.engines.supervise.limits import Usage
+from trainshed.engines.supervise.kernel.limits import Usage
 from trainshed.engines.supervise.loop import Timer
-from trainshed.engines.supervise.output import Inlet, OutputSource
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order, read_json
+from trainshed.engines.supervise.record.output import Inlet, OutputSource
+from trainshed.engines.supervise.record.spec import RemoteRule, ReplicaSpec, StepRule
 from trainshed.engines.supervise.replicas import Gang
-from trainshed.engines.supervise.spec import RemoteRule, ReplicaSpec, StepRule
 from trainshed.engines.warden import protocol
 from trainshed.engines.warden.listening import Listener, own_addresses
 from trainshed.engines.warden.marks import filled

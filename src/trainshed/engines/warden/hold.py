@@ -13,17 +13,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from trainshed.engines.supervise import spec as specs
-from trainshed.engines.supervise.folder import (
+from trainshed.engines.supervise.kernel.signals import ENDING
+from trainshed.engines.supervise.record import spec as specs
+from trainshed.engines.supervise.record.folder import (
     AttemptFolder,
     read_file,
     read_json,
     sync_folder,
     write_json,
 )
-from trainshed.engines.supervise.observe import AttemptRecords
-from trainshed.engines.supervise.records import Ended
-from trainshed.engines.supervise.signals import ENDING
+from trainshed.engines.supervise.record.observe import AttemptRecords
+from trainshed.engines.supervise.record.records import Ended
 from trainshed.files.beneath import Place
 from trainshed.model.attempt import SIGNAL_BASE, ReplicaExit
 

@@ -12,7 +12,7 @@ from trainshed.model import trainer_contract
 
 if TYPE_CHECKING:
     from trainshed.engines.container_runtime import Runtime
-    from trainshed.engines.supervise.spec import ReplicaSpec
+    from trainshed.engines.supervise.record.spec import ReplicaSpec
     from trainshed.model.launch_plan import ReplicaPlan
 
 #: Stands in a command for the mount of the folder that a warden shares with its program.

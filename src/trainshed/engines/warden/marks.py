@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from trainshed.engines.supervise.spec import ReplicaMarks
+from trainshed.engines.supervise.record.spec import ReplicaMarks
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.roles import Role
 

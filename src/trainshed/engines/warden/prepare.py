@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.engines.environments import cache
-from trainshed.engines.supervise.folder import read_json
-from trainshed.engines.supervise.preparer import REQUEST
-from trainshed.engines.supervise.preparing import (
+from trainshed.engines.supervise.helpers.preparer import REQUEST
+from trainshed.engines.supervise.helpers.preparing import (
     FAILED,
     INSTALL_S_MAX,
     answer,
@@ -17,6 +16,7 @@ from trainshed.engines.supervise.preparing import (
     note,
     say,
 )
+from trainshed.engines.supervise.record.folder import read_json
 from trainshed.files.caches import default_cache_dir
 from trainshed.model.codec import decode
 from trainshed.model.faults import EngineFault

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from trainshed.engines.supervise.helper import Helper
+from trainshed.engines.supervise.helpers.helper import Helper
 from trainshed.engines.supervise.loop import Children, Loop
-from trainshed.engines.supervise.spec import StepRule
+from trainshed.engines.supervise.record.spec import StepRule
 
 _LAST_WORDS: Final = 3
 _LAST_WORDS_LENGTH: Final = 1000

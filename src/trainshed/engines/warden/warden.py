@@ -18,14 +18,14 @@ from trainshed.engines.processes.identity import Identity
 from trainshed.engines.processes.variables import of_programs
 from trainshed.engines.supervise.commands import with_packages, with_python
 from trainshed.engines.supervise.ending import Teardown
-from trainshed.engines.supervise.folder import AttemptFolder, Order, write_json
-from trainshed.engines.supervise.kill import WITHOUT_BOXES, ProcessTree, open_process_tree
+from trainshed.engines.supervise.kernel.kill import WITHOUT_BOXES, ProcessTree, open_process_tree
+from trainshed.engines.supervise.kernel.reaper import fork_below_reaper
+from trainshed.engines.supervise.kernel.signals import ENDING, close_inherited, hear_signals
+from trainshed.engines.supervise.kernel.spawn import raise_descriptor_limit
 from trainshed.engines.supervise.loop import Children, Loop
-from trainshed.engines.supervise.reaper import fork_below_reaper
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order, write_json
+from trainshed.engines.supervise.record.spec import ReplicaSpec
 from trainshed.engines.supervise.replicas import Replicas
-from trainshed.engines.supervise.signals import ENDING, close_inherited, hear_signals
-from trainshed.engines.supervise.spawn import raise_descriptor_limit
-from trainshed.engines.supervise.spec import ReplicaSpec
 from trainshed.engines.warden import images, protocol
 from trainshed.engines.warden.dialing import dialed, forget
 from trainshed.engines.warden.forward import Forward
@@ -169,7 +169,7 @@ class _Warden:
             self._tell_prepared()
 
     def _prepare(self, said: Mapping[str, Any], mark: str) -> None:
-        from trainshed.engines.supervise.preparer import Preparer  # noqa: PLC0415 - few need it
+        from trainshed.engines.supervise.helpers.preparer import Preparer  # noqa: PLC0415 - few need it
 
         request = f"{self._folder.path}/packages.json"
         names = ("packages", "cache", "package_bytes_max", "relax_pins")

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from trainshed.engines.processes import descriptors as descriptor_passing
 from trainshed.engines.processes.secret import is_same
-from trainshed.engines.supervise import senders
+from trainshed.engines.supervise.kernel import senders
 from trainshed.service.ports.attempts import living_attempt
 
 #: What it does; each message has one of them as ``do``.

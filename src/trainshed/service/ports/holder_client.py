@@ -16,7 +16,7 @@ import trainshed
 from trainshed.engines.processes import identity
 from trainshed.engines.processes.identity import Identity
 from trainshed.engines.processes.secret import new_secret
-from trainshed.engines.supervise.folder import short_path
+from trainshed.engines.supervise.record.folder import short_path
 from trainshed.files.server_files import PRIVATE, write_file
 from trainshed.service.ports import holder
 

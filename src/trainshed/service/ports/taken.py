@@ -7,7 +7,7 @@ from typing import Final
 
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.listeners import Listener, find_listener
-from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.service.ports.attempts import attempt_folders
 
 #: What stands in the command line of a holder.

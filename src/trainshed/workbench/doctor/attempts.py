@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from trainshed.engines import isolation_modes, leftover_means
+from trainshed.engines import leftover_means
 from trainshed.engines.base import Living
+from trainshed.engines.isolation import modes as isolation_modes
 from trainshed.engines.network import kinds
 from trainshed.engines.network.rule import CIDR
 from trainshed.engines.registry import LOCAL

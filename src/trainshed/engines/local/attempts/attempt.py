@@ -15,10 +15,10 @@ from trainshed.engines.local.attempts import fence as fencing
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.processes import identity
 from trainshed.engines.processes.identity import Identity
-from trainshed.engines.supervise import observe
-from trainshed.engines.supervise.folder import AttemptFolder, Order, short_path
 from trainshed.engines.supervise.judging import STOPPED_EARLY
-from trainshed.engines.supervise.observe import AttemptRecords, decided_outcome
+from trainshed.engines.supervise.record import observe
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order, short_path
+from trainshed.engines.supervise.record.observe import AttemptRecords, decided_outcome
 from trainshed.engines.supervise.short_tmp import remove_short_name
 from trainshed.files import room
 from trainshed.model.attempt import AttemptKey, Observation, Phase

@@ -15,9 +15,9 @@ from trainshed.engines.base import NotYet
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.processes import identity
 from trainshed.engines.processes.identity import Identity
-from trainshed.engines.supervise.folder import AttemptFolder, Order
-from trainshed.engines.supervise.observe import AttemptRecords
-from trainshed.engines.supervise.records import Began
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order
+from trainshed.engines.supervise.record.observe import AttemptRecords
+from trainshed.engines.supervise.record.records import Began
 from trainshed.model.attempt import AttemptKey
 
 #: The killed are gone within milliseconds; more is left to the next try.

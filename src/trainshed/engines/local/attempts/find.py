@@ -10,10 +10,10 @@ from typing import Final
 from trainshed.engines.base import Known, Living
 from trainshed.engines.local.attempts.fence import lives, suspended
 from trainshed.engines.processes import mark as marks
-from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.engines.supervise.leftovers import below, reaper_of
-from trainshed.engines.supervise.observe import AttemptRecords, recorded
-from trainshed.engines.supervise.records import Began
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.observe import AttemptRecords, recorded
+from trainshed.engines.supervise.record.records import Began
 from trainshed.model.attempt import AttemptKey, Phase
 
 _DEVICES: Final = b"NVIDIA_VISIBLE_DEVICES="

@@ -11,8 +11,8 @@ from typing import Final
 
 from trainshed.engines.local.attempts import start
 from trainshed.engines.processes.identity import Identity
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.spec import FORK_SERVER
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.spec import FORK_SERVER
 
 #: It answers in milliseconds once it has imported; one that was stopped never does.
 _ANSWER_S_MAX: Final = 10

@@ -7,8 +7,8 @@ from typing import Final
 
 from trainshed.engines.base import JobListeners
 from trainshed.engines.processes.descriptors import receive, to_sockets
-from trainshed.engines.supervise.folder import AttemptFolder, short_path
 from trainshed.engines.supervise.handing_over import DONE, HAND_OVER, SOCKETS
+from trainshed.engines.supervise.record.folder import AttemptFolder, short_path
 
 #: A supervisor that is well answers within a millisecond.
 _ANSWER_S: Final = 1.0

@@ -24,17 +24,17 @@ from trainshed.engines.isolation.compose import (
     variables_of,
     view_of,
 )
-from trainshed.engines.isolation_modes import CONTAINER
+from trainshed.engines.isolation.modes import CONTAINER
 from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
 from trainshed.engines.local.devices.gpus import Device, Share
 from trainshed.engines.network.addresses import network_rule
 from trainshed.engines.processes.variables import of_programs
 from trainshed.engines.supervise import compose
 from trainshed.engines.supervise.commands import with_packages, with_python
-from trainshed.engines.supervise.folder import AttemptFolder, read_file, write_json
-from trainshed.engines.supervise.limits import Limits
-from trainshed.engines.supervise.spawn import ProcessSpec
-from trainshed.engines.supervise.spec import AttemptSpec, HangRule, LogRule, ReplicaSpec
+from trainshed.engines.supervise.kernel.limits import Limits
+from trainshed.engines.supervise.kernel.spawn import ProcessSpec
+from trainshed.engines.supervise.record.folder import AttemptFolder, read_file, write_json
+from trainshed.engines.supervise.record.spec import AttemptSpec, HangRule, LogRule, ReplicaSpec
 from trainshed.files.beneath import Place
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import decode, encode

@@ -25,8 +25,7 @@ from trainshed.engines.local.devices import wait as device_waiting
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.devices.leases import DeviceLeaser, DevicesHeld, Lease
 from trainshed.engines.local.devices.locks import Holder
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.preparing import (
+from trainshed.engines.supervise.helpers.preparing import (
     FAILED,
     HELD,
     INSTALL_S_MAX,
@@ -37,7 +36,8 @@ from trainshed.engines.supervise.preparing import (
     take_request,
     warn,
 )
-from trainshed.engines.supervise.spec import PreparerAnswer
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.spec import PreparerAnswer
 from trainshed.files.caches import default_cache_dir
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import encode

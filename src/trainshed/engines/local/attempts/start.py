@@ -23,8 +23,14 @@ from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.processes import variables
 from trainshed.engines.processes.identity import Identity
 from trainshed.engines.supervise.compose import GRACE_S, needs_packages
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.spec import FOLDER, SUPERVISOR, AttemptSpec, HangRule, LogRule
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.spec import (
+    FOLDER,
+    SUPERVISOR,
+    AttemptSpec,
+    HangRule,
+    LogRule,
+)
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import LaunchPlan
 

@@ -14,9 +14,9 @@ from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.containers.detect import end_containers
 from trainshed.engines.processes import identity
-from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.engines.supervise.leftovers import end_leftovers
-from trainshed.engines.supervise.records import Began
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.records import Began
 from trainshed.model.attempt import AttemptKey
 
 _LOG = logging.getLogger(__name__)

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 
 from trainshed.engines.apptainer import Bind, client_env, variables
 from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, DOCKER, Runtime
-from trainshed.engines.isolation_modes import USER_NAME
+from trainshed.engines.isolation.modes import USER_NAME
+from trainshed.engines.isolation.mounts import PASSWD, write_passwd
 from trainshed.engines.local.containers.argv import (
     PROCESSES_MAX,
     ContainerSpec,
@@ -18,7 +19,6 @@ from trainshed.engines.local.containers.argv import (
     shm_bytes,
 )
 from trainshed.engines.local.containers.variables import for_docker
-from trainshed.engines.supervise.mounts import PASSWD, write_passwd
 from trainshed.files.trees import opened_folders
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.nvml import VISIBLE
 from trainshed.engines.processes.identity import boot_id
-from trainshed.engines.supervise.folder import read_json, write_json
+from trainshed.engines.supervise.record.folder import read_json, write_json
 from trainshed.model.codec import decode, encode
 
 _LOG = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ of a chatty library, and a log that nobody can read is of no use.
 from collections.abc import Iterator
 from typing import Final
 
-from trainshed.engines.supervise.spec import LogRule
+from trainshed.engines.supervise.record.spec import LogRule
 
 #: What may come at once, in seconds of the rate.
 BURST_S: Final = 16.0

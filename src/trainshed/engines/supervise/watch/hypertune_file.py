@@ -12,13 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
 
-from trainshed.engines.supervise.reports import (
-    Names,
-    Reported,
-    open_file,
-    printable,
-    why,
-)
+from trainshed.engines.supervise.record.reports import Names, Reported, open_file, printable, why
 from trainshed.files.beneath import Place
 
 #: The fields of a line that are not its metric.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from trainshed.engines.processes.descriptors import receive
-from trainshed.engines.supervise.helper import Helper
+from trainshed.engines.supervise.helpers.helper import Helper
 from trainshed.engines.supervise.loop import Children, Loop
 from trainshed.model.trainer_contract import JOB
 

@@ -17,7 +17,7 @@ from trainshed.engines.network.way_out import (
     leave_mounts,
     way_out_command,
 )
-from trainshed.engines.supervise.helper import Helper
+from trainshed.engines.supervise.helpers.helper import Helper
 from trainshed.engines.supervise.loop import Children, Loop, Timer
 
 _FIRST_PAUSE_S: Final = 0.1

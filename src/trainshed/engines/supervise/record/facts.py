@@ -6,9 +6,9 @@ A full disk is waited for: an end that nobody knows of is a restart.
 from collections import deque
 from typing import Final
 
-from trainshed.engines.supervise import records
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.records import Record
+from trainshed.engines.supervise.record import records
+from trainshed.engines.supervise.record.records import Record
 from trainshed.files import room
 
 _RETRY_S: Final = 1.0

@@ -16,7 +16,7 @@ from trainshed.engines.network.namespaces import (
 from trainshed.engines.network.rule import NetworkRule
 from trainshed.engines.processes import tree
 from trainshed.engines.supervise.loop import Children, Loop
-from trainshed.engines.supervise.way_out import Note, WayOut
+from trainshed.engines.supervise.network.way_out import Note, WayOut
 
 
 class AttemptNetwork:

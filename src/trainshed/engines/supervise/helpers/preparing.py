@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import IO, Any, Final
 
-from trainshed.engines.supervise.preparer import REQUEST, WARNING_MARK
+from trainshed.engines.supervise.helpers.preparer import REQUEST, WARNING_MARK
 from trainshed.model.faults import EngineFault
 
 #: The exit status for what others hold: EX_TEMPFAIL of sysexits.h, "try again later".

@@ -22,9 +22,12 @@ from trainshed.engines.isolation import landlock, none, sandbox, users
 from trainshed.engines.processes import identity
 from trainshed.engines.processes.identity import Identity
 from trainshed.engines.processes.tree import stat_fields
-from trainshed.engines.supervise import control, network, own_modules, preparer, watch_metrics
-from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.spec import FORK_SERVER, SUPERVISOR
+from trainshed.engines.supervise import control, own_modules
+from trainshed.engines.supervise.helpers import preparer
+from trainshed.engines.supervise.network import join as network
+from trainshed.engines.supervise.record.folder import AttemptFolder
+from trainshed.engines.supervise.record.spec import FORK_SERVER, SUPERVISOR
+from trainshed.engines.supervise.watch import watch_metrics
 from trainshed.model import advice, missing_modules, severity
 
 #: Imported for those who import them when they need them.

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from trainshed.engines.isolation.view import View
 from trainshed.engines.network.rule import NetworkRule
-from trainshed.engines.supervise.folder import read_file
-from trainshed.engines.supervise.limits import Limits
+from trainshed.engines.supervise.kernel.limits import Limits
+from trainshed.engines.supervise.record.folder import read_file
 from trainshed.files.beneath import Place
 from trainshed.model.attempt import MetricsPlan
 from trainshed.model.codec import decode

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from trainshed.engines.supervise import reports
-from trainshed.engines.supervise.folder import AttemptFolder, read_file, read_json
-from trainshed.engines.supervise.records import (
+from trainshed.engines.supervise.record import reports
+from trainshed.engines.supervise.record.folder import AttemptFolder, read_file, read_json
+from trainshed.engines.supervise.record.records import (
     Began,
     Decided,
     Ended,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-from trainshed.engines.supervise.folder import AttemptFolder, read_file, write_json
+from trainshed.engines.supervise.record.folder import AttemptFolder, read_file, write_json
 from trainshed.files.beneath import Place
 
 PLAN: Final = "plan.json"

@@ -4,9 +4,9 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from trainshed.engines.supervise.helper import Helper
+from trainshed.engines.supervise.helpers.helper import Helper
 from trainshed.engines.supervise.loop import Children, Loop
-from trainshed.engines.supervise.watch_hang import stacks_argv
+from trainshed.engines.supervise.watch.watch_hang import stacks_argv
 
 _LIMIT_S: Final = 20.0
 _LINES_MAX: Final = 400

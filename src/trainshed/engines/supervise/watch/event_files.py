@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from trainshed.engines.supervise.reports import Reported, open_file, why
+from trainshed.engines.supervise.record.reports import Reported, open_file, why
 from trainshed.files.beneath import Place
 
 #: Larger records (images, graphs) are not loaded: what is looked at is read piece by piece.

@@ -16,10 +16,8 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from trainshed.engines.isolation_modes import USER_NAME
-from trainshed.engines.processes.tree import read
-from trainshed.engines.supervise import private_root
-from trainshed.engines.supervise.mount_steps import (
+from trainshed.engines.isolation.modes import USER_NAME
+from trainshed.engines.isolation.mount_steps import (
     BIND,
     NEW_NAMESPACE,
     READ_ONLY,
@@ -33,6 +31,8 @@ from trainshed.engines.supervise.mount_steps import (
     check,
     perform,
 )
+from trainshed.engines.processes.tree import read
+from trainshed.engines.supervise import private_root
 
 GCS: Final = "/gcs"
 HOSTS: Final = "/etc/hosts"

@@ -12,10 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trainshed.engines.processes.lines import LineBuffer
-from trainshed.engines.supervise.flow import Flow
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.segments import SegmentWriter
-from trainshed.engines.supervise.spec import LogRule
+from trainshed.engines.supervise.record.flow import Flow
+from trainshed.engines.supervise.record.segments import SegmentWriter
+from trainshed.engines.supervise.record.spec import LogRule
 
 if TYPE_CHECKING:
     from trainshed.model.severity import SeverityReader

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from trainshed.engines.supervise.event_files import EventFile
-from trainshed.engines.supervise.reports import Names, Reported, printable
+from trainshed.engines.supervise.record.reports import Names, Reported, printable
+from trainshed.engines.supervise.watch.event_files import EventFile
 from trainshed.files.beneath import Beneath, Place
 
 #: TensorBoard knows event files by this part of their name.

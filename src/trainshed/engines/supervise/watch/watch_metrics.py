@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from trainshed.engines.supervise.event_folders import EventFolder
-from trainshed.engines.supervise.folder import AttemptFolder, write_json
-from trainshed.engines.supervise.folder_events import FolderEvents
-from trainshed.engines.supervise.hypertune_file import MetricFile
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.reports import Reported, ReportLog
+from trainshed.engines.supervise.record.folder import AttemptFolder, write_json
+from trainshed.engines.supervise.record.reports import Reported, ReportLog
+from trainshed.engines.supervise.watch.event_folders import EventFolder
+from trainshed.engines.supervise.watch.folder_events import FolderEvents
+from trainshed.engines.supervise.watch.hypertune_file import MetricFile
 from trainshed.files.beneath import Beneath, Place
 from trainshed.model.attempt import MetricsPlan, Report
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from trainshed.engines.processes import cgroup
 from trainshed.engines.processes.tree import read, write
-from trainshed.engines.supervise.limits import (
+from trainshed.engines.supervise.kernel.limits import (
     CONTROLLERS,
     Limits,
     Setting,

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Final
 
 from trainshed.engines.processes.lines import LineBuffer
+from trainshed.engines.supervise.kernel.spawn import ProcessSpec, Wiring, fork_exec, read_fault
 from trainshed.engines.supervise.loop import Children, Death, Loop, Timer
-from trainshed.engines.supervise.spawn import ProcessSpec, Wiring, fork_exec, read_fault
-from trainshed.engines.supervise.spec import AttemptSpec
+from trainshed.engines.supervise.record.spec import AttemptSpec
 
 _READ_BYTES: Final = 1 << 16
 _LINE_BYTES_MAX: Final = 1 << 15

@@ -17,9 +17,14 @@ from typing import Any, Final
 
 from trainshed.engines.processes import cgroup, tree
 from trainshed.engines.processes import mark as marks
-from trainshed.engines.supervise import cgroups, limits
-from trainshed.engines.supervise.cgroups import FREEZER, UNIFIED, AttemptCgroups, make_cgroups
-from trainshed.engines.supervise.limits import Limits, Usage
+from trainshed.engines.supervise.kernel import cgroups, limits
+from trainshed.engines.supervise.kernel.cgroups import (
+    FREEZER,
+    UNIFIED,
+    AttemptCgroups,
+    make_cgroups,
+)
+from trainshed.engines.supervise.kernel.limits import Limits, Usage
 
 CGROUP_KILL: Final = "cgroup.kill"
 V1_FREEZER: Final = "v1 freezer"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from trainshed.engines.supervise.folder import sync_folder
+from trainshed.engines.supervise.record.folder import sync_folder
 from trainshed.files import room
 from trainshed.files.beneath import Beneath, Place
 from trainshed.model.log_line import (

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from trainshed.engines.supervise.folder import AttemptFolder, Order
 from trainshed.engines.supervise.loop import Loop
+from trainshed.engines.supervise.record.folder import AttemptFolder, Order
 from trainshed.files.trees import remove_tree
 
 #: The pair's end is what a served supervisor has /dev/null for.

@@ -1,0 +1,1 @@
+"""Signals, processes, cgroups and limits, as the kernel has them."""

@@ -1,0 +1,1 @@
+"""The network of an attempt while its supervisor lives."""

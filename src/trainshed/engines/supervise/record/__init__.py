@@ -1,0 +1,1 @@
+"""What a supervisor writes and others read: reports, facts, the log, and its own orders."""

@@ -1,0 +1,1 @@
+"""What a supervisor watches while replicas run: progress, checkpoints and metrics."""
