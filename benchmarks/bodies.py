@@ -29,7 +29,7 @@ from trainshed.service.jobs.job_service import JobService
 from trainshed.service.jobs.submission import SubmitRules
 from trainshed.service.starts.images import ImageMapping, Images
 from trainshed.store.opening import open_store
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 
 CPU_S_MAX: Final = 2.0
 PEAK_MB_MAX: Final = 100.0
@@ -221,7 +221,7 @@ class Way:
         try:
             document = read_document(body, "application/json")
             tuning = "studySpec" in document
-            kind = Kind.TUNING_JOB if tuning else Kind.CUSTOM_JOB
+            kind = JobKind.TUNING_JOB if tuning else JobKind.CUSTOM_JOB
             self.jobs.create(kind, ProjectId("demo"), "us-central1", document, creator="ann")
         except Refusal as refusal:
             return len(refusal_response(refusal).body)

@@ -65,7 +65,7 @@ def one_sample(count: int = 50) -> Row:
         for _ in range(count):
             began = time.perf_counter()
             for _, handle in devices:
-                readings.reading(nvml, readings.Asked(nvml, handle), datetime.now(UTC))
+                readings.reading(nvml, readings.GpuQuery(nvml, handle), datetime.now(UTC))
             taken_ms.append(1000 * (time.perf_counter() - began))
     return Row(
         name="a sample of all GPUs",

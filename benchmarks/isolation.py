@@ -26,7 +26,7 @@ from service_jobs import VERTEX
 from service_load import Client
 from service_servers import Server, local
 
-from trainshed.engines.isolation.choose import IsolationSettings, try_isolation
+from trainshed.engines.isolation.choose import IsolationOptions, try_isolation
 from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.isolation.modes import (
     CALL_FAMILIES,
@@ -99,7 +99,7 @@ def main() -> int:
     parser.add_argument("--against", type=Path, metavar="SRC")
     args = parser.parse_args()
     absent = {
-        mode: why for mode in MODES[1:] if (why := try_isolation(mode, IsolationSettings().uids[0]))
+        mode: why for mode in MODES[1:] if (why := try_isolation(mode, IsolationOptions().uids[0]))
     }
     modes = [mode for mode in MODES if mode not in absent]
     absent |= {

@@ -16,7 +16,7 @@ from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.parameters import Parameters
 from trainshed.planning.scaling.posterior import posterior
-from trainshed.planning.scaling.reach import Reach, factors
+from trainshed.planning.scaling.reach import Extrapolation, factors
 
 Fits = Mapping[str, Parameters]
 
@@ -30,7 +30,7 @@ class Answer:
     base: Point
     """The smallest known: efficiencies are against it."""
     point: Point
-    reach: Reach
+    reach: Extrapolation
     step_s: float
     low_s: float
     high_s: float

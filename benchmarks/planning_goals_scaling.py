@@ -19,7 +19,7 @@ from planning_questions import GOALS, questions
 from planning_rows import TABLES, curves
 
 from trainshed.planning.scaling.parameters import parameters
-from trainshed.planning.scaling.reach import Reach
+from trainshed.planning.scaling.reach import Extrapolation
 
 _SHORT = frozenset({"G1", "G3"})
 _SHORT_GROUPS = 3
@@ -27,7 +27,7 @@ _SHORT_GROUPS = 3
 _FAMILIES = {"tf2017": (3.5, 11.0), "torch-ddp": (3.0, 5.0), "horovod2017": (13.0, 50.0)}
 _INSIDE = (75.0, 88.0)
 _CLASS = 40
-_WIDTHS = {Reach.FROM_HOST: 1.12, Reach.FROM_INSIDE: 1.12, Reach.REAL: 1.6}
+_WIDTHS = {Extrapolation.FROM_HOST: 1.12, Extrapolation.FROM_INSIDE: 1.12, Extrapolation.REAL: 1.6}
 _ORDERED, _APART = 88.0, 0.10
 _UNORDERED = frozenset({"dle", "csc", "rossum"})
 _TENTH = 1.1
@@ -136,7 +136,7 @@ def _quantiles(errors: Sequence[float]) -> tuple[float, float]:
 
 
 def _coverage(answers: Sequence[Answer]) -> Iterator[Row]:
-    classes: dict[Reach, list[Answer]] = defaultdict(list)
+    classes: dict[Extrapolation, list[Answer]] = defaultdict(list)
     for answer in answers:
         if answer.goal != "G6":
             classes[answer.reach].append(answer)

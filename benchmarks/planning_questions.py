@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from planning_rows import Curve
 
-from trainshed.planning.scaling.reach import Reach, reach_of
+from trainshed.planning.scaling.reach import Extrapolation, reach_of
 
 #: Absolute error of throughput in per cent: median, and 90th percentile (contracts/planner.md 11).
 GOALS = {
@@ -34,7 +34,7 @@ class Question:
     known: tuple[int, ...]
     asked: tuple[int, ...]
 
-    def reach(self, curves: Sequence[Curve], point: int) -> Reach:
+    def reach(self, curves: Sequence[Curve], point: int) -> Extrapolation:
         """The kind of question that a point is, for its interval."""
         curve = curves[self.curve]
         counts = [(one.accelerators, one.hosts) for one in curve.points]

@@ -4,7 +4,7 @@ from planning_frame import PUBLISHED, Data, Figure, Found, Line
 
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.cluster import Cluster, HostKind
-from trainshed.planning.scaling.curve import Curve, curve_of, fixed_share
+from trainshed.planning.scaling.curve import ScalingCurve, curve_of, fixed_share
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.predict import predict
 from trainshed.planning.scaling.prediction import Prediction
@@ -15,7 +15,7 @@ from trainshed.planning.sizing import Hosts
 SEEDS = PUBLISHED / "seeds.toml"
 
 
-def alexnet() -> Curve:
+def alexnet() -> ScalingCurve:
     """1.7, 3.5 and 6.2 times on 2, 4 and 8."""
     return curve_of(times({1: 1.0, 2: 1.7, 4: 3.5, 8: 6.2}))
 
@@ -82,7 +82,7 @@ def _share() -> float:
     return 100 * fixed_share(512, 46.5).share
 
 
-def _worst(curve: Curve) -> float:
+def _worst(curve: ScalingCurve) -> float:
     return 100 * max(abs(point.error) for point in curve.points)
 
 

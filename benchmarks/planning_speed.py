@@ -33,7 +33,7 @@ from trainshed.service.jobs.submission import SubmitRules
 from trainshed.service.learning.plan_notes import PlanNotes
 from trainshed.service.starts.images import Images
 from trainshed.store.opening import open_store
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DIGITS: Final = ROOT / "examples" / "torch-reduction"
@@ -194,7 +194,7 @@ def submit() -> Found:
         began = time.perf_counter()
         for _ in range(SUBMITS):
             document = {"displayName": "a", "jobSpec": {"workerPoolSpecs": [pool]}}
-            jobs.create(Kind.CUSTOM_JOB, ProjectId("p"), "us-central1", document, creator="me")
+            jobs.create(JobKind.CUSTOM_JOB, ProjectId("p"), "us-central1", document, creator="me")
         whole = time.perf_counter() - began
         store.close()
     return Found(

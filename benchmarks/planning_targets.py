@@ -9,7 +9,7 @@ from typing import Final
 
 from planning_frame import Data, Found, Miss, errors_line, quantile
 
-from trainshed.planning.scaling.tables import Result
+from trainshed.planning.scaling.tables import TrainingResult
 from trainshed.planning.scaling.targets import (
     Recipe,
     StepLosses,
@@ -28,20 +28,20 @@ _PER_DOUBLING = (0.0, 0.007, 0.015, 0.03, 0.06, 0.1, 0.15)
 _PULL: Final = 3.0
 
 
-def recipe_name(result: Result) -> str:
+def recipe_name(result: TrainingResult) -> str:
     """Rounds change recipes; v0.6 is never pooled with later ones (README of the tables, 5)."""
     return f"{result.benchmark}{'@v0.6' if result.round == 'v0.6' else ''}"
 
 
-def to_target(results: Iterable[Result]) -> dict[str, list[ToTarget]]:
+def to_target(results: Iterable[TrainingResult]) -> dict[str, list[ToTarget]]:
     """By recipe: the median of each batch and round, in samples, or in epochs if most lack them."""
-    recipes: dict[str, list[Result]] = defaultdict(list)
+    recipes: dict[str, list[TrainingResult]] = defaultdict(list)
     for result in results:
         recipes[recipe_name(result)].append(result)
     return {name: list(_medians(rows)) for name, rows in sorted(recipes.items())}
 
 
-def _medians(rows: Sequence[Result]) -> Iterator[ToTarget]:
+def _medians(rows: Sequence[TrainingResult]) -> Iterator[ToTarget]:
     in_samples = 2 * sum(bool(row.samples_to_target) for row in rows) >= len(rows)
     groups: dict[tuple[float, str], list[float]] = defaultdict(list)
     for row in rows:
@@ -100,12 +100,12 @@ def _power_law(others: Sequence[ToTarget], batch: float) -> float:
     return math.exp(level + slope * math.log(batch))
 
 
-Ladder = tuple[Result, Sequence[Result]]
+Ladder = tuple[TrainingResult, Sequence[TrainingResult]]
 
 
-def ladders(results: Iterable[Result]) -> Iterator[Ladder]:
+def ladders(results: Iterable[TrainingResult]) -> Iterator[Ladder]:
     """Of each submission: its smallest system, and the others with such hosts."""
-    groups: dict[tuple[str, str, str, str, int], list[Result]] = defaultdict(list)
+    groups: dict[tuple[str, str, str, str, int], list[TrainingResult]] = defaultdict(list)
     for row in results:
         per_host = row.accelerators // row.hosts
         groups[row.round, row.submitter, row.benchmark, row.accelerator, per_host].append(row)
@@ -116,13 +116,13 @@ def ladders(results: Iterable[Result]) -> Iterator[Ladder]:
             yield base, larger
 
 
-def _trained(row: Result) -> Trained:
+def _trained(row: TrainingResult) -> Trained:
     return Trained(
         accelerators=row.accelerators, hosts=row.hosts, batch=row.global_batch, minutes=row.minutes
     )
 
 
-def _amounts(rest: Sequence[Result], base: Result) -> Callable[[float], float]:
+def _amounts(rest: Sequence[TrainingResult], base: TrainingResult) -> Callable[[float], float]:
     """E(B) of a workload from other rounds: of its recipe, of another one, or as all mostly are."""
     recipes = to_target(row for row in rest if row.benchmark == base.benchmark)
     if seen := recipes.get(recipe_name(base)) or next(iter(recipes.values()), None):
@@ -132,7 +132,7 @@ def _amounts(rest: Sequence[Result], base: Result) -> Callable[[float], float]:
 
 
 @cache
-def usual_critical(results: tuple[Result, ...]) -> float:
+def usual_critical(results: tuple[TrainingResult, ...]) -> float:
     """Critical batches over those of submissions' smallest systems: the median."""
     recipes = {name: recipe_of(seen) for name, seen in to_target(results).items() if seen}
     return statistics.median(
@@ -142,7 +142,7 @@ def usual_critical(results: tuple[Result, ...]) -> float:
     )
 
 
-def _measured(base: Result, row: Result) -> Callable[[float], float]:
+def _measured(base: TrainingResult, row: TrainingResult) -> Callable[[float], float]:
     """E(B) as these two trainings had it; their batches where it is not known."""
     if base.samples_to_target and row.samples_to_target:
         times = row.samples_to_target / base.samples_to_target
@@ -156,7 +156,7 @@ def _measured(base: Result, row: Result) -> Callable[[float], float]:
 Misses = dict[StepLosses, dict[str, list[float]]]
 
 
-def misses_of(pairs: Sequence[tuple[Result, Result]]) -> Misses:
+def misses_of(pairs: Sequence[tuple[TrainingResult, TrainingResult]]) -> Misses:
     """What all losses that are tried miss, by workload."""
     found: Misses = {}
     for losses in (StepLosses(fixed=f, per_doubling=d) for f in _FIXED for d in _PER_DOUBLING):
@@ -177,7 +177,7 @@ def losses_of(misses: Misses, benchmark: str) -> StepLosses:
     return min(misses, key=total)
 
 
-def _miss_of_step(base: Result, row: Result, losses: StepLosses) -> float:
+def _miss_of_step(base: TrainingResult, row: TrainingResult, losses: StepLosses) -> float:
     found = minutes_at(_trained(base), _trained(row), losses, _measured(base, row))
     return abs(math.log(found / row.minutes))
 
@@ -207,14 +207,16 @@ def minutes_to_target(data: Data) -> Found:
     return Found(lines=lines, misses=unknown)
 
 
-def _miss(base: Result, row: Result, losses: StepLosses, amount: Callable[[float], float]) -> Miss:
+def _miss(
+    base: TrainingResult, row: TrainingResult, losses: StepLosses, amount: Callable[[float], float]
+) -> Miss:
     name = f"{row.round} {row.submitter} {row.benchmark} {row.accelerators} of {row.accelerator}"
     predicted = minutes_at(_trained(base), _trained(row), losses, amount)
     limit = f"from {base.accelerators}, batch {base.global_batch:g} to {row.global_batch:g}"
     return Miss(row=name, predicted=predicted, measured=row.minutes, limit=limit)
 
 
-def _amdahl(pairs: Sequence[tuple[Result, Result]]) -> float:
+def _amdahl(pairs: Sequence[tuple[TrainingResult, TrainingResult]]) -> float:
     """The share that does not scale, of the other rounds."""
     shares = [s / 1000 for s in range(0, 500, 2)]
     return min(
@@ -223,7 +225,7 @@ def _amdahl(pairs: Sequence[tuple[Result, Result]]) -> float:
     )
 
 
-def _error_of_share(base: Result, row: Result, serial: float) -> float:
+def _error_of_share(base: TrainingResult, row: TrainingResult, serial: float) -> float:
     times = row.accelerators / base.accelerators
     return abs(base.minutes * (serial + (1 - serial) / times) / row.minutes - 1)
 

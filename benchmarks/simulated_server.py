@@ -31,13 +31,13 @@ from trainshed.config import Settings
 from trainshed.launch.names import task_name
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
-from trainshed.model.resources import Allotment, Claim, FleetPolicy, Node
+from trainshed.model.resources import Claim, FleetPolicy, Node, SeatsOrClaim
 from trainshed.model.roles import Dialect
 from trainshed.service.auth.tokens import first_token
 from trainshed.service.jobs.submission import SubmitRules, admit
 from trainshed.service.ports.listening import BACKLOG
 from trainshed.service.starts.images import Images
-from trainshed.store.records import JobRecord, Kind, NewJob
+from trainshed.store.records import JobKind, JobRecord, NewJob
 from trainshed.testing.fake_engine import FakeEngine, Script
 from trainshed.wire.aiplatform_v1 import parse
 
@@ -61,9 +61,9 @@ def nodes(count: int, gpus: int) -> list[Node]:
     ]
 
 
-def compose(record: JobRecord, attempt: int, place: Allotment) -> LaunchPlan:
+def compose(record: JobRecord, attempt: int, place: SeatsOrClaim) -> LaunchPlan:
     """A plan that only names its replicas: the engine reads no more."""
-    dialect = Dialect.ML_V1 if record.kind is Kind.ML_JOB else Dialect.AIPLATFORM_V1
+    dialect = Dialect.ML_V1 if record.kind is JobKind.ML_JOB else Dialect.AIPLATFORM_V1
     return LaunchPlan(
         job_id=record.job.job_id,
         attempt=attempt,
@@ -90,7 +90,7 @@ def queue_jobs(application: Application, count: int) -> None:
     rules = SubmitRules(images=Images((), (), sys.executable))
     admitted = admit(simple(0), LOCATION, rules, parse.custom_job, lambda _: True)
     new = NewJob(
-        kind=Kind.CUSTOM_JOB,
+        kind=JobKind.CUSTOM_JOB,
         project=PROJECT,
         location=LOCATION,
         spec=admitted.spec,

@@ -25,13 +25,13 @@ from trainshed.launch.names import task_name
 from trainshed.model.attempt import AttemptKey, Report
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resource_names import ProjectId
-from trainshed.model.resources import Allotment, Claim
+from trainshed.model.resources import Claim, SeatsOrClaim
 from trainshed.model.roles import Dialect
 from trainshed.service.jobs.job_service import JobService
 from trainshed.service.jobs.studies import trial_views
 from trainshed.service.jobs.submission import SubmitRules
 from trainshed.service.starts.images import Images
-from trainshed.store.records import JobRecord, Kind
+from trainshed.store.records import JobKind, JobRecord
 from trainshed.testing.fake_engine import FakeEngine, Script
 
 SECONDS_MAX = 60.0
@@ -76,7 +76,7 @@ def score(values: dict[str, str]) -> float:
     return 1.0 - worse - float(values["dropout"]) / 4 - 0.1 * (values["optimizer"] == "sgd")
 
 
-def compose(record: JobRecord, attempt: int, place: Allotment) -> LaunchPlan:
+def compose(record: JobRecord, attempt: int, place: SeatsOrClaim) -> LaunchPlan:
     """A plan that names its replicas and has the trial's values as words."""
     trial = record.job.spec.trial
     words = [word for pair in trial.parameters for word in pair] if trial else []
@@ -121,7 +121,7 @@ def _run(app: Application, trials: int, parallel: int) -> Json:
     began = time.monotonic()
     document = study(trials, parallel)
     record = jobs.create(
-        Kind.TUNING_JOB, ProjectId(PROJECT), LOCATION, document, creator="benchmark"
+        JobKind.TUNING_JOB, ProjectId(PROJECT), LOCATION, document, creator="benchmark"
     )
     while not record.job.status.state.is_final:
         time.sleep(0.25)

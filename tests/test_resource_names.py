@@ -9,18 +9,18 @@ from trainshed.controller.steps import DIALECT_OF_KIND
 from trainshed.model.resource_names import ResourceName, resource_name
 from trainshed.model.roles import Dialect
 from trainshed.store.opening import open_store
-from trainshed.store.records import ML_KINDS, Kind
+from trainshed.store.records import ML_KINDS, JobKind
 
 NAMES = {
-    Kind.ML_JOB: "projects/census/jobs/j",
-    Kind.TRIAL: "projects/census/jobs/tune/trials/1",
-    Kind.CUSTOM_JOB: "projects/census/locations/us-central1/customJobs/7",
-    Kind.TUNING_JOB: "projects/census/locations/us-central1/hyperparameterTuningJobs/7",
+    JobKind.ML_JOB: "projects/census/jobs/j",
+    JobKind.TRIAL: "projects/census/jobs/tune/trials/1",
+    JobKind.CUSTOM_JOB: "projects/census/locations/us-central1/customJobs/7",
+    JobKind.TUNING_JOB: "projects/census/locations/us-central1/hyperparameterTuningJobs/7",
 }
-IDS = {Kind.ML_JOB: "j", Kind.TRIAL: "tune/trials/1"}
+IDS = {JobKind.ML_JOB: "j", JobKind.TRIAL: "tune/trials/1"}
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", JobKind)
 def test_every_kind_has_a_name(kind, tmp_path):
     job_id = IDS.get(kind, "7")
     assert resource_name(kind.value, PROJECT, "us-central1", job_id) == NAMES[kind]
@@ -30,7 +30,7 @@ def test_every_kind_has_a_name(kind, tmp_path):
     store.close()
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", JobKind)
 def test_names_without_a_place_are_those_of_ml_v1(kind):
     assert (DIALECT_OF_KIND[kind] is Dialect.ML_V1) is (kind in ML_KINDS)
     assert ("/locations/" in NAMES[kind]) is (kind not in ML_KINDS)

@@ -19,8 +19,14 @@ from starlette.types import ASGIApp
 
 from trainshed import __version__
 from trainshed.api.call import Method, RawMethod, Routes
-from trainshed.api.chain import Surroundings
-from trainshed.api.handlers import Jobs, LogEntries, Models, Operations, TrainingPipelines
+from trainshed.api.chain import ChainServices
+from trainshed.api.handlers import (
+    JobHandlers,
+    LogEntries,
+    ModelHandlers,
+    Operations,
+    TrainingPipelines,
+)
 from trainshed.api.not_here import absent_sentence
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import LazyApp, make_app
@@ -34,7 +40,7 @@ from trainshed.config.settings import DROP, LOG, PASS, GatewaySettings
 from trainshed.controller.loop import Controller
 from trainshed.controller.perform import Compose
 from trainshed.controller.worker import Pace
-from trainshed.engines.base import Engine, Reach
+from trainshed.engines.base import Engine, NodeLocation
 from trainshed.engines.several import Engines
 from trainshed.files.server_files import BACKUP_FILE
 from trainshed.model.attempt import AttemptKey
@@ -55,13 +61,13 @@ from trainshed.service.jobs.pipelines import PipelineService
 from trainshed.service.jobs.story import Stories
 from trainshed.service.jobs.studies import TrialJobs
 from trainshed.service.jobs.submission import SubmitRules
-from trainshed.service.learning.plan_notes import PlanNotes, Submitted
-from trainshed.service.learning.turns import Turns
+from trainshed.service.learning.plan_notes import PlanNotes, SubmittedJob
+from trainshed.service.learning.turns import CpuBudget
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.streams import Streams
 from trainshed.service.nodes.fencing import AttemptService
 from trainshed.service.nodes.node_service import NodeService
-from trainshed.service.ports.listening import Listen, OwnPorts, Ports
+from trainshed.service.ports.listening import Listen, OwnPorts, ServerPorts
 from trainshed.service.starts.engine_images import RereadImages, images_of
 from trainshed.service.starts.images import ImagesByEngine
 from trainshed.service.starts.interpreters import LIBRARY
@@ -83,7 +89,7 @@ from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store, open_store
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 
 #: When what can wait is made ready: by then the server has answered that it is there.
 NATIVE_S = 1.0
@@ -107,7 +113,7 @@ class Application:
     soon: threading.Timer
     """Makes the native API ready."""
     table: Sequence[Method]
-    around: Surroundings
+    around: ChainServices
     audit_log: AuditLog
     learning: Housekeeping
     """Apart from the rest: users look at a job when it has ended."""
@@ -117,7 +123,7 @@ class Application:
 
     def start(self) -> None:
         """Begin to work.  Raises StoreFault."""
-        if self.engine.traits.reach is Reach.THIS_MACHINE:
+        if self.engine.traits.reach is NodeLocation.THIS_MACHINE:
             _check_machine(os.uname().nodename, self.store.servers())
         if self.gateway:
             self.gateway.open_again()
@@ -158,7 +164,7 @@ def build(
     *,
     engine: Engine | None = None,
     compose: Compose | None = None,
-    ports: Ports | None = None,
+    ports: ServerPorts | None = None,
 ) -> Application:
     """Wire a server.  ``engine`` is what the settings name, unless given.
 
@@ -232,7 +238,7 @@ def build(
     pipelines = PipelineService(store, rules, jobs, controller.look)
     table = _table(store, jobs, pipelines, LogEntries(logs, permissions))
     routes = Routes(table, absent_sentence)
-    around = Surroundings(
+    around = ChainServices(
         routes=routes,
         permissions=permissions,
         recognise=access.caller,
@@ -485,13 +491,13 @@ def _housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
 
 def _learning(store: Store, catalog: Catalog, plan_notes: PlanNotes) -> Housekeeping:
     chores: dict[str, Callable[[], object]] = {
-        "what jobs teach": partial(_learn, store, catalog, Turns(share=_LEARN_SHARE)),
+        "what jobs teach": partial(_learn, store, catalog, CpuBudget(share=_LEARN_SHARE)),
         "notes of plans": plan_notes.write,
     }
     return Housekeeping(chores, every_s=_LEARN_EVERY_S)
 
 
-def _learn(store: Store, catalog: Catalog, turns: Turns) -> None:
+def _learn(store: Store, catalog: Catalog, turns: CpuBudget) -> None:
     if not turns.is_resting and store.unscored(1):
         # many servers run no job that says what its steps took
         from trainshed.service.learning.from_jobs import Learning  # noqa: PLC0415
@@ -499,7 +505,7 @@ def _learn(store: Store, catalog: Catalog, turns: Turns) -> None:
         Learning(store=store, catalog=catalog, turns=turns).learn()
 
 
-def _submit_notes(store: Store, catalog: Catalog) -> Callable[[Submitted], None]:
+def _submit_notes(store: Store, catalog: Catalog) -> Callable[[SubmittedJob], None]:
     # the same
     from trainshed.service.learning.submit_notes import SubmitNotes  # noqa: PLC0415
 
@@ -510,11 +516,11 @@ def _table(
     store: Store, jobs: JobService, pipelines: PipelineService, logs: LogEntries
 ) -> tuple[Method, ...]:
     handlers = Handlers(
-        ml_jobs=Jobs(Kind.ML_JOB, jobs),
-        custom_jobs=Jobs(Kind.CUSTOM_JOB, jobs),
-        tuning_jobs=Jobs(Kind.TUNING_JOB, jobs),
+        ml_jobs=JobHandlers(JobKind.ML_JOB, jobs),
+        custom_jobs=JobHandlers(JobKind.CUSTOM_JOB, jobs),
+        tuning_jobs=JobHandlers(JobKind.TUNING_JOB, jobs),
         pipelines=TrainingPipelines(pipelines),
-        models=Models(ModelService(store)),
+        models=ModelHandlers(ModelService(store)),
         operations=Operations(OperationService(store)),
         logs=logs,
     )

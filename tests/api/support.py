@@ -10,7 +10,7 @@ import httpx
 import uvicorn
 
 from trainshed.api.call import Method, Routes
-from trainshed.api.chain import Surroundings
+from trainshed.api.chain import ChainServices
 from trainshed.api.connections import Connections, Times, limits_of
 from trainshed.api.http_server import HttpServer
 from trainshed.api.native import Native
@@ -60,7 +60,7 @@ def surroundings(methods, **changes):
         "allowed_origins": ("https://console.example",),
         "body_bytes_max": BODY_BYTES_MAX,
     }
-    return Surroundings(**found | changes)
+    return ChainServices(**found | changes)
 
 
 class Seen:

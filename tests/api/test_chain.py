@@ -6,7 +6,7 @@ import pytest
 
 from api.support import BODY_BYTES_MAX, Seen, method, surroundings
 from trainshed.api import chain
-from trainshed.api.chain import CHAIN, GRPC_ADMISSION, Passage, grpc_chain, perform
+from trainshed.api.chain import CHAIN, GRPC_ADMISSION, RequestContext, grpc_chain, perform
 from trainshed.model.access import AccessRole
 from trainshed.model.refusals import Code, Refusal
 from trainshed.store.base import StoreFault
@@ -16,7 +16,7 @@ JOBS = "/v1/projects/{project}/jobs"
 
 def passage(**fields):
     told = {"authorization": "Bearer demo", "host": "testserver", "verb": "GET"}
-    return Passage(**told | {"path": "/v1/projects/demo/jobs"} | fields)
+    return RequestContext(**told | {"path": "/v1/projects/demo/jobs"} | fields)
 
 
 def through(found, **changes):
@@ -204,7 +204,7 @@ def test_grpc_goes_the_same_way_between_its_messages():
     def write(_, found):
         found.reply = json.dumps([found.answer, found.params]).encode()
 
-    found = Passage(authorization="Bearer demo")
+    found = RequestContext(authorization="Bearer demo")
     perform((*GRPC_ADMISSION, *grpc_chain(read, write)), surroundings([]), found)
     assert json.loads(found.reply) == [{"n": 1}, {"project": "demo"}]
 

@@ -4,9 +4,16 @@ import logging
 
 import pytest
 
-from trainshed.api.connections import Connections, Limits, Times, Waits, limits_of, network_of
+from trainshed.api.connections import (
+    ConnectionLimits,
+    Connections,
+    ConnectionWait,
+    Times,
+    limits_of,
+    network_of,
+)
 
-LIMITS = Limits(connections=8, unauthenticated=4, per_address=2)
+LIMITS = ConnectionLimits(connections=8, unauthenticated=4, per_address=2)
 HERE, THERE, ELSEWHERE = "127.0.0.1", "192.0.2.7", "2001:db8::1"
 
 
@@ -51,10 +58,13 @@ def test_the_address_that_has_most_pays_when_all_have_too_many(world):
 
 
 def test_who_is_being_answered_is_never_cut_off(world):
-    served = [world.connect(waits=Waits.ANSWER), world.connect(waits=Waits.ANSWER)]
+    served = [
+        world.connect(waits=ConnectionWait.ANSWER),
+        world.connect(waits=ConnectionWait.ANSWER),
+    ]
     assert world.connect() is None
     assert world.cut == []
-    served[1].waits = Waits.NEXT
+    served[1].waits = ConnectionWait.NEXT
     assert world.connect() is not None
     assert world.cut == served[1:]
 
@@ -71,9 +81,9 @@ def test_a_token_takes_a_caller_out_of_the_count_until_it_is_refused(world):
 
 def test_where_all_are_in_use_an_idle_one_goes_and_no_upload_does(world):
     for _ in range(6):
-        world.connect(token=True, waits=Waits.BODY)
-    idle = world.connect(token=True, waits=Waits.NEXT)
-    world.connect(token=True, waits=Waits.ANSWER)
+        world.connect(token=True, waits=ConnectionWait.BODY)
+    idle = world.connect(token=True, waits=ConnectionWait.NEXT)
+    world.connect(token=True, waits=ConnectionWait.ANSWER)
     assert world.connect() is not None
     assert world.cut == [idle]
     assert world.connect() is not None  # in the place of the one that has shown nothing
@@ -92,7 +102,7 @@ def test_all_that_has_ended_is_forgotten(world):
 
 
 def test_a_head_has_its_time_and_an_answer_has_any(world):
-    waiting, served = world.connect(), world.connect(waits=Waits.ANSWER)
+    waiting, served = world.connect(), world.connect(waits=ConnectionWait.ANSWER)
     served.due = float("inf")
     world.now += Times().head_s
     world.all.sweep()
@@ -104,7 +114,7 @@ def test_a_head_has_its_time_and_an_answer_has_any(world):
 
 
 def test_nobody_is_late_whom_the_server_itself_lets_wait(world):
-    upload = world.connect(token=True, waits=Waits.BODY)
+    upload = world.connect(token=True, waits=ConnectionWait.BODY)
     upload.is_paused = lambda: True
     world.now += 1000
     world.all.sweep()

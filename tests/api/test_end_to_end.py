@@ -11,8 +11,14 @@ import pytest
 from api.grpc_calls import JOBS, grpc_client, status_of
 from api.support import client
 from trainshed.api.call import Routes
-from trainshed.api.chain import Surroundings
-from trainshed.api.handlers import Jobs, LogEntries, Models, Operations, TrainingPipelines
+from trainshed.api.chain import ChainServices
+from trainshed.api.handlers import (
+    JobHandlers,
+    LogEntries,
+    ModelHandlers,
+    Operations,
+    TrainingPipelines,
+)
 from trainshed.api.not_here import absent_sentence
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import make_app
@@ -28,7 +34,7 @@ from trainshed.service.log.pages import LogService
 from trainshed.service.starts.images import Images
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
-from trainshed.store.records import Kind, Token
+from trainshed.store.records import JobKind, Token
 
 TOKENS = {
     "demo": ("demo", AccessRole.SUBMITTER),
@@ -99,17 +105,17 @@ def edges(tmp_path_factory):
         permissions = Permissions(store.project)
         rows = google_table(
             Handlers(
-                ml_jobs=Jobs(Kind.ML_JOB, jobs),
-                custom_jobs=Jobs(Kind.CUSTOM_JOB, jobs),
-                tuning_jobs=Jobs(Kind.TUNING_JOB, jobs),
+                ml_jobs=JobHandlers(JobKind.ML_JOB, jobs),
+                custom_jobs=JobHandlers(JobKind.CUSTOM_JOB, jobs),
+                tuning_jobs=JobHandlers(JobKind.TUNING_JOB, jobs),
                 pipelines=TrainingPipelines(PipelineService(store, rules, jobs, lambda: None)),
-                models=Models(ModelService(store)),
+                models=ModelHandlers(ModelService(store)),
                 operations=Operations(OperationService(store)),
                 logs=LogEntries(LogService(store, JobLog(folder / "jobs")), permissions),
             )
         )
         access = Access(store, anonymous=False, clock=time.time)
-        around = Surroundings(
+        around = ChainServices(
             routes=Routes(rows, absent_sentence),
             permissions=permissions,
             recognise=access.caller,

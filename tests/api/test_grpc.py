@@ -8,7 +8,7 @@ import pytest
 
 from api.grpc_calls import JOBS, grpc_client, status_of
 from api.support import Seen, method, surroundings
-from trainshed.api.chain import Passage
+from trainshed.api.chain import RequestContext
 from trainshed.api.grpc_server import transcoder
 from trainshed.model.access import AccessRole
 from trainshed.model.faults import Violation
@@ -247,7 +247,7 @@ def test_a_message_of_very_many_fields_is_refused_before_it_is_made():
     assert not holds_more(few.SerializeToString(), kind.DESCRIPTOR, 20_000)
     row = next(row for row in ROWS if row.rpc.endswith("CreateCustomJob"))
     with pytest.raises(Refusal, match="more than 20000 fields"):
-        transcoder(row).read(surroundings([]), Passage(body=many.SerializeToString()))
+        transcoder(row).read(surroundings([]), RequestContext(body=many.SerializeToString()))
 
 
 def test_a_name_that_no_head_would_hold_is_refused(edge):
@@ -289,7 +289,7 @@ def test_a_value_without_a_json_form_is_refused():
     row = rpc("CreateTrainingPipeline", "POST", COLLECTION, CREATE, f"{PACKAGE}.TrainingPipeline",
               body="training_pipeline")  # fmt: skip
     with pytest.raises(Refusal, match="has no JSON form"):
-        transcoder(row).read(surroundings([]), Passage(body=request.SerializeToString()))
+        transcoder(row).read(surroundings([]), RequestContext(body=request.SerializeToString()))
 
 
 def test_an_error_of_ours_is_a_number(edge, caplog):

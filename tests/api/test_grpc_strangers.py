@@ -9,10 +9,10 @@ import grpc
 from api.grpc_calls import JOBS, GrpcClient, grpc_client
 from api.support import WAIT_S_MAX, surroundings
 from api.test_grpc import GET, NAME, ROWS
-from trainshed.api.connections import Limits, Times
+from trainshed.api.connections import ConnectionLimits, Times
 from trainshed.api.grpc_server import THREADS
 
-FEW = Limits(connections=16, unauthenticated=8, per_address=4)
+FEW = ConnectionLimits(connections=16, unauthenticated=8, per_address=4)
 
 
 def test_calls_without_a_token_and_without_a_message_hold_no_thread(tmp_path):

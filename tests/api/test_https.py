@@ -10,12 +10,12 @@ import pytest
 
 from api.grpc_calls import grpc_client
 from api.support import WAIT_S_MAX, Seen, application, method, serving, surroundings
-from trainshed.api.connections import Connections, Limits, Times, limits_of
+from trainshed.api.connections import ConnectionLimits, Connections, Times, limits_of
 from trainshed.client.faults import Unreachable
 from trainshed.client.http import Server
 from trainshed.service.auth.certificates import ServerTls
 
-FEW = Limits(connections=16, unauthenticated=8, per_address=4)
+FEW = ConnectionLimits(connections=16, unauthenticated=8, per_address=4)
 PATIENT = Times(head_s=WAIT_S_MAX)
 
 

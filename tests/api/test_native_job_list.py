@@ -9,7 +9,7 @@ from trainshed.api.native import native_app
 from trainshed.model.status import JobState
 from trainshed.service.jobs.story import Stories
 from trainshed.store.opening import open_store
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 
 ROOT = "/trainshed/v1/projects"
 
@@ -18,7 +18,7 @@ ROOT = "/trainshed/v1/projects"
 def store(tmp_path_factory):
     opened = open_store(new_database(tmp_path_factory.mktemp("jobs")))
     for number in range(5):
-        add(opened, kind=Kind.ML_JOB, job_id=f"j{number}", display_name="", project="demo")
+        add(opened, kind=JobKind.ML_JOB, job_id=f"j{number}", display_name="", project="demo")
     foreign = add(opened, display_name="foreign", project="other", creator="otto")
     go(opened, foreign.uid, JobState.CANCELLED)
     yield opened

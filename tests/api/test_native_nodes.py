@@ -9,7 +9,7 @@ from api.support import application, build_native, client
 from databases import new_database
 from store.builders import add, place
 from trainshed.api.native import native_app
-from trainshed.engines.base import Places
+from trainshed.engines.base import PlacedBy
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.refusals import Refusal
 from trainshed.model.resources import Node
@@ -143,7 +143,7 @@ def several(store, looked):
     """Two engines with a node of the same name; the cluster gives out its places itself."""
     here, there = FakeEngine([]), FakeEngine([])
     order = "scontrol update nodename=NODE state=drain reason=R"
-    there.traits = replace(there.traits, orders_nodes=order, places=Places.ENGINE)
+    there.traits = replace(there.traits, orders_nodes=order, places=PlacedBy.ENGINE)
     engines = Engines({"test": ServedEngine(engine=here), "far": ServedEngine(engine=there)})
     store.see_nodes("far", [Node(name="n1")])
     return NodeService(store=store, notice_s=90.0, ordered=looked, engines=engines), there

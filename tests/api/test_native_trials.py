@@ -26,7 +26,7 @@ from trainshed.service.log.pages import LogService
 from trainshed.service.log.streams import Streams
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
-from trainshed.store.records import Kind, NewEvent, NewTrial
+from trainshed.store.records import JobKind, NewEvent, NewTrial
 
 JOB = "/trainshed/v1/projects/demo/jobs"
 FINAL = Measurement(step=4, elapsed_s=1.5, metrics=(("accuracy", 0.75),))
@@ -107,7 +107,7 @@ def test_the_trials_tell_what_the_documents_leave_out(edge, token):
 
 
 def test_a_job_that_is_no_study_has_no_trials_and_an_unknown_one_is_refused(edge, store):
-    add(store, project="demo", kind=Kind.ML_JOB, job_id="plain")
+    add(store, project="demo", kind=JobKind.ML_JOB, job_id="plain")
     assert edge.get(f"{JOB}/plain/trials").json() == {"trials": []}
     assert refused(edge, "nobody/trials") == ("NOT_FOUND", "project demo has no job nobody")
 
@@ -130,7 +130,7 @@ def test_the_log_of_a_trial_that_is_not_there_is_refused(edge, asked):
 
 def test_a_study_without_trials_and_a_job_that_is_none_say_so(edge, store):
     add_study(store, project="demo", job_id="young")
-    add(store, project="demo", kind=Kind.ML_JOB, job_id="plain")
+    add(store, project="demo", kind=JobKind.ML_JOB, job_id="plain")
     assert refused(edge, "young/logs?trial=1")[1].endswith("has no trial 1; there are: none yet")
     assert refused(edge, "plain/logs?trial=1")[1] == (
         "job plain has no trials: it is no tuning job"

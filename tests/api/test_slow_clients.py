@@ -8,7 +8,13 @@ from contextlib import ExitStack
 import pytest
 
 from api.support import WAIT_S_MAX, Seen, application, method, serving
-from trainshed.api.connections import Connections, Limits, Times, Waits, limits_of
+from trainshed.api.connections import (
+    ConnectionLimits,
+    Connections,
+    ConnectionWait,
+    Times,
+    limits_of,
+)
 from trainshed.model.access import AccessRole
 
 JOBS = "/v1/projects/{project}/jobs"
@@ -74,9 +80,9 @@ def ask(connection, *head, body=b"{}"):
 @pytest.mark.parametrize(
     ("begin", "waits", "seconds", "what"),
     [
-        (b"", Waits.HEAD, TIMES.head_s, "head"),
-        (LINE, Waits.HEAD, TIMES.head_s, "head"),
-        (LINE + TOKEN + b"Content-Length: 9\r\n\r\n{", Waits.BODY, TIMES.body_s, "body"),
+        (b"", ConnectionWait.HEAD, TIMES.head_s, "head"),
+        (LINE, ConnectionWait.HEAD, TIMES.head_s, "head"),
+        (LINE + TOKEN + b"Content-Length: 9\r\n\r\n{", ConnectionWait.BODY, TIMES.body_s, "body"),
     ],
     ids=["nothing", "half a head", "half a body"],
 )
@@ -101,7 +107,7 @@ def test_the_rest_of_a_refused_body_has_its_time_too(server):
 def test_a_body_that_comes_slowly_but_comes_is_taken(server):
     connection = server.start().connect()
     connection.sendall(LINE + TOKEN + b"Content-Length: 40000\r\nConnection: close\r\n\r\n")
-    server.wait_until(lambda each: each.waits is Waits.BODY)
+    server.wait_until(lambda each: each.waits is ConnectionWait.BODY)
     bought, due = 1000 / TIMES.body_bytes_per_s, TIMES.body_s
     for piece in (b"{" + b" " * 999, *[b" " * 1000] * 38):
         server.now += 2.5  # a minute and a half in all
@@ -122,7 +128,9 @@ def test_only_who_has_shown_a_token_is_kept_for_its_next_call(server):
 
 
 def test_new_callers_get_their_turn_among_half_heads(server):
-    connect = server.start(Limits(connections=16, unauthenticated=8, per_address=4)).connect
+    connect = server.start(
+        ConnectionLimits(connections=16, unauthenticated=8, per_address=4)
+    ).connect
     known = connect()
     assert ask(known, TOKEN) == 200
     half = [connect() for _ in range(40)]

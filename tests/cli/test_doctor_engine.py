@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from trainshed.cli.admin import doctor_engine
-from trainshed.engines.base import Finding
+from trainshed.engines.base import EngineFinding
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import UsageFault
@@ -37,14 +37,19 @@ def run(form="text", engine="hpc"):
 
 
 def test_findings_are_printed_with_what_to_change(served, capsys):
-    served(probing(Finding("version", True, "22.05"), Finding("clock", False, "3 s off", "ntpd")))
+    served(
+        probing(
+            EngineFinding("version", True, "22.05"),
+            EngineFinding("clock", False, "3 s off", "ntpd"),
+        )
+    )
     assert run() == 1
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines == ["ok version: 22.05", "FAILED clock: 3 s off", "-> ntpd"]
 
 
 def test_findings_are_a_document_too(served, capsys):
-    served(probing(Finding("version", True, "22.05", "")))
+    served(probing(EngineFinding("version", True, "22.05", "")))
     assert run("json") == 0
     assert json.loads(capsys.readouterr().out) == {
         "engine": "hpc",

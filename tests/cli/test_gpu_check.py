@@ -1,6 +1,6 @@
 import pytest
 
-from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.gpus import GpuDevice
 
 STEPS = """
 import json, sys
@@ -15,7 +15,7 @@ def machine(monkeypatch):
     """A machine with so many GPUs, as far as NVML says."""
 
     def having(count):
-        found = tuple(Device(uuid=f"GPU-{i}", name="Test GPU") for i in range(count))
+        found = tuple(GpuDevice(uuid=f"GPU-{i}", name="Test GPU") for i in range(count))
         monkeypatch.setattr("trainshed.cli.check.gpu_check.devices", lambda: found)
 
     return having

@@ -13,7 +13,7 @@ import pytest
 from cli.conftest import ELSEWHERE, FINAL, PARENT, new_server, pool
 from cli.terminal_process import Terminal
 from server_process import TRAINSHED
-from trainshed.cli.jobs.watch_view import View
+from trainshed.cli.jobs.watch_view import JobView
 
 #: Ends when the file that it is told of is there.
 STEPS = """\
@@ -150,7 +150,7 @@ def test_a_view_fits_on_its_screen_and_counts_what_it_leaves_out(count, size):
         "replicas": [replica(i, "FAILED" if i == 499 else "RUNNING") for i in range(count)],
     }
     log = [line(f"{number} " + "x" * 200) for number in range(100)]
-    shown = View(colour=False).lines(job, log, os.terminal_size(size), NOW)
+    shown = JobView(colour=False).lines(job, log, os.terminal_size(size), NOW)
     assert len(shown) < size[1]
     assert max(map(len, shown)) <= size[0]
     assert shown[0] == "big: RUNNING, attempt 2 for 1:00:02"
@@ -162,7 +162,7 @@ def test_a_view_fits_on_its_screen_and_counts_what_it_leaves_out(count, size):
 
 def test_what_a_job_prints_cannot_move_the_cursor():
     log = [line("up\x1b[2Aand\rover\ttab\nnext")]
-    shown = View(colour=False).lines(JOB, log, os.terminal_size((80, 24)), NOW)
+    shown = JobView(colour=False).lines(JOB, log, os.terminal_size((80, 24)), NOW)
     assert shown[-1].endswith("│ up\\x1b[2Aand\\rover    tab next") or "\\x1b" in shown[-1]
     assert not any(c in shown[-1] for c in "\x1b\r\n\t")
 
@@ -177,7 +177,7 @@ def test_a_waiting_job_shows_why():
     }
     job = {**JOB, "state": "QUEUED", "attempt": 0, "waiting": waiting}
     del job["startTime"]
-    shown = View(colour=False).lines(job, [], os.terminal_size((80, 24)), NOW)
+    shown = JobView(colour=False).lines(job, [], os.terminal_size((80, 24)), NOW)
     assert shown == [
         "big: QUEUED for 1:01:03",
         "waits: QUOTA: 8 of 8 are in use",

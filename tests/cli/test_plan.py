@@ -14,14 +14,14 @@ from golden import check_golden
 from planning.test_what_ifs import CALIBRATION, HOST, JOB, RUNS, TRAINING, WORK
 from trainshed.cli.plan.plan_tables import as_csv, as_json, table_text
 from trainshed.planning.clusters_asked import Question, clusters
-from trainshed.planning.job_plan import JobPlan, Wishes
+from trainshed.planning.job_plan import JobPlan, PlanWishes
 from trainshed.planning.plan_words import head, recommendations, remarks
 from trainshed.planning.scaling.calibration_file import written as calibration_text
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.interval import Interval
-from trainshed.planning.scaling.prediction import Binding, Prediction, Refused
+from trainshed.planning.scaling.prediction import Binding, NoPrediction, Prediction
 from trainshed.planning.scaling.training import Strategy
-from trainshed.planning.what_ifs import Limits, Option, marks_of
+from trainshed.planning.what_ifs import ClusterOption, PlanLimits, marks_of
 from trainshed.workbench.trainer_digest import trainer_digest
 
 GOLDEN = Path(__file__).parent.parent / "golden/cli"
@@ -97,16 +97,16 @@ def test_words_come_first_then_the_table(plan):
 
 def hand_made():
     """A plan of figures that no fit changes."""
-    prices = Wishes(limits=Limits(deadline_s=10 * 3600.0))
+    prices = PlanWishes(limits=PlanLimits(deadline_s=10 * 3600.0))
     question = Question(accelerators=(8, 16, 4096), reducers=0)
     made = []
     for what_if in clusters(JOB, question, [CALIBRATION]):
         cluster = what_if.cluster
         n = cluster.accelerators
         if n == 4096:
-            answer = Refused(field="gpus", message="4096 is too far", accepted="up to 1024",
+            answer = NoPrediction(field="gpus", message="4096 is too far", accepted="up to 1024",
                              samples_per_s=(4000.0, 1_000_000.0))  # fmt: skip
-            made.append(Option(what_if=what_if, answer=answer))
+            made.append(ClusterOption(what_if=what_if, answer=answer))
             continue
         rate = Interval(low=300.0 * n**0.9, point=320.0 * n**0.9, high=330.0 * n**0.9)
         answer = Prediction(
@@ -118,7 +118,7 @@ def hand_made():
         hour = prices.prices.of(what_if.machines)
         time_s = rate.inverse(WORK.samples)
         made.append(
-            Option(
+            ClusterOption(
                 what_if=what_if, answer=answer, time_s=time_s, hour=hour,
                 accelerator_hours=time_s.times(n / 3600),
                 cost=time_s.times(hour.amount / 3600),

@@ -9,7 +9,7 @@ from controller.test_crashes import Fuse, Killed, deadly_controller
 from controller.world import T4, compose, go, nodes, runs
 from trainshed.controller.handing_over import AT_ONCE_MAX
 from trainshed.controller.observe import PARTS
-from trainshed.engines.base import Places
+from trainshed.engines.base import PlacedBy
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.attempt import AttemptKey, Loss
 from trainshed.model.explanation import Explanation, Reason
@@ -19,7 +19,7 @@ from trainshed.model.resources import Node
 from trainshed.model.restarts import Budgets, Restarts
 from trainshed.model.status import FINAL, JobState
 from trainshed.placement.jobs import QuotaRule
-from trainshed.store.records import JobQuery, Kind
+from trainshed.store.records import JobKind, JobQuery
 from trainshed.testing.fake_engine import FakeEngine, Script
 
 S = JobState
@@ -34,7 +34,7 @@ def queue_world(make_world):
 
     def make(fleet=None, script=None, **traits):
         script = script or runs()
-        return make_world(fleet or nodes(4), script=script, places=Places.ENGINE, **traits)
+        return make_world(fleet or nodes(4), script=script, places=PlacedBy.ENGINE, **traits)
 
     return make
 
@@ -367,7 +367,7 @@ def test_to_clients_it_is_queued_and_filters_find_it(queue_world):
     for word in ("QUEUED", "ENQUEUED"):
         query = JobQuery(
             project="demo",
-            kind=Kind.CUSTOM_JOB,
+            kind=JobKind.CUSTOM_JOB,
             filter=Compare(field="state", operator="=", value=word),
         )
         assert {record.uid for record in world.store.list_jobs(query)} == uids

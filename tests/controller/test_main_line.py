@@ -9,7 +9,7 @@ from trainshed.model.faults import EngineFault, Fault, Field, FieldPath, Violati
 from trainshed.model.resources import NodeState
 from trainshed.model.status import JobState
 from trainshed.placement.jobs import QuotaRule
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 from trainshed.testing.fake_engine import Script
 
 
@@ -71,7 +71,7 @@ def test_a_program_that_fails_fails_its_job_in_the_words_of_vertex(make_world):
 def test_replicas_are_told_from_placed_to_running_in_the_words_of_their_dialect(make_world):
     world: World = make_world(script=runs(ready_s=1.0))
     controller = world.controller()
-    uid = world.submit(replicas=2, kind=Kind.ML_JOB)
+    uid = world.submit(replicas=2, kind=JobKind.ML_JOB)
     go(controller)
     found = {row.task_name: row.state for row in world.store.replicas(uid)}
     assert found == {"master-replica-0": "PLACED", "worker-replica-0": "PLACED"}

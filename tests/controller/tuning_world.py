@@ -11,7 +11,7 @@ from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import FINAL, JobState
 from trainshed.model.study import Metric, ParameterKind, ParameterSpec, StudySpec
 from trainshed.service.jobs.studies import TrialJobs, trial_views
-from trainshed.store.records import Kind, NewJob
+from trainshed.store.records import JobKind, NewJob
 from trainshed.testing.fake_engine import Script
 
 LR = ParameterSpec(parameter_id="lr", kind=ParameterKind.DOUBLE, bounds=(0.0, 1.0))
@@ -85,7 +85,7 @@ class TuningWorld(World):
             groups=(GroupDemand(role=Role.PRIMARY, count=1, each=each),),
         )
         new = NewJob(
-            kind=Kind.ML_JOB if dialect is Dialect.ML_V1 else Kind.TUNING_JOB,
+            kind=JobKind.ML_JOB if dialect is Dialect.ML_V1 else JobKind.TUNING_JOB,
             project="demo",
             location="us-central1",
             job_id=job_id,

@@ -25,7 +25,7 @@ from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.store.decisions import cancel_step
 from trainshed.store.opening import Store, open_store
-from trainshed.store.records import JobRecord, Kind, NewJob
+from trainshed.store.records import JobKind, JobRecord, NewJob
 from trainshed.testing.fake_engine import FakeEngine, Script
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
@@ -157,7 +157,7 @@ class World:
             ),
         )
         new = NewJob(
-            kind=kind or Kind.CUSTOM_JOB,
+            kind=kind or JobKind.CUSTOM_JOB,
             project=project,
             location="us-central1",
             spec=spec,

@@ -23,7 +23,7 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from trainshed import app
 from trainshed.cli.main import main
-from trainshed.engines.base import Places
+from trainshed.engines.base import PlacedBy
 from trainshed.engines.local.attempts import plan_file, start
 from trainshed.engines.local.attempts.fence import Fence
 from trainshed.engines.local.engine import LocalEngine
@@ -150,7 +150,7 @@ def instrument(failpoints, engine_socket, places):
         from controller.tuning_world import with_arguments  # noqa: PLC0415 - only when simulated
         from e2e.remote_engine import RemoteEngine  # noqa: PLC0415 - the same
 
-        remote = RemoteEngine(engine_socket, Places(places))
+        remote = RemoteEngine(engine_socket, PlacedBy(places))
         remote = Watched(remote, "engine", ACTS, failpoints)
         fake = functools.partial(build, engine=remote, compose=with_arguments)
         app.build = fake

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
-from trainshed.engines.base import Places, Reach, Refused, Traits
+from trainshed.engines.base import LaunchRefused, NodeLocation, PlacedBy, Traits
 from trainshed.model.attempt import AttemptKey, Measured, Observation
 from trainshed.model.explanation import Explanation
 from trainshed.model.faults import EngineFault
@@ -70,14 +70,14 @@ class RemoteEngine:
 
     name = "fake"
 
-    def __init__(self, path, places=Places.SERVER):
-        at_once = 4 if places is Places.ENGINE else 1
+    def __init__(self, path, places=PlacedBy.SERVER):
+        at_once = 4 if places is PlacedBy.ENGINE else 1
         self.traits = Traits(
-            reach=Reach.ANY,
+            reach=NodeLocation.ANY,
             python=sys.executable,
             places=places,
             launches_at_once=at_once,
-            orders_nodes="fakectl drain NODE" if places is Places.ENGINE else None,
+            orders_nodes="fakectl drain NODE" if places is PlacedBy.ENGINE else None,
         )
         self._path = str(path)
         self._local = threading.local()
@@ -121,7 +121,7 @@ class RemoteEngine:
         if verdict == b"fault":
             raise EngineFault(text.decode())
         if verdict == b"refused":
-            raise Refused(_WHY.validate_json(text))
+            raise LaunchRefused(_WHY.validate_json(text))
         assert verdict == b"good", (verdict, text)
         return ANSWERS[what].validate_json(text)
 
@@ -170,7 +170,7 @@ class _Handler(socketserver.StreamRequestHandler):
                 found = list(call(arguments)) if what == "observe" else call(*arguments)
             except EngineFault as fault:
                 self._answer(b"fault " + str(fault).encode())
-            except Refused as refusal:
+            except LaunchRefused as refusal:
                 self._answer(b"refused " + _WHY.dump_json(refusal.why))
             else:
                 self._answer(b"good " + ANSWERS[what].dump_json(found))

@@ -11,7 +11,7 @@ import pytest
 from conformance.gcloud import needs_gcloud
 from e2e.support import PARENT, PROJECT, check_log, custom_job, good, ml_job, submit
 from trainshed.service.jobs.paging import TOKEN_S_MAX, digest_of, token_of
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ NO_UPLOAD = "/upload/storage/v1/b/no-such-bucket/o?uploadType=media&name=x"
 def expired_token():
     """A page token that this server gave out so long ago that it is over."""
     then = int((datetime.now(UTC) - timedelta(seconds=TOKEN_S_MAX + 60)).timestamp())
-    digest = digest_of(Kind.CUSTOM_JOB.value, PROJECT, "us-central1", "")
+    digest = digest_of(JobKind.CUSTOM_JOB.value, PROJECT, "us-central1", "")
     return token_of(digest, then * 10**9, 1, then)
 
 

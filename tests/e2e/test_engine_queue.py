@@ -6,7 +6,7 @@ from controller.world import nodes
 from e2e.failpoints import FailingServer
 from e2e.remote_engine import EngineHost
 from e2e.support import PROJECT, custom_job, end_all, good, ml_job, native, submit, wait_until
-from trainshed.engines.base import Places
+from trainshed.engines.base import PlacedBy
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.testing.fake_engine import FakeEngine, Script
 
@@ -26,7 +26,7 @@ def engine():
     found = FakeEngine(
         nodes(2),
         script=lambda _key, _plan: Script(runs_s=None, waits=WHY),
-        places=Places.ENGINE,
+        places=PlacedBy.ENGINE,
         launches_at_once=4,
     )
     found.is_busy = True

@@ -8,7 +8,7 @@ from e2e.failpoints import FailingServer, Jobs, uid_of
 from e2e.remote_engine import EngineHost
 from e2e.support import custom_job, end_all, native, wait_until
 from e2e.test_failpoints import kill_everywhere, tell
-from trainshed.engines.base import Places
+from trainshed.engines.base import PlacedBy
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.testing.fake_engine import FakeEngine, Script
 
@@ -28,7 +28,7 @@ class Cluster(FakeEngine):
 
     def __init__(self):
         super().__init__(
-            nodes(40, slots=8), script=self._script_of, places=Places.ENGINE, launches_at_once=4
+            nodes(40, slots=8), script=self._script_of, places=PlacedBy.ENGINE, launches_at_once=4
         )
 
     def _script_of(self, key, _plan):

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 from engines.end_words import describe_end
 from trainshed.engines.processes import tree
 from trainshed.engines.supervise.kernel.kill import open_process_tree
-from trainshed.engines.supervise.kernel.limits import Limits
+from trainshed.engines.supervise.kernel.limits import ReplicaLimits
 from trainshed.model.trainer_contract import JOB
 
 given = json.loads(sys.argv[1])
@@ -25,7 +25,7 @@ given = json.loads(sys.argv[1])
 
 def main():
     before = descriptors()
-    limits = [Limits(*row) for row in given["limits"]]
+    limits = [ReplicaLimits(*row) for row in given["limits"]]
     owned = open_process_tree(
         "a test's", len(given["codes"]), limits, mark=os.environ[JOB], allow=given["allow"]
     )
@@ -73,7 +73,7 @@ def obey(tree, order, numbers, limits):
         tree.ended(index, used.ru_utime + used.ru_stime, used.ru_maxrss)
         usage = tree.usage(index)
         code = os.waitstatus_to_exitcode(status)
-        limit = limits[index] if limits else Limits()
+        limit = limits[index] if limits else ReplicaLimits()
         answer(code=code, words=describe_end(code, usage, limit), **usage._asdict())
     elif order == "remove":
         answer(done=tree.remove())

@@ -6,7 +6,7 @@ from itertools import count
 from pathlib import Path
 
 from engines.slurm_texts import NODES, PARTITIONS
-from trainshed.engines.slurm.commands import Answer
+from trainshed.engines.slurm.commands import CommandResult
 
 
 class FakeSlurm:
@@ -18,7 +18,7 @@ class FakeSlurm:
         self.refusal = ""
         """What sbatch says instead of taking a job."""
         self.is_away = False
-        self.away = Answer(1, err="Unable to contact slurm controller (connect failure)")
+        self.away = CommandResult(1, err="Unable to contact slurm controller (connect failure)")
         """What every command says then."""
         self.is_up = True
         """Whether its controller says of itself that it works."""
@@ -63,18 +63,22 @@ class FakeSlurm:
 
     def _sbatch(self, *words):
         if words == ("--version",):
-            return Answer(0, self.version)
+            return CommandResult(0, self.version)
         if self.refusal:
-            return Answer(1, err=self.refusal)
+            return CommandResult(1, err=self.refusal)
         said = dict(re.findall(r"^--(job-name|comment)=(.*)$", "\n".join(words), re.MULTILINE))
         job = self.add(said["job-name"], said["comment"])
         self.before_answer()
-        return Answer(0, f"{job}\n")
+        return CommandResult(0, f"{job}\n")
 
     def _squeue(self, *words):
         if words[-1] == "%L":
             row = self.rows.get(words[words.index("-j") + 1])
-            return Answer(0, self.left) if row else Answer(1, err="Invalid job id specified")
+            return (
+                CommandResult(0, self.left)
+                if row
+                else CommandResult(1, err="Invalid job id specified")
+            )
         only = next((each[7:] for each in words if each.startswith("--name=")), None)
         with self._lock:
             lines = [
@@ -83,23 +87,23 @@ class FakeSlurm:
                 for job, row in self.rows.items()
                 if only in {None, row["name"]}
             ]
-        return Answer(0, "\n".join(lines) + "\n")
+        return CommandResult(0, "\n".join(lines) + "\n")
 
     def _scancel(self, *words):
         if "--batch" not in words and words[0] in self.rows:
             self.set(words[0], "CANCELLED")
-        return Answer(0)
+        return CommandResult(0)
 
     def _scontrol(self, *words):
         if words[0] == "update":
             self._update(**dict(word.split("=", 1) for word in words[1:]))
-            return Answer(0)
+            return CommandResult(0)
         texts = {
             "ping": f"Slurmctld(primary) at here is {'UP' if self.is_up else 'DOWN'}\n",
             "show node -o": NODES,
             "show partition -o": PARTITIONS,
         }
-        return Answer(0, texts[" ".join(words)])
+        return CommandResult(0, texts[" ".join(words)])
 
     def _update(self, jobid, comment):
         with self._lock:

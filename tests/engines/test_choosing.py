@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engines.support import python_replica
 from trainshed.engines.local.devices import find
-from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.local.devices.leases import asked, choose, serves
 from trainshed.engines.local.machine import accelerator_of
 from trainshed.model.roles import Role
@@ -19,7 +19,7 @@ NAMES = {T4: "Tesla T4", V100: "Tesla V100-SXM2-16GB", A100: "NVIDIA A100-SXM4-4
 
 
 def of(kind, *numbers):
-    return [Device(uuid=f"GPU-{kind}-{n}", name=NAMES[kind]) for n in numbers]
+    return [GpuDevice(uuid=f"GPU-{kind}-{n}", name=NAMES[kind]) for n in numbers]
 
 
 def wanting(count, kind=None):

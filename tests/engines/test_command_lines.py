@@ -14,7 +14,7 @@ from engines.support import FOREVER, plan_of, python_replica, wait_until
 from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.local.attempts.fork import ForkServer
 from trainshed.engines.local.devices import locks as device_locks
-from trainshed.engines.local.devices.locks import Holder
+from trainshed.engines.local.devices.locks import DeviceHolder
 from trainshed.model.launch_plan import Owner
 from trainshed.model.roles import Role
 
@@ -62,7 +62,7 @@ def test_no_command_line_of_a_job_that_is_prepared_names_its_folder(
     device_locks.prepare(locks)
     monkeypatch.setenv("TRAINSHED_LOCK_DIR", str(locks))
     engine = engine_at(root, find_gpus=None, fake_gpus=1)
-    stranger = Holder(pid=12, what="a local run")
+    stranger = DeviceHolder(pid=12, what="a local run")
     with closing(device_locks.try_lock(locks, "GPU-fake-0000", stranger)):
         plan = plan_of([python_replica(Role.PRIMARY, 0, FOREVER, gpu_count=1)], mark)
         engine.launch(KEY, plan, ())

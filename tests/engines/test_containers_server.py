@@ -9,7 +9,7 @@ import pytest
 from e2e.support import FINAL, PARENT, PROJECT, check_log, end_all, wait_until
 from engines.docker_daemon import IMAGE, container_names, docker_with_image, why_not
 from server_process import ServerProcess
-from trainshed.engines.isolation.choose import IsolationSettings
+from trainshed.engines.isolation.choose import IsolationOptions
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -89,7 +89,7 @@ def test_a_job_of_images_runs_to_its_end(server, tmp_path):
         f"The image {IMAGE} runs in a container of docker, as the user of its project.",
         "from the bucket",
         f"for {name.rpartition('/')[2]}",
-        f"user {IsolationSettings().uids[0]}",
+        f"user {IsolationOptions().uids[0]}",
         "worker",
     ):
         assert told in log

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from trainshed.engines.local.devices import locks as device_locks
-from trainshed.engines.local.devices.locks import Holder
+from trainshed.engines.local.devices.locks import DeviceHolder
 from trainshed.model.faults import EngineFault
 
 NOBODY = 65534
-ME = Holder(pid=12, what="attempt 7/1", root="/data/jobs")
+ME = DeviceHolder(pid=12, what="attempt 7/1", root="/data/jobs")
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_a_look_says_who_holds_a_device_and_does_not_hold_it(directory):
         assert device_locks.holder_of(directory, "GPU-1") == ME
         assert device_locks.holder_of(directory, "GPU-2") is None
     assert device_locks.holder_of(directory, "GPU-1") is None
-    with closing(device_locks.try_lock(directory, "GPU-1", Holder(pid=3, what="a"))):
+    with closing(device_locks.try_lock(directory, "GPU-1", DeviceHolder(pid=3, what="a"))):
         assert str(device_locks.holder_of(directory, "GPU-1")) == "process 3 (a)"
 
 
@@ -184,7 +184,9 @@ def test_a_lock_whose_text_somebody_has_spoilt_holds_all_the_same(directory, tex
 
 
 def test_a_holder_s_name_brings_nothing_but_text_into_a_log(directory):
-    with closing(device_locks.try_lock(directory, "GPU-1", Holder(pid=1, what="a\n\x1b[2Jb"))):
+    with closing(
+        device_locks.try_lock(directory, "GPU-1", DeviceHolder(pid=1, what="a\n\x1b[2Jb"))
+    ):
         assert str(device_locks.holder_of(directory, "GPU-1")) == "process 1 (a[2Jb)"
 
 

@@ -14,14 +14,14 @@ from engines.support import DEADLINE_S, MARK
 from engines.test_limits import enforces
 from trainshed.engines.local.attempts import fence
 from trainshed.engines.local.engine import LocalEngine
-from trainshed.engines.supervise.kernel.limits import Limits
+from trainshed.engines.supervise.kernel.limits import ReplicaLimits
 from trainshed.model.launch_plan import Owner
 from trainshed.testing.engine_contract import ProgramContract
 from trainshed.testing.engine_world import ShellWorld
 
 
 class LocalWorld(ShellWorld):
-    limits_memory = enforces(Limits(memory_bytes=1 << 30))
+    limits_memory = enforces(ReplicaLimits(memory_bytes=1 << 30))
 
     def __init__(self, root, mark, isolation=None):
         super().__init__(shared(root.parent))

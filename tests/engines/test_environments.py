@@ -215,7 +215,7 @@ def test_a_package_that_cannot_be_read_is_named(tree, cache, monkeypatch):
 
 def test_a_full_disk_is_called_that_whether_we_or_uv_find_it(tree, cache, monkeypatch):
     full = f"no space left for packages on the disk of {cache}"
-    answer = uv.Answer(code=2, text="error: failed to write\n  cause: No space left on device")
+    answer = uv.UvResult(code=2, text="error: failed to write\n  cause: No space left on device")
     monkeypatch.setattr(uv, "ask", lambda *_: answer)
     with pytest.raises(EngineFault, match=full):
         prepared(cache, tree)

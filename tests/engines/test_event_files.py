@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engines.events import event, first, record, simple, tensor, text
 from trainshed.engines.supervise.watch.event_files import EventFile, masked_crc, scalars
 from trainshed.engines.supervise.watch.event_folders import EventFolder, evaluates
-from trainshed.files.beneath import Place
+from trainshed.files.beneath import PathBeneath
 
 IMAGE = text(1, text(1, "image") + text(4, b"\x89PNG" * 100_000))
 
@@ -42,7 +42,7 @@ def test_both_ways_of_writing_a_scalar_are_read(path):
         + record(event(tensor("acc", 0.1, "<d", 2), step=5))
         + record(event(tensor("words", 7, "<i", 7)))
     )
-    file = EventFile(Place.of_file(str(path)))
+    file = EventFile(PathBeneath.of_file(str(path)))
     assert found(file) == [
         ("loss", 3, 0.5),
         ("lr", 3, 0.25),
@@ -56,7 +56,7 @@ def test_both_ways_of_writing_a_scalar_are_read(path):
 def test_values_that_are_no_numbers_are_written_as_they_are(path):
     path.write_bytes(record(event(simple("loss", float("nan")), simple("loss", float("-inf")))))
     (first_one, second) = [
-        r.value for reports in EventFile(Place.of_file(str(path))).read() for r in reports
+        r.value for reports in EventFile(PathBeneath.of_file(str(path))).read() for r in reports
     ]
     assert first_one != first_one  # noqa: PLR0124 - NaN
     assert second == float("-inf")
@@ -64,7 +64,7 @@ def test_values_that_are_no_numbers_are_written_as_they_are(path):
 
 def test_a_record_larger_than_is_loaded_is_read_all_the_same(path):
     path.write_bytes(record(event(simple("loss", 1.0), IMAGE, simple("acc", 2.0), step=9)))
-    assert found(EventFile(Place.of_file(str(path)))) == [("loss", 9, 1.0), ("acc", 9, 2.0)]
+    assert found(EventFile(PathBeneath.of_file(str(path)))) == [("loss", 9, 1.0), ("acc", 9, 2.0)]
 
 
 @given(st.data())
@@ -75,7 +75,7 @@ def test_a_file_that_grows_is_read_the_same_however_it_is_cut(tmp_path_factory, 
     )
     cuts = data.draw(st.lists(st.integers(0, len(whole)), max_size=5))
     path = tmp_path_factory.mktemp("events") / "x.tfevents"
-    file, seen = EventFile(Place.of_file(str(path))), []
+    file, seen = EventFile(PathBeneath.of_file(str(path))), []
     for cut in (*sorted(cuts), len(whole)):
         path.write_bytes(whole[:cut])
         assert file.has_changed() == (cut != file._size)
@@ -100,7 +100,9 @@ def test_no_file_breaks_the_reader(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("events") / "x.tfevents"
     good = record(event(simple("loss", 1.0)))
     path.write_bytes(good + record(data) + good + data)
-    found_here = [each for each in found(EventFile(Place.of_file(str(path)))) if each[0] == "loss"]
+    found_here = [
+        each for each in found(EventFile(PathBeneath.of_file(str(path)))) if each[0] == "loss"
+    ]
     assert len(found_here) >= 2
 
 
@@ -108,12 +110,12 @@ def test_a_damaged_record_costs_itself_and_a_damaged_length_the_rest(path):
     good, bad = record(event(simple("loss", 1.0))), bytearray(record(event(simple("loss", 9.0))))
     bad[-6] ^= 1
     path.write_bytes(good + bad + good)
-    file = EventFile(Place.of_file(str(path)))
+    file = EventFile(PathBeneath.of_file(str(path)))
     assert [value for *_, value in found(file)] == [1.0, 1.0]
     assert file.damaged == 1
     bad[3] ^= 1
     path.write_bytes(good + bad + good)
-    file = EventFile(Place.of_file(str(path)))
+    file = EventFile(PathBeneath.of_file(str(path)))
     assert [value for *_, value in found(file)] == [1.0]
     assert file.trouble == f"it is damaged at byte {len(good)}"
 

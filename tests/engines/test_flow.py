@@ -3,7 +3,7 @@
 import pytest
 
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.record.flow import BURST_S, SAY_S, Flow
+from trainshed.engines.supervise.record.flow import BURST_S, SAY_S, LogRateLimit
 from trainshed.engines.supervise.record.output import Output, OutputSource
 from trainshed.engines.supervise.record.segments import SegmentWriter
 from trainshed.engines.supervise.record.spec import LogRule
@@ -17,20 +17,20 @@ def taken(flow, count, now_s, text="x" * 36):
 
 
 def test_bytes_count_and_not_characters():
-    flow = Flow(LogRule(bytes_per_s=RATE), 5.0)
+    flow = LogRateLimit(LogRule(bytes_per_s=RATE), 5.0)
     assert taken(flow, 1000, 5.0, "\N{SNOWMAN}" * 12) == BURST_S * RATE // 100
     assert taken(flow, 1, 5.0, "\udcff" * 36) == 0
 
 
 def test_a_burst_is_taken_whole_and_then_the_rate():
-    flow = Flow(LogRule(bytes_per_s=RATE), 5.0)
+    flow = LogRateLimit(LogRule(bytes_per_s=RATE), 5.0)
     assert taken(flow, 1000, 5.0) == BURST_S * RATE // 100
     assert taken(flow, 1000, 6.0) == RATE // 100
     assert taken(flow, 1000, 6.0) == 0
 
 
 def test_it_is_said_seldom_and_all_lines_are_counted():
-    flow = Flow(LogRule(bytes_per_s=RATE), 5.0)
+    flow = LogRateLimit(LogRule(bytes_per_s=RATE), 5.0)
     lost = 500 - taken(flow, 500, 5.0)
     (said,) = flow.sentences(5.0)
     assert said.startswith(f"{lost} lines with {36 * lost} bytes were dropped")
@@ -44,13 +44,13 @@ def test_it_is_said_seldom_and_all_lines_are_counted():
 
 @pytest.mark.parametrize("rule", [LogRule(), LogRule(bytes_kept=10**9)])
 def test_without_a_rate_nothing_is_dropped_or_said(rule):
-    flow = Flow(rule, 0.0)
+    flow = LogRateLimit(rule, 0.0)
     assert taken(flow, 10_000, 0.0, text="x" * 10_000) == 10_000
     assert list(flow.sentences(0.0)) == list(flow.last_sentences()) == []
 
 
 def test_a_log_that_is_longer_than_what_is_kept_says_so_once():
-    flow = Flow(LogRule(bytes_kept=1000), 0.0)
+    flow = LogRateLimit(LogRule(bytes_kept=1000), 0.0)
     said = [text for _ in range(30) if flow.takes("x" * 36, 0.0) for text in flow.sentences(0.0)]
     assert len(said) == 1
     assert said[0].startswith("The log has more than 1000 bytes (logs.bytes_max)")

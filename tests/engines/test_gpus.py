@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from engines.support import DEADLINE_S, Recorder, cluster, python_replica, run_replicas
 from trainshed.engines.local.devices import find, gpus
 from trainshed.engines.local.devices.leases import DeviceLeaser
-from trainshed.engines.local.devices.locks import Holder
+from trainshed.engines.local.devices.locks import DeviceHolder
 from trainshed.model.roles import Role
 
 ROLES = [Role.PRIMARY, Role.WORKER, Role.PARAMETER_SERVER, Role.EVALUATOR]
@@ -40,7 +40,7 @@ with leased([replica], devices, lambda text: None, Path(directory)) as shares:
 @contextmanager
 def leased(replicas, devices, note, directory):
     """What a local run takes of these devices; yields one share a replica."""
-    holder = Holder(os.getpid(), "a local run")
+    holder = DeviceHolder(os.getpid(), "a local run")
     leaser = DeviceLeaser(
         look=lambda: devices, holder=holder, note=note, aliases={}, lock_dir=directory
     )

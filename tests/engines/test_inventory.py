@@ -9,13 +9,13 @@ import pytest
 
 from trainshed.engines.local.devices import find, remembered
 from trainshed.engines.local.devices import locks as device_locks
-from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.local.devices.inventory import Inventory
-from trainshed.engines.local.devices.locks import Holder
+from trainshed.engines.local.devices.locks import DeviceHolder
 from trainshed.engines.local.devices.remembered import Remembered
 
-OURS = Holder(pid=11, what="attempt 7/1", root="/data/jobs")
-STRANGER = Holder(pid=12, what="a local run")
+OURS = DeviceHolder(pid=11, what="attempt 7/1", root="/data/jobs")
+STRANGER = DeviceHolder(pid=12, what="a local run")
 
 
 @pytest.fixture
@@ -71,11 +71,11 @@ def test_a_driver_that_answers_no_more_makes_no_machine_without_gpus(locks, answ
 
 def test_a_gpu_that_was_divided_anew_is_not_missed(locks):
     assert locks.is_dir()
-    parts = [Device(uuid=f"MIG-{n}", name="", gpu_uuid="GPU-a") for n in range(2)]
-    answers = [Device(uuid="GPU-a", name="")]
+    parts = [GpuDevice(uuid=f"MIG-{n}", name="", gpu_uuid="GPU-a") for n in range(2)]
+    answers = [GpuDevice(uuid="GPU-a", name="")]
     seen = inventory(answers)
     assert uuids(seen.status()) == ["GPU-a"]
-    for now in (parts[:1], parts[1:], [Device(uuid="GPU-a", name="")]):
+    for now in (parts[:1], parts[1:], [GpuDevice(uuid="GPU-a", name="")]):
         answers[:] = now
         stock = seen.status()
         assert (list(stock.devices), stock.held) == (now, {})
@@ -83,8 +83,8 @@ def test_a_gpu_that_was_divided_anew_is_not_missed(locks):
 
 def test_instances_of_a_gpu_that_is_gone_are_missed(locks):
     assert locks.is_dir()
-    parts = [Device(uuid=f"MIG-{n}", name="", gpu_uuid="GPU-a") for n in range(2)]
-    other = Device(uuid="GPU-b", name="", index=1)
+    parts = [GpuDevice(uuid=f"MIG-{n}", name="", gpu_uuid="GPU-a") for n in range(2)]
+    other = GpuDevice(uuid="GPU-b", name="", index=1)
     answers = [*parts, other]
     seen = inventory(answers)
     seen.status()
@@ -103,8 +103,8 @@ def test_a_look_is_good_for_a_while(locks, answers):
     assert seen.status() is before
 
 
-GPU_A = Device(uuid="GPU-a", name="Tesla T4", busy_pids=(7,), memory_bytes=16 << 30)
-PART = Device(uuid="MIG-1", name="", index=1, gpu_uuid="GPU-b")
+GPU_A = GpuDevice(uuid="GPU-a", name="Tesla T4", busy_pids=(7,), memory_bytes=16 << 30)
+PART = GpuDevice(uuid="MIG-1", name="", index=1, gpu_uuid="GPU-b")
 
 
 @pytest.fixture
@@ -162,6 +162,6 @@ def test_what_is_remembered_is_written_when_it_changes_and_not_otherwise(locks, 
     answers.clear()
     seen.status()
     assert not kept.exists()
-    answers += [GPU_A, Device(uuid="GPU-c", name="", index=2)]
+    answers += [GPU_A, GpuDevice(uuid="GPU-c", name="", index=2)]
     seen.status()
     assert kept.exists()

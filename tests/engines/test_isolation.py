@@ -13,11 +13,11 @@ import pytest
 from engines.attempts import KEY, ended, engine_at, folder, marked, read_answer, texts
 from engines.isolating import UIDS, isolation_of
 from trainshed.engines.isolation import choose, device_nodes, interpreters, landlock, users
-from trainshed.engines.isolation.choose import IsolationSettings, Machine, choose_isolation
+from trainshed.engines.isolation.choose import IsolationOptions, Machine, choose_isolation
 from trainshed.engines.isolation.modes import CALL_FAMILIES
 from trainshed.engines.isolation.mounts import PrivateFolders, write_passwd
-from trainshed.engines.isolation.view import View
-from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.isolation.view import ReplicaView
+from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.launch_plan import Owner
 
@@ -174,7 +174,7 @@ def test_the_log_says_how_a_job_is_kept_apart(root, world):
 
 def test_without_isolation_each_job_is_warned(root, mark):
     machine = Machine(is_root=False, no_containers="none", try_mode=lambda *_: "no")
-    engine = engine_at(root, isolation=choose_isolation(IsolationSettings(), machine))
+    engine = engine_at(root, isolation=choose_isolation(IsolationOptions(), machine))
     engine.launch(KEY, marked(mark, "pass"), ())
     ended(engine)
     (said,) = [text for text in texts(root, task="service") if "isolation none" in text]
@@ -192,21 +192,21 @@ def only(*works):
 @pytest.mark.parametrize(
     ("asked", "machine", "mode"),
     [
-        (IsolationSettings(), ROOT, "users"),
-        (IsolationSettings(), USER, "sandbox"),
-        (IsolationSettings(), USER._replace(try_mode=only("landlock")), "landlock"),
-        (IsolationSettings(), USER._replace(try_mode=only()), "none"),
-        (IsolationSettings(mode="none"), USER, "none"),
-        (IsolationSettings(mode="none", allow_root_jobs=True), ROOT, "none"),
-        (IsolationSettings(mode="landlock", allow_root_jobs=True), ROOT, "landlock"),
-        (IsolationSettings(allow_root_jobs=True), ROOT._replace(try_mode=only()), "none"),
+        (IsolationOptions(), ROOT, "users"),
+        (IsolationOptions(), USER, "sandbox"),
+        (IsolationOptions(), USER._replace(try_mode=only("landlock")), "landlock"),
+        (IsolationOptions(), USER._replace(try_mode=only()), "none"),
+        (IsolationOptions(mode="none"), USER, "none"),
+        (IsolationOptions(mode="none", allow_root_jobs=True), ROOT, "none"),
+        (IsolationOptions(mode="landlock", allow_root_jobs=True), ROOT, "landlock"),
+        (IsolationOptions(allow_root_jobs=True), ROOT._replace(try_mode=only()), "none"),
         (
-            IsolationSettings(allow_root_jobs=True),
+            IsolationOptions(allow_root_jobs=True),
             ROOT._replace(try_mode=only("landlock")),
             "landlock",
         ),
-        (IsolationSettings(require=("users", "container")), ROOT, "users"),
-        (IsolationSettings(mode="container"), ROOT._replace(no_containers=""), "container"),
+        (IsolationOptions(require=("users", "container")), ROOT, "users"),
+        (IsolationOptions(mode="container"), ROOT._replace(no_containers=""), "container"),
     ],
 )
 def test_the_strongest_that_works_is_chosen(asked, machine, mode):
@@ -216,15 +216,15 @@ def test_the_strongest_that_works_is_chosen(asked, machine, mode):
 @pytest.mark.parametrize(
     ("asked", "machine", "words"),
     [
-        (IsolationSettings(mode="users"), USER, "only root can run programs as other users"),
-        (IsolationSettings(mode="none"), ROOT, "allow_root_jobs"),
-        (IsolationSettings(mode="landlock"), ROOT, "allow_root_jobs"),
-        (IsolationSettings(), ROOT._replace(try_mode=only()), "users is broken.*allow_root_jobs"),
-        (IsolationSettings(mode="landlock"), USER._replace(try_mode=only()), "landlock is broken"),
-        (IsolationSettings(mode="container"), ROOT, "no docker"),
-        (IsolationSettings(require=("users",)), USER, 'require accepts "users".*"sandbox"'),
+        (IsolationOptions(mode="users"), USER, "only root can run programs as other users"),
+        (IsolationOptions(mode="none"), ROOT, "allow_root_jobs"),
+        (IsolationOptions(mode="landlock"), ROOT, "allow_root_jobs"),
+        (IsolationOptions(), ROOT._replace(try_mode=only()), "users is broken.*allow_root_jobs"),
+        (IsolationOptions(mode="landlock"), USER._replace(try_mode=only()), "landlock is broken"),
+        (IsolationOptions(mode="container"), ROOT, "no docker"),
+        (IsolationOptions(require=("users",)), USER, 'require accepts "users".*"sandbox"'),
         (
-            IsolationSettings(require=("landlock",)),
+            IsolationOptions(require=("landlock",)),
             USER._replace(try_mode=only()),
             "landlock is broken",
         ),
@@ -236,16 +236,16 @@ def test_what_cannot_be_had_stops_the_server(asked, machine, words):
 
 
 def test_calls_that_no_trainer_needs_are_refused_unless_the_settings_allow_them():
-    isolation = choose_isolation(IsolationSettings(), ROOT)
+    isolation = choose_isolation(IsolationOptions(), ROOT)
     assert isolation.refused_calls == CALL_FAMILIES
     assert isolation.notes == ("isolation: users",)
-    allowing = choose_isolation(IsolationSettings(seccomp_allow=("perf",)), ROOT)
+    allowing = choose_isolation(IsolationOptions(seccomp_allow=("perf",)), ROOT)
     assert set(CALL_FAMILIES) - set(allowing.refused_calls) == {"perf"}
     assert allowing.notes == ("isolation: users, seccomp allows perf",)
-    without = choose_isolation(IsolationSettings(seccomp="none"), ROOT)
+    without = choose_isolation(IsolationOptions(seccomp="none"), ROOT)
     assert without.refused_calls == ()
     assert without.notes == ("isolation: users, system calls are not filtered",)
-    assert choose_isolation(IsolationSettings(mode="none"), USER).refused_calls == ()
+    assert choose_isolation(IsolationOptions(mode="none"), USER).refused_calls == ()
 
 
 @pytest.mark.parametrize("mode", WALLS)
@@ -305,7 +305,7 @@ def test_ports_are_refused_by_themselves_where_jobs_could_kill_what_holds_them(
     asked, version, refuses, note, monkeypatch
 ):
     monkeypatch.setattr(landlock, "version", lambda: version)
-    isolation = choose_isolation(IsolationSettings(mode="landlock", refuse_ports=asked), USER)
+    isolation = choose_isolation(IsolationOptions(mode="landlock", refuse_ports=asked), USER)
     assert isolation.refuses_ports is refuses
     assert note in isolation.description
     assert bool(isolation.ports_note) is bool(note)
@@ -318,7 +318,7 @@ def test_a_mode_is_tried_before_it_is_used():
 
 
 def device(minor, gpu_uuid=""):
-    return Device(uuid=f"GPU-{minor}", name="NVIDIA L4", minor=minor, gpu_uuid=gpu_uuid)
+    return GpuDevice(uuid=f"GPU-{minor}", name="NVIDIA L4", minor=minor, gpu_uuid=gpu_uuid)
 
 
 def test_the_nodes_of_a_lease_are_its_gpus_and_no_other(tmp_path):
@@ -358,7 +358,7 @@ def test_the_node_of_another_job_s_gpu_cannot_be_opened(tmp_path, monkeypatch):
             (dev / f"nvidia{number}").chmod(0o666)
     except PermissionError:
         pytest.skip("device nodes may not be made here")
-    view = View(
+    view = ReplicaView(
         "users",
         writes=(str(dev),),
         reads=interpreters.folders_of(sys.executable),
@@ -374,7 +374,7 @@ def test_the_node_of_another_job_s_gpu_cannot_be_opened(tmp_path, monkeypatch):
 def test_replicas_that_have_gpus_share_memory_with_each_other():
     """NCCL takes those that have another /dev/shm for replicas on other machines."""
     isolation_of("users")
-    view = View("users", reads=interpreters.folders_of(sys.executable), uid=UID, gid=UID)
+    view = ReplicaView("users", reads=interpreters.folders_of(sys.executable), uid=UID, gid=UID)
     code = "import os; print(os.stat('/dev/shm').st_dev)"
     machine = [str(os.stat("/dev/shm").st_dev)]  # noqa: S108, PTH116 - everybody's
     assert printed(view._replace(has_peers=True), code, {}) == machine
@@ -386,7 +386,7 @@ def test_a_program_finds_its_user_where_the_machine_has_none(tmp_path):
     isolation_of("users")
     passwd = tmp_path / "passwd"
     write_passwd(str(passwd), UID, UID, "/home-of-job")
-    view = View("users", reads=interpreters.folders_of(sys.executable), uid=UID, gid=UID)
+    view = ReplicaView("users", reads=interpreters.folders_of(sys.executable), uid=UID, gid=UID)
     code = "import os, pwd; print(*pwd.getpwuid(os.getuid())[:6], pwd.getpwuid(0)[0])"
     mounts = users.Mounts(more=PrivateFolders(passwd=str(passwd)))
     assert printed(view, code, {}, mounts) == [f"trainshed x {UID} {UID}  /home-of-job root"]
@@ -401,7 +401,7 @@ def test_a_program_never_writes_to_the_machines_folder_in_place_of_its_own(tmp_p
     machine.mkdir()
     folders = ((str(own), str(machine)),)
     reads = interpreters.folders_of(sys.executable)
-    view = View("landlock", reads=reads, folders=folders)
+    view = ReplicaView("landlock", reads=reads, folders=folders)
     more = PrivateFolders(root=str(root), folders=folders) if is_mounted else PrivateFolders()
     code = f"open({str(machine / 'file')!r}, 'w').close()"
     code = f"try:\n {code}\nexcept OSError as error:\n print(type(error).__name__)"

@@ -221,7 +221,7 @@ def test_a_link_in_the_place_of_the_packages_opens_no_file_of_the_machine(tmp_pa
     target = tmp_path / "install" / "target"
     target.parent.mkdir()
     target.symlink_to(machine)
-    builder = Builder(owner=compose.Owner(os.geteuid(), os.getegid()))
+    builder = Builder(owner=compose.ProjectUser(os.geteuid(), os.getegid()))
     with pytest.raises(EngineFault, match="no folder: their build has put something"):
         environments._take_back(builder, target)
     assert machine.stat().st_mode & 0o777 == 0o700

@@ -19,12 +19,12 @@ from trainshed.engines.local.devices import find, leases
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices.inventory import holder, leased_below, stranger_held
 from trainshed.engines.local.devices.leases import DeviceLeaser, DevicesHeld
-from trainshed.engines.local.devices.locks import Holder
+from trainshed.engines.local.devices.locks import DeviceHolder
 from trainshed.model.faults import EngineFault
 from trainshed.model.roles import Role
 
-ME = Holder(pid=os.getpid(), what="attempt 7/1", root="/data/jobs")
-OTHER = Holder(pid=12, what="attempt 9/3", root="/elsewhere/jobs")
+ME = DeviceHolder(pid=os.getpid(), what="attempt 7/1", root="/data/jobs")
+OTHER = DeviceHolder(pid=12, what="attempt 9/3", root="/elsewhere/jobs")
 
 
 def wanting(*counts):

@@ -14,7 +14,13 @@ from engines.support import Recorder, plan_of, python_replica, run, wait_until
 from trainshed.engines.processes import cgroup
 from trainshed.engines.supervise.kernel import cgroups, limits
 from trainshed.engines.supervise.kernel.kill import CGROUP_KILL, open_process_tree
-from trainshed.engines.supervise.kernel.limits import Limits, Usage, asked, settings_v1, settings_v2
+from trainshed.engines.supervise.kernel.limits import (
+    ReplicaLimits,
+    Usage,
+    asked,
+    settings_v1,
+    settings_v2,
+)
 from trainshed.model import exits
 from trainshed.model.roles import Role
 
@@ -29,10 +35,10 @@ def enforces(limits):
 
 
 limits_memory = pytest.mark.skipif(
-    not enforces(Limits(memory_bytes=MIB * 100)), reason="no memory cgroup here"
+    not enforces(ReplicaLimits(memory_bytes=MIB * 100)), reason="no memory cgroup here"
 )
 limits_pids = pytest.mark.skipif(not cgroups.offers("pids"), reason="no pids cgroup here")
-limits_cpu = pytest.mark.skipif(not enforces(Limits(cpus=1.0)), reason="no cpu cgroup here")
+limits_cpu = pytest.mark.skipif(not enforces(ReplicaLimits(cpus=1.0)), reason="no cpu cgroup here")
 
 
 @limits_memory
@@ -130,7 +136,9 @@ def test_limits_make_only_the_boxes_that_they_need(mark):
 
 @limits_pids
 def test_a_limit_that_the_kernel_refuses_is_remarked():
-    tree = open_process_tree("refused", 2, [Limits(), Limits(pids=-7)], allow=[CGROUP_KILL])
+    tree = open_process_tree(
+        "refused", 2, [ReplicaLimits(), ReplicaLimits(pids=-7)], allow=[CGROUP_KILL]
+    )
     tree.remove()
     assert tree.remarks == (
         "a limit of replica 1 is not enforced: pids.max = -7: Invalid argument",
@@ -139,7 +147,7 @@ def test_a_limit_that_the_kernel_refuses_is_remarked():
 
 def test_limits_without_any_cgroup_are_remarked_once_for_each_kind(monkeypatch):
     monkeypatch.setattr(cgroup, "own_directory", lambda *_: None)
-    limits = [Limits(memory_bytes=MIB, cpus=1.0), Limits(memory_bytes=MIB)]
+    limits = [ReplicaLimits(memory_bytes=MIB, cpus=1.0), ReplicaLimits(memory_bytes=MIB)]
     tree = open_process_tree("bare", 2, limits, allow=[CGROUP_KILL])
     tree.remove()
     assert [remark.split(" are ")[0] for remark in tree.remarks] == ["memory limits", "CPU limits"]
@@ -177,13 +185,13 @@ def test_where_there_is_no_pids_cgroup_processes_are_limited_by_their_user():
 
 
 def test_which_controllers_some_limits_ask_for():
-    assert asked([]) == asked([Limits()]) == ()
-    assert asked([Limits(pids=3), Limits(memory_bytes=1)]) == ("memory", "pids")
-    assert asked([Limits(1, 1.0, 1)]) == ("memory", "cpu", "pids")
+    assert asked([]) == asked([ReplicaLimits()]) == ()
+    assert asked([ReplicaLimits(pids=3), ReplicaLimits(memory_bytes=1)]) == ("memory", "pids")
+    assert asked([ReplicaLimits(1, 1.0, 1)]) == ("memory", "cpu", "pids")
 
 
 def test_what_is_written_for_limits():
-    limits = Limits(memory_bytes=2 << 30, cpus=1.5, pids=100)
+    limits = ReplicaLimits(memory_bytes=2 << 30, cpus=1.5, pids=100)
     everything = {s.file: s.text for s in settings_v2(limits, ["memory", "cpu", "pids"])}
     assert everything == {
         "memory.max": "2147483648",
@@ -193,12 +201,12 @@ def test_what_is_written_for_limits():
         "pids.max": "100",
     }
     assert [s.file for s in settings_v2(limits, ["pids"])] == ["pids.max"]
-    assert settings_v2(Limits(), ["memory", "cpu", "pids"]) == []
+    assert settings_v2(ReplicaLimits(), ["memory", "cpu", "pids"]) == []
     assert {s.file: s.text for s in settings_v1(limits, "cpu")} == {
         "cpu.cfs_period_us": "100000",
         "cpu.cfs_quota_us": "150000",
     }
-    assert settings_v1(Limits(cpus=0.001), "cpu")[1].text == "1000"  # the kernel's least
+    assert settings_v1(ReplicaLimits(cpus=0.001), "cpu")[1].text == "1000"  # the kernel's least
 
 
 def cgroup2(folder, given):
@@ -250,7 +258,7 @@ CHILDREN_KILLED = (
     "out of memory at its limit of 2.0 GiB (peak 2.0 GiB)"
 )
 SIGKILL, SIGSEGV = -signal.SIGKILL, -signal.SIGSEGV
-NO_LIMIT = Limits()
+NO_LIMIT = ReplicaLimits()
 
 
 @pytest.mark.parametrize(
@@ -269,16 +277,16 @@ NO_LIMIT = Limits()
         (
             SIGKILL,
             Usage(peak_bytes=2048 * MIB, oom_kills=1),
-            Limits(memory_bytes=2048 * MIB),
+            ReplicaLimits(memory_bytes=2048 * MIB),
             "was killed by SIGKILL: out of memory at its limit of 2.0 GiB (peak 2.0 GiB)",
         ),
         (
             1,
             Usage(peak_bytes=2048 * MIB, oom_kills=2),
-            Limits(memory_bytes=2048 * MIB),
+            ReplicaLimits(memory_bytes=2048 * MIB),
             CHILDREN_KILLED,
         ),
-        (0, Usage(oom_kills=1), Limits(memory_bytes=MIB), "exited with code 0"),
+        (0, Usage(oom_kills=1), ReplicaLimits(memory_bytes=MIB), "exited with code 0"),
         (
             SIGKILL,
             Usage(peak_bytes=310 * MIB, machine_oom_kills=1),

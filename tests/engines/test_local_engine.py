@@ -20,7 +20,7 @@ from engines.attempts import (
     until,
 )
 from engines.support import FOREVER, awaiting, plan_of, python_replica, touching, wait_until
-from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.supervise.record.records import Began, append
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.faults import EngineFault
@@ -152,7 +152,7 @@ def test_an_emulating_node_gives_no_gpus_and_the_log_says_so(root, mark):
             for i in range(2)
         ),
     ]
-    device = Device(uuid="GPU-1", name="Tesla T4")
+    device = GpuDevice(uuid="GPU-1", name="Tesla T4")
     engine = engine_at(root, policy=FleetPolicy.EMULATE, find_gpus=lambda: (device,))
     engine.launch(KEY, plan_of(replicas, mark), ())
     ended(engine)
@@ -170,7 +170,7 @@ def test_the_node_is_this_machine_and_its_policy_follows_from_its_gpus(root):
     assert (bare.name, bare.policy, bare.region) == ("here", FleetPolicy.EMULATE, None)
     assert bare.slots == max(32, 8 * len(os.sched_getaffinity(0)))
     names = ("Tesla T4", "NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-40GB", "NVIDIA H200", "NV X-1")
-    devices = tuple(Device(uuid=name, name=name) for name in names)
+    devices = tuple(GpuDevice(uuid=name, name=name) for name in names)
     (node,) = engine_at(root, find_gpus=lambda: devices, slots=3, gpu_alias={"A": "any"}).fleet()
     assert node.policy is FleetPolicy.BEST_EFFORT
     assert node.gpus == {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.plan_file import Preparation
-from trainshed.engines.supervise.kernel.limits import Limits
+from trainshed.engines.supervise.kernel.limits import ReplicaLimits
 from trainshed.engines.supervise.record import records, spec
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order
 from trainshed.engines.supervise.record.observe import AttemptRecords
@@ -81,7 +81,9 @@ SPECS = st.builds(
             env=VARIABLES,
             cwd=WORDS,
             trial=WORDS,
-            limits=st.builds(Limits, memory_bytes=st.none() | COUNTS, cpus=st.none() | COUNTS),
+            limits=st.builds(
+                ReplicaLimits, memory_bytes=st.none() | COUNTS, cpus=st.none() | COUNTS
+            ),
             hosts=PAIRS,
             binds=PAIRS,
             cleanup=st.lists(TEXTS, max_size=2).map(tuple),

@@ -24,14 +24,14 @@ from engines.attempts import (
 from engines.support import awaiting, plan_of, python_replica, sleeping, wait_until
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices import locks as device_locks
-from trainshed.engines.local.devices.gpus import Device
-from trainshed.engines.local.devices.locks import Holder
+from trainshed.engines.local.devices.gpus import GpuDevice
+from trainshed.engines.local.devices.locks import DeviceHolder
 from trainshed.model.attempt import Phase
 from trainshed.model.gpus import GpuState
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.roles import Role
 
-STRANGER = Holder(pid=12, what="a local run")
+STRANGER = DeviceHolder(pid=12, what="a local run")
 
 #: Takes hold of each device that it sees, as a driver lets only one do; fails where another has it.
 TAKE = """
@@ -271,7 +271,7 @@ def aside(call):
 
 
 def test_a_machine_whose_gpus_are_all_lost_never_begins_to_emulate(root, monkeypatch):
-    found = [Device(uuid="GPU-a", name="Tesla T4")]
+    found = [GpuDevice(uuid="GPU-a", name="Tesla T4")]
     monkeypatch.setattr(find, "devices", lambda fake: find.fake_devices(fake) or tuple(found))
     engine_at(root, find_gpus=None, fake_gpus=1).fleet()
     assert not root.with_name("gpus.json").exists()

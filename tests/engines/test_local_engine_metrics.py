@@ -24,7 +24,7 @@ from engines.trials import HYPERTUNE, WRITERS, metric_file, steps, trial, whole
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.environments.job_python import JobPython
 from trainshed.engines.local.attempts import plan_file
-from trainshed.engines.local.attempts.plan_file import Preparation, Site
+from trainshed.engines.local.attempts.plan_file import Preparation, ReplicaSite
 from trainshed.engines.supervise.record import spec as specs
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.attempt import Measured, MetricsPlan
@@ -219,7 +219,7 @@ def test_a_job_that_is_no_trial_has_no_reports(root, mark):
 
 def test_a_plan_of_metrics_comes_through_both_parts_of_the_file(root, mark):
     plan = trial(root, mark, "pass", summaries=["/logs"])
-    site = Site(key=KEY, folder=AttemptFolder(folder(root)))
+    site = ReplicaSite(key=KEY, folder=AttemptFolder(folder(root)))
     spec = plan_file.spec_of(site, plan, ())
     assert spec.metrics == MetricsPlan(plan.metrics.files, ("loss",), ("/logs",))
     site.folder.make()
@@ -234,7 +234,7 @@ def test_containers_see_the_folder_of_the_metric_file_and_may_write_it(root, mar
     plan = trial(root, mark, "pass", files=[str(metric_file(root)), "/elsewhere/output.metrics"])
     contained = replace(plan.primary, container=ContainerPlan(image="image"))
     plan = replace(plan, replicas=(contained,))
-    site = Site(key=KEY, folder=AttemptFolder(folder(root)), runtime=runtime, env={})
+    site = ReplicaSite(key=KEY, folder=AttemptFolder(folder(root)), runtime=runtime, env={})
     (made,) = plan_file.replicas_of(
         site, plan, JobPython(python=sys.executable), (plan_file.Share(),)
     )

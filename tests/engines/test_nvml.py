@@ -10,7 +10,7 @@ import pytest
 from engines.nvml_library import FakeLibrary, drive, number_of, point
 from trainshed.engines.local.devices import nvml
 from trainshed.engines.local.devices.find import devices, fake_devices
-from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.local.machine import accelerator_of
 
 __all__ = ["drive"]
@@ -20,7 +20,7 @@ DEVICES = fake_devices(3)
 
 def test_the_devices_that_answer_are_found_and_the_library_is_closed_again(drive):
     library = drive(FakeLibrary())
-    assert devices(env={}) == (Device(uuid="GPU-1234", name="Tesla T4"),)
+    assert devices(env={}) == (GpuDevice(uuid="GPU-1234", name="Tesla T4"),)
     assert library.open == 0
 
 

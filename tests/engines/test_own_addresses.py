@@ -8,7 +8,7 @@ import pytest
 from engines.support import cluster, plan_of
 from trainshed.engines.base import ReplicaShape
 from trainshed.engines.local.attempts import plan_file
-from trainshed.engines.local.attempts.plan_file import Site
+from trainshed.engines.local.attempts.plan_file import ReplicaSite
 from trainshed.engines.network.addresses import network_rule, own_addresses
 from trainshed.engines.network.rule import REPLICAS_MAX, NetworkRule
 from trainshed.engines.supervise.record.folder import AttemptFolder
@@ -104,5 +104,5 @@ def _plan(layout):
 
 
 def _replicas(plan):
-    site = Site(key=AttemptKey(7, 1), folder=AttemptFolder("/jobs/7/1"))
+    site = ReplicaSite(key=AttemptKey(7, 1), folder=AttemptFolder("/jobs/7/1"))
     return plan_file.outlines_of(site, plan)

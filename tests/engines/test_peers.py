@@ -11,7 +11,7 @@ import pytest
 
 from engines.attempts import KEY, OTHER, ended, engine_at, folder, marked, order
 from engines.support import FOREVER, wait_until
-from trainshed.engines.base import End
+from trainshed.engines.base import Endpoint
 from trainshed.engines.processes import peers
 
 CONNECTS = (
@@ -33,7 +33,7 @@ def connected():
             child = subprocess.Popen(argv, stdin=subprocess.PIPE)
             accepted, address = listener.accept()
             children.append((child, accepted))
-            return End(*address[:2]), End(*accepted.getsockname()), child.pid
+            return Endpoint(*address[:2]), Endpoint(*accepted.getsockname()), child.pid
 
         yield connect
         for child, accepted in children:
@@ -89,7 +89,7 @@ def test_an_attempt_is_known_by_its_processes_also_by_orphans_that_hide(root, ma
         code = ORPHANS.format(port=listener.getsockname()[1]) + FOREVER
         engine.launch(KEY, marked(mark, code), ())
         accepted, address = listener.accept()
-        theirs, ours = End(*address), End(*accepted.getsockname())
+        theirs, ours = Endpoint(*address), Endpoint(*accepted.getsockname())
         assert engine.traits.attempt_at(theirs, ours) == KEY
         restarted = engine_at(root)
         restarted.observe([KEY])
@@ -115,7 +115,7 @@ def test_an_attempt_whose_records_cannot_be_read_hides_no_other_one(root, mark):
             wait_until(records.exists, "the other attempt has begun")
             records.rename(records.with_name("moved"))
             records.mkdir()
-            theirs, ours = End(*address), End(*accepted.getsockname())
+            theirs, ours = Endpoint(*address), Endpoint(*accepted.getsockname())
             assert engine.traits.attempt_at(theirs, ours) == KEY
             records.rmdir()
             records.with_name("moved").rename(records)
@@ -141,7 +141,7 @@ sys.stdin.read()
 def test_a_process_in_a_network_of_its_own_is_found_by_the_table_of_that():
     argv = [sys.executable, "-c", ALONE]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        theirs, ours = (End(*each) for each in json.loads(child.stdout.readline()))
+        theirs, ours = (Endpoint(*each) for each in json.loads(child.stdout.readline()))
         assert peers.holder_in(theirs, ours, {os.getpid(): "us", child.pid: "it"}) == "it"
         assert peers.holder_in(theirs._replace(port=1), ours, {child.pid: "it"}) is None
         assert peers.socket_of(theirs, ours) == 0

@@ -41,7 +41,7 @@ def python(tmp_path):
 def index_of(python, tmp_path):
     work = tmp_path / "ask"
     work.mkdir(exist_ok=True)
-    return Index(python, lambda words: uv.ask(words, uv.Place(work), work), work)
+    return Index(python, lambda words: uv.ask(words, uv.UvContext(work), work), work)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_package_of_very_many_pins_is_looked_at_for_a_bounded_time(tmp_path):
 
     def ask(words):
         asked.append(words)
-        return uv.Answer(code=1, text="")
+        return uv.UvResult(code=1, text="")
 
     many = pins.pinned([f"frame-{number}==1.0" for number in range(5000)], ())
     assert list(pins.unmet(many, Index(sys.executable, ask, tmp_path))) == []

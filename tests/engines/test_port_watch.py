@@ -10,15 +10,15 @@ from engines.attempts import KEY, OTHER, ended, engine_at, lines, marked, order
 from engines.support import wait_until
 from trainshed.engines.local import port_watch
 from trainshed.engines.local.port_meetings import (
-    Holder,
     Meeting,
+    SocketHolder,
     find_meetings,
     list_candidates,
     pair_connections,
 )
 from trainshed.engines.local.port_watch import PortWatch
 from trainshed.engines.processes.socket_table import (
-    Place,
+    SocketAddress,
     TcpSocket,
     find_holders,
     read_sockets,
@@ -59,11 +59,11 @@ time.sleep(600)
 
 
 def listening(address, port, inode=1):
-    return TcpSocket(Place(address, port), Place(ANY, 0), inode, state="0A")
+    return TcpSocket(SocketAddress(address, port), SocketAddress(ANY, 0), inode, state="0A")
 
 
 def connected(local, remote, inode):
-    return TcpSocket(Place(*local), Place(*remote), inode, state="01")
+    return TcpSocket(SocketAddress(*local), SocketAddress(*remote), inode, state="01")
 
 
 def test_the_end_of_a_connection_that_listens_comes_second():
@@ -91,7 +91,7 @@ def test_a_connection_to_another_machine_has_no_second_end():
 )
 def test_listeners_meet_where_a_connection_could_go_to_either(one, other, is_one_place):
     sockets = [listening(one, 6379, 1), listening(other, 6379, 2), listening(one, 6380, 3)]
-    holders = {1: Holder(10, KEY), 2: Holder(20, OTHER), 3: Holder(20, OTHER)}
+    holders = {1: SocketHolder(10, KEY), 2: SocketHolder(20, OTHER), 3: SocketHolder(20, OTHER)}
     first, second = sorted((KEY, OTHER))
     meeting = Meeting(first, second, 6379, both_listen=True)
     assert list(find_meetings(sockets, holders)) == ([meeting] if is_one_place else [])
@@ -100,13 +100,15 @@ def test_listeners_meet_where_a_connection_could_go_to_either(one, other, is_one
 
 def test_sockets_of_one_attempt_do_not_meet():
     sockets = [listening(LOOPBACK, 6379, 1), listening(ANY, 6379, 2)]
-    assert find_meetings(sockets, {1: Holder(10, KEY), 2: Holder(11, KEY)}) == {}
+    assert find_meetings(sockets, {1: SocketHolder(10, KEY), 2: SocketHolder(11, KEY)}) == {}
 
 
 def test_a_job_that_listens_with_many_sockets_on_one_port_costs_the_server_little():
     """Each two of them were a pair: 20,000 sockets of one job took all memory of the server."""
     sockets = [listening(ANY, 6379, inode) for inode in range(1, 20_001)]
-    holders = dict.fromkeys(range(1, 20_000), Holder(10, KEY)) | {20_000: Holder(20, OTHER)}
+    holders = dict.fromkeys(range(1, 20_000), SocketHolder(10, KEY)) | {
+        20_000: SocketHolder(20, OTHER)
+    }
     assert len(set(list_candidates(sockets))) == len(sockets)
     assert len(find_meetings(sockets, holders)) == 1
 

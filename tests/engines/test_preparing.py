@@ -12,9 +12,9 @@ import pytest
 
 from engines.support import cluster, plan_of, python_replica, wait_until
 from trainshed.engines.local.attempts import plan_file, start
-from trainshed.engines.local.attempts.plan_file import Preparation, Site
+from trainshed.engines.local.attempts.plan_file import Preparation, ReplicaSite
 from trainshed.engines.local.devices import locks as device_locks
-from trainshed.engines.local.devices.locks import Holder
+from trainshed.engines.local.devices.locks import DeviceHolder
 from trainshed.engines.supervise.helpers import preparing
 from trainshed.engines.supervise.kernel.spawn import ProcessSpec, Wiring, fork_exec
 from trainshed.engines.supervise.kernel.spawn import raise_descriptor_limit as descriptor_limit
@@ -22,7 +22,7 @@ from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.roles import Role
 
-STRANGER = Holder(pid=12, what="attempt 9/3", root="/elsewhere/jobs")
+STRANGER = DeviceHolder(pid=12, what="attempt 9/3", root="/elsewhere/jobs")
 SOME = 1 << 16
 
 
@@ -46,7 +46,7 @@ class Run:
         self.folder = AttemptFolder(str(path / "jobs/7/1"))
         self.folder.make()
         plan = plan_of(replicas)
-        spec = plan_file.spec_of(Site(AttemptKey(7, 1), self.folder), plan, ())
+        spec = plan_file.spec_of(ReplicaSite(AttemptKey(7, 1), self.folder), plan, ())
         plan_file.write(self.folder.plan, spec, Preparation(plan=plan, **more))
         self.stdout, self.stderr = path / "stdout", path / "stderr"
         self.channel, theirs = socket.socketpair()
@@ -113,7 +113,7 @@ def test_the_locks_outlive_the_preparer_and_are_the_receiver_s(prepare, tmp_path
     assert seen == [uuids[0], "", ",".join(uuids[1:])]
     assert answer["replicas"][0]["argv"][0] == sys.executable
     assert answer["after"][1:] == ["-P", "-m", "trainshed.engines.local.devices.wait", *uuids]
-    mine = Holder(pid=os.getpid(), what="attempt 7/1", root=str(tmp_path / "jobs"))
+    mine = DeviceHolder(pid=os.getpid(), what="attempt 7/1", root=str(tmp_path / "jobs"))
     assert [holder(locks, n) for n in range(4)] == [mine, mine, mine, None]
     for descriptor in handed:
         os.close(descriptor)

@@ -11,7 +11,7 @@ from engines.support import Recorder, cluster, plan_of, python_replica
 from planning.test_achieved import DOCUMENT, REPORT
 from trainshed.engines.local import foreground
 from trainshed.engines.supervise.record.observe import report_at
-from trainshed.files.beneath import Place
+from trainshed.files.beneath import PathBeneath
 from trainshed.launch.variables import UNSET
 from trainshed.model.roles import Role
 from trainshed.model.trainer_contract import REDUCTION_REPORT
@@ -62,7 +62,7 @@ def test_what_lies_in_a_report_s_place_makes_nobody_wait(tmp_path, kind):
         os.mkfifo(path)
     elif kind == "folder":
         path.mkdir()
-    assert report_at(Place.of_file(str(path))) is None
+    assert report_at(PathBeneath.of_file(str(path))) is None
 
 
 def test_a_local_run_asks_its_workers_and_leaves_nothing_behind():

@@ -12,15 +12,15 @@ from engines.nvml_library import LOST, NOT_SUPPORTED, Healthy, drive
 from engines.support import wait_until
 from trainshed.engines.local.devices import find, nvml
 from trainshed.engines.local.devices import sampler as sampling
-from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.local.devices.inventory import Inventory
 from trainshed.engines.local.devices.sampler import Sampler
 from trainshed.engines.local.devices.xids import CLOSING, LOGGED
 
 __all__ = ["drive"]
 
-GPU = Device(uuid="GPU-1234", name="")
-PART = Device(uuid="MIG-1", name="", gpu_uuid="GPU-1234")
+GPU = GpuDevice(uuid="GPU-1234", name="")
+PART = GpuDevice(uuid="MIG-1", name="", gpu_uuid="GPU-1234")
 #: Every function of the library that is asked for a figure.
 FIGURES = (
     "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetPowerUsage",

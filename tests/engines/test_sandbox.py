@@ -12,7 +12,7 @@ from trainshed.engines.isolation import mounts, sandbox
 from trainshed.engines.isolation.choose import try_isolation
 from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.isolation.modes import SANDBOX
-from trainshed.engines.isolation.view import Mounts, View
+from trainshed.engines.isolation.view import Mounts, ReplicaView
 from trainshed.engines.processes import tree
 from trainshed.model.attempt import Phase
 
@@ -136,4 +136,6 @@ def test_a_program_starts_where_the_machine_has_no_resolv_conf(monkeypatch, tmp_
     """Bubblewrap ended: it cannot make a file to mount on in /etc, which is closed for writing."""
     monkeypatch.setattr(mounts, "RESOLVER", str(tmp_path / "resolv.conf"))
     more = mounts.NO_FOLDERS._replace(resolver="/attempt/resolv.conf")
-    assert "/attempt/resolv.conf" not in list(sandbox.orders(View(SANDBOX), Mounts(more=more), {}))
+    assert "/attempt/resolv.conf" not in list(
+        sandbox.orders(ReplicaView(SANDBOX), Mounts(more=more), {})
+    )

@@ -3,7 +3,7 @@
 import pytest
 
 from trainshed.engines import several
-from trainshed.engines.base import Asked, Places, Reach, Traits
+from trainshed.engines.base import JobNeeds, NodeLocation, PlacedBy, Traits
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.engines.waits import QueueWaits
 from trainshed.model.attempt import AttemptKey, Observation, Phase
@@ -110,13 +110,13 @@ def test_since_when_it_is_away_stays_until_it_is_back(pair):
 
 def test_what_engines_object_and_what_nodes_do():
     theirs = FakeEngine([])
-    theirs.traits = Traits(reach=Reach.ANY, python="python3", places=Places.ENGINE)
+    theirs.traits = Traits(reach=NodeLocation.ANY, python="python3", places=PlacedBy.ENGINE)
     theirs.judge = lambda asked: NEVER if asked.wants.get("trainshed-q") == "low" else None
     served = {
         "a": ServedEngine(engine=FakeEngine([])),
         "b": ServedEngine(engine=theirs, labels={"trainshed-q": "low"}),
     }
-    asked = Asked(demand=JobDemand(region=None, groups=()))
+    asked = JobNeeds(demand=JobDemand(region=None, groups=()))
     judged = []
 
     def never(demand):
@@ -124,7 +124,7 @@ def test_what_engines_object_and_what_nodes_do():
 
     assert Engines(served).judging(asked, never)("a") is None
     assert Engines(served).judging(asked, never)("b") == NEVER
-    own = Asked(demand=asked.demand, wants={"trainshed-q": "high"})
+    own = JobNeeds(demand=asked.demand, wants={"trainshed-q": "high"})
     assert Engines(served).judging(own, never)("b") is None
     assert judged == ["a"]
 

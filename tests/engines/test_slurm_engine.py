@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from engines.fake_slurm import FakeSlurm
-from trainshed.engines.base import EngineContext, Refused, ReplicaShape
+from trainshed.engines.base import EngineContext, LaunchRefused, ReplicaShape
 from trainshed.engines.slurm import attempt as slurm_attempt
 from trainshed.engines.slurm import engine as slurm_engine
 from trainshed.engines.slurm import factory, poll
-from trainshed.engines.slurm.commands import Answer
+from trainshed.engines.slurm.commands import CommandResult
 from trainshed.engines.supervise.record import records
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order
 from trainshed.engines.supervise.record.records import Began, Decided, Ended, Ready
@@ -268,7 +268,7 @@ def test_what_slurm_will_never_take(world, refusal, words):
 def test_a_full_queue_refuses_for_now_and_takes_it_later(world, refusal):
     engine = world.engine()
     world.slurm.refusal = refusal
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(LaunchRefused) as caught:
         engine.launch(KEY, plan_of(), claim())
     assert caught.value.why.reason is Reason.ENGINE_FULL
     world.slurm.refusal = ""
@@ -302,7 +302,7 @@ def test_slurm_away_is_said_with_since_when_and_heals(world):
     ],
 )
 def test_what_keeps_slurm_away_from_the_start_is_said_and_heals(world, words):
-    world.slurm.is_away, world.slurm.away = True, Answer(1, err=words)
+    world.slurm.is_away, world.slurm.away = True, CommandResult(1, err=words)
     engine = world.engine()
     why = eventually(engine.health)
     assert why.reason is Reason.ENGINE_AWAY
@@ -322,7 +322,7 @@ def test_what_keeps_slurm_away_from_the_start_is_said_and_heals(world, words):
     "words", ["Permission denied (publickey).", "connect to host there port 22: No such host"]
 )
 def test_a_login_node_that_refuses_is_said_with_since_when(world, words):
-    world.slurm.is_away, world.slurm.away = True, Answer(255, err=words)
+    world.slurm.is_away, world.slurm.away = True, CommandResult(255, err=words)
     engine = world.engine(ssh="user@there", spool_there="/there")
     why = eventually(engine.health)
     assert why.reason is Reason.ENGINE_AWAY

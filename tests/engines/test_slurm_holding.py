@@ -242,7 +242,7 @@ def test_one_of_the_two_wins_an_order(tmp_path, winner):
 def test_a_server_that_is_killed_on_the_way_starts_it_once(world, monkeypatch, keeps, where):
     """Before the order, after it, and after it was taken."""
     engine, launcher = kept(world, monkeypatch, keeps)
-    place = holding.Holding if where == "_is_taken" else holding
+    place = holding.KeptAllocations if where == "_is_taken" else holding
     with monkeypatch.context() as patch:
         patch.setattr(place, where, lambda *_args, **_more: interrupt())
         with pytest.raises(KeyboardInterrupt):

@@ -3,16 +3,16 @@
 import pytest
 
 from engines.slurm_texts import NODES, PARTITIONS
-from trainshed.engines.base import Asked
+from trainshed.engines.base import JobNeeds
 from trainshed.engines.slurm import options, parse
 from trainshed.engines.slurm.judge import judged
-from trainshed.engines.slurm.nodes import Cluster
+from trainshed.engines.slurm.nodes import ClusterState
 from trainshed.model.explanation import Reason
 from trainshed.model.resources import Demand, GroupDemand, JobDemand
 from trainshed.model.roles import Role
 
 T4 = "NVIDIA_TESLA_T4"
-CLUSTER = Cluster(
+CLUSTER = ClusterState(
     tuple(parse.nodes(NODES)), {each.name: each for each in parse.partitions(PARTITIONS)}, {}
 )
 MAIN = options.read({"spool": "/s"})
@@ -25,7 +25,7 @@ def group(role, count, *, cpus=1, gb=1.0, gpus=0, gpu_type=T4):  # noqa: PLR0913
 
 
 def asked(*groups, **more):
-    return Asked(demand=JobDemand(region=None, groups=groups), **more)
+    return JobNeeds(demand=JobDemand(region=None, groups=groups), **more)
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,4 @@ def test_partitions_and_wishes_that_are_not_there():
 
 
 def test_a_cluster_that_was_never_seen_refuses_nothing():
-    assert judged(asked(group(Role.PRIMARY, 1, gpus=99)), Cluster(), MAIN) is None
+    assert judged(asked(group(Role.PRIMARY, 1, gpus=99)), ClusterState(), MAIN) is None

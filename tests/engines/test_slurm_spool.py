@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from trainshed.engines.slurm import spool
-from trainshed.engines.slurm.spool import EndInSlurm, Submitted
+from trainshed.engines.slurm.spool import EndInSlurm, SpoolRecord
 from trainshed.engines.supervise.record.folder import AttemptFolder
 
 
@@ -34,7 +34,7 @@ def synced(monkeypatch):
 @pytest.mark.parametrize(
     ("keep", "name"),
     [
-        (lambda folder: spool.keep_submitted(folder, Submitted(1.0)), "slurm.json"),
+        (lambda folder: spool.keep_submitted(folder, SpoolRecord(1.0)), "slurm.json"),
         (lambda folder: spool.keep_end(folder, EndInSlurm(stands=True)), "slurm-end.json"),
         (spool.take_claim, "claim"),
     ],

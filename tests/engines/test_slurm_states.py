@@ -3,13 +3,13 @@
 import pytest
 
 from trainshed.engines.slurm import states
-from trainshed.engines.slurm.parse import Job
+from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.states import SlurmState as S
 from trainshed.model.explanation import Reason
 
 
 def job(state="PENDING", reason="", component=0, start_s=None):
-    return Job("5", component, state, reason, (), start_s, "ts-a-1", "1/1")
+    return SlurmJob("5", component, state, reason, (), start_s, "ts-a-1", "1/1")
 
 
 @pytest.mark.parametrize(

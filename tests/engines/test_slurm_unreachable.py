@@ -6,9 +6,9 @@ import pytest
 
 from trainshed.engines.slurm import spool
 from trainshed.engines.slurm.attempt import SlurmAttempt
-from trainshed.engines.slurm.parse import Job
-from trainshed.engines.slurm.poll import Seen
-from trainshed.engines.slurm.spool import EndInSlurm, Submitted
+from trainshed.engines.slurm.parse import SlurmJob
+from trainshed.engines.slurm.poll import LastAnswer
+from trainshed.engines.slurm.spool import EndInSlurm, SpoolRecord
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.model.attempt import AttemptKey, Loss, Phase
 from trainshed.model.explanation import Reason
@@ -17,15 +17,15 @@ KEY = AttemptKey(4611686018427387904, 2)
 
 
 def seen(state, *nodes):
-    row = Job("7", 0, state, "", nodes, None, "ts-here-4611686018427387904", str(KEY))
-    return Seen({"7": [row]}, 3)
+    row = SlurmJob("7", 0, state, "", nodes, None, "ts-here-4611686018427387904", str(KEY))
+    return LastAnswer({"7": [row]}, 3)
 
 
 @pytest.fixture
 def attempt(tmp_path):
     folder = AttemptFolder(str(tmp_path / "jobs" / str(KEY.uid) / str(KEY.attempt)))
     folder.make()
-    spool.keep_submitted(folder, Submitted(time.time(), "7"))
+    spool.keep_submitted(folder, SpoolRecord(time.time(), "7"))
     return SlurmAttempt(KEY, folder, "cluster", 90.0)
 
 

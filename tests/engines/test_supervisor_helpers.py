@@ -31,7 +31,7 @@ from engines.support import (
 )
 from trainshed.engines.environments.job_python import JobPython
 from trainshed.engines.local.attempts import plan_file
-from trainshed.engines.local.attempts.plan_file import Preparation, Site
+from trainshed.engines.local.attempts.plan_file import Preparation, ReplicaSite
 from trainshed.engines.local.attempts.start import spawn, supervisor_argv
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.processes import tree
@@ -61,7 +61,7 @@ def answer(**more):
 def site(root):
     attempt = AttemptFolder(folder(root))
     attempt.make()
-    return Site(key=KEY, folder=attempt)
+    return ReplicaSite(key=KEY, folder=attempt)
 
 
 def python(code):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.files import beneath
-from trainshed.files.beneath import Beneath, Kind
+from trainshed.files.beneath import Beneath, FileKind
 
 WAYS = [
     pytest.param(beneath.by_kernel, id="openat2"),
@@ -54,10 +54,10 @@ def test_what_lies_there_is_read(tree):
         assert file.read() == b"inside"
         assert not os.get_inheritable(file.fileno())
     assert sorted(tree.entries("a")) == [
-        ("deep", Kind.FOLDER),
-        ("file", Kind.FILE),
-        ("same", Kind.OTHER),
-        ("secret", Kind.OTHER),
+        ("deep", FileKind.FOLDER),
+        ("file", FileKind.FILE),
+        ("same", FileKind.OTHER),
+        ("secret", FileKind.OTHER),
     ]
     root = root_of(tree)
     assert tree.stat("a/same") == (root / "a/same").lstat()
@@ -115,7 +115,7 @@ def test_what_is_no_file_is_told_and_makes_nobody_wait(tree):
 def test_folders_are_made_once(tree):
     for _ in range(2):
         tree.make_folders("a/new/er")
-    assert tree.entries("a/new") == [("er", Kind.FOLDER)]
+    assert tree.entries("a/new") == [("er", FileKind.FOLDER)]
     tree.make_folders("")
 
 

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from trainshed.files.beneath import Kind
+from trainshed.files.beneath import FileKind
 from trainshed.files.copies import Remark, Remarks, copy_file, copy_tree, measure_file
 
 
@@ -45,7 +45,7 @@ def test_what_is_there_stays_and_what_is_not_wanted_is_left_out(tree, tmp_path):
     (tmp_path / "to" / "a" / "other").write_bytes(b"old")
 
     def wanted(name, kind):
-        return name != "a/b" or kind is not Kind.FOLDER
+        return name != "a/b" or kind is not FileKind.FOLDER
 
     assert list(copy_tree(tree, tmp_path / "to", wanted)) == []
     assert (tmp_path / "to" / "a" / "other").read_bytes() == b"old"

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import FULL
 from storage.swapper import KNOWN, NOBODY, check_unharmed, check_unread, swapping
-from trainshed.engines.isolation.compose import Owner, give, share
+from trainshed.engines.isolation.compose import ProjectUser, give, share
 from trainshed.files import beneath
 from trainshed.files.copies import copy_tree
 from trainshed.files.trees import opened_folders, remove_tree
@@ -23,7 +23,9 @@ pytestmark = [pytest.mark.slow, KNOWN]
 
 SECONDS = 60.0 if FULL else 2.0
 #: Whom the tree is given to: the neighbour, who could not swap in a tree of ours.
-NEIGHBOUR = Owner(NOBODY, NOBODY) if os.geteuid() == 0 else Owner(os.geteuid(), os.getegid())
+NEIGHBOUR = (
+    ProjectUser(NOBODY, NOBODY) if os.geteuid() == 0 else ProjectUser(os.geteuid(), os.getegid())
+)
 #: What a call may say of a name that has become a link, or is gone.
 REFUSALS = (*beneath.NOT_A_FILE, errno.ENOTEMPTY, errno.EISDIR, errno.EEXIST, None)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from gateway.replica import TWO, WAIT_S_MAX, taken_port_of_jobs
-from trainshed.api.connections import Limits, Times
+from trainshed.api.connections import ConnectionLimits, Times
 from trainshed.api.gateway.server import _THREADS_MAX
 from trainshed.api.threads import THREADS, THREADS_MAX
 from trainshed.engines.processes import identity
@@ -181,7 +181,9 @@ def test_a_flood_of_connections_holds_no_more_descriptors_than_the_limit(
     replica, world, monkeypatch
 ):
     everyone = world.serving._server._everyone
-    monkeypatch.setattr(everyone, "limits", Limits(connections=8, unauthenticated=4, per_address=4))
+    monkeypatch.setattr(
+        everyone, "limits", ConnectionLimits(connections=8, unauthenticated=4, per_address=4)
+    )
     begun, go = threading.Event(), threading.Event()
 
     def slow_search(_theirs, _ours):

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import pytest
 
 from gateway.replica import ONE, TWO
-from trainshed.engines.base import End
+from trainshed.engines.base import Endpoint
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.status import Job, JobState, JobStatus
 from trainshed.service.gateway.stored_attempts import AttemptOfPeer, AttemptsOfStore
 from trainshed.store.base import StoreFault
 
-ENDS = (End("127.0.0.1", 1), End("127.0.0.1", 2))
+ENDS = (Endpoint("127.0.0.1", 1), Endpoint("127.0.0.1", 2))
 
 
 class Store:

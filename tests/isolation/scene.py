@@ -113,7 +113,7 @@ def skip_unless_possible(mode):
     if os.geteuid() != ROOT:
         pytest.skip("users are changed by root only")
     if setting not in {"none", "container"} and (
-        why_not := choose.try_isolation(setting, choose.IsolationSettings().uids[0])
+        why_not := choose.try_isolation(setting, choose.IsolationOptions().uids[0])
     ):
         pytest.skip(f"no isolation {setting} here: {why_not}")
     if mode in OWN_NETWORK and (why_not := try_network(setting)):

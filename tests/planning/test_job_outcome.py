@@ -6,7 +6,7 @@ from planning.test_what_ifs import CALIBRATION, HOST
 from trainshed.planning.job_outcome import outcome_of, score
 from trainshed.planning.prices import HourPrice
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
-from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.training import Training
 
 
@@ -30,7 +30,7 @@ def test_a_job_of_twice_the_time_is_a_miss():
 def test_what_is_refused_has_no_outcome():
     nothing = Calibration(training=Training(), host=HOST)
     run = Run(kind=RunKind.JOB, steps=1000, step_s=0.1)
-    assert isinstance(outcome_of("job_1", nothing, run), Refused)
+    assert isinstance(outcome_of("job_1", nothing, run), NoPrediction)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import pytest
 
 from planning.test_what_ifs import CALIBRATION, HOST, JOB, RUNS, TRAINING, planned
 from trainshed.planning.counts import plural
-from trainshed.planning.job_plan import Wishes
+from trainshed.planning.job_plan import PlanWishes
 from trainshed.planning.plan_words import figure, head, interval, recommendations, remarks
 from trainshed.planning.prices import Interruptions
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Training
-from trainshed.planning.what_ifs import Limits
+from trainshed.planning.what_ifs import PlanLimits
 
 
 @pytest.mark.parametrize(
@@ -37,17 +37,17 @@ def test_what_was_measured_is_no_times_of_itself():
 def test_one_is_not_called_several():
     job = replace(JOB, hosts=1)
     often = Interruptions(per_machine_hour=20.0, checkpoint_every_s=3600, restart_s=300)
-    found = planned(8, job=job, reducers=0, wishes=Wishes(interruptions=often))
+    found = planned(8, job=job, reducers=0, wishes=PlanWishes(interruptions=often))
     assert found.own.answer.message.startswith("1 machine would be interrupted")
     assert plural(1, "host") == "1 host"
     assert plural(1200, "host") == "1,200 hosts"
 
 
 def test_limits_are_named_where_they_are_asked():
-    limits = Limits(deadline_s=3 * 3600.0, budget=1e6)
+    limits = PlanLimits(deadline_s=3 * 3600.0, budget=1e6)
     (line,) = [
         each
-        for each in recommendations(planned(8, 16, reducers=0, wishes=Wishes(limits=limits)))
+        for each in recommendations(planned(8, 16, reducers=0, wishes=PlanWishes(limits=limits)))
         if each.startswith("meets it")
     ]
     assert "deadline 3.0 h" in line
@@ -60,10 +60,10 @@ def test_a_plan_without_figures_has_nothing_to_remark():
 
 
 def test_a_budget_alone_is_named_and_what_nothing_meets_is_explained():
-    limits = Limits(budget=1.0)
+    limits = PlanLimits(budget=1.0)
     (line,) = [
         each
-        for each in recommendations(planned(8, 16, reducers=0, wishes=Wishes(limits=limits)))
+        for each in recommendations(planned(8, 16, reducers=0, wishes=PlanWishes(limits=limits)))
         if each.startswith("meets it")
     ]
     assert "accepted: a later deadline" in line

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from trainshed.planning.clusters_asked import Helpers, PlannedJob, Question
-from trainshed.planning.job_plan import Wishes, plan_of
+from trainshed.planning.job_plan import PlanWishes, plan_of
 from trainshed.planning.plan_words import head, lasting, money, noun, recommendations
 from trainshed.planning.prices import OwnPrices, PriceList
 from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Strategy, Training
-from trainshed.planning.what_ifs import BatchRule, Limits, Work
+from trainshed.planning.what_ifs import BatchRule, PlanLimits, TrainingWork
 
 HOST = HostKind(
     machine_type="n1-standard-32",
@@ -40,12 +40,14 @@ RUNS = (
 CALIBRATION = calibrated(TRAINING, HOST, RUNS)
 REDUCERS = Helpers(machine_type="n1-highcpu-16", gbps=32)
 JOB = PlannedJob(host=HOST, per_host=8, hosts=4, reducers=REDUCERS)
-WORK = Work(samples=1e8, global_batch=2048, words="for 100,000,000 samples")
+WORK = TrainingWork(samples=1e8, global_batch=2048, words="for 100,000,000 samples")
 
 
 def planned(*accelerators, calibration=CALIBRATION, job=JOB, wishes=None, work=WORK, **asked):
     question = Question(accelerators=accelerators, **asked)
-    return plan_of(job, question, [calibration] if calibration else [], work, wishes or Wishes())
+    return plan_of(
+        job, question, [calibration] if calibration else [], work, wishes or PlanWishes()
+    )
 
 
 def rows(plan):
@@ -103,20 +105,22 @@ def test_the_fewest_that_no_more_are_sure_to_beat_are_fastest():
 def test_the_knee_is_where_a_doubling_of_price_is_worth_less():
     found = planned(8, 16, 32, 64, reducers=0, batch=BatchRule.KEEP_GLOBAL)
     strict = planned(8, 16, 32, 64, reducers=0, batch=BatchRule.KEEP_GLOBAL,
-                     wishes=Wishes(worth=0.9))  # fmt: skip
+                     wishes=PlanWishes(worth=0.9))  # fmt: skip
     assert strict.marks.knee.cluster.accelerators < found.marks.fastest.cluster.accelerators
     assert found.marks.cheapest.cluster.accelerators == 8
 
 
 def test_a_deadline_holds_at_the_pessimistic_end_and_the_cheapest_that_meets_it_is_named():
     hour = 3600
-    found = planned(8, 16, 32, 64, reducers=0, wishes=Wishes(limits=Limits(deadline_s=8 * hour)))
+    found = planned(
+        8, 16, 32, 64, reducers=0, wishes=PlanWishes(limits=PlanLimits(deadline_s=8 * hour))
+    )
     assert found.marks.meets.cluster.accelerators == 16
     assert found.marks.meets.time_s.high <= 8 * hour
     assert any(line.startswith("meets it") for line in recommendations(found))
-    late = planned(8, 16, wishes=Wishes(limits=Limits(deadline_s=60.0)))
+    late = planned(8, 16, wishes=PlanWishes(limits=PlanLimits(deadline_s=60.0)))
     assert late.refused.field == "deadline"
-    poor = planned(8, 16, wishes=Wishes(limits=Limits(budget=1.0)))
+    poor = planned(8, 16, wishes=PlanWishes(limits=PlanLimits(budget=1.0)))
     assert poor.refused.field == "budget"
 
 
@@ -162,7 +166,7 @@ def test_other_hosts_need_their_own_calibration_or_the_same_accelerator():
 )
 def test_what_cannot_be_known_is_refused_by_the_name_of_its_field(asked, field):
     whole = calibrated(TRAINING, HOST, RUNS[1:])  # nothing was measured on fewer than 8
-    found = plan_of(JOB, Question(**asked), [whole], WORK, Wishes())
+    found = plan_of(JOB, Question(**asked), [whole], WORK, PlanWishes())
     assert found.refused.field == field
     assert found.refused.accepted
 
@@ -199,7 +203,7 @@ def test_hosts_that_were_not_measured_are_refused_by_name():
 
 def test_money_and_hours_are_never_compared():
     own = OwnPrices(source="own", currency="EUR", per_hour={"n1-standard-32": 1e6})
-    found = planned(8, 16, 32, wishes=Wishes(prices=PriceList(own=own)))
+    found = planned(8, 16, 32, wishes=PlanWishes(prices=PriceList(own=own)))
     assert found.options[-1].cost is None, "its reducers have no price"
     assert found.marks.fastest is found.options[-1]
     assert found.marks.cheapest.cluster.accelerators == 8

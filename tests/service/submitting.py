@@ -14,7 +14,7 @@ from trainshed.service.jobs.pipelines import PipelineService
 from trainshed.service.jobs.submission import SubmitRules
 from trainshed.service.starts.images import Images
 from trainshed.service.upkeep.project_bytes import ProjectBytes
-from trainshed.store.records import JobRecord, Kind, Step
+from trainshed.store.records import JobKind, JobRecord, Step
 
 PROJECT, PLACE = "demo", "us-central1"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -68,10 +68,12 @@ class Desk:
         self.woken += 1
 
     def ml(self, document, project=PROJECT, **how) -> JobRecord:
-        return self.jobs.create(Kind.ML_JOB, project, "", document, creator="ann", **how)
+        return self.jobs.create(JobKind.ML_JOB, project, "", document, creator="ann", **how)
 
     def custom(self, document, project=PROJECT, location=PLACE, **how) -> JobRecord:
-        return self.jobs.create(Kind.CUSTOM_JOB, project, location, document, creator="ann", **how)
+        return self.jobs.create(
+            JobKind.CUSTOM_JOB, project, location, document, creator="ann", **how
+        )
 
     def get(self, record):
         job = record.job

@@ -6,7 +6,7 @@ import pytest
 
 from service.submitting import PROJECT
 from store.builders import add, go, place
-from trainshed.engines.base import Places, Reach, Traits
+from trainshed.engines.base import NodeLocation, PlacedBy, Traits
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.attempt import AttemptKey, Observation, Phase
 from trainshed.model.explanation import Explanation, Reason
@@ -28,7 +28,7 @@ class Cluster:
         self.fenced = []
         self.objection = None
         self.traits = Traits(
-            reach=Reach.ANY, python="python", places=Places.ENGINE, fence=self.fence
+            reach=NodeLocation.ANY, python="python", places=PlacedBy.ENGINE, fence=self.fence
         )
 
     def fence(self, key):

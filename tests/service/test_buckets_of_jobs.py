@@ -16,7 +16,7 @@ from service.submitting import (
 from service.test_launching import launching
 from trainshed.model.faults import EngineFault
 from trainshed.model.refusals import Code
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 
 OWN, FOREIGN, NOBODYS = "stage", "yours", "nowhere"
 POOL = "jobSpec.workerPoolSpecs[0]"
@@ -89,9 +89,9 @@ VERTEX = [
      f"{POOL}.containerSpec.env"),
 ]  # fmt: skip
 CASES = [
-    *((Kind.ML_JOB, make, field) for make, field in ML),
-    *((Kind.CUSTOM_JOB, make, field) for make, field in VERTEX),
-    (Kind.TUNING_JOB, lambda b: study(VERTEX[0][0](b)),
+    *((JobKind.ML_JOB, make, field) for make, field in ML),
+    *((JobKind.CUSTOM_JOB, make, field) for make, field in VERTEX),
+    (JobKind.TUNING_JOB, lambda b: study(VERTEX[0][0](b)),
      f"trialJobSpec.{VERTEX[0][1].removeprefix('jobSpec.')}"),
 ]  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainshed.engines.base import Reach, Traits
+from trainshed.engines.base import NodeLocation, Traits
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import Program, ProgramKind
@@ -19,8 +19,8 @@ def program(image):
 
 def engines_of(versions=None, **environments):
     here, there = FakeEngine([]), FakeEngine([])
-    here.traits = Traits(reach=Reach.THIS_MACHINE, python="/here/python")
-    there.traits = Traits(reach=Reach.ANY, python="python3", versions=versions)
+    here.traits = Traits(reach=NodeLocation.THIS_MACHINE, python="/here/python")
+    there.traits = Traits(reach=NodeLocation.ANY, python="python3", versions=versions)
     return Engines(
         {
             "here": ServedEngine(engine=here),

@@ -7,7 +7,7 @@ import pytest
 from service.submitting import PLACE, PROJECT, fields, refusal
 from trainshed.service.jobs.judging import Rulebook, judge
 from trainshed.service.jobs.refusing import Merged
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 
 BOOK = Rulebook(today=dt.date(2026, 11, 21))
 POOL = {
@@ -128,11 +128,11 @@ def test_a_name_in_lower_case_is_noted_with_its_field():
     ],
 )
 def test_a_call_is_refused_with_the_first_cause_alone(desk, document, field):
-    found = refusal(desk.jobs.create, Kind.CUSTOM_JOB, PROJECT, PLACE, document, creator="ann")
+    found = refusal(desk.jobs.create, JobKind.CUSTOM_JOB, PROJECT, PLACE, document, creator="ann")
     assert fields(found) == [field]
 
 
 def test_a_call_in_lower_case_is_stored_in_the_enums_own_names_with_a_note(desk):
     document = training(**PACKAGE, scaleTier="basic_gpu")
-    record = desk.jobs.create(Kind.ML_JOB, PROJECT, "", document, creator="ann")
+    record = desk.jobs.create(JobKind.ML_JOB, PROJECT, "", document, creator="ann")
     assert '"scaleTier":"BASIC_GPU"' in record.job.spec.request

@@ -21,14 +21,17 @@ from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.placement.jobs import QuotaRule
-from trainshed.store.records import Kind, StudyStep
+from trainshed.store.records import JobKind, StudyStep
 from trainshed.wire import detect
 from trainshed.wire.aiplatform_v1 import render as vertex
 from trainshed.wire.ml_v1 import render as ml_v1
 
 REQUESTS = sorted((Path(__file__).parents[1] / "wire/requests").glob("*.json"))
-KINDS = {detect.DocumentKind.ML_JOB: Kind.ML_JOB, detect.DocumentKind.CUSTOM_JOB: Kind.CUSTOM_JOB}
-KINDS[detect.DocumentKind.TUNING_JOB] = Kind.TUNING_JOB
+KINDS = {
+    detect.DocumentKind.ML_JOB: JobKind.ML_JOB,
+    detect.DocumentKind.CUSTOM_JOB: JobKind.CUSTOM_JOB,
+}
+KINDS[detect.DocumentKind.TUNING_JOB] = JobKind.TUNING_JOB
 
 #: The recorded calls that are refused, and the field that is named for it.
 REFUSED = {
@@ -42,9 +45,9 @@ REFUSED = {
     "vertex-4.3-local-script-own-image": "jobSpec.workerPoolSpecs[0].containerSpec.imageUri",
 }
 SHOWN = {
-    Kind.ML_JOB: ml_v1.job,
-    Kind.CUSTOM_JOB: vertex.custom_job,
-    Kind.TUNING_JOB: vertex.tuning_job,
+    JobKind.ML_JOB: ml_v1.job,
+    JobKind.CUSTOM_JOB: vertex.custom_job,
+    JobKind.TUNING_JOB: vertex.tuning_job,
 }
 
 
@@ -58,7 +61,7 @@ def calls():
 
 @pytest.mark.parametrize(("name", "kind", "document"), list(calls()))
 def test_a_recorded_call_is_stored_as_it_was_sent_or_refused_by_field(desk, name, kind, document):
-    location = "" if kind is Kind.ML_JOB else PLACE
+    location = "" if kind is JobKind.ML_JOB else PLACE
 
     def create():
         return desk.jobs.create(kind, PROJECT, location, document, creator="ann")
@@ -170,11 +173,11 @@ def test_a_custom_job_is_refused_by_the_caller_s_own_field_names(desk, document,
 @pytest.mark.parametrize("kind", KINDS.values())
 def test_a_network_label_of_another_value_is_refused_by_name_in_every_dialect(desk, kind):
     document = {
-        Kind.ML_JOB: ml_job(),
-        Kind.CUSTOM_JOB: custom_job(),
-        Kind.TUNING_JOB: study_document(Kind.TUNING_JOB),
+        JobKind.ML_JOB: ml_job(),
+        JobKind.CUSTOM_JOB: custom_job(),
+        JobKind.TUNING_JOB: study_document(JobKind.TUNING_JOB),
     }[kind]
-    place = "" if kind is Kind.ML_JOB else PLACE
+    place = "" if kind is JobKind.ML_JOB else PLACE
     labelled = {**document, "labels": {"trainshed-network": "host"}}
     found = refusal(desk.jobs.create, kind, PROJECT, place, labelled, creator="ann")
     assert fields(found) == ["labels"]
@@ -282,11 +285,11 @@ def test_a_job_beyond_its_project_s_quota_is_refused_at_once(store):
 
 
 def study_document(kind):
-    path = "vertex-4.5-tuning" if kind is Kind.TUNING_JOB else "vertex-7-ml-answer"
+    path = "vertex-4.5-tuning" if kind is JobKind.TUNING_JOB else "vertex-7-ml-answer"
     return next(json.loads(p.read_text()) for p in REQUESTS if p.stem == path)
 
 
-@pytest.mark.parametrize("kind", [Kind.TUNING_JOB, Kind.ML_JOB])
+@pytest.mark.parametrize("kind", [JobKind.TUNING_JOB, JobKind.ML_JOB])
 def test_a_study_is_stored_and_does_not_wait_in_the_queue(desk, kind):
     record = desk.jobs.create(kind, PROJECT, PLACE, study_document(kind), creator="ann")
     assert record.job.spec.is_study
@@ -296,20 +299,20 @@ def test_a_study_is_stored_and_does_not_wait_in_the_queue(desk, kind):
 
 
 def test_a_study_goes_on_only_from_one_that_is_over_and_alike(desk):
-    document = study_document(Kind.ML_JOB)
+    document = study_document(JobKind.ML_JOB)
 
     def create(job_id, **more):
         training = {**document["trainingInput"]}
         training["hyperparameters"] = {**training["hyperparameters"], **more}
         changed = {"jobId": job_id, "trainingInput": training}
-        return desk.jobs.create(Kind.ML_JOB, PROJECT, "", changed, creator="ann")
+        return desk.jobs.create(JobKind.ML_JOB, PROJECT, "", changed, creator="ann")
 
     first = create("first")
     for job_id, word in (("nobody", "there is no"), ("first", "not over")):
         found = refusal(create, "second", resumePreviousJobId=job_id)
         assert fields(found) == ["trainingInput.hyperparameters.resumePreviousJobId"]
         assert word in found.message
-    desk.jobs.cancel(Kind.ML_JOB, PROJECT, "", "first")
+    desk.jobs.cancel(JobKind.ML_JOB, PROJECT, "", "first")
     end(desk.store, first.uid)
     other = [{"parameterName": "x", "type": "DOUBLE", "minValue": 0, "maxValue": 1}]
     found = refusal(create, "second", resumePreviousJobId="first", params=other)
@@ -319,14 +322,14 @@ def test_a_study_goes_on_only_from_one_that_is_over_and_alike(desk):
 
 
 def test_a_study_that_goes_on_and_names_no_parameters_has_those_of_the_earlier_one(desk):
-    document = study_document(Kind.ML_JOB)
+    document = study_document(JobKind.ML_JOB)
     training = document["trainingInput"]
     search = {**training["hyperparameters"], "hyperparameterMetricTag": "auc", "goal": "MINIMIZE"}
 
     def create(job_id, hyperparameters):
         changed = {"jobId": job_id, "training_input": {**training, "hyperparameters": None}}
         changed["training_input"]["hyperparameters"] = hyperparameters
-        return desk.jobs.create(Kind.ML_JOB, PROJECT, "", changed, creator="ann")
+        return desk.jobs.create(JobKind.ML_JOB, PROJECT, "", changed, creator="ann")
 
     first = create("first", search)
     only = {"resume_previous_job_id": "first", "max_trials": 3}

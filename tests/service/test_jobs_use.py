@@ -13,7 +13,7 @@ from trainshed.model.status import JobState
 from trainshed.service.jobs.job_service import OperationService
 from trainshed.service.jobs.paging import ANY_LOCATION, TOKEN_S_MAX, ListCall
 from trainshed.store.decisions import cancel_step
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 from trainshed.wire.aiplatform_v1.render import deletion
 from trainshed.wire.ml_v1 import render as ml_v1
 
@@ -28,13 +28,13 @@ def listed(desk, kind, project, location, **paging):
 
 def test_a_job_is_found_by_its_name_only(desk):
     job_id = desk.custom(custom_job()).job.job_id
-    assert desk.jobs.get(Kind.CUSTOM_JOB, PROJECT, PLACE, job_id).job.spec.display_name == "cj"
+    assert desk.jobs.get(JobKind.CUSTOM_JOB, PROJECT, PLACE, job_id).job.spec.display_name == "cj"
     for where in [
-        (Kind.CUSTOM_JOB, PROJECT, "us-east1", job_id),
-        (Kind.CUSTOM_JOB, "other", PLACE, job_id),
-        (Kind.TUNING_JOB, PROJECT, PLACE, job_id),
-        (Kind.CUSTOM_JOB, PROJECT, PLACE, "7"),
-        (Kind.ML_JOB, PROJECT, "", job_id),
+        (JobKind.CUSTOM_JOB, PROJECT, "us-east1", job_id),
+        (JobKind.CUSTOM_JOB, "other", PLACE, job_id),
+        (JobKind.TUNING_JOB, PROJECT, PLACE, job_id),
+        (JobKind.CUSTOM_JOB, PROJECT, PLACE, "7"),
+        (JobKind.ML_JOB, PROJECT, "", job_id),
     ]:
         found = refusal(desk.jobs.get, *where)
         assert found.code is Code.NOT_FOUND
@@ -61,7 +61,7 @@ def test_pages_hold_every_job_once_newest_first(desk):
     desk.ml(ml_job("foreign"), project="other")
     found, token = [], ""
     for _ in range(4):
-        page, token = listed(desk, Kind.ML_JOB, PROJECT, "", page_size=2, page_token=token)
+        page, token = listed(desk, JobKind.ML_JOB, PROJECT, "", page_size=2, page_token=token)
         found += [record.job.job_id for record in page]
     assert found == ids[::-1]
     assert token == ""
@@ -70,18 +70,18 @@ def test_pages_hold_every_job_once_newest_first(desk):
 def test_a_list_of_a_location_holds_its_jobs_and_a_dash_stands_for_all(desk):
     here, there = desk.custom(custom_job()), desk.custom(custom_job(), location="us-east1")
     for location, wanted in ((PLACE, [here]), ("us-east1", [there]), (ANY_LOCATION, [there, here])):
-        page, _ = listed(desk, Kind.CUSTOM_JOB, PROJECT, location)
+        page, _ = listed(desk, JobKind.CUSTOM_JOB, PROJECT, location)
         assert [record.uid for record in page] == [record.uid for record in wanted]
-    assert listed(desk, Kind.TUNING_JOB, PROJECT, PLACE) == ([], "")
+    assert listed(desk, JobKind.TUNING_JOB, PROJECT, PLACE) == ([], "")
 
 
 def test_a_filter_is_the_dialect_s(desk):
     for name in ("census_1", "census_2", "rnn"):
         desk.ml(ml_job(name))
-    desk.put(desk.jobs.get(Kind.ML_JOB, PROJECT, "", "census_2"), JobState.FAILED)
+    desk.put(desk.jobs.get(JobKind.ML_JOB, PROJECT, "", "census_2"), JobState.FAILED)
 
     def names(text):
-        page, _ = listed(desk, Kind.ML_JOB, PROJECT, "", filter_text=text)
+        page, _ = listed(desk, JobKind.ML_JOB, PROJECT, "", filter_text=text)
         return [record.job.job_id for record in page]
 
     assert names("jobId:census*") == ["census_2", "census_1"]
@@ -95,7 +95,7 @@ def test_a_page_token_belongs_to_one_list_for_a_while(desk):
         desk.ml(ml_job(f"j{i}"))
 
     def one(project=PROJECT, **how):
-        return listed(desk, Kind.ML_JOB, project, "", page_size=1, **how)
+        return listed(desk, JobKind.ML_JOB, project, "", page_size=1, **how)
 
     _, token = one()
     assert one(page_token=token)[0][0].job.job_id == "j1"
@@ -121,11 +121,11 @@ def test_a_page_token_belongs_to_one_list_for_a_while(desk):
 def test_a_page_token_with_forged_numbers_is_refused(desk, forged, at):
     desk.ml(ml_job("j1"))
     desk.ml(ml_job("j2"))
-    _, token = listed(desk, Kind.ML_JOB, PROJECT, "", page_size=1)
+    _, token = listed(desk, JobKind.ML_JOB, PROJECT, "", page_size=1)
     content = json.loads(base64.urlsafe_b64decode(token))
     content[at] = forged
     token = base64.urlsafe_b64encode(json.dumps(content).encode()).decode()
-    found = refusal(listed, desk, Kind.ML_JOB, PROJECT, "", page_size=1, page_token=token)
+    found = refusal(listed, desk, JobKind.ML_JOB, PROJECT, "", page_size=1, page_token=token)
     assert (found.code, found.message) == (
         Code.INVALID_ARGUMENT,
         "the page_token is none that this server gives",
@@ -135,8 +135,8 @@ def test_a_page_token_with_forged_numbers_is_refused(desk, forged, at):
 def test_a_page_has_a_documented_size_and_a_negative_one_is_refused(desk):
     for i in range(21):
         desk.ml(ml_job(f"j{i}"))
-    assert len(listed(desk, Kind.ML_JOB, PROJECT, "")[0]) == 20
-    found = refusal(listed, desk, Kind.ML_JOB, PROJECT, "", page_size=-1)
+    assert len(listed(desk, JobKind.ML_JOB, PROJECT, "")[0]) == 20
+    found = refusal(listed, desk, JobKind.ML_JOB, PROJECT, "", page_size=-1)
     assert found.code is Code.INVALID_ARGUMENT
 
 
@@ -145,7 +145,7 @@ def test_cancel_ends_a_waiting_job_and_asks_a_running_one_to_end(desk):
     desk.put(running, JobState.RUNNING)
     woken = desk.woken
     for record in (waiting, running):
-        desk.jobs.cancel(Kind.ML_JOB, PROJECT, "", record.job.job_id, by="ann")
+        desk.jobs.cancel(JobKind.ML_JOB, PROJECT, "", record.job.job_id, by="ann")
     assert desk.get(waiting).job.status.state is JobState.CANCELLED
     assert desk.get(waiting).job.status.error.code == 1
     assert desk.get(waiting).job.status.end_time
@@ -159,14 +159,14 @@ def test_cancel_ends_a_waiting_job_and_asks_a_running_one_to_end(desk):
 def test_cancel_of_what_is_over_changes_nothing(desk, state):
     record = desk.put(desk.ml(ml_job()), state)
     for _ in range(2):
-        desk.jobs.cancel(Kind.ML_JOB, PROJECT, "", "job_1")
+        desk.jobs.cancel(JobKind.ML_JOB, PROJECT, "", "job_1")
     assert desk.store.job_by_uid(record.uid).version == record.version
 
 
 @pytest.mark.parametrize("state", ENDED)
 def test_a_job_that_is_over_can_be_deleted_and_is_gone(desk, state):
     record = desk.put(desk.custom(custom_job()), state)
-    name = (Kind.CUSTOM_JOB, PROJECT, PLACE, record.job.job_id)
+    name = (JobKind.CUSTOM_JOB, PROJECT, PLACE, record.job.job_id)
     operation = desk.jobs.delete(*name)
     assert operation.done
     shown = deletion(operation.name, operation.create_time)
@@ -176,19 +176,19 @@ def test_a_job_that_is_over_can_be_deleted_and_is_gone(desk, state):
     assert OperationService(desk.store).get(PROJECT, PLACE, operation_id) == operation
     assert refusal(desk.jobs.get, *name).code is Code.NOT_FOUND
     assert refusal(desk.jobs.delete, *name).code is Code.NOT_FOUND
-    assert listed(desk, Kind.CUSTOM_JOB, PROJECT, PLACE) == ([], "")
+    assert listed(desk, JobKind.CUSTOM_JOB, PROJECT, PLACE) == ([], "")
 
 
 def test_a_job_that_is_not_over_is_cancelled_before_it_is_deleted(desk):
     record = desk.custom(custom_job())
-    found = refusal(desk.jobs.delete, Kind.CUSTOM_JOB, PROJECT, PLACE, record.job.job_id)
+    found = refusal(desk.jobs.delete, JobKind.CUSTOM_JOB, PROJECT, PLACE, record.job.job_id)
     assert found.code is Code.FAILED_PRECONDITION
     assert "cancel it first" in found.message
 
 
 def test_an_operation_is_known_by_its_own_project_and_place_only(desk):
     record = desk.put(desk.custom(custom_job()), JobState.FAILED)
-    name = desk.jobs.delete(Kind.CUSTOM_JOB, PROJECT, PLACE, record.job.job_id).name
+    name = desk.jobs.delete(JobKind.CUSTOM_JOB, PROJECT, PLACE, record.job.job_id).name
     operations, number = OperationService(desk.store), name.rpartition("/")[2]
     for where in (("other", PLACE, number), (PROJECT, "us-east1", number), (PROJECT, PLACE, "1")):
         assert refusal(operations.get, *where).code is Code.NOT_FOUND
@@ -205,7 +205,7 @@ def test_labels_are_replaced_and_echoed_and_the_rest_stays(desk):
     assert after.job.etag != before.job.etag
     assert ml_v1.job(after.job)["trainingInput"] == ml_v1.job(before.job)["trainingInput"]
     assert "labels" not in ml_v1.job(patch(desk, {"labels": {}}).job)
-    page, _ = listed(desk, Kind.ML_JOB, PROJECT, "", filter_text="labels.b=2")
+    page, _ = listed(desk, JobKind.ML_JOB, PROJECT, "", filter_text="labels.b=2")
     assert page == []
 
 

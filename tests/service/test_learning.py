@@ -22,7 +22,7 @@ from trainshed.service.jobs.paging import parts_of, token_of
 from trainshed.service.jobs.story import Stories
 from trainshed.service.learning import calibrations as learned
 from trainshed.service.learning.from_jobs import Learning
-from trainshed.service.learning.turns import Turns
+from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.records import Learned, NewEvent
 
 DATA = dict(steps_achieved(TIMES, ran_s=4.0).numbers)
@@ -34,7 +34,7 @@ CATALOG = catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
 
 @pytest.fixture
 def learning(store):
-    return Learning(store=store, catalog=CATALOG, turns=Turns(share=1, work_clock=lambda: 0.0))
+    return Learning(store=store, catalog=CATALOG, turns=CpuBudget(share=1, work_clock=lambda: 0.0))
 
 
 def spec(count=1, program=PROGRAM, **more):
@@ -100,7 +100,7 @@ def test_a_job_counts_once_whoever_looks(store, learning):
 
 def test_jobs_that_teach_take_their_share_of_a_processor(store):
     work = itertools.count(0.0, 0.06)
-    turns = Turns(share=0.05, clock=lambda: 100.0, work_clock=lambda: next(work))
+    turns = CpuBudget(share=0.05, clock=lambda: 100.0, work_clock=lambda: next(work))
     for name in ("first", "second", "third"):
         ended(store, name)
     Learning(store=store, catalog=CATALOG, turns=turns).learn()

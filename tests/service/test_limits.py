@@ -7,7 +7,7 @@ import pytest
 from service.submitting import MAPPED, PLACE, custom_job, images, ml_job, pool
 from trainshed.service.jobs.job_service import JobService
 from trainshed.service.jobs.submission import SubmitRules
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 
 
 def test_a_job_s_own_limits_are_kept_in_either_dialect(desk):
@@ -25,7 +25,7 @@ def test_the_limit_of_a_job_that_says_none_is_the_server_s(store, default, limit
         images=images(*MAPPED), today=lambda: date(2026, 11, 21), running_s_default=default
     )
     jobs = JobService(store, rules, lambda: None)
-    jobs.create(Kind.CUSTOM_JOB, "demo", PLACE, custom_job(), creator="ann")
+    jobs.create(JobKind.CUSTOM_JOB, "demo", PLACE, custom_job(), creator="ann")
     (waiting,) = store.waiting(limit=9)
     assert waiting.running_s_max == limit
 

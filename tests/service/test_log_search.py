@@ -17,7 +17,7 @@ from trainshed.service.log.pages import LogService
 from trainshed.storage import log_files
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
-from trainshed.store.records import Kind, NewEvent
+from trainshed.store.records import JobKind, NewEvent
 from trainshed.wire.logging_v2.entries import EntriesQuery
 from trainshed.wire.logging_v2.log_entry import LogEntry
 from trainshed.wire.logging_v2.log_filter import read_log_filter
@@ -45,7 +45,7 @@ def project(tmp_path_factory):
     root = tmp_path_factory.mktemp("logs")
     store = open_store(new_database(root))
     records = [add_job(store, job_id=f"j_{n}") for n in range(2)]
-    records.append(add_job(store, kind=Kind.CUSTOM_JOB, job_id=""))
+    records.append(add_job(store, kind=JobKind.CUSTOM_JOB, job_id=""))
     foreign = add_job(store, "q", job_id="j_0")
     for record in (*records, foreign):
         store.add_event(record.uid, NewEvent(kind="RUNNING", message="now it runs"))

@@ -24,7 +24,7 @@ from trainshed.service.upkeep.housekeeping import Retention
 from trainshed.storage import log_files
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
-from trainshed.store.records import Kind, NewEvent, NewJob, Step, StoredEvent
+from trainshed.store.records import JobKind, NewEvent, NewJob, Step, StoredEvent
 from trainshed.wire.logging_v2.entries import EntriesQuery
 from wire.log_filters import render
 
@@ -43,7 +43,7 @@ def logs(store, tmp_path):
     return LogService(store, JobLog(tmp_path / "jobs"))
 
 
-def add_job(store, project="p", kind=Kind.ML_JOB, job_id="j_run"):
+def add_job(store, project="p", kind=JobKind.ML_JOB, job_id="j_run"):
     spec = JobSpec(dialect=Dialect.ML_V1, job_id=job_id)
     new = NewJob(
         kind=kind,
@@ -107,7 +107,7 @@ def test_lines_and_events_are_merged_in_the_order_in_which_they_came(store, logs
 
 
 def test_a_vertex_job_is_asked_for_by_its_number(store, logs):
-    record = add_job(store, kind=Kind.CUSTOM_JOB, job_id="")
+    record = add_job(store, kind=JobKind.CUSTOM_JOB, job_id="")
     store.add_event(record.uid, NewEvent(kind="RUNNING", message="here"))
     page = ask(logs, str(record.uid))
     assert said(page)[-1] == "here"
@@ -117,7 +117,7 @@ def test_a_vertex_job_is_asked_for_by_its_number(store, logs):
 @pytest.mark.parametrize("asked", ["j_run", "nobody", "1", "007", "²"])
 def test_other_projects_jobs_and_unknown_ones_have_no_entries(store, logs, asked):
     record = add_job(store)
-    vertex = add_job(store, kind=Kind.CUSTOM_JOB, job_id="")
+    vertex = add_job(store, kind=JobKind.CUSTOM_JOB, job_id="")
     sink = sink_of(logs, record)
     say(sink, "secret")
     sink.close()

@@ -12,7 +12,7 @@ from trainshed.model.resource_names import MODELS
 from trainshed.model.status import JobState
 from trainshed.service.jobs import models
 from trainshed.service.jobs.paging import ListCall
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 
 BASE = "gs://out/run"
 PREFIX = f"projects/{PROJECT}/locations/{PLACE}/models"
@@ -34,7 +34,7 @@ def get(desk, name):
 
 def listed(desk, filter_text="", project=PROJECT, **paging):
     call = ListCall(
-        collection=MODELS, kind=Kind.CUSTOM_JOB, project=project, location=PLACE,
+        collection=MODELS, kind=JobKind.CUSTOM_JOB, project=project, location=PLACE,
         filter_text=filter_text, **paging,
     )  # fmt: skip
     views, token = desk.models.list(call)
@@ -84,7 +84,7 @@ def test_a_model_id_that_is_there_gets_a_new_version(desk):
     assert get(desk, "mine")["versionAliases"] == ["default", "best"]
     assert "versionAliases" not in get(desk, "mine@1")
     assert refusal(get, desk, "mine@2").code is Code.NOT_FOUND
-    call = ListCall(collection="v", kind=Kind.CUSTOM_JOB, project=PROJECT, location=PLACE)
+    call = ListCall(collection="v", kind=JobKind.CUSTOM_JOB, project=PROJECT, location=PLACE)
     views, _ = desk.models.versions(call, "mine")
     assert [_model(view)["versionId"] for view in views] == ["3", "1"]
 

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from databases import new_database
 from store.builders import add, place
 from trainshed.model.attempt import AttemptKey
-from trainshed.model.gpus import GpuNow, GpuState, NodeGpu, Reading
+from trainshed.model.gpus import GpuNow, GpuSample, GpuState, NodeGpu
 from trainshed.model.resources import Node
 from trainshed.service.nodes.metrics import ServerMetrics
 from trainshed.service.nodes.node_service import NodeService
@@ -24,7 +24,7 @@ BROKEN = NodeGpu(uuid="GPU-2", index=1, type="H100", state=GpuState.FAULTY, prob
 PART = NodeGpu(uuid="MIG-1", index=2, type="PART")
 AWAY = NodeGpu(uuid="GPU-9", type="T4", state=GpuState.FOREIGN, who="process 9 (python)")
 AT = datetime(2026, 11, 23, 12, 0, 0, 123456, tzinfo=UTC)
-READING = Reading(
+READING = GpuSample(
     at=AT, used_bytes=1 << 30, use=0.5, power_w=312.5, temperature_c=61, throttled=("hw slowdown",)
 )
 ERRORS = replace(READING, ecc_errors=3, throttled=())
@@ -48,7 +48,7 @@ def now(attempt=None):
     return [
         GpuNow(gpu=held, attempt=attempt, reading=READING, xids={31: 2}, driver="580.65.06"),
         GpuNow(gpu=BROKEN, driver="580.65.06"),
-        GpuNow(gpu=PART, reading=Reading(at=AT, used_bytes=3)),
+        GpuNow(gpu=PART, reading=GpuSample(at=AT, used_bytes=3)),
     ]
 
 

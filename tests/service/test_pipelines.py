@@ -11,7 +11,7 @@ from trainshed.model.resource_names import PIPELINES
 from trainshed.model.status import JobState
 from trainshed.service.jobs.paging import ListCall
 from trainshed.service.jobs.story import Stories
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 from trainshed.wire.aiplatform_v1 import render
 
 REQUESTS = Path(__file__).parents[1] / "wire/requests"
@@ -39,12 +39,12 @@ def create(desk, document, **how):
 def listed(desk, **paging):
     """One page of pipelines."""
     place = {"project": PROJECT, "location": PLACE}
-    call = ListCall(collection=PIPELINES, kind=Kind.CUSTOM_JOB, **place, **paging)
+    call = ListCall(collection=PIPELINES, kind=JobKind.CUSTOM_JOB, **place, **paging)
     return desk.pipelines.list(call)
 
 
 def child_of(desk, view):
-    return desk.jobs.get(Kind.CUSTOM_JOB, PROJECT, PLACE, view.backing_custom_job.split("/")[-1])
+    return desk.jobs.get(JobKind.CUSTOM_JOB, PROJECT, PLACE, view.backing_custom_job.split("/")[-1])
 
 
 def shown(view):
@@ -138,7 +138,7 @@ def test_a_pipeline_that_is_over_can_be_deleted_and_its_child_stays(desk):
 def test_a_pipeline_whose_child_was_deleted_is_still_there(desk):
     view = create(desk, pipeline())
     child = desk.put(child_of(desk, view), JobState.SUCCEEDED)
-    desk.jobs.delete(Kind.CUSTOM_JOB, PROJECT, PLACE, child.job.job_id)
+    desk.jobs.delete(JobKind.CUSTOM_JOB, PROJECT, PLACE, child.job.job_id)
     where = (PROJECT, PLACE, view.job.job_id)
     assert shown(desk.pipelines.get(*where))["state"] == "PIPELINE_STATE_SUCCEEDED"
     desk.pipelines.cancel(*where)

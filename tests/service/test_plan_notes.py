@@ -12,7 +12,7 @@ from trainshed.model.job import Program, ProgramKind
 from trainshed.model.roles import Dialect, Role
 from trainshed.service.learning.plan_notes import SHARE, PlanNotes
 from trainshed.service.learning.submit_notes import KIND, SubmitNotes
-from trainshed.service.learning.turns import Turns
+from trainshed.service.learning.turns import CpuBudget
 
 #: A trainer that waits for its input in four tenths of a step.
 WAITS = {"wait_share": 0.4}
@@ -113,7 +113,7 @@ def test_a_job_that_is_over_hears_nothing_more(store, notes):
 @pytest.mark.usefixtures("taught")
 def test_notes_take_a_hundredth_of_a_processor(store, notes):
     now, worked = [100.0], iter([0.0, 0.0, 0.05, 0.05, 0.05, 0.05, 0.06, 0.06])
-    turns = Turns(share=SHARE, clock=lambda: now[0], work_clock=lambda: next(worked))
+    turns = CpuBudget(share=SHARE, clock=lambda: now[0], work_clock=lambda: next(worked))
     slow = replace(notes, turns=turns)
     uids = [submitted(store, slow, f"job_{count}") for count in range(2)]
     slow.write()
@@ -129,7 +129,7 @@ def test_notes_take_a_hundredth_of_a_processor(store, notes):
 @pytest.mark.usefixtures("taught")
 def test_many_alike_are_thought_of_once_and_too_many_go_without(store, notes):
     made = SubmitNotes(store=store, catalog=catalog_for(Dialect.AIPLATFORM_V1, None, (), None))
-    turns = Turns(share=SHARE, work_clock=lambda: 0.0)
+    turns = CpuBudget(share=SHARE, work_clock=lambda: 0.0)
     quick = replace(notes, make=lambda: made.look, turns=turns)
     uids = [submitted(store, quick, f"job_{count}") for count in range(5)]
     for _ in range(996):
@@ -149,7 +149,7 @@ def test_a_note_that_fails_rests_as_well_and_the_others_are_made_later(store, no
         if len(looked) == 1:
             raise ValueError("nobody can read this")
 
-    turns = Turns(share=SHARE, clock=lambda: now[0], work_clock=lambda: worked[0])
+    turns = CpuBudget(share=SHARE, clock=lambda: now[0], work_clock=lambda: worked[0])
     odd = replace(notes, make=lambda: look, turns=turns)
     uids = [submitted(store, odd, f"job_{count}") for count in range(2)]
     with pytest.raises(ValueError, match="nobody"):
@@ -164,7 +164,7 @@ def test_a_note_that_fails_rests_as_well_and_the_others_are_made_later(store, no
 @pytest.mark.usefixtures("taught")
 def test_a_calibration_that_cannot_be_read_gives_no_note_and_is_told_once(store, notes, caplog):
     spoil(store)
-    quick = replace(notes, turns=Turns(share=SHARE, work_clock=lambda: 0.0))
+    quick = replace(notes, turns=CpuBudget(share=SHARE, work_clock=lambda: 0.0))
     uids = [submitted(store, quick, f"job_{count}") for count in range(2)]
     quick.write()
     assert not any(told(store, uid) for uid in uids)

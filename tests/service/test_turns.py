@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainshed.service.learning.turns import Turns
+from trainshed.service.learning.turns import CpuBudget
 
 
 class World:
@@ -13,7 +13,7 @@ class World:
 
     @property
     def turns(self):
-        return Turns(share=0.05, clock=lambda: self.now, work_clock=lambda: self.worked)
+        return CpuBudget(share=0.05, clock=lambda: self.now, work_clock=lambda: self.worked)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from trainshed.testing.engine_contract import (
     ready,
     until,
 )
-from trainshed.testing.engine_world import SERVES, WAITS, Program
+from trainshed.testing.engine_world import SERVES, WAITS, FakeProgram
 
 pytestmark = [pytest.mark.slow, pytest.mark.full, pytest.mark.timeout(300)]
 
@@ -126,6 +126,6 @@ def test_a_controller_without_its_state_loses_no_end_and_doubles_nothing(world, 
     cluster.start_controller()
     found = until(engine, key, Phase.LOST, Phase.ENDED)
     assert found.phase is Phase.LOST
-    launch(world, engine, waiting, Program(exit_code=7))
+    launch(world, engine, waiting, FakeProgram(exit_code=7))
     assert ended(engine, waiting).exit_code == 7
     assert world.started(key) == 1

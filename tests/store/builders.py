@@ -15,8 +15,8 @@ from trainshed.model.study import Metric, ParameterKind, ParameterSpec, StudySpe
 from trainshed.model.trials import TrialRecord, TrialState
 from trainshed.store.opening import Store
 from trainshed.store.records import (
+    JobKind,
     JobRecord,
-    Kind,
     NewEvent,
     NewJob,
     NewTrial,
@@ -79,7 +79,7 @@ def new_job(**changes: Any) -> NewJob:
     of_job = {key: changes.pop(key) for key in list(changes) if key in NewJob.__slots__}
     spec = JobSpec(**{"dialect": Dialect.AIPLATFORM_V1, "display_name": "census", **changes})
     new = NewJob(
-        kind=Kind.CUSTOM_JOB,
+        kind=JobKind.CUSTOM_JOB,
         project=PROJECT,
         location="us-central1",
         spec=spec,
@@ -161,20 +161,20 @@ STUDY: Final = StudySpec(
 
 def add_study(store: Store, **changes: Any) -> JobRecord:
     """Store a new study of ml v1; ``changes`` are fields of NewJob or of its spec."""
-    known = {"kind": Kind.ML_JOB, "job_id": "tune", "study": STUDY}
+    known = {"kind": JobKind.ML_JOB, "job_id": "tune", "study": STUDY}
     return add(store, **{**known, **changes})
 
 
 def trial_job(number: int, study_id: str = "tune", **changes: Any) -> NewJob:
     """The job of a trial of ml v1."""
     trial = TrialSpec(trial_id=str(number), parameters=(("lr", "0.5"),), study_job_id=study_id)
-    known = {"kind": Kind.TRIAL, "job_id": f"{study_id}/trials/{number}", "study": STUDY}
+    known = {"kind": JobKind.TRIAL, "job_id": f"{study_id}/trials/{number}", "study": STUDY}
     return new_job(**{**known, "trial": trial, **changes})
 
 
 def vertex_trial_job(number: int) -> NewJob:
     """The job of a trial of Vertex, to which the store gives a name."""
-    return trial_job(number, kind=Kind.CUSTOM_JOB, job_id="")
+    return trial_job(number, kind=JobKind.CUSTOM_JOB, job_id="")
 
 
 def trial(number: int, **changes: Any) -> TrialRecord:

@@ -20,7 +20,7 @@ from trainshed.lifecycle.events import Command
 from trainshed.model.filters import Compare
 from trainshed.model.status import JobState
 from trainshed.store.opening import Store
-from trainshed.store.records import JobQuery, Kind, NewEvent, Step
+from trainshed.store.records import JobKind, JobQuery, NewEvent, Step
 
 
 def _now(clock: HandClock) -> datetime:
@@ -53,7 +53,7 @@ class TestForgetting:
 
     def test_nothing_of_a_forgotten_job_is_left(self, store: Store) -> None:
         new = new_job(
-            kind=Kind.ML_JOB, job_id="j", retry_key="k", spec=new_job(labels={"a": "b"}).spec
+            kind=JobKind.ML_JOB, job_id="j", retry_key="k", spec=new_job(labels={"a": "b"}).spec
         )
         uid = store.add_job(new)[0].uid
         kept = add(store, labels={"a": "b"}).uid
@@ -65,7 +65,7 @@ class TestForgetting:
         store.forget([uid, 1])
         store.forget([])
         assert store.job_by_uid(uid) is None
-        assert store.job(PROJECT, Kind.ML_JOB, "j") is None
+        assert store.job(PROJECT, JobKind.ML_JOB, "j") is None
         assert not store.events(uid)
         assert not store.replicas(uid, 1)
         for ask in (store.expanded, store.notes):
@@ -78,7 +78,9 @@ class TestForgetting:
         assert again.uid != uid
         assert read(store, kept).job.labels == {"a": "b"}
         labelled = Compare(field="labels.a", operator="=", value="b")
-        [found] = store.list_jobs(JobQuery(project=PROJECT, kind=Kind.CUSTOM_JOB, filter=labelled))
+        [found] = store.list_jobs(
+            JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB, filter=labelled)
+        )
         assert found.uid == kept
         assert store.replicas(kept, 1)
         assert store.events(kept)
@@ -118,7 +120,7 @@ class TestForgetting:
         store.forget([gone.child_uid])
         assert store.pipeline(PROJECT, gone.uid) is None
         red = Compare(field="labels.team", operator="=", value="red")
-        query = JobQuery(project=PROJECT, kind=Kind.CUSTOM_JOB, filter=red)
+        query = JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB, filter=red)
         assert [pipeline.uid for pipeline, _ in store.list_pipelines(query)] == [kept.uid]
 
     def test_many_are_forgotten_at_once(self, store: Store, clock: HandClock) -> None:

@@ -19,7 +19,7 @@ from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobState
 from trainshed.store.listed_jobs import JobListQuery, JobListRow, ListedKind
 from trainshed.store.opening import Store
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 
 
 def names(store: Store, **query: object) -> list[str]:
@@ -41,11 +41,11 @@ class TestJobRows:
     def test_jobs_of_all_kinds_stand_in_one_list_the_newest_first(
         self, store: Store, clock: HandClock
     ) -> None:
-        add(store, kind=Kind.ML_JOB, job_id="ml", display_name="")
+        add(store, kind=JobKind.ML_JOB, job_id="ml", display_name="")
         clock.forward(1)
         add(store, display_name="custom")
         clock.forward(1)
-        add(store, kind=Kind.TUNING_JOB, display_name="tuning")
+        add(store, kind=JobKind.TUNING_JOB, display_name="tuning")
         clock.forward(1)
         document = json.dumps({"displayName": "piped"})
         pipeline = store.add_pipeline(new_job(display_name="behind it"), document, "task")
@@ -117,7 +117,7 @@ class TestJobRows:
         place(store, run.uid)
         go(store, run.uid, JobState.RUNNING)
         go(store, old.uid, JobState.CANCELLED)
-        add(store, kind=Kind.ML_JOB, job_id="waits")
+        add(store, kind=JobKind.ML_JOB, job_id="waits")
         assert names(store, states=frozenset({JobState.RUNNING})) == ["run"]
         ended = frozenset({JobState.CANCELLED, JobState.FAILED})
         assert names(store, states=ended) == ["Old_1"]

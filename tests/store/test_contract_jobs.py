@@ -18,7 +18,7 @@ from store.builders import (
 from trainshed.model.status import JobState
 from trainshed.store.base import AlreadyThere, StaleEtag
 from trainshed.store.opening import Store
-from trainshed.store.records import JobQuery, Kind, NewEvent
+from trainshed.store.records import JobKind, JobQuery, NewEvent
 
 RETRY_S = 600
 
@@ -29,7 +29,7 @@ class TestJobs:
     def test_a_new_job_waits_and_reads_back_as_it_was_answered(self, store: Store) -> None:
         record = add(store, labels={"team": "red"}, notes=("no GPUs here",))
         assert read(store, record.uid) == record
-        assert store.job(PROJECT, Kind.CUSTOM_JOB, record.job.job_id) == record
+        assert store.job(PROJECT, JobKind.CUSTOM_JOB, record.job.job_id) == record
         assert record.job.status.state is JobState.QUEUED
         assert (record.version, record.attempt, record.owner) == (1, 0, None)
         assert record.job.status.create_time == record.job.status.update_time
@@ -56,7 +56,7 @@ class TestJobs:
         assert store.waiting(limit=1)[0].demand == DEMAND
 
     def test_what_is_not_there_is_none_or_a_key_error(self, store: Store) -> None:
-        assert store.job(PROJECT, Kind.ML_JOB, "nobody") is None
+        assert store.job(PROJECT, JobKind.ML_JOB, "nobody") is None
         assert store.job_by_uid(1) is None
         assert store.queue_position(1) is None
         assert list(store.events(1)) == []
@@ -73,12 +73,12 @@ class TestJobs:
         assert 0 < first.uid < second.uid < 2**63
 
     def test_an_id_is_given_once_in_a_project_and_kind(self, store: Store) -> None:
-        add(store, kind=Kind.ML_JOB, job_id="j")
+        add(store, kind=JobKind.ML_JOB, job_id="j")
         with refused(AlreadyThere):
-            store.add_job(new_job(kind=Kind.ML_JOB, job_id="j"))
-        add(store, kind=Kind.CUSTOM_JOB, job_id="j")
-        add(store, kind=Kind.ML_JOB, job_id="j", project="other")
-        add(store, kind=Kind.ML_JOB, job_id="J")
+            store.add_job(new_job(kind=JobKind.ML_JOB, job_id="j"))
+        add(store, kind=JobKind.CUSTOM_JOB, job_id="j")
+        add(store, kind=JobKind.ML_JOB, job_id="j", project="other")
+        add(store, kind=JobKind.ML_JOB, job_id="J")
         assert store.waiting_count() == 4
 
     def test_a_repeated_create_finds_the_first_job(self, store: Store, clock: HandClock) -> None:
@@ -93,13 +93,13 @@ class TestJobs:
         assert store.add_job(new) == (later, False)
 
     def test_a_repeated_create_of_a_named_job_finds_it_too(self, store: Store) -> None:
-        new = new_job(kind=Kind.ML_JOB, job_id="j", retry_key="gcloud/1")
+        new = new_job(kind=JobKind.ML_JOB, job_id="j", retry_key="gcloud/1")
         first, _ = store.add_job(new)
         assert store.add_job(new) == (first, False)
 
     def test_a_refused_create_leaves_its_retry_key_free(self, store: Store) -> None:
-        add(store, kind=Kind.ML_JOB, job_id="j")
-        taken = new_job(kind=Kind.ML_JOB, job_id="j", retry_key="k")
+        add(store, kind=JobKind.ML_JOB, job_id="j")
+        taken = new_job(kind=JobKind.ML_JOB, job_id="j", retry_key="k")
         for _ in range(2):
             with refused(AlreadyThere):
                 store.add_job(taken)
@@ -121,19 +121,19 @@ class TestJobs:
         assert store.set_labels(record.uid, {}, None).job.labels == {}
 
     def test_a_final_job_can_be_deleted_and_its_story_stays(self, store: Store) -> None:
-        record = add(store, kind=Kind.ML_JOB, job_id="j")
+        record = add(store, kind=JobKind.ML_JOB, job_id="j")
         store.delete_job(record.uid)
-        assert store.job(PROJECT, Kind.ML_JOB, "j") is not None, "it is not final"
+        assert store.job(PROJECT, JobKind.ML_JOB, "j") is not None, "it is not final"
         go(store, record.uid, JobState.CANCELLED)
         store.delete_job(record.uid)
-        assert store.job(PROJECT, Kind.ML_JOB, "j") is None
-        assert not store.list_jobs(JobQuery(project=PROJECT, kind=Kind.ML_JOB))
+        assert store.job(PROJECT, JobKind.ML_JOB, "j") is None
+        assert not store.list_jobs(JobQuery(project=PROJECT, kind=JobKind.ML_JOB))
         assert store.counts() == {}
         assert read(store, record.uid).uid == record.uid
         assert kinds(store, record.uid) == ["ACCEPTED"]
         with refused(KeyError):
             store.set_labels(record.uid, {}, None)
-        assert add(store, kind=Kind.ML_JOB, job_id="j").uid != record.uid
+        assert add(store, kind=JobKind.ML_JOB, job_id="j").uid != record.uid
 
     def test_counts_are_by_project_and_state(self, store: Store) -> None:
         uids = [add(store).uid for _ in range(3)]
@@ -193,4 +193,4 @@ class TestJobs:
         note = store.events(uid)[-1]
         assert note.message == "a\ufffdb\ufffdc\N{SNOWMAN}"
         assert note.data == {"text": odd}
-        assert store.job(PROJECT, Kind.ML_JOB, odd) is None
+        assert store.job(PROJECT, JobKind.ML_JOB, odd) is None

@@ -7,7 +7,7 @@ from trainshed.model.filters import AllOf, AnyOf, Compare, Filter, Not
 from trainshed.model.job import Scheduling
 from trainshed.model.status import JobState
 from trainshed.store.opening import Store
-from trainshed.store.records import JobQuery, JobRecord, Kind
+from trainshed.store.records import JobKind, JobQuery, JobRecord
 
 
 def _priority(priority: int) -> Scheduling:
@@ -33,7 +33,7 @@ def _differs(field: str, value: str) -> Compare:
 
 
 def _ids(store: Store, item: Filter) -> set[str]:
-    query = JobQuery(project=PROJECT, kind=Kind.ML_JOB, filter=item)
+    query = JobQuery(project=PROJECT, kind=JobKind.ML_JOB, filter=item)
     return {record.job.job_id for record in store.list_jobs(query)}
 
 
@@ -69,17 +69,17 @@ class TestLists:
         for number in range(7):
             added.append(add(store).uid)
             clock.forward(number % 2)  # some are of one moment
-        add(store, kind=Kind.ML_JOB, job_id="j")
+        add(store, kind=JobKind.ML_JOB, job_id="j")
         add(store, project="other")
         found: list[JobRecord] = []
-        query = JobQuery(project=PROJECT, kind=Kind.CUSTOM_JOB, page_size=3)
+        query = JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB, page_size=3)
         while page := store.list_jobs(query):
             assert len(page) <= 3
             found += page
             create_ns = _create_ns(page[-1])
             query = JobQuery(
                 project=PROJECT,
-                kind=Kind.CUSTOM_JOB,
+                kind=JobKind.CUSTOM_JOB,
                 page_size=3,
                 after=(create_ns, page[-1].uid),
             )
@@ -88,12 +88,12 @@ class TestLists:
     def test_a_list_can_be_of_one_location(self, store: Store) -> None:
         add(store)
         there = add(store, location="europe-west4").uid
-        query = JobQuery(project=PROJECT, kind=Kind.CUSTOM_JOB, location="europe-west4")
+        query = JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB, location="europe-west4")
         assert [record.uid for record in store.list_jobs(query)] == [there]
 
     def test_ids_are_compared_whole_or_with_wildcards(self, store: Store) -> None:
         for name in ("census_1", "censusA1", "Census_1", "rnn%", "rnn"):
-            add(store, kind=Kind.ML_JOB, job_id=name)
+            add(store, kind=JobKind.ML_JOB, job_id=name)
         assert _ids(store, _is("job_id", "rnn")) == {"rnn"}
         assert _ids(store, _is("job_id", "census*")) == {"census_1", "censusA1"}
         assert _ids(store, _is("job_id", "*_1")) == {"census_1", "Census_1"}
@@ -111,9 +111,9 @@ class TestLists:
         }, "a wildcard is none in !="
 
     def test_states_labels_and_names_can_be_asked_for(self, store: Store) -> None:
-        red = add(store, kind=Kind.ML_JOB, job_id="red", labels={"team": "red", "x": "1"})
-        add(store, kind=Kind.ML_JOB, job_id="blue", labels={"team": "blue"})
-        add(store, kind=Kind.ML_JOB, job_id="bare")
+        red = add(store, kind=JobKind.ML_JOB, job_id="red", labels={"team": "red", "x": "1"})
+        add(store, kind=JobKind.ML_JOB, job_id="blue", labels={"team": "blue"})
+        add(store, kind=JobKind.ML_JOB, job_id="bare")
         go(store, red.uid, JobState.CANCELLED)
         assert _ids(store, _is("state", "CANCELLED")) == {"red"}
         assert _ids(store, _differs("state", "CANCELLED")) == {"blue", "bare"}
@@ -128,10 +128,10 @@ class TestLists:
 
     def test_a_job_that_is_restarted_runs_for_whoever_asks(self, store: Store) -> None:
         for name, state in (("run", JobState.RUNNING), ("again", JobState.RESTARTING)):
-            uid = add(store, kind=Kind.ML_JOB, job_id=name).uid
+            uid = add(store, kind=JobKind.ML_JOB, job_id=name).uid
             place(store, uid)
             go(store, uid, state)
-        add(store, kind=Kind.ML_JOB, job_id="wait")
+        add(store, kind=JobKind.ML_JOB, job_id="wait")
         for word in ("RUNNING", "RESTARTING"):
             assert _ids(store, _is("state", word)) == {"run", "again"}
             assert _ids(store, _differs("state", word)) == {"wait"}
@@ -142,7 +142,7 @@ class TestLists:
 
     def test_filters_combine(self, store: Store) -> None:
         for name in ("a1", "a2", "b1"):
-            add(store, kind=Kind.ML_JOB, job_id=name, labels={"n": name[1]})
+            add(store, kind=JobKind.ML_JOB, job_id=name, labels={"n": name[1]})
         a, one = _is("job_id", "a*"), _is("labels.n", "1")
         assert _ids(store, AllOf((a, one))) == {"a1"}
         assert _ids(store, AnyOf((a, one))) == {"a1", "a2", "b1"}
@@ -150,9 +150,9 @@ class TestLists:
         assert _ids(store, AllOf()) == {"a1", "a2", "b1"}
 
     def test_create_times_can_be_compared(self, store: Store, clock: HandClock) -> None:
-        first = add(store, kind=Kind.ML_JOB, job_id="first")
+        first = add(store, kind=JobKind.ML_JOB, job_id="first")
         clock.forward(0.5)
-        add(store, kind=Kind.ML_JOB, job_id="second")
+        add(store, kind=JobKind.ML_JOB, job_id="second")
         time = first.job.status.create_time
         assert time is not None
         later = Compare(field="create_time", operator=">", value=time)

@@ -10,7 +10,7 @@ from trainshed.model.access import AccessRole
 from trainshed.model.filters import Compare
 from trainshed.model.status import JobState
 from trainshed.store.opening import Store
-from trainshed.store.records import JobQuery, Kind, Operation, SigningKey, Token
+from trainshed.store.records import JobKind, JobQuery, Operation, SigningKey, Token
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"
@@ -60,7 +60,7 @@ class TestRest:
 
         def found(field: str, value: str, operator: str = "=") -> list[int]:
             compare = Compare(field=field, operator=operator, value=value)  # type: ignore[arg-type]
-            query = JobQuery(project=PROJECT, kind=Kind.CUSTOM_JOB, filter=compare)
+            query = JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB, filter=compare)
             return [pipeline.uid for pipeline, _ in store.list_pipelines(query)]
 
         uids = [pipeline.uid for pipeline in added]
@@ -70,7 +70,7 @@ class TestRest:
         assert found("state", "RUNNING") == [uids[2]]
         assert found("labels.of", "tune") == [uids[1]]
         assert found("training_task_definition", "*custom_task*") == uids[::-1]
-        page = JobQuery(project=PROJECT, kind=Kind.CUSTOM_JOB, page_size=2)
+        page = JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB, page_size=2)
         [_, (last, _)] = store.list_pipelines(page)
         create_ns = (last.create_time - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 10**9
         rest = store.list_pipelines(replace(page, after=(int(create_ns), last.uid)))

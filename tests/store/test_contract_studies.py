@@ -28,7 +28,7 @@ from trainshed.model.trials import TrialState
 from trainshed.store.base import AlreadyThere
 from trainshed.store.decisions import cancel_step
 from trainshed.store.opening import Store
-from trainshed.store.records import JobQuery, Kind, NewEvent, NewTrial, StudyStep
+from trainshed.store.records import JobKind, JobQuery, NewEvent, NewTrial, StudyStep
 
 S = JobState
 BEGUN = NewEvent(kind="TRIALS", message="two trials begin")
@@ -108,7 +108,7 @@ class TestStudies:
         assert waiting[0].name == f"projects/{PROJECT}/jobs/tune/trials/1"
         assert kinds(store, found[0].job_uid) == ["ACCEPTED"]
         assert store.expanded(found[1].job_uid) == jobs[1].expanded
-        record = store.job(PROJECT, Kind.TRIAL, "tune/trials/1")
+        record = store.job(PROJECT, JobKind.TRIAL, "tune/trials/1")
         assert record is not None
         assert record.uid == found[0].job_uid
         assert record.job.spec == jobs[0].spec
@@ -206,10 +206,10 @@ class TestStudies:
         assert error.code == 1, "that of the request is kept"
 
     def test_studies_are_listed_among_jobs_and_trials_of_ml_v1_nowhere(self, store: Store) -> None:
-        uid, other = add_study(store).uid, add(store, kind=Kind.ML_JOB, job_id="plain").uid
+        uid, other = add_study(store).uid, add(store, kind=JobKind.ML_JOB, job_id="plain").uid
         advance(store, uid, state=S.RUNNING, new_trials=new_trials(1, 2))
-        listed = store.list_jobs(JobQuery(project=PROJECT, kind=Kind.ML_JOB))
+        listed = store.list_jobs(JobQuery(project=PROJECT, kind=JobKind.ML_JOB))
         assert {record.uid for record in listed} == {uid, other}
         runs = Compare(field="state", operator="=", value="RUNNING")
-        [record] = store.list_jobs(JobQuery(project=PROJECT, kind=Kind.ML_JOB, filter=runs))
+        [record] = store.list_jobs(JobQuery(project=PROJECT, kind=JobKind.ML_JOB, filter=runs))
         assert record == read(store, uid)

@@ -6,7 +6,7 @@ from trainshed.model.restarts import Cause, Restarts
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.opening import Store
-from trainshed.store.records import JobQuery, Kind
+from trainshed.store.records import JobKind, JobQuery
 
 STOP = Command.STOP
 S = JobState
@@ -45,7 +45,7 @@ class TestTimes:
         assert go(store, uid, S.SUCCEEDED).ran_s == 15
         clock.forward(100)
         assert go(store, uid, S.SUCCEEDED).ran_s == 15
-        [listed] = store.list_jobs(JobQuery(project=PROJECT, kind=Kind.CUSTOM_JOB))
+        [listed] = store.list_jobs(JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB))
         assert listed.ran_s == store.jobs_by_uid([uid])[uid].ran_s == 15
 
     def test_an_attempt_that_was_over_before_anybody_looked_has_not_run_until_then(

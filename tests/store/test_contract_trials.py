@@ -24,7 +24,7 @@ from trainshed.model.attempt import Report
 from trainshed.model.status import JobError, JobState
 from trainshed.model.trials import Measurement, TrialState
 from trainshed.store.opening import Store
-from trainshed.store.records import JobQuery, Kind, NewTrial, StoredTrial, TrialReports
+from trainshed.store.records import JobKind, JobQuery, NewTrial, StoredTrial, TrialReports
 
 S = JobState
 
@@ -181,14 +181,14 @@ class TestStudyEnds:
     def test_a_deleted_study_frees_the_names_of_its_trials(self, store: Store) -> None:
         uid, found = _over(store, *new_trials(1))
         store.delete_job(uid)
-        assert store.job(PROJECT, Kind.TRIAL, "tune/trials/1") is None
+        assert store.job(PROJECT, JobKind.TRIAL, "tune/trials/1") is None
         assert [each.trial for each in store.trials(uid)] == [ended(1)], "its story stays"
         again = add_study(store).uid
         [fresh] = advance(store, again, new_trials=new_trials(1))
         assert fresh.job_uid != found[0].job_uid
         store.delete_job(uid)
         store.forget([uid])
-        record = store.job(PROJECT, Kind.TRIAL, "tune/trials/1")
+        record = store.job(PROJECT, JobKind.TRIAL, "tune/trials/1")
         assert record is not None
         assert record.uid == fresh.job_uid, "it is not the old study's"
 
@@ -197,7 +197,7 @@ class TestStudyEnds:
         advance(store, uid, new_trials=new_trials(1))
         store.delete_job(uid)
         store.forget([uid])
-        assert store.job(PROJECT, Kind.TRIAL, "tune/trials/1") is not None
+        assert store.job(PROJECT, JobKind.TRIAL, "tune/trials/1") is not None
         assert len(store.trials(uid)) == 1
 
     def test_trials_of_vertex_stay_in_the_list_when_their_study_is_deleted(
@@ -205,7 +205,7 @@ class TestStudyEnds:
     ) -> None:
         uid, found = _over(store, NewTrial(trial=trial(1), job=vertex_trial_job(1)))
         store.delete_job(uid)
-        [listed] = store.list_jobs(JobQuery(project=PROJECT, kind=Kind.CUSTOM_JOB))
+        [listed] = store.list_jobs(JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB))
         assert listed.uid == found[0].job_uid
 
     def test_a_job_that_is_no_study_frees_no_trials_names(self, store: Store) -> None:
@@ -213,4 +213,4 @@ class TestStudyEnds:
         uid = add_study(store).uid
         end(store, uid)
         store.delete_job(uid)
-        assert store.job(PROJECT, Kind.TRIAL, "tune/trials/1") is not None
+        assert store.job(PROJECT, JobKind.TRIAL, "tune/trials/1") is not None

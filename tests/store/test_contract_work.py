@@ -17,7 +17,7 @@ from store.builders import (
 from trainshed.model.resources import ANY_GPU, FleetPolicy, Node, NodeState
 from trainshed.model.status import JobState
 from trainshed.store.opening import Store
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 
 OTHER = "server-b"
 
@@ -84,10 +84,10 @@ class TestWork:
         assert list(store.take_over(OTHER)) == [uid]
 
     def test_holding_is_what_has_places_now(self, store: Store, clock: HandClock) -> None:
-        record = add(store, kind=Kind.ML_JOB, job_id="j")
+        record = add(store, kind=JobKind.ML_JOB, job_id="j")
         uid = record.uid
         waiting = store.waiting(limit=1)[0]
-        assert (waiting.name, waiting.kind) == (f"projects/{PROJECT}/jobs/j", Kind.ML_JOB)
+        assert (waiting.name, waiting.kind) == (f"projects/{PROJECT}/jobs/j", JobKind.ML_JOB)
         clock.forward(1)
         placed = place(store, uid)
         [held] = store.holding()

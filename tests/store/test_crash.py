@@ -7,7 +7,7 @@ from pathlib import Path
 
 from store.builders import PROJECT
 from trainshed.store.opening import open_store
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 
 ADDER = Path(__file__).with_name("killed_adder.py")
 KILLED_AFTER = 300
@@ -22,7 +22,7 @@ def test_every_answered_job_is_there_once_after_a_kill(url):
     store = open_store(url)
     try:
         for name, uid in answered:
-            assert store.job(PROJECT, Kind.CUSTOM_JOB, name.decode()).uid == int(uid)
+            assert store.job(PROJECT, JobKind.CUSTOM_JOB, name.decode()).uid == int(uid)
         waiting = [job.uid for job in store.waiting(limit=10**6)]
         assert len(waiting) == len(set(waiting)) == store.waiting_count()
         assert {int(uid) for _, uid in answered} <= set(waiting)

@@ -4,7 +4,7 @@ import pytest
 
 from store.builders import PROJECT, go, hand_over, new_job, place
 from trainshed.model.status import JobState
-from trainshed.store.records import JobQuery, Kind
+from trainshed.store.records import JobKind, JobQuery
 from trainshed.wire.aiplatform_v1.words import jobs_filter, pipelines_filter
 from trainshed.wire.ml_v1.words import jobs_filter as ml_jobs_filter
 
@@ -31,7 +31,7 @@ def listed(store):
             go(store, pipeline.child_uid, state)
 
     def ask(item, *, of_pipelines=False):
-        query = JobQuery(project=PROJECT, kind=Kind.CUSTOM_JOB, filter=item)
+        query = JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB, filter=item)
         if of_pipelines:
             records = [child for _, child in store.list_pipelines(query)]
         else:

@@ -27,9 +27,9 @@ from trainshed.store.database import write_engine
 from trainshed.store.listed_jobs import JobListQuery
 from trainshed.store.migrate import migrate
 from trainshed.store.opening import open_store
-from trainshed.store.records import JobQuery, Kind
+from trainshed.store.records import JobKind, JobQuery
 
-PAGE = JobQuery(project="p", kind=Kind.CUSTOM_JOB, filter=AllOf(), after=(1, 1))
+PAGE = JobQuery(project="p", kind=JobKind.CUSTOM_JOB, filter=AllOf(), after=(1, 1))
 
 RUNS = frozenset({JobState.RUNNING})
 

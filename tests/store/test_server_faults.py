@@ -12,7 +12,7 @@ from store.builders import add
 from store.faulty_store import check_whole, writes
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import open_store
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 
 SOON = text("SET idle_in_transaction_session_timeout = 500")
 
@@ -75,7 +75,7 @@ def test_a_server_that_goes_and_comes_back_loses_nothing(own_postgres, clock):
     def submit():
         try:
             while True:
-                accepted.append(add(store, kind=Kind.ML_JOB, job_id=f"j{next(numbers)}").uid)
+                accepted.append(add(store, kind=JobKind.ML_JOB, job_id=f"j{next(numbers)}").uid)
         except StoreFault as fault:
             told.append(str(fault))
 

@@ -11,7 +11,7 @@ from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.store.base import AlreadyThere
 from trainshed.store.opening import open_store
-from trainshed.store.records import Kind, NewEvent, Step
+from trainshed.store.records import JobKind, NewEvent, Step
 
 SEATS = (Seat(role=Role.PRIMARY, index=0, node="n1"),)
 
@@ -51,7 +51,7 @@ def placing(uid, version):
 
 
 def test_an_id_is_given_once_by_all_servers_together(servers):
-    new = new_job(kind=Kind.ML_JOB, job_id="j")
+    new = new_job(kind=JobKind.ML_JOB, job_id="j")
     outcomes = at_once(servers, lambda store: store.add_job(new))
     assert [isinstance(outcome, AlreadyThere) for outcome in outcomes].count(True) == 7
     assert servers[0].waiting_count() == 1
@@ -143,7 +143,7 @@ def test_uids_that_meet_are_made_again(servers, monkeypatch):
     monkeypatch.setattr(servers[1]._db, "new_uid", lambda: next(given, None) or make())
     second = add(servers[1], retry_key="k")
     assert second.uid != first
-    assert servers[0].job(PROJECT, Kind.CUSTOM_JOB, second.job.job_id) == second
+    assert servers[0].job(PROJECT, JobKind.CUSTOM_JOB, second.job.job_id) == second
     assert servers[0].add_job(new_job(retry_key="k")) == (second, False)
 
 

@@ -29,7 +29,7 @@ from trainshed.model.status import JobState
 from trainshed.model.trials import Measurement, TrialRecord, TrialState
 from trainshed.store.codec import to_time
 from trainshed.store.opening import open_store
-from trainshed.store.records import Kind, NewTrial, TrialReports
+from trainshed.store.records import JobKind, NewTrial, TrialReports
 from trainshed.store.study_rows import STATE_OF_FORGOTTEN
 
 STEPPER = Path(__file__).with_name("killed_stepper.py")
@@ -69,7 +69,7 @@ REPORTS = st.lists(
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(begun=TRIAL, found=TRIAL, brought=st.lists(REPORTS, min_size=1, max_size=3))
 def test_any_trial_and_any_reports_come_back(store, begun, found, brought):
-    study = add_study(store, kind=Kind.TUNING_JOB, job_id="")
+    study = add_study(store, kind=JobKind.TUNING_JOB, job_id="")
     job = trial_job(1, study_id=str(study.uid))
     [stored] = advance(store, study.uid, new_trials=(NewTrial(trial=begun, job=job),))
     assert as_seen(stored.trial) == as_seen(begun)
@@ -104,7 +104,7 @@ def servers(postgres_url):
 
 
 def test_of_study_steps_from_one_version_one_applies(servers):
-    uids = [add_study(servers[0], kind=Kind.TUNING_JOB, job_id="").uid for _ in range(10)]
+    uids = [add_study(servers[0], kind=JobKind.TUNING_JOB, job_id="").uid for _ in range(10)]
     with ThreadPoolExecutor(8) as pool:
         done = [pool.submit(begin, servers[n % 2], uid) for uid in uids for n in range(8)]
         applied = Counter(future.result() for future in done)
@@ -153,7 +153,7 @@ def test_a_step_is_there_as_a_whole_or_not_at_all_after_a_kill(url):
         assert {each.reports for each in found} == {reported(1, 0.5, 0.75).reports}
         assert store.waiting_count() == len(found), "no job without a trial"
         for each in found:
-            record = store.job(PROJECT, Kind.TRIAL, each.job_name)
+            record = store.job(PROJECT, JobKind.TRIAL, each.job_name)
             assert record.uid == each.job_uid
             assert [event.kind for event in store.events(each.job_uid)] == ["ACCEPTED"]
     finally:

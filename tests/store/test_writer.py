@@ -10,7 +10,7 @@ from trainshed.model.access import AccessRole
 from trainshed.store import codec
 from trainshed.store.base import AlreadyThere, StoreFault
 from trainshed.store.opening import open_store
-from trainshed.store.records import Kind, SigningKey
+from trainshed.store.records import JobKind, SigningKey
 from trainshed.store.tables import PROJECTS
 
 
@@ -67,7 +67,7 @@ def test_writes_that_wait_together_are_committed_together(store, monkeypatch):
 
 
 def test_a_refusal_is_one_callers_only(store):
-    named = new_job(kind=Kind.ML_JOB, job_id="j")
+    named = new_job(kind=JobKind.ML_JOB, job_id="j")
     outcomes = together(
         store,
         *[lambda: store.add_job(named)] * 2,
@@ -79,7 +79,7 @@ def test_a_refusal_is_one_callers_only(store):
     assert isinstance(outcomes[3], KeyError)
     assert [type(outcome) for outcome in outcomes].count(tuple) == 3
     assert store.waiting_count() == 2
-    assert store.job(PROJECT, Kind.ML_JOB, "j").uid == outcomes[0][0].uid
+    assert store.job(PROJECT, JobKind.ML_JOB, "j").uid == outcomes[0][0].uid
 
 
 def test_repetitions_in_one_batch_find_their_first(store):

@@ -5,7 +5,7 @@ from signal import SIGKILL
 
 import pytest
 
-from trainshed.engines.base import Places
+from trainshed.engines.base import PlacedBy
 from trainshed.model.attempt import Loss, Report
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.testing.engine_contract import EngineContract
@@ -33,7 +33,7 @@ def script(_key, plan):
 
 
 class FakeWorld:
-    places = Places.SERVER
+    places = PlacedBy.SERVER
     """The engine outlives its servers: it is the world."""
 
     limits_memory = True
@@ -93,7 +93,7 @@ class FakeWorld:
 
 
 class FakeQueueWorld(FakeWorld):
-    places = Places.ENGINE
+    places = PlacedBy.ENGINE
 
 
 class TestFakeEngine(EngineContract):

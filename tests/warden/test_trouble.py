@@ -19,8 +19,8 @@ from trainshed.engines.processes.secret import is_same, new_secret
 from trainshed.engines.supervise.leftovers import marked
 from trainshed.engines.supervise.loop import Loop
 from trainshed.engines.warden import dialing, proof
-from trainshed.engines.warden.listening import Listener
-from trainshed.engines.warden.ports import Ports
+from trainshed.engines.warden.listening import WardenListener
+from trainshed.engines.warden.ports import PortRuns
 from trainshed.engines.warden.protocol import Channel
 from trainshed.model.launch_plan import Environment
 from trainshed.model.roles import Role
@@ -54,7 +54,7 @@ def until(loop, is_so):
 @pytest.fixture
 def listener(loop):
     proven = []
-    made = Listener(loop, SECRET, proven.append)
+    made = WardenListener(loop, SECRET, proven.append)
     made.proven = proven
     made.port = int(made.place("").split(";")[1])
     yield made
@@ -239,7 +239,7 @@ def test_what_is_not_taken_waits_and_nothing_is_lost(loop, pair):
 
 
 def test_ports_of_two_wardens_of_a_node_are_never_the_same():
-    first, second = Ports(), Ports()
+    first, second = PortRuns(), PortRuns()
     taken = [range(at, at + 3) for at in (first.take(3), second.take(3))]
     assert not set(taken[0]) & set(taken[1])
     with socket.socket() as probe, pytest.raises(OSError, match="in use"):

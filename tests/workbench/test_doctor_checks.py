@@ -26,12 +26,12 @@ from trainshed.workbench.doctor.examine import (
 )
 from trainshed.workbench.doctor.snapshot import (
     Check,
+    CheckResult,
     DiskSeen,
-    Finding,
+    DoctorFinding,
     FolderSeen,
     JobSeen,
     LogSeen,
-    Result,
     RowsSeen,
     SeatSeen,
     Snapshot,
@@ -363,7 +363,7 @@ def test_one_look_is_enough_where_nothing_is_found():
 def test_the_same_breach_of_another_subject_is_another_breach():
     check = Check(name="c", promise="p", parts=frozenset(), find=lambda _: ())
     one, two = (
-        Result(check=check, findings=(Finding(subject=name, text="t", advice="a"),))
+        CheckResult(check=check, findings=(DoctorFinding(subject=name, text="t", advice="a"),))
         for name in ("one", "two")
     )
     assert confirmed([one], [one]) == (one,)

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 
 from trainshed.api.call import Method
-from trainshed.api.chain import Passage, Surroundings
+from trainshed.api.chain import ChainServices, RequestContext
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.refusals import Code, Refusal
 
@@ -36,7 +36,7 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _INCOMPLETE: Final = 308
 
 
-def note_call(around: Surroundings, passage: Passage, code: Code | None) -> None:
+def note_call(around: ChainServices, passage: RequestContext, code: Code | None) -> None:
     """Note a call of Google's routes; ``code`` None: it was done."""
     if code not in DENIED and not _changes(passage.method):
         return
@@ -52,7 +52,7 @@ def note_call(around: Surroundings, passage: Passage, code: Code | None) -> None
 
 
 def note_response(
-    around: Surroundings, passage: Passage, path: str, status: int, request: Request
+    around: ChainServices, passage: RequestContext, path: str, status: int, request: Request
 ) -> None:
     """Note a call of a route that answers by itself; ``path`` is the route's template."""
     word = _OK if status < _FIRST_ERROR else _WORDS.get(status, Code.INTERNAL.name)
@@ -72,7 +72,7 @@ def note_response(
     )
 
 
-def note(around: Surroundings, passage: Passage, **fields: str) -> None:
+def note(around: ChainServices, passage: RequestContext, **fields: str) -> None:
     """Note a call with what is known of its caller."""
     caller = passage.caller
     around.audit(
@@ -93,7 +93,7 @@ def _changes(method: Method | None) -> bool:
     return method is not None and method.role >= AccessRole.SUBMITTER
 
 
-def _row_of(around: Surroundings, passage: Passage) -> tuple[Method | None, dict[str, str]]:
+def _row_of(around: ChainServices, passage: RequestContext) -> tuple[Method | None, dict[str, str]]:
     """The row of a call that was refused before it was looked for."""
     try:
         return around.routes.find(passage.verb, passage.path)

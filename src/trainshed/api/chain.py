@@ -58,7 +58,7 @@ class Recognise(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Passage:
+class RequestContext:
     """One call on its way: what the transport brought, then what the steps found."""
 
     verb: str = "POST"
@@ -94,7 +94,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ChainServices:
     """What the steps need beside the call.
 
     ``allowed_hosts`` are the bound host and the configured names; ``allowed_origins`` are those of
@@ -117,10 +117,10 @@ LONG_LIVED = (
     "`trainshed env` prints the settings with such a token, `trainshed buckets token` makes one."
 )
 
-Step = Callable[[Surroundings, Passage], None]
+Step = Callable[[ChainServices, RequestContext], None]
 
 
-def guard(around: Surroundings, passage: Passage) -> None:
+def guard(around: ChainServices, passage: RequestContext) -> None:
     """Keep foreign web pages from using a browser's place on this machine."""
     if passage.repeated:
         raise Refusal(Code.INVALID_ARGUMENT, f"the header {passage.repeated} {GIVEN_TWICE}")
@@ -128,7 +128,7 @@ def guard(around: Surroundings, passage: Passage) -> None:
     check_origin(passage.origin, passage.fetch_site, around.allowed_origins, host=passage.host)
 
 
-def recognise(around: Surroundings, passage: Passage) -> None:
+def recognise(around: ChainServices, passage: RequestContext) -> None:
     """Find out who calls."""
     caller = passage.caller = around.recognise(
         passage.authorization, loopback=passage.loopback, address=passage.address
@@ -145,18 +145,18 @@ def _bound(bucket: str) -> str:
     return f"this token is for objects of the bucket {bucket} only"
 
 
-def bound_body(around: Surroundings, passage: Passage) -> None:
+def bound_body(around: ChainServices, passage: RequestContext) -> None:
     """Refuse a body over the limit; the transport stops reading one byte behind it."""
     if len(passage.body) > around.body_bytes_max:
         refuse_large(around.body_bytes_max)
 
 
-def find_route(around: Surroundings, passage: Passage) -> None:
+def find_route(around: ChainServices, passage: RequestContext) -> None:
     """Find the row and the parts of the resource's name."""
     passage.method, passage.params = around.routes.find(passage.verb, passage.path)
 
 
-def authorise(around: Surroundings, passage: Passage) -> None:
+def authorise(around: ChainServices, passage: RequestContext) -> None:
     """Ask for the row's role in the path's project.
 
     Where the path has none, the document names projects and the handler asks about each of them.
@@ -168,13 +168,13 @@ def authorise(around: Surroundings, passage: Passage) -> None:
         refuse_low(caller, method.role)
 
 
-def name_project(around: Surroundings, passage: Passage) -> None:
+def name_project(around: ChainServices, passage: RequestContext) -> None:
     """Speak of projects by their id from here on."""
     if "project" in passage.params:
         passage.params["project"] = around.permissions.project_id(passage.params["project"])
 
 
-def read_request(around: Surroundings, passage: Passage) -> None:
+def read_request(around: ChainServices, passage: RequestContext) -> None:
     """Read the query, and the body where the row has one.  What clients add to a GET is no body."""
     del around
     method = _method(passage)
@@ -183,7 +183,7 @@ def read_request(around: Surroundings, passage: Passage) -> None:
         passage.document = read_document(passage.body, passage.content_type)
 
 
-def know_repetition(around: Surroundings, passage: Passage) -> None:
+def know_repetition(around: ChainServices, passage: RequestContext) -> None:
     """Name a create after its caller, gcloud's run, and every byte of it (gcloud.md 8.3)."""
     del around
     run = INVOCATION.search(passage.user_agent)
@@ -194,7 +194,7 @@ def know_repetition(around: Surroundings, passage: Passage) -> None:
         passage.retry_key = hashlib.sha256(name + b"\0" + passage.body).hexdigest()
 
 
-def handle(around: Surroundings, passage: Passage) -> None:
+def handle(around: ChainServices, passage: RequestContext) -> None:
     """Do it."""
     del around
     call = Call(
@@ -207,14 +207,14 @@ def handle(around: Surroundings, passage: Passage) -> None:
     passage.answer = _method(passage).handle(call)
 
 
-def hold_end(around: Surroundings, passage: Passage) -> None:
+def hold_end(around: ChainServices, passage: RequestContext) -> None:
     """Leave a fresh ``endTime`` out for a gcloud that streams the job's log."""
     del around
     now = datetime.now(UTC)
     passage.answer = dict(without_fresh_end(passage.answer, passage.user_agent, now))
 
 
-def write_json(around: Surroundings, passage: Passage) -> None:
+def write_json(around: ChainServices, passage: RequestContext) -> None:
     """Write the answer."""
     del around
     passage.reply = write_document(passage.answer)
@@ -246,7 +246,7 @@ def grpc_chain(read_message: Step, write_message: Step) -> Sequence[Step]:
     return (read_message, authorise, name_project, handle, write_message)
 
 
-def perform(steps: Sequence[Step], around: Surroundings, passage: Passage) -> None:
+def perform(steps: Sequence[Step], around: ChainServices, passage: RequestContext) -> None:
     """Take the steps.  Raises a Refusal and nothing else."""
     try:
         for step in steps:
@@ -258,7 +258,7 @@ def perform(steps: Sequence[Step], around: Surroundings, passage: Passage) -> No
         raise incident(f"{passage.verb} {passage.path}") from None
 
 
-def _check_waited_for(passage: Passage) -> None:
+def _check_waited_for(passage: RequestContext) -> None:
     if passage.gone:
         raise Refusal(Code.CANCELLED, CLIENT_GONE)
 
@@ -284,13 +284,13 @@ def database_away(fault: StoreFault) -> Refusal:
     return Refusal(Code.UNAVAILABLE, message)
 
 
-def _caller(passage: Passage) -> Caller:
+def _caller(passage: RequestContext) -> Caller:
     if passage.caller is None:
         raise AssertionError("recognise comes before whatever asks who calls")
     return passage.caller
 
 
-def _method(passage: Passage) -> Method:
+def _method(passage: RequestContext) -> Method:
     if passage.method is None:
         raise AssertionError("find_route comes before whatever asks for the row")
     return passage.method

@@ -26,7 +26,7 @@ CONNECTION: Final = "connection"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ConnectionLimits:
     """How many connections there may be at once.
 
     The other descriptors are kept for the database, files of uploads, logs and jobs that start.
@@ -39,10 +39,10 @@ class Limits:
     """The same, from one address; in IPv6 from one /64."""
 
 
-def limits_of(descriptors: int) -> Limits:
+def limits_of(descriptors: int) -> ConnectionLimits:
     """Half of a process's descriptors are for connections, half of these for unknown callers."""
     most = min(descriptors, DESCRIPTORS_MAX) // 2
-    return Limits(connections=most, unauthenticated=most // 2, per_address=most // 4)
+    return ConnectionLimits(connections=most, unauthenticated=most // 2, per_address=most // 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Times:
     """
 
 
-class Waits(enum.Enum):
+class ConnectionWait(enum.Enum):
     """What a connection waits for: ``ANSWER`` is the server's to give, the others the client's."""
 
     HEAD = "head"
@@ -98,7 +98,7 @@ class Connection:
         self.authenticated = False
         self.peer: object | None = None
         """Who has it open, where its listener finds that out (``api.gateway``)."""
-        self.waits = Waits.HEAD
+        self.waits = ConnectionWait.HEAD
         self.due = due
         self.let_go()
 
@@ -116,8 +116,8 @@ class Connection:
     def may_go(self) -> bool:
         """Whether it may be dropped to make room for another."""
         if self.authenticated:
-            return self.waits is Waits.NEXT
-        return self.waits is not Waits.ANSWER
+            return self.waits is ConnectionWait.NEXT
+        return self.waits is not ConnectionWait.ANSWER
 
 
 def _nothing() -> None:
@@ -129,7 +129,7 @@ class Connections:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: ConnectionLimits,
         times: Times | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -222,8 +222,8 @@ class Connections:
         cut()
         return True
 
-    def _lateness(self, waits: Waits) -> str:
-        if waits is Waits.BODY:
+    def _lateness(self, waits: ConnectionWait) -> str:
+        if waits is ConnectionWait.BODY:
             return f"a body came more slowly than {self.times.body_bytes_per_s:g} bytes a second"
         return f"no whole head came within {self.times.head_s:g} s"
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from trainshed.api.chain import Surroundings, guard
+from trainshed.api.chain import ChainServices, guard
 from trainshed.api.documents import refusal_response
 from trainshed.api.incoming import passage_of
 from trainshed.model.refusals import Code, Refusal
@@ -71,7 +71,7 @@ _HEADERS: Final = {
 }
 
 
-def front_page_route(around: Surroundings) -> Route:
+def front_page_route(around: ChainServices) -> Route:
     """The route; the Host and the Origin of a request are checked as everywhere."""
 
     async def endpoint(request: Request) -> Response:

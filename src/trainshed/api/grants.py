@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from trainshed.api.audited import note
-from trainshed.api.chain import Passage, Surroundings, guard, incident
+from trainshed.api.chain import ChainServices, RequestContext, guard, incident
 from trainshed.api.documents import json_response, refusal_response
 from trainshed.api.incoming import passage_of, read_body
 from trainshed.model.refusals import Refusal, Throttled
@@ -29,7 +29,7 @@ REFRESH: Final = "refresh_token"
 _SHOWN_IN: Final = {GRANT_TYPE: "assertion", REFRESH: "refresh_token"}
 
 
-def grant_route(exchange: Exchange, around: Surroundings) -> Route:
+def grant_route(exchange: Exchange, around: ChainServices) -> Route:
     """The route; ``exchange`` turns an assertion into the answer, or raises a Refusal."""
 
     async def endpoint(request: Request) -> Response:
@@ -45,12 +45,14 @@ def grant_route(exchange: Exchange, around: Surroundings) -> Route:
     return Route("/token", endpoint, methods=["POST"])
 
 
-def _note(around: Surroundings, passage: Passage, refusal: Refusal) -> None:
+def _note(around: ChainServices, passage: RequestContext, refusal: Refusal) -> None:
     fields = {"method": "POST /token", "resource": "/token", "project": ""}
     note(around, passage, **fields, status=refusal.code.name)
 
 
-def _granted(exchange: Exchange, around: Surroundings, passage: Passage, body: bytes) -> Response:
+def _granted(
+    exchange: Exchange, around: ChainServices, passage: RequestContext, body: bytes
+) -> Response:
     try:
         fields = dict(parse_qsl(body.decode("latin-1")))
         field = _SHOWN_IN.get(fields.get("grant_type", ""))

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
 
-from trainshed.api.connections import Connection, Connections, Limits, Waits
+from trainshed.api.connections import Connection, ConnectionLimits, Connections, ConnectionWait
 from trainshed.api.relay import RelayEnd
 from trainshed.service.ports.listening import BACKLOG
 
@@ -35,7 +35,7 @@ class GrpcFront:
         self._listener = listener
         unknown_max = max(1, connections_max // 2)
         self._connections = Connections(
-            Limits(
+            ConnectionLimits(
                 connections=connections_max, unauthenticated=unknown_max, per_address=unknown_max
             )
         )
@@ -76,7 +76,7 @@ class GrpcFront:
     def _keep(self, address: str) -> None:
         held = self._held.get(address)
         if held is not None:
-            held.waits = Waits.ANSWER
+            held.waits = ConnectionWait.ANSWER
             held.recognise(authenticated=True)
 
     def admit(self, end: "_ClientEnd", host: str) -> Connection | None:

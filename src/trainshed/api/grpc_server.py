@@ -24,13 +24,13 @@ from trainshed.api.call import Json, Method
 from trainshed.api.chain import (
     GIVEN_TWICE,
     GRPC_ADMISSION,
-    Passage,
+    ChainServices,
+    RequestContext,
     Step,
-    Surroundings,
     grpc_chain,
     perform,
 )
-from trainshed.api.connections import Limits, Times
+from trainshed.api.connections import ConnectionLimits, Times
 from trainshed.api.documents import refuse_unstorable
 from trainshed.api.grpc_front import HOST, GrpcFront
 from trainshed.api.guards import is_loopback
@@ -57,7 +57,7 @@ class Transcoder:
     name: re.Pattern[str] | None
     """The resource's name, or its parent's; None where the request has none."""
 
-    def read(self, around: Surroundings, passage: Passage) -> None:
+    def read(self, around: ChainServices, passage: RequestContext) -> None:
         """A step of the chain: what the request says.  Raises a Refusal."""
         del around
         message = self.request()
@@ -84,7 +84,7 @@ class Transcoder:
         else:
             passage.query = {name: str(value) for name, value in query.items()}
 
-    def write(self, around: Surroundings, passage: Passage) -> None:
+    def write(self, around: ChainServices, passage: RequestContext) -> None:
         """A step of the chain: the answer's bytes.  What only JSON has room for is left out."""
         del around
         message = ParseDict(
@@ -207,11 +207,11 @@ class GrpcServer:
 
 def start_grpc(  # noqa: PLR0913  # what a server consists of
     methods: Iterable[Method],
-    around: Surroundings,
+    around: ChainServices,
     *,
     pair: Callable[[], tuple[bytes, bytes]],
     listener: socket.socket,
-    limits: Limits,
+    limits: ConnectionLimits,
     times: Times = TIMES,
 ) -> GrpcServer:
     """Serve the rows that have an rpc name on a listening socket.
@@ -256,7 +256,7 @@ def _credentials(pair: Callable[[], tuple[bytes, bytes]]) -> grpc.ServerCredenti
     return grpc.dynamic_ssl_server_credentials(first, changed)  # type: ignore[arg-type]  # stubs
 
 
-def _bounds(limits: Limits, times: Times) -> Sequence[tuple[str, int]]:
+def _bounds(limits: ConnectionLimits, times: Times) -> Sequence[tuple[str, int]]:
     """How many connections there may be, and for how long one is kept that says nothing."""
     return (
         ("grpc.max_allowed_incoming_connections", limits.connections // _PART + _SPARE),
@@ -271,7 +271,7 @@ def _bounds(limits: Limits, times: Times) -> Sequence[tuple[str, int]]:
 class _Rows(grpc.GenericRpcHandler):
     """Finds the row of a call.  A call of another service is answered UNIMPLEMENTED by grpcio."""
 
-    def __init__(self, methods: Iterable[Method], around: Surroundings, front: GrpcFront) -> None:
+    def __init__(self, methods: Iterable[Method], around: ChainServices, front: GrpcFront) -> None:
         self._handlers = {f"/{m.rpc}": _handler(m, around, front) for m in methods if m.rpc}
         for rpc, sentence in absent_rpcs().items():
             self._handlers[f"/{rpc}"] = _absent(rpc, sentence, around, front)
@@ -294,16 +294,16 @@ _GOOGLES: Final = "/google.cloud.aiplatform."
 _METHOD_MAX: Final = 120
 
 
-def _handler(method: Method, around: Surroundings, front: GrpcFront) -> Any:
+def _handler(method: Method, around: ChainServices, front: GrpcFront) -> Any:
     row = transcoder(method)
     steps = grpc_chain(row.read, row.write)
     return _answering(method.rpc, method, steps, around, front)
 
 
-def _absent(rpc: str, sentence: str, around: Surroundings, front: GrpcFront) -> Any:
+def _absent(rpc: str, sentence: str, around: ChainServices, front: GrpcFront) -> Any:
     """A call whose message nobody reads: the answer is one sentence, for whoever is known."""
 
-    def refuse(around: Surroundings, passage: Passage) -> None:
+    def refuse(around: ChainServices, passage: RequestContext) -> None:
         del around, passage
         raise Refusal(Code.UNIMPLEMENTED, sentence)
 
@@ -314,11 +314,11 @@ def _answering(
     rpc: str,
     method: Method | None,
     steps: Sequence[Step],
-    around: Surroundings,
+    around: ChainServices,
     front: GrpcFront,
 ) -> Any:
     def respond(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        passage = Passage(verb="gRPC", path=rpc)
+        passage = RequestContext(verb="gRPC", path=rpc)
         passage.address = front.address_of(context.peer())
         passage.loopback = is_loopback(passage.address)
         try:

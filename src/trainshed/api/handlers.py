@@ -16,7 +16,7 @@ from trainshed.service.jobs.models import ModelService, ModelView
 from trainshed.service.jobs.paging import ListCall
 from trainshed.service.jobs.pipelines import PipelineService, PipelineView
 from trainshed.service.log.pages import LogService
-from trainshed.store.records import Kind, Operation
+from trainshed.store.records import JobKind, Operation
 from trainshed.wire.aiplatform_v1 import render as vertex
 from trainshed.wire.aiplatform_v1.models import model_json, upload
 from trainshed.wire.fields import table
@@ -24,17 +24,17 @@ from trainshed.wire.logging_v2 import entries
 from trainshed.wire.ml_v1 import render as ml
 
 #: The message of each kind of job, and how it is written: a job, and the trials of a tuning job.
-WORDS: Final[Mapping[Kind, tuple[str, Callable[..., Json]]]] = {
-    Kind.ML_JOB: ("Job", ml.job),
-    Kind.CUSTOM_JOB: ("CustomJob", vertex.custom_job),
-    Kind.TUNING_JOB: ("HyperparameterTuningJob", vertex.tuning_job),
+WORDS: Final[Mapping[JobKind, tuple[str, Callable[..., Json]]]] = {
+    JobKind.ML_JOB: ("Job", ml.job),
+    JobKind.CUSTOM_JOB: ("CustomJob", vertex.custom_job),
+    JobKind.TUNING_JOB: ("HyperparameterTuningJob", vertex.tuning_job),
 }
 
 
-class Jobs:
+class JobHandlers:
     """The methods of ``projects.jobs``, ``customJobs`` or ``hyperparameterTuningJobs``."""
 
-    def __init__(self, kind: Kind, jobs: JobService) -> None:
+    def __init__(self, kind: JobKind, jobs: JobService) -> None:
         """Ask this service for jobs of this kind."""
         self._kind = kind
         self._jobs = jobs
@@ -89,7 +89,7 @@ class TrainingPipelines:
 
     def list(self, call: Call) -> Json:
         """One page of pipelines, newest first, with the fields of the mask."""
-        views, token = self.pipelines.list(_list_call(call, Kind.CUSTOM_JOB, PIPELINES))
+        views, token = self.pipelines.list(_list_call(call, JobKind.CUSTOM_JOB, PIPELINES))
         return _page(call, PIPELINES, [_rendered(view) for view in views], PIPELINE, token)
 
     def cancel(self, call: Call) -> Json:
@@ -114,7 +114,7 @@ MODEL: Final = "Model"
 
 
 @dataclass(frozen=True, slots=True)
-class Models:
+class ModelHandlers:
     """The methods of ``models``: names for folders of artifacts, and nothing that serves them."""
 
     models: ModelService
@@ -152,7 +152,7 @@ def _models_call(call: Call) -> ListCall:
         message = f"orderBy: models are listed newest first, not by {order[:80]!r}; leave it out"
         raise Refusal(Code.INVALID_ARGUMENT, message)
     collection = "/".join((MODELS, call.params.get("model", "")))
-    return _list_call(call, Kind.CUSTOM_JOB, collection)
+    return _list_call(call, JobKind.CUSTOM_JOB, collection)
 
 
 def _model(view: ModelView) -> Json:
@@ -227,7 +227,7 @@ def _creator(call: Call) -> dict[str, Any]:
     return {"creator": call.caller.name, "retry_key": call.retry_key}
 
 
-def _list_call(call: Call, kind: Kind, collection: str) -> ListCall:
+def _list_call(call: Call, kind: JobKind, collection: str) -> ListCall:
     project, location = _parent(call)
     return ListCall(
         collection=collection,

@@ -6,7 +6,7 @@ from asyncio import BaseTransport
 from typing import Any, Final, cast
 
 from trainshed.api.bounded_heads import BoundedHeads
-from trainshed.api.connections import CONNECTION, Connection, Connections, Waits
+from trainshed.api.connections import CONNECTION, Connection, Connections, ConnectionWait
 from trainshed.api.documents import TransportRefusal
 from trainshed.model.refusals import Code
 
@@ -47,12 +47,12 @@ class HttpConnection(BoundedHeads):
 
     def head_begins(self) -> None:
         """From now on its client has a bounded time for the rest."""
-        if self._held.waits is Waits.NEXT:
-            self._wait(Waits.HEAD, self._times.head_s)
+        if self._held.waits is ConnectionWait.NEXT:
+            self._wait(ConnectionWait.HEAD, self._times.head_s)
 
     def on_headers_complete(self) -> None:
         """The body is next."""
-        self._wait(Waits.BODY, self._times.body_s)
+        self._wait(ConnectionWait.BODY, self._times.body_s)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -65,7 +65,11 @@ class HttpConnection(BoundedHeads):
         """The request is whole."""
         is_answered = self.cycle is not None and self.cycle.response_complete
         # answered before its end: uvicorn has stopped the time for the next request by now
-        self._wait(*(Waits.HEAD, self._times.head_s) if is_answered else (Waits.ANSWER, math.inf))
+        self._wait(
+            *(ConnectionWait.HEAD, self._times.head_s)
+            if is_answered
+            else (ConnectionWait.ANSWER, math.inf)
+        )
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -73,8 +77,10 @@ class HttpConnection(BoundedHeads):
         known = self._held.authenticated
         seconds = self._times.keep_alive_s if known else self._times.head_s
         self.timeout_keep_alive = seconds  # type: ignore[assignment]  # it goes to call_later
-        if self._held.waits is Waits.ANSWER and not self.pipeline:
-            self._wait(Waits.HEAD if self._unended else Waits.NEXT, self._times.head_s)
+        if self._held.waits is ConnectionWait.ANSWER and not self.pipeline:
+            self._wait(
+                ConnectionWait.HEAD if self._unended else ConnectionWait.NEXT, self._times.head_s
+            )
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -82,11 +88,11 @@ class HttpConnection(BoundedHeads):
         self._everyone.report_closed(self._held, "what came is no request of HTTP/1.1")
         super().send_400_response(msg)
 
-    def _wait(self, waits: Waits, seconds: float) -> None:
+    def _wait(self, waits: ConnectionWait, seconds: float) -> None:
         self._held.waits = waits
-        self._held.due = math.inf if waits is Waits.NEXT else self._clock() + seconds
+        self._held.due = math.inf if waits is ConnectionWait.NEXT else self._clock() + seconds
 
     def _refuse_late(self) -> None:
-        what = "head" if self._held.waits is Waits.HEAD else "body"
+        what = "head" if self._held.waits is ConnectionWait.HEAD else "body"
         message = f"the request's {what} came too slowly"
         self.refuse(TransportRefusal(Code.UNAVAILABLE, message, _REQUEST_TIMEOUT))

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from trainshed.api.chain import CLIENT_GONE, Passage
+from trainshed.api.chain import CLIENT_GONE, RequestContext
 from trainshed.api.documents import refuse_large
 from trainshed.api.guards import is_loopback
 from trainshed.model.refusals import Code, Refusal
@@ -37,12 +37,12 @@ _FIELDS: Final[Mapping[bytes, str]] = {
 _ONCE: Final = frozenset({"host", "authorization"})
 
 
-def passage_of(scope: Scope) -> Passage:
+def passage_of(scope: Scope) -> RequestContext:
     """The call as far as its head tells.  HEAD is GET; the server leaves the body out."""
     verb: str = scope["method"]
     client = scope.get("client")
     address = client[0] if client else ""
-    passage = Passage(
+    passage = RequestContext(
         verb="GET" if verb == "HEAD" else verb,
         path=(scope.get("raw_path") or scope["path"].encode()).decode("latin-1"),
         query_string=scope["query_string"].decode("latin-1"),

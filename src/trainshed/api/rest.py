@@ -34,8 +34,8 @@ from trainshed.api.chain import (
     ADMISSION,
     CHAIN,
     CLIENT_GONE,
-    Passage,
-    Surroundings,
+    ChainServices,
+    RequestContext,
     incident,
     perform,
 )
@@ -66,7 +66,7 @@ from trainshed.store.base import StoreFault
 GONE_STATUS = 499
 
 
-def raw_routes(methods: Sequence[RawMethod], around: Surroundings) -> list[Route]:
+def raw_routes(methods: Sequence[RawMethod], around: ChainServices) -> list[Route]:
     """A Starlette route a row."""
     return [
         Route(row.path, _endpoint(row, around), methods=[row.verb], include_in_schema=False)
@@ -104,7 +104,7 @@ class TokenInPath:
         await self.app(scope, receive, send)
 
 
-async def admit(scope: Scope, passage: Passage, around: Surroundings) -> Caller:
+async def admit(scope: Scope, passage: RequestContext, around: ChainServices) -> Caller:
     """The caller of a request whose Host and Origin are right.  Raises a Refusal."""
     await _admit(scope, around, passage)
     if passage.caller is None:
@@ -112,7 +112,7 @@ async def admit(scope: Scope, passage: Passage, around: Surroundings) -> Caller:
     return passage.caller
 
 
-async def _admit(scope: Scope, around: Surroundings, passage: Passage) -> None:
+async def _admit(scope: Scope, around: ChainServices, passage: RequestContext) -> None:
     """A connection is known by its last request: what comes slowly counts as its caller's."""
     try:
         await THREADS.run(perform, ADMISSION, around, passage)
@@ -120,14 +120,14 @@ async def _admit(scope: Scope, around: Surroundings, passage: Passage) -> None:
         _note_caller(scope, passage)
 
 
-def _note_caller(scope: Scope, passage: Passage) -> None:
+def _note_caller(scope: Scope, passage: RequestContext) -> None:
     """Whoever shows no valid token makes room for others (``api.connections``)."""
     connection = scope.get("state", {}).get(CONNECTION)
     if connection is not None:
         connection.recognise(authenticated=passage.caller is not None)
 
 
-def _endpoint(row: RawMethod, around: Surroundings) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(row: RawMethod, around: ChainServices) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         passage = passage_of(request.scope)
         passage.of_storage = True
@@ -135,7 +135,7 @@ def _endpoint(row: RawMethod, around: Surroundings) -> Callable[[Request], Await
         note_response(around, passage, row.path, response.status_code, request)
         return response
 
-    async def answered(request: Request, passage: Passage) -> Response:
+    async def answered(request: Request, passage: RequestContext) -> Response:
         try:
             return await row.handle(request, await admit(request.scope, passage, around))
         except Refusal as refusal:
@@ -174,7 +174,7 @@ class LazyApp:
 class GoogleRoutes:
     """Answers whatever path it is given; unknown ones with a refusal."""
 
-    around: Surroundings
+    around: ChainServices
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -191,7 +191,7 @@ class GoogleRoutes:
             _note_caller(scope, passage)
             await response(scope, receive, send)
 
-    async def _read(self, passage: Passage, scope: Scope, incoming: Incoming) -> None:
+    async def _read(self, passage: RequestContext, scope: Scope, incoming: Incoming) -> None:
         """Take the body.  Whoever sends more than one packet of it is recognised first."""
         first = await incoming()
         passage.body = first.get("body", b"")
@@ -203,7 +203,7 @@ class GoogleRoutes:
             passage.body = await read_whole(scope, incoming, most, begun=passage.body)
 
 
-def answer(around: Surroundings, passage: Passage) -> Response:
+def answer(around: ChainServices, passage: RequestContext) -> Response:
     """The chain, and its end rendered."""
     try:
         perform(CHAIN, around, passage)
@@ -218,7 +218,7 @@ _log = logging.getLogger(__name__)
 
 
 def make_app(
-    around: Surroundings,
+    around: ChainServices,
     *,
     raw: Sequence[RawMethod],
     native: ASGIApp | None,
@@ -268,7 +268,7 @@ class _Application(Starlette):
         await (found or super().__call__)(scope, receive, send)
 
 
-def _pages_of(around: Surroundings) -> list[Middleware]:
+def _pages_of(around: ChainServices) -> list[Middleware]:
     """What lets the pages of allowed origins ask first and read the answers (CORS)."""
     if not around.allowed_origins:
         return []
@@ -289,7 +289,7 @@ class Recognised:
 
     app: ASGIApp
     """Decides itself what a caller may do."""
-    around: Surroundings
+    around: ChainServices
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -309,7 +309,7 @@ class Recognised:
             noted = self._noting(passage, request, send)
             await self.app(scope, received_again(body, receive), noted)
 
-    def _noting(self, passage: Passage, request: Request, send: Send) -> Send:
+    def _noting(self, passage: RequestContext, request: Request, send: Send) -> Send:
         """``send`` that notes the outcome when it is known."""
 
         async def noted(message: Message) -> None:

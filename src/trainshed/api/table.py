@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from trainshed.api.call import Call, Json, Method
-from trainshed.api.handlers import Jobs, LogEntries, Models, Operations, TrainingPipelines
+from trainshed.api.handlers import (
+    JobHandlers,
+    LogEntries,
+    ModelHandlers,
+    Operations,
+    TrainingPipelines,
+)
 from trainshed.api.not_here import (
     ABSENT,
     no_deployments,
@@ -38,11 +44,11 @@ SUBMITTER: Final = AccessRole.SUBMITTER
 class Handlers:
     """Everybody who answers a row."""
 
-    ml_jobs: Jobs
-    custom_jobs: Jobs
-    tuning_jobs: Jobs
+    ml_jobs: JobHandlers
+    custom_jobs: JobHandlers
+    tuning_jobs: JobHandlers
     pipelines: TrainingPipelines
-    models: Models
+    models: ModelHandlers
     operations: Operations
     logs: LogEntries
 
@@ -97,7 +103,7 @@ def google_table(handlers: Handlers) -> tuple[Method, ...]:
     return (*_ml(handlers.ml_jobs), *vertex, *map(_beta, vertex), *console, logs)
 
 
-def _ml(jobs: Jobs) -> Iterator[Method]:
+def _ml(jobs: JobHandlers) -> Iterator[Method]:
     parent = "/v1/projects/{project}/jobs"
     name = f"{parent}/{{job}}"
     yield _row("POST", parent, SUBMITTER, jobs.create, body="*")
@@ -115,7 +121,7 @@ def _ml(jobs: Jobs) -> Iterator[Method]:
     yield _row("POST", f"{name}:testIamPermissions", VIEWER, no_policies)
 
 
-def _collection(of: Collection, handlers: Jobs | TrainingPipelines) -> Iterator[Method]:
+def _collection(of: Collection, handlers: JobHandlers | TrainingPipelines) -> Iterator[Method]:
     parent, one = f"{LOCATION}/{of.word}", of.message
     name = f"{parent}/{{{of.item}}}"
     rpc, whole = f"{PACKAGE}.{of.service}", f"{PACKAGE}.{one}"
@@ -155,7 +161,7 @@ def _operations(handlers: Operations) -> Iterator[Method]:
                rpc=f"{rpc}/DeleteOperation", response=EMPTY)  # fmt: skip
 
 
-def _models(handlers: Models) -> Iterator[Method]:
+def _models(handlers: ModelHandlers) -> Iterator[Method]:
     parent = f"{LOCATION}/models"
     name = f"{parent}/{{model}}"
     rpc, whole = f"{PACKAGE}.ModelService", f"{PACKAGE}.Model"

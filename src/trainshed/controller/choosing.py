@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trainshed.controller.handing_over import Choose
-from trainshed.engines.base import Asked, Places
+from trainshed.engines.base import JobNeeds, PlacedBy
 from trainshed.engines.several import Engines
 from trainshed.model.engine_wishes import ENGINE_LABEL, OfferedEngine
 from trainshed.model.explanation import Explanation
@@ -35,7 +35,7 @@ def choosing(
     if engines.are_several:
         return _Chooser(engines, never, startable)
     name = engines.first
-    if engines.places(name) is Places.SERVER:
+    if engines.places(name) is PlacedBy.SERVER:
         known = ChosenEngine(name="")
         return lambda _job: known
     return lambda job: _chosen(engines, job, name)
@@ -64,7 +64,7 @@ class _Chooser:
         return _chosen(self.engines, job, found.engine, found.sentence)
 
     def _choice(self, job: WaitingJob) -> EngineChoice:
-        asked = Asked(
+        asked = JobNeeds(
             demand=job.demand,
             running_s_max=job.running_s_left,
             wants=job.wants,
@@ -91,7 +91,7 @@ class _Chooser:
 
 
 def _chosen(engines: Engines, job: WaitingJob, name: str, why: str = "") -> ChosenEngine:
-    if engines.places(name) is Places.SERVER:
+    if engines.places(name) is PlacedBy.SERVER:
         return ChosenEngine(name=name, why=why)
     return ChosenEngine(
         name=name,

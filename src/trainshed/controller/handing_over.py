@@ -27,7 +27,7 @@ _Group = tuple[str, str, frozenset[tuple[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
-class HandingOver:
+class QueueHandover:
     """What one pass knows of the queues of engines."""
 
     chosen: Mapping[int, ChosenEngine]

@@ -24,7 +24,7 @@ from trainshed.controller.steps import (
     planned_gain,
     step_of,
 )
-from trainshed.controller.waits import Waits
+from trainshed.controller.waits import StoredWaits
 from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine
 from trainshed.lifecycle.outcome import AttemptFacts, judge, matters, needs_facts
@@ -77,13 +77,13 @@ class Observer:
     _changed: deque[AttemptKey] = field(default_factory=deque, init=False)
     _heard: deque[AttemptKey] = field(default_factory=deque, init=False)
     _stale: bool = field(default=True, init=False)
-    _waits: Waits = field(init=False)
+    _waits: StoredWaits = field(init=False)
     _part: int = field(default=0, init=False)
     _known_places: dict[AttemptKey, tuple[Seat, ...]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         """Nothing was explained yet."""
-        self._waits = Waits(self.store)
+        self._waits = StoredWaits(self.store)
 
     def reload(self) -> None:
         """Read the active jobs anew in the next pass; any thread may say so."""

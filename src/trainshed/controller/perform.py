@@ -19,7 +19,7 @@ from trainshed.controller.launches import Launches
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import ended_rows, log_not_taken, log_with_story, step_of
 from trainshed.controller.worker import Pace
-from trainshed.engines.base import Engine, Refused
+from trainshed.engines.base import Engine, LaunchRefused
 from trainshed.lifecycle.events import Command
 from trainshed.lifecycle.outcome import (
     FAILED_PRECONDITION,
@@ -33,7 +33,7 @@ from trainshed.model.attempt import AttemptKey
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import EngineFault, Fault, is_transient
 from trainshed.model.launch_plan import LaunchPlan
-from trainshed.model.resources import Allotment
+from trainshed.model.resources import SeatsOrClaim
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.base import StoreFault
@@ -42,7 +42,7 @@ from trainshed.store.records import Holding, JobRecord, StoredCommand
 
 _LOG = logging.getLogger(__name__)
 
-Compose = Callable[[JobRecord, int, Allotment], LaunchPlan]
+Compose = Callable[[JobRecord, int, SeatsOrClaim], LaunchPlan]
 
 COMMANDS_MAX = 500
 #: How often composing may fail for a reason that nobody foresaw before the job is given up.
@@ -199,7 +199,7 @@ class Performer:
         try:
             plan = self._composed(record, key, held.place)
             self.engine.launch(key, plan, held.place)
-        except Refused as refusal:
+        except LaunchRefused as refusal:
             if held.claim is None:
                 raise
             return self._send_back(record, held, refusal.why, server)
@@ -209,7 +209,7 @@ class Performer:
             return self._give_up(record, held, error, server)
         return True
 
-    def _composed(self, record: JobRecord, key: AttemptKey, place: Allotment) -> LaunchPlan:
+    def _composed(self, record: JobRecord, key: AttemptKey, place: SeatsOrClaim) -> LaunchPlan:
         try:
             return self.compose(record, key.attempt, place)
         except (Fault, EngineFault, StoreFault):

@@ -14,19 +14,19 @@ from typing import Final
 
 from trainshed.controller import story
 from trainshed.controller.choosing import Startable, choosing
-from trainshed.controller.handing_over import HandingOver
+from trainshed.controller.handing_over import QueueHandover
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import apply_all, placed_rows
 from trainshed.controller.worker import Pace
-from trainshed.engines.base import Places
+from trainshed.engines.base import PlacedBy
 from trainshed.engines.several import Engines
 from trainshed.lifecycle import decide
 from trainshed.lifecycle.commands import commands_of
 from trainshed.lifecycle.events import HandedOver, Placed
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.resource_names import AttemptNumber
-from trainshed.model.resources import Allotment, Claim, JobDemand, Node, NodeState, Seat
+from trainshed.model.resources import Claim, JobDemand, Node, NodeState, Seat, SeatsOrClaim
 from trainshed.model.status import JobState
 from trainshed.placement.jobs import (
     RUNNING_S_DEFAULT,
@@ -171,7 +171,7 @@ class Scheduler:
     def _is_ours(self, node: Node) -> bool:
         """Whether the server gives out its places."""
         is_served = node.engine in self.engines.served
-        return is_served and self.engines.places(node.engine) is Places.SERVER
+        return is_served and self.engines.places(node.engine) is PlacedBy.SERVER
 
     def _hold(self, holding: Holding) -> None:
         running_s = holding.running_s_max or RUNNING_S_DEFAULT
@@ -189,27 +189,27 @@ class Scheduler:
 
     # what goes into queues of engines
 
-    def _handing(self) -> HandingOver:
+    def _handing(self) -> QueueHandover:
         chosen: dict[int, ChosenEngine] = {job.uid: self._choose(job) for job in self._front}
         some = any(each.places for each in chosen.values())
         under_way = self.store.handing_over() if some else {}
-        return HandingOver(chosen, self._enqueued, under_way, self.clock())
+        return QueueHandover(chosen, self._enqueued, under_way, self.clock())
 
     def _places(
-        self, placed: Mapping[int, Sequence[Seat]], handing: HandingOver
-    ) -> tuple[Mapping[int, Allotment], Mapping[int, Explanation]]:
+        self, placed: Mapping[int, Sequence[Seat]], handing: QueueHandover
+    ) -> tuple[Mapping[int, SeatsOrClaim], Mapping[int, Explanation]]:
         """The seats of the jobs that are placed here, the claims of the others that go now."""
         jobs: dict[int, WaitingJob] = {job.uid: job for job in self._front}
         seatless = [jobs[uid] for uid in placed if handing.chosen[uid].places]
         taken, waiting = handing.admit(seatless)
-        found: dict[int, Allotment] = {
+        found: dict[int, SeatsOrClaim] = {
             uid: seats for uid, seats in placed.items() if not handing.chosen[uid].places
         }
         found |= {job.uid: _claim(job, handing.chosen[job.uid]) for job in taken}
         return found, waiting
 
     def _ask_later(
-        self, handing: HandingOver, placed: Collection[int], held_back: Mapping[int, Explanation]
+        self, handing: QueueHandover, placed: Collection[int], held_back: Mapping[int, Explanation]
     ) -> None:
         """Room in a queue comes with a change; the end of a pause, or of a launch, does not."""
         self._held_back = frozenset(handing.chosen[uid].name for uid in held_back)
@@ -222,7 +222,7 @@ class Scheduler:
     # what is written
 
     def _place(
-        self, placed: Mapping[int, Allotment], chosen: Mapping[int, ChosenEngine], server: str
+        self, placed: Mapping[int, SeatsOrClaim], chosen: Mapping[int, ChosenEngine], server: str
     ) -> Collection[int]:
         """Write the places; the uids of the jobs that have them now."""
         closed = self._closed() if placed else frozenset()
@@ -291,7 +291,7 @@ class Scheduler:
 
 
 def _step(
-    job: WaitingJob, place: Allotment, chosen: ChosenEngine, *, owner: str, server: str
+    job: WaitingJob, place: SeatsOrClaim, chosen: ChosenEngine, *, owner: str, server: str
 ) -> Step:
     if isinstance(place, Claim):
         return _handed_over(job, place, chosen, owner, server)
@@ -361,7 +361,7 @@ def _queued(job: WaitingJob, chosen: ChosenEngine) -> QueuedJob:
     )
 
 
-def _holding(job: WaitingJob, place: Allotment, now: datetime) -> Holding:
+def _holding(job: WaitingJob, place: SeatsOrClaim, now: datetime) -> Holding:
     claim = place if isinstance(place, Claim) else None
     return Holding(
         uid=job.uid,

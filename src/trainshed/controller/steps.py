@@ -22,18 +22,18 @@ from trainshed.model.roles import Dialect
 from trainshed.model.status import JobState
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
-from trainshed.store.records import Active, Holding, Kind, ReplicaRow, Step, StoredEvent
+from trainshed.store.records import Active, Holding, JobKind, ReplicaRow, Step, StoredEvent
 
 _EVENTS_AT_ONCE = 1000
 
 _LOG = logging.getLogger(__name__)
 
 
-DIALECT_OF_KIND: Final[Mapping[Kind, Dialect]] = {
-    Kind.ML_JOB: Dialect.ML_V1,
-    Kind.CUSTOM_JOB: Dialect.AIPLATFORM_V1,
-    Kind.TUNING_JOB: Dialect.AIPLATFORM_V1,
-    Kind.TRIAL: Dialect.ML_V1,
+DIALECT_OF_KIND: Final[Mapping[JobKind, Dialect]] = {
+    JobKind.ML_JOB: Dialect.ML_V1,
+    JobKind.CUSTOM_JOB: Dialect.AIPLATFORM_V1,
+    JobKind.TUNING_JOB: Dialect.AIPLATFORM_V1,
+    JobKind.TRIAL: Dialect.ML_V1,
 }
 
 
@@ -157,7 +157,7 @@ def _alone(store: Store, step: Step) -> bool:
         return False
 
 
-def placed_rows(kind: Kind, seats: Sequence[Seat]) -> tuple[ReplicaRow, ...]:
+def placed_rows(kind: JobKind, seats: Sequence[Seat]) -> tuple[ReplicaRow, ...]:
     """The rows of replicas that have places and nothing else yet."""
     return tuple(_row(kind, seat, "PLACED") for seat in seats)
 
@@ -174,7 +174,7 @@ def ended_rows(held: Holding, outcome: Outcome | None) -> tuple[ReplicaRow, ...]
     )
 
 
-def _ended_row(kind: Kind, seat: Seat, seen: ReplicaExit | None) -> ReplicaRow:
+def _ended_row(kind: JobKind, seat: Seat, seen: ReplicaExit | None) -> ReplicaRow:
     if seen is None:
         return _row(kind, seat, "STOPPED")
     state = "STOPPED" if seen.stopped_by_us else "FAILED" if seen.status else "SUCCEEDED"
@@ -182,7 +182,12 @@ def _ended_row(kind: Kind, seat: Seat, seen: ReplicaExit | None) -> ReplicaRow:
 
 
 def _row(
-    kind: Kind, seat: Seat, state: str, *, exit_code: int | None = None, signal: int | None = None
+    kind: JobKind,
+    seat: Seat,
+    state: str,
+    *,
+    exit_code: int | None = None,
+    signal: int | None = None,
 ) -> ReplicaRow:
     return ReplicaRow(
         role=seat.role.value,

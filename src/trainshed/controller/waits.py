@@ -16,7 +16,7 @@ from trainshed.store.records import Active
 _EXPLAINED: Final = frozenset(JobState) - FINAL - {JobState.QUEUED}
 
 
-class Waits:
+class StoredWaits:
     """What one server has stored of the waits of its attempts."""
 
     def __init__(self, store: Store) -> None:

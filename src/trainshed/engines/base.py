@@ -18,7 +18,7 @@ from trainshed.model.explanation import Explanation
 from trainshed.model.gpus import GpuNow
 from trainshed.model.launch_plan import Address, LaunchPlan, ReplicaPlan
 from trainshed.model.network import NetworkLayout
-from trainshed.model.resources import Allotment, JobDemand, Node
+from trainshed.model.resources import JobDemand, Node, SeatsOrClaim
 from trainshed.model.roles import Role
 from trainshed.model.stopping import StopOrder
 
@@ -39,7 +39,7 @@ class NotYet(Exception):
     """``launch`` is to be tried again: an older attempt of the job may still live."""
 
 
-class Reach(enum.Enum):
+class NodeLocation(enum.Enum):
     """Where the nodes of an engine are."""
 
     THIS_MACHINE = "THIS_MACHINE"
@@ -47,7 +47,7 @@ class Reach(enum.Enum):
     ANY = "ANY"
 
 
-class Places(enum.Enum):
+class PlacedBy(enum.Enum):
     """Who decides on which nodes an attempt runs."""
 
     SERVER = "SERVER"
@@ -56,7 +56,7 @@ class Places(enum.Enum):
     """A queue of the engine's own: ``launch`` gets a claim, and an attempt may be WAITING."""
 
 
-class Refused(Exception):
+class LaunchRefused(Exception):
     """``launch`` did not take an attempt for now, and nothing of it is there: the job waits on.
 
     ``why`` is ENGINE_FULL or HELD or what else keeps the engine's queue from taking it.
@@ -68,7 +68,7 @@ class Refused(Exception):
         self.why = why
 
 
-class End(NamedTuple):
+class Endpoint(NamedTuple):
     """One end of a TCP connection: an IPv4 address and a port."""
 
     host: str
@@ -76,7 +76,7 @@ class End(NamedTuple):
 
 
 #: Whose process holds the other end of a connection to this machine, given both: theirs and ours.
-AttemptAt = Callable[[End, End], AttemptKey | None]
+AttemptAt = Callable[[Endpoint, Endpoint], AttemptKey | None]
 
 #: Adds lines to the log of an attempt that runs, as those of a task: texts with their severities.
 #: False: not now; such lines may be given again.
@@ -100,7 +100,7 @@ AskListeners = Callable[[AttemptKey], JobListeners | None]
 OnNetwork = Callable[[Callable[[AttemptKey], object]], object]
 
 
-class Finding(NamedTuple):
+class EngineFinding(NamedTuple):
     """What an engine has found out about where its attempts run."""
 
     check: str
@@ -114,7 +114,7 @@ class Finding(NamedTuple):
 class Traits:
     """What is constant for the life of an engine."""
 
-    reach: Reach
+    reach: NodeLocation
     python: str
     """The interpreter on its nodes that has Trainshed: reducers and jobs that ask for none."""
     containers: Found = NONE
@@ -144,7 +144,7 @@ class Traits:
     None: the engine cannot tell."""
     bridge: str | None = None
     """An address of the server's machine that containers with a network of their own reach."""
-    places: Places = Places.SERVER
+    places: PlacedBy = PlacedBy.SERVER
     orders_nodes: str | None = None
     """None: its nodes are drained and maintained by the server.  Else the command by which the
     cluster's own administrator does so, with ``NODE`` in the place of the node."""
@@ -157,15 +157,15 @@ class Traits:
     ``python`` the reducer; None: the server's own is seen there."""
     path: str | None = None
     """PATH of programs there; None: the server's own."""
-    probe: Callable[[], Iterator[Finding]] | None = field(default=None, compare=False)
+    probe: Callable[[], Iterator[EngineFinding]] | None = field(default=None, compare=False)
     """Run a small task there and say what it has found; takes minutes where no node is free.
     Raises EngineFault or OSError.  None: there is nothing that is not seen from here."""
     jobs: Path | None = None
     """The folder in which the server finds the log of an attempt in ``UID/ATTEMPT/log``; None: the
     server's own (``EngineContext.jobs_dir``)."""
     here: Callable[[str], Path] | None = field(default=None, compare=False)
-    """Where the server finds a folder of which a ``Sight`` says how replicas see it; None: under
-    the same path."""
+    """Where the server finds a folder that a ``FilesystemView`` names as replicas see it; None:
+    under the same path."""
     asked_s: Callable[[], float | None] | None = field(default=None, compare=False)
     """When what runs there was last asked and answered, in seconds since 1970; None: never yet."""
     commands: Callable[[], Mapping[tuple[str, bool], int]] | None = field(
@@ -192,7 +192,7 @@ class ReplicaShape(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class FilesystemView:
     """What the replicas of one attempt see around them; paths are those that they see."""
 
     addresses: Mapping[tuple[Role, int], Address]
@@ -230,7 +230,7 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class JobNeeds:
     """What a job asks of an engine, as far as that decides whether it can ever run there."""
 
     demand: JobDemand
@@ -280,7 +280,7 @@ class Engine(Protocol):
 
     def sight(
         self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
-    ) -> Sight:
+    ) -> FilesystemView:
         """What replicas will see; changes nothing.  The plan that ``launch`` gets is made from it.
 
         ``layout`` is how they share a network of their own; None: they have the machine's.  Only an
@@ -295,16 +295,16 @@ class Engine(Protocol):
         One that is away keeps the nodes that it had, and every attempt of it is UNKNOWN.
         """
 
-    def judge(self, asked: Asked) -> Explanation | None:
+    def judge(self, asked: JobNeeds) -> Explanation | None:
         """Why a job can never run there, in the caller's words with what would be accepted.
 
         From memory.  None: it can, some day, or that is not known.  Never "busy".
         """
 
-    def manifest(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> Mapping[str, str]:
+    def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
         """What ``launch`` sends, by name, without secrets; changes nothing."""
 
-    def launch(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> None:
+    def launch(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> None:
         """Start an attempt, at most once for ever; it may have been started or stopped before.
 
         Returns when the engine has the plan durably, though not one replica may run.  Raises

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from trainshed.engines.base import (
-    Asked,
     Engine,
+    FilesystemView,
+    JobNeeds,
     Known,
-    Places,
-    Reach,
+    NodeLocation,
+    PlacedBy,
     ReplicaShape,
-    Sight,
     Traits,
 )
 from trainshed.engines.waits import QueueWaits
@@ -30,7 +30,7 @@ from trainshed.model.engine_wishes import OfferedEngine, wishes
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.network import NetworkLayout
-from trainshed.model.resources import Allotment, Claim, JobDemand, Node
+from trainshed.model.resources import Claim, JobDemand, Node, SeatsOrClaim
 from trainshed.model.stopping import StopOrder
 
 _LOG = logging.getLogger(__name__)
@@ -127,10 +127,10 @@ class Engines:
         engine = self.get(name)
         return engine.traits.orders_nodes if engine else None
 
-    def places(self, name: str) -> Places:
+    def places(self, name: str) -> PlacedBy:
         """Who places the jobs of an engine; the server, as long as nobody can be asked."""
         engine = self.get(name)
-        return engine.traits.places if engine else Places.SERVER
+        return engine.traits.places if engine else PlacedBy.SERVER
 
     def engine_of(self, key: AttemptKey) -> str:
         """The engine of an attempt by name."""
@@ -167,7 +167,7 @@ class Engines:
         return wishes(labels, served.labels if served else None)
 
     def judging(
-        self, asked: Asked, never: Callable[[JobDemand], Explanation | None]
+        self, asked: JobNeeds, never: Callable[[JobDemand], Explanation | None]
     ) -> Callable[[str], Explanation | None]:
         """Why each engine can never hold a job.
 
@@ -177,7 +177,7 @@ class Engines:
         def judge(name: str) -> Explanation | None:
             theirs = replace(asked, wants=self.wishes(name, asked.wants))
             why = self.judge_of(name, theirs)
-            if why or self.places(name) is Places.ENGINE:
+            if why or self.places(name) is PlacedBy.ENGINE:
                 return why
             return never(replace(asked.demand, engine=name))
 
@@ -199,7 +199,7 @@ class Engines:
 
     def sight(
         self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
-    ) -> Sight:
+    ) -> FilesystemView:
         """As the attempt's engine says."""
         return self.serving(self.engine_of(key)).sight(key, shape, layout)
 
@@ -208,7 +208,7 @@ class Engines:
         found = self.healths()
         return next(iter(found.values())) if all(found.values()) else None
 
-    def judge(self, asked: Asked) -> Explanation | None:
+    def judge(self, asked: JobNeeds) -> Explanation | None:
         """What the last of them objects, where all object."""
         why = None
         for name in self.served:
@@ -216,15 +216,15 @@ class Engines:
                 return None
         return why
 
-    def judge_of(self, name: str, asked: Asked) -> Explanation | None:
+    def judge_of(self, name: str, asked: JobNeeds) -> Explanation | None:
         """What one engine objects."""
         return self._asked(name, "judge", lambda engine: engine.judge(asked), None)
 
-    def manifest(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> Mapping[str, str]:
+    def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
         """As the engine of the place says."""
         return self.serving(engine_of(place)).manifest(key, plan, place)
 
-    def launch(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> None:
+    def launch(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> None:
         """By the engine of the place."""
         name = engine_of(place) or self._first
         engine = self.serving(name)
@@ -364,7 +364,7 @@ class Engines:
         return replace(found, since_s=before[1])
 
 
-def engine_of(place: Allotment) -> str:
+def engine_of(place: SeatsOrClaim) -> str:
     """The engine of a gang: it is on one; empty: the first."""
     if isinstance(place, Claim):
         return place.engine
@@ -380,5 +380,5 @@ def _silent(name: str) -> Explanation:
 
 
 def _traits(found: Sequence[Traits]) -> Traits:
-    here = [each for each in found if each.reach is Reach.THIS_MACHINE]
+    here = [each for each in found if each.reach is NodeLocation.THIS_MACHINE]
     return here[0] if here else found[0]

@@ -36,7 +36,7 @@ _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
 _TRIES_MAX: Final = 16
 
 
-class Place(NamedTuple):
+class PathBeneath(NamedTuple):
     """A file or folder: of its path, the part below ``root`` is a stranger's: it has no links."""
 
     root: str | os.PathLike[str]
@@ -68,7 +68,7 @@ class Place(NamedTuple):
         return self._replace(name=f"{self.name}/{name}" if self.name else name)
 
 
-class Kind(enum.Enum):
+class FileKind(enum.Enum):
     """What lies in a folder."""
 
     FILE = "file"
@@ -146,7 +146,7 @@ class Beneath:
         with self.folder(above) as descriptor:
             yield descriptor, leaf or "."
 
-    def entries(self, name: str = "", most: int | None = None) -> list[tuple[str, Kind]]:
+    def entries(self, name: str = "", most: int | None = None) -> list[tuple[str, FileKind]]:
         """What lies in a folder, in no order, or so many of it."""
         descriptor = self.open(name, _READ | os.O_DIRECTORY)
         try:
@@ -172,10 +172,10 @@ class Beneath:
             left -= len(found)
             if left < 0:
                 raise OSError(errno.E2BIG, "there is too much to look at all", folder)
-            below = (entry for entry, kind in found if kind is Kind.FOLDER and enters(entry))
+            below = (entry for entry, kind in found if kind is FileKind.FOLDER and enters(entry))
             head = f"{folder}/" if folder else ""
             waiting += sorted((head + entry for entry in below), reverse=True)
-            yield folder, [entry for entry, kind in found if kind is not Kind.FOLDER]
+            yield folder, [entry for entry, kind in found if kind is not FileKind.FOLDER]
 
     def make_folders(self, name: str, mode: int | None = None) -> None:
         """Make a folder and those above it.  Nothing is made where a part is no folder.
@@ -219,10 +219,10 @@ def give_mode(descriptor: int, mode: int) -> None:
         os.fchmod(descriptor, mode | found.st_mode & stat.S_ISGID)
 
 
-def _kind(entry: os.DirEntry[str]) -> Kind:
+def _kind(entry: os.DirEntry[str]) -> FileKind:
     if entry.is_dir(follow_symlinks=False):
-        return Kind.FOLDER
-    return Kind.FILE if entry.is_file(follow_symlinks=False) else Kind.OTHER
+        return FileKind.FOLDER
+    return FileKind.FILE if entry.is_file(follow_symlinks=False) else FileKind.OTHER
 
 
 @functools.cache

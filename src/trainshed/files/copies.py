@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
+from trainshed.files.beneath import NOT_A_FILE, Beneath, FileKind
 
 _PIECE_BYTES: Final = 1 << 20
 #: Holes are looked for in blocks of this size, which is the block of most file systems.
@@ -72,7 +72,7 @@ class Remarks(dict[Remark, tuple[int, str]]):
 def copy_tree(
     source: Path,
     target: Path,
-    wanted: Callable[[str, Kind], bool] = lambda *_: True,
+    wanted: Callable[[str, FileKind], bool] = lambda *_: True,
     remarks: Remarks | None = None,
     is_of_jobs: Callable[[str], bool] = lambda _: False,
 ) -> Iterator[Copied]:
@@ -109,7 +109,7 @@ class _Copy:
         self._is_of_jobs = is_of_jobs
         self._folders: list[_Made] = []
 
-    def run(self, wanted: Callable[[str, Kind], bool]) -> Iterator[Copied]:
+    def run(self, wanted: Callable[[str, FileKind], bool]) -> Iterator[Copied]:
         waiting = [""]
         while waiting:
             folder = waiting.pop()
@@ -118,16 +118,16 @@ class _Copy:
                 name = head + leaf
                 if not wanted(name, kind):
                     continue
-                if kind is Kind.FOLDER:
+                if kind is FileKind.FOLDER:
                     waiting += [name] if self._make_folder(name) else []
-                elif kind is Kind.OTHER:
+                elif kind is FileKind.OTHER:
                     self._copy_link(name)
                 elif (copied := self._copy_file(name)) is not None:
                     yield copied
         for folder_made in reversed(self._folders):
             self._keep_folder(folder_made)
 
-    def _entries(self, folder: str) -> list[tuple[str, Kind]]:
+    def _entries(self, folder: str) -> list[tuple[str, FileKind]]:
         try:
             return sorted(self._there.entries(folder), key=lambda entry: entry[0])
         except OSError as error:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Final
 
-from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
+from trainshed.files.beneath import NOT_A_FILE, Beneath, FileKind
 
 #: Deeper ones take days to make; somebody adds to it while it is removed.
 _DEPTH_MAX: Final = 1 << 16
@@ -75,7 +75,7 @@ def _level(top: int) -> bool:
         entries, errors = tree.entries(), []
         for name, kind in entries:
             try:
-                if kind is Kind.FOLDER:
+                if kind is FileKind.FOLDER:
                     _lift(tree, name, top)
                 else:
                     os.unlink(name, dir_fd=top)
@@ -97,7 +97,7 @@ def _lift(tree: Beneath, folder: str, top: int) -> None:
     with tree.folder(folder) as below:
         _open_to_owner(below)
         for name, kind in tree.entries(folder):
-            if kind is Kind.FOLDER:
+            if kind is FileKind.FOLDER:
                 with tree.folder(f"{folder}/{name}") as moved:
                     _open_to_owner(moved)  # a closed one cannot be moved
                 os.rename(name, os.urandom(16).hex(), src_dir_fd=below, dst_dir_fd=top)

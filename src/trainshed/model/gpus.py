@@ -1,6 +1,6 @@
 """What a GPU of a node is, whether it is given out, and what it does now.
 
-``NodeGpu`` is kept with its node and changes rarely.  A ``Reading`` is worth a few seconds, and
+``NodeGpu`` is kept with its node and changes rarely.  A ``GpuSample`` is worth a few seconds, and
 never goes through the database.
 """
 
@@ -45,7 +45,7 @@ class NodeGpu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class GpuSample:
     """What a GPU reported of itself at one moment; None is "not measured", and never 0."""
 
     at: datetime
@@ -70,7 +70,7 @@ class GpuNow:
     gpu: NodeGpu
     attempt: AttemptKey | None = None
     """Who of this installation has it."""
-    reading: Reading | None = None
+    reading: GpuSample | None = None
     xids: Mapping[int, int] = field(default_factory=dict)
     """How often each Xid was seen since the server started."""
     driver: str = ""

@@ -145,4 +145,4 @@ class Claim:
 
 
 #: Where an attempt is to run: the seats that the server gave it, or a claim on an engine's queue.
-Allotment = Sequence[Seat] | Claim
+SeatsOrClaim = Sequence[Seat] | Claim

@@ -12,7 +12,7 @@ from trainshed.placement.gang import place
 from trainshed.placement.jobs import QuotaRule
 from trainshed.placement.quota import Quotas
 from trainshed.placement.shortage import Shortage
-from trainshed.placement.topology import Shape, Topology
+from trainshed.placement.topology import DemandShape, Topology
 
 _UID = -1
 
@@ -74,7 +74,7 @@ class Feasibility:
             self._blocking_reasons[shape.key] = self._look(demand, shape)
         return self._blocking_reasons[shape.key]
 
-    def _look(self, demand: JobDemand, shape: Shape) -> Reason | None:
+    def _look(self, demand: JobDemand, shape: DemandShape) -> Reason | None:
         if not shape.batches or _holds(self._ready, demand):
             return None
         return Reason.DRAINED if _holds(self._all, demand) else Reason.NO_SUCH_NODE

@@ -13,7 +13,7 @@ from itertools import islice, permutations
 from trainshed.model.resources import JobDemand, Seat
 from trainshed.model.roles import Role
 from trainshed.placement.fleet import FleetUsage
-from trainshed.placement.topology import EMULATED, ReplicaBatch, Shape, Where
+from trainshed.placement.topology import EMULATED, DemandShape, ReplicaBatch, Where
 
 #: How many orders of batches are tried; jobs have two or three batches at most in practice.
 _ORDERS_MAX = 6
@@ -62,7 +62,7 @@ def place_at(fleet: FleetUsage, uid: int, demand: JobDemand, seats: Sequence[Sea
     return True
 
 
-def has_room(fleet: FleetUsage, shape: Shape) -> bool:
+def has_room(fleet: FleetUsage, shape: DemandShape) -> bool:
     """Whether each batch would fit if it were alone: quick, and necessary for the whole."""
     return all(
         sum(fleet.candidates(shape.where, batch.each).totals) >= batch.count
@@ -70,7 +70,7 @@ def has_room(fleet: FleetUsage, shape: Shape) -> bool:
     )
 
 
-def _attempts(shape: Shape) -> Iterator[tuple[tuple[ReplicaBatch, ...], bool]]:
+def _attempts(shape: DemandShape) -> Iterator[tuple[tuple[ReplicaBatch, ...], bool]]:
     """Orders of batches, each with whether to prefer few nodes; the first is the one we like."""
     yield shape.batches, True
     if (

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from trainshed.model.resources import Demand, NodeState
 from trainshed.model.roles import Role
-from trainshed.placement.quota import Claim, ExceededQuota
+from trainshed.placement.quota import ExceededQuota, QuotaClaim
 
 WOULD_START = "would start now"
 COULD_RUN = "could run"
@@ -69,7 +69,7 @@ def exceeded(one: ExceededQuota) -> str:
     )
 
 
-def too_large(claim: Claim) -> str:
+def too_large(claim: QuotaClaim) -> str:
     """The quota that the job exceeds by itself."""
     return (
         f"needs {claim.amount} {claim.bucket.accelerator}; project {claim.bucket.project}'s quota"

@@ -33,7 +33,7 @@ class QuotaBucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class QuotaClaim:
     """What a job takes of a bucket, and the bucket's limit."""
 
     bucket: QuotaBucket
@@ -45,7 +45,7 @@ class Claim:
 class ExceededQuota:
     """A claim that does not fit beside what is in use."""
 
-    claim: Claim
+    claim: QuotaClaim
     in_use: int
 
 
@@ -59,10 +59,10 @@ class Quotas:
             self._rules.setdefault(rule.accelerator, []).append(rule)
         self._in_use: dict[QuotaBucket, int] = {}
         self._users: dict[QuotaBucket, dict[int, None]] = {}
-        self._claims: dict[int, tuple[Claim, ...]] = {}
-        self._found: dict[tuple[str, JobDemand], tuple[Claim, ...]] = {}
+        self._claims: dict[int, tuple[QuotaClaim, ...]] = {}
+        self._found: dict[tuple[str, JobDemand], tuple[QuotaClaim, ...]] = {}
 
-    def claims(self, project: str, demand: JobDemand) -> tuple[Claim, ...]:
+    def claims(self, project: str, demand: JobDemand) -> tuple[QuotaClaim, ...]:
         """What the job takes of each bucket; empty where no rule counts it.
 
         A job without a region is counted by the rules that name none.
@@ -85,7 +85,7 @@ class Quotas:
                 found.append(ExceededQuota(claim, in_use))
         return tuple(found)
 
-    def too_large(self, project: str, demand: JobDemand) -> tuple[Claim, ...]:
+    def too_large(self, project: str, demand: JobDemand) -> tuple[QuotaClaim, ...]:
         """The claims that exceed their limit by themselves: no waiting helps."""
         return tuple(c for c in self.claims(project, demand) if c.amount > c.limit)
 
@@ -109,12 +109,12 @@ class Quotas:
         """The jobs that have taken of a bucket, in the order of taking."""
         return self._users.get(bucket, {})
 
-    def _claimed(self, project: str, demand: JobDemand) -> Iterator[Claim]:
+    def _claimed(self, project: str, demand: JobDemand) -> Iterator[QuotaClaim]:
         region = demand.region or ""
         for accelerator, amount in sorted(demand.gpus.items()):
             limit = limit_of(self._rules.get(accelerator, ()), project, region, accelerator)
             if limit is not None:
-                yield Claim(QuotaBucket(project, region, accelerator), amount, limit)
+                yield QuotaClaim(QuotaBucket(project, region, accelerator), amount, limit)
 
 
 def limit_of(rules: Iterable[QuotaRule], project: str, region: str, accelerator: str) -> int | None:

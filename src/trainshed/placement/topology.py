@@ -84,7 +84,7 @@ ANYWHERE: Final = Where()
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class DemandShape:
     """A job's demand as this fleet sees it, largest replicas first.
 
     ``key`` is equal for jobs that fit exactly where the other fits.
@@ -125,7 +125,7 @@ class Topology:
         self.gpu_names = {name for kind in kinds for name in (*kind.types, *dict(kind.alias))}
         self._has_exact = any(n.policy is FleetPolicy.EXACT for n in self.nodes)
         self._requests: dict[tuple[Where, Demand], tuple[ReplicaRequest | None, ...]] = {}
-        self._shapes: dict[JobDemand, Shape] = {}
+        self._shapes: dict[JobDemand, DemandShape] = {}
 
     def find(self, seat: Seat) -> int | None:
         """The node of a seat; None: it is gone.  One that names no engine is of the first."""
@@ -164,7 +164,7 @@ class Topology:
         requests = zip(self.requests(where, each), self._of_kind, strict=True)
         return [(i, request) for request, nodes in requests if request is not None for i in nodes]
 
-    def shape(self, demand: JobDemand) -> Shape:
+    def shape(self, demand: JobDemand) -> DemandShape:
         """The demand as this fleet sees it: what no node looks at is left out."""
         found = self._shapes.get(demand)
         if found is None:
@@ -173,7 +173,7 @@ class Topology:
             found = self._shapes[demand] = self._shape(demand)
         return found
 
-    def _shape(self, demand: JobDemand) -> Shape:
+    def _shape(self, demand: JobDemand) -> DemandShape:
         members: dict[Demand, list[GroupDemand]] = {}
         for group in demand.groups:
             if group.count > 0:
@@ -186,7 +186,9 @@ class Topology:
             demand.region if self.regions else None,
             None if self._engines == {demand.engine} else demand.engine,
         )
-        return Shape(where, batches, (where, *((batch.each, batch.count) for batch in batches)))
+        return DemandShape(
+            where, batches, (where, *((batch.each, batch.count) for batch in batches))
+        )
 
     def _seen(self, each: Demand) -> Demand:
         if not each.gpu_count:

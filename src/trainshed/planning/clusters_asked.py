@@ -12,7 +12,7 @@ from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.parameters import parameters
 from trainshed.planning.scaling.posterior import Posterior, posterior
-from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.training import Strategy
 from trainshed.planning.sizing import STEPS, WORKERS_MIN
 from trainshed.planning.what_ifs import MEASURE, BatchRule, WhatIf, called, is_same, on_host
@@ -115,12 +115,12 @@ def _of_kind(
         )
 
 
-def _unmeasured(calibrations: Sequence[Calibration], kind: HostKind) -> Refused | None:
+def _unmeasured(calibrations: Sequence[Calibration], kind: HostKind) -> NoPrediction | None:
     """What was asked, and what was measured; None where nothing was."""
     measured = dict.fromkeys(called(each.host) for each in calibrations)
     if not measured:
         return None
-    return Refused(
+    return NoPrediction(
         field="calibration",
         message=f"measured was {' and '.join(measured)}, not {called(kind)}",
         accepted=f"{' or '.join(measured)}; or {MEASURE}",
@@ -222,17 +222,17 @@ def _batch(
 
 def _refused(
     question: Question, calibration: Calibration | None, cluster: Cluster, batch: float
-) -> Refused | None:
+) -> NoPrediction | None:
     n, hosts, copies = cluster.accelerators, cluster.hosts, question.model_parallel
     if n % hosts:
-        return Refused(
+        return NoPrediction(
             field="gpus",
             message=f"{n} do not divide evenly over {hosts} hosts",
             accepted="as many on each host",
         )
     asked = question.model_parallel_asked
     if asked not in {None, copies}:
-        return Refused(
+        return NoPrediction(
             field="model-parallel",
             message=f"{asked} accelerators for one model were not measured, {copies} were",
             accepted=f"{copies}; only copies of the model are added",
@@ -240,13 +240,13 @@ def _refused(
     if unheld := _unheld(calibration, copies):
         return unheld
     if n % copies:
-        return Refused(
+        return NoPrediction(
             field="gpus",
             message=f"{n} is no multiple of the {copies} accelerators that hold one model",
             accepted=f"multiples of {copies}",
         )
     if batch > question.largest_batch:
-        return Refused(
+        return NoPrediction(
             field="batch",
             message=f"{batch:,.12g} samples on one accelerator, and "
             f"{question.largest_batch:,.12g} fit",
@@ -257,13 +257,13 @@ def _refused(
     return None
 
 
-def _unheld(calibration: Calibration | None, copies: int) -> Refused | None:
+def _unheld(calibration: Calibration | None, copies: int) -> NoPrediction | None:
     """Why one copy of the model on so many accelerators is not what was measured."""
     counts = {run.accelerators for run in timed(calibration.runs)} if calibration else set()
     least = min(counts, default=copies)
     if least % copies == 0:
         return None
-    return Refused(
+    return NoPrediction(
         field="model-parallel",
         message=f"{plural(least, 'accelerator')} trained when it was measured, which is no "
         f"multiple of the {copies} that hold one model",
@@ -275,13 +275,13 @@ def _divisors(count: int) -> str:
     return " or ".join(f"{each}" for each in range(1, count + 1) if count % each == 0)
 
 
-def _unfitting(cluster: Cluster, fitting: tuple[int, ...]) -> Refused | None:
+def _unfitting(cluster: Cluster, fitting: tuple[int, ...]) -> NoPrediction | None:
     """Why no host may carry so many, where the catalog knows them."""
     each = cluster.accelerators // cluster.hosts
     if not fitting or each in fitting:
         return None
     host = cluster.host
-    return Refused(
+    return NoPrediction(
         field="gpus",
         message=f"{host.machine_type} cannot have {each} {host.accelerator}",
         accepted=f"{' or '.join(map(str, fitting))} on each host",
@@ -290,19 +290,19 @@ def _unfitting(cluster: Cluster, fitting: tuple[int, ...]) -> Refused | None:
 
 def _unserved(
     job: PlannedJob, question: Question, calibration: Calibration | None
-) -> Refused | None:
+) -> NoPrediction | None:
     if calibration is None:
         return None
     strategy = calibration.training.strategy
     if _servers(job, question) and strategy not in _SERVED:
         of_file = job.servers.named if question.servers is None else ""
-        return Refused(
+        return NoPrediction(
             field=of_file or "parameter-servers",
             message=f"the training exchanges by {strategy.value}, and has no parameter servers",
             accepted="--parameter-servers 0, or a calibration of a training with them",
         )
     if question.reducers and strategy not in _REDUCED:
-        return Refused(
+        return NoPrediction(
             field="reducers",
             message=f"the training exchanges by {strategy.value}, which reducers do not serve",
             accepted="0, or a training that exchanges by allreduce",

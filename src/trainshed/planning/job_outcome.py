@@ -12,7 +12,7 @@ from trainshed.planning.scaling.cluster import Cluster
 from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.scaling.predict import predict
-from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.reach import reach_of
 
 _HOUR_S: Final = 3600.0
@@ -87,12 +87,12 @@ def outcome_of(
     run: Run,
     goodput: float | None = None,
     price: HourPrice | None = None,
-) -> JobOutcome | Refused:
+) -> JobOutcome | NoPrediction:
     """What was to be expected of a run before it was made, and what it came to."""
     cluster = Cluster(host=calibration.host, accelerators=run.accelerators, hosts=run.hosts)
     batch = run.batch_per_accelerator or None
     found = predict(calibration, cluster, batch_per_accelerator=batch)
-    if isinstance(found, Refused):
+    if isinstance(found, NoPrediction):
         return found
     predicted = found.step_s.times(run.steps)
     measured = {(each.accelerators, each.hosts) for each in timed(calibration.runs)}

@@ -13,13 +13,13 @@ from trainshed.planning.clusters_asked import (
 from trainshed.planning.counts import plural
 from trainshed.planning.prices import Interruptions, PriceList
 from trainshed.planning.scaling.calibration import Calibration
-from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.what_ifs import (
-    Limits,
-    Marks,
-    Option,
+    ClusterOption,
+    OptionMarks,
+    PlanLimits,
+    TrainingWork,
     WhatIf,
-    Work,
     best_of,
     faster,
     is_cheaper,
@@ -30,12 +30,12 @@ from trainshed.planning.what_ifs import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class PlanWishes:
     """What decides among options."""
 
     worth: float = 0.5
     """More throughput for each doubling of price, so that it pays."""
-    limits: Limits = field(default_factory=Limits)
+    limits: PlanLimits = field(default_factory=PlanLimits)
     prices: PriceList = field(default_factory=PriceList)
     interruptions: Interruptions | None = None
 
@@ -45,25 +45,25 @@ class JobPlan:
     """The answer."""
 
     job: PlannedJob
-    work: Work
-    wishes: Wishes
-    options: tuple[Option, ...]
-    marks: Marks
-    own: Option
+    work: TrainingWork
+    wishes: PlanWishes
+    options: tuple[ClusterOption, ...]
+    marks: OptionMarks
+    own: ClusterOption
     """What is said first: the job as it is, else the knee."""
-    reduced: Option | None = None
+    reduced: ClusterOption | None = None
     """The same with reducers, where they make a difference."""
     warnings: tuple[str, ...] = ()
     """What to mind of all of it, said in the first line."""
 
     @property
-    def refused(self) -> Refused | None:
+    def refused(self) -> NoPrediction | None:
         """Why there is no plan: nothing of it could be predicted, or what was wished for."""
         asked = [each for each in self.options if each.what_if.is_asked] or self.options
         if any(each.prediction for each in asked):
             return self._unmet()
         answers = (each.answer for each in (self.own, *asked))
-        return next((each for each in answers if isinstance(each, Refused)), None)
+        return next((each for each in answers if isinstance(each, NoPrediction)), None)
 
     @property
     def unpriced(self) -> tuple[str, ...]:
@@ -72,28 +72,28 @@ class JobPlan:
         found = (each.what_if.machines for each in self.options if each.prediction)
         return tuple(dict.fromkeys(why for each in found for why in prices.lacking(each)))
 
-    def _unmet(self) -> Refused | None:
+    def _unmet(self) -> NoPrediction | None:
         limits = self.wishes.limits
         if not limits.is_set or self.marks.meets:
             return None
         if limits.budget < float("inf") and not any(each.cost for each in self.options):
-            return Refused(
+            return NoPrediction(
                 field="budget",
                 message="; ".join(self.unpriced),
                 accepted="--prices FILE, with what they cost an hour",
             )
         field = "deadline" if limits.deadline_s < float("inf") else "budget"
-        return Refused(
+        return NoPrediction(
             field=field,
             message="none of these clusters is sure to meet it: "
             "the pessimistic end of each interval lies beyond",
             accepted="a later deadline, a larger budget, or other what-ifs",
         )
 
-    def notes(self, option: Option) -> Iterator[str]:
+    def notes(self, option: ClusterOption) -> Iterator[str]:
         """What to mind of an option."""
         yield from self.marks.of(option)
-        if isinstance(option.answer, Refused):
+        if isinstance(option.answer, NoPrediction):
             yield _refusal(option.answer)
             return
         if option.answer.extrapolated:
@@ -109,7 +109,7 @@ class JobPlan:
             yield f"no difference that can be told from {before.cluster.accelerators}"
 
     @property
-    def fewer(self) -> Option | None:
+    def fewer(self) -> ClusterOption | None:
         """Fewer accelerators that are sure to be faster and cost less, with reducers or without."""
         own, best = self.own, self.reduced or self.own
         found = [
@@ -129,18 +129,18 @@ class JobPlan:
             return ""
         return self._idle(self.own if self.own in idle else idle[-1])
 
-    def _idle(self, option: Option) -> str:
+    def _idle(self, option: ClusterOption) -> str:
         enough = matching_reducers(self.job, option.cluster)
         does = "matches" if enough == 1 else "match"
         return f"{plural(enough, 'reducer')} {does} the workers, and more are idle"
 
-    def _without_reducers(self, option: Option) -> Option | None:
+    def _without_reducers(self, option: ClusterOption) -> ClusterOption | None:
         if not option.cluster.reducers:
             return None
         plain = replace(option.cluster, reducers=0, reducer_gbps=0.0)
         return next((each for each in self.options if each.cluster == plain), None)
 
-    def _before(self, option: Option) -> Option | None:
+    def _before(self, option: ClusterOption) -> ClusterOption | None:
         """The next smaller cluster of the same kind."""
         cluster = option.cluster
         smaller = [
@@ -154,7 +154,7 @@ class JobPlan:
         return max(smaller, key=lambda each: each.cluster.accelerators, default=None)
 
 
-def _refusal(answer: Refused) -> str:
+def _refusal(answer: NoPrediction) -> str:
     return f"{answer.field}: {answer.message}"
 
 
@@ -162,11 +162,11 @@ def plan_of(
     job: PlannedJob,
     question: Question,
     calibrations: Sequence[Calibration],
-    work: Work,
-    wishes: Wishes,
+    work: TrainingWork,
+    wishes: PlanWishes,
 ) -> JobPlan:
     """Weigh every cluster that is asked about."""
-    found: list[Option] = []
+    found: list[ClusterOption] = []
     asked = list(clusters(job, question, calibrations))
     known = {what_if.cluster for what_if in asked}
     for what_if in asked:
@@ -190,7 +190,7 @@ def plan_of(
     )
 
 
-def _improved(own: Option, found: Sequence[Option]) -> Option | None:
+def _improved(own: ClusterOption, found: Sequence[ClusterOption]) -> ClusterOption | None:
     """The same cluster with reducers, or more of them, where that is sure to be faster."""
     plain = replace(own.cluster, reducers=0, reducer_gbps=0.0)
     more = [
@@ -202,16 +202,18 @@ def _improved(own: Option, found: Sequence[Option]) -> Option | None:
     return best_of(more, own)
 
 
-def _is_idle(job: PlannedJob, option: Option) -> bool:
+def _is_idle(job: PlannedJob, option: ClusterOption) -> bool:
     """Whether some of its reducers have nothing to do."""
     return option.cluster.reducers > matching_reducers(job, option.cluster) > 0
 
 
-def _weighed(what_if: WhatIf, work: Work, wishes: Wishes) -> Option:
+def _weighed(what_if: WhatIf, work: TrainingWork, wishes: PlanWishes) -> ClusterOption:
     return weigh(what_if, work, wishes.prices, wishes.interruptions)
 
 
-def _reduced(job: PlannedJob, option: Option, work: Work, wishes: Wishes) -> Option | None:
+def _reduced(
+    job: PlannedJob, option: ClusterOption, work: TrainingWork, wishes: PlanWishes
+) -> ClusterOption | None:
     """The same cluster with reducers, where that is sure to be faster."""
     if not option.prediction:
         return None

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from trainshed.planning.counts import plural
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.scaling.interval import Interval
-from trainshed.planning.scaling.prediction import Prediction, Refused
-from trainshed.planning.what_ifs import Limits, Option
+from trainshed.planning.scaling.prediction import NoPrediction, Prediction
+from trainshed.planning.what_ifs import ClusterOption, PlanLimits
 
 _UNITS = ((2 * 86_400.0, 86_400.0, "days"), (5_400.0, 3_600.0, "h"), (90.0, 60.0, "min"))
 #: Less than a tenth of a minute is said in seconds; of a price, cents.
@@ -68,7 +68,7 @@ def money(amount: float, currency: str) -> str:
     return f"{shown} {currency}"
 
 
-def price_words(plan: JobPlan, option: Option) -> str:
+def price_words(plan: JobPlan, option: ClusterOption) -> str:
     """The cost of an option; accelerator-hours where no price is known, and why."""
     if option.cost and option.hour:
         return money(option.cost.point, option.hour.currency)
@@ -83,7 +83,7 @@ def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
     """The job in a sentence; ``says_fewer``: that fewer accelerators would do, if they would."""
     option = plan.own
     name = noun(option.cluster.host.accelerator, option.cluster.accelerators)
-    if isinstance(option.answer, Refused):
+    if isinstance(option.answer, NoPrediction):
         answer = option.answer
         parts = [
             _bounds(option),
@@ -118,21 +118,21 @@ def _short(value: float) -> str:
     return f"{value:,.1f}" if value >= 1 else f"{value:.2f}"
 
 
-def _how_long(plan: JobPlan, option: Option) -> str:
+def _how_long(plan: JobPlan, option: ClusterOption) -> str:
     if option.time_s is None:
         return ""
     return f"{lasting(option.time_s.point)} {plan.work.words}".rstrip()
 
 
-def _bounds(option: Option) -> str:
+def _bounds(option: ClusterOption) -> str:
     found = bounds(option)
     return f"between {found}" if found else ""
 
 
-def bounds(option: Option) -> str:
+def bounds(option: ClusterOption) -> str:
     """No gain, and a gain in proportion, where there is no point; empty where there is one."""
     answer = option.answer
-    if not isinstance(answer, Refused):
+    if not isinstance(answer, NoPrediction):
         return ""
     if answer.samples_per_s:
         low, high = answer.samples_per_s
@@ -141,14 +141,14 @@ def bounds(option: Option) -> str:
     return f"1 and {n:,} times one" if option.what_if.calibration is None and n > 1 else ""
 
 
-def _fewer(plan: JobPlan, option: Option) -> str:
+def _fewer(plan: JobPlan, option: ClusterOption) -> str:
     """What is worth more than reducers: not so many hosts."""
     name = noun(option.cluster.host.accelerator, option.cluster.accelerators)
     time = lasting(option.time_s.point) if option.time_s else ""
     return f"{name} would take {time}, {price_words(plan, option)}"
 
 
-def _with_reducers(base: Option, reduced: Option, found: Prediction) -> str:
+def _with_reducers(base: ClusterOption, reduced: ClusterOption, found: Prediction) -> str:
     count = reduced.cluster.reducers
     times = found.speedup.point / found.base_accelerators
     words = f"{plural(count, 'reducer')} would make it {_short(times)} times"
@@ -174,7 +174,7 @@ def recommendations(plan: JobPlan) -> Iterator[str]:
         yield f"{'meets it':<9} {found} ({_limits(plan, limits)})"
 
 
-def _limits(plan: JobPlan, limits: Limits) -> str:
+def _limits(plan: JobPlan, limits: PlanLimits) -> str:
     words = []
     if limits.deadline_s < math.inf:
         words.append(f"deadline {lasting(limits.deadline_s)}")
@@ -184,11 +184,11 @@ def _limits(plan: JobPlan, limits: Limits) -> str:
     return ", ".join(words)
 
 
-def _refusal(refused: Refused | None) -> str:
+def _refusal(refused: NoPrediction | None) -> str:
     return f"{refused.message}; accepted: {refused.accepted}" if refused else ""
 
 
-def _named(plan: JobPlan, option: Option) -> str:
+def _named(plan: JobPlan, option: ClusterOption) -> str:
     cluster = option.cluster
     words = noun(cluster.host.accelerator, cluster.accelerators)
     if machine := option.machine_type:

@@ -8,7 +8,7 @@ from trainshed.planning.clusters_asked import Helpers, PlannedJob
 from trainshed.planning.host_kinds import CPU, counts_of, kind_of
 from trainshed.planning.prices import paid_for
 from trainshed.planning.scaling.cluster import HostKind
-from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.scaling.prediction import NoPrediction
 
 _TRAINS = (Role.PRIMARY, Role.WORKER)
 
@@ -24,7 +24,7 @@ def _trainers(spec: JobSpec) -> list[ReplicaGroup]:
     return [group for group in found if group and group.count]
 
 
-def planned_job(spec: JobSpec, catalog: Catalog) -> PlannedJob | Refused:
+def planned_job(spec: JobSpec, catalog: Catalog) -> PlannedJob | NoPrediction:
     """The planned job of an expanded spec that names machines; why there is none."""
     workers = [group for group in trainers_of(spec) if group.machine_type]
     kinds = [kind_of(group, catalog) for group in workers]
@@ -49,8 +49,8 @@ def planned_job(spec: JobSpec, catalog: Catalog) -> PlannedJob | Refused:
     )
 
 
-def _refused(message: str, accepted: str) -> Refused:
-    return Refused(field="machineType", message=message, accepted=accepted)
+def _refused(message: str, accepted: str) -> NoPrediction:
+    return NoPrediction(field="machineType", message=message, accepted=accepted)
 
 
 def _words(kind: HostKind) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Role
-from trainshed.planning.sizing import WORKERS_MIN, Hosts, Option, ReducerPlan, plan
+from trainshed.planning.sizing import WORKERS_MIN, Hosts, ReducerOption, ReducerPlan, plan
 
 #: Google advises buckets of this size (reduction_server.toml, tuning); gains do not depend on it.
 GRADIENT_BYTES: Final = 64e6
@@ -36,7 +36,7 @@ class ReductionForecast:
         return plan(self.hosts, self.reducers, GRADIENT_BYTES)
 
     @property
-    def asked(self) -> Option:
+    def asked(self) -> ReducerOption:
         """What was asked for."""
         return next(each for each in self.plan.options if each.reducers == self.reducers)
 

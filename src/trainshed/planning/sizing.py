@@ -60,7 +60,7 @@ class Hosts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class ReducerOption:
     """One number of reducers: what they carry, who sums what, what comes of it."""
 
     reducers: int
@@ -80,10 +80,10 @@ class ReducerPlan:
 
     hosts: Hosts
     gradient_bytes: float
-    asked: Option | None
-    sufficient: Option
+    asked: ReducerOption | None
+    sufficient: ReducerOption
     break_even: int
-    options: tuple[Option, ...]
+    options: tuple[ReducerOption, ...]
     """From none to enough, by number; ``asked`` and ``sufficient`` are among them."""
 
 
@@ -102,12 +102,12 @@ def plan(hosts: Hosts, asked: int, gradient_bytes: float) -> ReducerPlan:
     )
 
 
-def option(hosts: Hosts, reducers: int, gradient_bytes: float) -> Option:
+def option(hosts: Hosts, reducers: int, gradient_bytes: float) -> ReducerOption:
     """What that many reducers are worth."""
     links = hosts.links(reducers)
     exchange = best(links)
     price = hosts.reducer_usd_hour
-    return Option(
+    return ReducerOption(
         reducers=reducers,
         total_gbps=links.reducers_gbps,
         reducers_share=exchange.reducers_share,

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from trainshed.planning.clusters_asked import PlannedJob, Question
-from trainshed.planning.job_plan import JobPlan, Wishes, plan_of
+from trainshed.planning.job_plan import JobPlan, PlanWishes, plan_of
 from trainshed.planning.plan_words import head, noun
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.input_bound import InputBound, seen_in
 from trainshed.planning.scaling.prediction import Binding, Prediction
-from trainshed.planning.what_ifs import Option, Work
+from trainshed.planning.what_ifs import ClusterOption, TrainingWork
 
 #: Of a job that gets less than this of its accelerators something is said.
 LOW_EFFICIENCY: Final = 0.5
@@ -52,8 +52,8 @@ def submit_note(calibration: Calibration, job: PlannedJob, prices: PriceList) ->
 
 def _plan(calibration: Calibration, job: PlannedJob, prices: PriceList) -> JobPlan:
     batch = job.hosts * job.per_host * calibration.training.batch_per_accelerator
-    work = Work(samples=_STEPS * batch, global_batch=batch, words="for 1,000 of its steps")
-    plan = plan_of(job, Question(), [calibration], work, Wishes(prices=prices))
+    work = TrainingWork(samples=_STEPS * batch, global_batch=batch, words="for 1,000 of its steps")
+    plan = plan_of(job, Question(), [calibration], work, PlanWishes(prices=prices))
     return replace(plan, reduced=None) if job.reducers.count else plan
 
 
@@ -80,7 +80,7 @@ def input_bound(calibration: Calibration, found: Prediction) -> InputBound | Non
 class Cheaper:
     """Another cluster beside a job's own, for the same samples."""
 
-    option: Option
+    option: ClusterOption
     longer: float
     """Its time over the job's."""
     less: float
@@ -93,7 +93,7 @@ def cheaper(plan: JobPlan) -> Cheaper | None:
     return max(found, key=lambda each: each.less, default=None)
 
 
-def _beside(own: Option, other: Option) -> Cheaper | None:
+def _beside(own: ClusterOption, other: ClusterOption) -> Cheaper | None:
     if not (own.time_s and other.time_s and own.spent and other.spent):
         return None
     if (own.cost is None) != (other.cost is None):

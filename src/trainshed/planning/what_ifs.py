@@ -16,7 +16,7 @@ from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.scaling.posterior import Posterior
 from trainshed.planning.scaling.predict import predict
-from trainshed.planning.scaling.prediction import Prediction, Refused
+from trainshed.planning.scaling.prediction import NoPrediction, Prediction
 from trainshed.planning.scaling.targets import Recipe
 
 _HOUR_S = 3600.0
@@ -31,7 +31,7 @@ class BatchRule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class TrainingWork:
     """What is to be done."""
 
     samples: float
@@ -63,9 +63,9 @@ class WhatIf:
     """What it says, made once for all clusters."""
     batch_per_accelerator: float = 0.0
     """0: as it was measured."""
-    refused: Refused | None = None
+    refused: NoPrediction | None = None
     """Why it is not asked at all."""
-    unmeasured: Refused | None = None
+    unmeasured: NoPrediction | None = None
     """Why no calibration speaks for its hosts, where there are some."""
     is_own: bool = False
     """Whether this is the job as its file has it."""
@@ -74,11 +74,11 @@ class WhatIf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class ClusterOption:
     """What a cluster would do, how long, and for how much."""
 
     what_if: WhatIf
-    answer: Prediction | Refused
+    answer: Prediction | NoPrediction
     time_s: Interval | None = None
     accelerator_hours: Interval | None = None
     hour: HourPrice | None = None
@@ -106,7 +106,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class PlanLimits:
     """What must hold at an interval's pessimistic end."""
 
     deadline_s: float = math.inf
@@ -117,7 +117,7 @@ class Limits:
         """Whether there is one."""
         return min(self.deadline_s, self.budget) < math.inf
 
-    def met_by(self, option: Option) -> bool:
+    def met_by(self, option: ClusterOption) -> bool:
         """Whether an option keeps both."""
         if option.time_s is None or option.time_s.high > self.deadline_s:
             return False
@@ -125,17 +125,17 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
+class OptionMarks:
     """Which options stand out."""
 
-    fastest: Option | None = None
-    cheapest: Option | None = None
-    knee: Option | None = None
+    fastest: ClusterOption | None = None
+    cheapest: ClusterOption | None = None
+    knee: ClusterOption | None = None
     """The largest whose last doubling of price still pays."""
-    meets: Option | None = None
+    meets: ClusterOption | None = None
     """The cheapest that keeps deadline and budget; None without them, or where none does."""
 
-    def of(self, option: Option) -> tuple[str, ...]:
+    def of(self, option: ClusterOption) -> tuple[str, ...]:
         """The marks of one."""
         found = {"fastest": self.fastest, "cheapest": self.cheapest, "knee": self.knee}
         found["meets it"] = self.meets
@@ -143,24 +143,27 @@ class Marks:
 
 
 def weigh(
-    what_if: WhatIf, work: Work, prices: PriceList, interruptions: Interruptions | None = None
-) -> Option:
+    what_if: WhatIf,
+    work: TrainingWork,
+    prices: PriceList,
+    interruptions: Interruptions | None = None,
+) -> ClusterOption:
     """What one cluster would do."""
     answer = _answer(what_if)
     machines = sum(each.count for each in what_if.machines)
     longer = interruptions.times(machines) if interruptions else 1.0
     if longer == math.inf:
-        answer = Refused(
+        answer = NoPrediction(
             field="spot",
             message=f"{plural(machines, 'machine')} would be interrupted before a checkpoint",
             accepted="fewer machines, checkpoints more often, or machines on demand",
         )
     hour = prices.of(what_if.machines)
-    if isinstance(answer, Refused):
-        return Option(what_if=what_if, answer=answer, hour=hour)
+    if isinstance(answer, NoPrediction):
+        return ClusterOption(what_if=what_if, answer=answer, hour=hour)
     batch = answer.batch_per_accelerator * what_if.cluster.accelerators
     time_s = answer.samples_per_s.inverse(work.samples_at(batch)).times(longer)
-    return Option(
+    return ClusterOption(
         what_if=what_if,
         answer=answer,
         time_s=time_s,
@@ -170,11 +173,11 @@ def weigh(
     )
 
 
-def _answer(what_if: WhatIf) -> Prediction | Refused:
+def _answer(what_if: WhatIf) -> Prediction | NoPrediction:
     if what_if.refused:
         return what_if.refused
     if what_if.calibration is None:
-        return what_if.unmeasured or Refused(
+        return what_if.unmeasured or NoPrediction(
             field="calibration",
             message="no step of this training was timed on such hosts",
             accepted=MEASURE,
@@ -185,12 +188,12 @@ def _answer(what_if: WhatIf) -> Prediction | Refused:
     )
 
 
-def marks_of(options: Sequence[Option], *, worth: float, limits: Limits) -> Marks:
+def marks_of(options: Sequence[ClusterOption], *, worth: float, limits: PlanLimits) -> OptionMarks:
     """The marks of options; ``worth``: more throughput for each doubling of price, as 0.5."""
     known = [each for each in options if each.prediction]
     alike = sorted(comparable(known), key=_size)
     meeting = [each for each in known if limits.met_by(each)] if limits.is_set else []
-    return Marks(
+    return OptionMarks(
         fastest=_fastest(sorted(known, key=_size if len(alike) == len(known) else _machines)),
         cheapest=_cheapest(alike),
         knee=_knee(alike, worth),
@@ -198,39 +201,39 @@ def marks_of(options: Sequence[Option], *, worth: float, limits: Limits) -> Mark
     )
 
 
-def comparable(options: Sequence[Option]) -> Sequence[Option]:
+def comparable(options: Sequence[ClusterOption]) -> Sequence[ClusterOption]:
     """Those with a cost, where some have one: money and hours never meet."""
     return [each for each in options if each.cost] or options
 
 
-def faster(one: Option, other: Option) -> bool:
+def faster(one: ClusterOption, other: ClusterOption) -> bool:
     """Whether ``one`` is sure to be faster than ``other``."""
     if one.time_s is None or other.time_s is None:
         return False
     return one.time_s.high < other.time_s.point
 
 
-def is_cheaper(one: Option, other: Option) -> bool:
+def is_cheaper(one: ClusterOption, other: ClusterOption) -> bool:
     """Whether ``one`` spends less, both in money or both in hours."""
     both = one.spent and other.spent and (one.cost is None) == (other.cost is None)
     return bool(both and _spent(one) < _spent(other))
 
 
-def _size(option: Option) -> tuple[float, float]:
+def _size(option: ClusterOption) -> tuple[float, float]:
     amount = option.hour.amount if option.hour else float(option.cluster.accelerators)
     return amount, option.cluster.reducers + option.cluster.servers
 
 
-def _machines(option: Option) -> tuple[float, float]:
+def _machines(option: ClusterOption) -> tuple[float, float]:
     cluster = option.cluster
     return float(cluster.accelerators), cluster.reducers + cluster.servers
 
 
-def _spent(option: Option) -> float:
+def _spent(option: ClusterOption) -> float:
     return option.spent.point if option.spent else math.inf
 
 
-def _fastest(known: Sequence[Option]) -> Option | None:
+def _fastest(known: Sequence[ClusterOption]) -> ClusterOption | None:
     """The fewest machines of which no more are sure to be faster."""
     found = None
     for each in known:
@@ -239,7 +242,7 @@ def _fastest(known: Sequence[Option]) -> Option | None:
     return found
 
 
-def _cheapest(known: Sequence[Option]) -> Option | None:
+def _cheapest(known: Sequence[ClusterOption]) -> ClusterOption | None:
     """The one that spends least; the quickest of those that spend the same."""
     least = min(known, key=_spent, default=None)
     if least is None or least.spent is None:
@@ -249,7 +252,7 @@ def _cheapest(known: Sequence[Option]) -> Option | None:
     return min(alike, key=lambda each: each.time_s.point if each.time_s else high)
 
 
-def _knee(known: Sequence[Option], worth: float) -> Option | None:
+def _knee(known: Sequence[ClusterOption], worth: float) -> ClusterOption | None:
     """Where the next larger one gives less than ``worth`` for a doubling of price."""
     found = None
     for each in known:
@@ -258,7 +261,7 @@ def _knee(known: Sequence[Option], worth: float) -> Option | None:
     return found
 
 
-def _returns(smaller: Option, larger: Option) -> float:
+def _returns(smaller: ClusterOption, larger: ClusterOption) -> float:
     """More throughput for each doubling of price between two options."""
     if smaller.time_s is None or larger.time_s is None:
         return 0.0
@@ -269,13 +272,13 @@ def _returns(smaller: Option, larger: Option) -> float:
     return math.pow(2, gained / doublings) - 1
 
 
-def best_of(variants: Iterable[Option], base: Option) -> Option | None:
+def best_of(variants: Iterable[ClusterOption], base: ClusterOption) -> ClusterOption | None:
     """Of variants of a cluster the one that spends least, if it is sure to be faster."""
     better = [each for each in variants if faster(each, base)]
     return min(better, key=_spent, default=None)
 
 
-def pays(variant: Option, base: Option) -> bool:
+def pays(variant: ClusterOption, base: ClusterOption) -> bool:
     """Whether time times price falls."""
     both = variant.cost and base.cost
     return bool(both and variant.cost and base.cost and variant.cost.point < base.cost.point)

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from trainshed.files.acting import acting_as
-from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
+from trainshed.files.beneath import NOT_A_FILE, Beneath, FileKind
 from trainshed.files.copies import copy_file
 from trainshed.storage.object_files import IN_THE_WAY, RESERVED_PREFIX
 
 #: Returns the user as whom a bucket's files are reached; None: the server's.
 UserOf = Callable[[], int | None]
 
-_KINDS = {Kind.FILE: "file", Kind.FOLDER: "directory"}
+_KINDS = {FileKind.FILE: "file", FileKind.FOLDER: "directory"}
 
 
 class FolderFiles:
@@ -81,7 +81,7 @@ class FolderFiles:
     def rm_file(self, path: str) -> None:
         """Remove a file."""
         with self._reading(path) as (files, name), files.parent(name) as (folder, leaf):
-            if _kind_of(os.stat(leaf, dir_fd=folder, follow_symlinks=False)) is not Kind.FILE:
+            if _kind_of(os.stat(leaf, dir_fd=folder, follow_symlinks=False)) is not FileKind.FILE:
                 raise FileNotFoundError(path)
             os.unlink(leaf, dir_fd=folder)
 
@@ -140,7 +140,7 @@ class FolderFiles:
 def _check_is_free(leaf: str, folder: int) -> None:
     """Raise PermissionError where something else than a file has the name."""
     with contextlib.suppress(FileNotFoundError):
-        if _kind_of(os.stat(leaf, dir_fd=folder, follow_symlinks=False)) is not Kind.FILE:
+        if _kind_of(os.stat(leaf, dir_fd=folder, follow_symlinks=False)) is not FileKind.FILE:
             raise PermissionError("a folder, a link or something else has this name")
 
 
@@ -152,9 +152,9 @@ def _write(source: BinaryIO, draft: str, folder: int) -> None:
         os.fsync(file.fileno())
 
 
-def _kind_of(status: os.stat_result) -> Kind:
-    kinds = {stat.S_IFREG: Kind.FILE, stat.S_IFDIR: Kind.FOLDER}
-    return kinds.get(stat.S_IFMT(status.st_mode), Kind.OTHER)
+def _kind_of(status: os.stat_result) -> FileKind:
+    kinds = {stat.S_IFREG: FileKind.FILE, stat.S_IFDIR: FileKind.FOLDER}
+    return kinds.get(stat.S_IFMT(status.st_mode), FileKind.OTHER)
 
 
 def _described(path: str, kind: str, status: os.stat_result) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
-from trainshed.files.beneath import Beneath, Place
+from trainshed.files.beneath import Beneath, PathBeneath
 from trainshed.model.faults import EngineFault, TransientFault, is_transient
 
 _PROBE_BYTES: Final = 4096
@@ -29,7 +29,7 @@ REASON = {
 }
 
 
-def make_all(places: Iterable[Place], mode: int | None = None) -> None:
+def make_all(places: Iterable[PathBeneath], mode: int | None = None) -> None:
     """Create folders and make sure that they can be written to.
 
     ``mode`` is for those below roots, where jobs of other users are to write; None: as the umask
@@ -39,7 +39,7 @@ def make_all(places: Iterable[Place], mode: int | None = None) -> None:
         make(place, mode)
 
 
-def make(place: Place, mode: int | None = None) -> None:
+def make(place: PathBeneath, mode: int | None = None) -> None:
     """Create one folder, with its parents, and write to it once.  Raises as ``make_all``."""
     try:
         os.makedirs(place.root, exist_ok=True)  # noqa: PTH103 - it may be a string

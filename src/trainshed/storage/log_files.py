@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
-from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
+from trainshed.files.beneath import NOT_A_FILE, Beneath, FileKind
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, LogLine, decode
 from trainshed.model.resource_names import JobUid
 
@@ -343,7 +343,7 @@ class JobLog:
 
     def _names(self, jobs: Beneath, uid: JobUid) -> Iterator[str]:
         for log in self._logs(jobs, uid):
-            names = (name for name, kind in _entries(jobs, log) if kind is Kind.FILE)
+            names = (name for name, kind in _entries(jobs, log) if kind is FileKind.FILE)
             yield from (
                 f"{log}/{name}" for name in sorted(names) if fnmatchcase(name, SEGMENT_PATTERN)
             )
@@ -368,7 +368,7 @@ class JobLog:
         return [segment for segment in found if segment is not None]
 
 
-def _entries(jobs: Beneath, folder: str) -> list[tuple[str, Kind]]:
+def _entries(jobs: Beneath, folder: str) -> list[tuple[str, FileKind]]:
     try:
         return jobs.entries(folder)
     except OSError as error:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind, give_mode
+from trainshed.files.beneath import NOT_A_FILE, Beneath, FileKind, give_mode
 from trainshed.model.stored_objects import Conditions, StoredObject
 from trainshed.storage.buckets import FILE_MODE, FOLDER_MODE
 
@@ -164,7 +164,7 @@ class Walk:
             if error.errno not in (*NOT_A_FILE, errno.EACCES, errno.EPERM):
                 raise
             return []  # it went away meanwhile, or its owner keeps it to himself
-        ends = {Kind.FILE: "", Kind.FOLDER: "/"}
+        ends = {FileKind.FILE: "", FileKind.FOLDER: "/"}
         found = (f"{folder}{name}{ends[kind]}" for name, kind in entries if kind in ends)
         return sorted(filter(is_object_name, found), key=os.fsencode)
 
@@ -239,7 +239,7 @@ def _empty_folders(bucket: Beneath, folder: str) -> Iterator[str]:
     while waiting:
         yield (each := waiting.pop())
         for name, kind in bucket.entries(each):
-            if kind is not Kind.FOLDER:
+            if kind is not FileKind.FOLDER:
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), name)
             waiting.append(f"{each}/{name}")
 

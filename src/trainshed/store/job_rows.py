@@ -35,7 +35,7 @@ from trainshed.store import codec
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
 from trainshed.store.listed_jobs import JobListQuery, JobListRow, ListedKind
-from trainshed.store.records import Kind
+from trainshed.store.records import JobKind
 from trainshed.store.rows import restarts
 from trainshed.store.tables import JOBS, LABELS, PIPELINES, REPLICAS, TRIALS
 
@@ -55,9 +55,9 @@ _WAITS: Final = [state.value for state in JobState if state.waits]
 _KIND: Final = case(
     (TRIALS.c.uid.is_not(None), ListedKind.TRIAL.value),
     (PIPELINES.c.uid.is_not(None), ListedKind.TRAINING_PIPELINE.value),
-    (JOBS.c.kind == Kind.TRIAL.value, ListedKind.TRIAL.value),
-    (JOBS.c.kind == Kind.ML_JOB.value, ListedKind.AI_PLATFORM_JOB.value),
-    (JOBS.c.kind == Kind.TUNING_JOB.value, ListedKind.TUNING_JOB.value),
+    (JOBS.c.kind == JobKind.TRIAL.value, ListedKind.TRIAL.value),
+    (JOBS.c.kind == JobKind.ML_JOB.value, ListedKind.AI_PLATFORM_JOB.value),
+    (JOBS.c.kind == JobKind.TUNING_JOB.value, ListedKind.TUNING_JOB.value),
     else_=ListedKind.CUSTOM_JOB.value,
 )
 _NAME: Final = func.coalesce(PIPELINES.c.display_name, JOBS.c.display_name)

@@ -40,7 +40,7 @@ from trainshed.store.database import Database
 from trainshed.store.listed_jobs import LoggedJob
 from trainshed.store.models import DROP_LABELS_OF_UNMADE, DROP_UNMADE, KEEP
 from trainshed.store.names import etag as etag_of
-from trainshed.store.records import JobQuery, JobRecord, Kind, NewJob
+from trainshed.store.records import JobKind, JobQuery, JobRecord, NewJob
 from trainshed.store.rows import JOB, job_record
 from trainshed.store.study_rows import hide_trials
 from trainshed.store.tables import (
@@ -135,7 +135,7 @@ class StoredJobs:
             if first := self.job_by_uid(added.uid):  # unless it was forgotten just now
                 return first, False
 
-    def job(self, project: str, kind: Kind, job_id: str) -> JobRecord | None:
+    def job(self, project: str, kind: JobKind, job_id: str) -> JobRecord | None:
         """The job of a name, unless there is none or it was deleted."""
         plain_id = codec.plain(job_id)
         row = self._db.row(BY_NAME, project=project, kind=kind.value, job_id=plain_id)

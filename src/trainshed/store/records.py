@@ -22,7 +22,7 @@ from trainshed.model.resource_names import (
     JobUid,
     resource_name,
 )
-from trainshed.model.resources import Allotment, Claim, JobDemand, Node, NodeState, Seat
+from trainshed.model.resources import Claim, JobDemand, Node, NodeState, Seat, SeatsOrClaim
 from trainshed.model.restarts import Restarts
 from trainshed.model.roles import Role
 from trainshed.model.status import Job, JobError, JobState
@@ -30,7 +30,7 @@ from trainshed.model.stopping import StopOrder
 from trainshed.model.trials import TrialRecord
 
 
-class Kind(enum.Enum):
+class JobKind(enum.Enum):
     """The collections that jobs are listed in; the value is the word in the resource name."""
 
     ML_JOB = JOBS
@@ -41,7 +41,7 @@ class Kind(enum.Enum):
 
 
 #: Those of AI Platform: their names have no location.
-ML_KINDS: Final = frozenset({Kind.ML_JOB, Kind.TRIAL})
+ML_KINDS: Final = frozenset({JobKind.ML_JOB, JobKind.TRIAL})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class NewJob:
     ``retry_key`` recognises a client's repetition of one create (contracts/gcloud.md 8.3).
     """
 
-    kind: Kind
+    kind: JobKind
     project: str
     location: str
     job_id: str = ""
@@ -79,7 +79,7 @@ class JobRecord:
     """A job as it is stored.  ``version`` grows with every write of its row."""
 
     uid: JobUid
-    kind: Kind
+    kind: JobKind
     job: Job
     version: int
     attempt: AttemptNumber
@@ -126,7 +126,7 @@ class WaitingJob:
     attempt: AttemptNumber
     name: str = ""
     """Its resource name (``projects/P/jobs/J``), for other jobs' explanations."""
-    kind: Kind = Kind.CUSTOM_JOB
+    kind: JobKind = JobKind.CUSTOM_JOB
     wants: Mapping[str, str] = field(default_factory=dict)
     """Its labels that begin with ``trainshed-``: wishes that an engine may know."""
     ran_s: float = 0.0
@@ -155,7 +155,7 @@ class Holding:
     running_s_max: float | None
     name: str = ""
     """Its resource name, for other jobs' explanations."""
-    kind: Kind = Kind.CUSTOM_JOB
+    kind: JobKind = JobKind.CUSTOM_JOB
     engine: str = ""
     """Empty: the first one."""
     claim: Claim | None = None
@@ -164,7 +164,7 @@ class Holding:
     """Whether it lies in its engine's own queue."""
 
     @property
-    def place(self) -> Allotment:
+    def place(self) -> SeatsOrClaim:
         """What it is launched with."""
         return self.seats if self.claim is None else self.claim
 
@@ -348,7 +348,7 @@ class JobQuery:
     """One page of a list: newest first."""
 
     project: str
-    kind: Kind
+    kind: JobKind
     location: str | None = None
     filter: Filter = field(default_factory=AllOf)
     page_size: int = 100

@@ -17,8 +17,8 @@ from trainshed.store import codec
 from trainshed.store.names import etag
 from trainshed.store.records import (
     Holding,
+    JobKind,
     JobRecord,
-    Kind,
     StoredCommand,
     WaitingJob,
 )
@@ -78,7 +78,7 @@ def job_record(row: Row[Any], now_ns: int) -> JobRecord:
     """A row of ``JOB``; what runs has run up to ``now_ns``."""
     return JobRecord(
         uid=row.uid,
-        kind=Kind(row.kind),
+        kind=JobKind(row.kind),
         job=Job(
             project=row.project,
             location=row.location,
@@ -130,7 +130,7 @@ def waiting(row: Row[Any]) -> WaitingJob:
         create_time=codec.to_time(row.create_ns),
         demand=_demand(row.demand),
         name=resource_name(row.kind, row.project, row.location, row.job_id),
-        kind=Kind(row.kind),
+        kind=JobKind(row.kind),
         wants=_wants(row.labels),
         ran_s=row.ran_ns / NS_PER_S,
         refused=codec.to_time_or_none(row.refused_ns),
@@ -148,7 +148,7 @@ def holding(row: Row[Any]) -> Holding:
         enqueued=bool(row.enqueued),
         since=codec.to_time(row.held_ns),
         name=resource_name(row.kind, row.project, row.location, row.job_id),
-        kind=Kind(row.kind),
+        kind=JobKind(row.kind),
     )
 
 

@@ -13,7 +13,7 @@ from trainshed.model.status import JobState
 from trainshed.model.trials import TrialRecord, TrialState, Values
 from trainshed.store import codec
 from trainshed.store.bulk import given
-from trainshed.store.records import Kind, StoredTrial, TrialReports
+from trainshed.store.records import JobKind, StoredTrial, TrialReports
 from trainshed.store.tables import JOBS, REPORTS, TRIALS
 from trainshed.store.writer import Transaction
 
@@ -97,7 +97,7 @@ HIDE_TRIALS: Final = (
 
 def hide_trials(tx: Transaction, studies: Sequence[int]) -> None:
     """Free the names of the ml v1 trials of studies whose own names are free from now on."""
-    gone = json.dumps([[uid, Kind.TRIAL.value] for uid in studies])
+    gone = json.dumps([[uid, JobKind.TRIAL.value] for uid in studies])
     tx.connection.execute(HIDE_TRIALS, {"gone": gone, "now_ns": tx.now_ns})
 
 

@@ -23,11 +23,11 @@ from typing import Final, TypeVar
 
 import pytest
 
-from trainshed.engines.base import Engine, Living, Places, ReplicaShape
+from trainshed.engines.base import Engine, Living, PlacedBy, ReplicaShape
 from trainshed.model.attempt import AttemptKey, Loss, Observation, Outcome, Phase
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
-from trainshed.model.resources import Allotment, Claim, Demand, GroupDemand, JobDemand, Seat
+from trainshed.model.resources import Claim, Demand, GroupDemand, JobDemand, Seat, SeatsOrClaim
 from trainshed.model.roles import Role
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.testing.engine_world import (
@@ -35,7 +35,7 @@ from trainshed.testing.engine_world import (
     MISSING,
     SERVES,
     WAITS,
-    Program,
+    FakeProgram,
     QueueWorld,
     World,
 )
@@ -79,15 +79,15 @@ def until(engine: Engine, key: AttemptKey, *phases: Phase) -> Observation:
     )[0]
 
 
-def launch(world: World, engine: Engine, key: AttemptKey, *programs: Program) -> None:
+def launch(world: World, engine: Engine, key: AttemptKey, *programs: FakeProgram) -> None:
     """Launch an attempt, on the first node or into the engine's own queue."""
     plan = world.plan(key, *programs)
     engine.launch(key, replace(plan, attempt=key.attempt), place_of(engine, plan))
 
 
-def place_of(engine: Engine, plan: LaunchPlan) -> Allotment:
+def place_of(engine: Engine, plan: LaunchPlan) -> SeatsOrClaim:
     """Seats on the engine's first node, or a claim where it places by itself."""
-    if engine.traits.places is Places.ENGINE:
+    if engine.traits.places is PlacedBy.ENGINE:
         return claim_of(engine.name, plan)
     node = engine.fleet()[0].name
     return [Seat(role=each.role, index=each.index, node=node) for each in plan.replicas]
@@ -116,19 +116,19 @@ def living(engine: Engine, key: AttemptKey) -> Sequence[Living]:
     return [part for each in engine.known() if each.key == key for part in each.living]
 
 
-def launched(world: World, *programs: Program) -> tuple[Engine, AttemptKey]:
+def launched(world: World, *programs: FakeProgram) -> tuple[Engine, AttemptKey]:
     """A new attempt that was launched."""
     engine, key = world.engine(), new_key()
     launch(world, engine, key, *programs)
     return engine, key
 
 
-def run(world: World, *programs: Program) -> Outcome:
+def run(world: World, *programs: FakeProgram) -> Outcome:
     """How a new attempt ended."""
     return ended(*launched(world, *programs))
 
 
-def ready(world: World, *programs: Program) -> tuple[Engine, AttemptKey]:
+def ready(world: World, *programs: FakeProgram) -> tuple[Engine, AttemptKey]:
     """A new attempt all of whose programs run."""
     engine, key = launched(world, *programs)
     until(engine, key, Phase.READY)
@@ -142,19 +142,21 @@ class EngineContract:
     @pytest.fixture
     def queue(self, world: QueueWorld, request: pytest.FixtureRequest) -> QueueWorld:
         places = world.engine().traits.places
-        if places is not Places.ENGINE:
+        if places is not PlacedBy.ENGINE:
             pytest.skip(f"Traits.places = {places.value} turns off {request.node.name}")
         return world
 
     @pytest.mark.parametrize(
         "program",
         [
-            *(Program(exit_code=code) for code in (0, 1, 42, 126, 127)),
-            *(Program(signal=number) for number in (9, 11, 15)),
-            Program(oom=True),
+            *(FakeProgram(exit_code=code) for code in (0, 1, 42, 126, 127)),
+            *(FakeProgram(signal=number) for number in (9, 11, 15)),
+            FakeProgram(oom=True),
         ],
     )
-    def test_the_end_of_the_primary_is_the_outcome(self, world: World, program: Program) -> None:
+    def test_the_end_of_the_primary_is_the_outcome(
+        self, world: World, program: FakeProgram
+    ) -> None:
         if program.oom and not world.limits_memory:
             pytest.skip("no limits of memory here")
         found = run(world, program)
@@ -243,7 +245,7 @@ class EngineContract:
     def test_attempts_are_distinguished(self, world: World) -> None:
         engine, first = ready(world, WAITS)
         other, stranger = new_key(), new_key()
-        launch(world, engine, other, Program(exit_code=3))
+        launch(world, engine, other, FakeProgram(exit_code=3))
         assert ended(engine, other).exit_code == 3
         seen = engine.observe([other, stranger, first])
         assert [each.key for each in seen] == [other, stranger, first]
@@ -253,13 +255,13 @@ class EngineContract:
         engine.stop(first, order())
         before = ended(engine, first)
         second = AttemptKey(first.uid, 2)
-        launch(world, engine, second, Program(exit_code=4))
+        launch(world, engine, second, FakeProgram(exit_code=4))
         assert ended(engine, second).exit_code == 4
         assert ended(world.engine(), first) == before
 
     @pytest.mark.parametrize("programs", [(MISSING,), (WAITS, WAITS, MISSING)])
     def test_a_gang_that_cannot_be_whole_is_a_fault_and_nothing_of_it_lives(
-        self, world: World, programs: Sequence[Program]
+        self, world: World, programs: Sequence[FakeProgram]
     ) -> None:
         engine, key = world.engine(), new_key()
         try:
@@ -324,7 +326,7 @@ class EngineContract:
         launch(queue, queue.engine(), key, WAITS)
         assert ended(queue.engine(), key) == found
         other = new_key()
-        launch(queue, engine, other, Program())
+        launch(queue, engine, other, FakeProgram())
         assert ended(engine, other).exit_code == 0, "the queue places again"
         assert queue.started(key) == 0
 
@@ -377,7 +379,7 @@ class EngineContract:
         assert ended(world.engine(), key).exit_code == 0
 
     def test_reports_are_read_behind_a_mark_to_the_last_one(self, world: World) -> None:
-        engine, key = launched(world, Program(reports=4))
+        engine, key = launched(world, FakeProgram(reports=4))
         assert ended(engine, key).exit_code == 0
         assert engine.measured(new_key(), 7)[:2] == (7, ())
         measured = world.engine().measured(key, 0)
@@ -429,7 +431,7 @@ class EngineContract:
     def test_a_job_is_forgotten_whole_and_not_while_it_lives(self, world: World) -> None:
         engine, key = ready(world, WAITS)
         other, second = new_key(), AttemptKey(key.uid, 2)
-        launch(world, engine, other, Program())
+        launch(world, engine, other, FakeProgram())
         assert not engine.forget(key.uid)
         engine.stop(key, order())
         assert ended(engine, key).interrupted
@@ -495,7 +497,7 @@ class ProgramContract(EngineContract):
             'env | grep -c hush; echo "$TRAINSHED_JOB|$TRAINSHED_ATTEMPT|$TRAINSHED_TASK"'
         )
         engine, key = world.engine(), AttemptKey(new_key().uid, 3)
-        plan = world.plan(key, Program())
+        plan = world.plan(key, FakeProgram())
         work = engine.sight(key, [ReplicaShape(Role.PRIMARY, 0)]).work
         Path(work).mkdir(parents=True)
         argv = ("/bin/sh", "-c", code, "a b", "'\"$KIT\\", "")
@@ -523,8 +525,8 @@ class ProgramContract(EngineContract):
         self, world: World, role: Role, code: int
     ) -> None:
         """A worker that has ended with 0 before has done its part."""
-        primary = Program(code=_ALL_STARTED, waits=bool(code))
-        found = run(world, primary, Program(exit_code=code), Program(waits=True, role=role))
+        primary = FakeProgram(code=_ALL_STARTED, waits=bool(code))
+        found = run(world, primary, FakeProgram(exit_code=code), FakeProgram(waits=True, role=role))
         assert (found.exit_code, found.interrupted) == (code, False)
         assert ("worker-0" if code else "primary-0") in found.message
         assert [each.stopped_by_us for each in found.replicas] == [bool(code), False, True]
@@ -533,7 +535,7 @@ class ProgramContract(EngineContract):
         """A second at least: on a machine that stood still meanwhile it is tried again."""
 
         def has_saved() -> bool:
-            found = run(world, Program(code=_ENDS), Program(code=_SAVES))
+            found = run(world, FakeProgram(code=_ENDS), FakeProgram(code=_SAVES))
             assert (found.exit_code, found.interrupted) == (0, False)
             return not found.replicas[1].stopped_by_us
 
@@ -542,7 +544,7 @@ class ProgramContract(EngineContract):
     @pytest.mark.parametrize("is_lost", [False, True])
     def test_nothing_is_left_whatever_it_has_forked(self, world: World, *, is_lost: bool) -> None:
         daemon = "(trap '' TERM; setsid sh -c 'setsid sleep 600 & echo ready; wait' &)"
-        engine, key = ready(world, Program(waits=True, code=daemon))
+        engine, key = ready(world, FakeProgram(waits=True, code=daemon))
         eventually(lambda: "ready" in _texts(world, key), "the daemon runs")
         if is_lost:
             world.lose(key)
@@ -554,7 +556,7 @@ class ProgramContract(EngineContract):
     def test_a_notice_says_why_and_until_when_before_the_signal(self, world: World) -> None:
         """What a replica then says is kept as all that it says."""
         code = "trap 'cat \"$TRAINSHED_NOTICE_FILE\"; echo; seq 10000; exit 0' TERM"
-        engine, key = ready(world, Program(waits=True, code=code))
+        engine, key = ready(world, FakeProgram(waits=True, code=code))
         before = time.time()
         engine.stop(key, order(40.0))
         assert ended(engine, key).interrupted
@@ -569,7 +571,7 @@ class ProgramContract(EngineContract):
         engine, first = world.engine(), new_key()
         wanted, stamps = [str(number) for number in range(1, 10_001)], list[int]()
         for key in (first, AttemptKey(first.uid, 2)):
-            launch(world, engine, key, Program(code="seq 10000; printf 'a\\377b' >&2"))
+            launch(world, engine, key, FakeProgram(code="seq 10000; printf 'a\\377b' >&2"))
             assert ended(engine, key).exit_code == 0
             assert _texts(world, key) == wanted
             assert _texts(world, key, "stderr") == ["a\ufffdb"]

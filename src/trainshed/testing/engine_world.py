@@ -21,7 +21,7 @@ from trainshed.model.roles import Role
 PROGRAM: Final = "TRAINSHED_CONTRACT_PROGRAM"
 
 
-class Program(NamedTuple):
+class FakeProgram(NamedTuple):
     """What a replica does: run ``code`` if it is a real program, perhaps wait, report, and end.
 
     It waits until ``World.finish``; one that is ``deaf`` ignores SIGTERM.  ``reports`` is how many
@@ -41,10 +41,10 @@ class Program(NamedTuple):
     missing: bool = False
 
 
-WAITS: Final = Program(waits=True)
-DEAF: Final = Program(waits=True, deaf=True)
-SERVES: Final = Program(waits=True, role=Role.PARAMETER_SERVER)
-MISSING: Final = Program(missing=True)
+WAITS: Final = FakeProgram(waits=True)
+DEAF: Final = FakeProgram(waits=True, deaf=True)
+SERVES: Final = FakeProgram(waits=True, role=Role.PARAMETER_SERVER)
+MISSING: Final = FakeProgram(missing=True)
 _MEMORY_BYTES: Final = 64 << 20
 
 
@@ -60,7 +60,7 @@ class World(Protocol):
     def elsewhere(self) -> Engine:
         """The engine of another installation on the same nodes."""
 
-    def plan(self, key: AttemptKey, *programs: Program) -> LaunchPlan:
+    def plan(self, key: AttemptKey, *programs: FakeProgram) -> LaunchPlan:
         """What ``plan_of`` gives, with all that the engine needs to run it."""
 
     def started(self, key: AttemptKey) -> int:
@@ -96,7 +96,7 @@ class QueueWorld(World, Protocol):
 
 
 def plan_of(
-    *programs: Program, env: Mapping[str, str] | None = None, metric_file: str = ""
+    *programs: FakeProgram, env: Mapping[str, str] | None = None, metric_file: str = ""
 ) -> LaunchPlan:
     """A plan whose replicas do what the programs say; the first one is the primary."""
     replicas, counts = [], dict.fromkeys(Role, 0)
@@ -127,13 +127,13 @@ def plan_of(
     )
 
 
-def program_of(replica: ReplicaPlan) -> Program:
+def program_of(replica: ReplicaPlan) -> FakeProgram:
     """The program of a replica of ``plan_of``, for an engine that only simulates."""
     found = json.loads(replica.env[PROGRAM])
-    return Program(**{**found, "role": Role(found["role"])})
+    return FakeProgram(**{**found, "role": Role(found["role"])})
 
 
-def _shell(program: Program) -> str:
+def _shell(program: FakeProgram) -> str:
     """Files in ``$STARTED`` are starts; while ``$GO`` is absent the program waits."""
     reports = (
         json.dumps({"timestamp": 1, "trial": "0", "loss": str(step), "global_step": str(step)})
@@ -162,7 +162,7 @@ class ShellWorld:
         """``folder`` is the test's own."""
         self._folder = folder
 
-    def plan(self, key: AttemptKey, *programs: Program) -> LaunchPlan:
+    def plan(self, key: AttemptKey, *programs: FakeProgram) -> LaunchPlan:
         """The plan, with the files by which test and programs know of each other."""
         started, go = self._path("started", key), self._path("go", key)
         metric_file = str(self._path("metrics", key))

@@ -18,14 +18,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from trainshed.engines.base import (
-    Asked,
+    FilesystemView,
+    JobNeeds,
     Known,
+    LaunchRefused,
     Living,
-    Places,
-    Reach,
-    Refused,
+    NodeLocation,
+    PlacedBy,
     ReplicaShape,
-    Sight,
     Traits,
 )
 from trainshed.model.attempt import (
@@ -46,7 +46,7 @@ from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Address, LaunchPlan
 from trainshed.model.network import NetworkLayout
 from trainshed.model.reduction_report import ReductionReport
-from trainshed.model.resources import Allotment, Claim, Node, Seat
+from trainshed.model.resources import Claim, Node, Seat, SeatsOrClaim
 from trainshed.model.step_times import StepTimes
 from trainshed.model.stopping import StopOrder, StopReason
 
@@ -288,7 +288,7 @@ class FakeEngine:
         script: Callable[[AttemptKey, LaunchPlan], Script] = lambda _key, _plan: Script(),
         monotonic: Callable[[], float] = time.monotonic,
         stranger: Phase = Phase.UNKNOWN,
-        places: Places = Places.SERVER,
+        places: PlacedBy = PlacedBy.SERVER,
         launches_at_once: int = 1,
         enqueued_max: int | None = None,
     ) -> None:
@@ -327,12 +327,12 @@ class FakeEngine:
         self.is_empty = False
         """While True its own queue answers that there is nothing."""
         self.traits = Traits(
-            reach=Reach.ANY,
+            reach=NodeLocation.ANY,
             python=sys.executable,
             places=places,
             launches_at_once=launches_at_once,
             enqueued_max=enqueued_max,
-            orders_nodes="fakectl drain NODE" if places is Places.ENGINE else None,
+            orders_nodes="fakectl drain NODE" if places is PlacedBy.ENGINE else None,
         )
         self._callback: Callable[[Collection[AttemptKey]], None] = lambda _keys: None
 
@@ -344,11 +344,11 @@ class FakeEngine:
 
     def sight(
         self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
-    ) -> Sight:
+    ) -> FilesystemView:
         """Every replica is a host of its own; folders are names only."""
         del layout
         attempts = [f"/jobs/{key.uid}/{number}" for number in range(1, key.attempt + 1)]
-        return Sight(
+        return FilesystemView(
             addresses={
                 (role, index): Address(
                     host=f"{role.value}-{index}", port=_PORT, rendezvous_port=_PORT + ports
@@ -368,22 +368,22 @@ class FakeEngine:
             return None
         return Explanation(reason=Reason.ENGINE_AWAY, message=f"The engine {self.name} is away.")
 
-    def judge(self, asked: Asked) -> None:
+    def judge(self, asked: JobNeeds) -> None:
         """Nothing: a job may wait for nodes to come."""
         del asked
 
-    def manifest(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> Mapping[str, str]:
+    def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
         """The replicas and their commands."""
         del key, place
         return {each.task_name: " ".join(each.argv) for each in plan.replicas}
 
-    def launch(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> None:
+    def launch(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> None:
         """Start an attempt unless it was started or stopped before.
 
         Raises EngineFault, and Refused where a queue of its own does not take it.
         """
         self._reach()
-        if isinstance(place, Claim) is not (self.traits.places is Places.ENGINE):
+        if isinstance(place, Claim) is not (self.traits.places is PlacedBy.ENGINE):
             raise EngineFault(f"{self.name} places by {self.traits.places.value}, and got {place}")
         if self.launch_s:
             time.sleep(self.launch_s)
@@ -532,10 +532,10 @@ class FakeEngine:
 
     def _enqueue(self, key: AttemptKey, script: Script, plan: LaunchPlan) -> None:
         if script.refused is not None:
-            raise Refused(script.refused)
+            raise LaunchRefused(script.refused)
         if self.queue_max is not None and len(self.enqueued) >= self.queue_max:
             message = f"{self.name} takes {self.queue_max} jobs at once."
-            raise Refused(Explanation(reason=Reason.ENGINE_FULL, message=message))
+            raise LaunchRefused(Explanation(reason=Reason.ENGINE_FULL, message=message))
         before = self._world.live.get(key.uid)
         if before is not None and self._observe_one(before).phase in ALIVE:
             self.violations.append(f"{key} was enqueued while {before} ran")

@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 from scipy.special import erfcx, log_ndtr
 
 from trainshed.tuning.cube import Array, Cube
-from trainshed.tuning.kernel import Posterior
+from trainshed.tuning.kernel import KernelPosterior
 
 _LOG_ROOT_2PI: Final = 0.5 * math.log(2.0 * math.pi)
 
@@ -71,7 +71,7 @@ class Search:
     """The search for the point of the greatest expected improvement below ``best``."""
 
     cube: Cube
-    posterior: Posterior
+    posterior: KernelPosterior
     best: float
     region: TrustRegion
     rng: np.random.Generator

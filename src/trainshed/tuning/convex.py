@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from trainshed.model.study import ConvexRule, Metric, Selection, StudySpec
 from trainshed.model.trials import Measurement, TrialRecord, TrialState
-from trainshed.tuning.curves import Curve, curve_of, curves, ended_by_itself
+from trainshed.tuning.curves import TrialCurve, curve_of, curves, ended_by_itself
 from trainshed.tuning.ranking import best, upward
 
 Array = NDArray[np.float64]
@@ -37,7 +37,7 @@ class _Baseline:
     best: float
     """The best final value; more is better."""
     leader: int
-    done: tuple[Curve, ...]
+    done: tuple[TrialCurve, ...]
     step_max: float
     step_min: float
     measurements_min: int
@@ -81,7 +81,9 @@ def _or(value: float | None, default: float) -> float:
     return default if value is None else value
 
 
-def _stop_reason(curve: Curve, baseline: _Baseline, metric: Metric, rule: ConvexRule) -> str | None:
+def _stop_reason(
+    curve: TrialCurve, baseline: _Baseline, metric: Metric, rule: ConvexRule
+) -> str | None:
     if len(curve.at) < baseline.measurements_min or curve.end <= baseline.step_min:
         return None
     most = _optimistic_end(curve, baseline.step_max)
@@ -97,7 +99,7 @@ def _stop_reason(curve: Curve, baseline: _Baseline, metric: Metric, rule: Convex
     )
 
 
-def _optimistic_end(curve: Curve, step_max: float) -> float | None:
+def _optimistic_end(curve: TrialCurve, step_max: float) -> float | None:
     """The most that a curve can reach if it goes on at its present slope; None if it is flat.
 
     A curve on which nothing ever moved says nothing about where it will go.
@@ -108,7 +110,7 @@ def _optimistic_end(curve: Curve, step_max: float) -> float | None:
     return curve.best + max(_slope(curve), 0.0) * left
 
 
-def _slope(curve: Curve) -> float:
+def _slope(curve: TrialCurve) -> float:
     """The slope of the latest part, by least squares."""
     count = max(math.ceil(SLOPE_SHARE * len(curve.at)), SLOPE_POINTS_MIN)
     at, values = np.array(curve.at[-count:]), np.array(curve.values[-count:])
@@ -147,7 +149,7 @@ def _rates(rule: ConvexRule, trials: Sequence[TrialRecord]) -> Mapping[int, floa
     return {n: math.log(r) for n, r in rates.items() if isinstance(r, int | float) and r > 0}
 
 
-def _predicted_end(curve: Curve, baseline: _Baseline, rates: Mapping[int, float]) -> float:
+def _predicted_end(curve: TrialCurve, baseline: _Baseline, rates: Mapping[int, float]) -> float:
     """Where a curve would have ended, as completed ones went on; never better than the best.
 
     What they gained behind the same step is regressed on where they stood, on their slope there,
@@ -166,13 +168,13 @@ def _predicted_end(curve: Curve, baseline: _Baseline, rates: Mapping[int, float]
     return float(min(max(value, least), math.nextafter(baseline.best, -math.inf)))
 
 
-def _cut(curve: Curve, end: float) -> Curve | None:
+def _cut(curve: TrialCurve, end: float) -> TrialCurve | None:
     """A curve as it was at a step; None where it had not begun."""
     count = curve.until(end)
     return replace(curve, at=curve.at[:count], values=curve.values[:count]) if count else None
 
 
-def _features(curve: Curve, rate: float) -> tuple[float, ...]:
+def _features(curve: TrialCurve, rate: float) -> tuple[float, ...]:
     return (curve.values[-1], _slope(curve), rate)
 
 

@@ -11,7 +11,7 @@ from trainshed.tuning.ranking import upward
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class TrialCurve:
     """What one trial has measured of one metric; ``at`` strictly ascends, and is never empty.
 
     ``at`` are steps or seconds.  ``values`` have the sign by which more is better.
@@ -39,7 +39,7 @@ class Curve:
 class RunningAverages:
     """The running average of one curve, asked for at many places."""
 
-    def __init__(self, curve: Curve) -> None:
+    def __init__(self, curve: TrialCurve) -> None:
         """Add the values up once."""
         self._curve = curve
         self._sums = tuple(accumulate(curve.values))
@@ -50,13 +50,15 @@ class RunningAverages:
         return self._sums[count - 1] / count if count else None
 
 
-def curves(metric: Metric, trials: Iterable[TrialRecord], *, by_time: bool) -> tuple[Curve, ...]:
+def curves(
+    metric: Metric, trials: Iterable[TrialRecord], *, by_time: bool
+) -> tuple[TrialCurve, ...]:
     """The curves of those trials that have measured the metric, by number."""
     found = (curve_of(metric, trial, by_time=by_time) for trial in trials)
     return tuple(sorted((one for one in found if one), key=lambda curve: curve.number))
 
 
-def curve_of(metric: Metric, trial: TrialRecord, *, by_time: bool) -> Curve | None:
+def curve_of(metric: Metric, trial: TrialRecord, *, by_time: bool) -> TrialCurve | None:
     """A trial's curve; None where it has measured nothing.
 
     Of several values at one step the last one counts.  A program that never says a step (all are
@@ -73,7 +75,7 @@ def curve_of(metric: Metric, trial: TrialRecord, *, by_time: bool) -> Curve | No
     by_place = dict(points)
     at = tuple(sorted(by_place))
     values = tuple(upward(metric.goal, by_place[each]) for each in at)
-    return Curve(number=trial.number, at=at, values=values) if at else None
+    return TrialCurve(number=trial.number, at=at, values=values) if at else None
 
 
 def ended_by_itself(trial: TrialRecord) -> bool:

@@ -26,7 +26,7 @@ from scipy.special import stdtr
 
 from trainshed.model.study import DecayCurveRule, Metric, StudySpec
 from trainshed.model.trials import TrialRecord, TrialState
-from trainshed.tuning.curves import Curve, curves, ended_by_itself
+from trainshed.tuning.curves import TrialCurve, curves, ended_by_itself
 from trainshed.tuning.ranking import best, upward
 
 Array = NDArray[np.float64]
@@ -120,7 +120,7 @@ class _Past:
     count: int
     fit: _Fit
 
-    def chance(self, curve: Curve) -> float:
+    def chance(self, curve: TrialCurve) -> float:
         """The chance that a curve ends above the best value."""
         if curve.best >= self.fit.scale.top:
             return 1.0
@@ -136,7 +136,7 @@ class _Past:
         spread = deviation * math.sqrt(max(float(variance), 1e-12))
         return float(stdtr(self.count - 1, expected / spread))
 
-    def _standard(self, curve: Curve) -> tuple[Array, Array]:
+    def _standard(self, curve: TrialCurve) -> tuple[Array, Array]:
         """Places and how far a curve is off the mean there; of a long curve not every point."""
         step = np.unique(np.linspace(0, len(curve.at) - 1, PLACES).round().astype(int))
         at = np.array(curve.at)[step] / self.longest
@@ -145,7 +145,7 @@ class _Past:
 
 
 @lru_cache(maxsize=8)
-def _learned(done: tuple[Curve, ...], top: float) -> _Past:
+def _learned(done: tuple[TrialCurve, ...], top: float) -> _Past:
     """The likeliest scale and mix for these curves; one that ended sooner goes on as it ended."""
     longest = max(curve.end for curve in done) or 1.0
     rows = np.array([np.interp(_PLACES * longest, each.at, each.values) for each in done])

@@ -46,7 +46,7 @@ class Hyperparameters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Posterior:
+class KernelPosterior:
     """What is believed after ``x`` (features) was seen."""
 
     hyper: Hyperparameters
@@ -82,7 +82,7 @@ class Posterior:
             spread / (2.0 * deviation[:, None]),
         )
 
-    def given(self, z: Array, y: Array | None = None) -> "Posterior":
+    def given(self, z: Array, y: Array | None = None) -> "KernelPosterior":
         """The belief if ``z`` had been seen too, with what is expected there or ``y``."""
         expected = self.at(z)[0] if y is None else y
         values = np.append(self._seen(), expected)
@@ -116,7 +116,9 @@ def matern(square: Array, scale: float) -> tuple[Array, Array]:
     return r, slope
 
 
-def posterior(hyper: Hyperparameters, groups: NDArray[np.intp], x: Array, y: Array) -> Posterior:
+def posterior(
+    hyper: Hyperparameters, groups: NDArray[np.intp], x: Array, y: Array
+) -> KernelPosterior:
     """The belief after ``y`` was seen at ``x``."""
     scaled = x / hyper.lengths[groups]
     k, _ = matern(squares(scaled, scaled), hyper.scale)
@@ -125,7 +127,7 @@ def posterior(hyper: Hyperparameters, groups: NDArray[np.intp], x: Array, y: Arr
     ones = cho_solve((lower, True), np.ones(len(y)), check_finite=False)
     mean = float(ones @ y) / float(ones.sum() + 1.0)
     weights = cho_solve((lower, True), y - mean, check_finite=False)
-    return Posterior(hyper=hyper, groups=groups, x=x, lower=lower, weights=weights, mean=mean)
+    return KernelPosterior(hyper=hyper, groups=groups, x=x, lower=lower, weights=weights, mean=mean)
 
 
 def fitted(x: Array, y: Array, groups: NDArray[np.intp], priors: Priors) -> Hyperparameters:

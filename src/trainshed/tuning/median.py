@@ -13,7 +13,7 @@ from typing import Final
 
 from trainshed.model.study import MedianRule, Metric, StudySpec
 from trainshed.model.trials import TrialRecord, TrialState
-from trainshed.tuning.curves import Curve, RunningAverages, curves, ended_by_itself
+from trainshed.tuning.curves import RunningAverages, TrialCurve, curves, ended_by_itself
 from trainshed.tuning.ranking import upward
 
 #: Trials that must have ended by themselves before there is a median of them.
@@ -40,7 +40,7 @@ def stopped_by_median(
 
 
 def _stop_reason(
-    curve: Curve, averages: Sequence[RunningAverages], metric: Metric, rule: MedianRule
+    curve: TrialCurve, averages: Sequence[RunningAverages], metric: Metric, rule: MedianRule
 ) -> str | None:
     if len(curve.at) < MEASUREMENTS_MIN:
         return None

@@ -10,7 +10,7 @@ from trainshed.model.spelling import letters_of, nearest_name
 from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
 from trainshed.wire.fields import table
 from trainshed.wire.jsonmap import described
-from trainshed.wire.misplaced import Places
+from trainshed.wire.misplaced import MessageFields
 from trainshed.wire.ml_v1 import parse as ml_v1
 from trainshed.wire.parsed import Parsed, snake
 
@@ -81,7 +81,7 @@ _ROOTS: Final = (
 
 @cache
 def _inner_names(dialect: str, root: str) -> frozenset[str]:
-    return Places(table(dialect), root).inner_names()
+    return MessageFields(table(dialect), root).inner_names()
 
 
 def _kind_by_fields(document: Mapping[Any, Any]) -> DocumentKind | None:

@@ -44,7 +44,7 @@ class Phrase:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """``name(argument, ...)``."""
 
     name: str
@@ -73,7 +73,7 @@ class Disjunction:
     items: tuple["Tree", ...]
 
 
-Term = Comparison | Phrase | Call
+Term = Comparison | Phrase | FunctionCall
 Tree = Term | Negation | Conjunction | Disjunction
 
 _BLANKS = re.compile(r"(?:\s+|--[^\n]*)*")
@@ -235,7 +235,7 @@ class _Reader:
             if arguments and not self._skip(","):
                 self._refuse(f"a comma, or the ')' of {name[:_SHOWN_MAX]}(")
             arguments.append(self._read_argument())
-        return Call(name, tuple(arguments), position)
+        return FunctionCall(name, tuple(arguments), position)
 
     def _read_argument(self) -> Value:
         return self._read_text(_ARGUMENT, "an argument")

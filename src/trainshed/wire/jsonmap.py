@@ -25,8 +25,8 @@ from trainshed.wire.corrections import (
 from trainshed.wire.fields import EnumInfo, FieldInfo, MessageInfo, Table
 from trainshed.wire.misplaced import (
     PLACES_MAX,
+    MessageFields,
     Move,
-    Places,
     as_meant,
     dotted,
     is_guessed,
@@ -60,7 +60,7 @@ RULE_OF_ONEOF: Final = {"task": "container-xor-python"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class NormalForm:
     """The normal form, and what was wrong on the way.  Faulty values are absent from the form."""
 
     value: dict[str, Any]
@@ -70,7 +70,7 @@ class Reading:
 
 def read(
     table: Table, message: str, document: Mapping[Any, Any], at: str = "", root: str = ""
-) -> Reading:
+) -> NormalForm:
     """Read a document as a message.
 
     ``at`` is the dotted path at which the document lies in a document of the message ``root``.
@@ -92,7 +92,7 @@ def read(
         value = reader.message(info, document, at, 0)
         violations += _only_new(reader.violations, violations, moves, at)
         moves += reader.moves
-    return Reading(value=value, violations=tuple(violations), notes=tuple(reader.notes))
+    return NormalForm(value=value, violations=tuple(violations), notes=tuple(reader.notes))
 
 
 def _only_new(
@@ -118,7 +118,7 @@ class _MessageReader:
         self.violations: list[Violation] = []
         self.moves: list[Move] = []
         self.notes: list[Note] = []
-        self._places: Places | None = None
+        self._places: MessageFields | None = None
 
     def message(
         self, info: MessageInfo, document: Mapping[Any, Any], path: str, depth: int
@@ -310,7 +310,7 @@ class _MessageReader:
 
     def _belongs(self, word: str, key: Any, path: str, message: str) -> bool:
         """Report a field that belongs to another level; False if none has it."""
-        self._places = self._places or Places(self.table, self.root)
+        self._places = self._places or MessageFields(self.table, self.root)
         at = steps_of(path)
         destination = self._places.find(word, at, self.document, steps_of(self.at))
         if destination is None:

@@ -9,10 +9,10 @@ from typing import Final, NamedTuple, cast, get_args
 from trainshed.model.filters import AllOf, AnyOf, Compare, Filter, Not, Operator
 from trainshed.model.status import JobState
 from trainshed.wire.filter_text import (
-    Call,
     Comparison,
     Conjunction,
     Disjunction,
+    FunctionCall,
     Negation,
     Phrase,
     Tree,
@@ -153,7 +153,7 @@ def read_filter(text: str, words: FilterWords) -> Filter:
                 return _convert_comparison(text, tree, words)
             case Phrase(value=value):
                 raise refusal_at(text, value.position, _restrictions(words))
-            case Call(position=position):
+            case FunctionCall(position=position):
                 raise refusal_at(text, position, _restrictions(words))
 
     return convert(read_filter_text(text, LENGTH_MAX))

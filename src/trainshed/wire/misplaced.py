@@ -47,7 +47,7 @@ class Destination:
     target: Path | None
 
 
-class Places:
+class MessageFields:
     """All fields below a document's message, by their plain names."""
 
     def __init__(self, table: Table, root: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trainshed import __version__
-from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
+from trainshed.files.beneath import NOT_A_FILE, Beneath, FileKind
 from trainshed.files.copies import Copied, Remarks, copy_file, copy_tree, measure_file
 from trainshed.files.server_files import BACKUP_FILE, DATABASE_FILE, write_first
 from trainshed.files.server_files import FILE as RUNNING_FILE
@@ -155,7 +155,7 @@ def _put_back(folder: Path, data_dir: Path, remarks: Remarks) -> None:
     own = {DATABASE, BACKUP_FILE, _FILES}
     is_there = _job_folders(data_dir)
 
-    def wanted(name: str, _kind: Kind) -> bool:
+    def wanted(name: str, _kind: FileKind) -> bool:
         parts = name.split("/")
         is_kept_job = len(parts) == 2 and parts[0] == "jobs" and parts[1] in is_there  # noqa: PLR2004
         return name not in own and not is_kept_job
@@ -201,7 +201,7 @@ def _copied(
     is_left_out: Callable[[str], bool],
     remarks: Remarks,
 ) -> Iterator[Copied]:
-    def wanted(name: str, _kind: Kind) -> bool:
+    def wanted(name: str, _kind: FileKind) -> bool:
         parts = name.split("/")
         if len(parts) == 1:
             return not is_left_out(name)
@@ -210,11 +210,11 @@ def _copied(
         is_of_attempt = parts[0] == "jobs" and len(parts) == _DEPTH
         return not (is_of_attempt and parts[-1] in _OF_A_SUPERVISOR)
 
-    def is_record(name: str, kind: Kind) -> bool:
+    def is_record(name: str, kind: FileKind) -> bool:
         parts = name.split("/")
         if parts[0] != "jobs" or not wanted(name, kind):
             return False
-        return parts[-1] == _RECORDS if len(parts) == _DEPTH else kind is Kind.FOLDER
+        return parts[-1] == _RECORDS if len(parts) == _DEPTH else kind is FileKind.FOLDER
 
     yield from copy_tree(data_dir, target, is_record, remarks)
     yield from copy_tree(data_dir, target, wanted, remarks, _is_of_jobs)

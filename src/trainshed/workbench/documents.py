@@ -25,7 +25,7 @@ DEPTH_MAX = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class JobDocument:
     """One job as it was written.  ``position`` counts from 1 within its file."""
 
     source: str
@@ -33,11 +33,11 @@ class Document:
     content: dict[str, Any]
 
 
-def read(path: str) -> tuple[Document, ...]:
+def read(path: str) -> tuple[JobDocument, ...]:
     """All documents of a file; ``-`` is the standard input.  Raises UsageFault."""
     text = _text(path)
     found = [
-        Document(source=path, position=position, content=_mapping(content, path))
+        JobDocument(source=path, position=position, content=_mapping(content, path))
         for position, content in enumerate(_contents(text, path), start=1)
         if content is not None
     ]
@@ -46,7 +46,7 @@ def read(path: str) -> tuple[Document, ...]:
     return tuple(found)
 
 
-def read_one(path: str) -> Document:
+def read_one(path: str) -> JobDocument:
     """The only document of a file.  Raises UsageFault when there are several."""
     found = read(path)
     if len(found) > 1:

@@ -11,12 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainshed.engines.base import AttemptAt, End, OutputSink
+from trainshed.engines.base import AttemptAt, Endpoint, OutputSink
 from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, NO_RUNTIME, Runtime
 from trainshed.engines.local import foreground
 from trainshed.engines.network.addresses import loopback_addresses, own_addresses
 from trainshed.engines.processes.peers import holder_in, holder_of
-from trainshed.files.beneath import Place
+from trainshed.files.beneath import PathBeneath
 from trainshed.launch.commands import AIP_FOLDERS, in_environment, installed_here
 from trainshed.launch.compose import compose
 from trainshed.launch.names import google_addresses
@@ -203,7 +203,7 @@ def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListene
     data_dir, own = host.buckets.root.parent, AttemptKey(host.uid or 0, 1)
     ancestors = {os.getpid(): own}
 
-    def attempt_at(theirs: End, ours: End) -> AttemptKey | None:
+    def attempt_at(theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
         return holder_of(theirs, ours, ancestors) or in_container(theirs, ours)
 
     @cache
@@ -213,7 +213,7 @@ def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListene
 
         return ContainerRoots(host.runtime, os.environ)
 
-    def in_container(theirs: End, ours: End) -> AttemptKey | None:
+    def in_container(theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
         for roots in (containers().known, containers().asked) if host.runtime else ():
             found = {pid: key for pid, key in roots().items() if key == own}
             if holder_in(theirs, ours, found):
@@ -238,7 +238,7 @@ def start(
     prepared: Prepared, host: Host, sink: OutputSink, enough: foreground.Enough | None = None
 ) -> foreground.Ran:
     """Make the folders and run the plan to its end, or until ``enough``.  Raises EngineFault."""
-    make_all(map(Place, prepared.folders))
+    make_all(map(PathBeneath, prepared.folders))
     cache_dir = str(host.cache_dir) if host.cache_dir else None
     with reducing(prepared.plan, host.python, host.buckets.root.parent) as plan:
         return foreground.run(

@@ -13,7 +13,7 @@ from trainshed.planning.prices import OwnPrices, own_prices
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read as read_calibration_text
 from trainshed.planning.scaling.cluster import HostKind
-from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.stack import misfit
 from trainshed.storage.folders import reason
 from trainshed.workbench.trainer_digest import trainer_digest
@@ -30,7 +30,7 @@ _CALIBRATION: Final = re.compile(r"^\[(?:training|\[run\])\]", re.MULTILINE)
 class NotPlannable(Exception):
     """Why there can be no plan: the field that is at fault, and what would be accepted."""
 
-    def __init__(self, refused: Refused) -> None:
+    def __init__(self, refused: NoPrediction) -> None:
         """Keep the refusal."""
         self.refused = refused
         super().__init__(refused.message)
@@ -57,7 +57,7 @@ def read_calibration(path: Path) -> Calibration:
     except ValueError as error:
         named = _FIELD.match(str(error))
         raise NotPlannable(
-            Refused(
+            NoPrediction(
                 field=named[0] if named else "calibration",
                 message=f"{path}: {error}",
                 accepted="a file that trainshed plan calibrate wrote",
@@ -84,7 +84,7 @@ def read_measured(
     if series is None:
         raise UsageFault(f"--series {name}: {path} has {', '.join(found)}")
     made = calibration_of(series, tables.read({str(path): text}), host)
-    if isinstance(made, Refused):
+    if isinstance(made, NoPrediction):
         raise NotPlannable(made)
     return made, (*curve_of(series).offending, *doubts(made))
 
@@ -139,4 +139,4 @@ def check_hosts(calibrations: Iterable[Calibration], job: PlannedJob) -> tuple[s
 
 def _another(message: str) -> NotPlannable:
     accepted = "a calibration of this training: trainshed plan calibrate"
-    return NotPlannable(Refused(field="calibration", message=message, accepted=accepted))
+    return NotPlannable(NoPrediction(field="calibration", message=message, accepted=accepted))

@@ -20,7 +20,7 @@ from trainshed.planning.clusters_asked import PlannedJob
 from trainshed.planning.host_kinds import CPU, host_kind
 from trainshed.planning.planned_jobs import planned_job, trainers_of
 from trainshed.planning.scaling.cluster import HostKind
-from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.stack import module_of
 from trainshed.service.jobs.judging import JudgedDocument, Rulebook, judge
 from trainshed.workbench.documents import read_one
@@ -67,7 +67,7 @@ def read_job(path: str, rulebook: Rulebook, region: str | None) -> JobFile:
     if impossible := [each for each in judged.violations if each.rule in _IMPOSSIBLE]:
         raise Fault(impossible)
     job = planned_job(spec, question.catalog)
-    if isinstance(job, Refused):
+    if isinstance(job, NoPrediction):
         raise NotPlannable(job)
     return JobFile(
         job=replace(job, servers=replace(job.servers, named=_servers_field(judged, question))),

@@ -20,7 +20,7 @@ from trainshed.planning.plan_words import noun, remarks
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import timed
-from trainshed.planning.what_ifs import Option, comparable
+from trainshed.planning.what_ifs import ClusterOption, comparable
 from trainshed.storage.folders import reason
 
 #: What the page may do: show what is in it; nothing is loaded, run or sent.
@@ -136,9 +136,9 @@ def _scale(axes: Any, plan: JobPlan, measured: Sequence[int]) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _lines(plan: JobPlan) -> Iterator[list[Option]]:
+def _lines(plan: JobPlan) -> Iterator[list[ClusterOption]]:
     """Options that differ in nothing but their number; of several with reducers the last."""
-    found: dict[_Line, dict[int, Option]] = {}
+    found: dict[_Line, dict[int, ClusterOption]] = {}
     for option in sorted(plan.options, key=lambda each: each.cluster.reducers):
         if option.prediction:
             found.setdefault(_line_of(option), {})[option.cluster.accelerators] = option
@@ -146,7 +146,7 @@ def _lines(plan: JobPlan) -> Iterator[list[Option]]:
         yield [line[count] for count in sorted(line)]
 
 
-def _line_of(option: Option) -> _Line:
+def _line_of(option: ClusterOption) -> _Line:
     return option.cluster.host, option.cluster.reducers > 0
 
 
@@ -156,7 +156,7 @@ def _colours(plan: JobPlan) -> dict[_Line, str]:
     return dict(zip(lines, cycle(_PALETTE), strict=False))
 
 
-def _name(option: Option) -> str:
+def _name(option: ClusterOption) -> str:
     machine = option.machine_type or "predicted"
     return f"{machine} with reducers" if option.cluster.reducers else machine
 

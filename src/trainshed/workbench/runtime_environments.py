@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from trainshed.catalog.software import packages_of, runtimes, version
 from trainshed.engines.environments.nearest import Index, nearest
-from trainshed.engines.environments.uv import Answer, Place, ask, find_uv
+from trainshed.engines.environments.uv import UvContext, UvResult, ask, find_uv
 from trainshed.files.caches import default_cache_dir
 from trainshed.model.faults import UsageFault
 from trainshed.service.starts.interpreters import Installed, installed
@@ -157,8 +157,8 @@ def _may_have_tensorflow(python: FoundPython) -> bool:
 def _tensorflow(
     runtime: str, interpreter: Path, work: Path, progress: Callable[[str], None]
 ) -> str:
-    def asked(arguments: Sequence[str]) -> Answer:
-        return ask([*_cache_flags(), *arguments], Place(work), work)
+    def asked(arguments: Sequence[str]) -> UvResult:
+        return ask([*_cache_flags(), *arguments], UvContext(work), work)
 
     wanted = f"{runtime}.*"
     found = nearest("tensorflow", wanted, Index(str(interpreter), asked, work))

@@ -54,7 +54,7 @@ def _built(project: Path, work: Path) -> Path:
     alone = interpreter.describe()["builds"] and content.builds_with_setuptools(tree)
     arguments = ["build", "--sdist", "--out-dir", str(work / "out")]
     words = [*arguments, *(["--no-build-isolation"] * bool(alone)), str(tree)]
-    answer = uv.ask(words, uv.Place(work), work)
+    answer = uv.ask(words, uv.UvContext(work), work)
     if answer.code:
         raise UsageFault(f"the package in {project} does not build:\n{answer.last_lines()}")
     return next((work / "out").glob("*.tar.gz"))

@@ -49,7 +49,7 @@ _TRAINS: Final = "it trains, and reads no batch before"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RunLimits:
     """How long a run may take, in seconds."""
 
     steps_s: float = 15.0
@@ -65,7 +65,7 @@ class Bench:
     job: LocalJob
     """With one replica; the runs make as many of it as they need."""
     host: Host
-    limits: Limits = field(default_factory=Limits)
+    limits: RunLimits = field(default_factory=RunLimits)
     is_gpu: bool = False
     pattern: re.Pattern[str] | None = None
     """Of lines that tell steps, where neither library nor hooks do; ``step_lines.step_pattern``."""
@@ -74,7 +74,7 @@ class Bench:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class RunMeasurement:
     """One run, and what it has reported of the model."""
 
     run: Run
@@ -96,7 +96,7 @@ class NoSteps(Unmeasured):
 
 def measure(
     bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink, *, may_repeat: bool = True
-) -> Measured:
+) -> RunMeasurement:
     """Make a run; again where the machine did other work meanwhile and there is time for it.
 
     Raises Unmeasured when the trainer fails, or tells no steps; EngineFault when it cannot be
@@ -119,11 +119,11 @@ def with_batch(bench: Bench, flag: str, samples: int) -> Bench:
     return replace(bench, job=job, batch=samples if bench.batch else 0.0)
 
 
-def _measure(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> Measured:
+def _measure(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> RunMeasurement:
     before = busy_elsewhere()
     times = _run(bench, kind, accelerators, sink)
     load = max(before, busy_elsewhere())
-    return Measured(run=_as_run(kind, accelerators, times, bench.batch, load), times=times)
+    return RunMeasurement(run=_as_run(kind, accelerators, times, bench.batch, load), times=times)
 
 
 def _run(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> StepTimes:
@@ -220,7 +220,9 @@ def _folder() -> Iterator[Path]:
 class _Watch:
     """Says when a run has shown enough."""
 
-    def __init__(self, limits: Limits, heard: StepLines, task_name: str, *, is_input: bool) -> None:
+    def __init__(
+        self, limits: RunLimits, heard: StepLines, task_name: str, *, is_input: bool
+    ) -> None:
         self._limits = limits
         self._heard = heard
         self._task_name = task_name

@@ -12,8 +12,8 @@ from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.parameters import parameters_from
 from trainshed.planning.scaling.predict import predict
-from trainshed.planning.scaling.prediction import Binding, Prediction, Refused
-from trainshed.planning.scaling.reach import Reach, reach_of
+from trainshed.planning.scaling.prediction import Binding, NoPrediction, Prediction
+from trainshed.planning.scaling.reach import Extrapolation, reach_of
 from trainshed.planning.scaling.training import Strategy, Training
 
 DGX = HostKind(
@@ -101,7 +101,7 @@ def test_one_hour_on_256_from_29_hours_on_8():
 
 def test_1024_from_one_is_refused_with_its_bounds():
     found = of(calibrated(RESNET, DGX, [one(0.2)]), 1024, 128)
-    assert isinstance(found, Refused)
+    assert isinstance(found, NoPrediction)
     assert found.samples_per_s == pytest.approx((160, 160 * 1024))
 
 
@@ -203,9 +203,9 @@ def test_several_hosts_are_refused_while_nobody_knows_what_they_exchange():
 
 def test_more_hosts_than_were_measured_are_between_nothing():
     within, apart = {(1, 1), (8, 1)}, {(1, 1), (16, 2)}
-    assert reach_of(RESNET, DGX, within, (4, 1)) is Reach.BETWEEN
-    assert reach_of(RESNET, DGX, within, (4, 4)) is Reach.FROM_INSIDE
-    assert reach_of(RESNET, DGX, apart, (8, 1)) is Reach.BETWEEN
+    assert reach_of(RESNET, DGX, within, (4, 1)) is Extrapolation.BETWEEN
+    assert reach_of(RESNET, DGX, within, (4, 4)) is Extrapolation.FROM_INSIDE
+    assert reach_of(RESNET, DGX, apart, (8, 1)) is Extrapolation.BETWEEN
 
 
 def test_workers_that_do_not_wait_lose_nothing_to_the_slowest():

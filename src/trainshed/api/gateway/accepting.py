@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVarTuple, cast
 
-from trainshed.api.connections import Connection, Connections, Waits
+from trainshed.api.connections import Connection, Connections, ConnectionWait
 from trainshed.api.gateway.shares import is_over_share
 from trainshed.api.gateway.sockets import connect_target, first_byte, read_head
 from trainshed.api.gateway.tunnels import Tunnels
@@ -152,7 +152,7 @@ class GatewayAccepting(Accepting):
             await self._loop.sock_sendall(accepted, _OK)
             await self.hand_over(accepted, held, self._entrance.tls)
         else:
-            held.waits = Waits.ANSWER
+            held.waits = ConnectionWait.ANSWER
             held.due = float("inf")
             attempt = cast("LivingAttempt", held.peer).key
             is_inside = self._key is not None

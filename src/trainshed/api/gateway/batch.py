@@ -36,7 +36,7 @@ class BadBatch(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BatchPart:
     """One call."""
 
     content_id: str
@@ -67,7 +67,7 @@ def batched(storage: ASGIApp) -> Any:
     return endpoint
 
 
-def parts_of(content_type: str, body: bytes) -> list[Part]:
+def parts_of(content_type: str, body: bytes) -> list[BatchPart]:
     """The calls of a batch.  Raises BadBatch."""
     head = f"Content-Type: {content_type}\r\n\r\n".encode("latin-1", "replace")
     mail = BytesParser().parsebytes(head + body)
@@ -79,7 +79,7 @@ def parts_of(content_type: str, body: bytes) -> list[Part]:
     return found
 
 
-def _part(mail: Mail) -> Part:
+def _part(mail: Mail) -> BatchPart:
     content = mail.get_payload(decode=True)
     if not isinstance(content, bytes):
         raise BadBatch("A part of a batch is application/http")
@@ -89,7 +89,7 @@ def _part(mail: Mail) -> Part:
         raise BadBatch("A part of a batch begins with a verb and a path")
     inner = BytesParser().parsebytes(rest)
     body = inner.get_payload(decode=True)
-    return Part(
+    return BatchPart(
         content_id=mail.get("Content-ID", ""),
         verb=words[0],
         target=words[1],
@@ -98,7 +98,7 @@ def _part(mail: Mail) -> Part:
     )
 
 
-async def _answer(storage: ASGIApp, request: Request, part: Part) -> bytes:
+async def _answer(storage: ASGIApp, request: Request, part: BatchPart) -> bytes:
     """The part of the answer: headers, an empty line, and an answer of HTTP."""
     status, headers, content = await _called(storage, request, part)
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
@@ -111,7 +111,7 @@ async def _answer(storage: ASGIApp, request: Request, part: Part) -> bytes:
 
 
 async def _called(
-    storage: ASGIApp, request: Request, part: Part
+    storage: ASGIApp, request: Request, part: BatchPart
 ) -> tuple[int, dict[str, str], bytes]:
     url = urlsplit(part.target)
     if not url.path.startswith(_JSON) or "alt=media" in url.query:
@@ -133,7 +133,7 @@ async def _called(
     return sent[0]["status"], headers, content
 
 
-def _scope(outer: Scope, part: Part, path: str, query: str) -> Scope:
+def _scope(outer: Scope, part: BatchPart, path: str, query: str) -> Scope:
     own = [(name.lower().encode(), value.encode("latin-1")) for name, value in part.headers.items()]
     kept = [each for each in outer["headers"] if each[0] not in _OWN]
     return {

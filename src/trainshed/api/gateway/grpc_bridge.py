@@ -6,7 +6,7 @@ import socket
 from functools import partial
 from typing import Any, Final, Protocol
 
-from trainshed.api.connections import Connection, Connections, Waits
+from trainshed.api.connections import Connection, Connections, ConnectionWait
 from trainshed.api.relay import RelayEnd
 from trainshed.api.threads import THREADS
 from trainshed.service.gateway.attempts import LivingAttempt
@@ -54,7 +54,7 @@ class Bridge(RelayEnd):
         """Nothing is read before there is somebody to read it."""
         super().connection_made(transport)
         transport.pause_reading()
-        self._held.waits, self._held.due = Waits.ANSWER, float("inf")
+        self._held.waits, self._held.due = ConnectionWait.ANSWER, float("inf")
         self._held.cut = self._held.late = transport.abort
         self._joining = asyncio.get_running_loop().create_task(self._join())
 

@@ -15,7 +15,7 @@ from trainshed.api.gateway.public import Public
 from trainshed.api.gateway.server import GatewayServing
 from trainshed.api.gateway.xml import nowhere
 from trainshed.api.grants import Exchange
-from trainshed.engines.base import AttemptAt, End
+from trainshed.engines.base import AttemptAt, Endpoint
 from trainshed.model.attempt import AttemptKey
 from trainshed.service.gateway.attempts import FindAttempt, LivingAttempt
 from trainshed.service.gateway.places import TELEMETRY_HOSTS
@@ -66,7 +66,7 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
     app = Gateway(admission=admission, storage=storage, more=more)
 
     def peer_at(theirs: tuple[str, int], ours: tuple[str, int]) -> LivingAttempt | None:
-        key = attempt_at(End(*theirs), End(*ours))
+        key = attempt_at(Endpoint(*theirs), Endpoint(*ours))
         return find(key) if key else None
 
     calls = _LazyCalls(find, telemetry)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import uvicorn
 
-from trainshed.api.connections import Connection, Connections, Limits
+from trainshed.api.connections import Connection, ConnectionLimits, Connections
 from trainshed.api.gateway.accepting import Entrance, GatewayAccepting, PeerAt
 from trainshed.api.gateway.app import Gateway
 from trainshed.api.gateway.connection import GatewayConnection
@@ -99,7 +99,7 @@ class _Server(HttpServer):
             timeout_graceful_shutdown=1,
             lifespan="off",
         )
-        limits = Limits(
+        limits = ConnectionLimits(
             connections=CONNECTIONS_MAX, unauthenticated=_STRANGERS_MAX, per_address=_STRANGERS_MAX
         )
         self._everyone = Connections(limits)

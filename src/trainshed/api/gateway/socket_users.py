@@ -10,7 +10,7 @@ import os
 import socket
 from typing import Final
 
-from trainshed.engines.base import End
+from trainshed.engines.base import Endpoint
 from trainshed.engines.processes import peers
 from trainshed.files.acting import acting_as
 
@@ -22,7 +22,7 @@ def user_of(client: socket.socket) -> int | None:
     if client.family != socket.AF_INET:
         return None
     theirs, ours = client.getpeername()[:2], client.getsockname()[:2]
-    return peers.user_of(End(*theirs), End(*ours))
+    return peers.user_of(Endpoint(*theirs), Endpoint(*ours))
 
 
 def socket_as(user: int | None, family: int, kind: int, protocol: int) -> socket.socket:

@@ -196,7 +196,7 @@ class Tunnels:
         self._allowed(resolved)
 
 
-class Proxy(NamedTuple):
+class UpstreamProxy(NamedTuple):
     """Through which the machine reaches others."""
 
     host: str
@@ -205,7 +205,7 @@ class Proxy(NamedTuple):
     """NAME:PASSWORD, or empty."""
 
 
-def proxy_for(host: str, proxies: Mapping[str, str]) -> Proxy | None:
+def proxy_for(host: str, proxies: Mapping[str, str]) -> UpstreamProxy | None:
     """The proxy that variables name for a host; None: it is reached directly."""
     named = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
     url = next(filter(None, (proxies.get(name) for name in named)), "")
@@ -216,10 +216,10 @@ def proxy_for(host: str, proxies: Mapping[str, str]) -> Proxy | None:
     if parts.scheme != "http" or not parts.hostname:
         return None
     name, password = unquote(parts.username or ""), unquote(parts.password or "")
-    return Proxy(parts.hostname, parts.port or 80, f"{name}:{password}" if name else "")
+    return UpstreamProxy(parts.hostname, parts.port or 80, f"{name}:{password}" if name else "")
 
 
-def authorization(proxy: Proxy) -> Sequence[tuple[str, str]]:
+def authorization(proxy: UpstreamProxy) -> Sequence[tuple[str, str]]:
     """The headers by which a proxy knows us; none where it asks for none."""
     if not proxy.credentials:
         return ()
@@ -236,7 +236,7 @@ def _is_named(host: str, names: str) -> bool:
 
 
 async def _ask(
-    loop: asyncio.AbstractEventLoop, far: socket.socket, proxy: Proxy, authority: str
+    loop: asyncio.AbstractEventLoop, far: socket.socket, proxy: UpstreamProxy, authority: str
 ) -> None:
     """Have a proxy connect us.  Raises OSError."""
     lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]

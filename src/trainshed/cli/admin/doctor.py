@@ -12,7 +12,7 @@ from trainshed.cli.flags import Request
 from trainshed.cli.terminal import DIM, answer, painted, wants_colour
 from trainshed.config import load_used_settings
 from trainshed.config.engine import engines_of
-from trainshed.engines.base import Known, Reach
+from trainshed.engines.base import Known, NodeLocation
 from trainshed.engines.container_runtime import NO_RUNTIME
 from trainshed.engines.several import Engines
 from trainshed.model.faults import UsageFault
@@ -66,7 +66,7 @@ def _known(engines: Engines, *, here: bool) -> Sequence[Known]:
     found = [
         each.engine.known()
         for each in engines.served.values()
-        if (each.engine.traits.reach is Reach.THIS_MACHINE) is here
+        if (each.engine.traits.reach is NodeLocation.THIS_MACHINE) is here
     ]
     if not here and (failed := next(iter(engines.failed.items()), None)):
         raise OSError(f"the engine {failed[0]} cannot be made: {failed[1].message}")

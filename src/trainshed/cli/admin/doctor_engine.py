@@ -9,7 +9,7 @@ from typing import Final
 from trainshed.cli.terminal import answer, out, painted, wants_colour
 from trainshed.config import Settings
 from trainshed.config.engine import engines_of
-from trainshed.engines.base import Engine, Finding
+from trainshed.engines.base import Engine, EngineFinding
 from trainshed.model.faults import EngineFault, UsageFault
 
 _UNWELL: Final = 1
@@ -20,7 +20,7 @@ _WIDTH: Final = max(map(len, _COLOURS))
 
 def run(args: Namespace, settings: Settings) -> int:
     """Probe and tell; the exit code.  Raises UsageFault for an engine that has nothing to probe."""
-    found: list[Finding] = []
+    found: list[EngineFinding] = []
     shows = args.format != "json"
     with suppress(KeyboardInterrupt), closing(_engine(args.engine, settings)) as engine:
         for each in _probed(engine):
@@ -47,7 +47,7 @@ def _engine(name: str, settings: Settings) -> Engine:
     raise UsageFault(f"--engine is {name!r}; accepted: {accepted}")
 
 
-def _probed(engine: Engine) -> Iterator[Finding]:
+def _probed(engine: Engine) -> Iterator[EngineFinding]:
     if engine.traits.probe is None:
         raise UsageFault(
             f"the engine {engine.name} runs on this machine: trainshed doctor alone looks at it"
@@ -56,16 +56,16 @@ def _probed(engine: Engine) -> Iterator[Finding]:
         yield from engine.traits.probe()
     except (EngineFault, OSError) as fault:
         advice = "the commands of the cluster are tried by hand as the server's user: sinfo, squeue"
-        yield Finding("answer", is_well=False, found=str(fault), advice=advice)
+        yield EngineFinding("answer", is_well=False, found=str(fault), advice=advice)
 
 
-def _word(found: Finding) -> str:
+def _word(found: EngineFinding) -> str:
     if found.check == "answer":
         return "unseen"
     return "ok" if found.is_well else "FAILED"
 
 
-def _lines(found: Finding) -> Iterator[str]:
+def _lines(found: EngineFinding) -> Iterator[str]:
     word = _word(found)
     colour = wants_colour("auto", sys.stdout)
     yield f"{painted(f'{word:<{_WIDTH}}', _COLOURS[word], on=colour)}  {found.check}: {found.found}"
@@ -73,6 +73,6 @@ def _lines(found: Finding) -> Iterator[str]:
         yield f"{'':<{_WIDTH}}    -> {found.advice}"
 
 
-def _document(found: Finding) -> dict[str, object]:
+def _document(found: EngineFinding) -> dict[str, object]:
     advice = {} if found.is_well else {"advice": found.advice}
     return {"check": found.check, "result": _word(found), "found": found.found, **advice}

@@ -14,7 +14,7 @@ from types import FrameType
 import uvicorn
 
 from trainshed import __version__
-from trainshed.api.connections import Connections, Limits, limits_of
+from trainshed.api.connections import ConnectionLimits, Connections, limits_of
 from trainshed.api.grpc_server import GrpcServer, start_grpc
 from trainshed.api.guards import check_anonymous_binding, is_loopback, wants_tls
 from trainshed.api.http_server import HttpServer, raise_descriptors
@@ -29,7 +29,7 @@ from trainshed.observability import log_to_stderr
 from trainshed.service.auth.certificates import ServerTls
 from trainshed.service.auth.tokens import FirstToken, first_token
 from trainshed.service.ports.held import HeldPorts
-from trainshed.service.ports.listening import API, BACKLOG, GRPC, OwnPorts, Ports
+from trainshed.service.ports.listening import API, BACKLOG, GRPC, OwnPorts, ServerPorts
 from trainshed.service.ports.taken import why_taken
 from trainshed.service.upkeep.file_modes import UMASK
 from trainshed.storage.buckets import DATA_DIR_VARIABLE, data_dir
@@ -85,7 +85,7 @@ def run(
     return 0
 
 
-def _built(settings: Settings, ports: Ports) -> Application:
+def _built(settings: Settings, ports: ServerPorts) -> Application:
     try:
         return build(settings, ports=ports)
     except OSError as error:
@@ -97,8 +97,8 @@ def _built(settings: Settings, ports: Ports) -> Application:
 def _serve(
     application: Application,
     listener: socket.socket,
-    limits: Limits,
-    ports: Ports,
+    limits: ConnectionLimits,
+    ports: ServerPorts,
     *,
     as_json: bool,
 ) -> None:
@@ -175,7 +175,10 @@ def tune_interpreter() -> None:
 
 
 def _run_http(
-    application: Application, listener: socket.socket, limits: Limits, tls: ServerTls | None
+    application: Application,
+    listener: socket.socket,
+    limits: ConnectionLimits,
+    tls: ServerTls | None,
 ) -> None:
     config = uvicorn.Config(
         application.http,
@@ -199,7 +202,7 @@ def _run_http(
     server.run(sockets=[listener])
 
 
-def _listen(settings: Settings, ports: Ports) -> socket.socket:
+def _listen(settings: Settings, ports: ServerPorts) -> socket.socket:
     try:
         return ports.listen(API, settings.host, settings.port, BACKLOG)
     except OSError as error:
@@ -213,7 +216,7 @@ def _not_listening(settings: Settings, flag: str, port: int, error: OSError) -> 
 
 
 def _start_grpc(
-    application: Application, limits: Limits, tls: ServerTls | None, ports: Ports
+    application: Application, limits: ConnectionLimits, tls: ServerTls | None, ports: ServerPorts
 ) -> GrpcServer | None:
     settings = application.settings
     if settings.grpc_port is None or tls is None:

@@ -23,7 +23,7 @@ from trainshed.service.starts.programs import Source, working_folder
 from trainshed.workbench.last_lines import LastLines
 from trainshed.workbench.local_run import LocalJob
 from trainshed.workbench.plain_train import PlainJob, plain_spec, say
-from trainshed.workbench.short_runs import Bench, Limits, NoSteps, measure
+from trainshed.workbench.short_runs import Bench, NoSteps, RunLimits, measure
 
 #: A trainer that only says at its end how long it took has so long, in seconds.
 _UNSEEN_S: Final = 600.0
@@ -82,7 +82,7 @@ def _rate(request: Request, device: str, count: int, name: str) -> Rate:
     bench = Bench(
         job=job,
         host=host_of_job(request.args, job),
-        limits=Limits(steps_s=request.args.seconds, start_s=_UNSEEN_S),
+        limits=RunLimits(steps_s=request.args.seconds, start_s=_UNSEEN_S),
         is_gpu=device == "cuda",
     )
     kind = RunKind.COMPUTE if count == 1 else RunKind.HOST

@@ -12,7 +12,7 @@ from trainshed.cli.flags import Request
 from trainshed.cli.terminal import out, out_json
 from trainshed.model.faults import UsageFault, Violation
 from trainshed.service.jobs.judging import JudgedDocument, Rulebook, judge
-from trainshed.workbench.documents import Document, read
+from trainshed.workbench.documents import JobDocument, read
 from trainshed.workbench.merging import merge_any
 
 EXIT_REFUSED = 1
@@ -99,7 +99,7 @@ def _validate(
 
 
 def _answers(
-    file: str, documents: Sequence[Document], flags: Mapping[str, str], rulebook: Rulebook
+    file: str, documents: Sequence[JobDocument], flags: Mapping[str, str], rulebook: Rulebook
 ) -> Iterator[ValidatedFile]:
     for document in documents:
         position = document.position if len(documents) > 1 else None

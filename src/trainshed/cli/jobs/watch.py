@@ -13,7 +13,7 @@ from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.jobs.job_names import HELP, find_job, report_other_project, resource_name
 from trainshed.cli.jobs.log_lines import LinePrinter
 from trainshed.cli.jobs.submitted import print_end, report_leaving, stream
-from trainshed.cli.jobs.watch_view import Screen, View, replica_table
+from trainshed.cli.jobs.watch_view import JobView, Screen, replica_table
 from trainshed.cli.terminal import note, out, out_json, wants_colour
 from trainshed.client.collections import FINAL_STATES, collection_of
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
@@ -120,7 +120,7 @@ def _plain(followed: Followed) -> Json:
 
 def _live(followed: Followed) -> Json:
     tail = _Tail(followed)
-    view = View(colour=wants_colour("auto", sys.stdout))
+    view = JobView(colour=wants_colour("auto", sys.stdout))
     followed.note = view.say
     with Screen(sys.stdout) as screen:
         job, asked = followed.job(), time.monotonic()

@@ -53,7 +53,7 @@ class Screen:
         self._drawn = list(lines)
 
 
-class View:
+class JobView:
     """A job as lines of text that fit on a screen."""
 
     def __init__(self, *, colour: bool) -> None:

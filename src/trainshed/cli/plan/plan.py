@@ -21,15 +21,15 @@ from trainshed.cli.plan.plan_tables import (
 from trainshed.cli.terminal import out, out_json
 from trainshed.model.faults import UsageFault
 from trainshed.planning.clusters_asked import PlannedJob, Question, global_batch
-from trainshed.planning.job_plan import JobPlan, Wishes, plan_of
+from trainshed.planning.job_plan import JobPlan, PlanWishes, plan_of
 from trainshed.planning.plan_words import head, recommendations, remarks
 from trainshed.planning.prices import Interruptions, PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import HostKind
-from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.targets import ToTarget, two_runs
 from trainshed.planning.stack import other_module
-from trainshed.planning.what_ifs import BatchRule, Limits, Work
+from trainshed.planning.what_ifs import BatchRule, PlanLimits, TrainingWork
 from trainshed.workbench.plan_inputs import (
     NotPlannable,
     check_hosts,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 EXIT_REFUSED: Final = 3
 _STEPS: Final = 1000
 #: contracts/planner.md 3: what a worker adds is as old as the others are slow.
-_NO_RECIPE: Final = Refused(
+_NO_RECIPE: Final = NoPrediction(
     field="critical_batch",
     message="workers do not wait for each other: how many samples such a training needs is unknown",
     accepted="a --target without --critical-batch and --finished",
@@ -142,7 +142,9 @@ def _question(args: argparse.Namespace, kinds: dict[HostKind, tuple[int, ...]]) 
     )
 
 
-def _work(args: argparse.Namespace, job: PlannedJob, calibrations: Sequence[Calibration]) -> Work:
+def _work(
+    args: argparse.Namespace, job: PlannedJob, calibrations: Sequence[Calibration]
+) -> TrainingWork:
     batch = global_batch(job, calibrations[0]) if calibrations else 1.0
     kind, count = args.target or ("steps", _STEPS)
     each = {"samples": 1.0, "epochs": args.epoch_samples or 0.0, "steps": batch}[kind]
@@ -150,7 +152,7 @@ def _work(args: argparse.Namespace, job: PlannedJob, calibrations: Sequence[Cali
     if args.target:
         shown = f"{count:,.0f}" if float(count).is_integer() else f"{count:,.12g}"
         words = f"for {shown} {kind}" if kind != "steps" else words
-    return Work(
+    return TrainingWork(
         samples=count * each,
         global_batch=batch,
         words=words,
@@ -169,7 +171,7 @@ def _critical_batch(args: argparse.Namespace) -> float:
         raise UsageFault(f"--finished: {error}") from None
 
 
-def _wishes(args: argparse.Namespace, found: "JobFile | None") -> Wishes:
+def _wishes(args: argparse.Namespace, found: "JobFile | None") -> PlanWishes:
     region = found.region if found else args.region
     own = read_prices(args.prices) if args.prices else None
     interruptions = None
@@ -179,9 +181,9 @@ def _wishes(args: argparse.Namespace, found: "JobFile | None") -> Wishes:
             checkpoint_every_s=args.checkpoint_every,
             restart_s=args.restart,
         )
-    return Wishes(
+    return PlanWishes(
         worth=args.worth,
-        limits=Limits(deadline_s=args.deadline, budget=args.budget),
+        limits=PlanLimits(deadline_s=args.deadline, budget=args.budget),
         prices=PriceList(own=own, region=region, spot=bool(args.spot)),
         interruptions=interruptions,
     )
@@ -222,14 +224,14 @@ def _sentence(note: str) -> str:
     return f"{note[0].upper()}{note[1:]}."
 
 
-def _refuse(args: argparse.Namespace, refused: Refused) -> int:
+def _refuse(args: argparse.Namespace, refused: NoPrediction) -> int:
     """Say why there is no plan."""
     if args.format == "json":
         out_json(refused_json(refused))
     return _say(refused)
 
 
-def _say(refused: Refused) -> int:
+def _say(refused: NoPrediction) -> int:
     print_error(f"{refused.field}: {refused.message} (accepted: {refused.accepted})")
     return EXIT_REFUSED
 

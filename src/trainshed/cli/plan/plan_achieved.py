@@ -20,7 +20,7 @@ from trainshed.planning.counts import plural
 from trainshed.planning.job_outcome import JobOutcome, outcome_of, score
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.calibration_file import read, written
-from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.updating import updated
 from trainshed.planning.stack import other_training
 from trainshed.wire.detect import parse
@@ -119,7 +119,7 @@ def _outcome(
         return f"{args.calibration} is of another training: {why}"
     found = _run(args, view, event["data"], calibration)
     made = outcome_of(job, calibration, found, event["data"].get("goodput"))
-    if isinstance(made, Refused):
+    if isinstance(made, NoPrediction):
         return f"{made.field}: {made.message} (accepted: {made.accepted})"
     return made
 

@@ -35,8 +35,8 @@ from trainshed.workbench.local_run import LocalJob
 from trainshed.workbench.plain_train import PlainJob, plain_spec, say
 from trainshed.workbench.short_runs import (
     Bench,
-    Limits,
-    Measured,
+    RunLimits,
+    RunMeasurement,
     Unmeasured,
     measure,
     with_batch,
@@ -93,7 +93,7 @@ def _made(request: Request) -> Calibration:
     bench = Bench(
         job=job,
         host=host_of_job(args, job),
-        limits=Limits(steps_s=args.seconds, start_s=args.start_seconds),
+        limits=RunLimits(steps_s=args.seconds, start_s=args.start_seconds),
         is_gpu=is_gpu,
         pattern=None if args.step_pattern is None else step_pattern(args.step_pattern),
         batch=args.batch,
@@ -211,9 +211,9 @@ def _command_spec(command: tuple[str, ...]) -> JobSpec:
 
 def _measured(
     bench: Bench, kinds: Sequence[RunKind], count: int, batch_flag: str
-) -> list[Measured]:
+) -> list[RunMeasurement]:
     """The runs; those of steps must succeed, the others may fail with a word."""
-    found: list[Measured] = []
+    found: list[RunMeasurement] = []
     began = time.monotonic()
     for kind in kinds:
         if kind is RunKind.NO_EXCHANGE and not found[0].times.stack.startswith("torch"):
@@ -233,7 +233,7 @@ def _measured(
     return found
 
 
-def _shown(bench: Bench, kind: RunKind, count: int, *, may_repeat: bool) -> Measured:
+def _shown(bench: Bench, kind: RunKind, count: int, *, may_repeat: bool) -> RunMeasurement:
     """A run; where it fails, with what it wrote last."""
     heard = LastLines()
     try:
@@ -244,7 +244,7 @@ def _shown(bench: Bench, kind: RunKind, count: int, *, may_repeat: bool) -> Meas
         raise
 
 
-def _halved(bench: Bench, flag: str, batch: float) -> list[Measured]:
+def _halved(bench: Bench, flag: str, batch: float) -> list[RunMeasurement]:
     """Compute with half the batch, which tells how much of a step does not shrink with it."""
     half = int(batch / 2)
     if half < 1:
@@ -263,7 +263,7 @@ def _halved(bench: Bench, flag: str, batch: float) -> list[Measured]:
 
 
 def _calibration(
-    args: argparse.Namespace, measured: Sequence[Measured], count: int, *, is_gpu: bool
+    args: argparse.Namespace, measured: Sequence[RunMeasurement], count: int, *, is_gpu: bool
 ) -> Calibration:
     timed = [each for each in measured if each.run.kind is not RunKind.INPUT]
     training = _training(args, timed[0], measured)
@@ -295,7 +295,9 @@ def _host(args: argparse.Namespace, count: int, *, is_gpu: bool) -> HostKind:
     )
 
 
-def _training(args: argparse.Namespace, first: Measured, measured: Sequence[Measured]) -> Training:
+def _training(
+    args: argparse.Namespace, first: RunMeasurement, measured: Sequence[RunMeasurement]
+) -> Training:
     times = first.times
     parameters = args.params or times.parameters
     is_fed = any(each.run.kind is RunKind.INPUT for each in measured) or first.run.wait_share > 0

@@ -18,8 +18,8 @@ from trainshed.planning.plan_words import (
 )
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.interval import Interval
-from trainshed.planning.scaling.prediction import Refused
-from trainshed.planning.what_ifs import Option
+from trainshed.planning.scaling.prediction import NoPrediction
+from trainshed.planning.what_ifs import ClusterOption
 
 HEADERS: Final = ("N", "HOSTS", "MACHINES", "REDUCERS", "SAMPLES/S", "EFF %", "STEP MS", "TIME",
                   "COST", "LIMITED BY", "NOTE")  # fmt: skip
@@ -41,7 +41,7 @@ def rows_of(plan: JobPlan) -> list[list[str]]:
     return [_row(plan, option) for option in plan.options]
 
 
-def _row(plan: JobPlan, option: Option) -> list[str]:
+def _row(plan: JobPlan, option: ClusterOption) -> list[str]:
     cluster, found = option.cluster, option.prediction
     return [
         str(cluster.accelerators),
@@ -58,13 +58,13 @@ def _row(plan: JobPlan, option: Option) -> list[str]:
     ]
 
 
-def _hosts(option: Option) -> str:
+def _hosts(option: ClusterOption) -> str:
     host, servers = option.cluster.host, option.cluster.servers
     words = option.machine_type or f"{host.per_host} x {host.accelerator}"
     return f"{words} + {plural(servers, 'server')}" if servers else words
 
 
-def _cost(option: Option) -> str:
+def _cost(option: ClusterOption) -> str:
     if option.cost and option.hour:
         return money(option.cost.point, option.hour.currency)
     return f"{figure(option.accelerator_hours.point)} h" if option.accelerator_hours else ""
@@ -75,7 +75,7 @@ def as_csv(plan: JobPlan) -> str:
     return csv_text([COLUMNS, *(_flat(plan, option) for option in plan.options)])
 
 
-def _flat(plan: JobPlan, option: Option) -> list[Any]:
+def _flat(plan: JobPlan, option: ClusterOption) -> list[Any]:
     cluster, found, hours = option.cluster, option.prediction, option.accelerator_hours
     return [
         cluster.accelerators,
@@ -134,12 +134,12 @@ def as_json(
     }
 
 
-def refused_json(refused: Refused) -> dict[str, Any]:
+def refused_json(refused: NoPrediction) -> dict[str, Any]:
     """What is said where there is no plan at all."""
     return {"text": refused.message, "refused": refusal(refused), "options": []}
 
 
-def refusal(refused: Refused | None) -> dict[str, str] | None:
+def refusal(refused: NoPrediction | None) -> dict[str, str] | None:
     """The field, why, and what would be accepted."""
     if refused is None:
         return None
@@ -176,7 +176,7 @@ def provenance(calibration: Calibration) -> dict[str, Any]:
     }
 
 
-def _place(plan: JobPlan, option: Option | None) -> int | None:
+def _place(plan: JobPlan, option: ClusterOption | None) -> int | None:
     """Which of the options it is, from 0."""
     found = (place for place, each in enumerate(plan.options) if each is option)
     return next(found, None)
@@ -194,7 +194,7 @@ def _prices(plan: JobPlan) -> dict[str, Any] | None:
     }
 
 
-def _option(plan: JobPlan, option: Option) -> dict[str, Any]:
+def _option(plan: JobPlan, option: ClusterOption) -> dict[str, Any]:
     cluster, found = option.cluster, option.prediction
     return {
         "accelerators": cluster.accelerators,
@@ -218,15 +218,15 @@ def _option(plan: JobPlan, option: Option) -> dict[str, Any]:
         "limited_by": found.bound_by.value if found else None,
         "extrapolated": found.extrapolated if found else None,
         "warnings": list(found.warnings) if found else [],
-        "refused": refusal(option.answer) if isinstance(option.answer, Refused) else None,
+        "refused": refusal(option.answer) if isinstance(option.answer, NoPrediction) else None,
         "bounds": _bounds(option),
         "notes": list(plan.notes(option)),
     }
 
 
-def _bounds(option: Option) -> dict[str, Any] | None:
+def _bounds(option: ClusterOption) -> dict[str, Any] | None:
     """No gain and a gain in proportion, where there is no point."""
-    if not isinstance(option.answer, Refused):
+    if not isinstance(option.answer, NoPrediction):
         return None
     found = option.answer.samples_per_s
     return {

@@ -9,7 +9,7 @@ from trainshed.cli.check.clusters import rulebook_of
 from trainshed.cli.flags import Request
 from trainshed.cli.terminal import answer, table
 from trainshed.planning.reduction_forecast import ReductionForecast
-from trainshed.planning.sizing import Option, ReducerPlan, plan
+from trainshed.planning.sizing import ReducerOption, ReducerPlan, plan
 from trainshed.workbench.reduction_hosts import ExchangeHosts, Given, hosts_of
 
 _MEGA: Final = 1e6
@@ -51,7 +51,7 @@ def _table(made: ReducerPlan) -> str:
     return table(headers, (_row(made, each, has_price=has_price) for each in made.options))
 
 
-def _row(made: ReducerPlan, each: Option, *, has_price: bool) -> list[str]:
+def _row(made: ReducerPlan, each: ReducerOption, *, has_price: bool) -> list[str]:
     prices = [f"{each.usd_hour or 0:.2f}"] if has_price else []
     return [
         str(each.reducers),
@@ -70,7 +70,7 @@ def _three_digits(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"  # noqa: PLR2004 - and no exponent
 
 
-def _mark(made: ReducerPlan, each: Option) -> str:
+def _mark(made: ReducerPlan, each: ReducerOption) -> str:
     marks = {"asked": made.asked, "enough": made.sufficient}
     return ", ".join(word for word, option in marks.items() if option == each)
 

@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from trainshed.engines.isolation.compose import Owner, give
+from trainshed.engines.isolation.compose import ProjectUser, give
 from trainshed.engines.isolation.enter import program, walled, wrappers
 from trainshed.engines.isolation.modes import LANDLOCK
 from trainshed.engines.isolation.mounts import NO_FOLDERS
-from trainshed.engines.isolation.view import Mounts, View
+from trainshed.engines.isolation.view import Mounts, ReplicaView
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.variables import of_builders
 from trainshed.engines.supervise.short_tmp import make_short_name
@@ -47,9 +47,9 @@ class Build(NamedTuple):
 class Builder(NamedTuple):
     """By default the server's own user, without walls."""
 
-    view: View | None = None
+    view: ReplicaView | None = None
     """What it may read, and its temporary files."""
-    owner: Owner | None = None
+    owner: ProjectUser | None = None
     """Whom the folders are given to; None: it is our own user."""
     passed: tuple[str, ...] = ()
     """What it has of the environment besides the usual (``processes.variables``)."""
@@ -118,7 +118,7 @@ class Builder(NamedTuple):
         if self.owner is None:
             return
         above, name = str(folder.parent), folder.name  # a program may have put a link there
-        give(above, Owner(os.geteuid(), os.getegid()), name)
+        give(above, ProjectUser(os.geteuid(), os.getegid()), name)
         for _, files, descriptor in opened_folders(above, name):
             os.fchmod(descriptor, _READABLE | _ENTERS)
             for name in files:

@@ -141,7 +141,7 @@ def _install_once(
         _remove(partial)  # of an install that was killed
         try:
             partial.mkdir(mode=_PRIVATE)
-            place = uv.Place(partial, builder)
+            place = uv.UvContext(partial, builder)
             install(environment, python, place, note, **how)
             _take_back(builder, place.target)
             place.target.rename(home)

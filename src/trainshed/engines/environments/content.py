@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainshed.engines.environments.unpack import Room, unpack
-from trainshed.files.beneath import Beneath, Kind
+from trainshed.files.beneath import Beneath, FileKind
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
 
@@ -116,9 +116,9 @@ def _names(tree: Beneath, name: str) -> Iterator[str]:
         yield name
         return
     for entry, kind in tree.entries(name):
-        if kind is Kind.FILE:
+        if kind is FileKind.FILE:
             yield f"{name}/{entry}"
-        elif kind is Kind.FOLDER and entry not in _NEVER:
+        elif kind is FileKind.FOLDER and entry not in _NEVER:
             yield from _names(tree, f"{name}/{entry}")
 
 

@@ -16,7 +16,7 @@ from trainshed.engines.environments import content, uv
 from trainshed.engines.environments.interpreter import Interpreter
 from trainshed.engines.environments.plan import Plan
 from trainshed.engines.environments.unpack import Room, check_wheel
-from trainshed.engines.environments.uv import Place
+from trainshed.engines.environments.uv import UvContext
 from trainshed.files.beneath import Beneath
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
@@ -30,7 +30,7 @@ _ENTERED, _READABLE = 0o755, 0o644
 def install(  # noqa: PLR0913 - what an install consists of
     environment: Environment,
     interpreter: Interpreter,
-    place: Place,
+    place: UvContext,
     note: Callable[[str], None],
     *,
     bytes_max: int | None = None,
@@ -61,7 +61,7 @@ def install(  # noqa: PLR0913 - what an install consists of
 
 
 def _fails(
-    plan: Plan, wheels: Sequence[Path], python: str, place: Place, note: Callable[[str], None]
+    plan: Plan, wheels: Sequence[Path], python: str, place: UvContext, note: Callable[[str], None]
 ) -> bool:
     """Whether another try is worth it.  Raises EngineFault where it is not."""
     lacking = plan.lacking()
@@ -81,7 +81,7 @@ def _fails(
 def _wheel(  # noqa: PLR0913 - one package, and where it is built
     package: Path,
     interpreter: Interpreter,
-    place: Place,
+    place: UvContext,
     name: str,
     *,
     ignored: Sequence[str],

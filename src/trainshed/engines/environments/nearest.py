@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from trainshed.engines.environments.uv import Answer
+from trainshed.engines.environments.uv import UvResult
 
 #: Runs uv with these arguments.
-Ask = Callable[[Sequence[str]], Answer]
+Ask = Callable[[Sequence[str]], UvResult]
 
 _COMPILE: Final = ("pip", "compile", "--quiet", "--no-header", "--no-deps")
 _LOCK: Final = ("--format", "pylock.toml")

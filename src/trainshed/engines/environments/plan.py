@@ -12,7 +12,7 @@ from typing import Final
 from trainshed.engines.environments import pins, uv
 from trainshed.engines.environments.interpreter import Interpreter
 from trainshed.engines.environments.nearest import Index
-from trainshed.engines.environments.uv import Answer, Place
+from trainshed.engines.environments.uv import UvContext, UvResult
 from trainshed.model.faults import EngineFault
 
 _READABLE: Final = 0o644
@@ -35,7 +35,7 @@ class Plan:
         requirements: Sequence[str],
         wheels: Sequence[Path],
         interpreter: Interpreter,
-        place: Place,
+        place: UvContext,
         relaxed: Callable[[str], None] | None,
     ) -> None:
         """Of an interpreter with these.  ``relaxed`` hears of each pin that is not kept."""
@@ -62,14 +62,14 @@ class Plan:
         self.check(answer, _CANNOT)
         return tuple(_planned(answer.text, self._wheels))
 
-    def relaxes(self, answer: Answer) -> bool:
+    def relaxes(self, answer: UvResult) -> bool:
         """Whether a pin is relaxed whose source has failed to build; then it is worth a retry."""
         found = self._instead_of_unbuilt(answer) if self._relaxed else None
         if found is not None:
             self._relax(found)
         return found is not None
 
-    def check(self, answer: Answer, failure: str) -> None:
+    def check(self, answer: UvResult, failure: str) -> None:
         """Raise EngineFault for what has failed; of a source that does not build it says more."""
         if answer.unbuilt is None or answer.disk_is_full:
             uv.check(answer, failure, self._place)
@@ -82,7 +82,7 @@ class Plan:
             f"{answer.last_lines()}"
         )
 
-    def _resolved(self, *how: str) -> Answer:
+    def _resolved(self, *how: str) -> UvResult:
         # --break-system-packages: a dry run breaks none, and refuses a distribution's Python else
         words = ("pip", "install", "--dry-run", "--break-system-packages", *how)
         python = ("--python", self._interpreter.path)
@@ -96,7 +96,7 @@ class Plan:
         file.chmod(_READABLE)
         return ("--override", str(file))
 
-    def _relaxes_unmet(self, answer: Answer) -> bool:
+    def _relaxes_unmet(self, answer: UvResult) -> bool:
         """Whether pins are relaxed, which is not asked where the interpreter has everything.
 
         Offline a source can be planned that uv has, too: it may have failed to build before.
@@ -115,7 +115,7 @@ class Plan:
             )
         self._instead[pin.name] = pin.nearest
 
-    def _refuse_unmet(self, answer: Answer) -> None:
+    def _refuse_unmet(self, answer: UvResult) -> None:
         """Raise EngineFault where there is no version for pins that are to be kept."""
         if not answer.code or answer.unbuilt or answer.disk_is_full or self._relaxed:
             return
@@ -127,7 +127,7 @@ class Plan:
                 f"{_ways_out(relaxing=True)}"
             )
 
-    def _instead_of_unbuilt(self, answer: Answer) -> pins.Unmet | None:
+    def _instead_of_unbuilt(self, answer: UvResult) -> pins.Unmet | None:
         if answer.unbuilt is None or answer.disk_is_full:
             return None
         pin = pins.of(answer.unbuilt[0], self._kept())
@@ -136,7 +136,7 @@ class Plan:
     def _kept(self) -> pins.Pins:
         return {key: pin for key, pin in self._pins.items() if pin[0] not in self._instead}
 
-    def _ask(self, words: Sequence[str]) -> Answer:
+    def _ask(self, words: Sequence[str]) -> UvResult:
         return uv.ask(words, self._place, self._step)
 
 

@@ -23,7 +23,7 @@ _UNBUILT: Final = re.compile(r"Failed to (?:download and )?build `([\w.-]+)==([^
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class UvResult:
     """What uv said and how it ended."""
 
     code: int
@@ -59,7 +59,7 @@ def find_uv() -> str:
     return found
 
 
-class Place(NamedTuple):
+class UvContext(NamedTuple):
     """Where uv works, and for whom.
 
     Each step has a folder of its own there.  What a builder has had is its for good: another
@@ -85,7 +85,7 @@ class Place(NamedTuple):
         return self.work / "install" / "target"
 
 
-def ask(arguments: Sequence[str], place: Place, step: Path) -> Answer:
+def ask(arguments: Sequence[str], place: UvContext, step: Path) -> UvResult:
     """Run uv, which may write to the folder ``step``, and wait for it."""
     command = (find_uv(), *arguments)
     build = place.builder.build(command, step, place.cache, reads=(str(place.wheels),))
@@ -111,7 +111,7 @@ def ask(arguments: Sequence[str], place: Place, step: Path) -> Answer:
         os.killpg(process.pid, signal.SIGKILL)  # nothing of it may stay behind
         code = process.wait()
         place.builder.end()
-    return Answer(code=code, text=said.decode("utf-8", errors="replace"))
+    return UvResult(code=code, text=said.decode("utf-8", errors="replace"))
 
 
 #: More of what a builder says is not kept: its last lines and uv's plan are all that is read.
@@ -158,7 +158,7 @@ def disk_full(cache_dir: Path) -> str:
     return f"no space left for packages on the disk of {cache_dir}; nothing was kept"
 
 
-def check(answer: Answer, failure: str, place: Place) -> None:
+def check(answer: UvResult, failure: str, place: UvContext) -> None:
     """Raise EngineFault for what has failed, with its last lines."""
     if answer.disk_is_full:
         raise EngineFault(disk_full(place.cache))

@@ -28,7 +28,7 @@ from trainshed.engines.processes.trial import run_trial
 from trainshed.model.faults import UsageFault
 
 
-class IsolationSettings(NamedTuple):
+class IsolationOptions(NamedTuple):
     """The settings of ``[isolation]``."""
 
     mode: str = AUTO
@@ -66,7 +66,7 @@ def this_machine(no_containers: str, refused_calls: tuple[str, ...]) -> Machine:
 
 
 def choose_isolation(
-    settings: IsolationSettings, machine: Machine, hides: Sequence[str | None] = ()
+    settings: IsolationOptions, machine: Machine, hides: Sequence[str | None] = ()
 ) -> Isolation:
     """The isolation of a server.  Raises UsageFault where what is asked for cannot be had."""
     mode, why = _automatic(settings, machine) if settings.mode == AUTO else (settings.mode, "")
@@ -104,7 +104,7 @@ def _ports(refuse: bool | None, mode: str) -> tuple[bool, str]:  # noqa: FBT001 
     return version > 0 and (bool(refuse) or version < landlock.SCOPES_SINCE), ""
 
 
-def _automatic(settings: IsolationSettings, machine: Machine) -> tuple[str, str]:
+def _automatic(settings: IsolationOptions, machine: Machine) -> tuple[str, str]:
     """The strongest that works for processes, and why others do not."""
     reasons = []
     others = () if machine.is_root and not settings.allow_root_jobs else (SANDBOX, LANDLOCK)
@@ -121,7 +121,7 @@ def _automatic(settings: IsolationSettings, machine: Machine) -> tuple[str, str]
     return NONE, "; ".join(reasons)
 
 
-def _why_not(mode: str, settings: IsolationSettings, machine: Machine) -> str:
+def _why_not(mode: str, settings: IsolationOptions, machine: Machine) -> str:
     if mode == CONTAINER:
         return machine.no_containers
     if mode == USERS and not machine.is_root:

@@ -18,7 +18,7 @@ from trainshed.engines.isolation.modes import (
     USER_NAME,
     USERS,
 )
-from trainshed.engines.isolation.view import View
+from trainshed.engines.isolation.view import ReplicaView
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.short_tmp import make_short_name
 from trainshed.files.beneath import Beneath
@@ -105,14 +105,14 @@ class Isolation(NamedTuple):
         return self.mode != NONE
 
 
-class Owner(NamedTuple):
+class ProjectUser(NamedTuple):
     """Whose a job's processes and files are, where projects have users of their own."""
 
     uid: int
     gid: int
 
 
-def owner_of(isolation: Isolation | None, plan: LaunchPlan) -> Owner | None:
+def owner_of(isolation: Isolation | None, plan: LaunchPlan) -> ProjectUser | None:
     """The user of a plan's project.  Raises EngineFault where there are no more numbers."""
     if isolation is None or not isolation.has_users:
         return None
@@ -124,7 +124,7 @@ def owner_of(isolation: Isolation | None, plan: LaunchPlan) -> Owner | None:
             f"[isolation] uids = [{first}, {last}] has no user for the project "
             f"{plan.owner.project}, which is number {plan.owner.number}; widen the range"
         )
-    return Owner(first + plan.owner.number, first + plan.owner.number)
+    return ProjectUser(first + plan.owner.number, first + plan.owner.number)
 
 
 def view_of(  # noqa: PLR0913 - what a view is made of
@@ -136,7 +136,7 @@ def view_of(  # noqa: PLR0913 - what a view is made of
     entries: Sequence[str] = (),
     devices: Sequence[str] = (),
     machine: "ReplicaMachine | None" = None,
-) -> View | None:
+) -> ReplicaView | None:
     """What a replica sees.  ``entries`` are its interpreter and its folders of packages.
 
     Raises EngineFault for a program where only containers are to run.
@@ -146,11 +146,11 @@ def view_of(  # noqa: PLR0913 - what a view is made of
     owner = owner_of(isolation, plan)
     folders = machine.shown if machine else ()
     if not isolation.is_a_wall or (isolation.mode == CONTAINER and replica.container):
-        return View(isolation.mode, folders=folders)
+        return ReplicaView(isolation.mode, folders=folders)
     if isolation.mode == CONTAINER:
         raise EngineFault(_ONLY_IMAGES)
     ours = (sys.executable,) if replica.role is Role.REDUCER else ()  # our own program
-    return View(
+    return ReplicaView(
         mode=isolation.mode,
         writes=tuple(
             dict.fromkeys((*_writes(plan, folder), *([machine.folder] if machine else [])))
@@ -178,7 +178,7 @@ def view_of(  # noqa: PLR0913 - what a view is made of
 
 def builder_of(
     isolation: Isolation | None, plan: LaunchPlan, folder: AttemptFolder
-) -> tuple[View | None, Owner | None]:
+) -> tuple[ReplicaView | None, ProjectUser | None]:
     """What the builders of a plan's packages see, and whose they are.
 
     Raises EngineFault, also where only containers are to run: they install their packages inside.
@@ -190,7 +190,7 @@ def builder_of(
             raise EngineFault(_ONLY_IMAGES)
         return None, None
     owner = owner_of(isolation, plan)
-    view = View(
+    view = ReplicaView(
         mode=isolation.mode,
         reads=tuple(dict.fromkeys(_reads((sys.executable, plan.environment.python), plan.reads))),
         hides=isolation.hides,
@@ -292,7 +292,7 @@ def make_own_folders(plan: LaunchPlan, folder: AttemptFolder) -> tuple[str, ...]
     return own
 
 
-def give(root: str, owner: Owner, below: str = "") -> None:
+def give(root: str, owner: ProjectUser, below: str = "") -> None:
     """Change the owner of a root, or of a folder below it, and of all that is in it.
 
     No link is followed, but those in the path of the root.  Raises OSError.

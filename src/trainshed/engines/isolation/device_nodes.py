@@ -11,7 +11,7 @@ _GPU: Final = re.compile(r"nvidia\d+")
 _CAPS: Final = "nvidia-caps"
 
 
-class Device(Protocol):
+class DeviceNode(Protocol):
     """A GPU, or a part of one, as its driver describes it."""
 
     @property
@@ -33,7 +33,7 @@ def others(own: Collection[str], dev: str = DEV) -> tuple[str, ...]:
     return tuple(node for node in every(dev) if node not in own)
 
 
-def of(devices: Collection[Device], dev: str = DEV) -> tuple[str, ...]:
+def of(devices: Collection[DeviceNode], dev: str = DEV) -> tuple[str, ...]:
     """The nodes of devices; of one whose number the driver does not tell, none.
 
     Who has a part gets the nodes of all parts: the driver does not say by UUID which is whose.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from trainshed.engines.isolation.modes import LANDLOCK, SANDBOX, USERS
-from trainshed.engines.isolation.view import Mounts, View
+from trainshed.engines.isolation.view import Mounts, ReplicaView
 
 
 class Walled(NamedTuple):
@@ -19,7 +19,7 @@ class Walled(NamedTuple):
 
 
 def walled(
-    view: View | None, argv: Sequence[str], mounts: Mounts, env: Mapping[str, str]
+    view: ReplicaView | None, argv: Sequence[str], mounts: Mounts, env: Mapping[str, str]
 ) -> Walled:
     """Prepare it before the fork; a program without a view has no walls.
 
@@ -45,7 +45,7 @@ def walled(
     return Walled(tuple(argv), env, none.enter(mounts))
 
 
-def wrappers(view: View | None, pid: int) -> tuple[int, ...]:
+def wrappers(view: ReplicaView | None, pid: int) -> tuple[int, ...]:
     """The processes around a program that was started as ``pid``: no signals are for them."""
     if view is None or view.mode != SANDBOX:
         return ()
@@ -54,7 +54,7 @@ def wrappers(view: View | None, pid: int) -> tuple[int, ...]:
     return sandbox.wrappers(pid)
 
 
-def program(view: View | None, pid: int) -> int:
+def program(view: ReplicaView | None, pid: int) -> int:
     """The program that was started as ``pid``, or ``pid`` where there is none yet."""
     if view is None or view.mode != SANDBOX:
         return pid
@@ -63,7 +63,7 @@ def program(view: View | None, pid: int) -> int:
     return sandbox.program_of(pid)
 
 
-def signal_in(view: View | None, status: int | None) -> int | None:
+def signal_in(view: ReplicaView | None, status: int | None) -> int | None:
     """The signal of which an exit status tells, where what is around a program passes on none."""
     if view is None or view.mode != SANDBOX:
         return None

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from trainshed.engines.isolation import device_nodes, linux, seccomp
 from trainshed.engines.isolation.modes import LANDLOCK
 from trainshed.engines.isolation.none import enter as mounted
-from trainshed.engines.isolation.view import Mounts, View, WallFault
+from trainshed.engines.isolation.view import Mounts, ReplicaView, WallFault
 
 # from linux/landlock.h
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
@@ -70,7 +70,7 @@ def version() -> int:
         return 0
 
 
-def enter(view: View, mounts: Mounts) -> Callable[[], None]:
+def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
     """What the forked child calls; raises WallFault there."""
     known = version()
     rules = tuple(_rules(view, _every_right(known)))
@@ -142,7 +142,7 @@ def _port_ruleset(refused: tuple[int, ...]) -> int:
     return ruleset
 
 
-def _rules(view: View, every: int) -> Iterator[_Rule]:
+def _rules(view: ReplicaView, every: int) -> Iterator[_Rule]:
     linked = (os.path.realpath(path) for path in _LINKED)
     for path in dict.fromkeys((*SYSTEM, *linked, *view.reads)):
         yield _Rule(path, _READ)

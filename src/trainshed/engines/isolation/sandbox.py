@@ -17,7 +17,7 @@ from typing import Final
 from trainshed.engines.isolation import seccomp
 from trainshed.engines.isolation.modes import SANDBOX
 from trainshed.engines.isolation.mounts import private_files
-from trainshed.engines.isolation.view import Mounts, View, WallFault
+from trainshed.engines.isolation.view import Mounts, ReplicaView, WallFault
 from trainshed.engines.processes import tree
 
 #: What every program needs, where the machine has it.
@@ -39,7 +39,7 @@ _SIGNAL_BASE: Final = 128
 _SIGNAL_MAX: Final = 64
 
 
-def arguments(view: View, mounts: Mounts, env: Mapping[str, str]) -> tuple[int, ...]:
+def arguments(view: ReplicaView, mounts: Mounts, env: Mapping[str, str]) -> tuple[int, ...]:
     """Descriptors for bubblewrap: its arguments first, then what these name.  Raises OSError."""
     code = seccomp.code_of(view.refused_calls)
     filters = (_memory_file("seccomp", code),) if code else ()
@@ -101,7 +101,7 @@ def signal_in(status: int | None) -> int | None:
     return number if 0 < number <= _SIGNAL_MAX else None
 
 
-def orders(view: View, mounts: Mounts, env: Mapping[str, str]) -> Iterator[str]:
+def orders(view: ReplicaView, mounts: Mounts, env: Mapping[str, str]) -> Iterator[str]:
     """All that bubblewrap is given but the program's own words."""
     yield from ("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc")
     yield from ("--die-with-parent", "--cap-drop", "ALL", "--clearenv")
@@ -124,7 +124,7 @@ def orders(view: View, mounts: Mounts, env: Mapping[str, str]) -> Iterator[str]:
     yield from ("--remount-ro", "/")
 
 
-def _shown(view: View) -> Iterator[str]:
+def _shown(view: ReplicaView) -> Iterator[str]:
     """Folders before what lies in them, so that the last word on a place is the nearest."""
     ways = {
         **dict.fromkeys(view.hides, "--tmpfs"),

@@ -6,7 +6,7 @@ from typing import Final
 
 from trainshed.engines.isolation import seccomp
 from trainshed.engines.isolation.enter import walled
-from trainshed.engines.isolation.view import Mounts, View
+from trainshed.engines.isolation.view import Mounts, ReplicaView
 from trainshed.engines.processes import tree
 from trainshed.engines.processes.trial import run_forked
 
@@ -39,7 +39,7 @@ def main(mode: str, folder: str, uid: str, refused_calls: str) -> int:
     user = int(uid) if os.geteuid() == 0 and mode == "users" else None
     if user is not None:
         os.chown(own, user, user)
-    view = View(
+    view = ReplicaView(
         mode,
         writes=(own,),
         hides=(folder,),
@@ -55,7 +55,7 @@ def main(mode: str, folder: str, uid: str, refused_calls: str) -> int:
     return int(bool(fault))
 
 
-def _run(view: View, argv: tuple[str, ...]) -> str:
+def _run(view: ReplicaView, argv: tuple[str, ...]) -> str:
     try:
         run = walled(view, argv, Mounts(), dict(os.environ))
     except Exception as error:  # noqa: BLE001 - whatever it is, the mode does not work

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from trainshed.engines.isolation import device_nodes, linux, seccomp
 from trainshed.engines.isolation import mounts as mounting
 from trainshed.engines.isolation.modes import USERS
-from trainshed.engines.isolation.view import Mounts, View, WallFault
+from trainshed.engines.isolation.view import Mounts, ReplicaView, WallFault
 
 #: Folders that hold anybody's temporary files.
 TMP: Final = ("/tmp", "/var/tmp")  # noqa: S108 - they are replaced by the job's own
@@ -51,7 +51,7 @@ class _Step(NamedTuple):
     """Whether ``above`` is a folder of the replica's own, such as its home."""
 
 
-def enter(view: View, mounts: Mounts) -> Callable[[], None]:
+def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
     """What the forked child calls; raises WallFault there."""
     if view.uid is None or view.gid is None:
         raise AssertionError("the mode users needs a user")
@@ -84,7 +84,7 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
     return go
 
 
-def _over_hidden(view: View) -> Sequence[tuple[str, str]]:
+def _over_hidden(view: ReplicaView) -> Sequence[tuple[str, str]]:
     """Folders of the replica in the place of what is hidden from it, such as root's home."""
     hides = {os.path.realpath(path) for path in view.hides}
     return [pair for pair in view.folders if pair[1] in hides or not _is_open(pair[1])]
@@ -97,7 +97,7 @@ def _is_open(place: str) -> bool:
     return True
 
 
-def _but_hidden(view: View, more: mounting.PrivateFolders) -> mounting.PrivateFolders:
+def _but_hidden(view: ReplicaView, more: mounting.PrivateFolders) -> mounting.PrivateFolders:
     """Without the folders that are mounted with what is hidden."""
     over = _over_hidden(view)
     return more._replace(folders=[pair for pair in more.folders if tuple(pair) not in over])
@@ -112,7 +112,7 @@ def _become(uid: int, gid: int, capabilities: int) -> None:
     os.umask(_UMASK)
 
 
-def _steps(view: View) -> Iterator[_Step]:
+def _steps(view: ReplicaView) -> Iterator[_Step]:
     """What is to be mounted: of what lies in a folder like itself, nothing."""
     kinds = _kinds(view)
     done: dict[str, str] = {}
@@ -134,7 +134,7 @@ def _steps(view: View) -> Iterator[_Step]:
             yield _Step(place, kind, source, point_in, is_in_own)
 
 
-def _kinds(view: View) -> Mapping[str, tuple[str, str]]:
+def _kinds(view: ReplicaView) -> Mapping[str, tuple[str, str]]:
     """By place: its kind, and what is shown there.  Later ones win over earlier."""
     hides = [real for path in view.hides if (real := os.path.realpath(path)) != "/"]
     shown = [(path, "read") for path in view.reads] + [(path, "write") for path in view.writes]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from trainshed.engines.isolation.mounts import NO_FOLDERS, PrivateFolders
 
 
-class View(NamedTuple):
+class ReplicaView(NamedTuple):
     """The walls around one replica.  All paths are absolute."""
 
     mode: str

@@ -19,13 +19,13 @@ from typing import Final
 
 from trainshed.engines import leftover_means
 from trainshed.engines.base import (
-    Asked,
-    End,
+    Endpoint,
+    FilesystemView,
     JobListeners,
+    JobNeeds,
     Known,
-    Reach,
+    NodeLocation,
     ReplicaShape,
-    Sight,
     Traits,
 )
 from trainshed.engines.container_runtime import NONE, Found
@@ -45,7 +45,7 @@ from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.containers.bridge import bridge_address
 from trainshed.engines.local.containers.roots import ContainerRoots
 from trainshed.engines.local.devices import find
-from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.local.devices.inventory import DeviceStatus, Inventory, leased_to
 from trainshed.engines.local.devices.remembered import Remembered
 from trainshed.engines.local.devices.sampler import Sampler
@@ -71,7 +71,7 @@ from trainshed.model.gpus import GpuNow
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.log_line import SERVICE_TASK
 from trainshed.model.network import NetworkLayout
-from trainshed.model.resources import Allotment, Claim, FleetPolicy, Node
+from trainshed.model.resources import Claim, FleetPolicy, Node, SeatsOrClaim
 from trainshed.model.stopping import StopOrder
 
 _LOG = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class LocalEngine:
         policy: FleetPolicy | None = None,
         slots: int | None = None,
         gpu_alias: Mapping[str, str] | None = None,
-        find_gpus: Callable[[], Sequence[Device]] | None = None,
+        find_gpus: Callable[[], Sequence[GpuDevice]] | None = None,
         fake_gpus: int = 0,
         gpu_wait_s: float = 60.0,
         containers: Found = NONE,
@@ -150,7 +150,7 @@ class LocalEngine:
         self._networks_heard: list[Callable[[AttemptKey], object]] = []
         leftovers = self._leftovers = _leftovers_ended_by(isolation)
         self.traits = Traits(
-            reach=Reach.THIS_MACHINE,
+            reach=NodeLocation.THIS_MACHINE,
             python=sys.executable,
             containers=containers,
             isolation=isolation.description if isolation else "",
@@ -199,7 +199,7 @@ class LocalEngine:
 
     def sight(
         self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
-    ) -> Sight:
+    ) -> FilesystemView:
         """Addresses of the attempt's own network, or free ports of the loopback; and the folders.
 
         Raises EngineFault.
@@ -207,7 +207,7 @@ class LocalEngine:
         folder = self._folder(key)
         addresses = own_addresses(shape, layout) if layout else loopback_addresses(shape)
         earlier = (AttemptKey(key.uid, number) for number in range(1, key.attempt))
-        return Sight(
+        return FilesystemView(
             addresses=addresses,
             work=folder.work,
             exchange=folder.shared,
@@ -219,16 +219,16 @@ class LocalEngine:
     def health(self) -> None:
         """It is well whenever its server runs."""
 
-    def judge(self, asked: Asked) -> None:
+    def judge(self, asked: JobNeeds) -> None:
         """Nothing beyond what its node says: the server places, and judges by that."""
         del asked
 
-    def manifest(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> Mapping[str, str]:
+    def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
         """The plan itself: nothing is sent to another machine."""
         del key, place
         return {"plan.json": json.dumps(encode(plan), indent=2)}
 
-    def launch(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> None:
+    def launch(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> None:
         """Start a supervisor, unless one began before or the attempt was to stop; return at once.
 
         Raises EngineFault when a seat is not here, or no process can be started.  Two other
@@ -329,7 +329,7 @@ class LocalEngine:
         began = ((attempt.known.began, attempt.key) for attempt in attempts)
         return {who.pid: key for who, key in began if who and lives(identity_of(who))}
 
-    def _attempt_at(self, theirs: End, ours: End) -> AttemptKey | None:
+    def _attempt_at(self, theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
         """Whose process has a connection."""
         supervisors = self._supervisors()
         return peers.holder_of(theirs, ours, supervisors) or self._container_at(
@@ -346,7 +346,7 @@ class LocalEngine:
         return send_lines(self._folder(key), SERVICE_TASK, [(text, "WARNING")])
 
     def _container_at(
-        self, theirs: End, ours: End, running: Collection[AttemptKey]
+        self, theirs: Endpoint, ours: Endpoint, running: Collection[AttemptKey]
     ) -> AttemptKey | None:
         """The same in containers, which are children of their runtime."""
         for roots in (self._roots.known, self._roots.asked):
@@ -367,7 +367,7 @@ class LocalEngine:
             network=self.traits.network,
         )
 
-    def _problem(self, device: Device) -> str:
+    def _problem(self, device: GpuDevice) -> str:
         return "" if self._sampler is None else self._sampler.problem(device)
 
     def _gpus_now(self) -> Sequence[GpuNow]:
@@ -378,7 +378,7 @@ class LocalEngine:
         status = self._inventory.latest()
         return [self._gpu_now(device, status) for device in status.devices]
 
-    def _gpu_now(self, device: Device, status: DeviceStatus) -> GpuNow:
+    def _gpu_now(self, device: GpuDevice, status: DeviceStatus) -> GpuNow:
         ours = leased_to(self._root, device)
         gpu = machine.node_gpu(device, status, str(ours) if ours else "")
         attempt = None if ours is None else ours.attempt

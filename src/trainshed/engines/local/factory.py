@@ -3,7 +3,7 @@
 import os
 
 from trainshed.engines.base import EngineContext
-from trainshed.engines.isolation.choose import IsolationSettings, choose_isolation, this_machine
+from trainshed.engines.isolation.choose import IsolationOptions, choose_isolation, this_machine
 from trainshed.engines.local.containers import detect
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.network.choose import choose_network, try_network, warn_of_loopback
@@ -24,7 +24,7 @@ def make(context: EngineContext) -> LocalEngine:
         )
         hides = (str(context.jobs_dir.parent), str(context.cache_dir or default_cache_dir()))
         network = asked.pop("network")
-        settings = IsolationSettings(**asked)
+        settings = IsolationOptions(**asked)
         no_containers = "" if containers.runtime else containers.reason
         machine = this_machine(no_containers, settings.refused_calls)
         isolation = options["isolation"] = choose_isolation(settings, machine, hides)

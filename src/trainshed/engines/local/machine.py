@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.local.devices.inventory import DeviceStatus
 from trainshed.model.gpus import GpuState, NodeGpu
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
@@ -73,7 +73,7 @@ def node_of(  # noqa: PLR0913 - what is found, and what is set
     )
 
 
-def node_gpu(device: Device, status: DeviceStatus, attempt: str = "") -> NodeGpu:
+def node_gpu(device: GpuDevice, status: DeviceStatus, attempt: str = "") -> NodeGpu:
     """A device as one of the node's; ``attempt`` is who of ours has it, if that is known."""
     problem = status.faulty.get(device.uuid, "")
     stranger = "" if problem else status.held.get(device.uuid, "")
@@ -91,7 +91,7 @@ def node_gpu(device: Device, status: DeviceStatus, attempt: str = "") -> NodeGpu
     )
 
 
-def accelerator_of(device: Device) -> str:
+def accelerator_of(device: GpuDevice) -> str:
     """The accelerator word for a device; a name made of the driver's where there is none.
 
     A part of a divided GPU (MIG) is none of the accelerators that jobs ask for by name.

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import NamedTuple
 
-from trainshed.engines.processes.socket_table import Place, TcpSocket
+from trainshed.engines.processes.socket_table import SocketAddress, TcpSocket
 from trainshed.model.attempt import AttemptKey
 
 
-class Holder(NamedTuple):
+class SocketHolder(NamedTuple):
     """A process of an attempt that holds a socket."""
 
     pid: int
@@ -28,7 +28,7 @@ class Meeting(NamedTuple):
     both_listen: bool
 
 
-Meetings = dict[Meeting, tuple[Holder, Holder]]
+Meetings = dict[Meeting, tuple[SocketHolder, SocketHolder]]
 
 
 def list_candidates(sockets: Sequence[TcpSocket]) -> Iterator[int]:
@@ -41,11 +41,11 @@ def list_candidates(sockets: Sequence[TcpSocket]) -> Iterator[int]:
             yield from (listener.inode for listener in listeners)
 
 
-def find_meetings(sockets: Sequence[TcpSocket], holders: Mapping[int, Holder]) -> Meetings:
+def find_meetings(sockets: Sequence[TcpSocket], holders: Mapping[int, SocketHolder]) -> Meetings:
     """Find each two attempts that meet at a port; ``holders`` has a process by inode."""
     meetings: Meetings = {}
 
-    def add(first: Holder, second: Holder, port: int, *, both_listen: bool) -> None:
+    def add(first: SocketHolder, second: SocketHolder, port: int, *, both_listen: bool) -> None:
         if first.attempt != second.attempt:
             meeting = Meeting(first.attempt, second.attempt, port, both_listen)
             meetings[meeting] = first, second
@@ -67,7 +67,7 @@ def pair_connections(sockets: Iterable[TcpSocket]) -> Iterator[tuple[TcpSocket, 
 
     Where no socket listens on either port any more, the client is the end with the higher port.
     """
-    by_ends: dict[tuple[Place, Place], TcpSocket] = {}
+    by_ends: dict[tuple[SocketAddress, SocketAddress], TcpSocket] = {}
     listening = set()
     for socket in sockets:
         if socket.is_listening:
@@ -89,10 +89,12 @@ def _listeners_by_port(sockets: Iterable[TcpSocket]) -> dict[int, list[TcpSocket
     return by_port
 
 
-def _pair_listeners(listeners: Iterable[tuple[Place, Holder]]) -> Iterator[tuple[Holder, Holder]]:
+def _pair_listeners(
+    listeners: Iterable[tuple[SocketAddress, SocketHolder]],
+) -> Iterator[tuple[SocketHolder, SocketHolder]]:
     """Yield attempts, two at a time, whose sockets at one port get connections to one address."""
-    everywhere: dict[AttemptKey, Holder] = {}
-    by_address: dict[str, dict[AttemptKey, Holder]] = {}
+    everywhere: dict[AttemptKey, SocketHolder] = {}
+    by_address: dict[str, dict[AttemptKey, SocketHolder]] = {}
     for place, holder in listeners:
         owners = everywhere if place.is_any else by_address.setdefault(place.address, {})
         owners.setdefault(holder.attempt, holder)

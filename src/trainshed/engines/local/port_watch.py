@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Final
 
 from trainshed.engines.local.port_meetings import (
-    Holder,
     Meeting,
+    SocketHolder,
     find_meetings,
     list_candidates,
 )
@@ -61,7 +61,7 @@ class PortWatch:
         self._thread: threading.Thread | None = None
         self._looks: dict[int, int] = {}
         """By inode: how often its holder was looked for."""
-        self._holders: dict[int, Holder] = {}
+        self._holders: dict[int, SocketHolder] = {}
         self._warned: set[Meeting] = set()
 
     def start(self) -> None:
@@ -113,9 +113,9 @@ class PortWatch:
         for inode in new:
             self._looks[inode] += 1
         holders = find_holders(new, supervisors) if new else {}
-        self._holders |= {inode: Holder(*holder) for inode, holder in holders.items()}
+        self._holders |= {inode: SocketHolder(*holder) for inode, holder in holders.items()}
 
-    def _report(self, meeting: Meeting, holders: tuple[Holder, Holder]) -> None:
+    def _report(self, meeting: Meeting, holders: tuple[SocketHolder, SocketHolder]) -> None:
         """Warn both attempts, unless they had as many warnings of each other as they may get."""
         attempts = meeting.first, meeting.second
         warnings = 1 + sum({*attempts} == {other.first, other.second} for other in self._warned)

@@ -9,7 +9,7 @@ from trainshed.engines.processes import tree
 from trainshed.engines.processes.socket_table import held_inodes, read_sockets
 
 
-class Listener(NamedTuple):
+class ListeningSocket(NamedTuple):
     """A socket that listens."""
 
     uid: int
@@ -26,13 +26,13 @@ class Listener(NamedTuple):
         return f"process {self.pid}"
 
 
-def find_listener(port: int) -> Listener | None:
+def find_listener(port: int) -> ListeningSocket | None:
     """Return what listens at a port, whatever its address; None where nothing does."""
     for socket in read_sockets():
         if socket.is_listening and socket.local.port == port:
             pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
             holders = (pid for pid in pids if socket.inode in held_inodes(pid))
-            return Listener(socket.uid, next(holders, None))
+            return ListeningSocket(socket.uid, next(holders, None))
     return None
 
 

@@ -13,9 +13,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Final, TypeVar
 
-from trainshed.engines.base import End
+from trainshed.engines.base import Endpoint
 from trainshed.engines.processes import tree
-from trainshed.engines.processes.socket_table import OWN_TABLES, Place, held_inodes, read_sockets
+from trainshed.engines.processes.socket_table import (
+    OWN_TABLES,
+    SocketAddress,
+    held_inodes,
+    read_sockets,
+)
 
 T = TypeVar("T")
 
@@ -42,7 +47,7 @@ _RECENT_MAX: Final = 256
 _PROCESSES_MAX: Final = 20_000
 
 
-def holder_of(theirs: End, ours: End, ancestors: Mapping[int, T]) -> T | None:
+def holder_of(theirs: Endpoint, ours: Endpoint, ancestors: Mapping[int, T]) -> T | None:
     """Below which of some processes is the one that holds ``theirs``; None: below none of them.
 
     ``ancestors``: pid → what is given for it.
@@ -61,7 +66,7 @@ def holder_of(theirs: End, ours: End, ancestors: Mapping[int, T]) -> T | None:
     return None
 
 
-def holder_in(theirs: End, ours: End, roots: Mapping[int, T]) -> T | None:
+def holder_in(theirs: Endpoint, ours: Endpoint, roots: Mapping[int, T]) -> T | None:
     """The same for containers, by their first processes, which may have a network of their own."""
     for root, given in roots.items():
         inode = _looked_up(theirs, ours, f"/proc/{root}/net")
@@ -70,14 +75,14 @@ def holder_in(theirs: End, ours: End, roots: Mapping[int, T]) -> T | None:
     return None
 
 
-def user_of(theirs: End, ours: End) -> int | None:
+def user_of(theirs: Endpoint, ours: Endpoint) -> int | None:
     """Return the user of the socket that is connected to ours; None if it is not known."""
     with suppress(OSError):
         return answer[_UID] if (answer := _answer(theirs, ours)) else None
     return None
 
 
-def socket_of(theirs: End, ours: End) -> int:
+def socket_of(theirs: Endpoint, ours: Endpoint) -> int:
     """The inode of the socket that is connected to ours; 0 where there is none any more."""
     with suppress(OSError):
         return _asked(theirs, ours)
@@ -104,13 +109,13 @@ def _below(ancestor: int) -> Iterator[int]:
         yield pid
 
 
-def _asked(theirs: End, ours: End) -> int:
+def _asked(theirs: Endpoint, ours: Endpoint) -> int:
     """Return the inode of this one socket by the kernel; 0 for none.  Raises OSError."""
     answer = _answer(theirs, ours)
     return answer[_SOCKET] if answer else 0
 
 
-def _answer(theirs: End, ours: End) -> tuple[int, ...] | None:
+def _answer(theirs: Endpoint, ours: Endpoint) -> tuple[int, ...] | None:
     """Ask the kernel for this one socket; None: there is none any more.  Raises OSError."""
     query = _QUERY.pack(
         socket.AF_INET, socket.IPPROTO_TCP, 0, 0, _ANY_STATE,
@@ -136,14 +141,14 @@ def _packed(host: str) -> bytes:
     return socket.inet_aton(host).ljust(16, b"\0")
 
 
-def _looked_up(theirs: End, ours: End, tables: str = OWN_TABLES) -> int:
+def _looked_up(theirs: Endpoint, ours: Endpoint, tables: str = OWN_TABLES) -> int:
     """Return the same inode by the table of all connections."""
     ends = _place(theirs), _place(ours)
     sockets = read_sockets(tables)
     return next((row.inode for row in sockets if (row.local, row.remote) == ends), 0)
 
 
-def _place(end: End) -> Place:
+def _place(end: Endpoint) -> SocketAddress:
     """An end as the table writes it: an address is a number in the machine's own order."""
     (number,) = struct.unpack("=I", socket.inet_aton(end.host))
-    return Place(f"{number:08X}", end.port)
+    return SocketAddress(f"{number:08X}", end.port)

@@ -27,7 +27,7 @@ _LINK: Final = "socket:["
 _PROCESSES_MAX: Final = 20_000
 
 
-class Place(NamedTuple):
+class SocketAddress(NamedTuple):
     """An address as the table writes it, IPv4 wherever it is one, and a port."""
 
     address: str
@@ -42,8 +42,8 @@ class Place(NamedTuple):
 class TcpSocket(NamedTuple):
     """One row of a table."""
 
-    local: Place
-    remote: Place
+    local: SocketAddress
+    remote: SocketAddress
     inode: int
     """0 for a connection that no process holds any more."""
     state: str
@@ -113,6 +113,6 @@ def _parse(columns: list[str]) -> TcpSocket:
     )
 
 
-def _place(text: str) -> Place:
+def _place(text: str) -> SocketAddress:
     address, _, port = text.partition(":")
-    return Place(address.removeprefix(_MAPPED), int(port, 16))
+    return SocketAddress(address.removeprefix(_MAPPED), int(port, 16))

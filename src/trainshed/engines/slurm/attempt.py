@@ -14,9 +14,9 @@ from typing import Final
 
 from trainshed.engines.processes.moments import Moments
 from trainshed.engines.slurm import holding, spool, states
-from trainshed.engines.slurm.parse import Job
-from trainshed.engines.slurm.poll import Seen
-from trainshed.engines.slurm.spool import EndInSlurm, Submitted
+from trainshed.engines.slurm.parse import SlurmJob
+from trainshed.engines.slurm.poll import LastAnswer
+from trainshed.engines.slurm.spool import EndInSlurm, SpoolRecord
 from trainshed.engines.slurm.states import OVER, SlurmState
 from trainshed.engines.supervise.judging import STOPPED_EARLY
 from trainshed.engines.supervise.record import observe
@@ -43,7 +43,7 @@ class SlurmAttempt:
     engine: str
     lost_after_s: float
     known: AttemptRecords = field(default_factory=AttemptRecords)
-    submitted: Submitted | None = None
+    submitted: SpoolRecord | None = None
     final: Observation | None = None
     is_strange: bool = False
     asked_to_look: bool = False
@@ -73,7 +73,7 @@ class SlurmAttempt:
         """Slurm's number; empty: not known."""
         return self.submitted.job if self.submitted else ""
 
-    def rows(self, seen: Seen) -> Sequence[Job]:
+    def rows(self, seen: LastAnswer) -> Sequence[SlurmJob]:
         """What Slurm says of it; a submission whose number was lost is found by its comment."""
         if self.submitted is not None and not self.submitted.job:
             found = next((job for job, rows in seen.rows.items() if self._is_mine(rows[0])), "")
@@ -83,7 +83,7 @@ class SlurmAttempt:
         # a controller that lost its state gives the same numbers again
         return rows if rows and self._is_mine(rows[0]) else ()
 
-    def unchanged(self, seen: Seen) -> Observation | None:
+    def unchanged(self, seen: LastAnswer) -> Observation | None:
         """What was found last, where neither its folder nor Slurm's answer is another since.
 
         There may be thousands that wait or run.  What may change with time alone is looked at.
@@ -94,7 +94,7 @@ class SlurmAttempt:
         sign, self._sign = self._sign, None if is_timed else self._signature(seen)
         return self._last if sign is not None and sign == self._sign else None
 
-    def _signature(self, seen: Seen) -> tuple[object, ...] | None:
+    def _signature(self, seen: LastAnswer) -> tuple[object, ...] | None:
         try:
             found = os.lstat(self.folder.path)
             with suppress(FileNotFoundError):
@@ -104,7 +104,7 @@ class SlurmAttempt:
             return None
         return (seen.number, seen.is_away, found.st_ino, found.st_mtime_ns)
 
-    def observation(self, seen: Seen, bad_nodes: Callable[[], frozenset[str]]) -> Observation:
+    def observation(self, seen: LastAnswer, bad_nodes: Callable[[], frozenset[str]]) -> Observation:
         """What can be proven now.  Raises what reading a folder can raise."""
         self._last = None  # what cannot be read now is not as it was
         if self.final is None:
@@ -138,12 +138,12 @@ class SlurmAttempt:
             self._has_job(self.submitted, job)
         self._knows_claimant = bool(job)
 
-    def _has_job(self, submitted: Submitted, job: str) -> None:
+    def _has_job(self, submitted: SpoolRecord, job: str) -> None:
         self.submitted = submitted._replace(job=job)
         if not self.only_looks:
             spool.keep_submitted(self.folder, self.submitted)
 
-    def _looked_at(self, seen: Seen, bad_nodes: Callable[[], frozenset[str]]) -> Observation:
+    def _looked_at(self, seen: LastAnswer, bad_nodes: Callable[[], frozenset[str]]) -> Observation:
         end = spool.end_in_slurm(self.folder)
         if end is not None:
             return self._ended_so(end)
@@ -167,7 +167,9 @@ class SlurmAttempt:
             return Observation(key=self.key, phase=Phase.UNKNOWN)
         return self._ended_so(_early(order))
 
-    def _with_end(self, seen: Seen, rows: Sequence[Job], order: Order | None) -> Observation:
+    def _with_end(
+        self, seen: LastAnswer, rows: Sequence[SlurmJob], order: Order | None
+    ) -> Observation:
         """Its records tell an end; Slurm may have to say whose doing it was."""
         ended = self.known.ended
         if ended is None or order is not None or not _is_doubtful(ended.outcome):
@@ -184,7 +186,7 @@ class SlurmAttempt:
             return self._pending(seen, rows)
         return self._end(self._end_by(state, rows)) if state in OVER else self._still(rows)
 
-    def _is_kept(self, seen: Seen) -> bool:
+    def _is_kept(self, seen: LastAnswer) -> bool:
         """Whether its job was seen to run on after its end: then nobody else has ended it."""
         if holding.read(self.folder) is None:
             return False
@@ -193,7 +195,7 @@ class SlurmAttempt:
         return seen.number > self._held_at + 1  # one may have been under way
 
     def _going(
-        self, seen: Seen, rows: Sequence[Job], bad_nodes: Callable[[], frozenset[str]]
+        self, seen: LastAnswer, rows: Sequence[SlurmJob], bad_nodes: Callable[[], frozenset[str]]
     ) -> Observation:
         """No end is recorded."""
         if seen.is_away:
@@ -209,7 +211,9 @@ class SlurmAttempt:
         self._began_at = None
         return self._begun(state, rows, bad_nodes().intersection(_nodes(rows)))
 
-    def _begun(self, state: SlurmState, rows: Sequence[Job], silent: frozenset[str]) -> Observation:
+    def _begun(
+        self, state: SlurmState, rows: Sequence[SlurmJob], silent: frozenset[str]
+    ) -> Observation:
         """It has its nodes, of which Slurm does not reach some."""
         if silent:
             return self._unknown()._replace(waits=states.unreachable(self.key, silent))
@@ -218,10 +222,10 @@ class SlurmAttempt:
         waits = states.suspended(rows) if state is SlurmState.SUSPENDED else None
         return self._still(rows)._replace(waits=waits)
 
-    def _state(self, seen: Seen, rows: Sequence[Job]) -> SlurmState | None:
+    def _state(self, seen: LastAnswer, rows: Sequence[SlurmJob]) -> SlurmState | None:
         return states.state_of(rows) if rows and not seen.is_away else None
 
-    def _pending(self, seen: Seen, rows: Sequence[Job]) -> Observation:
+    def _pending(self, seen: LastAnswer, rows: Sequence[SlurmJob]) -> Observation:
         """In the queue, unless the answer is older than its start, or somebody has requeued it."""
         if self.known.began is None and states.state_of(rows) is SlurmState.PENDING:
             why = states.never(rows)
@@ -237,7 +241,7 @@ class SlurmAttempt:
     def _waiting(self, waits: Explanation) -> Observation:
         return Observation(key=self.key, phase=Phase.WAITING, waits=waits)
 
-    def _still(self, rows: Sequence[Job]) -> Observation:
+    def _still(self, rows: Sequence[SlurmJob]) -> Observation:
         """As its records have it, but for an end that is not believed yet."""
         ended, self.known.ended = self.known.ended, None
         try:
@@ -265,7 +269,7 @@ class SlurmAttempt:
     def _unknown(self) -> Observation:
         return Observation(key=self.key, phase=Phase.UNKNOWN)
 
-    def _without_job(self, seen: Seen) -> Observation:
+    def _without_job(self, seen: LastAnswer) -> Observation:
         """An answer that does not have it is no proof; its first answer may be to come."""
         if not seen.number or not self.job:
             return self._unknown() if not self.job else self._handed_over()
@@ -281,7 +285,7 @@ class SlurmAttempt:
         text = f"Slurm has it as job {self.job} and has said no more of it yet"
         return self._waiting(Explanation(reason=Reason.ENGINE_QUEUE, message=text))
 
-    def _is_gone(self, seen: Seen) -> bool:
+    def _is_gone(self, seen: LastAnswer) -> bool:
         """Whether so many answers in a row have not had it, of a controller that works."""
         count, last = self._missed
         if seen.is_away or not seen.is_up or not seen.number:
@@ -291,7 +295,7 @@ class SlurmAttempt:
             self._missed = (count, seen.number)
         return count >= _MISSES
 
-    def _over(self, state: SlurmState, rows: Sequence[Job]) -> Observation:
+    def _over(self, state: SlurmState, rows: Sequence[SlurmJob]) -> Observation:
         """Slurm says that nothing of it runs, and its end is not recorded."""
         if state is not SlurmState.DONE and (
             state is not SlurmState.STOPPED or self.folder.stop_order() is None
@@ -318,7 +322,7 @@ class SlurmAttempt:
         del nodes  # the fault was not proven to be theirs
         return self._end(EndInSlurm(fault=f"{why}: {said}" if said else why, loss=Loss.INFRA))
 
-    def _end_by(self, state: SlurmState, rows: Sequence[Job]) -> EndInSlurm:
+    def _end_by(self, state: SlurmState, rows: Sequence[SlurmJob]) -> EndInSlurm:
         spool.take_claim(self.folder)
         job, nodes = rows[0].id, _nodes(rows)
         if state is SlurmState.PREEMPTED:
@@ -352,7 +356,7 @@ class SlurmAttempt:
         ran_s = observe.ran_s(self.folder)
         return observe.lost(self.key, self.known, end.fault, ran_s)._replace(loss=end.loss)
 
-    def _is_mine(self, row: Job) -> bool:
+    def _is_mine(self, row: SlurmJob) -> bool:
         found = holding.key_of(row.comment)
         is_kept = self.submitted is not None and self.submitted.kept > 0
         return found == self.key or (is_kept and found is not None and found.uid == self.key.uid)
@@ -396,5 +400,5 @@ def _interrupted(outcome: Outcome) -> EndInSlurm:
     return EndInSlurm("somebody else has ended its launcher", Loss.INFRA)
 
 
-def _nodes(rows: Sequence[Job]) -> tuple[str, ...]:
+def _nodes(rows: Sequence[SlurmJob]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node for row in rows for node in row.nodes))

@@ -43,7 +43,7 @@ class SlurmRefuses(Exception):
     """Slurm has answered, and the answer is no; the message is in its words."""
 
 
-class Answer(NamedTuple):
+class CommandResult(NamedTuple):
     """What a command has said."""
 
     code: int
@@ -53,12 +53,12 @@ class Answer(NamedTuple):
 
 #: Runs a program with an environment, within so many seconds, and with these descriptors.
 #: Raises OSError or subprocess.TimeoutExpired.
-Run = Callable[[Sequence[str], Mapping[str, str], float, Sequence[int]], Answer]
+Run = Callable[[Sequence[str], Mapping[str, str], float, Sequence[int]], CommandResult]
 
 
 def run_program(
     argv: Sequence[str], env: Mapping[str, str], seconds: float, descriptors: Sequence[int]
-) -> Answer:
+) -> CommandResult:
     """Run a program without input."""
     done = subprocess.run(  # noqa: S603 - words of ours, no shell
         argv,
@@ -71,7 +71,7 @@ def run_program(
         cwd="/",
     )
     texts = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
-    return Answer(done.returncode, *texts)
+    return CommandResult(done.returncode, *texts)
 
 
 #: Words in which Slurm and ssh say that nobody answers, in lower case.
@@ -175,7 +175,7 @@ class Commands:
             except (OSError, subprocess.TimeoutExpired):
                 return
 
-    def _said(self, name: str, answer: Answer) -> str:
+    def _said(self, name: str, answer: CommandResult) -> str:
         if not answer.code:
             return answer.out
         words = " ".join(answer.err.split()) or f"{name} ended with {answer.code}"

@@ -19,30 +19,30 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines.base import (
-    Asked,
+    FilesystemView,
+    JobNeeds,
     Known,
     Living,
-    Places,
-    Reach,
+    NodeLocation,
+    PlacedBy,
     ReplicaShape,
-    Sight,
     Traits,
 )
 from trainshed.engines.slurm import holding, judge, nodes, script, spool, states
 from trainshed.engines.slurm.attempt import SlurmAttempt
 from trainshed.engines.slurm.commands import SlurmAway
-from trainshed.engines.slurm.holding import Holding
+from trainshed.engines.slurm.holding import KeptAllocations
 from trainshed.engines.slurm.images import containers_of
 from trainshed.engines.slurm.interpreters import Interpreters
 from trainshed.engines.slurm.judge import fitting, judged, partition_of
 from trainshed.engines.slurm.options import SlurmOptions, wishes_of
-from trainshed.engines.slurm.parse import Job
+from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.poll import Poller
 from trainshed.engines.slurm.probe import probe
 from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.slurm.script import Submission
-from trainshed.engines.slurm.shape import Part, Shape, shape_of
-from trainshed.engines.slurm.spool import EndInSlurm, Placing, Spool, Submitted
+from trainshed.engines.slurm.shape import JobShape, ShapePart, shape_of
+from trainshed.engines.slurm.spool import EndInSlurm, Placing, Spool, SpoolRecord
 from trainshed.engines.slurm.states import MOVING, OVER, SlurmState
 from trainshed.engines.supervise.record import sent
 from trainshed.engines.supervise.record.folder import Order
@@ -55,7 +55,7 @@ from trainshed.model.explanation import Explanation
 from trainshed.model.faults import EngineFault, UsageFault, is_transient
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.network import NetworkLayout
-from trainshed.model.resources import Allotment, Claim, Node
+from trainshed.model.resources import Claim, Node, SeatsOrClaim
 from trainshed.model.stopping import StopOrder, StopReason
 
 _LOG = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class SlurmEngine:
         os.makedirs(locks, mode=0o700, exist_ok=True)
         self._spool = Spool(options.spool, options.spool_of_nodes, installation)
         self._spool.open()
-        self._holding = Holding(queue, self._spool, is_on=options.hold_s > 0)
+        self._holding = KeptAllocations(queue, self._spool, is_on=options.hold_s > 0)
         self._script = self._spool.keep_script(
             script.BATCH_NAME, script.BATCH, is_remote=bool(options.ssh)
         )
@@ -113,12 +113,12 @@ class SlurmEngine:
         self._interpreters = Interpreters(self._spool)
         self._interpreters.look()
         self.traits = Traits(
-            reach=Reach.ANY,
+            reach=NodeLocation.ANY,
             python=options.python,
             containers=self._containers,
             isolation="by the cluster: jobs run as the server's user",
             leftovers="Slurm ends whatever a job has started, by its cgroup",
-            places=Places.ENGINE,
+            places=PlacedBy.ENGINE,
             orders_nodes=_DRAIN,
             launches_at_once=_LAUNCHES,
             enqueued_max=options.enqueued_max,
@@ -166,7 +166,7 @@ class SlurmEngine:
 
     def sight(
         self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
-    ) -> Sight:
+    ) -> FilesystemView:
         """Marks in the place of addresses, and folders as nodes see them.  Raises EngineFault."""
         del layout  # replicas have the network of their nodes
         folder = self._spool.folder_there(key)
@@ -175,7 +175,7 @@ class SlurmEngine:
         except ValueError as error:
             raise EngineFault(str(error)) from error
         earlier = (AttemptKey(key.uid, number) for number in range(1, key.attempt))
-        return Sight(
+        return FilesystemView(
             addresses=addresses,
             work=folder.work,
             exchange=folder.shared,
@@ -189,12 +189,12 @@ class SlurmEngine:
         self._poller.start()
         return self._poller.health()
 
-    def judge(self, asked: Asked) -> Explanation | None:
+    def judge(self, asked: JobNeeds) -> Explanation | None:
         """Whether nodes and limits as last seen can ever hold it."""
         self._poller.start()
         return judged(asked, self._poller.cluster, self._options)
 
-    def manifest(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> Mapping[str, str]:
+    def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
         """The plan, the script and the command as they are sent."""
         asked = self._asked(key, plan, _claim(self.name, place))
         return {
@@ -202,7 +202,7 @@ class SlurmEngine:
             **self._sent_beside(script.sbatch_words(asked)),
         }
 
-    def launch(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> None:
+    def launch(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> None:
         """Submit an attempt unless it was before, or was to stop.
 
         Raises EngineFault for what Slurm will never take, Refused for what it does not take now,
@@ -250,7 +250,7 @@ class SlurmEngine:
 
     def known(self) -> Sequence[Known]:
         """Every folder of an attempt, and every job of Slurm's that bears our name."""
-        rows: defaultdict[AttemptKey, list[Job]] = defaultdict(list)
+        rows: defaultdict[AttemptKey, list[SlurmJob]] = defaultdict(list)
         for row in self._queue.jobs():
             key = holding.key_of(row.comment)
             if key is not None and self._is_alive(row):  # Slurm shows for minutes what has ended
@@ -329,7 +329,7 @@ class SlurmEngine:
         """Have Slurm take it, once: as long as a submission may be under way there is no second."""
         found = self._found(attempt.key) if attempt.submitted is not None else ""
         about = holding.shape_of(asked)
-        kept = Submitted(time.time(), found, _placings(asked.shape, plan), about)
+        kept = SpoolRecord(time.time(), found, _placings(asked.shape, plan), about)
         spool.keep_submitted(attempt.folder, kept)
         attempt.submitted = kept
         if not found and (taker := self._holding.take(asked, ends_s, self._poller.cluster)):
@@ -410,7 +410,7 @@ class SlurmEngine:
             nice=nice,
         )
 
-    def _gres(self, part: Part) -> str:
+    def _gres(self, part: ShapePart) -> str:
         if not part.need.gpus:
             return ""
         cluster, gpu_type = self._poller.cluster, part.need.gpu_type
@@ -432,7 +432,7 @@ class SlurmEngine:
                 found.update(end.nodes if end else ())
         return tuple(sorted(found))
 
-    def _spec(self, asked: Submission, plan: LaunchPlan, place: Allotment) -> AttemptSpec:
+    def _spec(self, asked: Submission, plan: LaunchPlan, place: SeatsOrClaim) -> AttemptSpec:
         options = self._options
         return compose.spec_of(
             plan,
@@ -452,7 +452,7 @@ class SlurmEngine:
             hold_s=options.hold_s,
         )
 
-    def _ends_s(self, place: Allotment) -> float | None:
+    def _ends_s(self, place: SeatsOrClaim) -> float | None:
         """After how many seconds a launcher ends its attempt by itself; None: never."""
         limit = place.running_s_max if isinstance(place, Claim) else None
         return None if limit is None else limit + self._options.grace_s + _SPARE_S
@@ -500,7 +500,7 @@ class SlurmEngine:
                     self._attempts.pop(key)
                     self._launching.pop(key, None)
 
-    def _known(self, key: AttemptKey, rows: Sequence[Job]) -> Known:
+    def _known(self, key: AttemptKey, rows: Sequence[SlurmJob]) -> Known:
         """What folder and Slurm say; a job of Slurm's that may run is what lives."""
         phase = self._observation(key).phase
         if phase in _FINAL and self._holding.goes_on(self._spool.folder(key)):
@@ -512,7 +512,7 @@ class SlurmEngine:
         )
         return Known(key, phase, living)
 
-    def _is_alive(self, row: Job) -> bool:
+    def _is_alive(self, row: SlurmJob) -> bool:
         """Whether something of a job may run; of one that has just said its end nothing does."""
         if states.state_of([row]) in OVER:
             return False
@@ -572,7 +572,7 @@ class SlurmEngine:
             self._sweep(seen.rows)
         return bool(orders) or any(_moves(each, each.rows(seen)) for each in running)
 
-    def _sweep(self, rows: Mapping[str, Sequence[Job]]) -> None:
+    def _sweep(self, rows: Mapping[str, Sequence[SlurmJob]]) -> None:
         """Take up orders that were given before this server began, and ends that left a job."""
         for job, parts in rows.items():
             key = holding.key_of(parts[0].comment)
@@ -656,13 +656,13 @@ def _locked(path: str) -> int | None:
     return None
 
 
-def _claim(name: str, place: Allotment) -> Claim:
+def _claim(name: str, place: SeatsOrClaim) -> Claim:
     if not isinstance(place, Claim):
         raise EngineFault(f"{name} places by itself, and got seats")
     return place
 
 
-def _placings(shape: Shape, plan: LaunchPlan) -> tuple[Placing, ...]:
+def _placings(shape: JobShape, plan: LaunchPlan) -> tuple[Placing, ...]:
     """Which replicas are in which part; the parts of a packed one share their nodes."""
     replicas = [(each.role, each.index) for each in plan.replicas]
     return tuple(
@@ -683,7 +683,7 @@ def _has_grown(attempt: SlurmAttempt) -> bool:
     return size != before
 
 
-def _moves(attempt: SlurmAttempt, rows: Sequence[Job]) -> bool:
+def _moves(attempt: SlurmAttempt, rows: Sequence[SlurmJob]) -> bool:
     """Whether Slurm is expected to say something new of it soon."""
     if not rows:
         return bool(attempt.job)

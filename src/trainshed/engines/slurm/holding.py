@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from trainshed.engines.slurm.commands import SlurmAway
-from trainshed.engines.slurm.nodes import Cluster, is_open
-from trainshed.engines.slurm.parse import Job
+from trainshed.engines.slurm.nodes import ClusterState, is_open
+from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.slurm.script import Submission, job_name, sbatch_words
 from trainshed.engines.slurm.spool import Spool, submitted
@@ -36,7 +36,7 @@ _LOOK_S: Final = 0.05
 _LATE_S: Final = 30.0
 
 
-class Held(NamedTuple):
+class KeptAllocation(NamedTuple):
     """What a launcher has written of an allocation that it keeps."""
 
     job: str
@@ -53,7 +53,7 @@ class Taker(NamedTuple):
     """Which attempt it was kept from."""
 
 
-class Holding:
+class KeptAllocations:
     """The kept allocations of one installation; nothing of them is in memory."""
 
     def __init__(self, queue: Queue, spool: Spool, *, is_on: bool) -> None:
@@ -62,7 +62,7 @@ class Holding:
         self._spool = spool
         self._is_on = is_on
 
-    def take(self, asked: Submission, ends_s: float | None, cluster: Cluster) -> Taker | None:
+    def take(self, asked: Submission, ends_s: float | None, cluster: ClusterState) -> Taker | None:
         """The allocation that has taken an attempt as its next; None: there is none, nor will be.
 
         ``ends_s``: how long the attempt may need it; None: for ever.  May be called again for an
@@ -105,7 +105,7 @@ class Holding:
             elif self._is_on:
                 hold.release(folder)  # its launcher may be about to keep it
 
-    def name(self, key: AttemptKey, row: Job) -> bool:
+    def name(self, key: AttemptKey, row: SlurmJob) -> bool:
         """Have ``squeue`` show that the allocation of an attempt is kept, or whose it is now.
 
         False: it is neither, and is to end.
@@ -117,12 +117,12 @@ class Holding:
         self._rename(row, str(AttemptKey(key.uid, taker)) if taker else f"{key}{MARK}")
         return True
 
-    def _rename(self, row: Job, comment: str) -> None:
+    def _rename(self, row: SlurmJob, comment: str) -> None:
         if row.comment != comment:
             with suppress(SlurmAway):  # it is for people
                 self._queue.comment(row.id, comment)
 
-    def _before(self, key: AttemptKey) -> tuple[AttemptKey, Held] | None:
+    def _before(self, key: AttemptKey) -> tuple[AttemptKey, KeptAllocation] | None:
         """The last attempt before this one whose allocation was kept."""
         for earlier in reversed(self._spool.attempts_of(key.uid)):
             if earlier.attempt < key.attempt:
@@ -131,7 +131,7 @@ class Holding:
                     return earlier, held
         return None
 
-    def _awaited(self, folder: AttemptFolder) -> Held | None:
+    def _awaited(self, folder: AttemptFolder) -> KeptAllocation | None:
         """What a launcher keeps, or is about to; one that comes to it later keeps nothing."""
         until_s = time.monotonic() + TAKE_S
         may_keep = _seconds(folder) > 0
@@ -146,10 +146,10 @@ class Holding:
     def _is_offered(
         self,
         folder: AttemptFolder,
-        held: Held,
+        held: KeptAllocation,
         asked: Submission,
         ends_s: float | None,
-        cluster: Cluster,
+        cluster: ClusterState,
     ) -> bool:
         """Whether its launcher is asked to run the next attempt, now or before."""
         names = _names(folder)
@@ -163,10 +163,10 @@ class Holding:
     def _fits(
         self,
         folder: AttemptFolder,
-        held: Held,
+        held: KeptAllocation,
         asked: Submission,
         ends_s: float | None,
-        cluster: Cluster,
+        cluster: ClusterState,
     ) -> bool:
         """Whether an allocation is what would be asked for, whole, and there for long enough."""
         was = submitted(folder)
@@ -192,7 +192,7 @@ class Holding:
             time.sleep(_LOOK_S)
         return hold.TAKEN in names and _taker(folder) == key.attempt
 
-    def _give_back(self, folder: AttemptFolder, held: Held) -> None:
+    def _give_back(self, folder: AttemptFolder, held: KeptAllocation) -> None:
         """Not where the next attempt is on it, nor what may be another's by now."""
         was_kept = self.keeps(folder) and _is_of(folder, held)
         hold.release(folder)
@@ -214,23 +214,23 @@ def shape_of(asked: Submission) -> str:
     return hashlib.sha256("\0".join(sbatch_words(same)).encode()).hexdigest()[:_DIGITS]
 
 
-def _are_good(rows: Sequence[Job], asked: Submission, cluster: Cluster) -> bool:
+def _are_good(rows: Sequence[SlurmJob], asked: Submission, cluster: ClusterState) -> bool:
     """Whether all nodes take jobs, and none is one that an attempt of the job was lost with."""
     found = {node for row in rows for node in row.nodes}
     open_ = {node.name for node in cluster.nodes if is_open(node)}
     return bool(found) and found <= open_ and found.isdisjoint(asked.exclude)
 
 
-def read(folder: AttemptFolder) -> Held | None:
+def read(folder: AttemptFolder) -> KeptAllocation | None:
     """What is said of a kept allocation; programs of the job may have written anything there."""
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         found = read_json(f"{folder.path}/{hold.HELD}")
         if _is_number(found["job"]):
-            return Held(found["job"], float(found["until_s"]), str(found["archive"]))
+            return KeptAllocation(found["job"], float(found["until_s"]), str(found["archive"]))
     return None
 
 
-def _is_of(folder: AttemptFolder, held: Held) -> bool:
+def _is_of(folder: AttemptFolder, held: KeptAllocation) -> bool:
     """Whether it is the attempt's own job that is said to be kept."""
     with suppress(OSError, ValueError):
         was = submitted(folder)

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from trainshed.engines.base import Finding
+from trainshed.engines.base import EngineFinding
 from trainshed.engines.slurm.options import SlurmOptions
 from trainshed.engines.slurm.spool import Spool
 from trainshed.engines.supervise.record.folder import read_file, write_json
-from trainshed.files.beneath import Place
+from trainshed.files.beneath import PathBeneath
 
 _KEPT: Final = "interpreters.json"
 _BYTES_MAX: Final = 1 << 22
@@ -37,7 +37,7 @@ class Interpreters:
             status = os.lstat(self._path)
             seen = (status.st_mtime_ns, status.st_size)
             if seen != self._seen:
-                kept = json.loads(read_file(Place.of_file(self._path), bytes_max=_BYTES_MAX))
+                kept = json.loads(read_file(PathBeneath.of_file(self._path), bytes_max=_BYTES_MAX))
                 self._found = {str(path): _texts(each) for path, each in kept["pythons"].items()}
                 self._seen = seen
 
@@ -58,7 +58,7 @@ def asked(options: SlurmOptions) -> tuple[str, ...]:
     return tuple(dict.fromkeys((options.python, *options.environments.values())))
 
 
-def findings(options: SlurmOptions, answer: Mapping[str, Any]) -> Iterator[Finding]:
+def findings(options: SlurmOptions, answer: Mapping[str, Any]) -> Iterator[EngineFinding]:
     """A line for each environment: what it holds, or that the node has none."""
     host, pythons = str(answer.get("host", "?")), _pythons(answer)
     for name, path in options.environments.items():
@@ -66,7 +66,7 @@ def findings(options: SlurmOptions, answer: Mapping[str, Any]) -> Iterator[Findi
         words = [f"{each} {held[each]}" for each in _NAMED if each in held]
         text = ", ".join([f"Python {held['python']}", *words]) if held else f"{host} has no {path}"
         advice = f"install it there, or correct {name} in `environments` of the engine"
-        yield Finding(f"environment {name}", is_well=bool(held), found=text, advice=advice)
+        yield EngineFinding(f"environment {name}", is_well=bool(held), found=text, advice=advice)
 
 
 def _pythons(answer: Mapping[str, Any]) -> dict[str, dict[str, str]]:

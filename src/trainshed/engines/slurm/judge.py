@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from trainshed.engines.base import Asked
-from trainshed.engines.slurm.nodes import Cluster
+from trainshed.engines.base import JobNeeds
+from trainshed.engines.slurm.nodes import ClusterState
 from trainshed.engines.slurm.options import SlurmOptions, wishes_of
-from trainshed.engines.slurm.parse import NodeRow, Partition
-from trainshed.engines.slurm.shape import Need, Part, Shape, roles_of, shape_of
+from trainshed.engines.slurm.parse import Partition, SlurmNode
+from trainshed.engines.slurm.shape import JobShape, Need, ShapePart, roles_of, shape_of
 from trainshed.model.explanation import Change, Explanation, Reason
 from trainshed.model.faults import UsageFault
 
@@ -17,7 +17,7 @@ SPARE_S: Final = 300.0
 _MIB_PER_GB: Final = 1024
 
 
-def judged(asked: Asked, cluster: Cluster, options: SlurmOptions) -> Explanation | None:
+def judged(asked: JobNeeds, cluster: ClusterState, options: SlurmOptions) -> Explanation | None:
     """Why a job can never run there; None: it can, some day, or that is not known."""
     try:
         wishes = wishes_of(asked.wants, options)
@@ -47,13 +47,13 @@ def minutes_of(running_s_max: float, beyond_s: float) -> int:
     return math.ceil((running_s_max + beyond_s + SPARE_S) / 60)
 
 
-def fitting(cluster: Cluster, partition: Partition | None) -> Callable[[Need], int]:
+def fitting(cluster: ClusterState, partition: Partition | None) -> Callable[[Need], int]:
     """How many nodes of a partition can hold a replica, when they are empty."""
     nodes = cluster.nodes_of(partition)
     return lambda need: sum(1 for node in nodes if _holds(cluster, node, need))
 
 
-def _no_partition(name: str, cluster: Cluster) -> Explanation:
+def _no_partition(name: str, cluster: ClusterState) -> Explanation:
     known = ", ".join(sorted(cluster.partitions))
     return _never(f"the cluster has no partition {name}; it has: {known}")
 
@@ -74,7 +74,7 @@ def _time(
 
 
 def _nodes(
-    asked: Asked, cluster: Cluster, partition: Partition | None, options: SlurmOptions
+    asked: JobNeeds, cluster: ClusterState, partition: Partition | None, options: SlurmOptions
 ) -> Explanation | None:
     shape = shape_of(
         roles_of(asked.demand),
@@ -87,7 +87,9 @@ def _nodes(
     return next((found for found in each if found), None) or _together(shape, cluster, partition)
 
 
-def _part(part: Part, cluster: Cluster, partition: Partition | None) -> Explanation | None:
+def _part(
+    part: ShapePart, cluster: ClusterState, partition: Partition | None
+) -> Explanation | None:
     """Whether one node can hold one replica, and all nodes all of them."""
     nodes = cluster.nodes_of(partition)
     found = _one(part, cluster, nodes, partition)
@@ -98,7 +100,7 @@ def _part(part: Part, cluster: Cluster, partition: Partition | None) -> Explanat
 
 
 def _one(
-    part: Part, cluster: Cluster, rows: Sequence[NodeRow], partition: Partition | None
+    part: ShapePart, cluster: ClusterState, rows: Sequence[SlurmNode], partition: Partition | None
 ) -> Explanation | None:
     need, role = part.need, part.role.value
     if any(_holds(cluster, node, need) for node in rows):
@@ -116,7 +118,9 @@ def _one(
     return _machine(part, rows, partition)
 
 
-def _machine(part: Part, rows: Sequence[NodeRow], partition: Partition | None) -> Explanation:
+def _machine(
+    part: ShapePart, rows: Sequence[SlurmNode], partition: Partition | None
+) -> Explanation:
     need, role = part.need, part.role.value
     cpus = max((row.cpus for row in rows), default=0)
     memory = max((row.memory_mib for row in rows), default=0) // _MIB_PER_GB
@@ -130,7 +134,9 @@ def _machine(part: Part, rows: Sequence[NodeRow], partition: Partition | None) -
     )
 
 
-def _together(shape: Shape, cluster: Cluster, partition: Partition | None) -> Explanation | None:
+def _together(
+    shape: JobShape, cluster: ClusterState, partition: Partition | None
+) -> Explanation | None:
     """Whether all parts fit beside each other: two parts share no node, unless they are packed."""
     if shape.packed:
         return _packed(shape, cluster, partition)
@@ -158,7 +164,9 @@ def _together(shape: Shape, cluster: Cluster, partition: Partition | None) -> Ex
     return None
 
 
-def _too_many(part: Part, most: int, partition: Partition | None, beside: str = "") -> Explanation:
+def _too_many(
+    part: ShapePart, most: int, partition: Partition | None, beside: str = ""
+) -> Explanation:
     asked, accepted = part.count - part.others, max(0, most - part.others)
     also = f" beside {part.others} like them" if part.others else ""
     text = (
@@ -174,28 +182,30 @@ def _too_many(part: Part, most: int, partition: Partition | None, beside: str = 
     )
 
 
-def _apart(shape: Shape) -> str:
+def _apart(shape: JobShape) -> str:
     if len(shape.parts) == 1:
         return ""
     return ", beside replicas of other kinds, which need nodes of their own"
 
 
-def _packed(shape: Shape, cluster: Cluster, partition: Partition | None) -> Explanation | None:
+def _packed(
+    shape: JobShape, cluster: ClusterState, partition: Partition | None
+) -> Explanation | None:
     main = shape.largest
     most = fitting(cluster, partition)(shape.each_node)
     return None if most >= main.count else _too_many(main, most, partition)
 
 
-def _holds(cluster: Cluster, node: NodeRow, need: Need) -> bool:
+def _holds(cluster: ClusterState, node: SlurmNode, need: Need) -> bool:
     return _room(cluster, node, need) > 0
 
 
-def _room(cluster: Cluster, node: NodeRow, need: Need) -> int:
+def _room(cluster: ClusterState, node: SlurmNode, need: Need) -> int:
     """How many such replicas a node holds when it is empty."""
     return min(_rooms(cluster, node, need))
 
 
-def _rooms(cluster: Cluster, node: NodeRow, need: Need) -> Iterator[int]:
+def _rooms(cluster: ClusterState, node: SlurmNode, need: Need) -> Iterator[int]:
     yield node.cpus // need.cpus
     if need.memory_mib:
         yield node.memory_mib // need.memory_mib

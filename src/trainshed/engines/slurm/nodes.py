@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from trainshed.engines.slurm.parse import NodeRow, Partition
+from trainshed.engines.slurm.parse import Partition, SlurmNode
 from trainshed.model.resources import ANY_GPU, FleetPolicy, Node, NodeState
 
 _MIB_PER_GB: Final = 1024
@@ -36,10 +36,10 @@ _ACCELERATORS: Final = tuple(
 )
 
 
-class Cluster(NamedTuple):
+class ClusterState(NamedTuple):
     """What there is, as last seen."""
 
-    nodes: Sequence[NodeRow] = ()
+    nodes: Sequence[SlurmNode] = ()
     partitions: Mapping[str, Partition] = {}
     gres: Mapping[str, str] = {}
     """By the configuration: Slurm's word for the GPUs of a type."""
@@ -50,7 +50,7 @@ class Cluster(NamedTuple):
             return self.partitions.get(name.partition(",")[0])
         return next((each for each in self.partitions.values() if each.is_default), None)
 
-    def nodes_of(self, partition: Partition | None) -> Sequence[NodeRow]:
+    def nodes_of(self, partition: Partition | None) -> Sequence[SlurmNode]:
         """The nodes that a partition has; all where it is not known which."""
         if partition is None:
             return self.nodes
@@ -65,7 +65,7 @@ class Cluster(NamedTuple):
             return frozenset({self.gres[gpu_type]})
         return frozenset(word for word in words if self.accelerator_of(word) in {gpu_type, ANY_GPU})
 
-    def gpus_of(self, node: NodeRow, gpu_type: str | None) -> int:
+    def gpus_of(self, node: SlurmNode, gpu_type: str | None) -> int:
         """How many GPUs of a type a node has, of the word of which it has most."""
         found = (count for word, count in node.gres.items() if word in self.words_for(gpu_type))
         return max(found, default=0)
@@ -86,17 +86,17 @@ class Cluster(NamedTuple):
         return sorted(self.accelerator_of(word) for word in words)
 
 
-def fleet(cluster: Cluster, policy: FleetPolicy) -> Sequence[Node]:
+def fleet(cluster: ClusterState, policy: FleetPolicy) -> Sequence[Node]:
     """The cluster's nodes as nodes of the fleet."""
     return [_node(cluster, row, policy) for row in cluster.nodes]
 
 
-def is_open(row: NodeRow) -> bool:
+def is_open(row: SlurmNode) -> bool:
     """Whether a node takes new jobs."""
     return not _CLOSED.intersection(row.state)
 
 
-def _node(cluster: Cluster, row: NodeRow, policy: FleetPolicy) -> Node:
+def _node(cluster: ClusterState, row: SlurmNode, policy: FleetPolicy) -> Node:
     gpus: dict[str, int] = {}
     for word, count in row.gres.items():
         name = cluster.accelerator_of(word)

@@ -12,7 +12,7 @@ _FIELDS: Final = 7
 _NOTHING: Final = frozenset({"", "(null)", "N/A", "n/a", "None", "NONE", "Unknown"})
 
 
-class Job(NamedTuple):
+class SlurmJob(NamedTuple):
     """One job of Slurm's queue; the components of one that has several have a row each."""
 
     id: str
@@ -27,14 +27,14 @@ class Job(NamedTuple):
     comment: str
 
 
-def jobs(text: str) -> Iterator[Job]:
+def jobs(text: str) -> Iterator[SlurmJob]:
     """The rows of ``squeue``; what is none is passed over."""
     for line in text.splitlines():
         parts = line.split("|", _FIELDS - 1)
         found = _JOB_ID.fullmatch(parts[0])
         if len(parts) == _FIELDS and found:
             _, state, nodes, start, name, comment, reason = parts
-            yield Job(
+            yield SlurmJob(
                 id=found[1],
                 component=int(found[2] or 0),
                 state=state.strip(),
@@ -96,7 +96,7 @@ def _spread(text: str) -> Iterator[str]:
                 yield f"{head}{number:0{len(first)}}{end}"
 
 
-class NodeRow(NamedTuple):
+class SlurmNode(NamedTuple):
     """One node as ``scontrol show node`` has it."""
 
     name: str
@@ -110,13 +110,13 @@ class NodeRow(NamedTuple):
     reason: str = ""
 
 
-def nodes(text: str) -> Iterator[NodeRow]:
+def nodes(text: str) -> Iterator[SlurmNode]:
     """The lines of ``scontrol show node -o``."""
     for line in text.splitlines():
         found = _fields(line)
         if "NodeName" in found:
             state = found.get("State", "UNKNOWN").upper()
-            yield NodeRow(
+            yield SlurmNode(
                 name=found["NodeName"],
                 state=tuple(re.findall(r"[A-Z_]+|\*", state)),
                 cpus=_number(found.get("CPUEfctv") or found.get("CPUTot")),

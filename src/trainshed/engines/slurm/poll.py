@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from trainshed.engines.slurm.commands import SlurmRefuses
-from trainshed.engines.slurm.nodes import Cluster
-from trainshed.engines.slurm.parse import Job
+from trainshed.engines.slurm.nodes import ClusterState
+from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.engines.slurm.queue import VERSION_MIN, Queue
 from trainshed.model.explanation import Explanation, Reason
 
@@ -26,10 +26,10 @@ NODES_S: Final = 30.0
 _CLOSE_S: Final = 1.5
 
 
-class Seen(NamedTuple):
+class LastAnswer(NamedTuple):
     """What the last answer was."""
 
-    rows: Mapping[str, Sequence[Job]] = {}
+    rows: Mapping[str, Sequence[SlurmJob]] = {}
     """The rows of each job, by its number, in the order of its components."""
     number: int = 0
     """How many answers there were; 0: Slurm has not been asked yet."""
@@ -68,8 +68,8 @@ class Poller:
         self._why = ""
         self._missing = frozenset[str]()
         self._is_old = ""
-        self.seen = Seen()
-        self.cluster = Cluster(gres=gres)
+        self.seen = LastAnswer()
+        self.cluster = ClusterState(gres=gres)
         self.answered_s: float | None = None
         """When Slurm answered last, by the machine's clock."""
 
@@ -159,13 +159,13 @@ class Poller:
     def _look(self) -> None:
         if time.monotonic() - self._nodes_s >= NODES_S or self._away_since_s is not None:
             self._look_at_nodes()
-        found: defaultdict[str, list[Job]] = defaultdict(list)
+        found: defaultdict[str, list[SlurmJob]] = defaultdict(list)
         for row in self._queue.jobs():
             found[row.id].append(row)
         rows = {job: sorted(each, key=lambda row: row.component) for job, each in found.items()}
         is_up = not (self._missing - rows.keys()) or self._queue.is_up()
         has_news = rows != self.seen.rows
-        self.seen = Seen(rows, self.seen.number + 1, is_up=is_up)
+        self.seen = LastAnswer(rows, self.seen.number + 1, is_up=is_up)
         if has_news:
             self._follow_until_s = max(self._follow_until_s, time.monotonic() + FOLLOW_S)
             self._news()

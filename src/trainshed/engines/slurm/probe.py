@@ -13,14 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from trainshed.engines.base import Finding
+from trainshed.engines.base import EngineFinding
 from trainshed.engines.slurm import interpreters, states
 from trainshed.engines.slurm.options import SlurmOptions
 from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.slurm.spool import Spool
 from trainshed.engines.slurm.states import SlurmState
 from trainshed.engines.supervise.record.folder import read_file
-from trainshed.files.beneath import Place
+from trainshed.files.beneath import PathBeneath
 from trainshed.files.trees import remove_tree
 
 #: How long an answer is waited for: a cluster may have no free node for a while.
@@ -90,7 +90,7 @@ SCRIPT_NAME: Final = f"probe-{hashlib.sha256(SCRIPT.encode()).hexdigest()[:16]}.
 
 def probe(
     queue: Queue, spool: Spool, options: SlurmOptions, *, answer_s_max: float = ANSWER_S_MAX
-) -> Iterator[Finding]:
+) -> Iterator[EngineFinding]:
     """Findings, one after the other as they are known.  Raises OSError where Slurm is away."""
     yield from _of_config(queue.config())
     word, name = secrets.token_hex(8), f"probe-{secrets.token_hex(4)}"
@@ -130,18 +130,18 @@ def _words(queue: Queue, options: SlurmOptions) -> Iterator[str]:
     yield from (f"--{option}={text}" for option, text in found.items() if text)
 
 
-def _of_config(text: str) -> Iterator[Finding]:
+def _of_config(text: str) -> Iterator[EngineFinding]:
     found = {
         key.strip(): value.strip()
         for key, _, value in (line.partition("=") for line in text.splitlines())
     }
     track = found.get("ProctrackType", "?")
-    yield Finding(
+    yield EngineFinding(
         "version",
         is_well=True,
         found=f"Slurm {found.get('SLURM_VERSION', 'of an unknown version')}",
     )
-    yield Finding(
+    yield EngineFinding(
         "process tracking",
         is_well=track == "proctrack/cgroup",
         found=track,
@@ -153,7 +153,7 @@ def _of_config(text: str) -> Iterator[Finding]:
 def _answer(folder: Path, seconds: float) -> Mapping[str, Any] | None:
     """What the task wrote; a shared folder is listed, since a name may be unknown long after."""
     until = time.monotonic() + seconds
-    place = Place.of_file(str(folder / _ANSWER))
+    place = PathBeneath.of_file(str(folder / _ANSWER))
     while time.monotonic() < until:
         if any(each.name == _ANSWER for each in folder.iterdir()):
             with suppress(OSError, ValueError):
@@ -163,7 +163,7 @@ def _answer(folder: Path, seconds: float) -> Mapping[str, Any] | None:
     return None
 
 
-def _silent(queue: Queue, job: str, seconds: float) -> Finding:
+def _silent(queue: Queue, job: str, seconds: float) -> EngineFinding:
     row = next((row for row in queue.jobs() if row.id == job), None)
     if row is not None and states.state_of([row]) is SlurmState.PENDING:
         found = f"job {job} has waited for {seconds:g} s: {row.reason}"
@@ -171,36 +171,36 @@ def _silent(queue: Queue, job: str, seconds: float) -> Finding:
     else:
         found = f"job {job} has left no answer within {seconds:g} s"
         advice = "the folder `spool` must be the same on nodes; `spool_there` says its path there"
-    return Finding("task", is_well=False, found=found, advice=advice)
+    return EngineFinding("task", is_well=False, found=found, advice=advice)
 
 
 def _of_answer(
     answer: Mapping[str, Any], word: str, python: str, asked: float, seen: float
-) -> Iterator[Finding]:
+) -> Iterator[EngineFinding]:
     host = str(answer.get("host", "?"))
     version = answer.get("python")
     if version is None:
-        yield Finding(
+        yield EngineFinding(
             "python",
             is_well=False,
             found=f"{host} has no {python}",
             advice=f"install Python {'.'.join(map(str, _PYTHON))} or newer there, or set `python`",
         )
         return
-    yield Finding(
+    yield EngineFinding(
         "python",
         is_well=tuple(version) >= _PYTHON,
         found=f"{python} of {host} is {'.'.join(map(str, version))}",
         advice=f"set `python` to one that is {'.'.join(map(str, _PYTHON))} or newer",
     )
-    yield Finding(
+    yield EngineFinding(
         "numpy",
         is_well=bool(answer.get("numpy")),
         found="found" if answer.get("numpy") else f"{python} of {host} has none",
         advice="jobs with reducers need it there; others do not",
     )
     yield from _of_folder(answer, word, host, seen)
-    yield Finding(
+    yield EngineFinding(
         "processes in a cgroup",
         is_well=bool(answer.get("in_cgroup")),
         found=f"{'yes' if answer.get('in_cgroup') else 'no'}, on {host}",
@@ -208,25 +208,29 @@ def _of_answer(
     )
     began = float(answer.get("began", asked))
     off = max(asked - began, began - seen, 0.0)
-    yield Finding(
+    yield EngineFinding(
         "clock",
         is_well=off <= _CLOCK_S,
         found=f"{host} is {off:.1f} s off at least" if off else "no difference is seen",
         advice="keep the clocks of server and nodes together (chrony or ntpd)",
     )
-    yield Finding("first line", is_well=True, found=f"{max(0.0, began - asked):.2f} s after sbatch")
+    yield EngineFinding(
+        "first line", is_well=True, found=f"{max(0.0, began - asked):.2f} s after sbatch"
+    )
 
 
-def _of_folder(answer: Mapping[str, Any], word: str, host: str, seen: float) -> Iterator[Finding]:
+def _of_folder(
+    answer: Mapping[str, Any], word: str, host: str, seen: float
+) -> Iterator[EngineFinding]:
     late_s = float(answer.get("late_s", 0.0))
     back_s = max(0.0, seen - float(answer.get("now", seen)))
-    yield Finding(
+    yield EngineFinding(
         "shared folder, seen from a node",
         is_well=answer.get("word") == word and late_s <= _LATE_S,
         found=f"{host} saw a new file after {late_s:.1f} s",
         advice="mount it with shorter attribute caches (NFS: actimeo=1)",
     )
-    yield Finding(
+    yield EngineFinding(
         "shared folder, seen from here",
         is_well=back_s <= _LATE_S,
         found=f"a file of {host} was seen here after {back_s:.1f} s",

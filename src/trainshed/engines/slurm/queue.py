@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from trainshed.engines.base import Refused
+from trainshed.engines.base import LaunchRefused
 from trainshed.engines.slurm import parse
 from trainshed.engines.slurm.commands import SUBMIT_S_MAX, Commands, SlurmRefuses
-from trainshed.engines.slurm.nodes import Cluster
-from trainshed.engines.slurm.parse import Job
+from trainshed.engines.slurm.nodes import ClusterState
+from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import EngineFault
 
@@ -42,7 +42,7 @@ class Queue:
         """How many commands were run, by name and whether Slurm has done what they asked."""
         return dict(self._commands.counts)
 
-    def jobs(self, name: str = "") -> list[Job]:
+    def jobs(self, name: str = "") -> list[SlurmJob]:
         """The rows of our jobs that Slurm knows, also of those that ended lately."""
         only = (f"--name={name}",) if name else ()
         words = ("-h", "-a", "--me", "--states=all", *only, "-o", parse.JOB_FORMAT)
@@ -67,11 +67,11 @@ class Queue:
         """The cluster's configuration, a line a setting."""
         return self._commands.ask("scontrol", "show", "config")
 
-    def cluster(self, gres: Mapping[str, str]) -> Cluster:
+    def cluster(self, gres: Mapping[str, str]) -> ClusterState:
         """Nodes and partitions as they are."""
         nodes = tuple(parse.nodes(self._commands.ask("scontrol", "show", "node", "-o")))
         found = parse.partitions(self._commands.ask("scontrol", "show", "partition", "-o"))
-        return Cluster(nodes, {each.name: each for each in found}, gres)
+        return ClusterState(nodes, {each.name: each for each in found}, gres)
 
     def submit(self, words: Sequence[str], *locks: int) -> str:
         """The number of a new job.  Raises EngineFault for one that can never be, or Refused.
@@ -112,7 +112,7 @@ def _refused(words: str) -> Exception:
     lower = words.lower()
     if any(each in lower for each in _FULL) and not any(each in lower for each in _TOO_LARGE):
         text = f"the cluster takes no more jobs of this user for now (Slurm says: {words})"
-        return Refused(Explanation(reason=Reason.ENGINE_FULL, message=text))
+        return LaunchRefused(Explanation(reason=Reason.ENGINE_FULL, message=text))
     advice = next((each for sign, each in _ADVICE.items() if sign in lower), "")
     return EngineFault(f"Slurm does not take the job: {words}{advice}")
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from trainshed.engines.slurm.shape import Part, Shape
+from trainshed.engines.slurm.shape import JobShape, ShapePart
 from trainshed.engines.supervise.record.spec import StepRule
 from trainshed.model.attempt import AttemptKey
 
@@ -35,7 +35,7 @@ class Submission:
 
     key: AttemptKey
     installation: str
-    shape: Shape
+    shape: JobShape
     folder: str
     script: str
     python: str
@@ -94,7 +94,7 @@ def _each(asked: Submission, number: int = 0) -> Iterator[str]:
         yield f"--exclude={','.join(asked.exclude)}"
 
 
-def _component(asked: Submission, number: int, part: Part) -> Iterator[str]:
+def _component(asked: Submission, number: int, part: ShapePart) -> Iterator[str]:
     yield from _each(asked, number)
     yield f"--ntasks={part.count}"
     yield f"--cpus-per-task={part.need.cpus}"
@@ -135,7 +135,7 @@ def steps(asked: Submission) -> tuple[StepRule, ...]:
     return (StepRule(tuple(words), 0, sum(part.count for part in parts)),)
 
 
-def _tasks(part: Part) -> Iterator[str]:
+def _tasks(part: ShapePart) -> Iterator[str]:
     yield f"--ntasks={part.count}"
     yield f"--cpus-per-task={part.need.cpus}"  # not handed on from sbatch since 22.05
     if part.per_node is not None and part.per_node > 1:
@@ -149,7 +149,7 @@ def _evenly(count: int, per_node: int) -> Iterator[str]:
         yield f"--ntasks-per-node={per_node}"
 
 
-def _step_beside(asked: Submission, number: int, part: Part) -> StepRule:
+def _step_beside(asked: Submission, number: int, part: ShapePart) -> StepRule:
     """A step that shares the nodes with others."""
     share = asked.shape.share(part)
     words = [*_SRUN, "--exact", f"--ntasks={part.count}", *_evenly(part.count, share)]

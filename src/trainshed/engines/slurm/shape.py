@@ -29,7 +29,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ShapePart:
     """Replicas in a row that are alike."""
 
     first: int
@@ -50,19 +50,19 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class JobShape:
     """All that an attempt asks."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ShapePart, ...]
     packed: bool = False
     """Whether all parts share the nodes of one allocation."""
 
     @property
-    def largest(self) -> Part:
+    def largest(self) -> ShapePart:
         """The part whose nodes the others are packed onto: the one with most GPUs, then CPUs."""
         return max(self.parts, key=lambda part: (part.need.gpus, part.need.cpus, part.count))
 
-    def share(self, part: Part) -> int:
+    def share(self, part: ShapePart) -> int:
         """How many of a part a node of a packed allocation has at the most."""
         return math.ceil(part.count / self.largest.count)
 
@@ -97,7 +97,7 @@ def shape_of(
     *,
     packing: bool,
     fitting: Callable[[Need], int] = lambda _: 0,
-) -> Shape:
+) -> JobShape:
     """The shape of replicas in the order of their plan.
 
     ``fitting`` says how many nodes can hold a replica; where there are fewer than replicas with
@@ -113,11 +113,13 @@ def shape_of(
         role = members[-1][0]
         others = sum(1 for each, _ in members if each is not role)
         parts.append(
-            Part(first=place, count=count, need=need, role=role, others=others, per_node=per_node)
+            ShapePart(
+                first=place, count=count, need=need, role=role, others=others, per_node=per_node
+            )
         )
         place += count
     can_pack = packing and len(parts) > 1 and sum(1 for part in parts if part.need.gpus) <= 1
-    return Shape(parts=tuple(parts), packed=can_pack)
+    return JobShape(parts=tuple(parts), packed=can_pack)
 
 
 def _per_node(count: int, need: Need, fitting: Callable[[Need], int]) -> int:

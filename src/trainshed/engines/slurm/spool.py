@@ -19,7 +19,7 @@ from trainshed.engines.supervise.record.folder import (
     sync_folder,
     write_json,
 )
-from trainshed.files.beneath import Beneath, Kind
+from trainshed.files.beneath import Beneath, FileKind
 from trainshed.files.trees import remove_tree
 from trainshed.model.attempt import AttemptKey, Loss
 from trainshed.model.faults import EngineFault, UsageFault
@@ -43,7 +43,7 @@ class Placing(NamedTuple):
     per_node: int | None = None
 
 
-class Submitted(NamedTuple):
+class SpoolRecord(NamedTuple):
     """What is kept of a submission: it was about to be made, or Slurm has given it a number."""
 
     since_s: float
@@ -182,15 +182,15 @@ class Spool:
                 found = jobs.entries(name)
         except FileNotFoundError:
             return []
-        return sorted(int(e) for e, kind in found if kind is Kind.FOLDER and e.isdecimal())
+        return sorted(int(e) for e, kind in found if kind is FileKind.FOLDER and e.isdecimal())
 
 
-def submitted(folder: AttemptFolder) -> Submitted | None:
+def submitted(folder: AttemptFolder) -> SpoolRecord | None:
     """What is known of a submission.  Raises OSError or ValueError."""
     return _read(folder, _SUBMITTED, _submitted)
 
 
-def keep_submitted(folder: AttemptFolder, found: Submitted) -> None:
+def keep_submitted(folder: AttemptFolder, found: SpoolRecord) -> None:
     """Keep a submission so that it outlasts everything.  Raises OSError."""
     parts = [
         ([(role.value, index) for role, index in part.replicas], part.per_node)
@@ -281,7 +281,7 @@ def _read(folder: AttemptFolder, name: str, read: Callable[[Any], T]) -> T | Non
         raise ValueError(f"{path} is not as it was written: {error!r:.200}") from error
 
 
-def _submitted(found: Any) -> Submitted:
+def _submitted(found: Any) -> SpoolRecord:
     parts = tuple(
         Placing(tuple((Role(role), int(index)) for role, index in replicas), per_node)
         for replicas, per_node in found["parts"]
@@ -290,7 +290,7 @@ def _submitted(found: Any) -> Submitted:
     if job and not (job.isascii() and job.isdecimal()):
         raise ValueError(f"{job!r:.100} is no number of a job")
     shape, kept = str(found.get("shape", "")), int(found.get("kept", 0))
-    return Submitted(float(found["since_s"]), job, parts, shape, kept)
+    return SpoolRecord(float(found["since_s"]), job, parts, shape, kept)
 
 
 def _end(found: Any) -> EndInSlurm:

@@ -4,7 +4,7 @@ import enum
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from trainshed.engines.slurm.parse import Job
+from trainshed.engines.slurm.parse import SlurmJob
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.explanation import Explanation, Reason
 
@@ -86,20 +86,20 @@ _ORDER: Final = (
 )
 
 
-def state_of(rows: Sequence[Job]) -> SlurmState:
+def state_of(rows: Sequence[SlurmJob]) -> SlurmState:
     """How far the whole of a job has come: it is over when all of it is."""
     found = {STATES.get(row.state.partition(" ")[0], SlurmState.UNKNOWN) for row in rows}
     return next((each for each in _ORDER if each in found), SlurmState.UNKNOWN)
 
 
-def reason_of(rows: Sequence[Job]) -> str:
+def reason_of(rows: Sequence[SlurmJob]) -> str:
     """Why a job waits: components that wait for another of them say nothing."""
     words = [row.reason for row in rows if row.reason]
     saying = [word for word in words if word not in {"Dependency", "Priority"}]
     return next(iter([*saying, *words]), "")
 
 
-def waiting_for(rows: Sequence[Job]) -> Explanation:
+def waiting_for(rows: Sequence[SlurmJob]) -> Explanation:
     """Why a job is still pending."""
     word = reason_of(rows)
     reason, sentence = _meaning(word)
@@ -110,7 +110,7 @@ def waiting_for(rows: Sequence[Job]) -> Explanation:
     return Explanation(reason=reason, message=message)
 
 
-def suspended(rows: Sequence[Job]) -> Explanation:
+def suspended(rows: Sequence[SlurmJob]) -> Explanation:
     """That somebody has had a job stand still."""
     text = (
         f"somebody has suspended Slurm's job {rows[0].id}; `scontrol resume {rows[0].id}` ends it"
@@ -129,7 +129,7 @@ def unreachable(key: AttemptKey, nodes: Collection[str]) -> Explanation:
     return Explanation(reason=Reason.ENGINE_AWAY, message=text, blockers=tuple(names[:10]))
 
 
-def never(rows: Sequence[Job]) -> str | None:
+def never(rows: Sequence[SlurmJob]) -> str | None:
     """Why a pending job can never start, if that is so."""
     word = reason_of(rows)
     is_passing = word == "PartitionNodeLimit"  # also said while too many of its nodes are down

@@ -56,7 +56,7 @@ _LOOK_S: Final = 0.1
 _RETRY_S: Final = 1.0
 
 
-class Surroundings(NamedTuple):
+class RemoteContext(NamedTuple):
     """What replicas that run elsewhere are made with."""
 
     loop: Loop
@@ -86,7 +86,7 @@ class Ending(Protocol):
 
 
 #: Makes replicas that run elsewhere, and what ends them.
-Elsewhere = Callable[[Surroundings], tuple[Gang, Ending]]
+Elsewhere = Callable[[RemoteContext], tuple[Gang, Ending]]
 
 
 class Attempt:
@@ -134,7 +134,7 @@ class Attempt:
             self.replicas = here
             self._ending = Teardown(loop, folder, here, self.output.note)
         else:
-            around = Surroundings(
+            around = RemoteContext(
                 loop, self.children, self.output, folder, spec, descriptors, self.obey
             )
             self.replicas, self._ending = elsewhere(around)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from trainshed.engines.network.rule import NetworkRule
-from trainshed.engines.supervise.kernel.limits import Limits
+from trainshed.engines.supervise.kernel.limits import ReplicaLimits
 from trainshed.engines.supervise.record import observe
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.engines.supervise.record.spec import (
@@ -83,7 +83,7 @@ def process_of(  # noqa: PLR0913, PLR0917 - what a process is made of
         env={**env, **contract_of(key, folder, plan, replica)},
         cwd=plan.cwd or folder.work,
         trial=replica.env.get(_TRIAL, ""),
-        limits=Limits(
+        limits=ReplicaLimits(
             memory_bytes=replica.memory_bytes_max,
             cpus=replica.cpus_max,
             pids=replica.processes_max,

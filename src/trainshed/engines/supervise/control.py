@@ -18,7 +18,7 @@ from typing import Any, Final
 from trainshed.engines.processes.descriptors import descriptors_in
 from trainshed.engines.processes.secret import is_same
 from trainshed.engines.supervise.attempt import Attempt
-from trainshed.engines.supervise.handing_over import HandingOver
+from trainshed.engines.supervise.handing_over import SocketHandover
 from trainshed.engines.supervise.kernel import senders
 from trainshed.engines.supervise.loop import Loop
 from trainshed.engines.supervise.record.folder import AttemptFolder, short_path
@@ -48,7 +48,7 @@ class Control:
         self._attempt = attempt
         self._look = look
         self._has_refused = False
-        self._handing_over = HandingOver(lambda: attempt.listeners)
+        self._handing_over = SocketHandover(lambda: attempt.listeners)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:

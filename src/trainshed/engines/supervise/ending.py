@@ -17,7 +17,7 @@ from trainshed.engines.processes import tree
 from trainshed.engines.supervise.loop import Loop, Timer
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order, write_json
 from trainshed.engines.supervise.replicas import Replicas
-from trainshed.files.beneath import Beneath, Place
+from trainshed.files.beneath import Beneath, PathBeneath
 
 #: Containers run as another user; nobody else gets into the attempt's folder.
 _READABLE: Final = 0o644
@@ -78,7 +78,7 @@ class Teardown:
     def _give_notice(self, order: Order) -> None:
         until = time.time() + max(0.0, order.grace_s)
         words = {"reason": order.reason, "message": order.message, "until": until}
-        place = Place.of_file(self._folder.notice, (self._folder.job,))
+        place = PathBeneath.of_file(self._folder.notice, (self._folder.job,))
         with (
             suppress(OSError),  # there is still the signal
             Beneath(place.root) as own,

@@ -20,7 +20,7 @@ _DESCRIPTORS_MAX: Final = 200
 _SERVERS_MAX: Final = 4
 
 
-class HandingOver:
+class SocketHandover:
     """The sockets of one attempt."""
 
     def __init__(self, listeners: Callable[[], Sequence[int] | None]) -> None:

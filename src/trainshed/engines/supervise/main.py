@@ -37,10 +37,10 @@ from trainshed.engines.supervise.record.segments import (
     last_stamp,
 )
 from trainshed.engines.supervise.record.spec import AttemptSpec
-from trainshed.engines.supervise.record.tether import Tether, is_tethered, remove_folder
+from trainshed.engines.supervise.record.tether import OrderChannel, is_tethered, remove_folder
 from trainshed.engines.supervise.short_tmp import keep_short_name, remove_short_name
 from trainshed.files import room
-from trainshed.files.beneath import Place
+from trainshed.files.beneath import PathBeneath
 
 if TYPE_CHECKING:
     from trainshed.engines.supervise.control import Control
@@ -105,7 +105,7 @@ class _Supervisor:
         self._wake = wake
         self._tree: ProcessTree | None = None
         self._attempt: Attempt | None = None
-        self._tether: Tether | None = None
+        self._tether: OrderChannel | None = None
         self._loop.on_readable(wake, self._hear)
 
     def run(self) -> None:
@@ -171,7 +171,7 @@ class _Supervisor:
         for text in spec.warnings:
             attempt.output.note(text, "WARNING")
         if is_tethered():
-            self._tether = Tether(self._loop, attempt.obey, log.forget_reader)
+            self._tether = OrderChannel(self._loop, attempt.obey, log.forget_reader)
         self._advance(attempt)
         takes_orders = self._tether is None and self._elsewhere is None  # else there is no socket
         control = self._control(attempt) if takes_orders else None
@@ -264,7 +264,7 @@ class _Supervisor:
 
 def _has_begun(folder: AttemptFolder) -> bool:
     try:
-        lines = read_file(Place.of_file(folder.records)).split(b"\n")
+        lines = read_file(PathBeneath.of_file(folder.records)).split(b"\n")
         return any(isinstance(record, Began) for record in map(_record, lines))
     except FileNotFoundError:
         return False

@@ -15,11 +15,11 @@ from trainshed.engines.isolation.enter import (
     walled,
     wrappers,
 )
-from trainshed.engines.isolation.view import Mounts, View
+from trainshed.engines.isolation.view import Mounts, ReplicaView
 from trainshed.engines.processes import tree
 from trainshed.engines.supervise.helpers.stacks import Stacks
 from trainshed.engines.supervise.kernel.kill import ProcessTree
-from trainshed.engines.supervise.kernel.limits import Limits, Usage
+from trainshed.engines.supervise.kernel.limits import ReplicaLimits, Usage
 from trainshed.engines.supervise.kernel.spawn import (
     ProcessSpec,
     Wiring,
@@ -299,7 +299,7 @@ class Replicas:
         leader = self.program(index)
         return next(parent for parent in reversed(around) if parent != leader), leader
 
-    def _view(self, index: int) -> View | None:
+    def _view(self, index: int) -> ReplicaView | None:
         return self._replicas[index].isolation
 
     def _hear(self, faults: int) -> None:
@@ -348,7 +348,7 @@ class Replicas:
             self._loop.after(0.0, self._terminate_orphans)
 
 
-def _private_folders(view: View | None, folder: AttemptFolder) -> mounts.PrivateFolders:
+def _private_folders(view: ReplicaView | None, folder: AttemptFolder) -> mounts.PrivateFolders:
     """The folders and files of a replica besides names and buckets; writes the files once."""
     if view is None:
         return mounts.NO_FOLDERS
@@ -367,7 +367,7 @@ def _private_folders(view: View | None, folder: AttemptFolder) -> mounts.Private
     )
 
 
-def end_words(ended: ReplicaExit, usage: Usage, limits: Limits) -> str:
+def end_words(ended: ReplicaExit, usage: Usage, limits: ReplicaLimits) -> str:
     """How it ended, with what only its supervisor knows."""
     return exits.how(
         ended,

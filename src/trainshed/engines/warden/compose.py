@@ -13,7 +13,7 @@ from trainshed.engines.supervise.compose import (
     needs_packages,
     process_of,
 )
-from trainshed.engines.supervise.kernel.limits import Limits
+from trainshed.engines.supervise.kernel.limits import ReplicaLimits
 from trainshed.engines.supervise.record.folder import AttemptFolder, write_json
 from trainshed.engines.supervise.record.spec import (
     AttemptSpec,
@@ -117,7 +117,7 @@ def _replica(
     found = process_of(
         key, folder, plan, replica, with_python(replica.argv, python), env_of(replica, {}, {})
     )
-    return found._replace(limits=Limits())
+    return found._replace(limits=ReplicaLimits())
 
 
 def _in_image(
@@ -139,7 +139,7 @@ def _in_image(
         binds=plan.binds,
     )
     found = process_of(key, folder, plan, replica, argv, env_of(replica, {}, {}))
-    return found._replace(cwd=folder.work, limits=Limits(), container=runtime.name)
+    return found._replace(cwd=folder.work, limits=ReplicaLimits(), container=runtime.name)
 
 
 def _texts(plan: LaunchPlan) -> Iterator[str]:

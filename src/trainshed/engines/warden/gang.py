@@ -12,18 +12,18 @@ from functools import partial
 from typing import Any, Final
 
 from trainshed.engines.processes.secret import new_secret
-from trainshed.engines.supervise.attempt import Ending, Surroundings
+from trainshed.engines.supervise.attempt import Ending, RemoteContext
 from trainshed.engines.supervise.kernel.limits import Usage
 from trainshed.engines.supervise.loop import Timer
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order, read_json
-from trainshed.engines.supervise.record.output import Inlet, OutputSource
+from trainshed.engines.supervise.record.output import OutputSource, StreamInput
 from trainshed.engines.supervise.record.spec import RemoteRule, ReplicaSpec, StepRule
 from trainshed.engines.supervise.replicas import Gang
 from trainshed.engines.warden import protocol
-from trainshed.engines.warden.listening import Listener, own_addresses
+from trainshed.engines.warden.listening import WardenListener, own_addresses
 from trainshed.engines.warden.marks import filled
 from trainshed.engines.warden.protocol import Channel
-from trainshed.engines.warden.steps import Steps
+from trainshed.engines.warden.steps import SrunSteps
 from trainshed.model.attempt import ReplicaExit
 from trainshed.model.codec import decode, encode
 
@@ -60,7 +60,7 @@ class _Warden:
         self.silent = 0
         self.beat_ns = 0
         self.usage = Usage()
-        self.inlets: dict[int, Inlet] = {}
+        self.inlets: dict[int, StreamInput] = {}
         self.tell: Callable[[str], object] | None = None
 
     def say(self, do: str, **more: Any) -> None:
@@ -71,7 +71,7 @@ class _Warden:
 class RemoteGang:
     """All wardens of one attempt."""
 
-    def __init__(self, around: Surroundings, rule: RemoteRule) -> None:
+    def __init__(self, around: RemoteContext, rule: RemoteRule) -> None:
         """Nothing is started yet."""
         self._around = around
         self._rule = rule
@@ -79,8 +79,8 @@ class RemoteGang:
         self._replicas: Sequence[ReplicaSpec] = around.spec.replicas
         self._names = tuple(replica.task_name for replica in self._replicas)
         self.wardens = [_Warden(index) for index in range(len(self._replicas))]
-        self.steps = Steps(self._loop, around.children, around.descriptors, self._step_ended)
-        self._listener: Listener | None = None
+        self.steps = SrunSteps(self._loop, around.children, around.descriptors, self._step_ended)
+        self._listener: WardenListener | None = None
         self._outside = ""
         self._order: Order | None = None
         self._hows: dict[str, str] = {}
@@ -176,7 +176,7 @@ class RemoteGang:
     def _begin(self) -> None:
         secret = new_secret()
         try:
-            self._listener = Listener(self._loop, secret, self._proven)
+            self._listener = WardenListener(self._loop, secret, self._proven)
             place = self._listener.place(self._rule.listen_variable)
         except OSError as error:
             self._fail(f"the first node has no address for the others: {error.strerror}")
@@ -410,7 +410,7 @@ class RemoteGang:
 class RemoteTeardown:
     """The way from the first order to the last warden."""
 
-    def __init__(self, around: Surroundings, gang: RemoteGang) -> None:
+    def __init__(self, around: RemoteContext, gang: RemoteGang) -> None:
         """Nothing is ended yet."""
         self._loop = around.loop
         self._gang = gang
@@ -461,7 +461,7 @@ class RemoteTeardown:
         self._timer = self._loop.after(_SLACK_S, self._press)
 
 
-def make(around: Surroundings) -> tuple[Gang, Ending]:
+def make(around: RemoteContext) -> tuple[Gang, Ending]:
     """The replicas of an attempt that runs elsewhere (``supervise.attempt.Elsewhere``)."""
     rule = around.spec.remote
     if rule is None:

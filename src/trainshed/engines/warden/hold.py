@@ -24,7 +24,7 @@ from trainshed.engines.supervise.record.folder import (
 )
 from trainshed.engines.supervise.record.observe import AttemptRecords
 from trainshed.engines.supervise.record.records import Ended
-from trainshed.files.beneath import Place
+from trainshed.files.beneath import PathBeneath
 from trainshed.model.attempt import SIGNAL_BASE, ReplicaExit
 
 HELD, NEXT, TAKEN, WITHDRAWN, RELEASE = "held", "next", "taken", "withdrawn", "release"
@@ -55,7 +55,7 @@ def kept(folder: AttemptFolder) -> AttemptFolder | None:
     kept_s = seconds(folder)
     if not kept_s or HELD in os.listdir(folder.path):
         return None
-    claim = read_file(Place.of_file(f"{folder.path}/{CLAIM}"), bytes_max=_CLAIM_BYTES_MAX)
+    claim = read_file(PathBeneath.of_file(f"{folder.path}/{CLAIM}"), bytes_max=_CLAIM_BYTES_MAX)
     job = claim.decode().split()[0]
     held = {"job": job, "until_s": time.time() + kept_s, "archive": os.path.abspath(sys.argv[0])}
     write_json(f"{folder.path}/{HELD}", held, durably=True)

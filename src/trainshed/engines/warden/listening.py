@@ -32,7 +32,7 @@ class _Stranger(NamedTuple):
     came: bytes = b""
 
 
-class Listener:
+class WardenListener:
     """The launcher's socket, and those who have called and not proven themselves yet."""
 
     def __init__(self, loop: Loop, secret: str, proven: Callable[[socket.socket], object]) -> None:

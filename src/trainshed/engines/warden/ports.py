@@ -10,7 +10,7 @@ _LOW, _HIGH = 15000, 32000
 _TRIES: Final = 2000
 
 
-class Ports:
+class PortRuns:
     """Runs of neighbouring ports, bound so that no other warden of the node finds them free."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ _LAST_WORDS: Final = 3
 _LAST_WORDS_LENGTH: Final = 1000
 
 
-class Steps:
+class SrunSteps:
     """All steps of an attempt, and how they ended."""
 
     def __init__(

@@ -29,7 +29,7 @@ from trainshed.engines.supervise.replicas import Replicas
 from trainshed.engines.warden import images, protocol
 from trainshed.engines.warden.dialing import dialed, forget
 from trainshed.engines.warden.forward import Forward
-from trainshed.engines.warden.ports import Ports
+from trainshed.engines.warden.ports import PortRuns
 from trainshed.engines.warden.protocol import Channel
 from trainshed.files.trees import remove_tree
 from trainshed.model import trainer_contract
@@ -102,7 +102,7 @@ class _Warden:
         )
         self._forward = Forward(self._loop, self._channel)
         self._descriptors = raise_descriptor_limit()
-        self._ports = Ports()
+        self._ports = PortRuns()
         self._taken: Mapping[str, Any] = {}
         self._folder = AttemptFolder(_private_folder())
         self._tree: ProcessTree | None = None

@@ -60,7 +60,7 @@ class FittedPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class ScalingCurve:
     """A measured curve and what is to be said of it."""
 
     series: Series
@@ -70,7 +70,7 @@ class Curve:
     """A sentence for each step that no monotone model makes."""
 
 
-def curve_of(series: Series) -> Curve:
+def curve_of(series: Series) -> ScalingCurve:
     """The fit of a measured curve, with its offending steps."""
     points = series.points
     fit = _fit(points)
@@ -82,7 +82,7 @@ def curve_of(series: Series) -> Curve:
         )
         for point in points
     )
-    return Curve(series=series, fit=fit, points=found, offending=tuple(_offending(points)))
+    return ScalingCurve(series=series, fit=fit, points=found, offending=tuple(_offending(points)))
 
 
 def _fit(points: Sequence[Point]) -> Fit:

@@ -55,7 +55,7 @@ _PROBE, _PROBE_LATENCY = 0.1, 0.7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class LogMeasurement:
     """One thing that was measured, as a logarithm, and how sure it is."""
 
     run: Run
@@ -66,7 +66,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class HostTraining:
     """One training on one kind of host, as the defaults see it."""
 
     known: Parameters
@@ -86,7 +86,7 @@ class Job:
         parts, rates = self.parts(cluster, values, batch)
         return parts.seconds(rates.overlap)
 
-    def expected(self, seen: Seen, values: Mapping[str, float]) -> float:
+    def expected(self, seen: LogMeasurement, values: Mapping[str, float]) -> float:
         """What the values make of something that was measured; a logarithm."""
         run = seen.run
         cluster = Cluster(host=self.host, accelerators=run.accelerators, hosts=run.hosts)
@@ -125,7 +125,7 @@ def calibrated(
     ``others``: of other jobs on hosts of this kind, whose links and losses this one's are likely
     to share; ``known``: the defaults, where they are not those of the release.
     """
-    job = Job(known=known or parameters(), training=training, host=host)
+    job = HostTraining(known=known or parameters(), training=training, host=host)
     fitted = _fitted(job, runs, _shared_with(job, others))
     return Calibration(training=training, host=host, runs=tuple(runs), fitted=fitted)
 
@@ -140,12 +140,12 @@ def waits(run: Run) -> bool:
     return run.kind in TIMED and WAITS <= run.wait_share < 1
 
 
-def seen_in(runs: Iterable[Run], noise: float) -> list[Seen]:
+def seen_in(runs: Iterable[Run], noise: float) -> list[LogMeasurement]:
     """What runs measured, one by one."""
     return [one for run in runs for one in _seen(run, noise * (_NOISY if run.noisy else 1.0))]
 
 
-def spread_of(known: Parameters, seen: Sequence[Seen]) -> Matrix:
+def spread_of(known: Parameters, seen: Sequence[LogMeasurement]) -> Matrix:
     """The covariance of what was measured, given the unknowns: noise and drift."""
     return [
         [drift(known, a, b) + a.noise**2 * (i == j) for j, b in enumerate(seen)]
@@ -153,7 +153,7 @@ def spread_of(known: Parameters, seen: Sequence[Seen]) -> Matrix:
     ]
 
 
-def drift(known: Parameters, a: Seen, b: Seen) -> float:
+def drift(known: Parameters, a: LogMeasurement, b: LogMeasurement) -> float:
     """What two steps share that no equation explains; probes of a link share nothing."""
     if not a.what == b.what == "step":
         return 0.0
@@ -175,7 +175,7 @@ def _place(run: Run) -> tuple[float, float]:
     return place(run.accelerators, run.hosts)
 
 
-def _seen(run: Run, noise: float) -> list[Seen]:
+def _seen(run: Run, noise: float) -> list[LogMeasurement]:
     if run.kind is RunKind.LINK:
         return _seen_of_link(run, noise)
     if run.step_s <= 0 or run.kind is RunKind.INPUT:
@@ -184,7 +184,7 @@ def _seen(run: Run, noise: float) -> list[Seen]:
     sure, step_s = math.hypot(noise, _of_median(run)), run.step_s
     if waits(run):
         what, sure, step_s = "fed", math.hypot(sure, _WAITED), step_s * (1 - run.wait_share)
-    return [Seen(run=run, what=what, value=math.log(step_s), noise=sure)]
+    return [LogMeasurement(run=run, what=what, value=math.log(step_s), noise=sure)]
 
 
 def _of_median(run: Run) -> float:
@@ -197,18 +197,18 @@ def _of_median(run: Run) -> float:
     return _MEDIAN * deviation / math.sqrt(run.steps)
 
 
-def _seen_of_link(run: Run, noise: float) -> list[Seen]:
+def _seen_of_link(run: Run, noise: float) -> list[LogMeasurement]:
     found = []
     if run.link_bytes > 0:
         value = math.log(run.link_bytes)
-        found.append(Seen(run=run, what="link", value=value, noise=noise + _PROBE))
+        found.append(LogMeasurement(run=run, what="link", value=value, noise=noise + _PROBE))
     if run.latency_s > 0:
         value = math.log(run.latency_s)
-        found.append(Seen(run=run, what="latency", value=value, noise=_PROBE_LATENCY))
+        found.append(LogMeasurement(run=run, what="latency", value=value, noise=_PROBE_LATENCY))
     return found
 
 
-def _shared_with(job: Job, others: Sequence[Calibration]) -> dict[str, float]:
+def _shared_with(job: HostTraining, others: Sequence[Calibration]) -> dict[str, float]:
     """Factors of the defaults that other jobs on these hosts have; more so those of this stack."""
     weights, sums = 0.0, dict.fromkeys(_OF_HOSTS, 0.0)
     for other in others:
@@ -229,7 +229,7 @@ def _weight(training: Training, other: Training) -> float:
     return of_stack if alike else _OTHER_KIND * of_stack
 
 
-def _fitted(job: Job, runs: Sequence[Run], shared: Mapping[str, float]) -> Fitted:
+def _fitted(job: HostTraining, runs: Sequence[Run], shared: Mapping[str, float]) -> Fitted:
     inputs = [run.samples_per_s for run in runs if run.samples_per_s > 0]
     if not inputs and any(map(waits, timed(runs))):
         # what a run without a wait was fed is delivered, too
@@ -258,7 +258,7 @@ def _delivered(training: Training, run: Run) -> float:
     return batch * run.accelerators / run.hosts / input_s
 
 
-def _compute_guess(job: Job, measured: Sequence[Run]) -> float:
+def _compute_guess(job: HostTraining, measured: Sequence[Run]) -> float:
     """The smallest cluster's step at the usual batch, as if it were all compute."""
     first = min(measured, key=lambda run: (run.accelerators, run.hosts))
     usual = job.training.batch_per_accelerator
@@ -266,7 +266,9 @@ def _compute_guess(job: Job, measured: Sequence[Run]) -> float:
     return step_s * usual / (first.batch_per_accelerator or usual)
 
 
-def _least(job: Job, seen: Sequence[Seen], usual: Mapping[str, float]) -> dict[str, float]:
+def _least(
+    job: HostTraining, seen: Sequence[LogMeasurement], usual: Mapping[str, float]
+) -> dict[str, float]:
     lower = triangle(spread_of(job.known, seen))
     widths = job.widths()
 

@@ -7,7 +7,7 @@ from typing import Final
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
-from trainshed.planning.scaling.prediction import Refused
+from trainshed.planning.scaling.prediction import NoPrediction
 from trainshed.planning.scaling.tables import Series, SystemCard, Tables
 from trainshed.planning.scaling.training import Strategy, Training
 
@@ -33,17 +33,17 @@ _SHORT_S, _LONG_S = 0.005, 60.0
 
 def calibration_of(
     series: Series, tables: Tables, host: HostKind | None = None
-) -> Calibration | Refused:
+) -> Calibration | NoPrediction:
     """What a curve says of its job; ``host``: what it was measured on, where a job file says it."""
     if not all(point.batch for point in series.points):
-        return Refused(
+        return NoPrediction(
             field="batch_per_acc",
             message=f"series {series.id} has no batch: how long a step is follows from it",
             accepted="batch_per_acc, or local_batch with a value for each point",
         )
     training = training_of(series, tables)
     if training is None:
-        return Refused(
+        return NoPrediction(
             field="strategy",
             message=f"series {series.id} exchanges by {series.strategy}, which nobody knows",
             accepted=", ".join(STRATEGIES),

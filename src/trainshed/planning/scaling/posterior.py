@@ -14,8 +14,8 @@ from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster
 from trainshed.planning.scaling.fitting import (
     UNKNOWNS,
-    Job,
-    Seen,
+    HostTraining,
+    LogMeasurement,
     place,
     seen_in,
     shared_drift,
@@ -40,9 +40,9 @@ Logarithm = Callable[[Mapping[str, float]], float]
 class Posterior:
     """A calibrated job, ready to be asked about clusters."""
 
-    job: Job
+    job: HostTraining
     values: Mapping[str, float]
-    seen: tuple[Seen, ...]
+    seen: tuple[LogMeasurement, ...]
     carried: Vector
     """Weights of the drift: of each measured step."""
     slopes: Matrix
@@ -82,7 +82,7 @@ class Posterior:
 
 def posterior(calibration: Calibration, known: Parameters) -> Posterior:
     """What a calibration's runs say; it must hold a compute."""
-    job = Job(known=known, training=calibration.training, host=calibration.host)
+    job = HostTraining(known=known, training=calibration.training, host=calibration.host)
     values = {**job.usual(1.0), **calibration.fitted.values}
     seen = seen_in(calibration.runs, known.priors["noise"])
     spread = spread_of(known, seen)
@@ -103,7 +103,7 @@ def posterior(calibration: Calibration, known: Parameters) -> Posterior:
     )
 
 
-def _slopes(job: Job, values: Mapping[str, float], of: Logarithm) -> Vector:
+def _slopes(job: HostTraining, values: Mapping[str, float], of: Logarithm) -> Vector:
     now = of(values)
     return [
         width * (of({**values, name: values[name] * math.exp(_STEP)}) - now) / _STEP

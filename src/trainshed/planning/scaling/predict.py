@@ -11,7 +11,7 @@ from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.input_bound import FULL
 from trainshed.planning.scaling.parameters import parameters
 from trainshed.planning.scaling.posterior import Posterior, posterior
-from trainshed.planning.scaling.prediction import Binding, Prediction, Refused
+from trainshed.planning.scaling.prediction import Binding, NoPrediction, Prediction
 from trainshed.planning.scaling.reach import factors
 from trainshed.planning.scaling.step import Rates, StepParts
 from trainshed.planning.scaling.training import Strategy, Training
@@ -29,7 +29,7 @@ def predict(
     *,
     batch_per_accelerator: float | None = None,
     said: Posterior | None = None,
-) -> Prediction | Refused:
+) -> Prediction | NoPrediction:
     """What the calibrated job does on a cluster, or why nothing is said of it.
 
     ``batch_per_accelerator`` is the training's where none is given; ``said``: what the calibration
@@ -86,21 +86,23 @@ def _rate_of_one(said: Posterior, calibration: Calibration, run: Run) -> float:
     return batch / said.step(cluster, batch)
 
 
-def _refused(calibration: Calibration, cluster: Cluster, batch: float | None) -> Refused | None:
+def _refused(
+    calibration: Calibration, cluster: Cluster, batch: float | None
+) -> NoPrediction | None:
     if batch is not None and not 0 < batch < math.inf:
-        return Refused(
+        return NoPrediction(
             field="batch_per_accelerator",
             message=f"a step trains on some samples, not {batch:g}",
             accepted="a number of samples above 0",
         )
     if "compute_s" not in calibration.fitted.values or not timed(calibration.runs):
-        return Refused(
+        return NoPrediction(
             field="calibration",
             message="no step of this training was timed on these hosts",
             accepted=_MEASURE,
         )
     if _computes_otherwise(calibration.host, cluster.host):
-        return Refused(
+        return NoPrediction(
             field="machine_type",
             message=f"measured was {_called(calibration.host)}, not {_called(cluster.host)}",
             accepted=f"{_called(calibration.host)}; or {_MEASURE}",
@@ -108,14 +110,14 @@ def _refused(calibration: Calibration, cluster: Cluster, batch: float | None) ->
     return _unknown_exchange(calibration, cluster) or _too_far(calibration, cluster)
 
 
-def _unknown_exchange(calibration: Calibration, cluster: Cluster) -> Refused | None:
+def _unknown_exchange(calibration: Calibration, cluster: Cluster) -> NoPrediction | None:
     """Several hosts of a job of which nobody knows how much a step exchanges between them."""
     training = calibration.training
     if training.parameters or training.gradient_bytes or cluster.hosts == 1:
         return None
     if _largest(calibration)[1] > 1:
         return None
-    return Refused(
+    return NoPrediction(
         field="gradient_bytes",
         message="how many bytes a step exchanges between hosts is not known",
         accepted="a calibration with --params, or one that has seen several hosts",
@@ -137,14 +139,14 @@ def _called(host: HostKind) -> str:
     return " of ".join(word for word in (host.accelerator, host.machine_type) if word) or "a host"
 
 
-def _too_far(calibration: Calibration, cluster: Cluster) -> Refused | None:
+def _too_far(calibration: Calibration, cluster: Cluster) -> NoPrediction | None:
     accelerators, hosts = _largest(calibration)
     for field, asked, most in (
         ("gpus", cluster.accelerators, accelerators),
         ("hosts", cluster.hosts, hosts),
     ):
         if asked > _TOO_FAR * most:
-            return Refused(
+            return NoPrediction(
                 field=field,
                 message=f"{asked} is over {_TOO_FAR} times the {most} that were measured",
                 accepted=f"up to {_TOO_FAR * most}; or {_MEASURE}",

@@ -40,7 +40,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class NoPrediction:
     """Why no point is given; bounds where some can be."""
 
     field: str

@@ -27,7 +27,7 @@ _USUAL = (-1.3, 1.6)
 _REPEATED = (0.98, 1.03)
 
 
-class Reach(StrEnum):
+class Extrapolation(StrEnum):
     """From what is known to what is asked."""
 
     BETWEEN = "between measured counts"
@@ -56,17 +56,17 @@ def factors(said: Posterior, calibration: Calibration, cluster: Cluster, batch: 
 
 def reach_of(
     training: Training, host: HostKind, measured: Collection[Count], asked: Count
-) -> Reach:
+) -> Extrapolation:
     """The kind of question; ``measured`` is not empty."""
     if asked in measured or _is_between(measured, asked):
-        return Reach.BETWEEN
+        return Extrapolation.BETWEEN
     if training.strategy in _SERVERS:
-        return Reach.SERVERS
+        return Extrapolation.SERVERS
     if asked[1] > 1:
         return _of_hosts(host, measured)
     if 0 < host.inside_bytes < _PCIE_BYTES:
-        return Reach.PCIE
-    return Reach.REAL if training.data == "real" else Reach.SYNTHETIC
+        return Extrapolation.PCIE
+    return Extrapolation.REAL if training.data == "real" else Extrapolation.SYNTHETIC
 
 
 def _is_between(measured: Collection[Count], asked: Count) -> bool:
@@ -76,10 +76,10 @@ def _is_between(measured: Collection[Count], asked: Count) -> bool:
     return within and asked[1] <= max(hosts for _, hosts in measured)
 
 
-def _of_hosts(host: HostKind, measured: Collection[Count]) -> Reach:
+def _of_hosts(host: HostKind, measured: Collection[Count]) -> Extrapolation:
     if any(hosts > 1 for _, hosts in measured):
-        return Reach.FROM_HOSTS
+        return Extrapolation.FROM_HOSTS
     whole = any(accelerators >= host.per_host for accelerators, _ in measured)
     if not whole:
-        return Reach.FROM_ONE
-    return Reach.FROM_INSIDE if len(measured) > 1 else Reach.FROM_HOST
+        return Extrapolation.FROM_ONE
+    return Extrapolation.FROM_INSIDE if len(measured) > 1 else Extrapolation.FROM_HOST

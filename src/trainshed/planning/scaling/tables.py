@@ -63,7 +63,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class TrainingResult:
     """One training to its target quality."""
 
     round: str
@@ -137,7 +137,7 @@ class Tables:
     """All that was read."""
 
     series: tuple[Series, ...] = ()
-    results: tuple[Result, ...] = ()
+    results: tuple[TrainingResult, ...] = ()
     pairs: tuple[Pair, ...] = ()
     models: Mapping[str, ModelCard] = field(default_factory=dict)
     systems: Mapping[str, SystemCard] = field(default_factory=dict)
@@ -396,7 +396,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
             **dict.fromkeys(("minutes_min", "minutes_max"), _rate),
             **dict.fromkeys(("samples_to_target", "epochs_to_target"), _rate),
         },
-        build=lambda row: Result(**row),
+        build=lambda row: TrainingResult(**row),
     ),
     "pair": _Kind(
         needed={

@@ -21,7 +21,7 @@ from trainshed.service.gateway.machine_sockets import (
     FILE,
     LOOPBACK,
     MachineSockets,
-    Note,
+    SocketNote,
     place_of,
     read_note,
     write_note,
@@ -133,7 +133,7 @@ class GatewayListener:
             os.close(self._end)
 
     def _open_first(self) -> GatewayPlace:
-        note = read_note(self._data_dir) if self._outlives else Note()
+        note = read_note(self._data_dir) if self._outlives else SocketNote()
         bundle = ensure_certified(self._data_dir)
         port = self._port or note.port
         listeners = self._bind(port, note)
@@ -151,7 +151,7 @@ class GatewayListener:
         self._threads.append(thread)
         thread.start()
 
-    def _bind(self, port: int, note: Note) -> list[socket.socket]:
+    def _bind(self, port: int, note: SocketNote) -> list[socket.socket]:
         """The sockets; none where another server of this directory, or a stranger, has the port."""
         try:
             return self._sockets.bind(port, note.direct)

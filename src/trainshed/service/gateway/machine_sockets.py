@@ -28,7 +28,7 @@ _BACKLOG: Final = 1024
 _Listen = Callable[[str, int], socket.socket]
 
 
-class Note(NamedTuple):
+class SocketNote(NamedTuple):
     """What the last server of a data directory has noted; empty where there was none."""
 
     port: int = 0
@@ -42,18 +42,18 @@ class Note(NamedTuple):
         return server is not None and server != identity.myself() and identity.lives(server)
 
 
-def read_note(data_dir: Path) -> Note:
+def read_note(data_dir: Path) -> SocketNote:
     """Read the note; what cannot be read is as if it were not there."""
     with suppress(OSError, ValueError, TypeError, AttributeError):
         document = json.loads((data_dir / FILE).read_text("utf-8"))
         port, direct, server = (document.get(name) for name in ("port", "direct", "server"))
         is_port = isinstance(port, int) and 0 < port < 1 << 16
-        return Note(
+        return SocketNote(
             port if is_port else 0,
             direct if isinstance(direct, str) and direct else None,
             Identity(*server) if server else None,
         )
-    return Note()
+    return SocketNote()
 
 
 def write_note(data_dir: Path, place: GatewayPlace) -> None:

@@ -27,7 +27,7 @@ _REGION: Final = "us-central1"
 _DOMAIN: Final = "trainshed.invalid"
 
 
-class Document(NamedTuple):
+class MetadataAnswer(NamedTuple):
     """An answer."""
 
     content_type: str
@@ -45,7 +45,9 @@ def email_of(attempt: LivingAttempt) -> str:
     return f"job-{attempt.key.uid}@{attempt.project.replace(':', '.')}.{_DOMAIN}"
 
 
-def look_up(path: str, query: Mapping[str, str], attempt: LivingAttempt) -> Document | Moved | None:
+def look_up(
+    path: str, query: Mapping[str, str], attempt: LivingAttempt
+) -> MetadataAnswer | Moved | None:
     """What is at a path below ``/computeMetadata/v1/``; None: there is nothing.
 
     Tokens are not in it: whoever answers makes them.
@@ -62,7 +64,7 @@ def look_up(path: str, query: Mapping[str, str], attempt: LivingAttempt) -> Docu
         return _recursive(found, query)
     if names and not path.endswith("/"):
         return Moved(f"/{ROOT}/{'/'.join(names)}/")
-    return Document(TEXT, "".join(_entries(found)))
+    return MetadataAnswer(TEXT, "".join(_entries(found)))
 
 
 def _tree(attempt: LivingAttempt) -> dict[str, Any]:
@@ -97,17 +99,17 @@ def _number(text: str) -> int | str:
     return int(text) if text.isdecimal() else text
 
 
-def _value(found: Any, query: Mapping[str, str]) -> Document:
+def _value(found: Any, query: Mapping[str, str]) -> MetadataAnswer:
     if query.get("alt") == "json":
-        return Document(JSON, json.dumps(found))
+        return MetadataAnswer(JSON, json.dumps(found))
     lines = found if isinstance(found, list) else [found]
-    return Document(TEXT, "\n".join(map(str, lines)))
+    return MetadataAnswer(TEXT, "\n".join(map(str, lines)))
 
 
-def _recursive(found: dict[str, Any], query: Mapping[str, str]) -> Document:
+def _recursive(found: dict[str, Any], query: Mapping[str, str]) -> MetadataAnswer:
     if query.get("alt") == "text":
-        return Document(TEXT, "".join(_lines(found, "")))
-    return Document(JSON, json.dumps(_in_camel_case(found)))
+        return MetadataAnswer(TEXT, "".join(_lines(found, "")))
+    return MetadataAnswer(JSON, json.dumps(_in_camel_case(found)))
 
 
 def _entries(found: dict[str, Any]) -> list[str]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from trainshed.engines.base import AttemptAt, End, Engine
+from trainshed.engines.base import AttemptAt, Endpoint, Engine
 from trainshed.model.attempt import AttemptKey
 from trainshed.service.gateway.attempts import LivingAttempt
 from trainshed.store.base import StoreFault
@@ -17,7 +17,7 @@ REMEMBERED_S: Final = 1.0
 _REMEMBERED_MAX: Final = 4096
 
 
-class Jobs(Protocol):
+class JobQueries(Protocol):
     """The store, as far as it is asked here."""
 
     def holding(self) -> Sequence[Holding]:
@@ -33,7 +33,7 @@ class Jobs(Protocol):
 class AttemptsOfStore:
     """Looks attempts up and remembers the answers for a moment."""
 
-    def __init__(self, store: Jobs, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: JobQueries, clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing is remembered."""
         self._store = store
         self._clock = clock
@@ -87,7 +87,7 @@ class AttemptOfPeer:
 
     def __init__(
         self,
-        store: Jobs,
+        store: JobQueries,
         engine: Engine,
         attempt_at: AttemptAt,
         clock: Callable[[], float] = time.monotonic,
@@ -99,7 +99,7 @@ class AttemptOfPeer:
         self._clock = clock
         self._looked_at = -REMEMBERED_S
 
-    def __call__(self, theirs: End, ours: End) -> AttemptKey | None:
+    def __call__(self, theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
         """The attempt.  Raises StoreFault."""
         found = self._attempt_at(theirs, ours)
         if found is not None or not self._looks_again():

@@ -65,7 +65,7 @@ class Telemetry:
         return True
 
 
-class Stories(Protocol):
+class JobStories(Protocol):
     """The store, as far as it is asked here."""
 
     def add_event(self, uid: int, event: NewEvent) -> None:
@@ -75,7 +75,7 @@ class Stories(Protocol):
         """The job's story in order."""
 
 
-def tell_in_story(store: Stories) -> Tell:
+def tell_in_story(store: JobStories) -> Tell:
     """Tells a job once, whatever restarts there are of it and of the server."""
 
     def tell(peer: LivingAttempt, sentence: str) -> None:
@@ -86,7 +86,7 @@ def tell_in_story(store: Stories) -> Tell:
     return tell
 
 
-def _events(store: Stories, uid: int) -> Iterator[StoredEvent]:
+def _events(store: JobStories, uid: int) -> Iterator[StoredEvent]:
     seq = 0
     while events := store.events(uid, after=seq):
         yield from events

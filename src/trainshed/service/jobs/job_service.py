@@ -25,7 +25,7 @@ from trainshed.service.jobs.refusing import invalid, not_found
 from trainshed.service.jobs.story import place_in_queue
 from trainshed.service.jobs.studies import as_study, resuming, trial_views
 from trainshed.service.jobs.submission import (
-    Admitted,
+    AdmittedJob,
     Parse,
     SeenFleet,
     SubmitRules,
@@ -36,23 +36,23 @@ from trainshed.service.starts.bucket_uris import buckets_of_project
 from trainshed.store.base import AlreadyThere, StaleEtag
 from trainshed.store.decisions import cancel_step
 from trainshed.store.opening import Store
-from trainshed.store.records import ML_KINDS, JobRecord, Kind, NewEvent, Operation, Step
+from trainshed.store.records import ML_KINDS, JobKind, JobRecord, NewEvent, Operation, Step
 from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
 from trainshed.wire.aiplatform_v1.words import jobs_filter as vertex_filter
 from trainshed.wire.ml_v1 import parse as ml_v1
 from trainshed.wire.ml_v1.parse import Patch, patch_of
 from trainshed.wire.ml_v1.words import jobs_filter as ml_filter
 
-PARSE: Final[Mapping[Kind, Parse]] = {
-    Kind.ML_JOB: ml_v1.job,
-    Kind.CUSTOM_JOB: aiplatform_v1.custom_job,
-    Kind.TUNING_JOB: aiplatform_v1.tuning_job,
+PARSE: Final[Mapping[JobKind, Parse]] = {
+    JobKind.ML_JOB: ml_v1.job,
+    JobKind.CUSTOM_JOB: aiplatform_v1.custom_job,
+    JobKind.TUNING_JOB: aiplatform_v1.tuning_job,
 }
 
-FILTERS: Final[Mapping[Kind, Callable[[str], Filter]]] = {
-    Kind.ML_JOB: ml_filter,
-    Kind.CUSTOM_JOB: vertex_filter,
-    Kind.TUNING_JOB: vertex_filter,
+FILTERS: Final[Mapping[JobKind, Callable[[str], Filter]]] = {
+    JobKind.ML_JOB: ml_filter,
+    JobKind.CUSTOM_JOB: vertex_filter,
+    JobKind.TUNING_JOB: vertex_filter,
 }
 
 #: ml v1 jobs have no location of their own; their region is a field.
@@ -88,7 +88,7 @@ class JobService:
 
     def create(  # noqa: PLR0913  # what a create call consists of
         self,
-        kind: Kind,
+        kind: JobKind,
         project: ProjectId,
         location: str,
         document: Any,
@@ -97,7 +97,7 @@ class JobService:
         retry_key: str | None = None,
     ) -> JobRecord:
         """Store a queued job, durably; a repeated call gets the first one's job."""
-        is_ml = kind is Kind.ML_JOB
+        is_ml = kind is JobKind.ML_JOB
         has_bucket = buckets_of_project(self._store, project)
         region = None if is_ml else location
         parse = partial(resuming, PARSE[kind], self._store, project) if is_ml else PARSE[kind]
@@ -117,7 +117,7 @@ class JobService:
             self._rules.noted(record.uid, project, admitted.expanded)
         return record
 
-    def check_place(self, project: ProjectId, admitted: Admitted) -> None:
+    def check_place(self, project: ProjectId, admitted: AdmittedJob) -> None:
         """Refuse what could never run here, and more jobs or bytes than a project may have.
 
         Raises Refusal.
@@ -126,7 +126,7 @@ class JobService:
         self._bytes.check(project)
         self._open_jobs.admit(project)
 
-    def get(self, kind: Kind, project: ProjectId, location: str, job_id: JobId) -> JobRecord:
+    def get(self, kind: JobKind, project: ProjectId, location: str, job_id: JobId) -> JobRecord:
         """The job of a name; while it waits, with its place in the queue."""
         record = self._find(kind, project, location, job_id)
         if not record.job.status.state.waits:
@@ -144,7 +144,7 @@ class JobService:
         return one_page(call, FILTERS[call.kind], self._store.list_jobs, _key_of, self._now())
 
     def cancel(
-        self, kind: Kind, project: ProjectId, location: str, job_id: JobId, *, by: str = ""
+        self, kind: JobKind, project: ProjectId, location: str, job_id: JobId, *, by: str = ""
     ) -> None:
         """Ask for the job's end.  One that is over stays as it is, and that is no error."""
         for _ in range(_CANCEL_TRIES):
@@ -157,7 +157,7 @@ class JobService:
         name = resource_name(kind.value, project, location, job_id)
         raise Refusal(Code.ABORTED, f"{name} changes too quickly to be cancelled; try again")
 
-    def delete(self, kind: Kind, project: ProjectId, location: str, job_id: JobId) -> Operation:
+    def delete(self, kind: JobKind, project: ProjectId, location: str, job_id: JobId) -> Operation:
         """Hide a job that is over; its log and story stay."""
         record = self._find(kind, project, location, job_id)
         name = resource_name(kind.value, project, location, job_id)
@@ -169,7 +169,7 @@ class JobService:
         self, project: ProjectId, job_id: JobId, document: Any, update_mask: str
     ) -> JobRecord:
         """Replace the labels of an ml v1 job; an etag in the document must be today's."""
-        record = self._find(Kind.ML_JOB, project, "", job_id)
+        record = self._find(JobKind.ML_JOB, project, "", job_id)
         name = resource_name(JOBS, project, "", job_id)
         try:
             patch = patch_of(document, update_mask)
@@ -192,7 +192,7 @@ class JobService:
             raise StaleEtag
         return record
 
-    def _find(self, kind: Kind, project: ProjectId, location: str, job_id: JobId) -> JobRecord:
+    def _find(self, kind: JobKind, project: ProjectId, location: str, job_id: JobId) -> JobRecord:
         record = self._store.job(project, kind, job_id)
         if record is None or (kind not in ML_KINDS and record.job.location != location):
             raise not_found(resource_name(kind.value, project, location, job_id))

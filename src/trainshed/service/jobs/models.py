@@ -20,7 +20,7 @@ from trainshed.service.jobs.refusing import invalid, not_found
 from trainshed.service.starts.bucket_uris import NO_BUCKET, buckets_of_project
 from trainshed.storage.buckets import split
 from trainshed.store.opening import Store
-from trainshed.store.records import JobQuery, Kind, NewModel, Operation, StoredModel
+from trainshed.store.records import JobKind, JobQuery, NewModel, Operation, StoredModel
 from trainshed.wire.aiplatform_v1.models import (
     DOCUMENT_BYTES_MAX,
     ModelDraft,
@@ -91,7 +91,7 @@ class ModelService:
     def _versions(self, project: str, location: str, model_id: str) -> Sequence[StoredModel]:
         query = JobQuery(
             project=project,
-            kind=Kind.CUSTOM_JOB,
+            kind=JobKind.CUSTOM_JOB,
             location=location,
             filter=AllOf(),
             page_size=VERSIONS_MAX,

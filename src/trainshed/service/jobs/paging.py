@@ -17,13 +17,13 @@ from trainshed.model.json_reader import read_json
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import ProjectId
 from trainshed.store.codec import to_ns
-from trainshed.store.records import ML_KINDS, JobQuery, Kind
+from trainshed.store.records import ML_KINDS, JobKind, JobQuery
 
 #: (default, most) by collection; ml v1's are documented (contracts/vertex-sdk.md 7).
-SIZES: Final[Mapping[Kind, tuple[int, int]]] = {
-    Kind.ML_JOB: (20, 100),
-    Kind.CUSTOM_JOB: (100, 1000),
-    Kind.TUNING_JOB: (100, 1000),
+SIZES: Final[Mapping[JobKind, tuple[int, int]]] = {
+    JobKind.ML_JOB: (20, 100),
+    JobKind.CUSTOM_JOB: (100, 1000),
+    JobKind.TUNING_JOB: (100, 1000),
 }
 
 #: As long as Google keeps its own.
@@ -44,7 +44,7 @@ class ListCall:
     """A call of a list, as its client makes it.  ``kind`` is that of the jobs behind the rows."""
 
     collection: str
-    kind: Kind
+    kind: JobKind
     project: ProjectId
     location: str
     filter_text: str = ""

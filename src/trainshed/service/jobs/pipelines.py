@@ -25,7 +25,7 @@ from trainshed.service.jobs.refusing import not_found
 from trainshed.service.jobs.submission import SubmitRules, admit
 from trainshed.service.starts.bucket_uris import buckets_of_project
 from trainshed.store.opening import Store
-from trainshed.store.records import JobRecord, Kind, Operation, Pipeline
+from trainshed.store.records import JobKind, JobRecord, Operation, Pipeline
 from trainshed.wire.aiplatform_v1 import parse
 from trainshed.wire.aiplatform_v1.models import ModelDraft, model_of_pipeline
 from trainshed.wire.aiplatform_v1.render import job_of_pipeline, task_definition
@@ -77,7 +77,7 @@ class PipelineService:
         draft = model_of_pipeline(admitted.spec)
         model = new_model(self.store, project, location, draft) if draft else None
         new = replace(
-            admitted.as_new(Kind.CUSTOM_JOB, project, location, creator, retry_key),
+            admitted.as_new(JobKind.CUSTOM_JOB, project, location, creator, retry_key),
             spec=job_of_pipeline(admitted.spec),
             expanded=job_of_pipeline(admitted.expanded),
             notes=(*admitted.notes, *_model_notes(draft)),
@@ -104,7 +104,7 @@ class PipelineService:
         """Ask for the child's end.  A pipeline that is over stays as it is."""
         _, child = self._find(project, location, pipeline_id)
         if not child.job.status.state.is_final:
-            self.jobs.cancel(Kind.CUSTOM_JOB, project, location, JobId(child.job.job_id), by=by)
+            self.jobs.cancel(JobKind.CUSTOM_JOB, project, location, JobId(child.job.job_id), by=by)
 
     def delete(self, project: ProjectId, location: str, pipeline_id: JobId) -> Operation:
         """Forget a pipeline that is over; its child stays."""

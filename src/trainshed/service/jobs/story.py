@@ -23,7 +23,7 @@ from trainshed.planning.study_end import StudyEnd, StudySoFar, study_end
 from trainshed.service.jobs.studies import trial_views
 from trainshed.service.starts.placing import cpu_warnings
 from trainshed.store.opening import Store
-from trainshed.store.records import JobRecord, Kind, ReplicaRow, StoredEvent, StoredTrial
+from trainshed.store.records import JobKind, JobRecord, ReplicaRow, StoredEvent, StoredTrial
 from trainshed.tuning.ranking import best, objectives
 from trainshed.wire.native_v1 import explanation_json, trial_json
 from trainshed.wire.times import rfc3339, timestamp
@@ -54,7 +54,7 @@ class Stories:
 
         Raises Refusal.
         """
-        for kind in Kind:
+        for kind in JobKind:
             if record := self.store.job(project, kind, job_id):
                 return record
         number = number_of(job_id)

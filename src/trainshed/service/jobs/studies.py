@@ -14,9 +14,9 @@ from trainshed.model.roles import Dialect
 from trainshed.model.study import ParameterSpec, StudySpec, TrialSpec
 from trainshed.model.trials import TrialRecord, TrialView, text_of
 from trainshed.service.jobs.refusing import invalid
-from trainshed.service.jobs.submission import Admitted, Parse
+from trainshed.service.jobs.submission import AdmittedJob, Parse
 from trainshed.store.opening import Store
-from trainshed.store.records import JobRecord, Kind, NewEvent, NewJob, StoredTrial
+from trainshed.store.records import JobKind, JobRecord, NewEvent, NewJob, StoredTrial
 from trainshed.tuning.measuring import measured
 from trainshed.wire.aiplatform_v1.render import job_of_trial
 from trainshed.wire.parsed import Parsed
@@ -26,7 +26,7 @@ PREVIOUS: Final = "trainingInput.hyperparameters.resumePreviousJobId"
 INHERITED: Final = ("params", "goal", "hyperparameterMetricTag")
 
 
-def as_study(store: Store, project: str, admitted: Admitted) -> Admitted:
+def as_study(store: Store, project: str, admitted: AdmittedJob) -> AdmittedJob:
     """A tuning job that may be stored: with its own limits, and with the study it goes on from.
 
     Raises Refusal where that one is not there, is not over, or has other parameters.
@@ -64,7 +64,7 @@ def _search(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tuning_job(store: Store, project: str, job_id: str) -> JobRecord | None:
-    record = store.job(project, Kind.ML_JOB, job_id) if job_id else None
+    record = store.job(project, JobKind.ML_JOB, job_id) if job_id else None
     return record if record and record.job.spec.is_study else None
 
 
@@ -78,7 +78,7 @@ def trial_views(store: Store, record: JobRecord) -> tuple[TrialView, ...]:
 
 def _view(record: JobRecord, study: StudySpec, stored: StoredTrial) -> TrialView:
     job = record.job
-    is_ml = record.kind is Kind.ML_JOB
+    is_ml = record.kind is JobKind.ML_JOB
     name = resource_name(CUSTOM_JOBS, job.project, job.location, stored.job_name)
     trial = replace(stored.trial, measurements=measured(study, stored.trial, stored.reports))
     return TrialView(trial=trial, job_name="" if is_ml else name, job_state=stored.job_state)
@@ -119,7 +119,7 @@ def _refused(message: str) -> Violation:
 #: The first events of a study, with all that was said when it was submitted.
 _HEAD: Final = 10
 
-_KIND: Final = {Dialect.ML_V1: Kind.TRIAL, Dialect.AIPLATFORM_V1: Kind.CUSTOM_JOB}
+_KIND: Final = {Dialect.ML_V1: JobKind.TRIAL, Dialect.AIPLATFORM_V1: JobKind.CUSTOM_JOB}
 _NO_LIMITS: Final = TimeLimits(running_s_max=None, waiting_s_max=None)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.admission import ClusterRow, Scope
-from trainshed.engines.base import Asked, Places
+from trainshed.engines.base import JobNeeds, PlacedBy
 from trainshed.engines.several import Engines
 from trainshed.launch.devices import GPU_PREFIX, is_tpu_worker
 from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, TimeLimits, limits_of
@@ -45,7 +45,7 @@ from trainshed.service.starts.images import Images, ImagesByEngine
 from trainshed.service.starts.stand_ins import missing_starts, notes_of
 from trainshed.service.upkeep.project_bytes import ProjectBytes
 from trainshed.store.opening import Store
-from trainshed.store.records import Kind, NewEvent, NewJob
+from trainshed.store.records import JobKind, NewEvent, NewJob
 from trainshed.wire.jsonmap import described
 from trainshed.wire.parsed import Parsed
 from trainshed.wire.status import waiting
@@ -104,7 +104,7 @@ class SeenFleet:
         self._feasibility = Feasibility(())
         self._read_at = -math.inf
 
-    def check(self, asked: Asked, lacks: Lacks = _nothing) -> None:
+    def check(self, asked: JobNeeds, lacks: Lacks = _nothing) -> None:
         """Refuse a job that could never run here.  A fleet that nobody saw yet refuses nothing.
 
         ``lacks`` says what keeps its programs from being started by an engine.
@@ -118,7 +118,7 @@ class SeenFleet:
             code = Code.RESOURCE_EXHAUSTED if is_quota else Code.FAILED_PRECONDITION
             raise Refusal(code, waiting(found).rstrip("."))
 
-    def _judge(self, asked: Asked, lacks: Lacks) -> Explanation | None:
+    def _judge(self, asked: JobNeeds, lacks: Lacks) -> Explanation | None:
         def never(demand: JobDemand) -> Explanation | None:
             return self._feasibility.judge(asked.project, demand) if self._nodes else None
 
@@ -129,7 +129,7 @@ class SeenFleet:
 
         def whole(name: str) -> Explanation | None:
             too_large = self._feasibility.too_large(asked.project, asked.demand)
-            places = engines.places(name) is Places.ENGINE
+            places = engines.places(name) is PlacedBy.ENGINE
             return judge(name) or (too_large if places else None) or lacks(name)
 
         wanted = asked.wants.get(ENGINE_LABEL)
@@ -140,7 +140,7 @@ class SeenFleet:
         engines = self._engines
         if engines is None:
             return True
-        return node.engine in engines.served and engines.places(node.engine) is Places.SERVER
+        return node.engine in engines.served and engines.places(node.engine) is PlacedBy.SERVER
 
     def _look(self) -> None:
         if self._nodes and self._clock() - self._read_at < SEEN_S_MAX:
@@ -184,7 +184,7 @@ class SubmitRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Admitted:
+class AdmittedJob:
     """A job that may be stored.  ``expanded`` is what is launched; ``notes`` head its log.
 
     ``events`` are the first sentences of its story.
@@ -197,9 +197,9 @@ class Admitted:
     events: tuple[NewEvent, ...]
     limits: TimeLimits
 
-    def asked(self, project: str) -> Asked:
+    def asked(self, project: str) -> JobNeeds:
         """What it asks of an engine."""
-        return Asked(
+        return JobNeeds(
             demand=self.demand,
             running_s_max=self.limits.running_s_max,
             wants=wishes(self.spec.labels),
@@ -207,7 +207,7 @@ class Admitted:
         )
 
     def as_new(
-        self, kind: Kind, project: ProjectId, location: str, creator: str, retry_key: str | None
+        self, kind: JobKind, project: ProjectId, location: str, creator: str, retry_key: str | None
     ) -> NewJob:
         """What is stored of it."""
         return NewJob(
@@ -233,7 +233,7 @@ def admit(
     rules: SubmitRules,
     parse: Parse,
     has_bucket: HasBucket,
-) -> Admitted:
+) -> AdmittedJob:
     """Judge a document.  ``location`` None leaves the region to the document (ml v1).
 
     ``has_bucket`` says which buckets are the project's; the job may name no others.
@@ -246,7 +246,7 @@ def admit(
         raise invalid(found)
     accepted = accept(judgement)
     assert judgement.question is not None  # noqa: S101  # accept refuses a judgement without one
-    return Admitted(
+    return AdmittedJob(
         spec=judgement.question.asked,
         expanded=accepted.spec,
         demand=demand_of(accepted.cluster, accepted.spec.region),

@@ -13,7 +13,7 @@ from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.calibration_file import read, written
 from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.updating import updated
-from trainshed.service.learning.turns import Turns
+from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Learned, NewEvent, StoredCalibration, StoredEvent
 
@@ -33,7 +33,7 @@ class Learning:
 
     store: Store
     catalog: Catalog
-    turns: Turns
+    turns: CpuBudget
 
     def learn(self) -> None:
         """Look at those that have ended, as long as a turn takes.  Raises StoreFault."""

@@ -13,7 +13,7 @@ from typing import Final
 from trainshed.model.job import JobSpec
 from trainshed.model.plan_wishes import wants_no_plan
 from trainshed.model.resource_names import JobUid
-from trainshed.service.learning.turns import Turns
+from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store
 
 #: Share of a processor that notes may take.
@@ -23,7 +23,7 @@ _WAITING_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
+class SubmittedJob:
     """A job that was just stored."""
 
     uid: JobUid
@@ -37,15 +37,15 @@ class PlanNotes:
     """Takes jobs from any thread; one other has them looked at."""
 
     store: Store
-    make: Callable[[], Callable[[Submitted], None]]
+    make: Callable[[], Callable[[SubmittedJob], None]]
     """Gives what looks at a job; called when there is one that could be planned."""
-    turns: Turns = field(default_factory=lambda: Turns(share=SHARE))
-    _waiting: deque[Submitted] = field(default_factory=lambda: deque(maxlen=_WAITING_MAX))
+    turns: CpuBudget = field(default_factory=lambda: CpuBudget(share=SHARE))
+    _waiting: deque[SubmittedJob] = field(default_factory=lambda: deque(maxlen=_WAITING_MAX))
 
     def add(self, uid: JobUid, project: str, spec: JobSpec) -> None:
         """A job that was just stored, expanded; returns at once."""
         if not wants_no_plan(spec.labels):
-            self._waiting.append(Submitted(uid=uid, project=project, spec=spec))
+            self._waiting.append(SubmittedJob(uid=uid, project=project, spec=spec))
 
     def write(self) -> None:
         """Look at those that wait, unless it is time to rest.  Raises StoreFault."""
@@ -56,12 +56,12 @@ class PlanNotes:
             while self._waiting and has_time():
                 self._note(self._waiting.popleft(), taught)
 
-    def _note(self, asked: Submitted, taught: dict[str, bool]) -> None:
+    def _note(self, asked: SubmittedJob, taught: dict[str, bool]) -> None:
         if asked.project not in taught:
             taught[asked.project] = bool(self.store.calibrations(asked.project, 1))
         if taught[asked.project]:
             self._look(asked)
 
     @cached_property
-    def _look(self) -> Callable[[Submitted], None]:
+    def _look(self) -> Callable[[SubmittedJob], None]:
         return self.make()

@@ -11,7 +11,7 @@ from trainshed.planning.planned_jobs import planned_job
 from trainshed.planning.prices import PriceList
 from trainshed.planning.scaling.calibration_file import read
 from trainshed.planning.submit_note import SubmitNote, submit_note
-from trainshed.service.learning.plan_notes import Submitted
+from trainshed.service.learning.plan_notes import SubmittedJob
 from trainshed.store.opening import Store
 from trainshed.store.records import NewEvent, StoredCalibration
 
@@ -33,7 +33,7 @@ class SubmitNotes:
     catalog: Catalog
     _known: dict[_Known, SubmitNote | None] = field(default_factory=dict)
 
-    def look(self, asked: Submitted) -> None:
+    def look(self, asked: SubmittedJob) -> None:
         """Write the note of a job, if there is one.  Raises StoreFault."""
         trainer = trainer_key(asked.spec)
         stored = self.store.calibration_of(asked.project, trainer) if trainer else None
@@ -44,7 +44,7 @@ class SubmitNotes:
             data = {**note.numbers, "severity": "WARNING"}
             self.store.add_event(asked.uid, NewEvent(kind=KIND, message=message, data=data))
 
-    def _note(self, asked: Submitted, stored: StoredCalibration) -> SubmitNote | None:
+    def _note(self, asked: SubmittedJob, stored: StoredCalibration) -> SubmitNote | None:
         job, region = planned_job(asked.spec, self.catalog), asked.spec.region
         if not isinstance(job, PlannedJob):
             return None

@@ -14,7 +14,7 @@ ROUND_S: Final = 2.0
 
 
 @dataclass(kw_only=True)
-class Turns:
+class CpuBudget:
     """When there is time for work, and when to rest."""
 
     share: float

@@ -18,7 +18,7 @@ from trainshed.model.faults import Violation
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.jobs.paging import digest_of, parts_of, token_of
 from trainshed.service.log.paused import PausedSearches
-from trainshed.service.log.searching import STAMP_MAX, LogSearch, Place, Placed
+from trainshed.service.log.searching import STAMP_MAX, EntryPosition, LocatedEntry, LogSearch
 from trainshed.service.log.stream import LogCursor
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import Store
@@ -34,7 +34,10 @@ SEARCH_S_MAX: Final = 2.0
 #: Of these, so long may pass before the first entry, while the logs of jobs are opened.
 OPENING_S_MAX: Final = 1.0
 #: The places before the first entry, oldest first and newest first.
-_STARTS: Final = {False: Place(0, 0, 0), True: Place(STAMP_MAX, STAMP_MAX, STAMP_MAX)}
+_STARTS: Final = {
+    False: EntryPosition(0, 0, 0),
+    True: EntryPosition(STAMP_MAX, STAMP_MAX, STAMP_MAX),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,7 @@ class _Taken(NamedTuple):
     """The entries of a page, and how far the logs were looked through."""
 
     entries: list[LogEntry]
-    last: Place | None
+    last: EntryPosition | None
     """The place of the last entry that was looked at; None: all were."""
     is_paused: bool = False
     """Whether no entry was looked at yet: the search goes on where it stands."""
@@ -83,8 +86,8 @@ class LogService:
         return LogPage(entries=page.entries, next_page_token=next_token)
 
     def _begin(
-        self, project: str, query: EntriesQuery, token: Place | None
-    ) -> Iterator[Placed | None]:
+        self, project: str, query: EntriesQuery, token: EntryPosition | None
+    ) -> Iterator[LocatedEntry | None]:
         search = LogSearch(
             store=self.store,
             job_log=self.job_log,
@@ -95,7 +98,7 @@ class LogService:
         )
         return search.look()
 
-    def _take_page(self, search: Iterator[Placed | None], size: int) -> _Taken:
+    def _take_page(self, search: Iterator[LocatedEntry | None], size: int) -> _Taken:
         entries: list[LogEntry] = []
         length, last, begin_s = 0, None, self.clock()
         for placed in search:
@@ -126,7 +129,7 @@ class LogService:
         return LogCursor(self.store, self.job_log, record, after_ns, trial=trial, task=task)
 
 
-def _token_place(project: str, query: EntriesQuery) -> Place | None:
+def _token_place(project: str, query: EntriesQuery) -> EntryPosition | None:
     """The place that the query's token names; None for a first page.
 
     Raises Refusal (INVALID_ARGUMENT) for a token that was not given for this question.
@@ -138,11 +141,11 @@ def _token_place(project: str, query: EntriesQuery) -> Place | None:
         raise _refusal("it is malformed")
     if digest != _digest(project, query):
         raise _refusal("it belongs to another filter, project or order")
-    return Place(*place)
+    return EntryPosition(*place)
 
 
 def _is_place(parts: Sequence[Any]) -> bool:
-    is_whole = len(parts) == len(Place._fields)
+    is_whole = len(parts) == len(EntryPosition._fields)
     return is_whole and all(type(part) is int and 0 <= part <= STAMP_MAX for part in parts)
 
 

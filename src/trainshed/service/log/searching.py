@@ -17,7 +17,7 @@ from trainshed.model.resource_names import JobUid
 from trainshed.service.log.stream import LogSource, all_events, line_of, lines_of, sources
 from trainshed.storage.log_files import JobLog, Span
 from trainshed.store.opening import Store
-from trainshed.store.records import JobRecord, Kind
+from trainshed.store.records import JobKind, JobRecord
 from trainshed.wire.logging_v2 import narrowing
 from trainshed.wire.logging_v2.log_entry import LogEntry
 from trainshed.wire.logging_v2.log_filter import LogFilter
@@ -31,7 +31,7 @@ _EVENT, _LINE = 0, 1
 _OTHERS_BETWEEN: Final = 256
 
 
-class Place(NamedTuple):
+class EntryPosition(NamedTuple):
     """The place of an entry in a project's log; it is the same at every read."""
 
     stamp_ns: int
@@ -39,10 +39,10 @@ class Place(NamedTuple):
     source: int
 
 
-class Placed(NamedTuple):
+class LocatedEntry(NamedTuple):
     """An entry that was looked at, and where it is; None for one that does not pass."""
 
-    place: Place
+    place: EntryPosition
     entry: LogEntry | None
 
 
@@ -50,7 +50,7 @@ class Stretch(NamedTuple):
     """The entries of one job, not opened yet; ``nearest_ns`` is where they can begin."""
 
     nearest_ns: int
-    open: Callable[[], Iterable[Iterator[Placed]]]
+    open: Callable[[], Iterable[Iterator[LocatedEntry]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +61,10 @@ class LogSearch:
     job_log: JobLog
     project: str
     wanted: LogFilter
-    token: Place | None
+    token: EntryPosition | None
     newest_first: bool
 
-    def look(self) -> Iterator[Placed | None]:
+    def look(self) -> Iterator[LocatedEntry | None]:
         """Yield the entries that pass, in order, and the places of some others between them.
 
         None stands between them where files were opened: the caller may stop there, too.
@@ -73,7 +73,7 @@ class LogSearch:
             if placed is None or self._is_behind_token(placed.place):
                 yield placed
 
-    def _is_behind_token(self, place: Place) -> bool:
+    def _is_behind_token(self, place: EntryPosition) -> bool:
         if self.token is None:
             return True
         return place < self.token if self.newest_first else place > self.token
@@ -112,18 +112,18 @@ class LogSearch:
             stretches.append(Stretch(nearest_ns, partial(self._open_uid, job.uid)))
         return stretches
 
-    def _open_uid(self, uid: JobUid) -> list[Iterator[Placed]]:
+    def _open_uid(self, uid: JobUid) -> list[Iterator[LocatedEntry]]:
         record = self.store.job_by_uid(uid)
         return [] if record is None else self._open(record)
 
     def _record(self, job_id: str) -> JobRecord | None:
         """Jobs of AI Platform have the caller's id, those of Vertex a number of ours."""
         is_number = job_id.isdecimal()
-        kinds = (Kind.CUSTOM_JOB, Kind.TUNING_JOB) if is_number else (Kind.ML_JOB,)
+        kinds = (JobKind.CUSTOM_JOB, JobKind.TUNING_JOB) if is_number else (JobKind.ML_JOB,)
         records = (self.store.job(self.project, kind, job_id) for kind in kinds)
         return next((record for record in records if record is not None), None)
 
-    def _open(self, record: JobRecord) -> list[Iterator[Placed]]:
+    def _open(self, record: JobRecord) -> list[Iterator[LocatedEntry]]:
         from_ns, _ = self._range
         trials = narrowing.trial_numbers(self.wanted.tree)
         return [
@@ -135,7 +135,7 @@ class LogSearch:
             ),
         ]
 
-    def _events(self, record: JobRecord) -> Iterator[Placed]:
+    def _events(self, record: JobRecord) -> Iterator[LocatedEntry]:
         if not self._wants_events():
             return
         from_ns, before_ns = self._range
@@ -150,7 +150,7 @@ class LogSearch:
         is_of_trial = narrowing.trial_numbers(self.wanted.tree) is not None
         return not is_of_trial and (tasks is None or SERVICE_TASK in tasks)
 
-    def _lines(self, record: JobRecord, source: LogSource) -> Iterator[Placed]:
+    def _lines(self, record: JobRecord, source: LogSource) -> Iterator[LocatedEntry]:
         from_ns, before_ns = self._range
         span = Span(
             from_ns=from_ns,
@@ -168,27 +168,29 @@ class LogSearch:
 
     def _passing(
         self, record: JobRecord, uid: JobUid, lines: Iterable[LogLine], source: int
-    ) -> Iterator[Placed]:
+    ) -> Iterator[LocatedEntry]:
         """The entries that pass, and the places of some others: each 256th, and the last."""
         matches, job_id = self.wanted.matches, record.job.job_id
         last = None
         for number, line in enumerate(lines, start=1):
             entry = LogEntry(line, uid, source, project=self.project, job_id=job_id)
-            place = Place(line.stamp_ns, uid, source)
+            place = EntryPosition(line.stamp_ns, uid, source)
             last = None if matches(entry) else place
             if last is None:
-                yield Placed(place, entry)
+                yield LocatedEntry(place, entry)
             elif number % _OTHERS_BETWEEN == 0:
-                yield Placed(place, None)
+                yield LocatedEntry(place, None)
         if last is not None:
-            yield Placed(last, None)
+            yield LocatedEntry(last, None)
 
 
 def _stamp_of(line: LogLine) -> int:
     return line.stamp_ns
 
 
-def merge_lazily(stretches: Sequence[Stretch], *, newest_first: bool) -> Iterator[Placed | None]:
+def merge_lazily(
+    stretches: Sequence[Stretch], *, newest_first: bool
+) -> Iterator[LocatedEntry | None]:
     """Merge the entries of many jobs; a job is opened when the order comes to its time.
 
     Yields None before each source that is opened: a thousand jobs that ran at once are all opened
@@ -218,11 +220,11 @@ class _Head(NamedTuple):
 
     key: tuple[int, ...]
     number: int
-    placed: Placed
-    iterator: Iterator[Placed]
+    placed: LocatedEntry
+    iterator: Iterator[LocatedEntry]
 
 
-def _next_head(iterator: Iterator[Placed], number: int, sign: int) -> _Head | None:
+def _next_head(iterator: Iterator[LocatedEntry], number: int, sign: int) -> _Head | None:
     placed = next(iterator, None)
     if placed is None:
         return None

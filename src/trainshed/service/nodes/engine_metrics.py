@@ -11,7 +11,7 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 
-from trainshed.engines.base import Places
+from trainshed.engines.base import PlacedBy
 from trainshed.engines.several import Engines
 from trainshed.store.records import Holding
 
@@ -32,7 +32,7 @@ def _enqueued(engines: Engines, held: Iterable[Holding]) -> Metric:
     )
     counts = Counter(each.engine or engines.first for each in held if each.enqueued)
     for name in engines.served:
-        if engines.places(name) is Places.ENGINE:
+        if engines.places(name) is PlacedBy.ENGINE:
             family.add_metric([name], counts[name])
     return family
 

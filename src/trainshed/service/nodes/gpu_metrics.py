@@ -10,10 +10,10 @@ from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from trainshed.model.gpus import GpuNow, Reading
+from trainshed.model.gpus import GpuNow, GpuSample
 from trainshed.model.resources import Node
 
-_FIGURES: Final[Mapping[str, tuple[str, Callable[[Reading], float | None]]]] = {
+_FIGURES: Final[Mapping[str, tuple[str, Callable[[GpuSample], float | None]]]] = {
     "trainshed_gpu_utilization_ratio": (
         "Share of the last instants in which any kernel ran: not how busy it was",
         lambda reading: reading.use,

@@ -6,7 +6,7 @@ Figures do not go through the database: those of other servers' nodes are absent
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from trainshed.model.gpus import GpuNow, NodeGpu, Reading
+from trainshed.model.gpus import GpuNow, GpuSample, NodeGpu
 from trainshed.store.records import Holding
 from trainshed.wire.times import rfc3339
 
@@ -55,7 +55,7 @@ def _gpu(gpu: NodeGpu) -> Json:
     }
 
 
-def _reading(reading: Reading) -> Json:
+def _reading(reading: GpuSample) -> Json:
     return {
         "at": rfc3339(reading.at.replace(microsecond=reading.at.microsecond // 1000 * 1000)),
         "usedBytes": reading.used_bytes,

@@ -38,7 +38,7 @@ _CLIENTS_MAX: Final = 32
 _CREDENTIALS: Final = "iII"
 
 
-class Held(NamedTuple):
+class HeldSocket(NamedTuple):
     """One listening socket."""
 
     role: str
@@ -86,7 +86,7 @@ def peer_of(channel: socket.socket) -> int:
     return int(struct.unpack(_CREDENTIALS, data)[0])
 
 
-class Holder:
+class PortHolder:
     """The process's state: the sockets, and the servers that are connected."""
 
     def __init__(self, listener: socket.socket, first: socket.socket) -> None:
@@ -98,7 +98,7 @@ class Holder:
         first.settimeout(_SEND_S_MAX)
         self._secret = str(hello["secret"])
         self._jobs = f"{hello['data_dir']}/jobs"
-        self._held: dict[Held, socket.socket | None] = {}
+        self._held: dict[HeldSocket, socket.socket | None] = {}
         self._strangers: list[socket.socket] = []
         self._servers: list[socket.socket] = [first]
         self._look_s = time.monotonic() + LOOK_S
@@ -169,7 +169,7 @@ class Holder:
         self, client: socket.socket, message: dict[str, Any], sockets: list[socket.socket]
     ) -> None:
         if message["do"] == KEEP:
-            self._held[Held(str(message["role"]), *sockets)] = client
+            self._held[HeldSocket(str(message["role"]), *sockets)] = client
         elif message["do"] == TAKE:
             wanted = str(message["role"]), str(message["host"]), int(message["port"])
             free = [held for held, user in self._held.items() if user is None]
@@ -210,4 +210,4 @@ def main() -> None:
     """Run in a process whose standard input is the bound socket, and its output the server."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    Holder(socket.socket(fileno=0), socket.socket(fileno=1)).run()
+    PortHolder(socket.socket(fileno=0), socket.socket(fileno=1)).run()

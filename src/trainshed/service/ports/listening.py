@@ -42,7 +42,7 @@ def _family_of(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-class Ports(Protocol):
+class ServerPorts(Protocol):
     """The listening sockets of one server."""
 
     def listen(self, role: str, host: str, port: int, backlog: int) -> socket.socket:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines.processes import tree
-from trainshed.engines.processes.listeners import Listener, find_listener
+from trainshed.engines.processes.listeners import ListeningSocket, find_listener
 from trainshed.engines.supervise.record.folder import AttemptFolder
 from trainshed.service.ports.attempts import attempt_folders
 
@@ -25,7 +25,7 @@ def why_taken(error: OSError, port: int, data_dir: Path) -> str:
     return f"{reason}, by {listener}{_owner_of(listener, data_dir)}"
 
 
-def _owner_of(listener: Listener, data_dir: Path) -> str:
+def _owner_of(listener: ListeningSocket, data_dir: Path) -> str:
     """Return what is known of the process besides its name, as the end of a sentence."""
     if listener.pid is None:
         return ""

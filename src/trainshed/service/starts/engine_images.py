@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from trainshed.engines.base import Reach, Traits
+from trainshed.engines.base import NodeLocation, Traits
 from trainshed.engines.several import Engines, ServedEngine
 from trainshed.model.faults import UsageFault
 from trainshed.service.starts.images import (
@@ -109,7 +109,7 @@ def images_of(
 def _environments(
     served: ServedEngine, of_machine: Sequence[LocalEnvironment]
 ) -> tuple[LocalEnvironment, ...]:
-    is_here = served.engine.traits.reach is Reach.THIS_MACHINE
+    is_here = served.engine.traits.reach is NodeLocation.THIS_MACHINE
     own = (LocalEnvironment(name=name, python=at) for name, at in served.environments.items())
     return (*own, *(of_machine if is_here else ()))
 
@@ -124,7 +124,7 @@ def _images(
 
 def _asking(traits: Traits) -> Callable[[str], Installed] | None:
     """Who says what an interpreter has."""
-    if traits.reach is Reach.THIS_MACHINE:
+    if traits.reach is NodeLocation.THIS_MACHINE:
         return None
     return partial(_as_said, traits) if traits.versions else lambda _python: UNKNOWN
 

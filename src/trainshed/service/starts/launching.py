@@ -12,10 +12,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from trainshed.engines.base import Engine, Sight, Traits
+from trainshed.engines.base import Engine, FilesystemView, Traits
 from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT
 from trainshed.engines.several import Engines, engine_of
-from trainshed.files.beneath import Place
+from trainshed.files.beneath import PathBeneath
 from trainshed.launch.commands import AIP_FOLDERS, in_environment, installed_here
 from trainshed.launch.compose import compose
 from trainshed.launch.context import program_of, unchanged
@@ -40,7 +40,7 @@ from trainshed.model.launch_plan import (
     ReplicaPlan,
 )
 from trainshed.model.network import NetworkLayout
-from trainshed.model.resources import Allotment, Claim, Seat
+from trainshed.model.resources import Claim, Seat, SeatsOrClaim
 from trainshed.model.roles import Role
 from trainshed.service.gateway.places import (
     METADATA_NAMES,
@@ -165,7 +165,7 @@ class Launching:
         self._proxies = proxies
         self._server_ports = server_ports
 
-    def __call__(self, record: JobRecord, attempt: int, place: Allotment) -> LaunchPlan:
+    def __call__(self, record: JobRecord, attempt: int, place: SeatsOrClaim) -> LaunchPlan:
         """The plan of an attempt; the folders it names exist then, and its ports are free.
 
         Raises Fault for a job that cannot be started at all, EngineFault for a package that is not
@@ -193,13 +193,15 @@ class Launching:
         message = f"nothing there can run the image {', '.join(uris)}: no environment stands in for"
         return Explanation(reason=Reason.IMAGE, message=f"{message} it, and {images.no_containers}")
 
-    def _there(self, key: AttemptKey, place: Allotment) -> _There:
+    def _there(self, key: AttemptKey, place: SeatsOrClaim) -> _There:
         """Raises OSError where this server runs without the engine of the place."""
         name = engine_of(place) or self._engines.first
         engine = self._engines.serving(name)
         return _There(key, name, engine, engine.traits, self._images.of(name))
 
-    def _plan(self, record: JobRecord, attempt: int, place: Allotment, there: _There) -> LaunchPlan:
+    def _plan(
+        self, record: JobRecord, attempt: int, place: SeatsOrClaim, there: _There
+    ) -> LaunchPlan:
         seats = () if isinstance(place, Claim) else place
         asked, asked_notes = self._store.to_launch(record.uid)
         has_bucket = buckets_of_project(self._store, record.job.project)
@@ -214,7 +216,7 @@ class Launching:
         work = there.here(sight.work)
         shown = _Shown(((self._buckets.root, seen.root), (work, Path(sight.work))))
         environment = _environment(spec, found[Role.PRIMARY], self._buckets, work)
-        make_all([Place(work), *_folders(spec, self._buckets)], FOLDER_MODE)
+        make_all([PathBeneath(work), *_folders(spec, self._buckets)], FOLDER_MODE)
         project, number = self._store.project(record.job.project)
         gateway = self._gateway_of(asked, contained, there, layout)
         plan = compose(
@@ -372,7 +374,7 @@ def _found_stand_ins(spec: JobSpec, images: Images) -> dict[Role, StandIn]:
     return {role: stand_in for role, stand_in in found.items() if stand_in}
 
 
-def _buckets_there(sight: Sight, spec: JobSpec, there: _There) -> Buckets:
+def _buckets_there(sight: FilesystemView, spec: JobSpec, there: _There) -> Buckets:
     """The buckets as replicas see them.  Raises EngineFault for a job that needs what is not."""
     if not sight.buckets and (wanted := sorted(named(spec))):
         message = f"jobs of the engine {there.name} see no buckets, and this one names {wanted[0]}"
@@ -429,7 +431,7 @@ def _results(spec: JobSpec, base: str | None, buckets: Buckets) -> str | None:
     return under(_path_of(base, buckets), *((spec.trial.trial_id,) if spec.trial else ()))
 
 
-def _folders(spec: JobSpec, buckets: Buckets) -> Iterator[Place]:
+def _folders(spec: JobSpec, buckets: Buckets) -> Iterator[PathBeneath]:
     """Those that the job's results go to."""
     trial = (spec.trial.trial_id,) if spec.trial else ()
     if spec.job_dir and spec.job_dir.startswith(SCHEME):
@@ -439,14 +441,16 @@ def _folders(spec: JobSpec, buckets: Buckets) -> Iterator[Place]:
         yield from (base, *(base.below(name) for name in AIP_FOLDERS))
 
 
-def _below(buckets: Buckets, uri: str, parts: Iterable[str]) -> Place:
-    place = Place(*buckets.place_of(uri))
+def _below(buckets: Buckets, uri: str, parts: Iterable[str]) -> PathBeneath:
+    place = PathBeneath(*buckets.place_of(uri))
     for part in parts:
         place = place.below(part)
     return place
 
 
-def _checkpoints(spec: JobSpec, attempt: int, sight: Sight, buckets: Buckets) -> Iterator[str]:
+def _checkpoints(
+    spec: JobSpec, attempt: int, sight: FilesystemView, buckets: Buckets
+) -> Iterator[str]:
     """Where earlier attempts have left them.
 
     A program that gets no place may keep them where it starts: the next attempt starts

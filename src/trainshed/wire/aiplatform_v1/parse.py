@@ -28,7 +28,7 @@ from trainshed.wire.aiplatform_v1.models import misnamed
 from trainshed.wire.aiplatform_v1.study import VALUES, missing_values, study_of
 from trainshed.wire.aiplatform_v1.words import caller_words
 from trainshed.wire.fields import Table, table
-from trainshed.wire.jsonmap import Reading, described, read
+from trainshed.wire.jsonmap import NormalForm, described, read
 from trainshed.wire.parsed import Parsed, as_written, compact, in_own_spelling, snake, without
 from trainshed.wire.times import seconds
 
@@ -184,13 +184,13 @@ def training_pipeline(document: Json) -> Parsed:
     at = as_written(document, "trainingTaskInputs")
     if not isinstance(inputs, dict):
         found: tuple[Violation, ...] = (_not_inputs(at, inputs),)
-        task = Reading(value={}, violations=found)
+        task = NormalForm(value={}, violations=found)
     else:
         task = read(_table(), "CustomJobSpec", inputs, at, root="TrainingPipeline")
     around = (*_other_task(document, reading.value), *misnamed(document, reading.value))
     violations = (*reading.violations, *around, *task.violations)
     whole = {**reading.value, "trainingTaskInputs": task.value}
-    both = Reading(value=whole, violations=violations, notes=(*reading.notes, *task.notes))
+    both = NormalForm(value=whole, violations=violations, notes=(*reading.notes, *task.notes))
     parsed = _parsed(document, both, "trainingTaskInputs")
     return replace(parsed, spec=replace(_made(parsed), envelope=compact(reading.value)))
 
@@ -199,7 +199,7 @@ def _table() -> Table:
     return table("aiplatform_v1")
 
 
-def _parsed(document: Json, reading: Reading, prefix: str) -> Parsed:
+def _parsed(document: Json, reading: NormalForm, prefix: str) -> Parsed:
     value = reading.value
     spec = replace(
         _spec(value.get(prefix, {})),

@@ -30,7 +30,7 @@ Read = Callable[[LogEntry], Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class LogField:
     """A field: ``read`` gives its values in an entry, none where it is missing."""
 
     kind: FieldKind
@@ -61,47 +61,47 @@ _UNSET_MESSAGES: Final = frozenset(
 _UNSET_VALUES: Final = frozenset({"trace", "spanid", "tracesampled"})
 
 
-def find_field(path: Sequence[str]) -> Field | None:
+def find_field(path: Sequence[str]) -> LogField | None:
     """The field of a path; None where no LogEntry has it.  ``json_payload`` is jsonPayload."""
     name, *keys = path
     plain = name.replace("_", "").lower()
     if plain in _NESTED:
         return _NESTED[plain](keys)
     if plain in _UNSET_MESSAGES or (plain in _UNSET_VALUES and not keys):
-        return Field(FieldKind.UNSET, _read_nothing)
+        return LogField(FieldKind.UNSET, _read_nothing)
     return None if keys else _SINGLE.get(plain)
 
 
-def _payload_field(keys: Sequence[str]) -> Field:
+def _payload_field(keys: Sequence[str]) -> LogField:
     if list(keys) == ["message"]:
-        return Field(FieldKind.VALUE, _read_message, in_line=True)
-    return Field(FieldKind.VALUE, lambda entry: select(entry.payload, keys), in_line=True)
+        return LogField(FieldKind.VALUE, _read_message, in_line=True)
+    return LogField(FieldKind.VALUE, lambda entry: select(entry.payload, keys), in_line=True)
 
 
-def _resource_field(keys: Sequence[str]) -> Field | None:
+def _resource_field(keys: Sequence[str]) -> LogField | None:
     match keys:
         case []:
-            return Field(FieldKind.VALUE, _read_resource)
+            return LogField(FieldKind.VALUE, _read_resource)
         case ["type"]:
-            return Field(FieldKind.VALUE, lambda _: (RESOURCE_TYPE,))
+            return LogField(FieldKind.VALUE, lambda _: (RESOURCE_TYPE,))
         case ["labels", "job_id"]:
-            return Field(FieldKind.NAME, lambda entry: (entry.job_id,))
+            return LogField(FieldKind.NAME, lambda entry: (entry.job_id,))
         case ["labels", "task_name"]:
-            return Field(FieldKind.VALUE, lambda entry: (entry.line.task_name,), in_line=True)
+            return LogField(FieldKind.VALUE, lambda entry: (entry.line.task_name,), in_line=True)
         case ["labels", *rest] if len(rest) <= 1:
-            return Field(FieldKind.VALUE, lambda entry: select(entry.resource_labels, rest))
+            return LogField(FieldKind.VALUE, lambda entry: select(entry.resource_labels, rest))
     return None
 
 
-def _labels_field(keys: Sequence[str]) -> Field | None:
+def _labels_field(keys: Sequence[str]) -> LogField | None:
     """Users write ``labels.a.b`` for the label ``a.b``."""
     key = [".".join(keys)] if keys else []
-    return Field(FieldKind.VALUE, lambda entry: select(entry.labels, key))
+    return LogField(FieldKind.VALUE, lambda entry: select(entry.labels, key))
 
 
-def _unset_payload(keys: Sequence[str]) -> Field:
+def _unset_payload(keys: Sequence[str]) -> LogField:
     del keys
-    return Field(FieldKind.VALUE, _read_nothing)
+    return LogField(FieldKind.VALUE, _read_nothing)
 
 
 def _read_message(entry: LogEntry) -> Sequence[Any]:
@@ -135,17 +135,17 @@ def _elements(values: Sequence[Any]) -> Sequence[Any]:
     return flat
 
 
-_NESTED: Final[Mapping[str, Callable[[Sequence[str]], Field | None]]] = {
+_NESTED: Final[Mapping[str, Callable[[Sequence[str]], LogField | None]]] = {
     "jsonpayload": _payload_field,
     "protopayload": _unset_payload,
     "resource": _resource_field,
     "labels": _labels_field,
 }
-_SINGLE: Final[Mapping[str, Field]] = {
-    "timestamp": Field(FieldKind.TIME, lambda entry: (entry.line.stamp_ns,)),
-    "receivetimestamp": Field(FieldKind.TIME, lambda entry: (entry.line.stamp_ns,)),
-    "severity": Field(FieldKind.SEVERITY, lambda entry: (entry.line.severity,)),
-    "textpayload": Field(FieldKind.VALUE, _read_message, in_line=True),
-    "logname": Field(FieldKind.VALUE, lambda entry: (entry.log_name,)),
-    "insertid": Field(FieldKind.NAME, lambda entry: (entry.insert_id,)),
+_SINGLE: Final[Mapping[str, LogField]] = {
+    "timestamp": LogField(FieldKind.TIME, lambda entry: (entry.line.stamp_ns,)),
+    "receivetimestamp": LogField(FieldKind.TIME, lambda entry: (entry.line.stamp_ns,)),
+    "severity": LogField(FieldKind.SEVERITY, lambda entry: (entry.line.severity,)),
+    "textpayload": LogField(FieldKind.VALUE, _read_message, in_line=True),
+    "logname": LogField(FieldKind.VALUE, lambda entry: (entry.log_name,)),
+    "insertid": LogField(FieldKind.NAME, lambda entry: (entry.insert_id,)),
 }

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trainshed.wire.filter_text import (
-    Call,
     Comparison,
     Conjunction,
     Disjunction,
+    FunctionCall,
     Negation,
     Phrase,
     Tree,
@@ -34,7 +34,7 @@ from trainshed.wire.logging_v2.comparing import (
     tokens_of,
 )
 from trainshed.wire.logging_v2.log_entry import LogEntry
-from trainshed.wire.logging_v2.log_fields import FIELD_NAMES, Field, FieldKind, find_field
+from trainshed.wire.logging_v2.log_fields import FIELD_NAMES, FieldKind, LogField, find_field
 from trainshed.wire.logging_v2.regular_expressions import BadExpression, compile_expression
 from trainshed.wire.times import nanoseconds
 
@@ -99,7 +99,7 @@ class _Compiler:
                 return _join_any([self.compile(item) for item in items])
             case Phrase(value=value):
                 return _find_anywhere(value.text)
-            case Call():
+            case FunctionCall():
                 return self._compile_call(tree)
             case Comparison():
                 return self._compile_comparison(tree)
@@ -116,7 +116,7 @@ class _Compiler:
             return self._compile_severity(written)
         return _compare_values(field, written.operator, written.value.text)
 
-    def _find(self, path: tuple[str, ...], position: int) -> Field:
+    def _find(self, path: tuple[str, ...], position: int) -> LogField:
         field = find_field(path)
         if field is None:
             raise refusal_at(
@@ -126,7 +126,7 @@ class _Compiler:
             )
         return field
 
-    def _compile_time(self, field: Field, written: Comparison) -> Matches:
+    def _compile_time(self, field: LogField, written: Comparison) -> Matches:
         sign = "=" if written.operator == ":" else written.operator
         compare = ORDERS[sign]
         try:
@@ -144,7 +144,7 @@ class _Compiler:
         severities = severities_where(written.operator, rank)
         return lambda entry: entry.line.severity in severities
 
-    def _compile_expression(self, field: Field, written: Comparison) -> Matches:
+    def _compile_expression(self, field: LogField, written: Comparison) -> Matches:
         position = written.value.position
         if field.kind is FieldKind.TIME:
             raise refusal_at(self._text, written.position, "a field of text: a time has no =~")
@@ -164,7 +164,7 @@ class _Compiler:
 
         return matches
 
-    def _compile_call(self, call: Call) -> Matches:
+    def _compile_call(self, call: FunctionCall) -> Matches:
         arguments = [argument.text for argument in call.arguments]
         match call.name.lower(), arguments:
             case "log_id", [log_id]:
@@ -202,12 +202,12 @@ def _find_anywhere(text: str) -> Matches:
     return matches
 
 
-def _values(field: Field, entry: LogEntry) -> list[Any]:
+def _values(field: LogField, entry: LogEntry) -> list[Any]:
     """The values of a field; a field that is never set has its default, an empty text."""
     return [""] if field.kind is FieldKind.UNSET else list(field.read(entry))
 
 
-def _compare_values(field: Field, sign: str, text: str) -> Matches:
+def _compare_values(field: LogField, sign: str, text: str) -> Matches:
     is_name = field.kind is FieldKind.NAME
     folded, number = (text, None) if is_name else (fold(text), number_of(text))
     holds = _comparison(sign, is_name=is_name)
@@ -250,7 +250,7 @@ def _has_run(tokens: list[str], phrase: list[str]) -> bool:
     return any(tokens[start : start + len(phrase)] == phrase for start in starts)
 
 
-def _sample(field: Field, fraction: float) -> Matches:
+def _sample(field: LogField, fraction: float) -> Matches:
     """The same entries every time: by a hash of the field's value."""
     limit = int(fraction * _FRACTION_SPAN)
 

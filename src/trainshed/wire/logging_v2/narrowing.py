@@ -12,10 +12,10 @@ from typing import Final
 
 from trainshed.model.log_line import SEVERITIES
 from trainshed.wire.filter_text import (
-    Call,
     Comparison,
     Conjunction,
     Disjunction,
+    FunctionCall,
     Phrase,
     Tree,
 )
@@ -121,7 +121,7 @@ def _clauses(tree: Tree, is_common: Callable[[str], bool]) -> ByteClauses:
             return _joined([_clauses(item, is_common) for item in items])
         case Phrase(value=value):
             return _text_clause(value.text, is_common)
-        case Call(name=name, arguments=arguments) if name.lower() == "search" and arguments:
+        case FunctionCall(name=name, arguments=arguments) if name.lower() == "search" and arguments:
             words = tokens_of(arguments[-1].text)
             return tuple(clause for word in words for clause in _text_clause(word, is_common))
         case Comparison() if tree.operator not in ("=~", "!~") and not is_existence(tree):

@@ -16,10 +16,10 @@ from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.status import JobState
 from trainshed.workbench.doctor.snapshot import (
     Check,
-    Finding,
+    CheckPart,
+    DoctorFinding,
     FolderSeen,
     JobSeen,
-    Part,
     SeatSeen,
     Snapshot,
     check,
@@ -32,18 +32,18 @@ _KILL: Final = "if nobody needs it any more, end it: kill -9 {}"
 @check(
     "over-has-no-process",
     "After a final state no process of the job lives.",
-    Part.ROWS,
-    Part.DISK,
-    Part.PROCESSES,
+    CheckPart.ROWS,
+    CheckPart.DISK,
+    CheckPart.PROCESSES,
 )
-def over_has_no_process(seen: Snapshot) -> Iterator[Finding]:
+def over_has_no_process(seen: Snapshot) -> Iterator[DoctorFinding]:
     """Neither a replica nor a supervisor."""
     for process, job in _processes(seen):
         if job.is_over:
             yield _survivor(process, job, "lives though the job is over")
     for key, folder, job in _folders(seen):
         if job.is_over and folder.is_held:
-            yield Finding(
+            yield DoctorFinding(
                 subject=str(key),
                 text=f"{job.label}: the supervisor of attempt {key} lives though the job is over",
                 advice="give it a minute; if it stays, its lock names it: fuser "
@@ -54,10 +54,10 @@ def over_has_no_process(seen: Snapshot) -> Iterator[Finding]:
 @check(
     "newest-attempt-alone",
     "No process of an older attempt lives beside a newer one, nor while the job waits.",
-    Part.ROWS,
-    Part.PROCESSES,
+    CheckPart.ROWS,
+    CheckPart.PROCESSES,
 )
-def newest_attempt_alone(seen: Snapshot) -> Iterator[Finding]:
+def newest_attempt_alone(seen: Snapshot) -> Iterator[DoctorFinding]:
     """Two attempts of one job would write the same checkpoints."""
     for process, job in _processes(seen):
         if job.is_over:
@@ -71,11 +71,11 @@ def newest_attempt_alone(seen: Snapshot) -> Iterator[Finding]:
 @check(
     "active-is-attended",
     "Every attempt under way has a supervisor, or its end is recorded.",
-    Part.ROWS,
-    Part.DISK,
-    Part.WORK,
+    CheckPart.ROWS,
+    CheckPart.DISK,
+    CheckPart.WORK,
 )
-def active_is_attended(seen: Snapshot) -> Iterator[Finding]:
+def active_is_attended(seen: Snapshot) -> Iterator[DoctorFinding]:
     """Without a server it may have been lost: the next server will see it, and start it again."""
     rows = seen.rows
     launching = {
@@ -86,7 +86,7 @@ def active_is_attended(seen: Snapshot) -> Iterator[Finding]:
             continue
         folder = seen.folders.get(job.key)
         if job.key not in launching and (wrong := _unattended(job, folder)):
-            yield Finding(
+            yield DoctorFinding(
                 subject=str(job.key),
                 text=f"{job.label}: {wrong}",
                 advice="the server should have seen it: read its log"
@@ -95,7 +95,7 @@ def active_is_attended(seen: Snapshot) -> Iterator[Finding]:
                 is_failure=seen.server_pid is not None,
             )
         elif folder is not None and folder.suspended:
-            yield Finding(
+            yield DoctorFinding(
                 subject=str(job.key),
                 text=f"{job.label}: its supervisor, process {folder.suspended}, is suspended: its "
                 "log stands still and it keeps no limit",
@@ -106,17 +106,17 @@ def active_is_attended(seen: Snapshot) -> Iterator[Finding]:
 @check(
     "engines-agree",
     "What engines on other machines attend to is what the database has under way.",
-    Part.ROWS,
-    Part.ENGINES,
+    CheckPart.ROWS,
+    CheckPart.ENGINES,
 )
-def engines_agree(seen: Snapshot) -> Iterator[Finding]:
+def engines_agree(seen: Snapshot) -> Iterator[DoctorFinding]:
     """Of attempts that an engine's own queue places: none is left behind, and none unattended."""
     rows = seen.rows
     for key, phase in seen.elsewhere.items():
         job = rows.jobs.get(key.uid)
         if phase in _AT_WORK and (job is None or job.is_over or key.attempt != job.attempt):
             label = job.label if job else "no job of the database"
-            yield Finding(
+            yield DoctorFinding(
                 subject=str(key),
                 text=f"the attempt {key} is {phase.value} at its engine: {label}",
                 advice="if the database is the right one, end it there; else leave it alone",
@@ -126,7 +126,7 @@ def engines_agree(seen: Snapshot) -> Iterator[Finding]:
         waits = job.is_over or job.state is JobState.QUEUED or job.key in commanded
         known = seen.elsewhere.get(job.key, Phase.UNKNOWN)
         if not waits and job.key in rows.claims and known is Phase.UNKNOWN:
-            yield Finding(
+            yield DoctorFinding(
                 subject=str(job.key),
                 text=f"{job.label}: its engine does not know of anybody who attends to it",
                 advice="trainshed explain says what is known; an administrator who knows that "
@@ -145,8 +145,12 @@ def _unattended(job: JobSeen, folder: FolderSeen | None) -> str:
     return f"attempt {job.key} has no supervisor, and no end is recorded"
 
 
-@check("nodes-not-overfull", "No node holds more than its slots, GPUs, CPUs and memory.", Part.ROWS)
-def nodes_not_overfull(seen: Snapshot) -> Iterator[Finding]:
+@check(
+    "nodes-not-overfull",
+    "No node holds more than its slots, GPUs, CPUs and memory.",
+    CheckPart.ROWS,
+)
+def nodes_not_overfull(seen: Snapshot) -> Iterator[DoctorFinding]:
     """Under the node's own policy."""
     rows = seen.rows
     held: dict[tuple[str, str], list[SeatSeen]] = defaultdict(list)
@@ -157,7 +161,7 @@ def nodes_not_overfull(seen: Snapshot) -> Iterator[Finding]:
     for each in rows.nodes:
         name = each.node.name
         for wrong in _overfull(each.node, [*held["", name], *held[each.engine, name]]):
-            yield Finding(
+            yield DoctorFinding(
                 subject=f"{each.node.name}: {wrong}",
                 text=f"node {each.node.name} holds {wrong}",
                 advice="if the node has become smaller, this ends with the jobs on it; "
@@ -179,8 +183,8 @@ def _overfull(node: Node, seats: list[SeatSeen]) -> Iterator[str]:
         yield f"{memory:g} GB of memory and has {node.memory_gb:g}"
 
 
-@check("gpus-not-shared", "No GPU belongs to two attempts that live.", Part.PROCESSES)
-def gpus_not_shared(seen: Snapshot) -> Iterator[Finding]:
+@check("gpus-not-shared", "No GPU belongs to two attempts that live.", CheckPart.PROCESSES)
+def gpus_not_shared(seen: Snapshot) -> Iterator[DoctorFinding]:
     """By the device's own id, whatever CUDA_VISIBLE_DEVICES says."""
     users: dict[str, set[AttemptKey]] = defaultdict(set)
     for process in seen.processes:
@@ -189,19 +193,19 @@ def gpus_not_shared(seen: Snapshot) -> Iterator[Finding]:
     for device, keys in users.items():
         if len(keys) > 1:
             owners = " and ".join(map(str, sorted(keys)))
-            yield Finding(
+            yield DoctorFinding(
                 subject=device,
                 text=f"the GPU {device} belongs to the attempts {owners}",
                 advice="cancel one of the jobs, and report it",
             )
 
 
-@check("programs-behind-walls", "Programs of jobs reach nothing of other projects.", Part.ROWS)
-def programs_behind_walls(seen: Snapshot) -> Iterator[Finding]:
+@check("programs-behind-walls", "Programs of jobs reach nothing of other projects.", CheckPart.ROWS)
+def programs_behind_walls(seen: Snapshot) -> Iterator[DoctorFinding]:
     """As far as the nodes say how they keep them apart."""
     for each in seen.rows.nodes:
         if each.node.isolation == isolation_modes.NONE:
-            yield Finding(
+            yield DoctorFinding(
                 subject=f"{each.node.name}: {each.node.isolation}",
                 text=f"node {each.node.name} runs programs with isolation none: they can do "
                 "whatever the server's user can",
@@ -210,13 +214,13 @@ def programs_behind_walls(seen: Snapshot) -> Iterator[Finding]:
             )
 
 
-@check("jobs-have-networks", "Jobs do not reach each other's ports.", Part.ROWS)
-def jobs_have_networks(seen: Snapshot) -> Iterator[Finding]:
+@check("jobs-have-networks", "Jobs do not reach each other's ports.", CheckPart.ROWS)
+def jobs_have_networks(seen: Snapshot) -> Iterator[DoctorFinding]:
     """Nodes that cannot give jobs a network of their own; those that are set to give none pass."""
     for row in seen.rows.nodes:
         kind, _, why = row.node.network.partition(": ")
         if kind == kinds.HOST and why:
-            yield Finding(
+            yield DoctorFinding(
                 subject=f"{row.node.name}: {kind}",
                 text=f"jobs of node {row.node.name} have the network of the machine: {why}",
                 advice="see docs/reference/isolation.md#network for what networks of jobs need, or "
@@ -228,30 +232,32 @@ def jobs_have_networks(seen: Snapshot) -> Iterator[Finding]:
 @check(
     "networks-end-with-jobs",
     "Nothing of a job's network is left when its supervisor is gone.",
-    Part.PROCESSES,
+    CheckPart.PROCESSES,
 )
-def networks_end_with_jobs(seen: Snapshot) -> Iterator[Finding]:
+def networks_end_with_jobs(seen: Snapshot) -> Iterator[DoctorFinding]:
     """Processes and links; namespaces go with them."""
     for pid in seen.networks.left_over:
-        yield Finding(
+        yield DoctorFinding(
             subject=f"slirp4netns: {pid}",
             text=f"process {pid} (slirp4netns) is the way out of a job whose supervisor is gone",
             advice=_KILL.format(pid),
         )
     for link in seen.networks.links:
-        yield Finding(
+        yield DoctorFinding(
             subject=f"link: {link}",
             text=f"the link {link} of this machine has an address that belongs to jobs' networks",
             advice=f"ip link delete {link}, if no other program of the machine uses {CIDR}",
         )
 
 
-@check("ports-are-held", "A server's ports stay open while it is away and jobs run on.", Part.WORK)
-def ports_are_held(seen: Snapshot) -> Iterator[Finding]:
+@check(
+    "ports-are-held", "A server's ports stay open while it is away and jobs run on.", CheckPart.WORK
+)
+def ports_are_held(seen: Snapshot) -> Iterator[DoctorFinding]:
     """By the holder; where systemd does it, none is noted."""
     is_at_work = seen.server_pid or any(folder.is_held for folder in seen.folders.values())
     if seen.lost_holder is not None and is_at_work:
-        yield Finding(
+        yield DoctorFinding(
             subject=f"holder: {seen.lost_holder}",
             text=f"process {seen.lost_holder}, which held the ports of the server, has ended",
             advice="the server starts another within a minute, or its log says why it cannot"
@@ -264,13 +270,13 @@ def ports_are_held(seen: Snapshot) -> Iterator[Finding]:
 @check(
     "leftovers-can-be-ended",
     "What a killed supervisor leaves can be ended, whatever it has become.",
-    Part.ROWS,
+    CheckPart.ROWS,
 )
-def leftovers_can_be_ended(seen: Snapshot) -> Iterator[Finding]:
+def leftovers_can_be_ended(seen: Snapshot) -> Iterator[DoctorFinding]:
     """As far as the nodes say by what means."""
     for each in seen.rows.nodes:
         if each.node.leftovers in leftover_means.WEAK:
-            yield Finding(
+            yield DoctorFinding(
                 subject=f"{each.node.name}: {each.node.leftovers}",
                 text=f"node {each.node.name} has no cgroup for its jobs, only a "
                 f"{each.node.leftovers}: a process that means to can escape its job's end",
@@ -301,8 +307,8 @@ def _is_here(seen: Snapshot, job: JobSeen) -> bool:
     return any(seat.node in own for seat in rows.attempts.get(job.key, ()))
 
 
-def _survivor(process: Living, job: JobSeen, why: str) -> Finding:
-    return Finding(
+def _survivor(process: Living, job: JobSeen, why: str) -> DoctorFinding:
+    return DoctorFinding(
         subject=f"{process.key}: {process.pid}",
         text=f"{job.label}: process {process.pid} ({process.command}) {why}",
         advice=_KILL.format(process.pid),

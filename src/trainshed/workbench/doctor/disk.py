@@ -7,10 +7,10 @@ from typing import Final
 from trainshed.store.clock_jumps import ClockJump
 from trainshed.workbench.doctor.snapshot import (
     Check,
-    Finding,
+    CheckPart,
+    DoctorFinding,
     FolderSeen,
     LogSeen,
-    Part,
     Snapshot,
     check,
 )
@@ -30,9 +30,9 @@ SKEW_S_MAX: Final = 5.0
 @check(
     "logs-are-whole",
     "Every line that a replica wrote can be read: segments are whole, stamps ascend in the job.",
-    Part.DISK,
+    CheckPart.DISK,
 )
-def logs_are_whole(seen: Snapshot) -> Iterator[Finding]:
+def logs_are_whole(seen: Snapshot) -> Iterator[DoctorFinding]:
     """The last line may be torn while it is written, or by the kill of its supervisor.
 
     What was fenced and lives after all writes on, beside the next attempt.
@@ -40,7 +40,7 @@ def logs_are_whole(seen: Snapshot) -> Iterator[Finding]:
     last: dict[int, int] = {}
     for key, folder in sorted(seen.folders.items()):
         for wrong in _wrong_log(folder, folder.log, last.get(key.uid)):
-            yield Finding(
+            yield DoctorFinding(
                 subject=f"{key}: {wrong}",
                 text=f"the log of attempt {key}: {wrong}",
                 advice=f"the other lines are read all the same; the files are in "
@@ -58,12 +58,12 @@ def _wrong_log(folder: FolderSeen, log: LogSeen, before_ns: int | None) -> Itera
         yield "it begins before the end of the log of an earlier attempt"
 
 
-@check("records-are-whole", "What a supervisor has recorded can be read.", Part.DISK)
-def records_are_whole(seen: Snapshot) -> Iterator[Finding]:
+@check("records-are-whole", "What a supervisor has recorded can be read.", CheckPart.DISK)
+def records_are_whole(seen: Snapshot) -> Iterator[DoctorFinding]:
     """A record that was torn by a full disk is written again; anything else is damage."""
     for key, folder in sorted(seen.folders.items()):
         for wrong in folder.wrong_records:
-            yield Finding(
+            yield DoctorFinding(
                 subject=f"{key}: {wrong}",
                 text=f"the records of attempt {key}: {wrong}",
                 advice=f"look at {folder.path / 'records.jsonl'}; if the end of the attempt was in "
@@ -75,13 +75,13 @@ def records_are_whole(seen: Snapshot) -> Iterator[Finding]:
     "secrets-are-private",
     "Secrets, jobs' folders, uploads, caches and sockets are their owner's alone, buckets their "
     "group's.",
-    Part.DISK,
+    CheckPart.DISK,
 )
-def secrets_are_private(seen: Snapshot) -> Iterator[Finding]:
+def secrets_are_private(seen: Snapshot) -> Iterator[DoctorFinding]:
     """Who reads them may do what an administrator may."""
     modes = seen.disk.open_modes if seen.disk else {}
     for name, mode in sorted(modes.items()):
-        yield Finding(
+        yield DoctorFinding(
             subject=name,
             text=f"{name} may be used by others (mode {mode:o})",
             advice=f"chmod {'o' if '/buckets/' in name else 'go'}= {name}; or start the server, "
@@ -89,20 +89,20 @@ def secrets_are_private(seen: Snapshot) -> Iterator[Finding]:
         )
     for key, folder in sorted(seen.folders.items()):
         if not folder.is_private:
-            yield Finding(
+            yield DoctorFinding(
                 subject=str(key),
                 text=f"the folder of attempt {key} may be used by others",
                 advice=f"chmod go= {folder.path}",
             )
 
 
-@check("folders-have-jobs", "Every job's folder belongs to a job.", Part.ROWS, Part.DISK)
-def folders_have_jobs(seen: Snapshot) -> Iterator[Finding]:
+@check("folders-have-jobs", "Every job's folder belongs to a job.", CheckPart.ROWS, CheckPart.DISK)
+def folders_have_jobs(seen: Snapshot) -> Iterator[DoctorFinding]:
     """What is left of jobs that are forgotten only takes room."""
     jobs = seen.rows.jobs
     for uid in sorted({key.uid for key in seen.folders} - jobs.keys()):
         folder = next(f.path.parent for key, f in seen.folders.items() if key.uid == uid)
-        yield Finding(
+        yield DoctorFinding(
             subject=str(uid),
             text=f"{folder} belongs to no job of the database",
             advice="if the database is the right one, the folder may be removed",
@@ -110,12 +110,14 @@ def folders_have_jobs(seen: Snapshot) -> Iterator[Finding]:
         )
 
 
-@check("buckets-have-projects", "Every bucket belongs to a project.", Part.ROWS, Part.DISK)
-def buckets_have_projects(seen: Snapshot) -> Iterator[Finding]:
+@check(
+    "buckets-have-projects", "Every bucket belongs to a project.", CheckPart.ROWS, CheckPart.DISK
+)
+def buckets_have_projects(seen: Snapshot) -> Iterator[DoctorFinding]:
     """No job may name one that does not: somebody put it there, or a local run did."""
     for name in seen.disk.buckets if seen.disk else ():
         if name not in seen.rows.buckets:
-            yield Finding(
+            yield DoctorFinding(
                 subject=name,
                 text=f"the bucket {name} belongs to no project, and no job may name it",
                 advice=f"trainshed buckets adopt {name} --project PROJECT",
@@ -123,12 +125,14 @@ def buckets_have_projects(seen: Snapshot) -> Iterator[Finding]:
             )
 
 
-@check("uploads-are-finished", "Uploads that were begun are finished or cleared away.", Part.DISK)
-def uploads_are_finished(seen: Snapshot) -> Iterator[Finding]:
+@check(
+    "uploads-are-finished", "Uploads that were begun are finished or cleared away.", CheckPart.DISK
+)
+def uploads_are_finished(seen: Snapshot) -> Iterator[DoctorFinding]:
     """They are cleared away at the next upload."""
     old = seen.disk.old_uploads if seen.disk else ()
     if old:
-        yield Finding(
+        yield DoctorFinding(
             subject="uploads",
             text=f"{len(old)} uploads were begun and never finished, such as {old[0]}",
             advice="the next upload removes them",
@@ -136,42 +140,42 @@ def uploads_are_finished(seen: Snapshot) -> Iterator[Finding]:
         )
 
 
-@check("notes-are-readable", "What is kept about objects of buckets can be read.", Part.DISK)
-def notes_are_readable(seen: Snapshot) -> Iterator[Finding]:
+@check("notes-are-readable", "What is kept about objects of buckets can be read.", CheckPart.DISK)
+def notes_are_readable(seen: Snapshot) -> Iterator[DoctorFinding]:
     """An object whose note cannot be read is listed without its metadata."""
     for path in seen.disk.unreadable_notes if seen.disk else ():
-        yield Finding(
+        yield DoctorFinding(
             subject=path,
             text=f"{path} cannot be read: the object is there, and what was said of it is not",
             advice="remove the file; then say it again, or store the object anew",
         )
 
 
-@check("backups-are-whole", "A backup holds what it says, to the byte.", Part.DISK)
-def backups_are_whole(seen: Snapshot) -> Iterator[Finding]:
+@check("backups-are-whole", "A backup holds what it says, to the byte.", CheckPart.DISK)
+def backups_are_whole(seen: Snapshot) -> Iterator[DoctorFinding]:
     """Of a data directory there is nothing to say."""
     for wrong in seen.disk.wrong_backup if seen.disk else ():
-        yield Finding(
+        yield DoctorFinding(
             subject=wrong,
             text=f"the backup: {wrong}",
             advice="do not rely on it: make another one, and look at its disk",
         )
 
 
-@check("disk-has-room", "There is room for logs, records and the database.", Part.DISK)
-def disk_has_room(seen: Snapshot) -> Iterator[Finding]:
+@check("disk-has-room", "There is room for logs, records and the database.", CheckPart.DISK)
+def disk_has_room(seen: Snapshot) -> Iterator[DoctorFinding]:
     """In bytes and in files."""
     if seen.disk is None:
         return
     if (room := seen.disk.free_bytes) < FREE_BYTES_LOW:
-        yield Finding(
+        yield DoctorFinding(
             subject="bytes",
             text=f"{room >> 20} MiB are free in the data directory",
             advice="make room: nothing new can be recorded on a full disk",
             is_failure=room < FREE_BYTES_MIN,
         )
     if (left := seen.disk.free_files) is not None and left < FREE_FILES_LOW:
-        yield Finding(
+        yield DoctorFinding(
             subject="files",
             text=f"{left} more files fit on the file system of the data directory",
             advice="remove files: every attempt makes some",
@@ -180,11 +184,11 @@ def disk_has_room(seen: Snapshot) -> Iterator[Finding]:
 
 
 @check("files-can-be-opened", "The server may open the files that it needs.")
-def files_can_be_opened(seen: Snapshot) -> Iterator[Finding]:
+def files_can_be_opened(seen: Snapshot) -> Iterator[DoctorFinding]:
     """Every client and every job takes some."""
     if seen.files_max < FILES_LOW:
         who = "the server" if seen.server_pid else "a server started from here"
-        yield Finding(
+        yield DoctorFinding(
             subject="files",
             text=f"{who} may have {seen.files_max} files open at once",
             advice="raise it where the server is started: ulimit -n 65536, or LimitNOFILE=",
@@ -193,7 +197,7 @@ def files_can_be_opened(seen: Snapshot) -> Iterator[Finding]:
 
 
 @check("clocks-agree", "The clocks of machine, files and database agree.")
-def clocks_agree(seen: Snapshot) -> Iterator[Finding]:
+def clocks_agree(seen: Snapshot) -> Iterator[DoctorFinding]:
     """A clock that was set back is no harm to jobs, but times will look odd."""
     ahead = {
         "the newest file": seen.disk.future_s if seen.disk else 0.0,
@@ -201,7 +205,7 @@ def clocks_agree(seen: Snapshot) -> Iterator[Finding]:
     }
     for what, skew_s in ahead.items():
         if skew_s > SKEW_S_MAX:
-            yield Finding(
+            yield DoctorFinding(
                 subject=what,
                 text=f"{what} is {skew_s:.0f} s ahead of the machine's clock",
                 advice="see that the clock is kept by NTP, and restart the server once it is right",
@@ -212,9 +216,9 @@ def clocks_agree(seen: Snapshot) -> Iterator[Finding]:
             yield _jump_finding(jump)
 
 
-def _jump_finding(jump: ClockJump) -> Finding:
+def _jump_finding(jump: ClockJump) -> DoctorFinding:
     at = datetime.fromtimestamp(jump.at_ns / _NS, UTC)
-    return Finding(
+    return DoctorFinding(
         subject="the clock",
         text=f"when a server started on {at:%Y-%m-%d at %H:%M} UTC, the clock had moved by "
         f"{jump.by_ns / _DAY_NS:+.1f} days since the last one; limits of jobs do not count that",

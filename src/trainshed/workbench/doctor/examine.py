@@ -6,7 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from trainshed.workbench.doctor import attempts, disk, jobs
-from trainshed.workbench.doctor.snapshot import Check, Finding, Part, Result, Snapshot
+from trainshed.workbench.doctor.snapshot import (
+    Check,
+    CheckPart,
+    CheckResult,
+    DoctorFinding,
+    Snapshot,
+)
 
 CHECKS: Final[tuple[Check, ...]] = (
     *jobs.CHECKS,
@@ -24,7 +30,7 @@ PAUSE_S: Final = 1.0
 class DoctorReport:
     """What became of every check, and what was looked at."""
 
-    results: tuple[Result, ...]
+    results: tuple[CheckResult, ...]
     seen: Snapshot
 
     @property
@@ -37,7 +43,7 @@ class DoctorReport:
         """A sentence for people."""
         seen = self.seen
         lines = sum(folder.log.lines for folder in seen.folders.values())
-        jobs = "unknown" if Part.ROWS.name in seen.unseen else len(seen.rows.jobs)
+        jobs = "unknown" if CheckPart.ROWS.name in seen.unseen else len(seen.rows.jobs)
         return (
             f"{jobs} jobs, {len(seen.folders)} folders of attempts, "
             f"{lines} log lines, {len(seen.processes)} processes; "
@@ -81,16 +87,18 @@ def examine(
     return DoctorReport(results=results, seen=seen)
 
 
-def results_of(seen: Snapshot) -> tuple[Result, ...]:
+def results_of(seen: Snapshot) -> tuple[CheckResult, ...]:
     """Every check over one snapshot."""
     return tuple(_made(check, seen) for check in CHECKS if not seen.is_backup or _is_at_rest(check))
 
 
 def _is_at_rest(check: Check) -> bool:
-    return check.parts.isdisjoint({Part.PROCESSES, Part.WORK})
+    return check.parts.isdisjoint({CheckPart.PROCESSES, CheckPart.WORK})
 
 
-def confirmed(before: Sequence[Result], after: Sequence[Result]) -> tuple[Result, ...]:
+def confirmed(
+    before: Sequence[CheckResult], after: Sequence[CheckResult]
+) -> tuple[CheckResult, ...]:
     """The later results, without what was not there before."""
     return tuple(
         replace(now, findings=tuple(_again(then.findings, now.findings)))
@@ -98,14 +106,14 @@ def confirmed(before: Sequence[Result], after: Sequence[Result]) -> tuple[Result
     )
 
 
-def _again(before: Sequence[Finding], after: Sequence[Finding]) -> list[Finding]:
+def _again(before: Sequence[DoctorFinding], after: Sequence[DoctorFinding]) -> list[DoctorFinding]:
     known = {found.subject for found in before}
     return [found for found in after if found.subject in known]
 
 
-def _made(check: Check, seen: Snapshot) -> Result:
+def _made(check: Check, seen: Snapshot) -> CheckResult:
     for part in check.parts:
         if part.name in seen.unseen:
             why = " ".join(seen.unseen[part.name].split())
-            return Result(check=check, unseen=f"{part.value} cannot be read: {why}")
-    return Result(check=check, findings=tuple(check.find(seen)))
+            return CheckResult(check=check, unseen=f"{part.value} cannot be read: {why}")
+    return CheckResult(check=check, findings=tuple(check.find(seen)))

@@ -11,9 +11,9 @@ from trainshed.model.status import JobState
 from trainshed.store.audit import AuditedTrial
 from trainshed.workbench.doctor.snapshot import (
     Check,
-    Finding,
+    CheckPart,
+    DoctorFinding,
     JobSeen,
-    Part,
     RowsSeen,
     Snapshot,
     check,
@@ -27,12 +27,12 @@ _REPORT: Final = "this should not happen: please report it with the output of tr
 _RESTART: Final = "restart the server; if it stays so, report it with the server's log"
 
 
-def _of(job: JobSeen, text: str, advice: str = _REPORT) -> Finding:
-    return Finding(subject=str(job.uid), text=text, advice=advice)
+def _of(job: JobSeen, text: str, advice: str = _REPORT) -> DoctorFinding:
+    return DoctorFinding(subject=str(job.uid), text=text, advice=advice)
 
 
-@check("over-holds-nothing", "A job that is over holds no place.", Part.ROWS)
-def over_holds_nothing(seen: Snapshot) -> Iterator[Finding]:
+@check("over-holds-nothing", "A job that is over holds no place.", CheckPart.ROWS)
+def over_holds_nothing(seen: Snapshot) -> Iterator[DoctorFinding]:
     """Its node would stay smaller for ever."""
     for job in seen.rows.jobs.values():
         if job.is_over and job.holds:
@@ -42,9 +42,9 @@ def over_holds_nothing(seen: Snapshot) -> Iterator[Finding]:
 @check(
     "over-has-an-end",
     "A job that is over says when it ended and, unless it succeeded, why.",
-    Part.ROWS,
+    CheckPart.ROWS,
 )
-def over_has_an_end(seen: Snapshot) -> Iterator[Finding]:
+def over_has_an_end(seen: Snapshot) -> Iterator[DoctorFinding]:
     """Clients wait for the end time, and people for the reason."""
     for job in seen.rows.jobs.values():
         for wrong in _wrong_end(job):
@@ -60,8 +60,8 @@ def _wrong_end(job: JobSeen) -> Iterator[str]:
         yield "does not say why it ended so"
 
 
-@check("active-holds-places", "A job with an attempt under way holds its places.", Part.ROWS)
-def active_holds_places(seen: Snapshot) -> Iterator[Finding]:
+@check("active-holds-places", "A job with an attempt under way holds its places.", CheckPart.ROWS)
+def active_holds_places(seen: Snapshot) -> Iterator[DoctorFinding]:
     """Somebody else would be put on them."""
     for job in seen.rows.jobs.values():
         if not job.is_over and (wrong := _wrong_places(job)):
@@ -80,16 +80,18 @@ def _wrong_places(job: JobSeen) -> str:
 
 
 @check(
-    "attempts-have-seats", "Every attempt up to the newest has a seat for each replica.", Part.ROWS
+    "attempts-have-seats",
+    "Every attempt up to the newest has a seat for each replica.",
+    CheckPart.ROWS,
 )
-def attempts_have_seats(seen: Snapshot) -> Iterator[Finding]:
+def attempts_have_seats(seen: Snapshot) -> Iterator[DoctorFinding]:
     """A gang is placed whole, or not at all."""
     rows = seen.rows
     for job in rows.jobs.values():
         for number in range(1, job.attempt + 1):
             key = AttemptKey(job.uid, number)
             if wrong := _wrong_seats(rows, key):
-                yield Finding(subject=str(key), text=f"{job.label}: {wrong}", advice=_REPORT)
+                yield DoctorFinding(subject=str(key), text=f"{job.label}: {wrong}", advice=_REPORT)
 
 
 def _wrong_seats(rows: RowsSeen, key: AttemptKey) -> str:
@@ -103,19 +105,19 @@ def _wrong_seats(rows: RowsSeen, key: AttemptKey) -> str:
     return "" if seats == replicas else f"{replicas} replicas are known of {seats} seats of {key}"
 
 
-@check("database-is-sound", "The database finds no damage in itself.", Part.ROWS)
-def database_is_sound(seen: Snapshot) -> Iterator[Finding]:
+@check("database-is-sound", "The database finds no damage in itself.", CheckPart.ROWS)
+def database_is_sound(seen: Snapshot) -> Iterator[DoctorFinding]:
     """Its pages, and the references between its rows."""
     for text in seen.rows.damage:
-        yield Finding(
+        yield DoctorFinding(
             subject=text,
             text=f"the database: {text}",
             advice="stop the server, copy the file, and restore a backup",
         )
 
 
-@check("every-job-has-its-story", "No accepted job is lost: each has its story.", Part.ROWS)
-def every_job_has_its_story(seen: Snapshot) -> Iterator[Finding]:
+@check("every-job-has-its-story", "No accepted job is lost: each has its story.", CheckPart.ROWS)
+def every_job_has_its_story(seen: Snapshot) -> Iterator[DoctorFinding]:
     """A job and its first event are one write."""
     rows = seen.rows
     for job in rows.jobs.values():
@@ -123,8 +125,8 @@ def every_job_has_its_story(seen: Snapshot) -> Iterator[Finding]:
             yield _of(job, f"{job.label} has not one event")
 
 
-@check("waiting-says-why", "A job that waits says why.", Part.ROWS)
-def waiting_says_why(seen: Snapshot) -> Iterator[Finding]:
+@check("waiting-says-why", "A job that waits says why.", CheckPart.ROWS)
+def waiting_says_why(seen: Snapshot) -> Iterator[DoctorFinding]:
     """Two seconds are promised; what a minute has not brought will not come."""
     for job in seen.rows.jobs.values():
         if job.state is not JobState.QUEUED or job.is_explained or not seen.server_pid:
@@ -133,8 +135,13 @@ def waiting_says_why(seen: Snapshot) -> Iterator[Finding]:
             yield _of(job, f"{job.label} waits and does not say why", _RESTART)
 
 
-@check("commands-are-performed", "What was decided is done within a minute.", Part.ROWS, Part.WORK)
-def commands_are_performed(seen: Snapshot) -> Iterator[Finding]:
+@check(
+    "commands-are-performed",
+    "What was decided is done within a minute.",
+    CheckPart.ROWS,
+    CheckPart.WORK,
+)
+def commands_are_performed(seen: Snapshot) -> Iterator[DoctorFinding]:
     """A command's age is at most that of its job's last change."""
     rows = seen.rows
     for command in rows.commands:
@@ -142,9 +149,9 @@ def commands_are_performed(seen: Snapshot) -> Iterator[Finding]:
         kind = command.kind.value
         if job is None:
             text = f"a {kind} of attempt {key} is left of a job that is gone"
-            yield Finding(subject=str(key), text=text, advice=_REPORT)
+            yield DoctorFinding(subject=str(key), text=text, advice=_REPORT)
         elif seen.now_ns - job.update_ns > LATE_S * _NS:
-            yield Finding(
+            yield DoctorFinding(
                 subject=str(key),
                 text=f"{job.label}: {kind} was not performed for more than a minute",
                 advice=_RESTART if seen.server_pid else "start the server, which performs it",
@@ -155,10 +162,10 @@ def commands_are_performed(seen: Snapshot) -> Iterator[Finding]:
 @check(
     "leases-are-valid",
     "Every job under way belongs to a server that lives.",
-    Part.ROWS,
-    Part.WORK,
+    CheckPart.ROWS,
+    CheckPart.WORK,
 )
-def leases_are_valid(seen: Snapshot) -> Iterator[Finding]:
+def leases_are_valid(seen: Snapshot) -> Iterator[DoctorFinding]:
     """A server that lives takes over what a dead one had.
 
     Leases are compared with each other: they go by the store's clock, which the machine's may have
@@ -170,7 +177,7 @@ def leases_are_valid(seen: Snapshot) -> Iterator[Finding]:
     servers = {name: ns for name, (_, ns) in rows.leases.items() if name.startswith("server:")}
     if not servers:
         text = f"the server (process {seen.server_pid}) lives and has no lease"
-        yield Finding(subject="server", text=text, advice="read the server's log")
+        yield DoctorFinding(subject="server", text=text, advice="read the server's log")
         return
     newest_ns = max(servers.values())
     live = {name for name, ns in servers.items() if ns > newest_ns - LATE_S * _NS}
@@ -183,8 +190,8 @@ def leases_are_valid(seen: Snapshot) -> Iterator[Finding]:
 _CANCEL: Final = "cancel the trial's job, and report it"
 
 
-@check("trials-have-jobs", "Every trial under way has its study and its job.", Part.ROWS)
-def trials_have_jobs(seen: Snapshot) -> Iterator[Finding]:
+@check("trials-have-jobs", "Every trial under way has its study and its job.", CheckPart.ROWS)
+def trials_have_jobs(seen: Snapshot) -> Iterator[DoctorFinding]:
     """They are one write, and neither is forgotten while the other goes on."""
     rows = seen.rows
     for trial in rows.trials:
@@ -195,8 +202,8 @@ def trials_have_jobs(seen: Snapshot) -> Iterator[Finding]:
             yield _of_trial(trial, f"{study.label}: trial {trial.number} has no job", _REPORT)
 
 
-@check("over-ends-its-trials", "A study that is over has no trial under way.", Part.ROWS)
-def over_ends_its_trials(seen: Snapshot) -> Iterator[Finding]:
+@check("over-ends-its-trials", "A study that is over has no trial under way.", CheckPart.ROWS)
+def over_ends_its_trials(seen: Snapshot) -> Iterator[DoctorFinding]:
     """Nobody would stop it, nor count it."""
     rows = seen.rows
     for trial in rows.trials:
@@ -211,8 +218,8 @@ def over_ends_its_trials(seen: Snapshot) -> Iterator[Finding]:
             yield _of_trial(trial, text, _CANCEL)
 
 
-def _of_trial(trial: AuditedTrial, text: str, advice: str) -> Finding:
-    return Finding(subject=f"{trial.study_uid}/{trial.number}", text=text, advice=advice)
+def _of_trial(trial: AuditedTrial, text: str, advice: str) -> DoctorFinding:
+    return DoctorFinding(subject=f"{trial.study_uid}/{trial.number}", text=text, advice=advice)
 
 
 CHECKS: Final[tuple[Check, ...]] = (

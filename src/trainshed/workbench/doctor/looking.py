@@ -33,11 +33,11 @@ from trainshed.store.codec import to_ns
 from trainshed.store.records import Holding, JobRecord
 from trainshed.workbench import backups
 from trainshed.workbench.doctor.snapshot import (
+    CheckPart,
     DiskSeen,
     FolderSeen,
     JobSeen,
     LogSeen,
-    Part,
     RowsSeen,
     SeatSeen,
     Snapshot,
@@ -64,7 +64,7 @@ def look(  # noqa: PLR0913 - all that is looked at
     """
     unseen: dict[str, str] = {}
 
-    def tried(part: Part, read: Callable[[], _T]) -> _T | None:
+    def tried(part: CheckPart, read: Callable[[], _T]) -> _T | None:
         try:
             return read()
         except (StoreFault, OSError) as error:
@@ -76,13 +76,15 @@ def look(  # noqa: PLR0913 - all that is looked at
     is_backup = backups.is_backup(data_dir)
     running = None if is_backup else read_running(data_dir)
     server = running.pid if running and running.is_alive else None
-    rows = tried(Part.ROWS, lambda: _rows(audit.rows(url)))
-    attempts = () if is_backup else tried(Part.PROCESSES, known)
+    rows = tried(CheckPart.ROWS, lambda: _rows(audit.rows(url)))
+    attempts = () if is_backup else tried(CheckPart.PROCESSES, known)
     attended = {each.key: each for each in attempts or () if each.phase in ALIVE}
-    others = () if is_backup else tried(Part.ENGINES, elsewhere)
+    others = () if is_backup else tried(CheckPart.ENGINES, elsewhere)
     attended |= {each.key: each for each in others or () if each.phase in ALIVE}
     jobs = [data_dir / "jobs", *([] if is_backup else roots)]
-    folders = tried(Part.DISK, lambda: {k: f for at in jobs for k, f in _folders(at, attended)})
+    folders = tried(
+        CheckPart.DISK, lambda: {k: f for at in jobs for k, f in _folders(at, attended)}
+    )
     now_ns = clock()
     return Snapshot(
         now_ns=now_ns,
@@ -97,7 +99,7 @@ def look(  # noqa: PLR0913 - all that is looked at
         networks=NetworksSeen() if is_backup else look_at_networks(),
         lost_holder=None if is_backup else _lost_holder(data_dir),
         elsewhere={each.key: each.phase for each in others or ()},
-        disk=tried(Part.DISK, lambda: _disk(data_dir, now_ns / 1e9)),
+        disk=tried(CheckPart.DISK, lambda: _disk(data_dir, now_ns / 1e9)),
         is_backup=is_backup,
         unseen=unseen,
     )

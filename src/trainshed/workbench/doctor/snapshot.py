@@ -169,7 +169,7 @@ class Snapshot:
     unseen: Mapping[str, str] = field(default_factory=dict)
 
 
-class Part(enum.Enum):
+class CheckPart(enum.Enum):
     """What a check must have seen."""
 
     ROWS = "the database"
@@ -181,7 +181,7 @@ class Part(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class DoctorFinding:
     """One thing that is not as it should be.
 
     ``subject`` is the job, attempt or file that it is about: the same thing is known again by it.
@@ -200,16 +200,16 @@ class Check:
 
     name: str
     promise: str
-    parts: frozenset[Part]
-    find: Callable[[Snapshot], Iterable[Finding]]
+    parts: frozenset[CheckPart]
+    find: Callable[[Snapshot], Iterable[DoctorFinding]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class CheckResult:
     """What became of a check."""
 
     check: Check
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[DoctorFinding, ...] = ()
     unseen: str = ""
     """Why it could not be made; empty where it was."""
 
@@ -224,11 +224,11 @@ class Result:
 
 
 def check(
-    name: str, promise: str, *parts: Part
-) -> Callable[[Callable[[Snapshot], Iterable[Finding]]], Check]:
+    name: str, promise: str, *parts: CheckPart
+) -> Callable[[Callable[[Snapshot], Iterable[DoctorFinding]]], Check]:
     """Make a function over a snapshot a check."""
 
-    def made(find: Callable[[Snapshot], Iterable[Finding]]) -> Check:
+    def made(find: Callable[[Snapshot], Iterable[DoctorFinding]]) -> Check:
         return Check(name=name, promise=promise, parts=frozenset(parts), find=find)
 
     return made

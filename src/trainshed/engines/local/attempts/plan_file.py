@@ -26,16 +26,16 @@ from trainshed.engines.isolation.compose import (
 )
 from trainshed.engines.isolation.modes import CONTAINER
 from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
-from trainshed.engines.local.devices.gpus import Device, Share
+from trainshed.engines.local.devices.gpus import GpuDevice, Share
 from trainshed.engines.network.addresses import network_rule
 from trainshed.engines.processes.variables import of_programs
 from trainshed.engines.supervise import compose
 from trainshed.engines.supervise.commands import with_packages, with_python
-from trainshed.engines.supervise.kernel.limits import Limits
+from trainshed.engines.supervise.kernel.limits import ReplicaLimits
 from trainshed.engines.supervise.kernel.spawn import ProcessSpec
 from trainshed.engines.supervise.record.folder import AttemptFolder, read_file, write_json
 from trainshed.engines.supervise.record.spec import AttemptSpec, HangRule, LogRule, ReplicaSpec
-from trainshed.files.beneath import Place
+from trainshed.files.beneath import PathBeneath
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import decode, encode
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
@@ -87,10 +87,10 @@ def write(path: str, spec: AttemptSpec, preparation: Preparation) -> None:
 
 def read(path: str) -> Preparation:
     """What a preparer reads in a plan file.  Raises OSError or ValueError."""
-    return decode(Preparation, json.loads(read_file(Place.of_file(path))))
+    return decode(Preparation, json.loads(read_file(PathBeneath.of_file(path))))
 
 
-class Site(NamedTuple):
+class ReplicaSite(NamedTuple):
     """Where and for whom replicas are run."""
 
     key: AttemptKey
@@ -102,7 +102,7 @@ class Site(NamedTuple):
     runtime: Runtime | None = None
     """What runs containers here."""
     isolation: Isolation | None = None
-    devices: tuple[Device, ...] = ()
+    devices: tuple[GpuDevice, ...] = ()
     """The GPUs that the attempt has leased."""
 
 
@@ -111,9 +111,9 @@ def site_of(
     key: AttemptKey,
     folder: AttemptFolder,
     env: Mapping[str, str] = os.environ,
-) -> Site:
+) -> ReplicaSite:
     """Where and for whom a preparation is performed; ``env`` is that of its helpers."""
-    return Site(
+    return ReplicaSite(
         key=key,
         folder=folder,
         env=env,
@@ -124,7 +124,7 @@ def site_of(
 
 
 def replicas_of(
-    site: Site, plan: LaunchPlan, home: JobPython, shares: Sequence[Share]
+    site: ReplicaSite, plan: LaunchPlan, home: JobPython, shares: Sequence[Share]
 ) -> tuple[ReplicaSpec, ...]:
     """Every replica, complete.  Raises EngineFault or OSError for containers."""
     commands = commands_of(plan, home, shares, _base_env(site))
@@ -139,7 +139,7 @@ def replicas_of(
     )
 
 
-def _base_env(site: Site) -> dict[str, str]:
+def _base_env(site: ReplicaSite) -> dict[str, str]:
     """What a replica's environment begins with."""
     if site.variables is None:
         return dict(site.env)
@@ -148,7 +148,7 @@ def _base_env(site: Site) -> dict[str, str]:
 
 
 def _walled(  # noqa: PLR0913, PLR0917 - a process, and what was found for it
-    site: Site,
+    site: ReplicaSite,
     plan: LaunchPlan,
     replica: ReplicaPlan,
     share: Share,
@@ -177,7 +177,7 @@ def _walled(  # noqa: PLR0913, PLR0917 - a process, and what was found for it
 
 
 def _machine_of(
-    site: Site, plan: LaunchPlan, replica: ReplicaPlan, python: str
+    site: ReplicaSite, plan: LaunchPlan, replica: ReplicaPlan, python: str
 ) -> "ReplicaMachine | None":
     """The folders of a replica of a server; None for our own program, and in a local run."""
     if site.isolation is None or site.isolation.mode == CONTAINER or replica.role is Role.REDUCER:
@@ -197,13 +197,13 @@ def _machine_of(
     )
 
 
-def outlines_of(site: Site, plan: LaunchPlan) -> tuple[ReplicaSpec, ...]:
+def outlines_of(site: ReplicaSite, plan: LaunchPlan) -> tuple[ReplicaSpec, ...]:
     """The replicas as far as they are known before a preparer has run: names and limits."""
     return tuple(_process(site, plan, replica, (), {}) for replica in plan.replicas)
 
 
 def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
-    site: Site,
+    site: ReplicaSite,
     plan: LaunchPlan,
     replicas: Sequence[ReplicaSpec],
     *,
@@ -230,7 +230,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
 
 
 def _process(
-    site: Site,
+    site: ReplicaSite,
     plan: LaunchPlan,
     replica: ReplicaPlan,
     argv: tuple[str, ...],
@@ -239,7 +239,9 @@ def _process(
     return compose.process_of(site.key, site.folder, plan, replica, argv, env)
 
 
-def _container(site: Site, plan: LaunchPlan, replica: ReplicaPlan, share: Share) -> ReplicaSpec:
+def _container(
+    site: ReplicaSite, plan: LaunchPlan, replica: ReplicaPlan, share: Share
+) -> ReplicaSpec:
     around = AttemptSetup(
         mark=str(site.key),
         files=site.folder.containers,
@@ -264,10 +266,10 @@ def _container(site: Site, plan: LaunchPlan, replica: ReplicaPlan, share: Share)
     found = found._replace(env={**start.env, **compose.mark_of(site.key)}, cleanup=start.cleanup)
     if start.is_process:
         return found._replace(cwd=site.folder.work)
-    return found._replace(cwd=site.folder.work, limits=Limits(), hosts=(), binds=())
+    return found._replace(cwd=site.folder.work, limits=ReplicaLimits(), hosts=(), binds=())
 
 
-def _runtime_for(site: Site, plan: LaunchPlan) -> Runtime | None:
+def _runtime_for(site: ReplicaSite, plan: LaunchPlan) -> Runtime | None:
     """The runtime, with the numbers of the project's user where that is who containers run as."""
     owner = owner_of(site.isolation, plan)
     if site.runtime is None or site.runtime.user != USER_OF_PROJECT or owner is None:
@@ -275,7 +277,7 @@ def _runtime_for(site: Site, plan: LaunchPlan) -> Runtime | None:
     return site.runtime._replace(user=f"{owner.uid}:{owner.gid}")
 
 
-def _open_to_containers(site: Site, plan: LaunchPlan) -> None:
+def _open_to_containers(site: ReplicaSite, plan: LaunchPlan) -> None:
     """Have the folders be those of whom containers run as, also where walls have given them away.
 
     Without capabilities root may not look into the folders of others either.

@@ -24,7 +24,7 @@ from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices import wait as device_waiting
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.devices.leases import DeviceLeaser, DevicesHeld, Lease
-from trainshed.engines.local.devices.locks import Holder
+from trainshed.engines.local.devices.locks import DeviceHolder
 from trainshed.engines.supervise.helpers.preparing import (
     FAILED,
     HELD,
@@ -117,10 +117,10 @@ def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
         return leaser.lease(replicas, preparation.gpu_wait_s)
 
 
-def _holder(preparation: Preparation, key: AttemptKey, root: Path) -> Holder:
+def _holder(preparation: Preparation, key: AttemptKey, root: Path) -> DeviceHolder:
     if preparation.takes_free:
-        return Holder(os.getppid(), "a local run")
-    return Holder(os.getppid(), f"attempt {key}", str(root))
+        return DeviceHolder(os.getppid(), "a local run")
+    return DeviceHolder(os.getppid(), f"attempt {key}", str(root))
 
 
 def _key(folder: AttemptFolder) -> AttemptKey:

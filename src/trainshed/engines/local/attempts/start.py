@@ -17,9 +17,9 @@ import trainshed
 from trainshed.engines.environments.job_python import JobPython
 from trainshed.engines.isolation import compose
 from trainshed.engines.local.attempts import plan_file
-from trainshed.engines.local.attempts.plan_file import Preparation, Site
+from trainshed.engines.local.attempts.plan_file import Preparation, ReplicaSite
 from trainshed.engines.local.devices import gpus
-from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.processes import variables
 from trainshed.engines.processes.identity import Identity
 from trainshed.engines.supervise.compose import GRACE_S, needs_packages
@@ -52,7 +52,7 @@ def _not_forked(_folder: AttemptFolder, _env: Mapping[str, str]) -> Identity | N
 class AttemptStarter(NamedTuple):
     """How attempts are begun on this machine."""
 
-    devices: Sequence[Device]
+    devices: Sequence[GpuDevice]
     """What the machine has; nothing where GPUs are emulated."""
     hang: HangRule
     grace_s: float = GRACE_S
@@ -84,7 +84,7 @@ class AttemptStarter(NamedTuple):
         env = {**env, FOLDER: folder.path}
         return Started(spawn(supervisor_argv(SUPERVISOR), env, folder.words, tether))
 
-    def _spec(self, site: Site, preparation: Preparation) -> AttemptSpec:
+    def _spec(self, site: ReplicaSite, preparation: Preparation) -> AttemptSpec:
         plan = preparation.plan
         if preparation.takes_free or needs_preparer(plan):
             outlines = plan_file.outlines_of(site, plan)

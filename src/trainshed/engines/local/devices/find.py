@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines.local.devices import nvml
-from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.processes import tree
 
-Look = Callable[[], Sequence[Device]]
+Look = Callable[[], Sequence[GpuDevice]]
 
 
-def devices(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> tuple[Device, ...]:
+def devices(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> tuple[GpuDevice, ...]:
     """The devices that jobs may have here; with ``fake_gpus`` so many fake ones and no other."""
     with looking(fake_gpus, env) as look:
         return tuple(look())
@@ -53,15 +53,15 @@ COUNT_MAX: Final = 253
 _PREFIX: Final = "GPU-fake-"
 
 
-def fake_devices(count: int, env: Mapping[str, str] = os.environ) -> tuple[Device, ...]:
+def fake_devices(count: int, env: Mapping[str, str] = os.environ) -> tuple[GpuDevice, ...]:
     """The first ``count`` fake fake_devices, with the processes that the tests gave them."""
     return tuple(fake_device(f"{_PREFIX}{index:04d}", env) for index in range(count))
 
 
-def fake_device(uuid: str, env: Mapping[str, str] = os.environ) -> Device:
+def fake_device(uuid: str, env: Mapping[str, str] = os.environ) -> GpuDevice:
     """The fake device of this name."""
     index = int(uuid.removeprefix(_PREFIX))
-    return Device(uuid=uuid, name="Fake GPU", index=index, busy_pids=_pids(uuid, env))
+    return GpuDevice(uuid=uuid, name="Fake GPU", index=index, busy_pids=_pids(uuid, env))
 
 
 def is_fake(uuid: str) -> bool:

@@ -26,7 +26,7 @@ _TIERS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
+class GpuDevice:
     """One GPU."""
 
     uuid: str
@@ -63,7 +63,7 @@ def takes_all(replicas: Sequence[ReplicaPlan]) -> bool:
 
 
 def hidden(
-    replicas: Sequence[ReplicaPlan], devices: Sequence[Device]
+    replicas: Sequence[ReplicaPlan], devices: Sequence[GpuDevice]
 ) -> tuple[tuple[Share, ...], tuple[str, ...]]:
     """The shares of replicas that ask for no device and get none, and a line that says so."""
     none = share((), machine_has_gpus=bool(devices))
@@ -123,7 +123,7 @@ def _gpus(count: int) -> str:
     return f"{count} GPU{'s' * (count != 1)}"
 
 
-def in_the_way(busy: Sequence[Device]) -> str:
+def in_the_way(busy: Sequence[GpuDevice]) -> str:
     """The one line that names the processes that keep devices from being free."""
     names = (f"{d.uuid} (process {', '.join(map(str, d.busy_pids))})" for d in busy)
     return f"in use by processes of others: {', '.join(names)}"
@@ -149,7 +149,7 @@ def share(uuids: Sequence[str], *, machine_has_gpus: bool) -> Share:
     return Share(uuids=tuple(uuids), env=env if machine_has_gpus else {})
 
 
-def dealt(devices: Sequence[Device], counts: Sequence[int], *, some: bool) -> tuple[Share, ...]:
+def dealt(devices: Sequence[GpuDevice], counts: Sequence[int], *, some: bool) -> tuple[Share, ...]:
     """The next so many devices for each replica; ``some``: whether the machine has any."""
     rest = iter([device.uuid for device in devices])
     return tuple(share(tuple(islice(rest, count)), machine_has_gpus=some) for count in counts)

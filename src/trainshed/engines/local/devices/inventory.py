@@ -15,13 +15,13 @@ from typing import Final, NamedTuple
 
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices import xids
-from trainshed.engines.local.devices.gpus import Device
-from trainshed.engines.local.devices.locks import Holder
+from trainshed.engines.local.devices.gpus import GpuDevice
+from trainshed.engines.local.devices.locks import DeviceHolder
 from trainshed.engines.local.devices.remembered import Remembered
 from trainshed.model.faults import EngineFault
 
 
-def holder(device: Device, lock_dir: Path | None = None) -> str | None:
+def holder(device: GpuDevice, lock_dir: Path | None = None) -> str | None:
     """``process 12 (attempt 7/1)`` or ``process 99 (python)``; None for a device that is free.
 
     ``lock_dir`` is for tests, here and below; without it, it is the one that all users share.
@@ -36,13 +36,13 @@ def holder(device: Device, lock_dir: Path | None = None) -> str | None:
     return processes(device) if device.busy_pids else None
 
 
-def processes(device: Device) -> str:
+def processes(device: GpuDevice) -> str:
     """The processes that compute on a device, by number and name."""
     return ", ".join(f"process {pid}{_name(pid)}" for pid in device.busy_pids)
 
 
 def leased_below(
-    root: Path, devices: Sequence[Device], lock_dir: Path | None = None
+    root: Path, devices: Sequence[GpuDevice], lock_dir: Path | None = None
 ) -> frozenset[str]:
     """The UUIDs of the devices that living attempts in this folder of attempts have locked.
 
@@ -54,21 +54,21 @@ def leased_below(
     )
 
 
-def leased_to(root: Path, device: Device, lock_dir: Path | None = None) -> Holder | None:
+def leased_to(root: Path, device: GpuDevice, lock_dir: Path | None = None) -> DeviceHolder | None:
     """Which living attempt in this folder of attempts has locked a device."""
     found = _locked(lock_dir or device_locks.shared_directory(), device.uuid)
     return found if found is not None and found.root == str(root) else None
 
 
 def stranger_held(
-    devices: Sequence[Device], ours: Collection[str], lock_dir: Path | None = None
+    devices: Sequence[GpuDevice], ours: Collection[str], lock_dir: Path | None = None
 ) -> dict[str, str]:
     """By UUID, the devices that somebody has who is no attempt of ours, and who that is."""
     found = {d.uuid: holder(d, lock_dir) for d in devices if d.uuid not in ours}
     return {uuid: who for uuid, who in found.items() if who is not None}
 
 
-def _locked(directory: Path, uuid: str) -> Holder | None:
+def _locked(directory: Path, uuid: str) -> DeviceHolder | None:
     try:
         return device_locks.holder_of(directory, uuid)
     except EngineFault:
@@ -93,7 +93,7 @@ FRESH_S: Final = 30.0
 class DeviceStatus(NamedTuple):
     """What there is, and what of it cannot be given out now."""
 
-    devices: Sequence[Device]
+    devices: Sequence[GpuDevice]
     held: Mapping[str, str]
     """By UUID: who has it that is no attempt of ours, or what is wrong with it."""
     faulty: Mapping[str, str] = {}
@@ -109,9 +109,9 @@ class Inventory:
     def __init__(
         self,
         root: Path,
-        find: Callable[[], Sequence[Device]],
+        find: Callable[[], Sequence[GpuDevice]],
         fresh_s: float = FRESH_S,
-        problem: Callable[[Device], str] = lambda _: "",
+        problem: Callable[[GpuDevice], str] = lambda _: "",
         remembered: Remembered | None = None,
     ) -> None:
         """``root`` is the folder of our attempts; ``find`` asks the driver.
@@ -161,7 +161,7 @@ class Inventory:
             self._remembered.keep(devices)
         return DeviceStatus(devices, {**held, **missed}, missed)
 
-    def _before(self) -> Sequence[Device]:
+    def _before(self) -> Sequence[GpuDevice]:
         if self._seen is _NOTHING and self._remembered is not None:
             return self._remembered.load()
         return self._seen.devices
@@ -186,7 +186,7 @@ def _missed(since: datetime) -> str:
     return xids.problem("the driver does not tell of it any more", since, xids.LOOK)
 
 
-def _gone(before: Sequence[Device], found: Sequence[Device]) -> list[Device]:
+def _gone(before: Sequence[GpuDevice], found: Sequence[GpuDevice]) -> list[GpuDevice]:
     """The devices of GPUs that the driver names neither themselves nor by any instance.
 
     A GPU that was divided anew is there: none of its earlier instances is missed.

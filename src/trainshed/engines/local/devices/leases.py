@@ -22,9 +22,9 @@ from typing import Final
 from trainshed.engines.local.devices import find, gpus
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices.find import Look
-from trainshed.engines.local.devices.gpus import Device, Share
+from trainshed.engines.local.devices.gpus import GpuDevice, Share
 from trainshed.engines.local.devices.inventory import holder
-from trainshed.engines.local.devices.locks import Holder
+from trainshed.engines.local.devices.locks import DeviceHolder
 from trainshed.engines.local.machine import accelerator_of
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ReplicaPlan
@@ -32,13 +32,13 @@ from trainshed.model.resources import ANY_GPU
 
 
 def choose(
-    replicas: Sequence[ReplicaPlan], free: Sequence[Device], aliases: Mapping[str, str]
-) -> list[list[Device]] | None:
+    replicas: Sequence[ReplicaPlan], free: Sequence[GpuDevice], aliases: Mapping[str, str]
+) -> list[list[GpuDevice]] | None:
     """Devices for each replica, all of one type; None where not everybody can be served.
 
     A replica's own type comes before those that stand in for it (``Node.gpu_alias``).
     """
-    pools: dict[str, list[Device]] = {}
+    pools: dict[str, list[GpuDevice]] = {}
     for device in free:
         pools.setdefault(accelerator_of(device), []).append(device)
     wants = [(r.gpu_count, _kinds(r, pools, aliases)) for r in replicas if r.gpu_count]
@@ -50,7 +50,7 @@ def choose(
     return [list(islice(rest[next(turn)], r.gpu_count)) if r.gpu_count else [] for r in replicas]
 
 
-def serves(device: Device, replica: ReplicaPlan, aliases: Mapping[str, str]) -> bool:
+def serves(device: GpuDevice, replica: ReplicaPlan, aliases: Mapping[str, str]) -> bool:
     """Whether a replica may have this device."""
     asked, kind = replica.gpu_type, accelerator_of(device)
     if asked is None or find.is_fake(device.uuid):
@@ -67,7 +67,7 @@ def asked(replicas: Sequence[ReplicaPlan]) -> str:
 
 
 def _kinds(
-    replica: ReplicaPlan, pools: Mapping[str, Sequence[Device]], aliases: Mapping[str, str]
+    replica: ReplicaPlan, pools: Mapping[str, Sequence[GpuDevice]], aliases: Mapping[str, str]
 ) -> list[str]:
     serving = [name for name, pool in pools.items() if serves(pool[0], replica, aliases)]
     return sorted(serving, key=lambda name: (name != replica.gpu_type, -len(pools[name])))
@@ -104,7 +104,7 @@ class Lease:
 
     shares: tuple[Share, ...]
     locks: tuple[FileIO, ...]
-    devices: tuple[Device, ...] = ()
+    devices: tuple[GpuDevice, ...] = ()
 
     @property
     def uuids(self) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ class DeviceLeaser:
     """Leases the devices of this machine to one holder."""
 
     look: Look
-    holder: Holder
+    holder: DeviceHolder
     note: Callable[[str], None]
     """Gets why there is a wait, each reason once in a row."""
     aliases: Mapping[str, str]
@@ -178,11 +178,11 @@ class DeviceLeaser:
         return Lease(shares=shares, locks=locks, devices=taken)
 
     def _locked_free(
-        self, devices: Sequence[Device], limit: int
-    ) -> tuple[list[tuple[Device, FileIO]], list[Device]]:
+        self, devices: Sequence[GpuDevice], limit: int
+    ) -> tuple[list[tuple[GpuDevice, FileIO]], list[GpuDevice]]:
         """Up to ``limit`` free devices with their locks; and those that strangers compute on."""
-        held: list[tuple[Device, FileIO]] = []
-        busy: list[Device] = []
+        held: list[tuple[GpuDevice, FileIO]] = []
+        busy: list[GpuDevice] = []
         if devices and limit:
             device_locks.prepare(self.lock_dir)
         for device in devices:
@@ -240,7 +240,7 @@ class DeviceLeaser:
         said = (f"{uuid} {why}" for uuid, why in held.items() if why is not None)
         return "; ".join(said) or "another job is taking its devices"
 
-    def _held_by(self, device: Device) -> str | None:
+    def _held_by(self, device: GpuDevice) -> str | None:
         """Why a device cannot be taken; None for one that is free."""
         if device.uuid in self.closed:
             return f"is closed: {self.closed[device.uuid]}"

@@ -42,7 +42,7 @@ _WHOLE_FILE: Final = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 _TEXT_BYTES_MAX: Final = 4096
 
 
-class Holder(NamedTuple):
+class DeviceHolder(NamedTuple):
     """Who holds a device, by its own account."""
 
     pid: int
@@ -65,7 +65,7 @@ class Holder(NamedTuple):
 _ATTEMPT: Final = re.compile(r"attempt ([0-9]{1,20})/([0-9]{1,6})", re.ASCII)
 
 #: For a lock whose file does not say.
-UNKNOWN: Final = Holder(pid=0, what="")
+UNKNOWN: Final = DeviceHolder(pid=0, what="")
 
 
 def shared_directory(env: Mapping[str, str] = os.environ) -> Path:
@@ -102,7 +102,7 @@ def prepare(directory: Path) -> None:
         raise EngineFault(f"cannot lock a GPU: {directory}: {error.strerror}") from error
 
 
-def try_lock(directory: Path, uuid: str, holder: Holder) -> FileIO | None:
+def try_lock(directory: Path, uuid: str, holder: DeviceHolder) -> FileIO | None:
     """Lock a device until all copies of the file are closed; None when another holds it.
 
     Raises EngineFault when the lock file cannot be opened, or is none.
@@ -124,7 +124,7 @@ def try_lock(directory: Path, uuid: str, holder: Holder) -> FileIO | None:
     return file
 
 
-def holder_of(directory: Path, uuid: str) -> Holder | None:
+def holder_of(directory: Path, uuid: str) -> DeviceHolder | None:
     """Who has locked a device, without getting in anybody's way; None when nobody has.
 
     Raises EngineFault when the lock file cannot be opened.
@@ -151,20 +151,20 @@ def _path(directory: Path, uuid: str) -> Path:
     return directory / f"{uuid.replace('/', '_')}.lock"  # old drivers have slashes in those of MIG
 
 
-def _sign(descriptor: int, holder: Holder) -> None:
+def _sign(descriptor: int, holder: DeviceHolder) -> None:
     with suppress(OSError):  # the disk is full: the lock holds all the same
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(holder._asdict()).encode(), 0)
 
 
-def _read(text: bytes) -> Holder:
+def _read(text: bytes) -> DeviceHolder:
     """What a lock file says; anybody may have written it."""
     try:
         found = json.loads(text)
         pid, what, root = int(found["pid"]), str(found["what"]), str(found["root"])
     except (ValueError, TypeError, KeyError):
         return UNKNOWN
-    return Holder(pid, "".join(filter(str.isprintable, what)), root)
+    return DeviceHolder(pid, "".join(filter(str.isprintable, what)), root)
 
 
 def _opened(path: Path) -> int:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.gpus import GpuDevice
 
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 
@@ -19,7 +19,7 @@ _LIBRARY: Final = "libnvidia-ml.so.1"
 
 
 @contextmanager
-def opened() -> Iterator[Callable[[], tuple[Device, ...]]]:
+def opened() -> Iterator[Callable[[], tuple[GpuDevice, ...]]]:
     """A look at all GPUs that may be repeated; opening the driver can take a second.
 
     A GPU that is divided (MIG) is not there itself; its instances are.
@@ -59,14 +59,14 @@ def handles(nvml: Any) -> Iterator[tuple[int, Any]]:
             yield index, nvml.nvmlDeviceGetHandleByIndex(index)
 
 
-def devices(nvml: Any) -> Iterator[tuple[Device, Any]]:
+def devices(nvml: Any) -> Iterator[tuple[GpuDevice, Any]]:
     """All devices with their handles; a divided GPU is there as its instances."""
     for index, handle in handles(nvml):
         with suppress(nvml.NVMLError):
             yield from _devices(nvml, handle, index)
 
 
-def visible(found: Sequence[Device], names: str | None) -> tuple[Device, ...]:
+def visible(found: Sequence[GpuDevice], names: str | None) -> tuple[GpuDevice, ...]:
     """Keep the devices that a CUDA_VISIBLE_DEVICES value names, by index or start of UUID.
 
     As CUDA does, reading ends at the first name that fits no device.  None means: not set.
@@ -75,7 +75,7 @@ def visible(found: Sequence[Device], names: str | None) -> tuple[Device, ...]:
     """
     if names is None:
         return tuple(found)
-    kept: list[Device] = []
+    kept: list[GpuDevice] = []
     for name in names.split(","):
         meant = _named(found, name.strip())
         if not meant:
@@ -84,7 +84,7 @@ def visible(found: Sequence[Device], names: str | None) -> tuple[Device, ...]:
     return tuple(dict.fromkeys(kept))
 
 
-def _named(found: Sequence[Device], name: str) -> list[Device]:
+def _named(found: Sequence[GpuDevice], name: str) -> list[GpuDevice]:
     if name.isdecimal():
         return [device for device in found if device.index == int(name)]
     if not name:
@@ -105,7 +105,7 @@ def _opened() -> Any:
     return pynvml
 
 
-def _devices(nvml: Any, handle: Any, index: int) -> Iterator[tuple[Device, Any]]:
+def _devices(nvml: Any, handle: Any, index: int) -> Iterator[tuple[GpuDevice, Any]]:
     """The GPU, or its instances where it is divided."""
     gpu = _device(nvml, handle, index)
     if not _is_divided(nvml, handle):
@@ -119,13 +119,13 @@ def _devices(nvml: Any, handle: Any, index: int) -> Iterator[tuple[Device, Any]]
             yield replace(part, pci_bus_id=gpu.pci_bus_id), instance
 
 
-def _device(nvml: Any, handle: Any, index: int) -> Device:
+def _device(nvml: Any, handle: Any, index: int) -> GpuDevice:
     name, minor = "", None
     with suppress(nvml.NVMLError, UnicodeDecodeError):
         name = nvml.nvmlDeviceGetName(handle)
     with suppress(nvml.NVMLError):
         minor = nvml.nvmlDeviceGetMinorNumber(handle)
-    return Device(
+    return GpuDevice(
         uuid=nvml.nvmlDeviceGetUUID(handle),
         name=name,
         index=index,

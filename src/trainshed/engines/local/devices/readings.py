@@ -7,7 +7,7 @@ laptops no ECC): then it is None, and the others are there all the same.
 from datetime import datetime
 from typing import Any, Final
 
-from trainshed.model.gpus import Reading
+from trainshed.model.gpus import GpuSample
 
 #: Reasons for lower clocks that cost speed, by their bit, as ``nvidia-smi -q`` words them.  Idle
 #: clocks, set clocks and clocks kept in step with other GPUs are no such reason.
@@ -29,7 +29,7 @@ _PERCENT: Final = 100.0
 _MW: Final = 1000.0
 
 
-class Asked:
+class GpuQuery:
     """Asks the driver about one GPU; what it does not answer is None."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
@@ -54,11 +54,11 @@ class Asked:
         return None
 
 
-def reading(nvml: Any, ask: Asked, at: datetime) -> Reading:
+def reading(nvml: Any, ask: GpuQuery, at: datetime) -> GpuSample:
     """The figures now; cheap enough for every second."""
     use = ask("nvmlDeviceGetUtilizationRates")
     power = ask("nvmlDeviceGetPowerUsage")
-    return Reading(
+    return GpuSample(
         at=at,
         used_bytes=_used_bytes(nvml, ask),
         use=None if use is None else use.gpu / _PERCENT,
@@ -73,7 +73,7 @@ def reading(nvml: Any, ask: Asked, at: datetime) -> Reading:
     )
 
 
-def ailment(nvml: Any, ask: Asked) -> str:
+def ailment(nvml: Any, ask: GpuQuery) -> str:
     """What is wrong for good: NOT_REMAPPED, NEEDS_RESET or LOST; empty for a GPU that is well."""
     rows = ask("nvmlDeviceGetRemappedRows")
     if rows is not None and rows[3]:
@@ -85,7 +85,7 @@ def ailment(nvml: Any, ask: Asked) -> str:
     return NEEDS_RESET if ask.needs_reset else ""
 
 
-def _used_bytes(nvml: Any, ask: Asked) -> int | None:
+def _used_bytes(nvml: Any, ask: GpuQuery) -> int | None:
     """What nvidia-smi shows; older drivers count what they keep for themselves too."""
     version = getattr(nvml, "nvmlMemory_v2", None)
     found = ask("nvmlDeviceGetMemoryInfo", version=version) if version else None
@@ -93,14 +93,14 @@ def _used_bytes(nvml: Any, ask: Asked) -> int | None:
     return None if found is None else int(found.used)
 
 
-def _throttled(ask: Asked) -> tuple[str, ...] | None:
+def _throttled(ask: GpuQuery) -> tuple[str, ...] | None:
     bits = ask("nvmlDeviceGetCurrentClocksEventReasons")
     if bits is None:
         bits = ask("nvmlDeviceGetCurrentClocksThrottleReasons")
     return None if bits is None else tuple(word for bit, word in _THROTTLES.items() if bits & bit)
 
 
-def _asks_for_reset(nvml: Any, ask: Asked) -> bool:
+def _asks_for_reset(nvml: Any, ask: GpuQuery) -> bool:
     """Whether the driver recommends a reset or a restart; R565 and newer tell."""
     field = getattr(nvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
     values = ask("nvmlDeviceGetFieldValues", [field]) if field else None

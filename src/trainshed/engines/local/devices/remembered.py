@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.local.devices.nvml import VISIBLE
 from trainshed.engines.processes.identity import boot_id
 from trainshed.engines.supervise.record.folder import read_json, write_json
@@ -27,7 +27,7 @@ class _Kept(NamedTuple):
     boot_id: str
     visible: str | None
     """CUDA_VISIBLE_DEVICES of the server."""
-    gpus: tuple[Device, ...]
+    gpus: tuple[GpuDevice, ...]
 
 
 class Remembered:
@@ -36,9 +36,9 @@ class Remembered:
     def __init__(self, path: Path) -> None:
         """Nothing is read yet."""
         self._path = path
-        self._gpus: tuple[Device, ...] = ()
+        self._gpus: tuple[GpuDevice, ...] = ()
 
-    def load(self) -> Sequence[Device]:
+    def load(self) -> Sequence[GpuDevice]:
         """The GPUs that were there; what cannot be read counts as none."""
         try:
             kept = decode(_Kept, read_json(str(self._path)))
@@ -47,7 +47,7 @@ class Remembered:
         self._gpus = kept.gpus if kept == _now(kept.gpus) else ()
         return self._gpus
 
-    def keep(self, devices: Sequence[Device]) -> None:
+    def keep(self, devices: Sequence[GpuDevice]) -> None:
         """Write it where it has changed.  What cannot be written is tried again at the next look.
 
         Who is on a GPU is not kept.
@@ -63,5 +63,5 @@ class Remembered:
             self._gpus = gpus
 
 
-def _now(gpus: tuple[Device, ...]) -> _Kept:
+def _now(gpus: tuple[GpuDevice, ...]) -> _Kept:
     return _Kept(boot_id(), os.environ.get(VISIBLE), gpus)

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from trainshed.engines.local.devices import nvml as driver
 from trainshed.engines.local.devices import readings, xids
-from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.local.devices.xid_events import Wait, XidEvent, xid_events
-from trainshed.model.gpus import Reading
+from trainshed.model.gpus import GpuSample
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Sampler:
         self._pause_s = pause_s
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._readings: dict[str, Reading] = {}
+        self._readings: dict[str, GpuSample] = {}
         self._uses: dict[str, deque[float]] = {}
         self._problems: dict[str, str] = {}
         self._xids: dict[str, Counter[int]] = {}
@@ -72,19 +72,19 @@ class Sampler:
             self._thread.join(_CLOSE_S_MAX)
             self._thread = None
 
-    def reading(self, uuid: str) -> Reading | None:
+    def reading(self, uuid: str) -> GpuSample | None:
         """The newest reading of a device; None when there is none of the last seconds."""
         found = self._readings.get(uuid)
         return None if found is None or datetime.now(UTC) - found.at > _FRESH else found
 
-    def problem(self, device: Device) -> str:
+    def problem(self, device: GpuDevice) -> str:
         """Why nothing is to be placed on a device; empty for one that is well.
 
         What is wrong with a GPU is wrong with all its instances.
         """
         return self._problems.get(device.gpu_uuid or device.uuid, "")
 
-    def xid_counts(self, device: Device) -> Mapping[int, int]:
+    def xid_counts(self, device: GpuDevice) -> Mapping[int, int]:
         """How often each Xid of a device's GPU was heard of."""
         return dict(self._xids.get(device.gpu_uuid or device.uuid, {}))
 
@@ -113,7 +113,7 @@ class Sampler:
                     due = max(due + self._pause_s, time.monotonic())  # late samples are left out
                     self._listen(nvml, wait, due)
 
-    def _looked(self, nvml: Any) -> list[tuple[Device, Any]]:
+    def _looked(self, nvml: Any) -> list[tuple[GpuDevice, Any]]:
         """The devices now; each GPU is asked whether it is well."""
         for _, handle in driver.handles(nvml):
             self._examine(nvml, handle)
@@ -123,8 +123,8 @@ class Sampler:
             self._uses.pop(uuid, None)
         return devices
 
-    def _sample(self, nvml: Any, device: Device, handle: Any) -> None:
-        ask = readings.Asked(nvml, handle)
+    def _sample(self, nvml: Any, device: GpuDevice, handle: Any) -> None:
+        ask = readings.GpuQuery(nvml, handle)
         found = readings.reading(nvml, ask, datetime.now(UTC))
         uses = self._uses.setdefault(device.uuid, deque(maxlen=_MINUTE))
         if found.use is not None:
@@ -137,7 +137,7 @@ class Sampler:
     def _examine(self, nvml: Any, handle: Any) -> None:
         with suppress(nvml.NVMLError, UnicodeDecodeError):
             uuid = nvml.nvmlDeviceGetUUID(handle)
-            if ailment := readings.ailment(nvml, readings.Asked(nvml, handle)):
+            if ailment := readings.ailment(nvml, readings.GpuQuery(nvml, handle)):
                 self._close_gpu(uuid, ailment)
 
     def _listen(self, nvml: Any, wait: Wait, due: float) -> None:

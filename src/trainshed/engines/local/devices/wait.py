@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from trainshed.engines.local.devices.find import Look, looking_at
-from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.gpus import GpuDevice
 from trainshed.engines.local.devices.inventory import processes
 
 LIMIT_S: Final = 30.0
@@ -26,7 +26,7 @@ def command(python: str, uuids: Iterable[str]) -> tuple[str, ...] | None:
     return (python, "-P", "-m", __name__, *named) if named else None
 
 
-def busy_after(look: Look, limit_s: float) -> Sequence[Device]:
+def busy_after(look: Look, limit_s: float) -> Sequence[GpuDevice]:
     """The devices that are computed on after ``limit_s`` seconds; empty once none is."""
     deadline = time.monotonic() + limit_s
     while busy := [device for device in look() if device.busy_pids]:

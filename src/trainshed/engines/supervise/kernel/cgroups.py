@@ -14,7 +14,7 @@ from trainshed.engines.processes import cgroup
 from trainshed.engines.processes.tree import read, write
 from trainshed.engines.supervise.kernel.limits import (
     CONTROLLERS,
-    Limits,
+    ReplicaLimits,
     Setting,
     asked,
     limit_processes,
@@ -69,7 +69,7 @@ class AttemptCgroups(NamedTuple):
 
 
 def make_cgroups(
-    name: str, count: int, limits: Sequence[Limits], *, unified: bool, freezer: bool
+    name: str, count: int, limits: Sequence[ReplicaLimits], *, unified: bool, freezer: bool
 ) -> AttemptCgroups:
     """Make the directories for ``count`` replicas, ending what killed supervisors left there."""
     maker = _Maker(name, count, limits)
@@ -98,7 +98,7 @@ def make_cgroups(
 class _Maker:
     """Makes boxes one by one and collects what went wrong."""
 
-    def __init__(self, name: str, count: int, limits: Sequence[Limits]) -> None:
+    def __init__(self, name: str, count: int, limits: Sequence[ReplicaLimits]) -> None:
         self._name = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)
         self._count = count
         self._limits = limits

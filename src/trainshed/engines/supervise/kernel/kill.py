@@ -24,7 +24,7 @@ from trainshed.engines.supervise.kernel.cgroups import (
     AttemptCgroups,
     make_cgroups,
 )
-from trainshed.engines.supervise.kernel.limits import Limits, Usage
+from trainshed.engines.supervise.kernel.limits import ReplicaLimits, Usage
 
 CGROUP_KILL: Final = "cgroup.kill"
 V1_FREEZER: Final = "v1 freezer"
@@ -43,7 +43,7 @@ _KIB: Final = 1024
 def open_process_tree(
     name: str,
     count: int,
-    limits: Sequence[Limits] = (),
+    limits: Sequence[ReplicaLimits] = (),
     *,
     mark: str = "",
     allow: Collection[str] = KILL_STRATEGIES,

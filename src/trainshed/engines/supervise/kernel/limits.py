@@ -18,7 +18,7 @@ _PERIOD_US: Final = 100_000
 _QUOTA_US_MIN: Final = 1_000
 
 
-class Limits(NamedTuple):
+class ReplicaLimits(NamedTuple):
     """What one replica may use at most; no limit if None."""
 
     memory_bytes: int | None = None
@@ -58,7 +58,7 @@ class Setting(NamedTuple):
 CONTROLLERS: Final = ("memory", "cpu", "pids")
 
 
-def asked(limits: Iterable[Limits]) -> tuple[str, ...]:
+def asked(limits: Iterable[ReplicaLimits]) -> tuple[str, ...]:
     """The controllers that are needed to enforce some limits."""
     rows = list(limits)
     return tuple(
@@ -68,7 +68,7 @@ def asked(limits: Iterable[Limits]) -> tuple[str, ...]:
     )
 
 
-def settings_v2(limits: Limits, controllers: Iterable[str]) -> Sequence[Setting]:
+def settings_v2(limits: ReplicaLimits, controllers: Iterable[str]) -> Sequence[Setting]:
     """What to write into a cgroup2 leaf for the limits that these controllers enforce."""
     settings = []
     if "memory" in controllers and limits.memory_bytes is not None:
@@ -84,7 +84,7 @@ def settings_v2(limits: Limits, controllers: Iterable[str]) -> Sequence[Setting]
     return settings
 
 
-def settings_v1(limits: Limits, controller: str) -> Sequence[Setting]:
+def settings_v1(limits: ReplicaLimits, controller: str) -> Sequence[Setting]:
     """What to write into a leaf of one v1 tree."""
     if controller == "memory" and limits.memory_bytes is not None:
         return (

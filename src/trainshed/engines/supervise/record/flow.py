@@ -17,7 +17,7 @@ SAY_S: Final = 10.0
 _LINE_BYTES: Final = 64
 
 
-class Flow:
+class LogRateLimit:
     """Says of every line whether it is kept, and what there is to say of those that are not."""
 
     __slots__ = ("_dropped", "_dropped_bytes", "_is_full", "_room", "_rule", "_said_s", "_seen_s",

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from trainshed.engines.processes import identity, secret
 from trainshed.engines.processes.identity import Identity
-from trainshed.files.beneath import Beneath, Place
+from trainshed.files.beneath import Beneath, PathBeneath
 from trainshed.model.codec import decode
 from trainshed.model.log_line import LOG_FOLDER
 
@@ -231,14 +231,14 @@ def write_json(path: str, value: Any, *, durably: bool = False, mode: int = _PRI
 def read_json(path: str) -> Any:
     """What a small file says.  Raises OSError, or ValueError also for what is no file."""
     try:
-        return json.loads(read_file(Place.of_file(path), bytes_max=_SMALL_BYTES_MAX))
+        return json.loads(read_file(PathBeneath.of_file(path), bytes_max=_SMALL_BYTES_MAX))
     except OSError as error:
         if error.errno in (errno.EINVAL, errno.ELOOP):
             raise ValueError(f"{path} is not a file") from None
         raise
 
 
-def read_file(place: Place, offset: int = 0, bytes_max: int = _BYTES_MAX) -> bytes:
+def read_file(place: PathBeneath, offset: int = 0, bytes_max: int = _BYTES_MAX) -> bytes:
     """A file from a place on.  Raises OSError, also for what is no file.
 
     Programs of the job may have put anything there: a link leads elsewhere, a FIFO makes us wait, a

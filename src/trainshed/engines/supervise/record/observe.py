@@ -19,7 +19,7 @@ from trainshed.engines.supervise.record.records import (
     Recovered,
     decode,
 )
-from trainshed.files.beneath import Beneath, Place
+from trainshed.files.beneath import Beneath, PathBeneath
 from trainshed.model import trainer_contract
 from trainshed.model.attempt import AttemptKey, Hang, Measured, Observation, Outcome, Phase, Report
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
@@ -54,7 +54,7 @@ class AttemptRecords:
 
     def _read(self, path: str) -> bool:
         """Whether there may be more."""
-        data = read_file(Place.of_file(path), self.offset, _PIECE_BYTES)
+        data = read_file(PathBeneath.of_file(path), self.offset, _PIECE_BYTES)
         whole, newline, rest = data.rpartition(b"\n")
         is_full = len(data) == _PIECE_BYTES
         self.offset += len(data) if is_full and not newline else len(data) - len(rest)
@@ -150,7 +150,7 @@ def _task_names(known: AttemptRecords) -> tuple[str, ...]:
 def last_words(folder: AttemptFolder) -> str:
     """The end of what the supervisor has said of itself; empty where it said nothing."""
     try:
-        text = read_file(Place.of_file(folder.words)).decode(errors="replace")
+        text = read_file(PathBeneath.of_file(folder.words)).decode(errors="replace")
     except (OSError, ValueError):
         return ""
     return text[-_LAST_WORDS_LENGTH:].strip().rpartition("\n")[2]
@@ -172,7 +172,7 @@ def measured(folder: AttemptFolder, after: int) -> Measured:
 
 def _read_on(path: str, after: int) -> bytes:
     try:
-        return read_file(Place.of_file(path), after)
+        return read_file(PathBeneath.of_file(path), after)
     except FileNotFoundError:
         return b""
 
@@ -211,7 +211,7 @@ def with_report(seen: Observation, folder: AttemptFolder) -> Observation:
     """What is seen of an attempt that is over, with its reports where there are any."""
     if seen.phase not in _OVER:
         return seen
-    reduction = report_at(Place.of_file(folder.reduction, (folder.job,)))
+    reduction = report_at(PathBeneath.of_file(folder.reduction, (folder.job,)))
     exits = seen.outcome.replicas if seen.outcome else ()
     primary = next((each.task_name for each in exits if each.role is Role.PRIMARY), None)
     steps = steps_of(folder, primary) if primary else None
@@ -220,13 +220,13 @@ def with_report(seen: Observation, folder: AttemptFolder) -> Observation:
 
 def steps_of(folder: AttemptFolder, task_name: str) -> StepTimes | None:
     """How long a replica's steps have taken so far; None where it has not said so."""
-    place = Place.of_file(folder.steps(task_name), (folder.job,))
+    place = PathBeneath.of_file(folder.steps(task_name), (folder.job,))
     with suppress(OSError, ValueError, RecursionError):
         return step_times_of(json.loads(read_file(place, bytes_max=_REPORT_BYTES_MAX)))
     return None
 
 
-def report_at(place: Place) -> ReductionReport | None:
+def report_at(place: PathBeneath) -> ReductionReport | None:
     """The report in a file; None where there is none, or nothing that can be read as one."""
     with suppress(OSError, ValueError, RecursionError):
         return report_of(json.loads(read_file(place, bytes_max=_REPORT_BYTES_MAX)))

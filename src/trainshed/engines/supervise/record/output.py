@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trainshed.engines.processes.lines import LineBuffer
 from trainshed.engines.supervise.loop import Loop
-from trainshed.engines.supervise.record.flow import Flow
+from trainshed.engines.supervise.record.flow import LogRateLimit
 from trainshed.engines.supervise.record.segments import SegmentWriter
 from trainshed.engines.supervise.record.spec import LogRule
 
@@ -59,7 +59,7 @@ class _Pipe:
 _NO_READER: Final = -1
 
 
-class Inlet:
+class StreamInput:
     """One stream of a replica that runs elsewhere; who brings its bytes feeds them in."""
 
     __slots__ = ("_close", "_feed")
@@ -89,7 +89,7 @@ class Output:
         rule: LogRule = LogRule(),  # noqa: B008 - a constant
     ) -> None:
         """``wrote`` gets the index of a replica that has written."""
-        self._flow = Flow(rule, loop.now())
+        self._flow = LogRateLimit(rule, loop.now())
         self._loop = loop
         self._log = log
         self._wrote = wrote
@@ -118,7 +118,7 @@ class Output:
             self._loop.on_readable(reader, partial(self._read, pipe))
         return writer
 
-    def inlet(self, source: OutputSource, stream: str) -> Inlet:
+    def inlet(self, source: OutputSource, stream: str) -> StreamInput:
         """Make a way in for what comes by no pipe; the valves say when nothing should."""
         pipe = _Pipe(_NO_READER, source, stream, self._line_bytes_max)
         self._inlets.add(pipe)
@@ -132,7 +132,7 @@ class Output:
                 self._inlets.remove(pipe)
                 self._take(pipe, pipe.buffer.finish())
 
-        return Inlet(feed, close)
+        return StreamInput(feed, close)
 
     def on_hold(self, valve: Callable[[bool], object]) -> None:
         """Call with True when nothing should be fed in for a while, and with False after that."""

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from typing import BinaryIO, Final, NamedTuple
 
-from trainshed.files.beneath import Beneath, Place
+from trainshed.files.beneath import Beneath, PathBeneath
 from trainshed.model import codec
 from trainshed.model.attempt import Report
 
@@ -101,7 +101,7 @@ class Names:
         return f"{word}{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
-def open_file(place: Place) -> tuple[BinaryIO, int]:
+def open_file(place: PathBeneath) -> tuple[BinaryIO, int]:
     """A file of a program, to be read, and its size.  Raises OSError for a link and what else."""
     with Beneath(place.root) as folder:
         file = folder.read(place.name)

@@ -19,7 +19,7 @@ from typing import Final
 
 from trainshed.engines.supervise.record.folder import sync_folder
 from trainshed.files import room
-from trainshed.files.beneath import Beneath, Place
+from trainshed.files.beneath import Beneath, PathBeneath
 from trainshed.model.log_line import (
     LOG_FOLDER,
     SERVICE_TASK,
@@ -271,7 +271,7 @@ def _last_stamp_of(segment: str) -> int:
 
 def _last_lines(path: str) -> Iterator[bytes]:
     """The whole lines at the end of a file, the last first."""
-    place = Place.of_file(path)
+    place = PathBeneath.of_file(path)
     try:
         with Beneath(place.root) as folder, folder.read(place.name) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))

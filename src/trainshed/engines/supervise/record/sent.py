@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from trainshed.engines.supervise.record.folder import AttemptFolder, read_file, write_json
-from trainshed.files.beneath import Place
+from trainshed.files.beneath import PathBeneath
 
 PLAN: Final = "plan.json"
 _KEPT: Final = "sent.json"
@@ -37,5 +37,5 @@ def sent(folder: AttemptFolder) -> dict[str, str]:
 
 
 def _text(folder: AttemptFolder, name: str) -> bytes:
-    place = Place.of_file(f"{folder.path}/{name}", (folder.job,))
+    place = PathBeneath.of_file(f"{folder.path}/{name}", (folder.job,))
     return read_file(place, bytes_max=_BYTES_MAX)

@@ -8,11 +8,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from trainshed.engines.isolation.view import View
+from trainshed.engines.isolation.view import ReplicaView
 from trainshed.engines.network.rule import NetworkRule
-from trainshed.engines.supervise.kernel.limits import Limits
+from trainshed.engines.supervise.kernel.limits import ReplicaLimits
 from trainshed.engines.supervise.record.folder import read_file
-from trainshed.files.beneath import Place
+from trainshed.files.beneath import PathBeneath
 from trainshed.model.attempt import MetricsPlan
 from trainshed.model.codec import decode
 from trainshed.model.roles import Role
@@ -35,14 +35,14 @@ class ReplicaSpec(NamedTuple):
     env: Mapping[str, str]
     cwd: str
     trial: str = ""
-    limits: Limits = Limits()
+    limits: ReplicaLimits = ReplicaLimits()
     hosts: tuple[tuple[str, str], ...] = ()
     """(address, name): names that it can resolve."""
     binds: tuple[tuple[str, str], ...] = ()
     """(folder here, folder there)."""
     cleanup: tuple[tuple[str, ...], ...] = ()
     """Programs that end what its own end leaves alive (containers), before the end is recorded."""
-    isolation: View | None = None
+    isolation: ReplicaView | None = None
     """The walls around it; None: it is what its supervisor is."""
     container: str = ""
     """The runtime (apptainer or singularity) whose command its warden is to complete; ``env`` is
@@ -170,4 +170,4 @@ class PreparerAnswer(NamedTuple):
 
 def read(path: str) -> AttemptSpec:
     """The spec in a plan file.  Raises OSError or ValueError."""
-    return decode(AttemptSpec, json.loads(read_file(Place.of_file(path))))
+    return decode(AttemptSpec, json.loads(read_file(PathBeneath.of_file(path))))

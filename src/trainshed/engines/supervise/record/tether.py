@@ -25,7 +25,7 @@ _LINE_BYTES_MAX: Final = 1 << 16
 Obey = Callable[[Order, str], object]
 
 
-class Tether:
+class OrderChannel:
     """The supervisor's end of the pair; the command sends an order a line."""
 
     def __init__(self, loop: Loop, obey: Obey, gone: Callable[[], object]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from trainshed.engines.supervise.record.reports import Reported, open_file, why
-from trainshed.files.beneath import Place
+from trainshed.files.beneath import PathBeneath
 
 #: Larger records (images, graphs) are not loaded: what is looked at is read piece by piece.
 _LOADED_BYTES_MAX: Final = 1 << 16
@@ -55,7 +55,7 @@ class EventFile:
 
     __slots__ = ("_offset", "_place", "_size", "damaged", "trouble")
 
-    def __init__(self, place: Place, offset: int = 0) -> None:
+    def __init__(self, place: PathBeneath, offset: int = 0) -> None:
         """Nothing is read yet; what is before ``offset`` never will be."""
         self._place = place
         self.trouble = ""

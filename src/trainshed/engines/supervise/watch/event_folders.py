@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from trainshed.engines.supervise.record.reports import Names, Reported, printable
 from trainshed.engines.supervise.watch.event_files import EventFile
-from trainshed.files.beneath import Beneath, Place
+from trainshed.files.beneath import Beneath, PathBeneath
 
 #: TensorBoard knows event files by this part of their name.
 PART: Final = "tfevents"
@@ -39,7 +39,7 @@ class EventFolder:
     def __init__(self, path: str, roots: Iterable[str] = ()) -> None:
         """Note what is in it now; it need not exist.  Strangers write below ``roots``."""
         self.path = path
-        self._place = Place.of(path, roots)
+        self._place = PathBeneath.of(path, roots)
         self._names = Names()
         self._files: dict[str, EventFile] = {}
         self._is_too_much = False
@@ -101,7 +101,7 @@ class EventFolder:
         now_s = time.monotonic()
         self._search_at_s = now_s + max(_SEARCH_S_MIN, (now_s - began_s) / _SEARCH_SHARE)
 
-    def _event_files(self, tree: Beneath) -> Iterator[Place]:
+    def _event_files(self, tree: Beneath) -> Iterator[PathBeneath]:
         found = tree.walk(self._place.name, ENTRIES_MAX, lambda name: not name.startswith("."))
         for count, (folder, names) in enumerate(found, start=1):
             for name in sorted(name for name in names if PART in name):

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from trainshed.engines.supervise.record.reports import Names, Reported, open_file, printable, why
-from trainshed.files.beneath import Place
+from trainshed.files.beneath import PathBeneath
 
 #: The fields of a line that are not its metric.
 RESERVED: Final = frozenset({"checkpoint_path", "global_step", "timestamp", "trial"})
@@ -33,7 +33,7 @@ class MetricFile:
     def __init__(self, path: str, roots: Iterable[str] = ()) -> None:
         """Nothing is read yet; the file need not exist.  Strangers write below ``roots``."""
         self.path = path
-        self._place = Place.of_file(path, roots)
+        self._place = PathBeneath.of_file(path, roots)
         self.is_torn = False
         """Whether the last reading met it empty or half-written: more is about to come."""
         self._seen: dict[int, int] = {}

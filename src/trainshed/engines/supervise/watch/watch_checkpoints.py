@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from trainshed.files.beneath import Beneath, Place
+from trainshed.files.beneath import Beneath, PathBeneath
 
 #: More than anybody keeps; a folder full of data is no folder of checkpoints.
 FOLDERS_MAX = 256
@@ -41,7 +41,7 @@ class CheckpointWatch:
 
         Strangers write below the folders in ``roots``.
         """
-        self._places = tuple(Place.of(folder, roots) for folder in folders)
+        self._places = tuple(PathBeneath.of(folder, roots) for folder in folders)
         self._before: set[str] = set()
         self._watched: dict[int, str] = {}
         self._were_opened = False
@@ -94,7 +94,7 @@ class CheckpointWatch:
         except (AttributeError, OSError):  # no inotify on this system
             self._descriptor = -1
 
-    def _add(self, place: Place, files: set[str]) -> None:
+    def _add(self, place: PathBeneath, files: set[str]) -> None:
         with suppress(OSError), Beneath(place.root) as root, root.folder(place.name) as folder:
             path = f"/proc/self/fd/{folder}".encode()
             wd = self._libc.inotify_add_watch(self._descriptor, path, _OPEN)
@@ -115,7 +115,7 @@ class CheckpointWatch:
                 yield os.path.join(self._watched[wd], os.fsdecode(name))
 
 
-def _walk(tops: Sequence[Place]) -> Iterator[tuple[Place, set[str]]]:
+def _walk(tops: Sequence[PathBeneath]) -> Iterator[tuple[PathBeneath, set[str]]]:
     """Every folder, with the files in it that may be checkpoints."""
     folders_left, files_left = FOLDERS_MAX, FILES_MAX
     for top in tops:

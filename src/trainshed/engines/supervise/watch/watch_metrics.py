@@ -17,7 +17,7 @@ from trainshed.engines.supervise.record.reports import Reported, ReportLog
 from trainshed.engines.supervise.watch.event_folders import EventFolder
 from trainshed.engines.supervise.watch.folder_events import FolderEvents
 from trainshed.engines.supervise.watch.hypertune_file import MetricFile
-from trainshed.files.beneath import Beneath, Place
+from trainshed.files.beneath import Beneath, PathBeneath
 from trainshed.model.attempt import MetricsPlan, Report
 
 #: How long nobody looks after a reading: a fast program shall have the processor for itself.
@@ -58,7 +58,7 @@ class MetricWatch:
         parents = dict.fromkeys(map(os.path.dirname, metrics.files))
         for parent in parents:
             with suppress(OSError):  # the program may do better
-                _make(Place.of(parent, roots))
+                _make(PathBeneath.of(parent, roots))
         self._folders = tuple(EventFolder(path, roots) for path in outermost(metrics.summaries))
         self._events = FolderEvents(tuple(parents))
         self._is_listening = False
@@ -166,7 +166,7 @@ class MetricWatch:
                 self._found = found
 
 
-def _make(place: Place) -> None:
+def _make(place: PathBeneath) -> None:
     os.makedirs(place.root, _PRIVATE_FOLDER, exist_ok=True)
     with Beneath(place.root) as root:
         root.make_folders(place.name, _PRIVATE_FOLDER)
