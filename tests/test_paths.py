@@ -69,10 +69,10 @@ ALLOWED: Final = {
         "engines/isolation/compose.py::make_own_folders",
         "engines/local/attempts/*",
         "engines/local/containers/start.py::*",
-        "engines/local/foreground.py::_Run._started",
+        "engines/local/foreground.py::_Run._start",
         "engines/supervise/control.py::Control.*",
         "engines/supervise/record/folder.py::*",
-        "engines/supervise/helpers/fork_server.py::_forked",
+        "engines/supervise/helpers/fork_server.py::_fork_supervisor",
         "engines/supervise/main.py::_make_folders",
         "engines/isolation/mounts.py::write_*",
         "engines/supervise/private_root.py::*",
@@ -81,7 +81,7 @@ ALLOWED: Final = {
         "engines/supervise/record/segments.py::*",
         "engines/supervise/watch/watch_metrics.py::_make",
         "files/room.py::*",
-        "service/starts/reducers.py::with_token",
+        "service/starts/reducers.py::make_secret",
     ),
     "a new folder of a random name, in which no program of a job has run": (
         "engines/environments/overlay.py::*",
@@ -118,12 +118,11 @@ ALLOWED: Final = {
         "engines/warden/warden.py::main",
     ),
     "programs, libraries and settings of the machine, which its administrator has installed": (
-        "engines/environments/interpreter.py::_installed",
-        "engines/isolation/compose.py::_linked",
+        "engines/environments/interpreter.py::_list_distributions",
+        "engines/isolation/compose.py::_resolve_links",
         "engines/isolation/interpreters.py::*",
         "engines/supervise/own_modules.py::_list_entries",
         "engines/warden/archive.py::*",
-        "service/jobs/judging.py::read_overlay",
         "service/starts/programs.py::is_project",
     ),
     "a cluster, where jobs are programs of the server's own user and can do all that it can": (
@@ -199,8 +198,8 @@ def modules() -> tuple[Path, ...]:
 def places_of(path: Path) -> list[tuple[str, str]]:
     """MODULE::FUNCTION of each call by path in a module, and where and what it is."""
     name = path.relative_to(SOURCE).as_posix()
-    found = calls_by_path(ast.parse(path.read_text("utf-8")))
-    return [(f"{name}::{inside}", f"{name}:{line}: {text}()") for inside, line, text in found]
+    calls = calls_by_path(ast.parse(path.read_text("utf-8")))
+    return [(f"{name}::{inside}", f"{name}:{line}: {text}()") for inside, line, text in calls]
 
 
 @cache

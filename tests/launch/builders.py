@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from trainshed.launch.compose import compose
 from trainshed.launch.names import google_addresses
+from trainshed.launch.site import LaunchSite
 from trainshed.model.job import Accelerator, JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import POOL_OF_ROLE, Dialect, Role
@@ -167,15 +169,21 @@ def vertex_task(program: Program) -> dict[str, Any]:
 
 def plan_of(spec: JobSpec, **changes: Any) -> LaunchPlan:
     """Compose a spec with Google's addresses and everything else at a plain value."""
+    job_id, attempt = changes.pop("job_id", JOB_ID), changes.pop("attempt", 1)
+    trial = changes.pop("trial", spec.trial)
+    site = site_of(spec, **changes)
+    return compose(replace(spec, trial=trial), site, job_id=job_id, attempt=attempt)
+
+
+def site_of(spec: JobSpec, **changes: Any) -> LaunchSite:
+    """A site with Google's addresses and everything else at a plain value."""
     plain: dict[str, Any] = {
-        "job_id": JOB_ID,
-        "attempt": 1,
         "addresses": google_addresses(spec, JOB_ID),
         "environment": Environment(python="python3"),
         "project": "demo-proj",
         "project_number": "1234567890",
     }
-    return compose(spec, **{**plain, **changes})
+    return LaunchSite(**{**plain, **changes})
 
 
 def replica_of(plan: LaunchPlan, role: Role, index: int = 0) -> ReplicaPlan:

@@ -1,4 +1,4 @@
-"""The command line of each kind of replica (R2, R19)."""
+"""The command line of each kind of replica."""
 
 from dataclasses import replace
 
@@ -89,8 +89,8 @@ def test_a_container_without_command_starts_at_the_entry_point_it_is_given():
 
 
 def test_a_command_wins_over_an_entry_point():
-    found = argv(vertex_spec(), entrypoints={Role.PRIMARY: ("/start.sh",)})
-    assert found[0] == "python"
+    words = argv(vertex_spec(), entrypoints={Role.PRIMARY: ("/start.sh",)})
+    assert words[0] == "python"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Who gets CLUSTER_SPEC and what it lists (R13)."""
+"""Who gets CLUSTER_SPEC and what it lists."""
 
 from dataclasses import replace
 

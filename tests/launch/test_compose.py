@@ -131,13 +131,13 @@ def test_a_job_without_a_primary_is_our_mistake_too():
 
 
 def test_every_variable_that_any_replica_gets_is_taken_from_the_launchers_environment():
-    told = {
+    names = {
         name
         for spec in (ml_spec(EVERYBODY, container()), vertex_spec(EVERYBODY))
         for replica in plan_of(spec, metric_file="/run/m").replicas
         for name in replica.env
     }
-    assert told <= set(plan_of(ml_spec()).unset_env)
+    assert names <= set(plan_of(ml_spec()).unset_env)
     assert len(set(variables.UNSET)) == len(variables.UNSET)
 
 

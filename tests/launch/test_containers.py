@@ -1,4 +1,4 @@
-"""What starts a replica in its own image (contracts/vertex-sdk.md 8)."""
+"""What starts a replica in its own image (docs/sources/vertex.md 7.1 and 8)."""
 
 import os
 import shlex
@@ -45,14 +45,14 @@ def container_of(spec, **changes):
 )
 def test_what_the_job_does_not_give_is_the_image_s(command, args, expected):
     spec = vertex_spec(program=container(command=command, args=args))
-    found = container_of(spec)
-    assert found == ContainerPlan(image=IMAGE, command=expected[0], args=expected[1])
+    plan = container_of(spec)
+    assert plan == ContainerPlan(image=IMAGE, command=expected[0], args=expected[1])
 
 
 def test_what_the_service_adds_follows_the_job_s_own_args():
-    found = container_of(ml_spec(program=container(command=[])))
-    assert found.command is None
-    assert found.args == (*ARGS, "--job-dir", "gs://bkt/out/digits")
+    plan = container_of(ml_spec(program=container(command=[])))
+    assert plan.command is None
+    assert plan.args == (*ARGS, "--job-dir", "gs://bkt/out/digits")
     trial = container_of(vertex_spec(study=STUDY), trial=TRIAL)
     assert trial.args == (*ARGS, "--learning_rate", "0.01", "--layers", "2")
 
@@ -76,10 +76,10 @@ def executor(**changes):
 
 
 def test_an_executor_image_runs_the_module():
-    found = container_of(executor())
-    assert found.image == "registry.example/executor:1"
-    assert found.command == ("python3", "-m", "trainer.task")
-    assert found.args == tuple(ARGS)
+    plan = container_of(executor())
+    assert plan.image == "registry.example/executor:1"
+    assert plan.command == ("python3", "-m", "trainer.task")
+    assert plan.args == tuple(ARGS)
 
 
 def test_an_executor_image_installs_the_packages_first(tmp_path):
@@ -89,16 +89,16 @@ def test_an_executor_image_installs_the_packages_first(tmp_path):
     python.chmod(0o755)
     packages = ("/data/a b.tar.gz", "/data/$c.whl")
     environment = Environment(python="x", packages=packages)
-    found = container_of(executor(args=("--x", "a  b")), environment=environment)
-    told = subprocess.run(
-        [*found.command, *found.args],
+    plan = container_of(executor(args=("--x", "a  b")), environment=environment)
+    output = subprocess.run(
+        [*plan.command, *plan.args],
         env={"PATH": f"{tmp_path}:/bin:/usr/bin", "TMPDIR": "/t"},
         check=True,
         capture_output=True,
         text=True,
     ).stdout
     base = "/t/trainshed-packages"
-    install, run = told.splitlines()
+    install, run = output.splitlines()
     pip = shlex.join(("-m", "pip", "install", *containers.PIP_FLAGS))
     assert install == f"{base} {pip} {' '.join(packages)}"
     assert run == f"{base} -m trainer.task --x a  b"
@@ -106,14 +106,14 @@ def test_an_executor_image_installs_the_packages_first(tmp_path):
 
 def test_a_package_s_program_starts_where_it_may_write():
     """A trainer writes files where it stands, and an image's own folder is closed."""
-    found = container_of(executor(), environment=Environment(python="x", packages=("/p.whl",)))
+    plan = container_of(executor(), environment=Environment(python="x", packages=("/p.whl",)))
     with tempfile.TemporaryDirectory() as home:  # pytest's folders are closed to others
         Path(home).chmod(0o777)
         Path(home, "python3").write_text("#!/bin/sh\npwd\n")
         Path(home, "python3").chmod(0o755)
         for cwd, begun in (("/", home), (home, home), ("/tmp", "/tmp")):  # noqa: S108
-            told = subprocess.run(
-                [*found.command, *found.args],
+            output = subprocess.run(
+                [*plan.command, *plan.args],
                 cwd=cwd,
                 env={"PATH": f"{home}:/bin:/usr/bin", "HOME": home},
                 user=NOBODY if os.geteuid() == 0 else None,
@@ -121,7 +121,7 @@ def test_a_package_s_program_starts_where_it_may_write():
                 capture_output=True,
                 text=True,
             ).stdout
-            assert told.split() == [cwd, begun]
+            assert output.split() == [cwd, begun]
 
 
 def test_every_kind_of_program_can_run_in_a_container():

@@ -1,4 +1,4 @@
-"""Identity, trial and output directories (contracts/vertex-sdk.md 10)."""
+"""Identity, trial and output directories (docs/sources/vertex.md 10)."""
 
 from dataclasses import replace
 
@@ -32,8 +32,8 @@ def test_without_a_base_there_are_no_directories():
 
 
 def test_the_base_is_mapped_and_still_ends_in_a_slash():
-    found = dirs(vertex_spec(), map_uri=lambda uri: uri.replace("gs://", "/data/"))
-    assert found[1] == "/data/bkt/out/digits/checkpoints/"
+    paths = dirs(vertex_spec(), map_uri=lambda uri: uri.replace("gs://", "/data/"))
+    assert paths[1] == "/data/bkt/out/digits/checkpoints/"
 
 
 def test_the_project_is_a_number_on_vertex_and_an_id_in_ml_v1():
@@ -49,10 +49,10 @@ def test_a_job_without_a_region_has_no_region_variable():
 def test_a_trial_is_told_its_number_its_file_and_its_metric():
     spec = vertex_spec(study=STUDY)
     env = plan_of(spec, trial=TRIAL, metric_file="/run/m").primary.env
-    found = {name: value for name, value in env.items() if name.startswith("CLOUD_ML_")}
-    assert found["CLOUD_ML_TRIAL_ID"] == "3"
-    assert found["CLOUD_ML_HP_METRIC_FILE"] == "/run/m"
-    assert found["CLOUD_ML_HP_METRIC_TAG"] == "accuracy"
+    variables = {name: value for name, value in env.items() if name.startswith("CLOUD_ML_")}
+    assert variables["CLOUD_ML_TRIAL_ID"] == "3"
+    assert variables["CLOUD_ML_HP_METRIC_FILE"] == "/run/m"
+    assert variables["CLOUD_ML_HP_METRIC_TAG"] == "accuracy"
 
 
 def test_no_two_replicas_of_a_trial_write_the_same_metric_file():

@@ -64,5 +64,5 @@ def test_without_a_gateway_a_replica_is_told_of_none():
 def test_a_reducer_is_told_of_none():
     spec = vertex_spec({Role.PRIMARY: 1, Role.WORKER: 1, Role.REDUCER: 1})
     plan = plan_of(spec, gateway=BY_NAME)
-    told = {each.role for each in plan.replicas if METADATA[0] in each.env}
-    assert told == {Role.PRIMARY, Role.WORKER}
+    roles = {replica.role for replica in plan.replicas if METADATA[0] in replica.env}
+    assert roles == {Role.PRIMARY, Role.WORKER}

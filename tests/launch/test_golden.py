@@ -82,8 +82,8 @@ def test_the_whole_plan_as_dry_run_prints_it():
 
 def readable(plan: LaunchPlan) -> str:
     """Write a plan with its JSON variables parsed, and what all replicas share written once."""
-    told = {replica.task_name: parsed(replica.env) for replica in plan.replicas}
-    shared = shared_parts(list(told.values()))
+    environments = {replica.task_name: parsed(replica.env) for replica in plan.replicas}
+    shared = shared_parts(list(environments.values()))
     value = {
         "shared": once(shared),
         "notes": plan.notes,
@@ -91,8 +91,10 @@ def readable(plan: LaunchPlan) -> str:
             replica.task_name: {
                 "role": replica.role.value,
                 "argv": shlex.join(replica.argv),
-                "shares": " ".join(sorted(shared.keys() & told[replica.task_name].keys())),
-                "own": {k: v for k, v in told[replica.task_name].items() if k not in shared},
+                "shares": " ".join(sorted(shared.keys() & environments[replica.task_name].keys())),
+                "own": {
+                    k: v for k, v in environments[replica.task_name].items() if k not in shared
+                },
             }
             for replica in plan.replicas
         },
@@ -102,25 +104,25 @@ def readable(plan: LaunchPlan) -> str:
 
 def parsed(env: Mapping[str, str]) -> dict[str, Any]:
     """Parse the variables that hold JSON, and give their parts names of their own."""
-    told: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     for name, text in env.items():
         value = json.loads(text) if text.startswith("{") else text
         if name in {"TF_CONFIG", "CLUSTER_SPEC"}:
-            told |= {f"{name}.{part}": content for part, content in value.items()}
+            parts |= {f"{name}.{part}": content for part, content in value.items()}
         else:
-            told[name] = value
-    return told
+            parts[name] = value
+    return parts
 
 
 def shared_parts(environments: list[dict[str, Any]]) -> dict[str, Any]:
     """Find what is the same on all replicas that have it, by the name of the variable or part."""
-    found: dict[str, list[Any]] = {}
+    values_of: dict[str, list[Any]] = {}
     for environment in environments:
         for name, value in environment.items():
-            found.setdefault(name, []).append(value)
+            values_of.setdefault(name, []).append(value)
     return {
         name: values[0]
-        for name, values in found.items()
+        for name, values in values_of.items()
         if name not in OWN and all(value == values[0] for value in values)
     }
 

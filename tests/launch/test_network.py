@@ -39,7 +39,7 @@ def test_replicas_without_gpus_have_a_namespace_each(spec_of, counts, accelerato
 
 def test_a_group_of_no_replicas_shares_no_gpu():
     spec = vertex_spec({Role.PRIMARY: 1, Role.WORKER: 1, Role.EVALUATOR: 0})
-    groups = [replace(each, accelerator=None if each.count else GPU) for each in spec.groups]
+    groups = [replace(group, accelerator=None if group.count else GPU) for group in spec.groups]
     assert layout_of(replace(spec, groups=tuple(groups))) is NetworkLayout.REPLICA
 
 

@@ -106,8 +106,8 @@ def test_cluster_spec_lists_each_replica_once(drawn):
     for value in values_of(plan, "CLUSTER_SPEC"):
         cluster = json.loads(value)["cluster"]
         assert set(cluster) <= set(TASK_WORD[spec.dialect].values())
-        listed = [address for members in cluster.values() for address in members]
-        assert sorted(listed) == sorted(address.text for address in addresses.values())
+        members_of_all = [address for members in cluster.values() for address in members]
+        assert sorted(members_of_all) == sorted(address.text for address in addresses.values())
 
 
 @given(plans())

@@ -1,4 +1,4 @@
-"""What PyTorch and JAX are told (R15)."""
+"""What PyTorch and JAX are told."""
 
 import pytest
 
@@ -11,7 +11,7 @@ TORCH = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
 JAX = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 
 
-def told(replica, names):
+def values_of(replica, names):
     return [replica.env[name] for name in names if name in replica.env]
 
 
@@ -32,23 +32,23 @@ def test_everybody_meets_at_the_primarys_rendezvous_port():
     }
     plan = plan_of(spec, addresses=addresses)
     for rank, replica in enumerate(plan.replicas):
-        assert told(replica, TORCH) == ["10.0.0.1", "1001", str(rank), "2"]
-        assert told(replica, JAX) == ["10.0.0.1:1001", "2", str(rank)]
+        assert values_of(replica, TORCH) == ["10.0.0.1", "1001", str(rank), "2"]
+        assert values_of(replica, JAX) == ["10.0.0.1:1001", "2", str(rank)]
 
 
 @pytest.mark.parametrize("make", [ml_spec, vertex_spec])
 @pytest.mark.parametrize("names", [TORCH, JAX])
 def test_a_single_replica_is_told_nothing(make, names):
-    assert told(plan_of(make()).primary, names) == []
+    assert values_of(plan_of(make()).primary, names) == []
 
 
 @pytest.mark.parametrize("role", [Role.PARAMETER_SERVER, Role.EVALUATOR])
 @pytest.mark.parametrize("names", [TORCH, JAX])
 def test_servers_and_evaluators_are_told_nothing(role, names):
-    assert told(replica_of(plan_of(vertex_spec(EVERYBODY)), role), names) == []
+    assert values_of(replica_of(plan_of(vertex_spec(EVERYBODY)), role), names) == []
 
 
 def test_reducers_are_outside_the_world_that_they_make_distributed():
     plan = plan_of(vertex_spec({Role.PRIMARY: 1, Role.REDUCER: 2}))
-    assert told(plan.primary, ("RANK", "WORLD_SIZE")) == ["0", "1"]
-    assert told(replica_of(plan, Role.REDUCER), TORCH + JAX) == []
+    assert values_of(plan.primary, ("RANK", "WORLD_SIZE")) == ["0", "1"]
+    assert values_of(replica_of(plan, Role.REDUCER), TORCH + JAX) == []

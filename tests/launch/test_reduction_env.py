@@ -34,18 +34,18 @@ def with_pool(*, counts=None, workers=(), command=(), args=(), env=()):
     )
 
 
-def told(plan, name):
+def values_by_role(plan, name):
     return {replica.role: replica.env[name] for replica in plan.replicas if name in replica.env}
 
 
 def test_those_who_take_part_know_every_reducer_in_their_order():
     plan = plan_of(with_pool())
-    found = told(plan, "TRAINSHED_REDUCERS")
-    assert set(found) == {Role.PRIMARY, Role.WORKER, Role.REDUCER}
-    (list_of_all,) = set(found.values())
+    lists = values_by_role(plan, "TRAINSHED_REDUCERS")
+    assert set(lists) == {Role.PRIMARY, Role.WORKER, Role.REDUCER}
+    (list_of_all,) = set(lists.values())
     places = google_addresses(with_pool(), "digits_7")
-    wanted = [places[Role.REDUCER, index].text for index in range(2)]
-    assert list_of_all.split(",") == wanted
+    expected = [places[Role.REDUCER, index].text for index in range(2)]
+    assert list_of_all.split(",") == expected
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,10 @@ def test_each_process_of_a_reducer_has_a_port_and_is_listed():
     spec = with_pool(env=[("TRAINSHED_REDUCER_PROCS", "3")])
     plan = plan_of(spec)
     first, second = (google_addresses(spec, "digits_7")[Role.REDUCER, i].host for i in range(2))
-    listed = plan.primary.env["TRAINSHED_REDUCERS"].split(",")
-    assert listed == [f"{host}:{port}" for host in (first, second) for port in (2222, 2223, 2224)]
+    addresses = plan.primary.env["TRAINSHED_REDUCERS"].split(",")
+    assert addresses == [
+        f"{host}:{port}" for host in (first, second) for port in (2222, 2223, 2224)
+    ]
     assert reduction_env.procs_of(spec) == 3
     assert replica_of(plan, Role.REDUCER).argv[-2:] == ("--procs", "3")
 
@@ -136,16 +138,16 @@ def test_workers_that_choose_no_backend_in_their_env_are_told_how():
 
 def test_nobody_is_made_to_use_them():
     plan = plan_of(with_pool())
-    assert told(plan, "TRAINSHED_TORCH_BACKEND") == {}
+    assert values_by_role(plan, "TRAINSHED_TORCH_BACKEND") == {}
 
 
 def test_the_path_of_the_secret_reaches_those_who_take_part_and_no_plan_has_the_secret():
     plan = plan_of(with_pool())
-    assert told(plan, "TRAINSHED_REDUCTION_TOKEN_FILE") == {}
+    assert values_by_role(plan, "TRAINSHED_REDUCTION_TOKEN_FILE") == {}
     whole = reduction_env.with_token_file(plan, "/private/token")
-    found = told(whole, "TRAINSHED_REDUCTION_TOKEN_FILE")
-    assert found == dict.fromkeys([Role.PRIMARY, Role.WORKER, Role.REDUCER], "/private/token")
-    assert told(whole, "TRAINSHED_REDUCTION_TOKEN") == {}
+    paths = values_by_role(whole, "TRAINSHED_REDUCTION_TOKEN_FILE")
+    assert paths == dict.fromkeys([Role.PRIMARY, Role.WORKER, Role.REDUCER], "/private/token")
+    assert values_by_role(whole, "TRAINSHED_REDUCTION_TOKEN") == {}
     assert all("/private/token" not in replica.argv for replica in whole.replicas)
     rest = [replica for replica in whole.replicas if replica.role is Role.EVALUATOR]
     assert rest == [replica for replica in plan.replicas if replica.role is Role.EVALUATOR]
@@ -159,6 +161,6 @@ def test_nothing_of_a_launcher_s_own_reduction_reaches_a_replica():
     assert names <= set(plan_of(with_pool()).unset_env)
 
 
-def test_whether_a_plan_has_reducers():
-    assert reduction_env.has_reducers(plan_of(with_pool()))
-    assert not reduction_env.has_reducers(plan_of(vertex_spec()))
+def test_whether_a_job_has_reducers():
+    assert reduction_env.has_reducers(with_pool())
+    assert not reduction_env.has_reducers(vertex_spec())

@@ -14,5 +14,5 @@ from trainshed.model.trainer_contract import STEPS
 def test_a_label_switches_the_hooks_on_in_all_that_train(value, is_seen):
     spec = vertex_spec({Role.PRIMARY: 1, Role.WORKER: 2, Role.REDUCER: 1})
     plan = plan_of(replace(spec, labels={PLAN_LABEL: value}))
-    hooked = {each.role for each in plan.replicas if each.env.get(STEPS) == "hooks"}
+    hooked = {replica.role for replica in plan.replicas if replica.env.get(STEPS) == "hooks"}
     assert hooked == ({Role.PRIMARY, Role.WORKER} if is_seen else set())

@@ -1,4 +1,4 @@
-"""Who gets TF_CONFIG, and whether the primary is a chief or a master (R14)."""
+"""Who gets TF_CONFIG, and whether the primary is a chief or a master."""
 
 import pytest
 
@@ -101,12 +101,12 @@ def test_trial_is_in_the_task_only_while_tuning(make):
 
 def test_cloud_is_the_same_for_all_replicas_and_attempts_of_a_job():
     spec = ml_spec(EVERYBODY)
-    found = {
+    clouds = {
         json_of(replica, "TF_CONFIG")["task"]["cloud"]
         for attempt in (1, 2)
         for replica in plan_of(spec, attempt=attempt).replicas
     }
-    assert found == {names.cloud_id("digits_7")}
+    assert clouds == {names.cloud_id("digits_7")}
     assert names.cloud_id("digits_7") != names.cloud_id("digits_8")
 
 

@@ -1,4 +1,4 @@
-"""The user's own variables: last, expanded, checked (contracts/vertex-sdk.md 8)."""
+"""The user's own variables: last, expanded, checked (docs/sources/vertex.md 8)."""
 
 import re
 from dataclasses import replace
@@ -92,9 +92,9 @@ def test_what_refers_to_nothing_known_is_left_untouched_unless_escaped(text):
 
 
 @given(TEXTS, st.dictionaries(NAMES, TEXTS))
-def test_any_text_survives_when_its_references_are_escaped(text, known):
+def test_any_text_survives_when_its_references_are_escaped(text, variables):
     escaped = re.sub(r"(?=\$\([A-Za-z_][A-Za-z0-9_]*\))", "$", text)
-    assert expanded(escaped, known) == text
+    assert expanded(escaped, variables) == text
 
 
 @given(NAMES, TEXTS)

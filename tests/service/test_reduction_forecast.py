@@ -62,17 +62,17 @@ def test_the_story_begins_with_what_the_reducers_are_worth(
     desk, reducers, workers, sentence, severity
 ):
     record = desk.custom(reducing(reducers, workers))
-    accepted, told, *_ = desk.store.events(record.uid)
-    assert (accepted.kind, told.kind, told.message) == ("ACCEPTED", PLANNED, sentence)
-    assert accepted.stamp_ns < told.stamp_ns
-    line = line_of(told)
+    accepted, event, *_ = desk.store.events(record.uid)
+    assert (accepted.kind, event.kind, event.message) == ("ACCEPTED", PLANNED, sentence)
+    assert accepted.stamp_ns < event.stamp_ns
+    line = line_of(event)
     assert (line.task_name, line.text, line.severity) == ("service", sentence, severity)
     assert not any("Gbit/s" in note for note in desk.store.notes(record.uid))
 
 
 def test_programs_find_the_numbers_beside_the_sentence(desk):
-    (told,) = planned(desk, desk.custom(reducing(8)))
-    assert dict(told.data) == {
+    (event,) = planned(desk, desk.custom(reducing(8)))
+    assert dict(event.data) == {
         "gain": 1.307, "reducers": 8, "sufficient": 16, "severity": "WARNING",
     }  # fmt: skip
 
@@ -86,9 +86,9 @@ def test_the_job_of_a_pipeline_is_told_too(desk):
 def test_the_trials_of_a_study_are_told_too(desk):
     study = desk.custom(reducing(8))
     trial = desk.store.add_job(TrialJobs(desk.store)(study, TrialRecord(number=1)))[0]
-    (told,) = planned(desk, trial)
-    assert told.message == EIGHT
-    assert told.data == planned(desk, study)[0].data
+    (event,) = planned(desk, trial)
+    assert event.message == EIGHT
+    assert event.data == planned(desk, study)[0].data
 
 
 def test_a_job_without_reducers_is_told_nothing(desk):
@@ -129,8 +129,8 @@ def seat(role, node, index=0):
 
 
 def notes_at(*seats):
-    nodes = {(each.role, each.index): Node(name=each.node) for each in seats}
-    return placing_notes((), seats, nodes)
+    nodes = {(seat.role, seat.index): Node(name=seat.node) for seat in seats}
+    return placing_notes(vertex(), seats, nodes)
 
 
 def test_places_that_spoil_the_gain_are_told():
@@ -147,16 +147,16 @@ def test_places_that_spoil_the_gain_are_told():
 
 def test_a_job_explains_what_its_reducers_are_to_come_to_and_then_what_they_did(store):
     reducers = group("n1-highcpu-16", Role.REDUCER, count=8)
-    told = (NewEvent(kind=PLANNED, message=EIGHT),)
-    record = add(store, project=PROJECT, groups=(group(), reducers), events=told)
+    plan_events = (NewEvent(kind=PLANNED, message=EIGHT),)
+    record = add(store, project=PROJECT, groups=(group(), reducers), events=plan_events)
     assert explained(store, record)["reduction"] == EIGHT
     place(store, record.uid)
     go(store, record.uid, JobState.RUNNING)
     came = NewEvent(kind="REDUCTION", message="Reduction: 1.43 times a ring.")
     go(store, record.uid, JobState.SUCCEEDED, events=(came,))
-    found = explained(store, record)
-    assert found["message"] == "It completed successfully."
-    assert found["reduction"] == came.message
+    explanation = explained(store, record)
+    assert explanation["message"] == "It completed successfully."
+    assert explanation["reduction"] == came.message
 
 
 def test_a_job_without_reducers_explains_nothing_of_them(store):

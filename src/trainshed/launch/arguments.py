@@ -1,8 +1,8 @@
 """The command line of a replica.
 
-The user's words come first and are never touched (R2); what the service adds follows them, because
-gcloud's own local run appends ``--job-dir`` too (contracts/gcloud.md 9.1) and a trial's arguments
-are appended (contracts/vertex-sdk.md 10).
+The user's words come first and are never touched; the words that the service adds follow them, as
+gcloud's own local run appends ``--job-dir`` (docs/sources/gcloud.md 9.1) and Vertex AI appends the
+arguments of a trial (docs/sources/vertex.md 10).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +17,7 @@ from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.launch_plan import PYTHON_WORD
 from trainshed.model.roles import Dialect, Role
 
-#: Where the service hands its job directory to the program; Vertex has AIP_* instead (R2).
+#: Where the service hands its job directory to the program; Vertex has AIP_* instead.
 TAKES_JOB_DIR: Final = frozenset({Dialect.ML_V1})
 
 #: What the dialects call the field that says how a container starts.
@@ -35,7 +35,7 @@ EntryPoints = Mapping[Role, tuple[str, ...]]
 def argv_of(context: Context, group: ReplicaGroup, entrypoints: EntryPoints) -> tuple[str, ...]:
     """Give the command line of every replica of a group that ``violations`` had nothing against."""
     program = program_of(context.spec, group)
-    if group.role is Role.REDUCER:  # runs our program, whatever its container says (R16)
+    if group.role is Role.REDUCER:  # runs our program, whatever its container says
         return reduction_env.argv_of(group.program)
     if program is None:
         raise AssertionError(f"the {group.role.value} group has no program")
@@ -44,7 +44,7 @@ def argv_of(context: Context, group: ReplicaGroup, entrypoints: EntryPoints) -> 
 
 
 def hyperparameters(context: Context) -> tuple[str, ...]:
-    """Write a trial's parameters as ``--NAME VALUE`` pairs, in the trial's order (R19)."""
+    """Write a trial's parameters as ``--NAME VALUE`` pairs, in the trial's order."""
     if context.trial is None:
         return ()
     pairs = ((f"--{name}", value) for name, value in context.trial.parameters)
@@ -55,7 +55,7 @@ def job_dir(context: Context) -> tuple[str, ...]:
     """Write ``--job-dir`` for the dialect that has it; each trial has a folder of its own."""
     if context.spec.job_dir is None or context.spec.dialect not in TAKES_JOB_DIR:
         return ()
-    mapped = context.map_uri(context.spec.job_dir)
+    mapped = context.site.map_uri(context.spec.job_dir)
     folder = trial_folder(context)
     return ("--job-dir", under(mapped, *folder) if folder else mapped)
 

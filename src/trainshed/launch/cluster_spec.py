@@ -1,4 +1,4 @@
-"""CLUSTER_SPEC: the whole cluster, for frameworks other than TensorFlow (R13, R15).
+"""CLUSTER_SPEC: the whole cluster, for frameworks other than TensorFlow.
 
 Unlike TF_CONFIG it lists every group, evaluators and reducers included, and each replica finds
 itself in it: ``cluster[task.type][task.index]`` is its own address.
@@ -31,7 +31,7 @@ def variables(context: Context, role: Role, index: int) -> Variables:
 
 
 def is_set(spec: JobSpec) -> bool:
-    """Whether the replicas of a job get CLUSTER_SPEC (contracts/vertex-sdk.md 10).
+    """Whether the replicas of a job get CLUSTER_SPEC (docs/sources/vertex.md 10).
 
     All of Vertex have it, and those of AI Platform whose primary runs in an image.
     """

@@ -1,25 +1,33 @@
-"""The commands of replicas, and what must be on their machine before they start."""
+"""The command line of a replica that runs as a process, with its interpreter."""
 
-from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
-from trainshed.model.launch_plan import PYTHON_WORD, Environment, LaunchPlan
+from trainshed.launch.site import ProgramSite
+from trainshed.model.launch_plan import PYTHON_WORD
 from trainshed.model.roles import Role
 
-#: The folders below the base output directory that AIP_* variables name.
-AIP_FOLDERS = ("model", "checkpoints", "logs")
+#: Follows the interpreter in the place of the name of the reducer's program.  With -P it looks for
+#: modules among its own packages, and not in the folder of the job.
+_REDUCER: Final = ("-P", "-m", "trainshed.reduction")
 
 
-def installed_here(plan: LaunchPlan) -> Environment:
-    """What is installed on the machine: nothing where each container installs its own."""
-    if all(replica.container or replica.role is Role.REDUCER for replica in plan.replicas):
-        return replace(plan.environment, packages=())
-    return plan.environment
+def with_interpreter(
+    argv: tuple[str, ...], role: Role, site: ProgramSite, job_python: str
+) -> tuple[str, ...]:
+    """Name the interpreter in a command: the word ``python`` stands for that of the job.
 
-
-def in_environment(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Images call their interpreter python3 or by its path; here it is the job's environment."""
+    Images call their interpreter python3 or by its path; here it is the replica's.  A reducer is
+    our own program and starts with ours.
+    """
     first, *rest = argv
-    name = Path(first).name
-    is_python = name in {"python", "python3"} or name.startswith("python3.")
-    return (PYTHON_WORD if is_python else first, *rest)
+    if role is Role.REDUCER:
+        return (site.python, *_REDUCER, *rest) if site.python else argv
+    if not _is_python(first):
+        return argv
+    return (PYTHON_WORD if site.python in {"", job_python} else site.python, *rest)
+
+
+def _is_python(word: str) -> bool:
+    name = Path(word).name
+    return name in {"python", "python3"} or name.startswith("python3.")

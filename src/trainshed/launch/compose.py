@@ -5,13 +5,14 @@ own variables come last.  The whole plan is a value, so that ``--dry-run`` can p
 can compare it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
 
 from trainshed.launch import (
     arguments,
     cluster_spec,
+    commands,
     containers,
     directories,
     gateway_env,
@@ -23,18 +24,20 @@ from trainshed.launch import (
     torch_env,
     user_env,
 )
-from trainshed.launch.arguments import EntryPoints
-from trainshed.launch.context import Context, Variables, in_role_order, program_of, unchanged
+from trainshed.launch.context import Context, Variables, in_role_order, program_of
 from trainshed.launch.devices import gpus_of, missing_devices, tpu_worker_notes
-from trainshed.launch.names import replicas, task_name
+from trainshed.launch.interpreter_env import with_interpreter
+from trainshed.launch.names import list_replicas, task_name
+from trainshed.launch.network import list_names, network_of
+from trainshed.launch.reduction_env import with_token_file
+from trainshed.launch.results import list_checkpoint_folders, metrics_of
+from trainshed.launch.site import NO_LIMITS, NO_PROGRAM_SITE, LaunchSite
 from trainshed.launch.user_env import is_kept_by_service
 from trainshed.launch.variables import UNSET
 from trainshed.model.faults import Fault, Violation
-from trainshed.model.gateway import GatewaySight
-from trainshed.model.job import JobSpec, Program, ReplicaGroup
-from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.job import JobSpec, ReplicaGroup
+from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
-from trainshed.model.study import TrialSpec
 
 #: The variables that the service sets, in this order.
 BLOCKS: Final[tuple[Callable[[Context, Role, int], Variables], ...]] = (
@@ -49,74 +52,39 @@ BLOCKS: Final[tuple[Callable[[Context, Role, int], Variables], ...]] = (
     step_hooks.variables,
 )
 
-NO_ENTRYPOINTS: Final[EntryPoints] = MappingProxyType({})
+#: The roles that exchange gradients.
+TRAINS: Final = frozenset({Role.PRIMARY, Role.WORKER})
 
 
-class _Starts(NamedTuple):
-    """How the programs of images begin: at known entry points, or in the images themselves."""
-
-    entrypoints: EntryPoints
-    in_containers: frozenset[Role]
-    packages: tuple[str, ...]
-
-
-def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed by name
-    spec: JobSpec,
-    *,
-    job_id: str,
-    attempt: int,
-    addresses: Mapping[tuple[Role, int], Address],
-    environment: Environment,
-    project: str,
-    project_number: str,
-    trial: TrialSpec | None = None,
-    map_uri: Callable[[str], str] = unchanged,
-    metric_file: str | None = None,
-    entrypoints: EntryPoints = NO_ENTRYPOINTS,
-    in_containers: Collection[Role] = (),
-    gateway: GatewaySight | None = None,
-    buckets: str | None = None,
-    cwd: str | None = None,
-) -> LaunchPlan:
+def compose(spec: JobSpec, site: LaunchSite, *, job_id: str, attempt: int) -> LaunchPlan:
     """Say all that an engine needs to start one attempt of an admitted job.
-
-    ``addresses`` holds every replica.  ``map_uri`` turns the job directory and
-    the base of the AIP_* directories into what the program should see; user arguments are never
-    mapped.  ``metric_file`` is where the primary of a trial reports; other replicas get files of
-    their own beside it.  ``entrypoints`` are the entry points of images, by role, for containers
-    that give no command.  ``in_containers`` are the roles that run in their own images, whose entry
-    points nobody needs to know.  ``gateway`` is where its clients of Google's find theirs;
-    ``buckets`` is the folder of all buckets, as replicas see it.
 
     Raises Fault with every violation when a group has nothing to run or a variable has a name that
     no environment can hold.
     """
-    context = Context(
-        spec=in_role_order(spec),
-        job_id=job_id,
-        addresses=addresses,
-        project=project,
-        project_number=project_number,
-        trial=trial,
-        map_uri=map_uri,
-        metric_file=metric_file,
-        gateway=gateway,
-        buckets=buckets,
-    )
-    starts = _Starts(entrypoints, frozenset(in_containers), environment.packages)
-    _check(context, starts)
-    return LaunchPlan(
+    context = Context(spec=in_role_order(spec), job_id=job_id, site=site)
+    _check(context)
+    replicas = tuple(_compose_replicas(context))
+    plan = LaunchPlan(
         job_id=job_id,
         attempt=attempt,
-        replicas=_replicas(context, starts),
-        environment=environment,
-        cwd=cwd,
+        replicas=replicas,
+        environment=_environment(site.environment, replicas),
+        cwd=site.cwd,
         unset_env=UNSET,
-        notes=(
-            *tpu_worker_notes(spec.groups),
-            *notes_of(context.spec, _service_env_by_role(context)),
-        ),
+        notes=tuple(dict.fromkeys((*site.notes, *_list_notes(context, spec, replicas)))),
+        warnings=site.warnings,
+        hosts=tuple(list_names(context, replicas)),
+        binds=site.binds,
+        checkpoints=tuple(list_checkpoint_folders(context, attempt)),
+        metrics=metrics_of(context, replicas),
+        owner=site.owner,
+        reads=site.reads,
+        shown=site.shown,
+        network=network_of(site, replicas),
+        server_ports=site.server_ports,
     )
+    return plan if site.token_file is None else with_token_file(plan, site.token_file)
 
 
 def service_env(context: Context, role: Role, index: int) -> Variables:
@@ -124,80 +92,104 @@ def service_env(context: Context, role: Role, index: int) -> Variables:
     return {name: value for block in BLOCKS for name, value in block(context, role, index).items()}
 
 
-def _check(context: Context, starts: _Starts) -> None:
-    wanted = list(replicas(context.spec))
-    if wanted[:1] != [(Role.PRIMARY, 0)]:
+def _check(context: Context) -> None:
+    expected = list(list_replicas(context.spec))
+    if expected[:1] != [(Role.PRIMARY, 0)]:
         raise AssertionError(f"job {context.job_id!r} reached compose without a primary")
-    if missing := [key for key in wanted if key not in context.addresses]:
+    if missing := [key for key in expected if key not in context.site.addresses]:
         raise AssertionError(f"job {context.job_id!r} reached compose with no address of {missing}")
     violations = [
-        violation
-        for group in context.spec.groups
-        for violation in _violations(context.spec, group, starts)
+        violation for group in context.spec.groups for violation in _violations(context, group)
     ]
     if violations:
         raise Fault(violations)
 
 
-def _violations(spec: JobSpec, group: ReplicaGroup, starts: _Starts) -> list[Violation]:
-    program = program_of(spec, group)
-    found = list(arguments.violations(spec, group, starts.entrypoints))
-    if group.role in starts.in_containers:
-        found = [violation for violation in found if violation.rule != arguments.NO_COMMAND]
+def _violations(context: Context, group: ReplicaGroup) -> Iterator[Violation]:
+    program = program_of(context.spec, group)
+    for violation in arguments.violations(context.spec, group, context.site.entrypoints):
+        # the image has a command where the job gives none
+        if violation.rule != arguments.NO_COMMAND or group.role not in context.site.in_containers:
+            yield violation
     if program and group.role is not Role.REDUCER:
-        found.extend(user_env.violations(group.role, program))
-    return found
+        yield from user_env.violations(group.role, program)
 
 
-def _replicas(context: Context, starts: _Starts) -> tuple[ReplicaPlan, ...]:
+def _compose_replicas(context: Context) -> Iterator[ReplicaPlan]:
     groups = {group.role: group for group in context.spec.groups}
-    return tuple(
-        _replica(context, groups[role], index, starts) for role, index in replicas(context.spec)
-    )
+    for role, index in list_replicas(context.spec):
+        yield _replica(context, groups[role], index)
 
 
-def _replica(context: Context, group: ReplicaGroup, index: int, starts: _Starts) -> ReplicaPlan:
-    gpu_count, gpu_type = gpus_of(group)
-    program = None if group.role is Role.REDUCER else program_of(context.spec, group)
+def _replica(context: Context, group: ReplicaGroup, index: int) -> ReplicaPlan:
+    site, role = context.site, group.role
+    program = site.programs.get(role, NO_PROGRAM_SITE)
     container = None
-    if group.role in starts.in_containers:
-        container = containers.container_of(context, group, starts.packages)
+    if role in site.in_containers:
+        container = containers.container_of(context, group, site.environment.packages)
+    env = _env(context, group, index)
+    gpu_count, gpu_type = _gpus(site, group, index)
+    limits = site.limits.get((role, index), NO_LIMITS)
     return ReplicaPlan(
-        role=group.role,
+        role=role,
         index=index,
-        task_name=task_name(context.spec.dialect, group.role, index),
+        task_name=task_name(context.spec.dialect, role, index),
         argv=(
             containers.words_of(container)
             if container
-            else arguments.argv_of(context, group, starts.entrypoints)
+            else commands.with_interpreter(
+                arguments.argv_of(context, group, site.entrypoints),
+                role,
+                program,
+                site.environment.python,
+            )
         ),
-        env=user_env.merged(service_env(context, group.role, index), program),
+        env=env if container else with_interpreter(env, program),
         gpu_count=gpu_count,
         gpu_type=gpu_type,
+        memory_bytes_max=limits.memory_bytes_max,
+        cpus_max=limits.cpus_max,
+        python="" if container or role is Role.REDUCER else program.python,
         container=container,
     )
 
 
-def _service_env_by_role(context: Context) -> dict[Role, Variables]:
-    return {group.role: service_env(context, group.role, 0) for group in context.spec.groups}
+def _env(context: Context, group: ReplicaGroup, index: int) -> Variables:
+    """The service's variables, the job's and the site's; a reducer is our own program."""
+    service = service_env(context, group.role, index)
+    if group.role is Role.REDUCER:
+        return service
+    return {**user_env.merged(service, program_of(context.spec, group)), **context.site.env}
 
 
-def notes_of(spec: JobSpec, service_env: Mapping[Role, Variables]) -> tuple[str, ...]:
-    """What a job asked for and will not get here: named, never silently swallowed.
+def _gpus(site: LaunchSite, group: ReplicaGroup, index: int) -> tuple[int, str | None]:
+    if (group.role, index) in site.emulated:
+        return 0, None
+    count, kind = gpus_of(group)
+    return count or (site.gpus_each if group.role in TRAINS else 0), kind
 
-    ``service_env`` holds what the service has set on one replica of each role.
-    """
-    found: list[str] = []
-    for group in spec.groups:
-        program = program_of(spec, group)
-        found.extend(missing_devices(group))
+
+def _environment(environment: Environment, replicas: Sequence[ReplicaPlan]) -> Environment:
+    """What is installed on the machine: nothing where each container installs its own."""
+    if all(replica.container or replica.role is Role.REDUCER for replica in replicas):
+        return replace(environment, packages=())
+    return environment
+
+
+def _list_notes(context: Context, spec: JobSpec, replicas: Sequence[ReplicaPlan]) -> Iterator[str]:
+    """What a job asks for and will not get, a sentence each: never silently swallowed."""
+    yield from step_hooks.notes_of(context, replicas)
+    yield from tpu_worker_notes(spec.groups)
+    for group in context.spec.groups:
+        yield from missing_devices(group)
         if group.role is not Role.REDUCER:
-            found.extend(_reserved(program, service_env[group.role]))
-    found.extend(reduction_env.notes_of(spec))
-    return tuple(dict.fromkeys(found))
+            yield from _reserved_notes(context, group)
+    yield from reduction_env.notes_of(context.spec)
 
 
-def _reserved(program: Program | None, service: Variables) -> Iterator[str]:
+def _reserved_notes(context: Context, group: ReplicaGroup) -> Iterator[str]:
+    program = program_of(context.spec, group)
+    service = service_env(context, group.role, 0)
     for name, _ in program.env if program else ():
         if is_kept_by_service(name, service):
             yield f"{name} in the job's env is ignored: the service sets it."

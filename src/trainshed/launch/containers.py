@@ -1,7 +1,8 @@
 """What starts a replica in its own image: command and args as Docker defines them.
 
 A container's command replaces the image's ENTRYPOINT and its args replace CMD; where the job gives
-neither, the image's own are kept (contracts/vertex-sdk.md 8).  What the service adds is args.
+neither, the image's own are kept (docs/sources/vertex.md 7.1 and 8).  What the service adds is
+args.
 """
 
 import shlex

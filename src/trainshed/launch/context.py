@@ -4,17 +4,16 @@ One value, so that each module that gives variables has the same shape: a functi
 ``(context, role, index)`` that returns the variables it answers for, or none.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from trainshed.launch.devices import is_tpu_worker
-from trainshed.model.gateway import GatewaySight
+from trainshed.launch.site import LaunchSite
 from trainshed.model.job import JobSpec, Program, ReplicaGroup
-from trainshed.model.launch_plan import Address
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.study import TrialSpec
 
-#: Where a group with no program of its own runs the primary's (contracts/vertex-sdk.md 7.1).
+#: Where a group with no program of its own runs the primary's (docs/sources/vertex.md 7.1).
 INHERITS_PROGRAM = frozenset({Dialect.ML_V1})
 
 _ORDER = {role: place for place, role in enumerate(Role)}
@@ -22,37 +21,28 @@ _ORDER = {role: place for place, role in enumerate(Role)}
 Variables = Mapping[str, str]
 
 
-def unchanged(uri: str) -> str:
-    """Map a URI to itself: the default of ``map_uri``."""
-    return uri
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """One attempt: the spec without skipped groups, and what only the caller can know."""
+    """One attempt: the spec without skipped groups, and the place where it will run."""
 
     spec: JobSpec
     job_id: str
-    addresses: Mapping[tuple[Role, int], Address]
-    project: str
-    project_number: str
-    trial: TrialSpec | None = None
-    map_uri: Callable[[str], str] = unchanged
-    metric_file: str | None = None
-    gateway: GatewaySight | None = None
-    """Where replicas find the gateway; None: they have none."""
-    buckets: str | None = None
-    """The folder of all buckets, as replicas see it."""
+    site: LaunchSite
+
+    @property
+    def trial(self) -> TrialSpec | None:
+        """The trial that the job is, if it is one."""
+        return self.spec.trial
 
     @property
     def is_distributed(self) -> bool:
-        """Whether there is more than one replica, in all groups together (R14)."""
+        """Whether there is more than one replica, in all groups together."""
         return self.spec.replica_count > 1
 
     def members(self, role: Role) -> list[str]:
         """List the ``host:port`` of each replica of a role, in index order."""
         group = self.spec.group(role)
-        return [self.addresses[role, i].text for i in range(group.count if group else 0)]
+        return [self.site.addresses[role, i].text for i in range(group.count if group else 0)]
 
 
 def in_role_order(spec: JobSpec) -> JobSpec:

@@ -1,4 +1,4 @@
-"""The accelerators of a replica, as an engine is asked for them (R10).
+"""The accelerators of a replica, as an engine is asked for them.
 
 Engines here give NVIDIA GPUs.  A TPU is a machine that only Google has: the replica runs without.
 """
@@ -10,7 +10,7 @@ from trainshed.launch.names import role_word
 from trainshed.model.job import ReplicaGroup
 from trainshed.model.roles import Role
 
-#: Every GPU type of both dialects begins so (contracts/gcloud.md 10).
+#: Every GPU type of both dialects begins so (docs/sources/gcloud.md 10).
 GPU_PREFIX: Final = "NVIDIA_"
 
 #: AI Platform's machine type for a Cloud TPU node; Vertex AI calls its own ``cloud-tpu``.
@@ -22,7 +22,7 @@ UNSPECIFIED: Final = "ACCELERATOR_TYPE_UNSPECIFIED"
 
 def gpus_of(group: ReplicaGroup) -> tuple[int, str | None]:
     """Give the count and the type of GPUs on each replica of a group; (0, None) for none."""
-    count, kind = _asked(group)
+    count, kind = _devices_of(group)
     return (count, kind) if count and kind and kind.startswith(GPU_PREFIX) else (0, None)
 
 
@@ -47,7 +47,7 @@ def tpu_worker_notes(groups: Iterable[ReplicaGroup]) -> Iterator[str]:
 
 def missing_devices(group: ReplicaGroup) -> Iterator[str]:
     """Say which devices of a group no engine here can give."""
-    count, kind = _asked(group)
+    count, kind = _devices_of(group)
     if count and kind and not kind.startswith(GPU_PREFIX):
         yield (
             f"Each {role_word(group.role)} replica asked for {count} {kind}; "
@@ -55,7 +55,7 @@ def missing_devices(group: ReplicaGroup) -> Iterator[str]:
         )
 
 
-def _asked(group: ReplicaGroup) -> tuple[int, str | None]:
+def _devices_of(group: ReplicaGroup) -> tuple[int, str | None]:
     accelerator = group.accelerator
     if accelerator is None or accelerator.type == UNSPECIFIED:
         return 0, None

@@ -1,6 +1,6 @@
 """Which job and trial this is, and where its results go: CLOUD_ML_* and AIP_*.
 
-Source: contracts/vertex-sdk.md 10.
+Source: docs/sources/vertex.md 10.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,10 +19,13 @@ FOLDER: Final[Mapping[str, str]] = {
     names_of.AIP_TENSORBOARD_LOG_DIR: "logs",
 }
 
+#: The folders below the base directory, for those who make them.
+AIP_FOLDERS: Final = tuple(FOLDER.values())
+
 #: CLOUD_ML_PROJECT_ID is the project's number on Vertex, whatever its name says.
 PROJECT: Final[Mapping[Dialect, Callable[[Context], str]]] = {
-    Dialect.ML_V1: lambda context: context.project,
-    Dialect.AIPLATFORM_V1: lambda context: context.project_number,
+    Dialect.ML_V1: lambda context: context.site.project,
+    Dialect.AIPLATFORM_V1: lambda context: context.site.project_number,
 }
 
 
@@ -41,46 +44,46 @@ def under(base: str, *names: str) -> str:
 
 
 def trial_folder(context: Context) -> tuple[str, ...]:
-    """Give the folder that a trial's results have to themselves, or none outside tuning (R19)."""
+    """Give the folder that a trial's results have to themselves, or none outside tuning."""
     return (context.trial.trial_id,) if context.trial else ()
 
 
 def _identity(context: Context) -> Variables:
-    found = {
+    env = {
         names_of.CLOUD_ML_JOB_ID: context.job_id,
         names_of.CLOUD_ML_PROJECT_ID: PROJECT[context.spec.dialect](context),
     }
     if context.spec.region:
-        found[names_of.CLOUD_ML_REGION] = context.spec.region
-    return found
+        env[names_of.CLOUD_ML_REGION] = context.spec.region
+    return env
 
 
 def _trial(context: Context, role: Role, index: int) -> Variables:
     if context.trial is None:
         return {}
-    found = {names_of.CLOUD_ML_TRIAL_ID: context.trial.trial_id}
-    if context.metric_file:
-        found[names_of.CLOUD_ML_HP_METRIC_FILE] = _metric_file(context, role, index)
+    env = {names_of.CLOUD_ML_TRIAL_ID: context.trial.trial_id}
+    if context.site.metric_file:
+        env[names_of.CLOUD_ML_HP_METRIC_FILE] = _metric_file(context, role, index)
     if context.spec.study and context.spec.study.metrics:
-        found[names_of.CLOUD_ML_HP_METRIC_TAG] = context.spec.study.metrics[0].metric_id
-    return found
+        env[names_of.CLOUD_ML_HP_METRIC_TAG] = context.spec.study.metrics[0].metric_id
+    return env
 
 
 def _metric_file(context: Context, role: Role, index: int) -> str:
     """Give the primary the file itself, and everybody else one of their own beside it.
 
-    Each report rewrites the whole file (contracts/vertex-sdk.md 10.1), and replicas that share a
+    Each report rewrites the whole file (docs/sources/vertex.md 10.1), and replicas that share a
     machine would wipe out each other's lines.
     """
     if role is Role.PRIMARY:
-        return context.metric_file or ""
-    return f"{context.metric_file}.{task_name(context.spec.dialect, role, index)}"
+        return context.site.metric_file or ""
+    return f"{context.site.metric_file}.{task_name(context.spec.dialect, role, index)}"
 
 
 def _directories(context: Context) -> Variables:
-    mounted = {BUCKETS: context.buckets} if context.buckets else {}
+    mounted = {BUCKETS: context.site.buckets} if context.site.buckets else {}
     if not context.spec.base_output_dir:
         return mounted
-    base = context.map_uri(context.spec.base_output_dir)
+    base = context.site.map_uri(context.spec.base_output_dir)
     folder = trial_folder(context)
     return mounted | {name: under(base, *folder, last, "") for name, last in FOLDER.items()}

@@ -40,7 +40,7 @@ _FSSPEC: Final = {"FSSPEC_GS": json.dumps({"session_kwargs": {"trust_env": True}
 
 def variables(context: Context, role: Role, _index: int) -> Variables:
     """Give a replica what its clients look for; a reducer is our own program, and has none."""
-    sight = context.gateway
+    sight = context.site.gateway
     if sight is None or role is Role.REDUCER:
         return {}
     return {
@@ -50,7 +50,7 @@ def variables(context: Context, role: Role, _index: int) -> Variables:
         "BOTO_PATH": f"/etc/boto.cfg:{sight.folder}/{BOTO}:~/.boto",  # the last word is the user's
         # google-auth gives up on a machine that is busy: 3 s by default
         "GCE_METADATA_TIMEOUT": "30",
-        "GOOGLE_CLOUD_PROJECT": context.project,
+        "GOOGLE_CLOUD_PROJECT": context.site.project,
         # TensorFlow then asks for a bucket before it opens a file, and says what is wrong: its
         # GFile.readline tells of no error, and takes what cannot be read for empty
         "GCS_ALLOWED_BUCKET_LOCATIONS": BUCKET_LOCATION,
@@ -59,7 +59,7 @@ def variables(context: Context, role: Role, _index: int) -> Variables:
         "GCS_READ_CACHE_BLOCK_SIZE_MB": "16",
         # it would ask by gRPC for a kind of bucket that is not here
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
-        **({} if sight.hosts else _proxied(context, sight)),
+        **({} if sight.hosts else _proxy_variables(context, sight)),
     }
 
 
@@ -75,12 +75,12 @@ def _of_curl(context: Context, role: Role, sight: GatewaySight) -> Variables:
     return {_TENSORFLOW: f"{sight.folder}/{AUTHORITY}", "CURL_HOME": sight.folder}
 
 
-def _proxied(context: Context, sight: GatewaySight) -> Variables:
+def _proxy_variables(context: Context, sight: GatewaySight) -> Variables:
     """Where Google's names lead elsewhere, https:// goes through the gateway.
 
     gRPC obeys these too, and replicas of one job must meet without it.
     """
-    peers = dict.fromkeys(address.host for address in context.addresses.values())
+    peers = dict.fromkeys(address.host for address in context.site.addresses.values())
     without = ",".join(dict.fromkeys((*_LOCAL, *peers, *sight.without_proxy)))
     return {
         **dict.fromkeys(("https_proxy", "HTTPS_PROXY"), f"http://{sight.address}"),

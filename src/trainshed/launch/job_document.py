@@ -1,4 +1,4 @@
-"""The ``job`` entry of TF_CONFIG and CLUSTER_SPEC: the caller's own document, as JSON (R13, R14).
+"""The ``job`` entry of TF_CONFIG and CLUSTER_SPEC: the caller's own document, as JSON.
 
 Vertex shows the CustomJobSpec as it was sent.  AI Platform Training shows the TrainingInput with
 its keys in snake case and one mark of its own, ``run_on_raw_vm``; programs read it under those

@@ -1,7 +1,7 @@
 """What replicas are called: in logs, in CLUSTER_SPEC, and as hosts.
 
-Each dialect has one word for a role, and Google forms three names from it: the task name of the
-logs (contracts/gcloud.md 7.5), the key of CLUSTER_SPEC, and the host name.  One table holds the
+Each dialect has one word for a role, and three names are formed from it: the task name of the logs
+(docs/sources/gcloud.md 7.5), the key of CLUSTER_SPEC, and the host name.  One table holds the
 words, so that the three can never disagree.
 """
 
@@ -13,7 +13,8 @@ from trainshed.model.launch_plan import Address
 from trainshed.model.network import CLUSTER_PORT, RENDEZVOUS_PORT
 from trainshed.model.roles import POOL_OF_ROLE, Dialect, Role
 
-#: The dialects' words for a role.  ml v1 has no reducers: that word is ours.
+#: The dialects' words for a role.  Two of ml v1 are ours: it has no reducers, and
+#: docs/sources/gcloud.md 7.5 has no task name of an evaluator.
 TASK_WORD: Final[Mapping[Dialect, Mapping[Role, str]]] = {
     Dialect.ML_V1: {
         Role.PRIMARY: "master",
@@ -51,11 +52,11 @@ def short_id(job_id: str) -> str:
 
 
 def cloud_id(job_id: str) -> str:
-    """Give the value of ``task.cloud`` in TF_CONFIG: an internal id, stable for one job (R14)."""
+    """Give the value of ``task.cloud`` in TF_CONFIG: an internal id, stable for one job."""
     return f"{_digest(job_id)[:17]}-ml"
 
 
-def replicas(spec: JobSpec) -> Iterator[tuple[Role, int]]:
+def list_replicas(spec: JobSpec) -> Iterator[tuple[Role, int]]:
     """List every replica, in the order of the groups: of an admitted spec, the primary first."""
     for group in spec.groups:
         for index in range(group.count):
@@ -70,7 +71,7 @@ def google_addresses(spec: JobSpec, job_id: str) -> dict[tuple[Role, int], Addre
             port=CLUSTER_PORT,
             rendezvous_port=RENDEZVOUS_PORT,
         )
-        for role, index in replicas(spec)
+        for role, index in list_replicas(spec)
     }
 
 

@@ -1,4 +1,4 @@
-"""Who takes part in collective communication, and with which number (R15).
+"""Who takes part in collective communication, and with which number.
 
 The primary and the workers do; a rank is unique and lies in 0 .. size-1.  Parameter servers,
 evaluators and reducers have none: one more process in the world would make all others wait for it.
@@ -28,5 +28,5 @@ def world_rank_of(context: Context, role: Role, index: int) -> WorldRank | None:
     return WorldRank(
         rank=world.index((role, index)),
         size=len(world),
-        rendezvous=context.addresses[Role.PRIMARY, 0],
+        rendezvous=context.site.addresses[Role.PRIMARY, 0],
     )

@@ -4,7 +4,7 @@ Primary, workers and reducers get the address of every reducer process.  What pr
 belong to one job, and where the achieved rates are written, are files of one attempt: whoever
 starts it adds their paths, so that no plan that is printed or stored holds a secret.
 
-The program of a reducer is ours (R16), so its container's command and args say nothing to it; its
+The program of a reducer is ours, so its container's command and args say nothing to it; its
 env may set what the program is started with (``SETTINGS``).
 """
 
@@ -62,7 +62,7 @@ def addresses(context: Context) -> Iterator[str]:
     procs = procs_of(context.spec)
     group = context.spec.group(Role.REDUCER)
     for index in range(group.count if group else 0):
-        first = context.addresses[Role.REDUCER, index]
+        first = context.site.addresses[Role.REDUCER, index]
         yield from (replace(first, port=first.port + proc).text for proc in range(procs))
 
 
@@ -74,8 +74,8 @@ def procs_of(spec: JobSpec) -> int:
 
 def argv_of(program: Program | None) -> tuple[str, ...]:
     """Give the command line of a reducer: no secret and no address is in it."""
-    given = _settings(program).items()
-    return (*_ARGV, *(word for name, value in given for word in (SETTINGS[name].flag, value)))
+    settings = _settings(program).items()
+    return (*_ARGV, *(word for name, value in settings for word in (SETTINGS[name].flag, value)))
 
 
 def notes_of(spec: JobSpec) -> Iterator[str]:
@@ -83,7 +83,7 @@ def notes_of(spec: JobSpec) -> Iterator[str]:
     group = spec.group(Role.REDUCER)
     if group is None:
         return
-    yield from _unused(group.program)
+    yield from _unused_notes(group.program)
     if not any(_chooses(spec, role) for role in (Role.PRIMARY, Role.WORKER)):
         yield (
             f"The reducers serve workers that choose them: with {trainer_contract.TORCH_BACKEND}="
@@ -95,28 +95,29 @@ def with_token_file(plan: LaunchPlan, path: str) -> LaunchPlan:
     """Give the path of the attempt's secret to those who take part."""
     added = {trainer_contract.REDUCTION_TOKEN_FILE: path}
     replicas = tuple(
-        replace(each, env={**each.env, **added}) if each.role in TAKES_PART else each
-        for each in plan.replicas
+        replace(replica, env={**replica.env, **added}) if replica.role in TAKES_PART else replica
+        for replica in plan.replicas
     )
     return replace(plan, replicas=replicas)
 
 
-def has_reducers(plan: LaunchPlan) -> bool:
+def has_reducers(spec: JobSpec) -> bool:
     """Whether an attempt needs a secret at all."""
-    return any(replica.role is Role.REDUCER for replica in plan.replicas)
+    group = spec.group(Role.REDUCER)
+    return group is not None and group.count > 0
 
 
 def _settings(program: Program | None) -> dict[str, str]:
     """The settings of a reducer that can be read; the last of one name counts."""
-    given = program.env if program else ()
+    env = program.env if program else ()
     return {
         name: value
-        for name, value in given
+        for name, value in env
         if name in SETTINGS and re.fullmatch(SETTINGS[name].pattern, value)
     }
 
 
-def _unused(program: Program | None) -> Iterator[str]:
+def _unused_notes(program: Program | None) -> Iterator[str]:
     if program is None:
         return
     strange = any(name not in SETTINGS for name, _ in program.env)
@@ -125,9 +126,9 @@ def _unused(program: Program | None) -> Iterator[str]:
             f"The reducers run {PROGRAM}: of the command, args and env of their container only "
             f"{', '.join(SETTINGS)} are used."
         )
-    known = _settings(program)
+    settings = _settings(program)
     for name, value in program.env:
-        if name in SETTINGS and name not in known:
+        if name in SETTINGS and name not in settings:
             yield f"{name}={value} is ignored: it may be {SETTINGS[name].accepted}."
 
 

@@ -1,9 +1,19 @@
 """A job that asks to be measured by its label has its steps seen by hooks."""
 
+from collections.abc import Iterator, Sequence
+
 from trainshed.launch.context import Context, Variables
+from trainshed.model.job import JobSpec
+from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.plan_wishes import is_measured
 from trainshed.model.roles import Role
 from trainshed.model.trainer_contract import STEPS
+
+
+def asks_for_hooks(spec: JobSpec) -> bool:
+    """Whether a label of the job, or a variable in the env of a program, asks for hooks."""
+    programs = (group.program for group in spec.groups)
+    return is_measured(spec.labels) or any(STEPS in dict(p.env) for p in programs if p)
 
 
 def variables(context: Context, role: Role, index: int) -> Variables:  # noqa: ARG001 - as all blocks
@@ -11,3 +21,13 @@ def variables(context: Context, role: Role, index: int) -> Variables:  # noqa: A
     if role is Role.REDUCER or not is_measured(context.spec.labels):
         return {}
     return {STEPS: "hooks"}
+
+
+def notes_of(context: Context, replicas: Sequence[ReplicaPlan]) -> Iterator[str]:
+    """Say that hooks do not reach a program in its own image: they are files of the server's."""
+    is_measured_by_hooks = any(STEPS in replica.env for replica in replicas)
+    if is_measured_by_hooks and Role.PRIMARY in context.site.in_containers:
+        yield (
+            "No hooks see the steps of a program in its own image; it tells them by "
+            "trainshed_trainer.progress(step), where its image has the trainer library."
+        )

@@ -1,4 +1,4 @@
-"""TF_CONFIG: what TensorFlow's distribution strategies read (R14).
+"""TF_CONFIG: what TensorFlow's distribution strategies read.
 
 The cluster is the same text on every replica; only ``task`` differs.  Evaluators have a task but no
 place in the cluster.  Reducers have neither: they run our own program, and calling them parameter
@@ -16,7 +16,7 @@ from trainshed.launch.names import cloud_id
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect, Role
 
-#: The least number of replicas with which a job has TF_CONFIG (contracts/vertex-sdk.md 10).
+#: The least number of replicas with which a job has TF_CONFIG (docs/sources/vertex.md 10).
 REPLICAS_MIN: Final[Mapping[Dialect, int]] = {Dialect.ML_V1: 1, Dialect.AIPLATFORM_V1: 2}
 
 #: What TensorFlow calls a role; None has no TF_CONFIG.  Some jobs call their chief ``master``.
@@ -53,8 +53,8 @@ def variables(context: Context, role: Role, index: int) -> Variables:
 
 def cluster(context: Context) -> dict[str, list[str]]:
     """List the addresses of TensorFlow's cluster by task type; a role nobody plays is left out."""
-    found = ((task_type_of(context.spec, role), context.members(role)) for role in IN_CLUSTER)
-    return {task_type: members for task_type, members in found if task_type and members}
+    groups = ((task_type_of(context.spec, role), context.members(role)) for role in IN_CLUSTER)
+    return {task_type: members for task_type, members in groups if task_type and members}
 
 
 def task_type_of(spec: JobSpec, role: Role) -> str | None:
@@ -63,7 +63,7 @@ def task_type_of(spec: JobSpec, role: Role) -> str | None:
 
 
 def primary_word(spec: JobSpec) -> str:
-    """Choose between ``chief`` and ``master`` for a job's primary (R14).
+    """Choose between ``chief`` and ``master`` for a job's primary.
 
     Vertex says chief.  AI Platform Training says chief from runtime version 2.1 on and master
     before, and master for an image unless ``useChiefInTfConfig`` is true; that field means nothing

@@ -1,6 +1,6 @@
-"""What ``torch.distributed`` needs to find its peers with ``env://`` (R15).
+"""What ``torch.distributed`` needs to find its peers with ``env://``.
 
-WORLD_SIZE counts replicas, and the primary has rank 0 (contracts/vertex-sdk.md 10).  A trainer that
+WORLD_SIZE counts replicas, and the primary has rank 0 (docs/sources/vertex.md 10).  A trainer that
 starts several processes on its machine multiplies for itself, as it does at Google.
 """
 

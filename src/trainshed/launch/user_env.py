@@ -1,4 +1,4 @@
-"""The variables that the user asked for: set last, in their order (contracts/vertex-sdk.md 8, 10).
+"""The variables that the user asked for: set last, in their order (docs/sources/vertex.md 8, 10).
 
 ``$(NAME)`` in a value stands for an earlier variable, the service's or the user's; a name that
 nobody has set is left as it is written, and ``$$(NAME)`` writes ``$(NAME)`` itself.
@@ -28,13 +28,13 @@ def merged(service: Variables, program: Program | None) -> Variables:
     return env
 
 
-def expanded(value: str, known: Variables) -> str:
+def expanded(value: str, env: Variables) -> str:
     """Replace the references in a value, once: what is put in is not read again."""
 
-    def replacement(found: re.Match[str]) -> str:
-        if found["escape"]:
-            return found["reference"]
-        return known.get(found["name"], found["reference"])
+    def replacement(match: re.Match[str]) -> str:
+        if match["escape"]:
+            return match["reference"]
+        return env.get(match["name"], match["reference"])
 
     return _REFERENCE.sub(replacement, value)
 
@@ -45,7 +45,7 @@ def is_kept_by_service(name: str, service: Variables) -> bool:
 
 
 def violations(role: Role, program: Program) -> Iterator[Violation]:
-    """Find the variables whose name is no C identifier (contracts/vertex-sdk.md 8)."""
+    """Find the variables whose name is no C identifier (docs/sources/vertex.md 8)."""
     for name, _ in program.env:
         if not _IDENTIFIER.fullmatch(name):
             yield Violation(

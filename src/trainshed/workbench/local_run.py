@@ -5,7 +5,9 @@ and hands the plan to the local engine.
 """
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -17,22 +19,23 @@ from trainshed.engines.local import foreground
 from trainshed.engines.network.addresses import loopback_addresses, own_addresses
 from trainshed.engines.processes.peers import holder_in, holder_of
 from trainshed.files.beneath import PathBeneath
-from trainshed.launch.commands import AIP_FOLDERS, in_environment, installed_here
 from trainshed.launch.compose import compose
+from trainshed.launch.directories import AIP_FOLDERS
 from trainshed.launch.names import google_addresses
-from trainshed.launch.network import layout_of, names_of, network_of
+from trainshed.launch.network import layout_of
+from trainshed.launch.reduction_env import has_reducers
+from trainshed.launch.site import LaunchSite, MachineLimits, ProgramSite
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.gateway import GatewaySight
 from trainshed.model.job import JobSpec, ProgramKind
-from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.launch_plan import Address, Environment, LaunchPlan
 from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.roles import Role
 from trainshed.service.gateway.listening import GatewayListener, Serving
 from trainshed.service.jobs.refusing import Say, in_words, one_a_field
 from trainshed.service.starts.programs import Source, environment_of
-from trainshed.service.starts.reducers import reducing, started_here
 from trainshed.service.starts.shape import shape_of
 from trainshed.storage.buckets import SCHEME, Buckets, GsPaths
 from trainshed.storage.folders import make_all
@@ -40,6 +43,7 @@ from trainshed.storage.folders import make_all
 if TYPE_CHECKING:
     from trainshed.engines.local.containers.roots import ContainerRoots
     from trainshed.service.gateway.attempts import LivingAttempt
+    from trainshed.service.starts.interpreters import TrainerLibrary
 
 #: Makes what answers: the data directory, the attempt, and whose a connection is.
 ServeGateway = Callable[[Path, "LivingAttempt", AttemptAt], Serving]
@@ -103,22 +107,23 @@ class Prepared:
     """A plan and the folders that must exist before it starts."""
 
     plan: LaunchPlan
+    spec: JobSpec
     output: Path | None
     """Where the job's results go, if it says so and it is on this machine."""
     folders: tuple[Path, ...]
 
 
-def runtime_of(asked: str, user: str | None) -> Runtime | None:
+def runtime_of(choice: str, user: str | None) -> Runtime | None:
     """The container runtime that a flag asks for.  Raises UsageFault where it does not answer."""
-    if asked == NO_RUNTIME:
+    if choice == NO_RUNTIME:
         return None
     # most local runs have no containers, and asking for a runtime imports subprocess
     from trainshed.engines.local.containers import detect  # noqa: PLC0415  # see above
 
-    found = detect.find(asked, user=user)
-    if found.runtime is None:
-        raise UsageFault(f"--container-runtime {asked}: {found.reason}")
-    return found.runtime
+    lookup = detect.find(choice, user=user)
+    if lookup.runtime is None:
+        raise UsageFault(f"--container-runtime {choice}: {lookup.reason}")
+    return lookup.runtime
 
 
 def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
@@ -129,46 +134,61 @@ def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
     """
     spec = job.spec
     _check_directories(spec, job.say)
-    contained = _contained(job, host)
-    layout = _layout(job, contained, host)
-    addresses = google_addresses(spec, job.job_id) if for_print else _addresses(spec, layout, host)
     output = _output(spec, job, host)
+    site = _site(job, host, output, for_print=for_print)
     try:
-        plan = compose(
-            spec,
-            job_id=job.job_id,
-            attempt=1,
-            addresses=addresses,
-            environment=_environment(spec, job, host, output),
-            project=host.project,
-            project_number=host.project_number,
-            map_uri=lambda uri: _seen(uri, job, host),
-            entrypoints=_entrypoints(spec, job.entry_point),
-            in_containers=contained,
-            gateway=host.gateway,
-            buckets=str(host.buckets.root) if host.gateway else None,
-            cwd=str(job.folder),
-        )
+        plan = compose(spec, site, job_id=job.job_id, attempt=1)
     except Fault as fault:
         raise Fault(one_a_field(in_words(fault.violations, job.say))) from None
-    replicas, limit_notes = _limited(
-        [_startable(replica, job) for replica in plan.replicas], spec, host
-    )
-    notes = (*notes_of(job, host, contained), *contained.values(), *limit_notes, *plan.notes)
-    return Prepared(
-        plan=replace(
-            plan,
-            notes=tuple(dict.fromkeys(notes)),
-            replicas=replicas,
-            environment=installed_here(plan),
-            binds=_binds(plan, spec, output, host) if contained else (),
-            shown=(host.gateway.folder,) if host.gateway else (),
-            hosts=tuple(names_of(spec, plan, addresses)) if layout else (),
-            network=network_of(plan, addresses, layout),
+    return Prepared(plan=plan, spec=spec, output=output, folders=_folders(spec, output))
+
+
+def _site(job: LocalJob, host: Host, output: Path | None, *, for_print: bool) -> LaunchSite:
+    spec = job.spec
+    contained = _container_notes(job, host)
+    layout = _layout(job, contained, host)
+    environment = _environment(spec, job, host, output)
+    limits, limit_notes = _find_limits(spec, host)
+    return LaunchSite(
+        project=host.project,
+        project_number=host.project_number,
+        addresses=(
+            google_addresses(spec, job.job_id) if for_print else _addresses(spec, layout, host)
         ),
-        output=output,
-        folders=_folders(spec, output),
+        environment=environment,
+        programs=_program_sites(spec, host),
+        entrypoints=_entrypoints(spec, job.entry_point),
+        in_containers=contained,
+        env=job.env,
+        map_uri=lambda uri: _map_directory(uri, job, host),
+        buckets=str(host.buckets.root) if host.gateway else None,
+        cwd=str(job.folder),
+        gateway=host.gateway,
+        layout=layout,
+        has_names=layout is not None,
+        limits=limits,
+        gpus_each=job.any_gpu_count,
+        binds=_binds(environment, spec, output, host) if contained else (),
+        shown=(host.gateway.folder,) if host.gateway else (),
+        notes=(*notes_of(job, host, contained), *contained.values(), *limit_notes),
     )
+
+
+def _program_sites(spec: JobSpec, host: Host) -> dict[Role, ProgramSite]:
+    """Programs that exchange gradients through reducers need the trainer library."""
+    if not has_reducers(spec):
+        return {}
+    library = _library(host).folder_for(host.python)
+    python_path = os.environ.get("PYTHONPATH", "")
+    program = ProgramSite(library=library, python_path=python_path)
+    return {**dict.fromkeys(Role, program), Role.REDUCER: ProgramSite(python=sys.executable)}
+
+
+def _library(host: Host) -> "TrainerLibrary":
+    # asking interpreters imports subprocess, and few local runs have reducers
+    from trainshed.service.starts.interpreters import LIBRARY, TrainerLibrary  # noqa: PLC0415
+
+    return TrainerLibrary(host.buckets.root.parent / LIBRARY)
 
 
 def _check_directories(spec: JobSpec, say: Say) -> None:
@@ -178,15 +198,15 @@ def _check_directories(spec: JobSpec, say: Say) -> None:
     # the rules bring the catalog with them, which a plain run does without
     from trainshed.admission.rules.directories import violations  # noqa: PLC0415  # see above
 
-    if found := tuple(violations(spec)):
-        raise Fault(in_words(found, say))
+    if refusals := tuple(violations(spec)):
+        raise Fault(in_words(refusals, say))
 
 
 def _environment(spec: JobSpec, job: LocalJob, host: Host, output: Path | None) -> Environment:
     """What is installed.  A job that writes into its own project does not change the package."""
-    found = environment_of(spec, job.source, host.python, host.buckets, job.folder)
-    written = (output, host.buckets.root)
-    return replace(found, ignored=tuple(str(folder) for folder in written if folder))
+    environment = environment_of(spec, job.source, host.python, host.buckets, job.folder)
+    outputs = (output, host.buckets.root)
+    return replace(environment, ignored=tuple(str(folder) for folder in outputs if folder))
 
 
 def numbered(host: Host) -> Host:
@@ -214,9 +234,9 @@ def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListene
         return ContainerRoots(host.runtime, os.environ)
 
     def in_container(theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
-        for roots in (containers().known, containers().asked) if host.runtime else ():
-            found = {pid: key for pid, key in roots().items() if key == own}
-            if holder_in(theirs, ours, found):
+        for roots in (containers().read_cached, containers().refresh) if host.runtime else ():
+            own_roots = {pid: key for pid, key in roots().items() if key == own}
+            if holder_in(theirs, ours, own_roots):
                 return own
         return None
 
@@ -240,10 +260,19 @@ def start(
     """Make the folders and run the plan to its end, or until ``enough``.  Raises EngineFault."""
     make_all(map(PathBeneath, prepared.folders))
     cache_dir = str(host.cache_dir) if host.cache_dir else None
-    with reducing(prepared.plan, host.python, host.buckets.root.parent) as plan:
+    with _with_secret(prepared) as plan:
         return foreground.run(
             plan, sink, cache_dir=cache_dir, runtime=host.runtime, uid=host.uid, enough=enough
         )
+
+
+def _with_secret(prepared: Prepared) -> AbstractContextManager[LaunchPlan]:
+    if not has_reducers(prepared.spec):
+        return nullcontext(prepared.plan)
+    # what it imports takes longer than most jobs need to start, and few have reducers
+    from trainshed.service.starts.reducers import secret_in_run  # noqa: PLC0415  # see above
+
+    return secret_in_run(prepared.spec, prepared.plan)
 
 
 def notes_of(job: LocalJob, host: Host, contained: Collection[Role]) -> tuple[str, ...]:
@@ -302,7 +331,7 @@ def _entrypoints(spec: JobSpec, entry_point: tuple[str, ...]) -> dict[Role, tupl
     return {group.role: entry_point for group in spec.groups} if entry_point else {}
 
 
-def _contained(job: LocalJob, host: Host) -> dict[Role, str]:
+def _container_notes(job: LocalJob, host: Host) -> dict[Role, str]:
     """The roles that run in their own images, each with a sentence for the job's log."""
     if host.runtime is None or job.is_local_program:
         return {}
@@ -313,26 +342,26 @@ def _contained(job: LocalJob, host: Host) -> dict[Role, str]:
 
 
 def _binds(
-    plan: LaunchPlan, spec: JobSpec, output: Path | None, host: Host
+    environment: Environment, spec: JobSpec, output: Path | None, host: Host
 ) -> tuple[tuple[str, str], ...]:
     from trainshed.workbench.local_containers import binds  # noqa: PLC0415  # as above
 
-    return binds(spec, host.buckets, output, plan.environment.packages)
+    return binds(spec, host.buckets, output, environment.packages)
 
 
-def _limited(
-    replicas: Sequence[ReplicaPlan], spec: JobSpec, host: Host
-) -> tuple[tuple[ReplicaPlan, ...], tuple[str, ...]]:
-    """The replicas with their limits, and what there is to say of these."""
+def _find_limits(
+    spec: JobSpec, host: Host
+) -> tuple[Mapping[tuple[Role, int], MachineLimits], tuple[str, ...]]:
+    """The limits of the replicas, and sentences on those that are not kept."""
     if host.policy is not FleetPolicy.EXACT:
-        return tuple(replicas), ()
+        return {}, ()
     # few local runs have limits, and this brings the catalog along
-    from trainshed.service.starts.placing import limited_here  # noqa: PLC0415  # see above
+    from trainshed.service.starts.placing import limits_here  # noqa: PLC0415  # see above
 
-    return limited_here(replicas, spec, host.overlays)
+    return limits_here(spec, host.overlays)
 
 
-def _seen(place: str, job: LocalJob, host: Host) -> str:
+def _map_directory(place: str, job: LocalJob, host: Host) -> str:
     """The directory as a program sees it (``--gs-paths``).
 
     A container does not start in the job's folder: there a relative path would be another.
@@ -341,18 +370,6 @@ def _seen(place: str, job: LocalJob, host: Host) -> str:
         path = host.buckets.path_of(place)  # also where the URI is kept: it must be well formed
         return str(path) if host.gs_paths is GsPaths.PATH else place
     return str(job.folder / place) if host.runtime else place
-
-
-def _startable(replica: ReplicaPlan, job: LocalJob) -> ReplicaPlan:
-    if replica.role is Role.REDUCER:
-        return started_here(replica)
-    gpu_count = job.any_gpu_count if replica.role in {Role.PRIMARY, Role.WORKER} else 0
-    return replace(
-        replica,
-        argv=in_environment(replica.argv),
-        env={**replica.env, **job.env},
-        gpu_count=replica.gpu_count or gpu_count,
-    )
 
 
 def _output(spec: JobSpec, job: LocalJob, host: Host) -> Path | None:

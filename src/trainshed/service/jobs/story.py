@@ -66,7 +66,7 @@ class Stories:
         """The job in short: its state, its times, its replicas, and why it waits if it does."""
         record = self.find(project, job_id)
         status = record.job.status
-        found: Json = {
+        summary: Json = {
             "name": record.name,
             "displayName": record.job.spec.display_name or record.job.job_id,
             "uid": str(record.uid),
@@ -83,7 +83,7 @@ class Stories:
             "outcome": self.store.outcome(record.uid),
             "ending": self._study_end(record),
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in summary.items() if value is not None}
 
     def _study_end(self, record: JobRecord) -> Json | None:
         """When a study will be over, in numbers."""
@@ -91,7 +91,7 @@ class Stories:
         if study is None or record.job.status.state.is_final:
             return None
         return _numbers(
-            self.store, record, study_end(_so_far(study, self.store.trials(record.uid)))
+            self.store, record, study_end(_summarize(study, self.store.trials(record.uid)))
         )
 
     def explain(self, project: str, job_id: str) -> Json:
@@ -120,8 +120,8 @@ class Stories:
     def events(self, project: str, job_id: str, *, after: int = 0, limit: int = 1000) -> Json:
         """The story of the job, sentence by sentence, oldest first; ``seq`` continues it."""
         record = self.find(project, job_id)
-        found = self.store.events(record.uid, after=after, limit=limit)
-        return {"events": [_event(event) for event in found]}
+        events = self.store.events(record.uid, after=after, limit=limit)
+        return {"events": [_event(event) for event in events]}
 
     def trials(self, project: str, job_id: str) -> Json:
         """The trials of a tuning job by number; any other job has none."""
@@ -148,22 +148,22 @@ class Stories:
         rows = self.store.replicas(record.uid)
         fleet = {node.name: node for node in self.store.fleet()}
         nodes = {(Role(r.role), r.index): fleet[r.node] for r in rows if r.node in fleet}
-        return cpu_warnings(nodes, demand, nodes)
+        return cpu_warnings(demand, nodes)
 
     def _waiting(self, record: JobRecord) -> Json | None:
-        found = record.job.explanation
+        explanation = record.job.explanation
         state = record.job.status.state
         if state.waits:
-            found = found or (NOT_YET if state is JobState.QUEUED else HANDED_OVER)
-        if found is None or state.is_final:
+            explanation = explanation or (NOT_YET if state is JobState.QUEUED else HANDED_OVER)
+        if explanation is None or state.is_final:
             return None
-        return explanation_json(found, place_in_queue(self.store, record))
+        return explanation_json(explanation, place_in_queue(self.store, record))
 
 
 def place_in_queue(store: Store, record: JobRecord) -> int | None:
     """Its place in our queue, or what its engine says of its own; the next one's is 1.
 
-    Clients take a place of 0 for "scheduled already" (contracts/vertex-sdk.md 8).
+    Clients take a place of 0 for "scheduled already" (docs/sources/vertex.md 7.1).
     """
     if record.job.status.state is not JobState.QUEUED:
         return record.job.explanation.position if record.job.explanation else None
@@ -194,7 +194,7 @@ def _sentence(record: JobRecord) -> str:
 
 
 def _replica(row: ReplicaRow) -> Json:
-    found = {
+    fields = {
         "taskName": row.task_name,
         "role": row.role,
         "index": row.index,
@@ -203,7 +203,7 @@ def _replica(row: ReplicaRow) -> Json:
         "exitCode": row.exit_code,
         "signal": row.signal,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _event(event: StoredEvent) -> Json:
@@ -235,14 +235,14 @@ def study_sentence(store: Store, record: JobRecord) -> str:
         _counts(study, stored),
         *_leader(store, record, study),
         *_first_waiting(store, stored),
-        *_when_over(store, record, study, stored),
+        *_forecast_end(store, record, study, stored),
     ]
     return " ".join(sentences)
 
 
 def _counts(study: StudySpec, stored: Sequence[StoredTrial]) -> str:
     """``7 of 24 trials were made: 2 running, 4 succeeded, 1 infeasible.``."""
-    counts = Counter(_word(each) for each in stored)
+    counts = Counter(_word(trial) for trial in stored)
     parts = ", ".join(f"{count} {word}" for word, count in counts.items())
     return f"{len(stored)} of {study.trial_count_max} trials were made: {parts}."
 
@@ -264,7 +264,7 @@ def _leader(store: Store, record: JobRecord, study: StudySpec) -> Iterator[str]:
 
 
 def _first_waiting(store: Store, stored: Sequence[StoredTrial]) -> Iterator[str]:
-    queued = (each for each in stored if each.job_state.waits)
+    queued = (trial for trial in stored if trial.job_state.waits)
     first = next(queued, None)
     job = store.job_by_uid(first.job_uid) if first else None
     if first is None or job is None or job.job.explanation is None:
@@ -272,18 +272,18 @@ def _first_waiting(store: Store, stored: Sequence[StoredTrial]) -> Iterator[str]
     yield f"Trial {first.trial.number} waits: {job.job.explanation.message}"
 
 
-def _when_over(
+def _forecast_end(
     store: Store, record: JobRecord, study: StudySpec, stored: Sequence[StoredTrial]
 ) -> Iterator[str]:
     """When it will be over, and what its machines will have cost by the catalog's prices."""
-    found = _numbers(store, record, study_end(_so_far(study, stored)))
-    if found is None:
+    numbers = _numbers(store, record, study_end(_summarize(study, stored)))
+    if numbers is None:
         return
-    low, point, high = map(duration, found["left_s"])
+    low, point, high = map(duration, numbers["left_s"])
     text = f"It will be over in about {point} ({low} to {high})"
-    if cost := found.get("cost"):
+    if cost := numbers.get("cost"):
         ends = f"{cost[0]:,.2f} to {cost[2]:,.2f}"
-        text += f", and will have cost about {cost[1]:,.2f} {found['currency']} ({ends})"
+        text += f", and will have cost about {cost[1]:,.2f} {numbers['currency']} ({ends})"
     yield f"{text}."
 
 
@@ -291,23 +291,23 @@ def _numbers(store: Store, record: JobRecord, end: StudyEnd | None) -> Json | No
     """``left_s`` and, where a price is known, ``cost``: low, point and high."""
     if end is None:
         return None
-    found: Json = {"left_s": _ends(end.left_s)}
+    numbers: Json = {"left_s": _ends(end.left_s)}
     if price := PriceList(region=record.job.location).of(machines_of(store.expanded(record.uid))):
-        found["cost"] = _ends(end.machine_s.times(price.amount / _HOUR_S))
-        found["currency"] = price.currency
-    return found
+        numbers["cost"] = _ends(end.machine_s.times(price.amount / _HOUR_S))
+        numbers["currency"] = price.currency
+    return numbers
 
 
 def _ends(value: Interval) -> list[float]:
     return [value.low, value.point, value.high]
 
 
-def _so_far(study: StudySpec, stored: Sequence[StoredTrial]) -> StudySoFar:
+def _summarize(study: StudySpec, stored: Sequence[StoredTrial]) -> StudySoFar:
     now = datetime.now(tz=UTC)
     times = [
-        (each.job_state.is_final, ((each.job_end_time or now) - each.job_start_time))
-        for each in stored
-        if each.job_start_time
+        (trial.job_state.is_final, ((trial.job_end_time or now) - trial.job_start_time))
+        for trial in stored
+        if trial.job_start_time
     ]
     running = tuple(max(0.0, took.total_seconds()) for is_over, took in times if not is_over)
     return StudySoFar(

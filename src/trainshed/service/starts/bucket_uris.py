@@ -3,7 +3,7 @@
 URIs are well formed, and of buckets of the job's project.  Another project's bucket answers like
 one that is not there, and so does a folder that no project was given.  At Google every container
 sees its buckets below ``/gcs``; the SDK's ``from_local_script`` relies on it for images of one's
-own (contracts/vertex-sdk.md 4.3).  Containers get the mount for certain.  Processes get it where
+own (docs/sources/vertex.md 4.3).  Containers get the mount for certain.  Processes get it where
 the machine lets them; so their words name the bucket's own folder.
 """
 
@@ -29,8 +29,8 @@ def buckets_of_project(store: "Store", project: str) -> HasBucket:
     """The question whether a bucket is the project's."""
 
     def has(name: str) -> bool:
-        known = store.bucket(name)
-        return known is not None and known[0] == project
+        bucket = store.bucket(name)
+        return bucket is not None and bucket[0] == project
 
     return has
 
@@ -43,13 +43,13 @@ def refused_places(spec: JobSpec, has_bucket: HasBucket) -> Iterator[Violation]:
     yield from _malformed_uris(spec)
     for place in _directories(spec):
         if not place.startswith(SCHEME) and _leaves_the_job(place):
-            yield _of_the_machine(place)
+            yield _path_violation(place)
     yield from missing_buckets(spec, has_bucket)
 
 
 def missing_buckets(spec: JobSpec, has_bucket: HasBucket) -> Iterator[Violation]:
     """The buckets that the project has not, whether they are another's or nobody's."""
-    for path, bucket in (*_of_uris(spec), *_of_words(spec)):
+    for path, bucket in (*_list_uri_buckets(spec), *_list_word_buckets(spec)):
         if not has_bucket(bucket):
             yield Violation(
                 field=path,
@@ -65,7 +65,7 @@ NO_BUCKET: Final = "the project has no bucket {bucket}"
 
 def check_buckets(spec: JobSpec, has_bucket: HasBucket) -> None:
     """What was judged at the submit, once more when a job is launched.  Raises UsageFault."""
-    for _, bucket in _of_uris(spec):
+    for _, bucket in _list_uri_buckets(spec):
         if not has_bucket(bucket):
             raise UsageFault(NO_BUCKET.format(bucket=bucket))
 
@@ -93,7 +93,7 @@ def _leaves_the_job(place: str) -> bool:
     return path.is_absolute() or place.startswith("~") or ".." in path.parts
 
 
-def _of_the_machine(place: str) -> Violation:
+def _path_violation(place: str) -> Violation:
     return Violation(
         field=FieldPath(Field.JOB_DIR),
         rule="job-dir",
@@ -119,7 +119,7 @@ def _programs(spec: JobSpec) -> Iterator[tuple[Role, Program]]:
             yield group.role, group.program
 
 
-def _of_uris(spec: JobSpec) -> Iterator[tuple[FieldPath, str]]:
+def _list_uri_buckets(spec: JobSpec) -> Iterator[tuple[FieldPath, str]]:
     """The buckets of directories and packages, with the fields that name them."""
     directories = ((FieldPath(Field.JOB_DIR), place) for place in _directories(spec))
     for path, uri in (*directories, *_packages(spec)):
@@ -128,7 +128,7 @@ def _of_uris(spec: JobSpec) -> Iterator[tuple[FieldPath, str]]:
             yield path, bucket
 
 
-def _of_words(spec: JobSpec) -> Iterator[tuple[FieldPath, str]]:
+def _list_word_buckets(spec: JobSpec) -> Iterator[tuple[FieldPath, str]]:
     """The buckets of words that are a mount path and nothing else, with their fields.
 
     A path within a longer text may not be meant as one, and is nobody's mistake.
@@ -143,8 +143,8 @@ def _words(spec: JobSpec) -> Iterator[tuple[Field, Role, str]]:
     """The words that name a place of the mount, with where they stand."""
     for role, program in _programs(spec):
         values = (value for _, value in program.env)
-        given = ((Field.COMMAND, program.command), (Field.ARGS, program.args), (Field.ENV, values))
-        for field, words in given:
+        fields = ((Field.COMMAND, program.command), (Field.ARGS, program.args), (Field.ENV, values))
+        for field, words in fields:
             yield from ((field, role, word) for word in words if GCS in word)
 
 
@@ -174,17 +174,17 @@ def with_real_paths(
 
     The words of containers stay as they are, and so do paths of buckets that the project has not.
     """
-    found: dict[str, None] = {}
+    mapped: dict[str, None] = {}
     groups = tuple(
-        replace(group, program=_mapped(group.program, buckets, has_bucket, found))
+        replace(group, program=_map_paths(group.program, buckets, has_bucket, mapped))
         if group.program and group.role not in in_containers
         else group
         for group in spec.groups
     )
     notes = [
-        NOTE.format(bucket=bucket, folder=buckets.path_of(f"{SCHEME}{bucket}")) for bucket in found
+        NOTE.format(bucket=bucket, folder=buckets.path_of(f"{SCHEME}{bucket}")) for bucket in mapped
     ]
-    for bucket in _mentioned(spec):
+    for bucket in _list_buckets(spec):
         if not has_bucket(bucket):
             reason = NO_BUCKET.format(bucket=bucket)
             notes.append(NO_NOTE.format(bucket=bucket, reason=reason))
@@ -199,24 +199,24 @@ def mounted(project: str, buckets: Buckets, store: "Store") -> tuple[tuple[str, 
 
 def named(spec: JobSpec) -> set[str]:
     """The buckets of directories, of packages, and of mount paths wherever they stand."""
-    return {bucket for _, bucket in _of_uris(spec)}.union(_mentioned(spec))
+    return {bucket for _, bucket in _list_uri_buckets(spec)}.union(_list_buckets(spec))
 
 
-def _mentioned(spec: JobSpec) -> Sequence[str]:
+def _list_buckets(spec: JobSpec) -> Sequence[str]:
     """The buckets of mount paths in the job's words, in their order."""
-    found = (match["bucket"] for _, _, word in _words(spec) for match in MOUNT.finditer(word))
-    return [name for name in dict.fromkeys(found) if is_bucket_name(name)]
+    names = (match["bucket"] for _, _, word in _words(spec) for match in MOUNT.finditer(word))
+    return [name for name in dict.fromkeys(names) if is_bucket_name(name)]
 
 
-def _mapped(
-    program: Program, buckets: Buckets, has_bucket: HasBucket, found: dict[str, None]
+def _map_paths(
+    program: Program, buckets: Buckets, has_bucket: HasBucket, mapped: dict[str, None]
 ) -> Program:
     def real(match: re.Match[str]) -> str:
         bucket = match["bucket"]
         is_own = is_bucket_name(bucket) and has_bucket(bucket)
         if not is_own or _climbs(match):
             return match[0]
-        found[bucket] = None
+        mapped[bucket] = None
         return str(buckets.path_of(f"{SCHEME}{bucket}"))
 
     return replace(

@@ -94,14 +94,14 @@ def images_of(
         first = engines.served[engines.first].engine.traits
         images = Images(environments, mappings, first.python, first.containers)
         return EngineImages({engines.first: images})
-    theirs = {name: _environments(each, environments) for name, each in engines.served.items()}
-    known = {one.name for found in theirs.values() for one in found}
+    theirs = {name: _environments(served, environments) for name, served in engines.served.items()}
+    names = {one.name for envs in theirs.values() for one in envs}
     if not engines.failed:
-        _check(mappings, known)
+        _check(mappings, names)
     return EngineImages(
         {
-            name: _images(engines.served[name].engine.traits, found, mappings)
-            for name, found in theirs.items()
+            name: _images(engines.served[name].engine.traits, envs, mappings)
+            for name, envs in theirs.items()
         }
     )
 
@@ -115,29 +115,29 @@ def _environments(
 
 
 def _images(
-    traits: Traits, found: Sequence[LocalEnvironment], mappings: Sequence[ImageMapping]
+    traits: Traits, environments: Sequence[LocalEnvironment], mappings: Sequence[ImageMapping]
 ) -> Images:
-    names = {one.name for one in found} | {CONTAINER, DEFAULT}
+    names = {one.name for one in environments} | {CONTAINER, DEFAULT}
     rows = [row for row in mappings if row.environment in names]
-    return Images(found, rows, traits.python, traits.containers, _asking(traits))
+    return Images(environments, rows, traits.python, traits.containers, _asking(traits))
 
 
 def _asking(traits: Traits) -> Callable[[str], Installed] | None:
     """Who says what an interpreter has."""
     if traits.reach is NodeLocation.THIS_MACHINE:
         return None
-    return partial(_as_said, traits) if traits.versions else lambda _python: UNKNOWN
+    return partial(_ask_versions, traits) if traits.versions else lambda _python: UNKNOWN
 
 
-def _as_said(traits: Traits, python: str) -> Installed:
+def _ask_versions(traits: Traits, python: str) -> Installed:
     assert traits.versions is not None  # noqa: S101 - asked for nobody else
-    found = traits.versions(python)
-    return installed_of(found) if found else UNKNOWN
+    versions = traits.versions(python)
+    return installed_of(versions) if versions else UNKNOWN
 
 
-def _check(mappings: Sequence[ImageMapping], known: set[str]) -> None:
+def _check(mappings: Sequence[ImageMapping], names: set[str]) -> None:
     for row in mappings:
-        if row.environment not in {*known, CONTAINER, DEFAULT}:
-            names = ", ".join([DEFAULT, *sorted(known), CONTAINER])
+        if row.environment not in {*names, CONTAINER, DEFAULT}:
+            accepted = ", ".join([DEFAULT, *sorted(names), CONTAINER])
             message = f"an [[image]] names the environment {row.environment!r}"
-            raise UsageFault(f"{message}, and there are only {names}")
+            raise UsageFault(f"{message}, and there are only {accepted}")

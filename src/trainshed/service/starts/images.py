@@ -98,7 +98,7 @@ class Images:
         """
         self._ask = ask or installed
         self._pythons = {DEFAULT: default_python, **{e.name: e.python for e in environments}}
-        self._has_default = any(each.name == DEFAULT for each in environments)
+        self._has_default = any(environment.name == DEFAULT for environment in environments)
         self._mappings = tuple(mappings)
         self._containers = containers
         # what an engine says of interpreters elsewhere may become known later
@@ -127,9 +127,9 @@ class Images:
                     f'an [[image]] of the environment "{CONTAINER}" has an image and no entrypoint'
                 )
         elif mapping.environment not in self._pythons:
-            known = ", ".join([*self._pythons, CONTAINER])
+            names = ", ".join([*self._pythons, CONTAINER])
             message = f"an [[image]] names the environment {mapping.environment!r}"
-            raise UsageFault(f"{message}, and there are only {known}")
+            raise UsageFault(f"{message}, and there are only {names}")
 
     def stand_in(self, program: Program) -> StandIn | None:
         """Where a program runs; None for an image that nothing here can run or stand in for."""
@@ -149,16 +149,20 @@ class Images:
     def _for_image(self, uri: str) -> StandIn | None:
         mapping = next((m for m in self._mappings if _fits(m.image, uri)), None)
         if mapping and mapping.environment != CONTAINER:
-            return self._mapped(mapping, uri)
+            return self._use_mapping(mapping, uri)
         if is_reduction_server(uri):
             return StandIn(environment=DEFAULT, python=self._pythons[DEFAULT])
-        wanted = None if mapping else prebuilt_image(uri)
+        prebuilt = None if mapping else prebuilt_image(uri)
         is_here = self._is_known or self._has_default
-        if wanted and is_here and (self._containers.runtime is None or self._has(wanted.framework)):
-            return self._nearest(wanted, uri)
-        return self._itself(uri)
+        if (
+            prebuilt
+            and is_here
+            and (self._containers.runtime is None or self._has(prebuilt.framework))
+        ):
+            return self._nearest(prebuilt, uri)
+        return self._run_in_container(uri)
 
-    def _itself(self, uri: str) -> StandIn | None:
+    def _run_in_container(self, uri: str) -> StandIn | None:
         runtime = self._containers.runtime
         if runtime is None:
             return None
@@ -176,43 +180,43 @@ class Images:
 
         Else only the table counts, and an environment that was given as the default.
         """
-        return any(found.is_known for _, found in self._candidates())
+        return any(content.is_known for _, content in self._candidates())
 
     def _has(self, framework: str) -> bool:
         """Whether an environment can stand in for an image of a framework at all."""
-        return any(framework in found.frameworks for _, found in self._candidates())
+        return any(framework in content.frameworks for _, content in self._candidates())
 
     def _for_runtime(self, name: str, python: str | None) -> StandIn:
         mapping = next((m for m in self._mappings if _fits(m.runtime_version, name)), None)
-        asked = f"runtime version {name}"
+        request = f"runtime version {name}"
         if mapping:
-            return self._with_lacks(self._mapped(mapping, asked), name)
-        known = runtimes().get(name)
-        tensorflow = known.tensorflow if known else name
-        wanted = PrebuiltImage(
+            return self._note_lacks(self._use_mapping(mapping, request), name)
+        runtime = runtimes().get(name)
+        tensorflow = runtime.tensorflow if runtime else name
+        prebuilt = PrebuiltImage(
             framework="TensorFlow", version=tensorflow, accelerator="cpu", python=python
         )
-        return self._with_lacks(self._nearest(wanted, asked), name)
+        return self._note_lacks(self._nearest(prebuilt, request), name)
 
-    def _mapped(self, mapping: ImageMapping, asked: str) -> StandIn:
+    def _use_mapping(self, mapping: ImageMapping, request: str) -> StandIn:
         name = mapping.environment
         python = self._pythons[name]
         return StandIn(
             environment=name,
             python=python,
             entrypoint=tuple(mapping.entrypoint),
-            note=f"Asked for {asked}; the configuration maps it to environment {name}"
+            note=f"Asked for {request}; the configuration maps it to environment {name}"
             f"{_content(self._ask(python))}.",
         )
 
-    def _nearest(self, wanted: PrebuiltImage, asked: str) -> StandIn:
+    def _nearest(self, prebuilt: PrebuiltImage, request: str) -> StandIn:
         """The environment with the nearest version of the framework; of two alike, the first."""
         candidates = dict(self._candidates())
-        name = min(candidates, key=lambda name: _distance(wanted, candidates[name]))
+        name = min(candidates, key=lambda name: _distance(prebuilt, candidates[name]))
         name = name if self._is_known else DEFAULT
         note = (
-            f"Asked for {wanted.content} ({asked}); runs in environment {name}"
-            f"{_content(candidates[name], wanted.framework or None)}."
+            f"Asked for {prebuilt.content} ({request}); runs in environment {name}"
+            f"{_content(candidates[name], prebuilt.framework or None)}."
         )
         return StandIn(environment=name, python=self._pythons[name], note=note)
 
@@ -225,19 +229,19 @@ class Images:
         """Whether programs of an interpreter can import the trainer library without our help."""
         return self._ask(python).has_trainer
 
-    def _with_lacks(self, found: StandIn, runtime: str) -> StandIn:
-        """The same, with what its environment lacks of the runtime version's packages (R25)."""
-        here = self._ask(found.python)
+    def _note_lacks(self, stand_in: StandIn, runtime: str) -> StandIn:
+        """The same, with what its environment lacks of the runtime version's packages."""
+        here = self._ask(stand_in.python)
         lacks = [name for name in packages_of(runtime) if name not in here.packages]
         if not (here.python and lacks):
-            return found
+            return stand_in
         named = ", ".join(lacks[:_LACKS_NAMED]) + _more(len(lacks) - _LACKS_NAMED)
         note = (
-            f"{found.note} It lacks {named}, which runtime version {runtime} had; "
+            f"{stand_in.note} It lacks {named}, which runtime version {runtime} had; "
             f"`trainshed environments build DIR --runtime {runtime}` makes an environment that has "
             "it."
         )
-        return replace(found, note=note)
+        return replace(stand_in, note=note)
 
 
 def _more(count: int) -> str:
@@ -251,37 +255,39 @@ def _fits(pattern: str | None, text: str) -> bool:
     return re.fullmatch(".*".join(parts), text) is not None
 
 
-def _content(found: Installed, framework: str | None = None) -> str:
+def _content(content: Installed, framework: str | None = None) -> str:
     """``: PyTorch 2.13.0, Python 3.11``."""
-    if not found.is_known:
+    if not content.is_known:
         return ""
-    if not found.python:
+    if not content.python:
         return ", whose interpreter does not answer"
-    names = found.frameworks if framework is None else (framework,)
-    versions = [f"{name} {found.frameworks[name]}" for name in names if name in found.frameworks]
+    names = content.frameworks if framework is None else (framework,)
+    versions = [
+        f"{name} {content.frameworks[name]}" for name in names if name in content.frameworks
+    ]
     missing = f"no {framework}, " if framework and not versions else ""
-    return f": {missing}{', '.join([*versions, f'Python {found.python}'])}"
+    return f": {missing}{', '.join([*versions, f'Python {content.python}'])}"
 
 
 _Distance = tuple[bool, bool, tuple[int, ...], bool]
 
 
-def _distance(wanted: PrebuiltImage, found: Installed) -> _Distance:
+def _distance(prebuilt: PrebuiltImage, content: Installed) -> _Distance:
     """Smaller is nearer: it answers, has the framework, then its version, then Python's."""
-    here = found.frameworks.get(wanted.framework)
-    gaps = _gaps(version(wanted.version), version(here)) if here else ()
-    has_none = here is None and bool(wanted.framework)
-    return (not found.python, has_none, gaps, found.python != wanted.python)
+    here = content.frameworks.get(prebuilt.framework)
+    gaps = _gaps(version(prebuilt.version), version(here)) if here else ()
+    has_none = here is None and bool(prebuilt.framework)
+    return (not content.python, has_none, gaps, content.python != prebuilt.python)
 
 
-def _gaps(wanted: Version, here: Version) -> tuple[int, ...]:
+def _gaps(target: Version, here: Version) -> tuple[int, ...]:
     """How far apart two versions are, part by part.
 
     Behind the first part that differs nothing counts: 1.15 is as near to 2.4 as to 2.11.
     """
-    found: list[int] = []
-    for theirs, ours in zip(wanted, here, strict=False):
-        found.append(abs(ours - theirs))
+    gaps: list[int] = []
+    for theirs, ours in zip(target, here, strict=False):
+        gaps.append(abs(ours - theirs))
         if ours != theirs:
             break
-    return tuple(found)
+    return tuple(gaps)

@@ -8,7 +8,6 @@ library it uses that: PYTHONPATH, which would hide it, gets nothing.
 
 import functools
 import importlib.util
-import os
 import secrets
 import subprocess
 import sys
@@ -119,13 +118,13 @@ def installed(python: str) -> Installed:
 
 
 def _own_versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in _names():
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _names() -> list[str]:
@@ -155,7 +154,6 @@ trainshed_reduction = trainshed_trainer.reduction.torch_setup:register
 
 _DISTRIBUTION: Final = "trainshed-trainer"
 _INFO: Final = f"{TRAINER}.dist-info"
-_PYTHONPATH: Final = "PYTHONPATH"
 _READABLE_FOLDER: Final = 0o755
 
 
@@ -166,22 +164,20 @@ class TrainerLibrary:
     folder: Path
     """It is made when it is needed."""
 
-    def variables(self, python: str, *envs: Mapping[str, str]) -> dict[str, str]:
-        """PYTHONPATH for an interpreter that lacks the library: that of ``envs``, and ours last.
+    def folder_for(self, python: str) -> str | None:
+        """The folder, with the library in it, for an interpreter that lacks the library.
 
-        The first of them that has one counts.  Nothing for an interpreter that has the library,
-        nor where the server has none to give.  Raises OSError.
+        None for an interpreter that has it, and where the server has none to give.  Raises OSError.
         """
-        package = None if installed(python).has_trainer else _own()
+        package = None if installed(python).has_trainer else _find_library()
         if package is None:
-            return {}
+            return None
         self._show(package)
-        before = next((env[_PYTHONPATH] for env in envs if _PYTHONPATH in env), "")
-        return {_PYTHONPATH: os.pathsep.join(filter(None, (before, str(self.folder))))}
+        return str(self.folder)
 
     def shown(self) -> Path:
         """The folder, with the library in it where the server has one.  Raises OSError."""
-        if package := _own():
+        if package := _find_library():
             self._show(package)
         return self.folder
 
@@ -212,6 +208,6 @@ def _metadata() -> str:
     return f"Metadata-Version: 2.1\nName: {_DISTRIBUTION}\nVersion: {__version__}\n"
 
 
-def _own() -> str | None:
+def _find_library() -> str | None:
     spec = importlib.util.find_spec(TRAINER)
     return next(iter((spec and spec.submodule_search_locations) or ()), None)

@@ -36,13 +36,13 @@ class Source:
     requirements: tuple[str, ...] = ()
 
 
-def interpreter(asked: str | None, environ: Mapping[str, str]) -> str:
+def interpreter(flag: str | None, environ: Mapping[str, str]) -> str:
     """The Python of the replicas: the flag, TRAINSHED_PYTHON, else the one that runs us."""
-    return asked or environ.get(PYTHON_VARIABLE) or sys.executable
+    return flag or environ.get(PYTHON_VARIABLE) or sys.executable
 
 
 def working_folder(source: Source, module: str | None) -> Path:
-    """Where the replicas run: the parent of the package (contracts/gcloud.md 9.1).
+    """Where the replicas run: the parent of the package (docs/sources/gcloud.md 9.1).
 
     gcloud takes the current folder for the package when none is named, and then runs beside it.
     Where the module lies in the package folder itself and not beside it, that folder is meant.
@@ -80,10 +80,10 @@ def environment_of(
 
 
 def _files(uris: Iterable[str], buckets: Buckets, base: Path) -> list[str]:
-    return [str(_existing(uri, buckets, base)) for uri in uris]
+    return [str(_find_package(uri, buckets, base)) for uri in uris]
 
 
-def _existing(uri: str, buckets: Buckets, base: Path) -> Path:
+def _find_package(uri: str, buckets: Buckets, base: Path) -> Path:
     if uri.startswith(SCHEME):
         return _in_bucket(uri, buckets)
     path = base / Path(uri).expanduser()
@@ -132,7 +132,7 @@ def is_project(folder: Path) -> bool:
     import tomllib  # noqa: PLC0415 - slow to import; most folders have no such file
 
     try:
-        found = tomllib.loads(path.read_text("utf-8"))
+        document = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
-    return "project" in found or "build-system" in found
+    return "project" in document or "build-system" in document

@@ -39,45 +39,45 @@ def stand_ins(spec: JobSpec, images: Images) -> Mapping[Role, StandIn | None]:
     return {role: images.stand_in(program) for role, program in programs if program}
 
 
-def in_containers(found: Mapping[Role, StandIn | None]) -> frozenset[Role]:
+def in_containers(by_role: Mapping[Role, StandIn | None]) -> frozenset[Role]:
     """The roles that run in their own images."""
-    return frozenset(role for role, s in found.items() if s and s.is_container)
+    return frozenset(role for role, s in by_role.items() if s and s.is_container)
 
 
-def entry_points(found: Mapping[Role, StandIn | None]) -> dict[Role, tuple[str, ...]]:
+def entry_points(by_role: Mapping[Role, StandIn | None]) -> dict[Role, tuple[str, ...]]:
     """What starts the containers of each role that give no command."""
-    return {role: s.entrypoint for role, s in found.items() if s and s.entrypoint}
+    return {role: s.entrypoint for role, s in by_role.items() if s and s.entrypoint}
 
 
 def missing_starts(spec: JobSpec, images: Images) -> Iterator[Violation]:
     """The images that cannot be run here, and the containers whose start nobody knows."""
-    found = stand_ins(spec, images)
-    starts = entry_points(found)
+    by_role = stand_ins(spec, images)
+    starts = entry_points(by_role)
     unmapped: set[str] = set()
     for group in spec.groups:
-        if group.role not in found:
+        if group.role not in by_role:
             continue  # a group without a program is the rules' business
         program = program_of(spec, group)
         uri = (program and program.image_uri) or ""
-        stand_in = found[group.role]
+        stand_in = by_role[group.role]
         if stand_in is None:
             if group.program is program and not _is_inherited(spec, group.role, uri, unmapped):
-                yield _unmapped(group.role, program, images)
+                yield _unmapped_image(group.role, program, images)
             unmapped.add(uri)
         elif stand_in.is_container:
             if group.program is program and not IMAGE_FORM.fullmatch(uri):
-                yield _misnamed(group.role, uri)
+                yield _misnamed_image(group.role, uri)
         else:
             lines = _lines(uri, stand_in.environment, has_start=False)
-            for violation in _without_start(spec, group, starts):
+            for violation in _missing_commands(spec, group, starts):
                 yield replace(violation, accepted=f"{violation.accepted}, or {lines}")
 
 
-def _without_start(
+def _missing_commands(
     spec: JobSpec, group: ReplicaGroup, starts: arguments.EntryPoints
 ) -> Iterator[Violation]:
-    found = arguments.violations(spec, group, starts)
-    return (violation for violation in found if violation.rule == arguments.NO_COMMAND)
+    violations = arguments.violations(spec, group, starts)
+    return (violation for violation in violations if violation.rule == arguments.NO_COMMAND)
 
 
 def _lines(uri: str, environment: str, *, has_start: bool) -> str:
@@ -91,7 +91,7 @@ def _is_inherited(spec: JobSpec, role: Role, uri: str, reported: set[str]) -> bo
     return role is not Role.PRIMARY and bool(spec.job_id) and uri in reported
 
 
-def _unmapped(role: Role, program: Program | None, images: Images) -> Violation:
+def _unmapped_image(role: Role, program: Program | None, images: Images) -> Violation:
     uri = (program and program.image_uri) or ""
     has_start = bool(program and (program.command or program.kind is ProgramKind.PYTHON_PACKAGE))
     return Violation(
@@ -104,7 +104,7 @@ def _unmapped(role: Role, program: Program | None, images: Images) -> Violation:
     )
 
 
-def _misnamed(role: Role, uri: str) -> Violation:
+def _misnamed_image(role: Role, uri: str) -> Violation:
     return Violation(
         field=FieldPath(Field.IMAGE_URI, role),
         rule="image-name",
@@ -115,12 +115,12 @@ def _misnamed(role: Role, uri: str) -> Violation:
 
 def notes_of(spec: JobSpec, images: Images) -> tuple[str, ...]:
     """What the job's log says of the images, the primary's first."""
-    found = stand_ins(spec, images)
-    notes = [stand_in.note for stand_in in found.values() if stand_in and stand_in.note]
-    primary = found.get(Role.PRIMARY)
+    by_role = stand_ins(spec, images)
+    notes = [stand_in.note for stand_in in by_role.values() if stand_in and stand_in.note]
+    primary = by_role.get(Role.PRIMARY)
     has_packages = any(g.program and g.program.package_uris for g in spec.groups)
-    for role, stand_in in found.items():
-        if role in in_containers(found) or Role.PRIMARY in in_containers(found):
+    for role, stand_in in by_role.items():
+        if role in in_containers(by_role) or Role.PRIMARY in in_containers(by_role):
             continue  # each container installs its own
         if primary and stand_in and has_packages and stand_in.python != primary.python:
             notes.append(

@@ -1,0 +1,57 @@
+"""Where an attempt finds checkpoints of earlier attempts, and where a trial reports its metrics."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from trainshed.launch.context import Context
+from trainshed.launch.directories import FOLDER, trial_folder, under
+from trainshed.launch.variables import (
+    AIP_CHECKPOINT_DIR,
+    AIP_TENSORBOARD_LOG_DIR,
+    CLOUD_ML_HP_METRIC_FILE,
+)
+from trainshed.model.attempt import MetricsPlan
+from trainshed.model.launch_plan import ReplicaPlan
+
+_CHECKPOINTS: Final = FOLDER[AIP_CHECKPOINT_DIR]
+
+
+def list_checkpoint_folders(context: Context, attempt: int) -> Iterator[str]:
+    """List the folders in which earlier attempts may have left checkpoints.
+
+    A program that gets no directory may keep them where it starts: the next attempt starts
+    elsewhere, and its log is to say what it does not see.
+    """
+    for work in context.site.earlier:
+        yield f"{work}/{_CHECKPOINTS}"
+    if attempt > 1 and (job_dir := _results(context, context.spec.job_dir)):
+        yield job_dir
+    if attempt > 1 and (base := _results(context, context.spec.base_output_dir)):
+        yield under(base, _CHECKPOINTS)
+
+
+def metrics_of(context: Context, replicas: Sequence[ReplicaPlan]) -> MetricsPlan | None:
+    """Give the files and the folders that the supervisor reads for a trial; None outside tuning.
+
+    AI Platform read TensorFlow's summaries too.  A program may name another file to itself: the
+    supervisor makes and reads no file outside the site's own folders.
+    """
+    spec, site = context.spec, context.site
+    if context.trial is None or spec.study is None:
+        return None
+    names = filter(None, (replica.env.get(CLOUD_ML_HP_METRIC_FILE) for replica in replicas))
+    folders = (f"{Path(site.metric_file or '').parent}/", f"{site.buckets}/")
+    logs = replicas[0].env.get(AIP_TENSORBOARD_LOG_DIR)
+    summaries = (_results(context, spec.job_dir), logs and site.path_of(logs))
+    return MetricsPlan(
+        files=tuple(name for name in names if os.path.normpath(name).startswith(folders)),
+        tags=tuple(metric.metric_id for metric in spec.study.metrics),
+        summaries=tuple(folder for folder in summaries if folder),
+    )
+
+
+def _results(context: Context, base: str | None) -> str | None:
+    """The folder below a directory of the job that is the trial's own, or the directory itself."""
+    return under(context.site.path_of(base), *trial_folder(context)) if base else None

@@ -1,0 +1,100 @@
+"""The place where an attempt will run, as far as ``compose`` must know it.
+
+The server and a local run each make one ``LaunchSite`` for an attempt.  Every path in it is a path
+that the replicas see.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from trainshed.model.gateway import GatewaySight
+from trainshed.model.launch_plan import Address, Environment, Owner
+from trainshed.model.network import NetworkLayout
+from trainshed.model.roles import Role
+
+ReplicaKey = tuple[Role, int]
+
+
+def keep_uri(uri: str) -> str:
+    """Return the URI itself: the default of ``map_uri`` and ``path_of``."""
+    return uri
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramSite:
+    """The interpreter of a replica that runs as a process of its machine."""
+
+    python: str = ""
+    """The interpreter; empty: that of the job's environment."""
+    path: str | None = None
+    """PATH where the job sets none; None: PATH of the process that starts it."""
+    library: str | None = None
+    """The folder of the trainer library; None: the interpreter has the library."""
+    python_path: str = ""
+    """PYTHONPATH before the library, of a job that sets none."""
+    hooks: str = ""
+    """The folder that switches on the hooks of a job that is measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineLimits:
+    """The memory and the CPUs that a replica may use; no limit if None."""
+
+    memory_bytes_max: int | None = None
+    cpus_max: float | None = None
+
+
+NO_PROGRAM_SITE: Final = ProgramSite()
+NO_LIMITS: Final = MachineLimits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSite:
+    """Where, for which project and with which limits an attempt will run."""
+
+    project: str
+    project_number: str
+    addresses: Mapping[ReplicaKey, Address]
+    """Of every replica."""
+    environment: Environment
+    programs: Mapping[Role, ProgramSite] = field(default_factory=dict)
+    """The interpreter of each role, a reducer's too."""
+    entrypoints: Mapping[Role, tuple[str, ...]] = field(default_factory=dict)
+    """Start containers that give no command and run as processes."""
+    in_containers: Collection[Role] = ()
+    """The roles that run in their own images."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables of all replicas but reducers, which win over the job's."""
+    map_uri: Callable[[str], str] = keep_uri
+    """A directory of the job as programs are to get it: a URI or a path."""
+    path_of: Callable[[str], str] = keep_uri
+    """A directory of the job as a path."""
+    buckets: str | None = None
+    """The folder of all buckets."""
+    cwd: str | None = None
+    gateway: GatewaySight | None = None
+    """None: the replicas have no gateway."""
+    layout: NetworkLayout | None = None
+    """None: the replicas have the network of their machine."""
+    has_names: bool = False
+    """Whether replicas resolve the names of their peers."""
+    metric_file: str | None = None
+    """Where the primary of a trial reports; other replicas get files beside it."""
+    token_file: str | None = None
+    """The secret that the replicas of a reduction share."""
+    earlier: tuple[str, ...] = ()
+    """The work folders of earlier attempts."""
+    emulated: Collection[ReplicaKey] = ()
+    """Replicas that get no GPUs."""
+    limits: Mapping[ReplicaKey, MachineLimits] = field(default_factory=dict)
+    gpus_each: int = 0
+    """GPUs of each replica that trains, in a job that names no machines."""
+    binds: tuple[tuple[str, str], ...] = ()
+    reads: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    owner: Owner | None = None
+    server_ports: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Sentences for the log of the job that come before the notes of ``compose``."""
+    warnings: tuple[str, ...] = ()

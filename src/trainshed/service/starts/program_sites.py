@@ -1,0 +1,67 @@
+"""The interpreter, PATH and trainer library of the program of each role."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from trainshed.engines.base import Traits
+from trainshed.launch.site import ProgramSite
+from trainshed.launch.step_hooks import asks_for_hooks
+from trainshed.model.job import JobSpec
+from trainshed.model.roles import Role
+from trainshed.service.starts.images import Images, StandIn
+from trainshed.service.starts.interpreters import TrainerLibrary
+
+#: Where the library has the hooks' switch.
+_HOOKS: Final = "trainshed_trainer/hooks/site"
+
+
+class ProgramSites:
+    """Finds them on the server's machine, or as an engine describes its nodes."""
+
+    def __init__(self, library: TrainerLibrary, environ: Mapping[str, str]) -> None:
+        """``environ`` is the server's environment."""
+        self._library = library
+        self._environ = environ
+
+    def find(
+        self, spec: JobSpec, by_role: Mapping[Role, StandIn], traits: Traits, images: Images
+    ) -> dict[Role, ProgramSite]:
+        """Give the site of each role's program, and that of reducers.  Raises OSError."""
+        has_hooks = asks_for_hooks(spec)
+        sites = {
+            role: self._find(stand_in.python, traits, images, has_hooks=has_hooks)
+            for role, stand_in in by_role.items()
+            if not stand_in.is_container
+        }
+        return {**sites, Role.REDUCER: ProgramSite(python=traits.python, library=traits.library)}
+
+    def library(self, traits: Traits) -> str:
+        """The folder in which replicas of an engine find the trainer library."""
+        return traits.library or str(self._library.folder)
+
+    def _find(self, python: str, traits: Traits, images: Images, *, has_hooks: bool) -> ProgramSite:
+        if traits.library is None:
+            library = self._library.folder_for(python)
+            python_path = self._environ.get("PYTHONPATH", "")
+            root = str(self._library.shown()) if has_hooks else ""
+        else:
+            library = None if images.has_trainer(python) else traits.library
+            python_path, root = "", traits.library
+        return ProgramSite(
+            python=python,
+            path=self._path(python, traits),
+            library=library,
+            python_path=python_path,
+            hooks=f"{root}/{_HOOKS}" if has_hooks else "",
+        )
+
+    def _path(self, python: str, traits: Traits) -> str:
+        """PATH of a program: the server's own is nothing to another machine."""
+        if traits.path is not None:
+            folder = str(Path(python).parent) if "/" in python else ""
+            return os.pathsep.join(filter(None, (folder, traits.path)))
+        folder = str(Path(shutil.which(python) or python).parent)
+        return os.pathsep.join(filter(None, (folder, self._environ.get("PATH", ""))))
