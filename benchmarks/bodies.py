@@ -80,8 +80,8 @@ def double(name: str, least: float = 0) -> Json:
 
 def categorical(name: str, values: list[str], *conditions: Json) -> Json:
     """A parameter with values, and parameters below it."""
-    found: Json = {"parameterId": name, "categoricalValueSpec": {"values": values}}
-    return {**found, "conditionalParameterSpecs": list(conditions)} if conditions else found
+    parameter: Json = {"parameterId": name, "categoricalValueSpec": {"values": values}}
+    return {**parameter, "conditionalParameterSpecs": list(conditions)} if conditions else parameter
 
 
 def under(values: list[str], parameter: Json) -> Json:
@@ -106,8 +106,10 @@ def _labels(stem: str) -> Shape:
 
 def _discrete(n: int, text: str) -> Json:
     values: Json = {"parentDiscreteValues": {"values": [i + 0.5 for i in ITEMS(n // 2)]}}
-    found: Json = {"parameterId": f"a{text}", "discreteValueSpec": {"values": [*ITEMS(n // 2)]}}
-    return study({**found, "conditionalParameterSpecs": [{**values, "parameterSpec": double("b")}]})
+    parameter: Json = {"parameterId": f"a{text}", "discreteValueSpec": {"values": [*ITEMS(n // 2)]}}
+    return study(
+        {**parameter, "conditionalParameterSpecs": [{**values, "parameterSpec": double("b")}]}
+    )
 
 
 def _same_name(levels: int) -> Shape:
@@ -235,10 +237,10 @@ def way(folder: str) -> Iterator[Way]:
     rules = SubmitRules(images=Images((), (mapping,), sys.executable))
     store = open_store(f"sqlite:///{Path(folder) / 'bodies.db'}")
     try:
-        found = Way(JobService(store, rules, lambda: None))
-        found.take(written(custom()))  # what is read once is no body's
-        found.take(written(study(double("a"))))
-        yield found
+        service = Way(JobService(store, rules, lambda: None))
+        service.take(written(custom()))  # what is read once is no body's
+        service.take(written(study(double("a"))))
+        yield service
     finally:
         store.close()
 
@@ -272,27 +274,27 @@ class Cost:
         )
 
 
-def times(taken: Callable[[bytes], object], half: bytes, whole: bytes) -> tuple[float, float]:
+def times(handler: Callable[[bytes], object], half: bytes, whole: bytes) -> tuple[float, float]:
     """The processor time of both; again while strangers on the machine may be in the ratio."""
     for _ in range(TRIES):
-        found = _once_s(taken, half), _once_s(taken, whole)
-        if found[1] <= RATIO_MAX * max(found[0], LEAST_S):
+        durations = _once_s(handler, half), _once_s(handler, whole)
+        if durations[1] <= RATIO_MAX * max(durations[0], LEAST_S):
             break
-    return found
+    return durations
 
 
-def _once_s(taken: Callable[[bytes], object], body: bytes) -> float:
+def _once_s(handler: Callable[[bytes], object], body: bytes) -> float:
     began = time.process_time()
-    taken(body)
+    handler(body)
     return time.process_time() - began
 
 
-def memory_mb(taken: Callable[[bytes], object], body: bytes) -> tuple[float, float]:
+def memory_mb(handler: Callable[[bytes], object], body: bytes) -> tuple[float, float]:
     """What a body takes at most beside its own bytes, and what is not given back."""
     gc.collect()
     tracemalloc.start()
     try:
-        taken(body)
+        handler(body)
         peak = tracemalloc.get_traced_memory()[1]
         gc.collect()
         left = tracemalloc.get_traced_memory()[0]
@@ -331,8 +333,8 @@ def main() -> int:
     parser.add_argument("--megabytes", type=float, default=8)
     parser.add_argument("--format", choices=["text", "json"], default="text")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, way(folder) as found:
-        costs = [measured(found, *each) for each in bodies(int(args.megabytes * 1e6))]
+    with tempfile.TemporaryDirectory() as folder, way(folder) as service:
+        costs = [measured(service, *body) for body in bodies(int(args.megabytes * 1e6))]
     if args.format == "json":
         print(json.dumps([{"name": c.name, "cpu_s": c.whole_s, "peak_mb": c.peak_mb,
                            "left_mb": c.left_mb, "ratio": c.ratio} for c in costs]))  # fmt: skip

@@ -52,13 +52,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "config.toml").write_text(CONFIG)
         with local(Path(folder), descriptors=args.descriptors) as server:
-            found = measured(server, args.half_heads)
-    judged = [phase for phase in found if phase != FLOOD]
-    slowest = max(max(times) for phase in judged for times in found[phase].values())
+            durations = measured(server, args.half_heads)
+    judged = [phase for phase in durations if phase != FLOOD]
+    slowest = max(max(times) for phase in judged for times in durations[phase].values())
     if args.format == "json":
-        print(json.dumps({"seconds": found, "slowest_s": slowest}))
+        print(json.dumps({"seconds": durations, "slowest_s": slowest}))
     else:
-        for phase, calls in found.items():
+        for phase, calls in durations.items():
             for call, times in calls.items():
                 middle = sorted(times)[len(times) // 2]
                 print(f"  {phase:<24} {call:<8} {middle * 1e3:7.1f} ms, at most {max(times):.3f} s")
@@ -71,25 +71,25 @@ def measured(server: Server, half_heads: int) -> dict[str, dict[str, list[float]
     """The times of both calls in each phase."""
     place = urlsplit(server.url)
     address = (str(place.hostname), int(place.port or 0))
-    found = {"nobody else": times(server, "alone")}
+    times_by_phase = {"nobody else": times(server, "alone")}
     held = [half_head(address) for _ in range(half_heads)]
-    found[f"{half_heads} half heads"] = times(server, "held")
+    times_by_phase[f"{half_heads} half heads"] = times(server, "held")
     stop = threading.Event()
     flood = threading.Thread(target=keep_coming, args=(address, stop))
     flood.start()
-    found[FLOOD] = times(server, "flood")
+    times_by_phase[FLOOD] = times(server, "flood")
     stop.set()
     flood.join()
-    for each in held:
-        each.close()
-    return found
+    for connection in held:
+        connection.close()
+    return times_by_phase
 
 
 def half_head(address: tuple[str, int]) -> socket.socket:
     """A connection whose request never ends."""
-    found = socket.create_connection(address, timeout=60)
-    found.sendall(HALF)
-    return found
+    connection = socket.create_connection(address, timeout=60)
+    connection.sendall(HALF)
+    return connection
 
 
 def keep_coming(address: tuple[str, int], stop: threading.Event) -> None:
@@ -100,8 +100,8 @@ def keep_coming(address: tuple[str, int], stop: threading.Event) -> None:
             held.append(half_head(address))
         if len(held) > 2000:
             held.pop(0).close()
-    for each in held:
-        each.close()
+    for connection in held:
+        connection.close()
 
 
 def times(server: Server, mark: str) -> dict[str, list[float]]:
@@ -117,9 +117,9 @@ def times(server: Server, mark: str) -> dict[str, list[float]]:
             client.call("POST", ML, job(f"{mark}_{next(numbers)}"))
 
     calls = {"healthz": look, "submit": submit}
-    found = {name: [seconds(call) for _ in range(ROUNDS)] for name, call in calls.items()}
+    durations = {name: [seconds(call) for _ in range(ROUNDS)] for name, call in calls.items()}
     wait_for_jobs(server)
-    return found
+    return durations
 
 
 def wait_for_jobs(server: Server) -> None:

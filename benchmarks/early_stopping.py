@@ -161,11 +161,11 @@ class Study:
         self.trials[number] = replace(
             self.trials[number], state=TrialState.STOPPING, stopped_early=True
         )
-        said = predicted(self.study, list(self.trials.values())).get(number)
+        prediction = predicted(self.study, list(self.trials.values())).get(number)
         self.trials[number] = replace(
             self.trials[number],
             state=TrialState.SUCCEEDED,
-            final=said or self.trials[number].measurements[-1],
+            final=prediction or self.trials[number].measurements[-1],
         )
 
 
@@ -194,7 +194,7 @@ class Line:
 
 def line(rule: str, seeds: Sequence[Mapping[str, Replay]]) -> Line:
     """Hold one rule against none."""
-    pairs = [(each[rule], each["none"]) for each in seeds]
+    pairs = [(replays_by_rule[rule], replays_by_rule["none"]) for replays_by_rule in seeds]
     saved = [1.0 - ours.steps / without.steps for ours, without in pairs]
     differences = [ours.best - without.best for ours, without in pairs]
     middle, mean = statistics.median(differences), statistics.fmean(differences)
@@ -219,12 +219,12 @@ def show(lines: Sequence[Line]) -> None:
         f"{'rule':12} {'saved':>6} {'least':>6} {'stopped':>8} {'best':>7} {'without':>8} "
         f"{'median':>8} {'mean':>8}  won lost"
     )
-    for each in lines:
+    for line in lines:
         print(
-            f"{each.rule:12} {each.saved:6.1%} {each.saved_least:6.1%} {each.stopped:5.1f}/24 "
-            f"{each.best:7.4f} {each.best_without:8.4f} {each.median_difference:+8.4f} "
-            f"{each.mean_difference:+8.4f} {each.won:4} {each.lost:4}  "
-            f"{'PASS' if each.holds else 'FAIL'}"
+            f"{line.rule:12} {line.saved:6.1%} {line.saved_least:6.1%} {line.stopped:5.1f}/24 "
+            f"{line.best:7.4f} {line.best_without:8.4f} {line.median_difference:+8.4f} "
+            f"{line.mean_difference:+8.4f} {line.won:4} {line.lost:4}  "
+            f"{'PASS' if line.holds else 'FAIL'}"
         )
 
 
@@ -236,23 +236,23 @@ def main() -> int:
     parser.add_argument("--rules", default="decay curve", help=f"of {', '.join(every)}")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--format", choices=("text", "json"), default="text")
-    asked = parser.parse_args()
-    rules = asked.rules.split(",")
+    args = parser.parse_args()
+    rules = args.rules.split(",")
     if unknown := set(rules) - set(every):
         parser.error(f"no such rule: {', '.join(unknown)}; there are {', '.join(every)}")
     os.environ.update(ONE_THREAD)
     seeds = []
-    with ProcessPoolExecutor(asked.processes) as pool:
-        for found in pool.map(partial(replays, rules), range(asked.seeds)):
-            seeds.append(found)
-            print(f"\r{len(seeds)} of {asked.seeds} seeds", end="", file=sys.stderr, flush=True)
+    with ProcessPoolExecutor(args.processes) as pool:
+        for replay in pool.map(partial(replays, rules), range(args.seeds)):
+            seeds.append(replay)
+            print(f"\r{len(seeds)} of {args.seeds} seeds", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     lines = [line(rule, seeds) for rule in rules]
-    if asked.format == "json":
-        print(json.dumps([asdict(each) for each in lines]))
+    if args.format == "json":
+        print(json.dumps([asdict(row) for row in lines]))
     else:
         show(lines)
-    return 0 if all(each.holds for each in lines) else 1
+    return 0 if all(row.holds for row in lines) else 1
 
 
 if __name__ == "__main__":

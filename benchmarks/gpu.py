@@ -92,7 +92,7 @@ def arguments() -> argparse.Namespace:
 
 def tell_machine(machine: dict[str, object]) -> None:
     """Say on what this runs."""
-    print("  " + ", ".join(f"{name} {found}" for name, found in machine.items() if found))
+    print("  " + ", ".join(f"{name} {fact}" for name, fact in machine.items() if fact))
 
 
 def take(name: str, args: argparse.Namespace, until: float, report: Report) -> None:
@@ -103,9 +103,9 @@ def take(name: str, args: argparse.Namespace, until: float, report: Report) -> N
         return
     print(f"\n  {name}", flush=True)
     began = time.monotonic()
-    found, reason = in_a_process(name, args, until - began)
+    rows, reason = in_a_process(name, args, until - began)
     report.seconds[name] = round(time.monotonic() - began, 1)
-    for row in found:
+    for row in rows:
         figure = None if args.dry else promised(row)
         print(line(row, figure), flush=True)
         report.figures.append({"measure": name, **row, "holds": figure and figure.holds})
@@ -124,8 +124,8 @@ def in_a_process(name: str, args: argparse.Namespace, left_s: float) -> tuple[li
         reason = waited_for(child, left_s + OVERTIME_S)
         if not into.exists():
             return [], reason or f"it ended with {child.returncode} and no figure"
-        found = json.loads(into.read_text())
-        return found["rows"], reason or found["reason"]
+        report = json.loads(into.read_text())
+        return report["rows"], reason or report["reason"]
 
 
 def waited_for(child: subprocess.Popen[bytes], limit_s: float) -> str:

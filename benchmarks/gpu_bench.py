@@ -57,14 +57,14 @@ def in_turns(
     first: Callable[[], float], second: Callable[[], float], pairs: int
 ) -> list[tuple[float, float]]:
     """So many pairs, each begun by the one that ended the pair before: A B, B A, A B."""
-    found = []
+    timings = []
     for turn in range(pairs):
         if turn % 2:
             later = second()
-            found.append((first(), later))
+            timings.append((first(), later))
         else:
-            found.append((first(), second()))
-    return found
+            timings.append((first(), second()))
+    return timings
 
 
 def median_ratio(pairs: Sequence[tuple[float, float]]) -> float:

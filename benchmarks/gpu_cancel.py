@@ -26,24 +26,24 @@ def measure(bench: Bench) -> list[Row]:
     """The worst and the median of some rounds."""
     rounds = 2 if bench.dry else ROUNDS
     with gpu_server(bench) as server, used_memory(bench) as used_mib:
-        found = [emptied_s(bench, server, used_mib) for _ in range(rounds)]
-    bench.tell(f"empty after {', '.join(f'{each:.2f}' for each in found)} s")
-    of = f"the call that cancels to no process and memory as before + {SLACK_MIB} MiB"
+        durations = [emptied_s(bench, server, used_mib) for _ in range(rounds)]
+    bench.tell(f"empty after {', '.join(f'{seconds:.2f}' for seconds in durations)} s")
+    definition = f"the call that cancels to no process and memory as before + {SLACK_MIB} MiB"
     worst = Row(
         name="a cancelled job's GPU is empty, worst",
-        value=max(found),
+        value=max(durations),
         unit="s",
         goal=EMPTY_S_MAX,
         better="less",
-        of=f"{of}, worst of {rounds}",
+        of=f"{definition}, worst of {rounds}",
     )
     middle = Row(
         name="a cancelled job's GPU is empty, median",
-        value=statistics.median(found),
+        value=statistics.median(durations),
         unit="s",
         goal=EMPTY_S_MAX,
         better="less",
-        of=f"{of}, median of {rounds}",
+        of=f"{definition}, median of {rounds}",
     )
     return [worst, middle]
 

@@ -34,11 +34,11 @@ def measure(bench: Bench) -> Iterator[Row]:
 
 def step(bench: Bench, worker: Worker, model: str, device: Device, batch: int) -> Row:
     """How long a step takes."""
-    asked = words(bench, model, batch, device)
-    steps = block(worker, asked, 0.02 if bench.dry else BLOCK_S)
+    arguments = words(bench, model, batch, device)
+    steps = block(worker, arguments, 0.02 if bench.dry else BLOCK_S)
     return Row(
         name=f"a step of a {model}, batch of {batch}, {device}",
-        value=1000 * worker.seconds(steps, asked) / steps,
+        value=1000 * worker.seconds(steps, arguments) / steps,
         unit="ms",
         goal=None,
         better="less",
@@ -49,10 +49,20 @@ def step(bench: Bench, worker: Worker, model: str, device: Device, batch: int) -
 def checked(bench: Bench, model: str) -> list[Row]:
     """What the command says; without a GPU it has no ratio to say."""
     command = [TRAINSHED, "gpu-check", "--package-path", ".", "--module-name", "steps"]
-    asked = words(bench, model, BATCHES["cuda"][0] if bench.dry else BATCHES["cpu"][0])
-    asked = asked[: asked.index("--device")] + asked[asked.index("--device") + 2 :]
+    arguments = words(bench, model, BATCHES["cuda"][0] if bench.dry else BATCHES["cpu"][0])
+    arguments = (
+        arguments[: arguments.index("--device")] + arguments[arguments.index("--device") + 2 :]
+    )
     done = subprocess.run(
-        [*command, "--format", "json", "--", *asked, "--steps", "2" if bench.dry else str(STEPS)],
+        [
+            *command,
+            "--format",
+            "json",
+            "--",
+            *arguments,
+            "--steps",
+            "2" if bench.dry else str(STEPS),
+        ],
         cwd=EXAMPLE,
         capture_output=True,
         text=True,
@@ -61,16 +71,16 @@ def checked(bench: Bench, model: str) -> list[Row]:
     )
     if done.returncode:
         raise Unmeasured(f"gpu-check failed: {done.stderr[-500:]}")
-    found = json.loads(done.stdout)
-    if found["speedup"] is None:
+    verdict = json.loads(done.stdout)
+    if verdict["speedup"] is None:
         return []
     return [
         Row(
             name=f"gpu-check of a {model}",
-            value=found["speedup"],
+            value=verdict["speedup"],
             unit="of the CPU",
             goal=None,
             better="more",
-            of=f"steps/s of {found['gpu']} over those of the CPU, both in bf16",
+            of=f"steps/s of {verdict['gpu']} over those of the CPU, both in bf16",
         )
     ]

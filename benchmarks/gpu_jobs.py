@@ -146,12 +146,12 @@ class Worker:
     def seconds(self, steps: int, words: Sequence[str]) -> float:
         """How long so many steps take; building and warming up a model is not counted."""
         self.begin(steps, words)
-        found = json.loads(self._answers.readline() or "{}")
-        if "seconds" not in found:
+        answer = json.loads(self._answers.readline() or "{}")
+        if "seconds" not in answer:
             raise Unmeasured(
-                f"the trainer failed: {found.get('error', 'its output has the reason')}"
+                f"the trainer failed: {answer.get('error', 'its output has the reason')}"
             )
-        return float(found["seconds"])
+        return float(answer["seconds"])
 
 
 @contextlib.contextmanager

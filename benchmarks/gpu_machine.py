@@ -39,8 +39,8 @@ def _cuda() -> tuple[str, str]:
     done = subprocess.run(
         [sys.executable, "-c", ASK], capture_output=True, text=True, timeout=120, check=False
     )
-    found = done.stdout.strip()
-    return found, "" if found else f"torch cannot use a GPU here {done.stderr.strip()[-500:]}"
+    version = done.stdout.strip()
+    return version, "" if version else f"torch cannot use a GPU here {done.stderr.strip()[-500:]}"
 
 
 def _version(distribution: str) -> str:

@@ -47,15 +47,15 @@ def measure(bench: Bench) -> list[Row]:
         raise Unmeasured(f"{left:.0f} s are left, and it takes up to {LEAST_S:.0f}")
     net = Network(rate_mbit=None)
     with reducers(net, range(2)) as serving:
-        found = _found(bench, net, serving)
+        timings = _run_ranks(bench, net, serving)
     return [
-        *_exchange_rows(found["exchange"]),
-        *_staging_rows(found["staging"]),
-        *_overlap_rows(found["overlap"]),
+        *_exchange_rows(timings["exchange"]),
+        *_staging_rows(timings["staging"]),
+        *_overlap_rows(timings["overlap"]),
     ]
 
 
-def _found(bench: Bench, net: Network, serving: Reducers) -> dict[str, Any]:
+def _run_ranks(bench: Bench, net: Network, serving: Reducers) -> dict[str, Any]:
     """What rank 0 tells when all ranks have done what is planned."""
     env = {
         **os.environ,
@@ -74,21 +74,21 @@ def _found(bench: Bench, net: Network, serving: Reducers) -> dict[str, Any]:
             command = [sys.executable, str(RANK), str(rank), str(RANKS), store, plan]
             pipe = subprocess.PIPE if rank == 0 else None
             ranks.append(net.start(rank, command, env=env, stdout=pipe, text=True))
-        said, _ = ranks[0].communicate(timeout=max(LEAST_S, min(bench.seconds_left(), MOST_S)))
+        output, _ = ranks[0].communicate(timeout=max(LEAST_S, min(bench.seconds_left(), MOST_S)))
     except subprocess.TimeoutExpired:
         raise RuntimeError("the ranks took too long") from None
     finally:
         for process in ranks:
             process.kill()
             process.wait()
-    if ranks[0].returncode or not said.strip():
+    if ranks[0].returncode or not output.strip():
         raise RuntimeError(f"a rank ended with {ranks[0].returncode}; it has said why above")
-    found: dict[str, Any] = json.loads(said.splitlines()[-1])
-    return found
+    timings: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return timings
 
 
-def _exchange_rows(found: dict[str, Pairs]) -> Iterator[Row]:
-    for mb, pairs in found.items():
+def _exchange_rows(timings: dict[str, Pairs]) -> Iterator[Row]:
+    for mb, pairs in timings.items():
         yield _row(
             f"exchange of {mb} MB, gloo over reducers",
             median_ratio(pairs),
@@ -100,10 +100,10 @@ def _exchange_rows(found: dict[str, Pairs]) -> Iterator[Row]:
             yield _row(f"exchange of {mb} MB by {how}", milliseconds, "ms", "the slower rank")
 
 
-def _staging_rows(found: dict[str, dict[str, Any]]) -> Iterator[Row]:
-    for mb, each in found.items():
-        pairs, nbytes = each["pairs"], each["nbytes"]
-        what = f"{each['count']} tensors of {mb} MB to the host and back"
+def _staging_rows(timings: dict[str, dict[str, Any]]) -> Iterator[Row]:
+    for mb, staging in timings.items():
+        pairs, nbytes = staging["pairs"], staging["nbytes"]
+        what = f"{staging['count']} tensors of {mb} MB to the host and back"
         row = _row(
             f"staging of {mb} MB, share of a plain copy",
             median_ratio(pairs),
@@ -111,28 +111,28 @@ def _staging_rows(found: dict[str, dict[str, Any]]) -> Iterator[Row]:
             f"the time of plain pinned copies over ours: {what}, median of {len(pairs)} pairs",
         )
         # what a call costs is most of the time of a small one
-        yield {**row, "goal": STAGING_MIN if mb == max(found, key=int) else None}
+        yield {**row, "goal": STAGING_MIN if mb == max(timings, key=int) else None}
         for place, how in enumerate(("plain copies", "staging")):
             rate = statistics.median(2 * nbytes / pair[place] / 1e9 for pair in pairs)
             yield _row(f"{how} of {mb} MB", rate, "GB/s", f"bytes both ways, {what}")
 
 
-def _overlap_rows(found: dict[str, Any]) -> Iterator[Row]:
+def _overlap_rows(timings: dict[str, Any]) -> Iterator[Row]:
     """How much of the shorter of computing and exchanging a step hides."""
     compute, exchange, step = (
-        statistics.median(found[each]) for each in ("compute", "exchange", "step")
+        statistics.median(timings[part]) for part in ("compute", "exchange", "step")
     )
     yield _row(
         "overlap of exchange and compute",
         (compute + exchange - step) / min(compute, exchange),
         "of the shorter",
-        f"compute and exchange alone, less a DDP step, over the shorter of both; {found['what']}",
+        f"compute and exchange alone, less a DDP step, over the shorter of both; {timings['what']}",
     )
     for name, seconds in (("compute", compute), ("exchange", exchange), ("step", step)):
-        yield _row(f"{name} of the overlap", 1000 * seconds, "ms", found["what"])
+        yield _row(f"{name} of the overlap", 1000 * seconds, "ms", timings["what"])
 
 
-def _row(name: str, value: float, unit: str, of: str) -> Row:
+def _row(name: str, value: float, unit: str, definition: str) -> Row:
     """A figure without a goal; of milliseconds less is better."""
     return Row(
         name=name,
@@ -140,5 +140,5 @@ def _row(name: str, value: float, unit: str, of: str) -> Row:
         unit=unit,
         goal=None,
         better="less" if unit == "ms" else "more",
-        of=of,
+        of=definition,
     )

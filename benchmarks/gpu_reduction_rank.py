@@ -54,8 +54,8 @@ class Rank:
     def seconds(self, action: Callable[[], object]) -> float:
         """How long an action takes on the slowest rank, with what the device has to do for it."""
         self.agreed(0.0)  # all begin together
-        taken = timed(self.device, action)
-        return self.agreed(taken)
+        duration = timed(self.device, action)
+        return self.agreed(duration)
 
     def agreed(self, value: float) -> float:
         """The largest that any rank has."""
@@ -120,9 +120,9 @@ def staging(me: Rank, nbytes: int, count: int, pairs: int) -> Json:
         return in_turns(lambda: timed(me.device, plain), lambda: timed(me.device, staged), turns)
 
     both(1)  # warm
-    found = both(pairs)
+    timings = both(pairs)
     carrier.close()
-    return {"count": count, "nbytes": sum(map(size_of, tensors)), "pairs": found}
+    return {"count": count, "nbytes": sum(map(size_of, tensors)), "pairs": timings}
 
 
 def timed(device: torch.device, action: Callable[[], object]) -> float:
@@ -178,13 +178,13 @@ def overlap(me: Rank) -> Json:
     }
     for way in ways.values():
         me.seconds(way)  # warm
-    found: Json = {name: [] for name in ways}
+    timings: Json = {name: [] for name in ways}
     for _ in range(plan["turns"]):
         for name, way in ways.items():
-            found[name].append(me.seconds(way))
+            timings[name].append(me.seconds(way))
     megabytes = nbytes / (1 << 20)
     what = f"{layers} linear layers, {megabytes:.1f} MB of gradients, batch {batch}, two ranks"
-    return {**found, "what": what}
+    return {**timings, "what": what}
 
 
 def main() -> None:
@@ -195,16 +195,16 @@ def main() -> None:
         torch_memory.MEMORIES["cpu"] = HostMemory
         torch_memory.memory_of.cache_clear()
     plan = me.plan
-    found: Json = {"exchange": {}, "staging": {}}
+    timings: Json = {"exchange": {}, "staging": {}}
     for mb, pairs in plan["exchange"].items():
-        found["exchange"][mb] = exchange(me, int(mb) * plan["mb"], pairs)
+        timings["exchange"][mb] = exchange(me, int(mb) * plan["mb"], pairs)
     if me.rank == 0:
         for mb, (count, pairs) in plan["staging"].items():
-            found["staging"][mb] = staging(me, int(mb) * plan["mb"], count, pairs)
+            timings["staging"][mb] = staging(me, int(mb) * plan["mb"], count, pairs)
     me.agreed(0.0)  # the others wait: the bus is rank 0's alone meanwhile
-    found["overlap"] = overlap(me)
+    timings["overlap"] = overlap(me)
     if me.rank == 0:
-        print(json.dumps(found), flush=True)
+        print(json.dumps(timings), flush=True)
     dist.destroy_process_group()
 
 

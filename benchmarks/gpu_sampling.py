@@ -28,13 +28,13 @@ def measure(bench: Bench) -> Iterator[Row]:
     if not bench.dry:
         yield one_sample()
     pairs, block_s = (2, 0.02) if bench.dry else (PAIRS, BLOCK_S)
-    asked = words(bench, "resnet")
+    arguments = words(bench, "resnet")
     with bare_worker() as worker:
-        steps = block(worker, asked, block_s)
+        steps = block(worker, arguments, block_s)
 
         def settled_s() -> float:
             time.sleep(SETTLED_S)
-            return worker.seconds(steps, asked)
+            return worker.seconds(steps, arguments)
 
         def sampled_s() -> float:
             sampler = Sampler()
@@ -44,10 +44,10 @@ def measure(bench: Bench) -> Iterator[Row]:
             finally:
                 sampler.close()
 
-        found = in_turns(sampled_s, settled_s, pairs)
+        timings = in_turns(sampled_s, settled_s, pairs)
     yield Row(
         name="cost of sampling every second",
-        value=100 * (median_ratio(found) - 1),
+        value=100 * (median_ratio(timings) - 1),
         unit="% of a step",
         goal=COST_PERCENT_MAX,
         better="less",
@@ -61,15 +61,15 @@ def one_sample(count: int = 50) -> Row:
         devices = [] if nvml is None else list(driver.devices(nvml))
         if not devices:
             raise Unmeasured("NVML names no GPU")
-        taken_ms = []
+        samples_ms = []
         for _ in range(count):
             began = time.perf_counter()
             for _, handle in devices:
                 readings.reading(nvml, readings.GpuQuery(nvml, handle), datetime.now(UTC))
-            taken_ms.append(1000 * (time.perf_counter() - began))
+            samples_ms.append(1000 * (time.perf_counter() - began))
     return Row(
         name="a sample of all GPUs",
-        value=statistics.median(taken_ms),
+        value=statistics.median(samples_ms),
         unit="ms",
         goal=None,
         better="less",

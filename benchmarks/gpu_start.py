@@ -22,13 +22,13 @@ def measure(bench: Bench) -> list[Row]:
             return started_s(server, document("start", SAY, gpus=gpus))
 
         start_s(1), start_s(0)
-        found = in_turns(lambda: start_s(1), lambda: start_s(0), pairs)
-    gpu_s, cpu_s = (statistics.median(side) for side in zip(*found, strict=True))
+        timings = in_turns(lambda: start_s(1), lambda: start_s(0), pairs)
+    gpu_s, cpu_s = (statistics.median(side) for side in zip(*timings, strict=True))
     bench.tell(f"with a GPU {gpu_s:.3f} s, without {cpu_s:.3f} s")
     return [
         Row(
             name="start of a GPU job",
-            value=median_ratio(found),
+            value=median_ratio(timings),
             unit="of a CPU job",
             goal=None,
             better="less",
@@ -36,7 +36,7 @@ def measure(bench: Bench) -> list[Row]:
         ),
         Row(
             name="what a GPU adds to a start",
-            value=statistics.median(1000 * (gpu - cpu) for gpu, cpu in found),
+            value=statistics.median(1000 * (gpu - cpu) for gpu, cpu in timings),
             unit="ms",
             goal=None,
             better="less",

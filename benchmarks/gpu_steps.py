@@ -26,16 +26,18 @@ def measure(bench: Bench) -> Iterator[Row]:
 
 def share(bench: Bench, model: str, ours: Worker, bare: Worker) -> Row:
     """The median of many pairs of blocks; blocks are long enough for the clock."""
-    asked = words(bench, model)
+    arguments = words(bench, model)
     pairs, block_s = (2, 0.02) if bench.dry else (PAIRS, BLOCK_S)
-    steps = block(bare, asked, block_s)
-    ours.seconds(1, asked)
-    found = in_turns(lambda: bare.seconds(steps, asked), lambda: ours.seconds(steps, asked), pairs)
-    per_s = [steps / seconds for seconds, _ in found]
+    steps = block(bare, arguments, block_s)
+    ours.seconds(1, arguments)
+    timings = in_turns(
+        lambda: bare.seconds(steps, arguments), lambda: ours.seconds(steps, arguments), pairs
+    )
+    per_s = [steps / seconds for seconds, _ in timings]
     bench.tell(f"{model}: {min(per_s):.1f} to {max(per_s):.1f} steps/s bare, {steps} a block")
     return Row(
         name=f"steps/s of a {model} as a job",
-        value=median_ratio(found),
+        value=median_ratio(timings),
         unit="of bare",
         goal=SHARE_MIN,
         better="more",
@@ -60,7 +62,7 @@ def words(bench: Bench, model: str, batch: int = 0, device: str = "") -> list[st
     return ["--model", model, "--precision", "bf16", *where, *sizes]
 
 
-def block(worker: Worker, asked: list[str], seconds: float) -> int:
+def block(worker: Worker, arguments: list[str], seconds: float) -> int:
     """How many steps take about so many seconds."""
-    worker.seconds(1, asked)
-    return max(2, round(2 * seconds / worker.seconds(2, asked)))
+    worker.seconds(1, arguments)
+    return max(2, round(2 * seconds / worker.seconds(2, arguments)))

@@ -110,7 +110,7 @@ def main() -> int:
     starts = all_starts(list(setups(modes, absent)), args.rounds)
     submits = all_submits(args.submits, args.against) if args.submits else {}
     if args.format == "json":
-        named = {str(setup): found for setup, found in starts.items()}
+        named = {str(setup): times for setup, times in starts.items()}
         print(json.dumps({"starts": named, "submits_ms": submits, "absent": absent}))
     else:
         show(starts, submits, absent)
@@ -133,7 +133,7 @@ def setups(modes: list[str], absent: Mapping[str, str]) -> Iterator[Setup]:
 
 def all_starts(all_setups: list[Setup], rounds: int) -> dict[Setup, list[Start]]:
     """So many of each, in turns of another order each; the first round is not counted."""
-    found: dict[Setup, list[Start]] = {setup: [] for setup in all_setups}
+    starts: dict[Setup, list[Start]] = {setup: [] for setup in all_setups}
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         Path(folder).chmod(0o755)
         order = random.Random(1)  # noqa: S311
@@ -146,10 +146,10 @@ def all_starts(all_setups: list[Setup], rounds: int) -> dict[Setup, list[Start]]
             order.shuffle(turns)
             for setup in turns:
                 start = one_start(*engines[setup], setup, number + 1)
-                found[setup] += [start] if number else []
+                starts[setup] += [start] if number else []
         for _, engine in engines.values():
             engine.close()
-    return found
+    return starts
 
 
 def engine_of(root: Path, setup: Setup) -> tuple[Path, LocalEngine]:
@@ -199,19 +199,19 @@ def plan(setup: Setup) -> LaunchPlan:
 
 def last_line_ns(folder: AttemptFolder, count: int) -> int:
     """When the last of so many lines was read, one a program."""
-    found: list[int] = []
+    stamps: list[int] = []
 
     def look() -> bool:
-        found.clear()
+        stamps.clear()
         for path in sorted(Path(folder.log).glob(SEGMENT_PATTERN)):
             lines = path.read_bytes().rpartition(b"\n")[0].split(b"\n")
-            found.extend(
+            stamps.extend(
                 line.stamp_ns for line in map(decode, filter(None, lines)) if line.text == "up"
             )
-        return len(found) == count
+        return len(stamps) == count
 
     wait_for(look)
-    return max(found)
+    return max(stamps)
 
 
 def memory_mb(folder: AttemptFolder) -> float:
@@ -245,14 +245,14 @@ def all_submits(count: int, before: Path | None) -> dict[str, list[float]]:
             (name, held.enter_context(held.enter_context(server).client()))
             for name, server in servers.items()
         ]
-        found: dict[str, list[float]] = {name: [] for name, _ in turns}
+        times: dict[str, list[float]] = {name: [] for name, _ in turns}
         order = random.Random(1)  # noqa: S311
         for number in range(_WARM_SUBMITS + count):
             order.shuffle(turns)
             for name, client in turns:
                 ms = submit_ms(client)
-                found[name] += [ms] if number >= _WARM_SUBMITS else []
-    return found
+                times[name] += [ms] if number >= _WARM_SUBMITS else []
+    return times
 
 
 @contextlib.contextmanager
@@ -331,9 +331,9 @@ def show(
     """The figures and the verdicts."""
     base = statistics.median(start.ms for start in starts[Setup(NONE)])
     print(f"  {'mode':<30} {'first line':>12} {'of none':>8} {'supervisor':>12}")
-    for setup, seen in starts.items():
-        ms = statistics.median(start.ms for start in seen)
-        mb = statistics.median(start.memory_mb for start in seen)
+    for setup, samples in starts.items():
+        ms = statistics.median(start.ms for start in samples)
+        mb = statistics.median(start.memory_mb for start in samples)
         print(f"  {setup!s:<30} {ms:9.1f} ms {ms / base:8.2f} {mb:9.2f} MB")
     for mode, times in submits.items():
         print(f"  submit, {mode:<6} {statistics.median(times):6.2f} ms")

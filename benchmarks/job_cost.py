@@ -48,14 +48,14 @@ def main() -> int:
     parser.add_argument("--format", choices=["text", "json"], default="text")
     parser.add_argument("--against", type=Path, metavar="SRC", help="measure another version")
     args = parser.parse_args()
-    found = measured(args.jobs, args.against)
+    cost = measured(args.jobs, args.against)
     figures = [
-        at_most("CPU of a supervisor", found.supervisor_ms, SUPERVISOR_MS_MAX, "ms"),
-        at_most("CPU of the server for a job", found.server_ms, SERVER_MS_MAX, "ms"),
-        at_least("jobs in a burst", found.jobs_per_s, JOBS_PER_S_MIN, "/s"),
+        at_most("CPU of a supervisor", cost.supervisor_ms, SUPERVISOR_MS_MAX, "ms"),
+        at_most("CPU of the server for a job", cost.server_ms, SERVER_MS_MAX, "ms"),
+        at_least("jobs in a burst", cost.jobs_per_s, JOBS_PER_S_MIN, "/s"),
     ]
     if args.format == "json":
-        print(json.dumps(asdict(found)))
+        print(json.dumps(asdict(cost)))
     else:
         print(*(verdict(figure, 30) for figure in figures), sep="\n")
     return 0 if all(figure.holds for figure in figures) else 1
@@ -84,10 +84,10 @@ def burst(server: Server, folder: Path, jobs: int) -> None:
 
     The files say when it is worth asking: the server pays for each question.
     """
-    wanted = ended(server) + jobs
+    target = ended(server) + jobs
     deadline = time.monotonic() + WAIT_S_MAX
     together(server.url, server.token, CLIENTS, jobs, nothing)
-    while recorded(folder) < wanted or ended(server) < wanted:
+    while recorded(folder) < target or ended(server) < target:
         if time.monotonic() > deadline:
             raise SystemExit("the jobs did not end")
         time.sleep(LOOK_S)
@@ -111,8 +111,8 @@ def ended(server: Server) -> int:
     """How many jobs have succeeded."""
     with server.client() as client:
         metrics = client.answer("GET", "/trainshed/v1/metrics").decode()
-    found = [line for line in metrics.splitlines() if line.startswith(SUCCEEDED)]
-    return sum(int(float(line.rpartition(" ")[2])) for line in found if '"SUCCEEDED"' in line)
+    lines = [line for line in metrics.splitlines() if line.startswith(SUCCEEDED)]
+    return sum(int(float(line.rpartition(" ")[2])) for line in lines if '"SUCCEEDED"' in line)
 
 
 def tree_cpu_s(root: int) -> float:

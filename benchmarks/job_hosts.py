@@ -55,12 +55,12 @@ def job_hosts(count: int, *, is_shared: bool) -> Iterator[JobHosts]:
     addresses = tuple(replica_address(host) for host in range(count))
     spaces = make_namespaces(NetworkRule(addresses, shared=is_shared), owns_user=False)
     hosts = [spaces.of_replica(host).net for host in range(count)]
-    made = JobHosts(is_shared=is_shared, switch=spaces.hub.net, hosts=hosts)
+    group = JobHosts(is_shared=is_shared, switch=spaces.hub.net, hosts=hosts)
     with ends_on_signals():
         try:
-            yield made
+            yield group
         finally:
-            made.end_children()
-            for namespace in {made.switch, *made.hosts}:
+            group.end_children()
+            for namespace in {group.switch, *group.hosts}:
                 os.close(namespace)
             os.close(spaces.routes)

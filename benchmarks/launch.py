@@ -66,10 +66,10 @@ def first_line_s(command: Sequence[str], lines: int, cwd: Path, env: Mapping[str
         stderr=subprocess.STDOUT,
         check=False,
     )
-    seen = [float(found) for found in LINE.findall(done.stdout)]
-    if done.returncode or len(seen) != lines:
-        raise SystemExit(f"{' '.join(command)} gave {len(seen)} of {lines} lines:\n{done.stdout}")
-    return max(seen) - started
+    stamps = [float(stamp) for stamp in LINE.findall(done.stdout)]
+    if done.returncode or len(stamps) != lines:
+        raise SystemExit(f"{' '.join(command)} gave {len(stamps)} of {lines} lines:\n{done.stdout}")
+    return max(stamps) - started
 
 
 def bare(count: int, cwd: Path, env: Mapping[str, str]) -> float:
@@ -81,8 +81,8 @@ def bare(count: int, cwd: Path, env: Mapping[str, str]) -> float:
         )
         for _ in range(count)
     ]
-    seen = [float(LINE.findall(child.communicate()[0])[0]) for child in children]
-    return max(seen) - started
+    stamps = [float(LINE.findall(child.communicate()[0])[0]) for child in children]
+    return max(stamps) - started
 
 
 def launchers(cwd: Path, env: Mapping[str, str]) -> dict[str, Callable[[], float]]:
@@ -112,14 +112,14 @@ def launchers(cwd: Path, env: Mapping[str, str]) -> dict[str, Callable[[], float
 
 def medians(rows: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
     """Every row once a round, after one round that warms up; the median of each."""
-    seen: dict[str, list[float]] = {name: [] for name in rows}
+    samples: dict[str, list[float]] = {name: [] for name in rows}
     for turn in range(rounds + 1):
         for name, measure in rows.items():
             seconds = measure()
             print(f"  round {turn}/{rounds}  {name:28} {seconds:6.3f} s", file=sys.stderr)
             if turn:
-                seen[name].append(seconds)
-    return {name: statistics.median(values) for name, values in seen.items()}
+                samples[name].append(seconds)
+    return {name: statistics.median(values) for name, values in samples.items()}
 
 
 def memory_mb_at_13(cwd: Path, env: Mapping[str, str]) -> float:
@@ -131,12 +131,12 @@ def memory_mb_at_13(cwd: Path, env: Mapping[str, str]) -> float:
         command, cwd=cwd, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     assert child.stdout  # noqa: S101  # a pipe was asked for
-    seen = 0
-    while seen < 13:
+    count = 0
+    while count < 13:
         line = child.stdout.readline()
         if not line:
             raise SystemExit("the 13 replicas did not start")
-        seen += len(LINE.findall(line))
+        count += len(LINE.findall(line))
     status = Path(f"/proc/{child.pid}/status").read_text()
     child.send_signal(signal.SIGTERM)
     child.communicate()
@@ -165,7 +165,7 @@ def specs_per_s(cwd: Path, env: Mapping[str, str]) -> float:
 
 def figures(table: Mapping[str, float], cwd: Path, env: Mapping[str, str]) -> list[Figure]:
     """The promises of the launcher, each with what was measured."""
-    found = [
+    promises = [
         at_most("x1, over bare python", table["trainshed x1"] - table["bare python x1"], 0.35, "s"),
         at_most(
             "a warm package job, over one without",
@@ -179,13 +179,13 @@ def figures(table: Mapping[str, float], cwd: Path, env: Mapping[str, str]) -> li
         at_most("--help, as a process", process_s([TRAINSHED, "--help"], cwd, env, 5), 0.3, "s"),
     ]  # fmt: skip
     rate = specs_per_s(cwd, env)
-    found.append(Figure(name="validate, 1,000 files in one call", ours=rate, unit="specs/s",
+    promises.append(Figure(name="validate, 1,000 files in one call", ours=rate, unit="specs/s",
                         goal="over 500", holds=rate > 500))  # fmt: skip
     for peer, share in (("torchrun x4", 1 / 4), ("gcloud x4", 1 / 5)):
         if peer in table:
             ratio = table["trainshed x4"] / table[peer]
-            found.append(at_most(f"x4, as a share of {peer}", ratio, share, "of its time"))
-    return found
+            promises.append(at_most(f"x4, as a share of {peer}", ratio, share, "of its time"))
+    return promises
 
 
 def at_most(name: str, ours: float, most: float, unit: str) -> Figure:
@@ -218,14 +218,14 @@ def prepare(cwd: Path) -> None:
     (cwd / "setup.py").unlink()
 
 
-def show(table: Mapping[str, float], found: Sequence[Figure]) -> None:
+def show(table: Mapping[str, float], figures: Sequence[Figure]) -> None:
     """The table with a bar for each row, then one line a promise."""
     widest = max(table.values())
     print("command to first line of the last replica, median seconds\n")
     for name, seconds in table.items():
         print(f"  {name:28} {seconds:7.3f}  {'#' * max(1, round(40 * seconds / widest))}")
     print()
-    for figure in found:
+    for figure in figures:
         print(verdict(figure, 40))
 
 
@@ -235,7 +235,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--format", choices=["text", "json"], default="text")
     parser.add_argument("--skip", action="append", default=[], help="leave a peer out")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         cwd = Path(folder)
         prepare(cwd)
@@ -246,14 +246,14 @@ def main() -> int:
             "PATH": f"{BIN}:{os.environ['PATH']}",
         }
         rows = launchers(cwd, env)
-        rows = {n: m for n, m in rows.items() if not any(s in n for s in asked.skip)}
-        table = medians(rows, asked.rounds)
-        found = figures(table, cwd, env)
-    if asked.format == "json":
-        print(json.dumps({"seconds": table, "figures": [asdict(f) for f in found]}, indent=1))
+        rows = {n: m for n, m in rows.items() if not any(s in n for s in args.skip)}
+        table = medians(rows, args.rounds)
+        promises = figures(table, cwd, env)
+    if args.format == "json":
+        print(json.dumps({"seconds": table, "figures": [asdict(f) for f in promises]}, indent=1))
     else:
-        show(table, found)
-    return 0 if all(figure.holds for figure in found) else 1
+        show(table, promises)
+    return 0 if all(figure.holds for figure in promises) else 1
 
 
 if __name__ == "__main__":

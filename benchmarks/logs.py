@@ -46,39 +46,41 @@ def main() -> int:
     parser.add_argument("--search-only", action="store_true", help="Leave out the other figures")
     parser.add_argument("--format", choices=["text", "json"], default="text")
     args = parser.parse_args()
-    found = [] if args.search_only else measured(args.megabytes * 1_000_000)
-    found += searched(args.lines)
+    figures = [] if args.search_only else measured(args.megabytes * 1_000_000)
+    figures += searched(args.lines)
     if args.format == "json":
-        print(json.dumps([asdict(figure) for figure in found]))
+        print(json.dumps([asdict(figure) for figure in figures]))
     else:
-        for figure in found:
+        for figure in figures:
             print(verdict(figure, 48))
-    return 0 if all(figure.holds for figure in found) else 1
+    return 0 if all(figure.holds for figure in figures) else 1
 
 
 def measured(size: int) -> list[Figure]:
     """All figures, on one server."""
     lines = f"print(('x' * {LINE - 1} + chr(10)) * {size // LINE}, end='')"
     one = f"print('x' * {size})"
-    found = []
+    figures = []
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "config.toml").write_text(CONFIG)
         with local(Path(folder)) as server:
             name, took_s = ran(server, lines)
             rate = size / took_s / 1e6
-            found.append(at_least("log written by one job", rate, WRITTEN_MB_S_MIN, "MB/s"))
+            figures.append(at_least("log written by one job", rate, WRITTEN_MB_S_MIN, "MB/s"))
             rate, _ = read(server, name, 1)
-            found.append(at_least("log of short lines, read by one", rate, SHORT_MB_S_MIN, "MB/s"))
+            figures.append(
+                at_least("log of short lines, read by one", rate, SHORT_MB_S_MIN, "MB/s")
+            )
             name, _ = ran(server, one)
             for readers in (1, READERS):
                 rate, others_s = read(server, name, readers)
                 what = f"one line of {size // 1_000_000} MB, read by {readers}"
-                found += [
+                figures += [
                     at_least(what, rate, READ_MB_S_MIN, "MB/s"),
                     at_most(f"{what}: others wait", others_s, OTHERS_S_MAX, "s"),
                 ]
-            found.append(at_most("peak memory of the server", peak_mb(server), PEAK_MB_MAX, "MB"))
-    return found
+            figures.append(at_most("peak memory of the server", peak_mb(server), PEAK_MB_MAX, "MB"))
+    return figures
 
 
 def searched(lines: int) -> list[Figure]:
@@ -147,10 +149,10 @@ def read(server: Server, name: str, readers: int) -> tuple[float, float]:
         for _ in range(readers)
     ]
     began, longest_s = time.monotonic(), 0.0
-    for each in threads:
-        each.start()
+    for thread in threads:
+        thread.start()
     with server.client() as client:
-        while any(each.is_alive() for each in threads):
+        while any(thread.is_alive() for thread in threads):
             longest_s = max(longest_s, seconds_of(lambda: client.call("GET", f"/v1/{name}")))
             time.sleep(0.02)
     return sum(sizes) / (time.monotonic() - began) / 1e6, longest_s
@@ -160,8 +162,8 @@ def streamed(server: Server, name: str) -> int:
     """How many bytes the log has as it is streamed; they are not kept."""
     path = f"/trainshed/v1/projects/{PROJECT}/jobs/{name.rpartition('/')[2]}/logs"
     headers = {"Authorization": f"Bearer {server.token}"}
-    asked = Request(server.url + path, headers=headers)  # noqa: S310  # our own
-    with urlopen(asked, timeout=600) as answer:  # noqa: S310  # our own
+    request = Request(server.url + path, headers=headers)  # noqa: S310  # our own
+    with urlopen(request, timeout=600) as answer:  # noqa: S310  # our own
         return sum(map(len, iter(lambda: answer.read(1 << 16), b"")))
 
 

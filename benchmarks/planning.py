@@ -2,9 +2,9 @@
 
 Run it: .venv/bin/python benchmarks/planning.py [--short] [--goals G8,G9] [--tables DIR] [--hosts]
 
-The goals of contracts/planner.md 11 leave rows out, fit what ships (``trainshed.planning``) to the
-others, and predict those that were left out.  With --tables the rows of that folder are predicted
-instead, from fits to ours.
+The goals of docs/sources/planner.md 11 leave rows out, fit the shipped model
+(``trainshed.planning``) to the others, and predict the rows that were left out.  With --tables the
+rows of that folder are predicted instead, from fits to ours.
 """
 
 import argparse
@@ -35,18 +35,18 @@ WORST: Final = 10
 
 def main() -> int:
     """Measure, print; 1 where a goal is missed."""
-    given = _arguments()
-    chosen = given.goals or (SHORT if given.short else (*STEPS, *GOALS))
+    args = _arguments()
+    chosen = args.goals or (SHORT if args.short else (*STEPS, *GOALS))
     started = time.monotonic()
-    rows, worst = _measured(chosen, given.tables, short=given.short)
-    if given.hosts:
+    rows, worst = _measured(chosen, args.tables, short=args.short)
+    if args.hosts:
         import planning_hosts  # noqa: PLC0415 - torch is imported for it
 
         rows += planning_hosts.rows()
     seconds = round(time.monotonic() - started, 1)
-    if given.format == "json":
-        found = {"rows": [asdict(row) for row in rows], "worst": worst, "seconds": seconds}
-        print(json.dumps(found, indent=1))
+    if args.format == "json":
+        report = {"rows": [asdict(row) for row in rows], "worst": worst, "seconds": seconds}
+        print(json.dumps(report, indent=1))
     else:
         _show(rows, worst, seconds)
     return 1 if any(row.met is False for row in rows) else 0
@@ -59,11 +59,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--goals", help="a list, as G8,G9", type=lambda text: text.split(","))
     parser.add_argument("--tables", type=Path, help="rows kept elsewhere, of the same format")
     parser.add_argument("--format", choices=("table", "json"), default="table")
-    given = parser.parse_args()
-    known = (*STEPS, *GOALS)
-    if unknown := set(given.goals or ()) - set(known):
-        parser.error(f"there is no goal {', '.join(unknown)}; there are {', '.join(known)}")
-    return given
+    args = parser.parse_args()
+    names = (*STEPS, *GOALS)
+    if unknown := set(args.goals or ()) - set(names):
+        parser.error(f"there is no goal {', '.join(unknown)}; there are {', '.join(names)}")
+    return args
 
 
 def _measured(
@@ -78,9 +78,9 @@ def _measured(
         worst += scaling.worst([answer for answer in answers if answer.goal in chosen])
     data = _data(tables)
     for name in (name for name in GOALS if name in chosen):
-        found = GOALS[name](data)
-        rows += [_row(name, line, data) for line in found.lines if line.count]
-        worst += list(_worst(name, found))
+        outcome = GOALS[name](data)
+        rows += [_row(name, line, data) for line in outcome.lines if line.count]
+        worst += list(_worst(name, outcome))
     return sorted(rows, key=lambda row: int(row.goal.strip("G"))), worst
 
 
@@ -95,7 +95,7 @@ def _data(folder: Path | None) -> Data:
 
 
 def _row(name: str, line: Line, data: Data) -> scaling.Row:
-    wanted = any(figure.goal is not None for figure in line.figures)
+    has_goal = any(figure.goal is not None for figure in line.figures)
     peers = (
         f"{peer} {' / '.join(f'{value:.3g}' for value in values)}"
         for peer, values in line.baselines.items()
@@ -106,23 +106,23 @@ def _row(name: str, line: Line, data: Data) -> scaling.Row:
         count=line.count,
         value=" / ".join(f"{figure.value:.3g}" for figure in line.figures),
         baselines=", ".join(peers),
-        wanted=" / ".join(_wanted(f, data.slack) for f in line.figures) if wanted else "",
-        met=all(figure.holds(data.slack) for figure in line.figures) if wanted else None,
+        wanted=" / ".join(_limit_text(f, data.slack) for f in line.figures) if has_goal else "",
+        met=all(figure.holds(data.slack) for figure in line.figures) if has_goal else None,
     )
 
 
-def _wanted(figure: Figure, slack: float) -> str:
+def _limit_text(figure: Figure, slack: float) -> str:
     if figure.goal is None:
         return "-"
     goal = figure.goal / slack if figure.least else figure.goal * slack
     return f"{'>=' if figure.least else '<='} {goal:.3g}"
 
 
-def _worst(name: str, found: Found) -> Iterator[str]:
-    for miss in sorted(found.misses, key=lambda miss: -miss.error)[:WORST]:
-        said = f"{miss.predicted:.4g} predicted, {miss.measured:.4g} measured"
+def _worst(name: str, outcome: Found) -> Iterator[str]:
+    for miss in sorted(outcome.misses, key=lambda miss: -miss.error)[:WORST]:
+        figures = f"{miss.predicted:.4g} predicted, {miss.measured:.4g} measured"
         limit = f" ({miss.limit})" if miss.limit else ""
-        yield f"{name} {100 * miss.error:.0f} % {miss.row}: {said}{limit}"
+        yield f"{name} {100 * miss.error:.0f} % {miss.row}: {figures}{limit}"
 
 
 def _show(rows: Sequence[scaling.Row], worst: Sequence[str], seconds: float) -> None:

@@ -80,25 +80,27 @@ def on_models(
     whole: dict[tuple[int, int], Calibration] = {}
     for question in questions:
         curve = curves[question.curve]
-        known = fits[by_model(curve)]
+        parameters = fits[by_model(curve)]
         shared = [
             i
             for i, other in enumerate(curves)
             if other.system == curve.system and by_model(other) != by_model(curve)
         ]
         for i in shared:
-            if (id(known), i) not in whole:
-                whole[id(known), i] = _whole(curves[i], known)
-        others = [whole[id(known), i] for i in shared]
-        if others:
-            asked = replace(question, goal="G6")
-            yield from _answers(curves, asked, known, others, baselines[id(known)])
+            if (id(parameters), i) not in whole:
+                whole[id(parameters), i] = _whole(curves[i], parameters)
+        calibrations = [whole[id(parameters), i] for i in shared]
+        if calibrations:
+            of_models = replace(question, goal="G6")
+            yield from _answers(
+                curves, of_models, parameters, calibrations, baselines[id(parameters)]
+            )
 
 
-def _whole(curve: Curve, known: Parameters) -> Calibration:
-    curve = curve.with_steps_of(dict(known.unprinted))
+def _whole(curve: Curve, parameters: Parameters) -> Calibration:
+    curve = curve.with_steps_of(dict(parameters.unprinted))
     runs = [point.run() for point in curve.points]
-    return calibrated(curve.training, curve.host, runs, known=known)
+    return calibrated(curve.training, curve.host, runs, constants=parameters)
 
 
 def _baselines(
@@ -109,8 +111,8 @@ def _baselines(
 ) -> dict[int, Baselines]:
     """Pooled over the curves that a fit has seen."""
     names: dict[int, set[str]] = {}
-    for name, known in fits.items():
-        names.setdefault(id(known), set()).add(name)
+    for name, parameters in fits.items():
+        names.setdefault(id(parameters), set()).add(name)
     return {
         fit: Baselines(pooled or [curve for curve in curves if key(curve) not in left])
         for fit, left in names.items()
@@ -120,30 +122,30 @@ def _baselines(
 def _answers(
     curves: Sequence[Curve],
     question: Question,
-    known: Parameters,
+    parameters: Parameters,
     others: Sequence[Calibration],
     baselines: Baselines,
 ) -> Iterator[Answer]:
-    curve = curves[question.curve].with_steps_of(dict(known.unprinted))
-    seen = [curve.points[i] for i in question.known]
-    asked = [curve.points[i] for i in question.asked]
-    runs = [point.run() for point in seen]
-    calibration = calibrated(curve.training, curve.host, runs, others=others, known=known)
-    said = posterior(calibration, known)
-    rates = baselines.rates(seen, asked)
-    for i, point in enumerate(asked):
+    curve = curves[question.curve].with_steps_of(dict(parameters.unprinted))
+    base_points = [curve.points[i] for i in question.observed]
+    targets = [curve.points[i] for i in question.targets]
+    runs = [point.run() for point in base_points]
+    calibration = calibrated(curve.training, curve.host, runs, others=others, constants=parameters)
+    estimate = posterior(calibration, parameters)
+    rates = baselines.rates(base_points, targets)
+    for i, point in enumerate(targets):
         cluster = point.cluster(curve.host)
-        step = said.step(cluster, point.batch)
-        around = factors(said, calibration, cluster, point.batch).times(step)
+        step = estimate.step(cluster, point.batch)
+        around = factors(estimate, calibration, cluster, point.batch).times(step)
         rate = point.accelerators * point.batch / point.step_s
         yield Answer(
             goal=question.goal,
             curve=curve,
-            base=seen[0],
+            base=base_points[0],
             point=point,
-            reach=question.reach(curves, question.asked[i]),
+            reach=question.reach(curves, question.targets[i]),
             step_s=step,
             low_s=around.low,
             high_s=around.high,
-            baselines={name: float(found[i]) / rate - 1 for name, found in rates.items()},
+            baselines={name: float(values[i]) / rate - 1 for name, values in rates.items()},
         )

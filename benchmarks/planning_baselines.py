@@ -28,18 +28,21 @@ class Baselines:
         """Pool the curves."""
         self._pooled = {name: _pooled(curves, *_GRIDS[name]) for name in NAMES}
 
-    def rates(self, known: Sequence[Point], asked: Sequence[Point]) -> dict[str, Array]:
+    def rates(self, observed: Sequence[Point], targets: Sequence[Point]) -> dict[str, Array]:
         """Throughput of the asked points, by baseline."""
-        return {name: self._rates(name, known, asked) for name in NAMES}
+        return {name: self._rates(name, observed, targets) for name in NAMES}
 
-    def _rates(self, name: str, known: Sequence[Point], asked: Sequence[Point]) -> Array:
-        if name == "linear" or len(known) == 1:
+    def _rates(self, name: str, observed: Sequence[Point], targets: Sequence[Point]) -> Array:
+        if name == "linear" or len(observed) == 1:
             serial, crosstalk = self._pooled[name]
-            scale = np.log(_rate(known[-1])) - _shape(known[0], known[-1:], serial, crosstalk)[0]
+            scale = (
+                np.log(_rate(observed[-1]))
+                - _shape(observed[0], observed[-1:], serial, crosstalk)[0]
+            )
         else:
-            serial, crosstalk, scale = _fitted(known, *_GRIDS[name])
-        found: Array = np.exp(scale + _shape(known[0], asked, serial, crosstalk))
-        return found
+            serial, crosstalk, scale = _fitted(observed, *_GRIDS[name])
+        rates: Array = np.exp(scale + _shape(observed[0], targets, serial, crosstalk))
+        return rates
 
 
 def _rate(point: Point) -> float:
@@ -48,14 +51,16 @@ def _rate(point: Point) -> float:
 
 def _shape(base: Point, points: Sequence[Point], serial: float, crosstalk: float) -> Array:
     n = np.array([point.accelerators / base.accelerators for point in points])
-    found: Array = np.log(n / (1 + serial * (n - 1) + crosstalk * n * (n - 1)))
-    return found
+    logarithms: Array = np.log(n / (1 + serial * (n - 1) + crosstalk * n * (n - 1)))
+    return logarithms
 
 
-def _fitted(known: Sequence[Point], serial: Array, crosstalk: Array) -> tuple[float, float, float]:
-    n = np.array([point.accelerators / known[0].accelerators for point in known])
+def _fitted(
+    observed: Sequence[Point], serial: Array, crosstalk: Array
+) -> tuple[float, float, float]:
+    n = np.array([point.accelerators / observed[0].accelerators for point in observed])
     shape = np.log(n) - np.log(1 + serial[:, None] * (n - 1) + crosstalk[:, None] * n * (n - 1))
-    left = np.log([_rate(point) for point in known]) - shape
+    left = np.log([_rate(point) for point in observed]) - shape
     best = int(np.argmin(left.var(axis=1)))
     return float(serial[best]), float(crosstalk[best]), float(left[best].mean())
 

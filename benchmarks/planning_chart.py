@@ -19,9 +19,9 @@ def draw(answers: Sequence[Answer], out: Path) -> None:
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
     titles = {"G1": "an inner count, the others measured", "G3": "larger clusters, short run"}
     for axes, (goal, title) in zip(panels, titles.items(), strict=True):
-        found = [answer for answer in answers if answer.goal == goal]
+        selected = [answer for answer in answers if answer.goal == goal]
         for inside, mark, colour in ((True, ".", "tab:blue"), (False, "x", "tab:red")):
-            some = [answer for answer in found if answer.inside is inside]
+            some = [answer for answer in selected if answer.inside is inside]
             axes.plot(
                 [answer.efficiency(answer.point.step_s) for answer in some],
                 [answer.efficiency(answer.step_s) for answer in some],

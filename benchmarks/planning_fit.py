@@ -31,7 +31,9 @@ _MEMORY_BYTES, _PCIE_BYTES = 48e9, 12e9
 _OVERLAP = (1.0, 6.0)
 _HALVES = frozenset({"amp", "amp_bf16", "amp_fp16", "fp16", "bf16", "fp8"})
 
-#: Where every fit begins: contracts/planner.md 3, and round guesses for what it has not.
+#: Where every fit begins.  ``sums``, ``servers``, ``overlap_fast``, ``overlap_slow``,
+#: ``sync_input``, ``sync_first``, ``stragglers`` and ``latency_s`` are those of
+#: docs/sources/planner.md 3; the other values are guesses.
 START: Mapping[str, Mapping[str, float]] = {
     "defaults": {
         "inside_nvlink": 0.7,
@@ -102,7 +104,7 @@ EXAMPLE = Curve(
     ),
     unprinted=False,
 )
-EXAMPLE_ASKED = Question(goal="example", curve=0, known=(0,), asked=(1,))
+EXAMPLE_ASKED = Question(goal="example", curve=0, observed=(0,), targets=(1,))
 _EXAMPLE_WITHIN, _EXAMPLE_WEIGHT = 0.05, 50.0
 
 #: A little more than 80 of 100 of the rows at hand: those of a system never seen lie further off.
@@ -119,8 +121,8 @@ class Arrays:
 
     by_point: Mapping[str, Array]
     by_curve: Mapping[str, Array]
-    known: Array
-    asked: Array
+    observed: Array
+    targets: Array
 
 
 def fit(
@@ -162,9 +164,9 @@ def errors_in(
     missed = answers(arrays, flat, solve(arrays, flat, start_of(arrays), _SETTLED))
     wrong = 100 * np.abs(np.expm1(missed))
     goals = np.array([question.goal for question in questions])
-    asked = arrays.asked > 0
+    targets = arrays.targets > 0
     return {
-        goal: np.quantile(wrong[(goals == goal)[:, None] & asked], (0.5, 0.9)).tolist()
+        goal: np.quantile(wrong[(goals == goal)[:, None] & targets], (0.5, 0.9)).tolist()
         for goal in sorted(set(goals.tolist()))
     }
 
@@ -176,13 +178,13 @@ def reach_in(
     arrays = arrays_of(curves, questions)
     unknowns = solve(arrays, flat, start_of(arrays), _SETTLED)
     spreads_off = answers(arrays, flat, unknowns) / spreads(arrays, flat, unknowns)
-    found: dict[str, list[float]] = defaultdict(list)
+    spreads_by_kind: dict[str, list[float]] = defaultdict(list)
     for row, question in enumerate(questions):
-        for i in question.asked:
-            found[question.reach(curves, i)].append(float(spreads_off[row, i]))
+        for i in question.targets:
+            spreads_by_kind[question.reach(curves, i)].append(float(spreads_off[row, i]))
     return {
         kind: [min(-_LEAST, low), max(_LEAST, high)]
-        for kind, missed in sorted(found.items())
+        for kind, missed in sorted(spreads_by_kind.items())
         if len(missed) >= _ENOUGH
         for low, high in [np.quantile(missed, _ENDS).tolist()]
     }
@@ -235,7 +237,7 @@ class Search:
         total = 0.0
         for goal, (median, tail) in GOALS.items():
             rows = self._goals == goal
-            missed = wrong[rows][self._arrays.asked[rows] > 0]
+            missed = wrong[rows][self._arrays.targets[rows] > 0]
             if len(missed):
                 total += _over(missed, (0.42, 0.46, 0.5, 0.54, 0.58), median)
                 total += _over(missed, (0.86, 0.88, 0.9, 0.92, 0.94), tail)
@@ -258,11 +260,11 @@ def arrays_of(curves: Sequence[Curve], questions: Sequence[Question]) -> Arrays:
     index = np.array([question.curve for question in questions])
     points = {key: np.array([row[0][key] for row in rows])[index] for key in rows[0][0]}
     shared = {key: np.array([row[1][key] for row in rows])[index, None] for key in rows[0][1]}
-    known, asked = (np.zeros((len(questions), _MOST_POINTS)) for _ in range(2))
+    observed, targets = (np.zeros((len(questions), _MOST_POINTS)) for _ in range(2))
     for i, question in enumerate(questions):
-        known[i, list(question.known)] = 1
-        asked[i, list(question.asked)] = 1
-    return Arrays(by_point=points, by_curve=shared, known=known, asked=asked)
+        observed[i, list(question.observed)] = 1
+        targets[i, list(question.targets)] = 1
+    return Arrays(by_point=points, by_curve=shared, observed=observed, targets=targets)
 
 
 def _row(curve: Curve) -> tuple[dict[str, list[float]], dict[str, float]]:
@@ -330,7 +332,7 @@ def _endless(flat: float, **rates: float) -> Rates:
 
 def start_of(arrays: Arrays) -> Array:
     """The unknowns before they are solved for: all compute."""
-    return np.zeros((len(arrays.known), len(UNKNOWNS)))
+    return np.zeros((len(arrays.observed), len(UNKNOWNS)))
 
 
 def measured(arrays: Arrays, flat: Flat) -> Array:
@@ -364,8 +366,8 @@ class Terms:
         exchange = self.links + self.latency + self.network
         most = np.maximum(self.compute, exchange)
         ratio = np.minimum(self.compute, exchange) / most
-        found: Array = np.log(most) + np.log1p(ratio**self.overlap) / self.overlap
-        return found
+        logarithm: Array = np.log(most) + np.log1p(ratio**self.overlap) / self.overlap
+        return logarithm
 
 
 def expected(arrays: Arrays, flat: Flat, unknowns: Array, guess: Array) -> Array:
@@ -408,16 +410,16 @@ def _terms(arrays: Arrays, flat: Flat, unknowns: Array, guess: Array) -> Terms:
 
 
 def _guess(arrays: Arrays, flat: Flat) -> Array:
-    first = np.argmax(arrays.known, axis=1)
+    first = np.argmax(arrays.observed, axis=1)
     rows = np.arange(len(first))
-    found: Array = measured(arrays, flat)[rows, first] - np.log(
+    guess: Array = measured(arrays, flat)[rows, first] - np.log(
         arrays.by_point["ratio"][rows, first]
     )
-    return found[:, None]
+    return guess[:, None]
 
 
 def _drift(arrays: Arrays, flat: Flat) -> Array:
-    total: Array = np.zeros((len(arrays.known), _MOST_POINTS, _MOST_POINTS))
+    total: Array = np.zeros((len(arrays.observed), _MOST_POINTS, _MOST_POINTS))
     for name in ("inside", "hosts"):
         at = arrays.by_point[name]
         total += flat[f"priors.drift_{name}"] ** 2 * np.minimum(at[:, :, None], at[:, None, :])
@@ -426,12 +428,12 @@ def _drift(arrays: Arrays, flat: Flat) -> Array:
 
 def _weights(arrays: Arrays, flat: Flat) -> Array:
     """The inverse of the covariance of what is known; what is not has none."""
-    known = arrays.known
-    both = known[:, :, None] * known[:, None, :]
-    noise = np.where(known > 0, flat["priors.noise"] ** 2, 1.0)
+    observed = arrays.observed
+    both = observed[:, :, None] * observed[:, None, :]
+    noise = np.where(observed > 0, flat["priors.noise"] ** 2, 1.0)
     spread = _drift(arrays, flat) * both + noise[:, :, None] * np.eye(_MOST_POINTS)
-    found: Array = np.linalg.inv(spread) * both
-    return found
+    weights: Array = np.linalg.inv(spread) * both
+    return weights
 
 
 def solve(arrays: Arrays, flat: Flat, unknowns: Array, rounds: int) -> Array:
@@ -442,13 +444,13 @@ def solve(arrays: Arrays, flat: Flat, unknowns: Array, rounds: int) -> Array:
     diagonal = range(len(widths))
 
     def cost(at: Array) -> tuple[Array, Array]:
-        missed = (steps - expected(arrays, flat, at, guess)) * arrays.known
+        missed = (steps - expected(arrays, flat, at, guess)) * arrays.observed
         prior = ((at / widths) ** 2).sum(axis=1)
         return np.einsum("bi,bij,bj->b", missed, weights, missed) + prior, missed
 
     now, missed = cost(unknowns)
     for _ in range(rounds):
-        slopes = _slopes(arrays, flat, unknowns, guess) * arrays.known[:, :, None]
+        slopes = _slopes(arrays, flat, unknowns, guess) * arrays.observed[:, :, None]
         weighed = np.einsum("bij,bjk->bik", weights, slopes)
         normal = np.einsum("bik,bil->bkl", slopes, weighed)
         normal[:, diagonal, diagonal] += 1 / widths**2
@@ -497,10 +499,10 @@ def answers(arrays: Arrays, flat: Flat, unknowns: Array) -> Array:
     """Logarithms of measured over predicted steps, of every point of every question."""
     steps = measured(arrays, flat)
     equations = expected(arrays, flat, unknowns, _guess(arrays, flat))
-    missed = (steps - equations) * arrays.known
+    missed = (steps - equations) * arrays.observed
     carried = np.einsum("bij,bj->bi", _weights(arrays, flat), missed)
-    found: Array = steps - equations - np.einsum("bij,bj->bi", _drift(arrays, flat), carried)
-    return found
+    logarithms: Array = steps - equations - np.einsum("bij,bj->bi", _drift(arrays, flat), carried)
+    return logarithms
 
 
 def spreads(arrays: Arrays, flat: Flat, unknowns: Array) -> Array:
@@ -509,10 +511,10 @@ def spreads(arrays: Arrays, flat: Flat, unknowns: Array) -> Array:
     slopes = _slopes(arrays, flat, unknowns, _guess(arrays, flat)) * widths
     every = np.einsum("bik,bjk->bij", slopes, slopes) + _drift(arrays, flat)
     noise = flat["priors.noise"] ** 2
-    both = arrays.known[:, :, None] * arrays.known[:, None, :]
-    diagonal = np.where(arrays.known > 0, noise, 1.0)[:, :, None] * np.eye(_MOST_POINTS)
+    both = arrays.observed[:, :, None] * arrays.observed[:, None, :]
+    diagonal = np.where(arrays.observed > 0, noise, 1.0)[:, :, None] * np.eye(_MOST_POINTS)
     weights = np.linalg.inv(every * both + diagonal) * both
-    told = np.einsum("bij,bjk,bki->bi", every, weights, every)
+    explained = np.einsum("bij,bjk,bki->bi", every, weights, every)
     alone = np.einsum("bii->bi", every)
-    found: Array = np.sqrt(np.maximum(alone - told, 0.0) + noise)
-    return found
+    deviations: Array = np.sqrt(np.maximum(alone - explained, 0.0) + noise)
+    return deviations

@@ -10,7 +10,7 @@ from trainshed.planning.scaling.tables import Tables, read
 
 ROOT: Final = Path(__file__).parent.parent
 PUBLISHED: Final = Path(__file__).parent / "scaling"
-#: How much worse rows may be that were kept elsewhere (contracts/planner.md 11).
+#: How much worse rows may be that were kept elsewhere (docs/sources/planner.md 11).
 SLACK: Final = 1.25
 
 
@@ -41,8 +41,8 @@ class Figure:
         """Whether the goal is met."""
         if self.goal is None:
             return True
-        wanted = self.goal / slack if self.least else self.goal * slack
-        return self.value >= wanted if self.least else self.value <= wanted
+        limit = self.goal / slack if self.least else self.goal * slack
+        return self.value >= limit if self.least else self.value <= limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +101,10 @@ def quantile(values: Iterable[float], share: float) -> float:
 
 def spread(errors: Iterable[float]) -> tuple[float, float]:
     """Median and 90th percentile, in per cent."""
-    found = list(errors)
-    if not found:
+    values = list(errors)
+    if not values:
         return float("nan"), float("nan")
-    return 100 * statistics.median(found), 100 * quantile(found, 0.9)
+    return 100 * statistics.median(values), 100 * quantile(values, 0.9)
 
 
 def errors_line(
@@ -120,5 +120,5 @@ def errors_line(
         name=name,
         count=len(misses),
         figures=(Figure(value=median, goal=of_median), Figure(value=high, goal=of_high)),
-        baselines={peer: spread(found) for peer, found in (baselines or {}).items()},
+        baselines={peer: spread(errors) for peer, errors in (baselines or {}).items()},
     )

@@ -1,4 +1,4 @@
-"""G1 to G7, G11 and G12 of contracts/planner.md 11: how well steps are predicted.
+"""G1 to G7, G11 and G12 of docs/sources/planner.md 11: how well steps are predicted.
 
 Rows are left out with their whole system (G6, G12: model), in groups; in the short form in fewer.
 Rows that are kept elsewhere are predicted with the parameters of the release, which never saw them;
@@ -48,8 +48,8 @@ class Row:
 
 def rows_of(answers: Sequence[Answer], slack: float = 1.0) -> list[Row]:
     """Everything that the answers show; ``slack``: by what limits of errors are multiplied."""
-    found = [row for goal in GOALS for row in _accuracy(goal, answers, slack)]
-    return [*found, *_coverage(answers), *_order(answers)]
+    rows = [row for goal in GOALS for row in _accuracy(goal, answers, slack)]
+    return [*rows, *_coverage(answers), *_order(answers)]
 
 
 def answers_of(tables: Path | None = None, *, short: bool = False) -> list[Answer]:
@@ -59,30 +59,32 @@ def answers_of(tables: Path | None = None, *, short: bool = False) -> list[Answe
 
 def worst(answers: Sequence[Answer], count: int = 10) -> list[str]:
     """The rows with the largest errors, one of a curve, and what is known of them."""
-    found: dict[str, Answer] = {}
+    by_curve: dict[str, Answer] = {}
     for answer in sorted(answers, key=lambda answer: -abs(answer.error)):
-        found.setdefault(answer.curve.name, answer)
-    return [_told(answer) for answer in itertools.islice(found.values(), count)]
+        by_curve.setdefault(answer.curve.name, answer)
+    return [_describe(answer) for answer in itertools.islice(by_curve.values(), count)]
 
 
 def _left_out(*, short: bool) -> list[Answer]:
     every = curves()
-    asked = [q for q in questions(every) if not short or q.goal in _SHORT]
+    selected = [q for q in questions(every) if not short or q.goal in _SHORT]
     groups = _SHORT_GROUPS if short else GROUPS
-    answers = list(on_systems(every, asked, left_out(every, by_system, groups)))
+    answers = list(on_systems(every, selected, left_out(every, by_system, groups)))
     if not short:
-        of_models = [question for question in asked if question.goal == "G7"]
+        of_models = [question for question in selected if question.goal == "G7"]
         answers += on_models(every, of_models, left_out(every, by_model, groups))
     return answers
 
 
 def _kept_back(tables: Path) -> list[Answer]:
-    kept, ours, known = curves(tables, TABLES), curves(), parameters()
-    asked = questions(kept)
-    answers = list(on_systems(kept, asked, {by_system(c): known for c in kept}, ours))
-    of_models = [question for question in asked if question.goal == "G7"]
-    fits = {by_model(c): known for c in kept}
-    return [*answers, *on_models([*kept, *ours], of_models, fits, ours)]
+    held_back, ours, constants = curves(tables, TABLES), curves(), parameters()
+    selected = questions(held_back)
+    answers = list(
+        on_systems(held_back, selected, {by_system(c): constants for c in held_back}, ours)
+    )
+    of_models = [question for question in selected if question.goal == "G7"]
+    fits = {by_model(c): constants for c in held_back}
+    return [*answers, *on_models([*held_back, *ours], of_models, fits, ours)]
 
 
 def _accuracy(goal: str, answers: Sequence[Answer], slack: float) -> Iterator[Row]:
@@ -95,8 +97,8 @@ def _accuracy(goal: str, answers: Sequence[Answer], slack: float) -> Iterator[Ro
         families[answer.curve.family].append(answer)
     for family, of_family in sorted(families.items()):
         limits = _FAMILIES.get(family) if goal == "G7" else None
-        wanted = _times(limits, slack) if limits else None
-        yield _errors(goal, family, of_family, wanted, against_best=goal == "G1")
+        limits_of_family = _times(limits, slack) if limits else None
+        yield _errors(goal, family, of_family, limits_of_family, against_best=goal == "G1")
 
 
 def _times(limits: tuple[float, float], slack: float) -> tuple[float, float]:
@@ -107,24 +109,26 @@ def _errors(
     goal: str,
     part: str,
     answers: Sequence[Answer],
-    wanted: tuple[float, float] | None,
+    limits: tuple[float, float] | None,
     *,
     against_best: bool = False,
 ) -> Row:
     median, tail = _quantiles([answer.error for answer in answers])
-    others = {name: _quantiles([a.baselines[name] for a in answers]) for name in NAMES}
-    best = min(found[0] for found in others.values())
-    met = median <= wanted[0] and tail <= wanted[1] if wanted else None
+    errors_of_peers = {name: _quantiles([a.baselines[name] for a in answers]) for name in NAMES}
+    best = min(errors[0] for errors in errors_of_peers.values())
+    met = median <= limits[0] and tail <= limits[1] if limits else None
     if against_best:
         met = median <= _TENTH * best
-    told = f"<= {wanted[0]:.2f} / {wanted[1]:.1f}" if wanted else ""
+    limit_text = f"<= {limits[0]:.2f} / {limits[1]:.1f}" if limits else ""
     return Row(
         goal=goal,
         part=part,
         count=len(answers),
         value=f"{median:.2f} / {tail:.1f}",
-        baselines=", ".join(f"{name} {m:.1f} / {t:.0f}" for name, (m, t) in others.items()),
-        wanted=f"<= 1.1 x {best:.2f}" if against_best else told,
+        baselines=", ".join(
+            f"{name} {m:.1f} / {t:.0f}" for name, (m, t) in errors_of_peers.items()
+        ),
+        wanted=f"<= 1.1 x {best:.2f}" if against_best else limit_text,
         met=met,
     )
 
@@ -163,7 +167,7 @@ def _order(answers: Sequence[Answer]) -> Iterator[Row]:
         yield _ordered("all", of_models, None)
 
 
-def _ordered(part: str, answers: Sequence[Answer], wanted: float | None) -> Row:
+def _ordered(part: str, answers: Sequence[Answer], least: float | None) -> Row:
     places: dict[tuple[str, int, int], list[Answer]] = defaultdict(list)
     for answer in answers:
         point = answer.point
@@ -187,8 +191,8 @@ def _ordered(part: str, answers: Sequence[Answer], wanted: float | None) -> Row:
         part=part,
         count=count,
         value=f"{share:.0f} % of pairs in order; {of_claimed}",
-        wanted=f">= {wanted:.0f} %" if wanted else "",
-        met=share >= wanted if wanted else None,
+        wanted=f">= {least:.0f} %" if least else "",
+        met=share >= least if least else None,
     )
 
 
@@ -197,7 +201,7 @@ def _disjoint(a: Answer, b: Answer) -> bool:
     return ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0]
 
 
-def _told(answer: Answer) -> str:
+def _describe(answer: Answer) -> str:
     curve, point = answer.curve, answer.point
     measured, predicted = (answer.efficiency(s) for s in (point.step_s, answer.step_s))
     return (

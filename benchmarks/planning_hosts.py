@@ -74,28 +74,28 @@ def main() -> int:
     parser.add_argument("--reps", type=int, default=5)
     parser.add_argument("--only", default="torch,tensorflow,processes", help="of these")
     parser.add_argument("--format", choices=("table", "json"), default="table")
-    given = parser.parse_args()
+    args = parser.parse_args()
     if reason := why_not():
         print(reason, file=sys.stderr)
         return 0
     parts = {
-        "torch": lambda: torch_hosts(given.hosts, given.mbit, given.reps),
-        "tensorflow": lambda: tensorflow_hosts(given.hosts, given.mbit),
+        "torch": lambda: torch_hosts(args.hosts, args.mbit, args.reps),
+        "tensorflow": lambda: tensorflow_hosts(args.hosts, args.mbit),
         "processes": two_processes,
     }
-    if unknown := set(given.only.split(",")) - set(parts):
+    if unknown := set(args.only.split(",")) - set(parts):
         parser.error(f"--only {', '.join(unknown)}: of {', '.join(parts)}")
-    found = [one for name in given.only.split(",") for one in parts[name]()]
-    if given.format == "json":
-        print(json.dumps([{**asdict(one), "error": one.error} for one in found], indent=1))
+    comparisons = [one for name in args.only.split(",") for one in parts[name]()]
+    if args.format == "json":
+        print(json.dumps([{**asdict(one), "error": one.error} for one in comparisons], indent=1))
     else:
-        show(found)
-    return int(not all(one.met for one in found))
+        show(comparisons)
+    return int(not all(one.met for one in comparisons))
 
 
-def show(found: Sequence[Found]) -> None:
+def show(comparisons: Sequence[Found]) -> None:
     """A line for each."""
-    for one in found:
+    for one in comparisons:
         ends = f"({one.low:.3f} to {one.high:.3f})" if one.high else ""
         print(
             f"{one.name:44} predicted {one.predicted:6.3f} {ends:18} measured {one.measured:6.3f}"
@@ -107,7 +107,7 @@ def rows(reps: int = 5) -> list[Row]:
     """Lines of the planner's report (planning.py); none where links cannot be had."""
     if why_not():
         return []
-    found = [*torch_hosts(4, 200.0, reps), *tensorflow_hosts(4, 200.0), *two_processes()]
+    comparisons = [*torch_hosts(4, 200.0, reps), *tensorflow_hosts(4, 200.0), *two_processes()]
     return [
         Row(
             goal="G14",
@@ -117,20 +117,20 @@ def rows(reps: int = 5) -> list[Row]:
             wanted=f"<= {100 * one.goal:.0f}",
             met=one.met,
         )
-        for one in found
+        for one in comparisons
     ]
 
 
 def torch_hosts(hosts: int, mbit: float, reps: int) -> list[Found]:
     """A step by gloo's ring, one by reducers, and their ratio."""
     with stage(hosts, hosts, mbit) as where:
-        made = _one_host_and_a_link(where, mbit, reps)
+        fit = _one_host_and_a_link(where, mbit, reps)
         steps = _steps_of_hosts(where.group(hosts, hosts), reps)
-    ring = _predicted(made, hosts)
-    ours = _predicted(made, hosts, reducers=hosts)
+    ring = _predicted(fit, hosts)
+    ours = _predicted(fit, hosts, reducers=hosts)
     return [
-        _found(f"PyTorch, {hosts} hosts, ring", ring, steps["gloo"]),
-        _found(f"PyTorch, {hosts} hosts, {hosts} reducers", ours, steps["reduction"]),
+        _compare_steps(f"PyTorch, {hosts} hosts, ring", ring, steps["gloo"]),
+        _compare_steps(f"PyTorch, {hosts} hosts, {hosts} reducers", ours, steps["reduction"]),
         Found(
             name=f"PyTorch, {hosts} hosts, ring : reducers",
             predicted=ring.step_s.point / ours.step_s.point,
@@ -161,21 +161,21 @@ def _one_host_and_a_link(where: Stage, mbit: float, reps: int) -> Calibration:
 def _steps_of_hosts(group: Group, reps: int) -> dict[str, float]:
     """Median steps, in turn by one and by the other."""
     members = range(group.workers)
-    told = {"do": "train", "cap_mb": None, "layers": LAYERS, "pause_s": PAUSE_S}
+    task = {"do": "train", "cap_mb": None, "layers": LAYERS, "pause_s": PAUSE_S}
     crew = group.stage.crew
     for backend in ("gloo", "reduction"):
-        crew.ask({**told, "backend": backend}, to=members)
+        crew.ask({**task, "backend": backend}, to=members)
     seconds: dict[str, list[float]] = {"gloo": [], "reduction": []}
     for _ in range(reps + WARM):
-        for backend, taken in seconds.items():
-            taken.append(crew.together({"do": "step", "backend": backend}, to=members))
-    return {backend: statistics.median(taken[WARM:]) for backend, taken in seconds.items()}
+        for backend, samples in seconds.items():
+            samples.append(crew.together({"do": "step", "backend": backend}, to=members))
+    return {backend: statistics.median(samples[WARM:]) for backend, samples in seconds.items()}
 
 
 def tensorflow_hosts(hosts: int, mbit: float) -> list[Found]:
     """A step of MultiWorkerMirroredStrategy."""
     measured = tensorflow.measured(hosts, mbit)
-    made = calibration(
+    fit = calibration(
         host=linked(mbit),
         stack="tensorflow grpc",
         size=measured.gradient_bytes,
@@ -183,16 +183,16 @@ def tensorflow_hosts(hosts: int, mbit: float) -> list[Found]:
         link_bytes=measured.gradient_bytes / statistics.median(measured.probe_s),
     )
     step = statistics.median(measured.steps_s)
-    return [_found(f"TensorFlow, {hosts} hosts, ring", _predicted(made, hosts), step)]
+    return [_compare_steps(f"TensorFlow, {hosts} hosts, ring", _predicted(fit, hosts), step)]
 
 
 def two_processes() -> list[Found]:
     """Two processes of a thread on this machine, from one."""
-    told = {"do": "train", "cap_mb": None, "layers": WIDE, "pause_s": 0.0, "batch": BATCH}
+    task = {"do": "train", "cap_mb": None, "layers": WIDE, "pause_s": 0.0, "batch": BATCH}
     with stage(2, 1, None) as where:
         group, crew = where.group(2, 1), where.crew
         crew.ask({"do": "train_alone", "layers": WIDE, "pause_s": 0.0, "batch": BATCH})
-        crew.ask({**told, "backend": "gloo"})
+        crew.ask({**task, "backend": "gloo"})
         seconds: dict[str, list[float]] = {"alone": [], "gloo": []}
         for _ in range(TURNS):
             for name, ranks in (("alone", [0]), ("gloo", [0, 1])):
@@ -200,16 +200,16 @@ def two_processes() -> list[Found]:
         loopback = group.measure("probe", PROBE_MB, 3)
     inside = 1e6 * PROBE_MB / statistics.median(loopback.gloo_s)
     host = HostKind(accelerator="CPU", per_host=2, inside_bytes=inside)
-    made = calibration(
+    fit = calibration(
         host=host,
         stack="torch gloo",
         size=4.0 * WIDE * (1024 + 1) * 1024,
         steps=seconds["alone"][WARM:],
     )
-    said = predict(made, Cluster(host=host, accelerators=2, hosts=1))
-    assert isinstance(said, Prediction), said  # noqa: S101 - a benchmark
+    prediction = predict(fit, Cluster(host=host, accelerators=2, hosts=1))
+    assert isinstance(prediction, Prediction), prediction  # noqa: S101 - a benchmark
     two = statistics.median(seconds["gloo"][WARM:])
-    return [_found("PyTorch, this machine, 2 processes", said, two)]
+    return [_compare_steps("PyTorch, this machine, 2 processes", prediction, two)]
 
 
 def linked(mbit: float) -> HostKind:
@@ -237,27 +237,27 @@ def calibration(
     return calibrated(training, host, runs)
 
 
-def _predicted(made: Calibration, hosts: int, *, reducers: int = 0) -> Prediction:
+def _predicted(fit: Calibration, hosts: int, *, reducers: int = 0) -> Prediction:
     cluster = Cluster(
-        host=made.host,
+        host=fit.host,
         accelerators=hosts,
         hosts=hosts,
         reducers=reducers,
-        reducer_gbps=made.host.network_gbps if reducers else 0.0,
+        reducer_gbps=fit.host.network_gbps if reducers else 0.0,
     )
-    said = predict(made, cluster)
-    assert isinstance(said, Prediction), said  # noqa: S101 - a benchmark
-    return said
+    prediction = predict(fit, cluster)
+    assert isinstance(prediction, Prediction), prediction  # noqa: S101 - a benchmark
+    return prediction
 
 
-def _found(name: str, said: Prediction, measured: float) -> Found:
+def _compare_steps(name: str, prediction: Prediction, measured: float) -> Found:
     return Found(
         name=f"{name}, s a step",
-        predicted=said.step_s.point,
+        predicted=prediction.step_s.point,
         measured=measured,
         goal=STEP,
-        low=said.step_s.low,
-        high=said.step_s.high,
+        low=prediction.step_s.low,
+        high=prediction.step_s.high,
     )
 
 

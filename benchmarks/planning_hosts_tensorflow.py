@@ -48,13 +48,15 @@ def _ran(net: Network, what: str, count: int) -> dict[str, Any]:
     workers = [f"{net.address(host)}:{PORT}" for host in range(count)]
     programs = [_start(net, host, what, workers) for host in range(count)]
     deadline = time.monotonic() + DONE_S_MAX
-    texts = [each.communicate(timeout=max(1.0, deadline - time.monotonic())) for each in programs]
+    texts = [
+        process.communicate(timeout=max(1.0, deadline - time.monotonic())) for process in programs
+    ]
     for program, (_, errors) in zip(programs, texts, strict=True):
         if program.returncode:
             raise RuntimeError(f"{what}: {errors[-2000:]}")
-    found = next(line for line in texts[0][0].splitlines() if line.startswith(SAID))
-    told: dict[str, Any] = json.loads(found.removeprefix(SAID))
-    return told
+    report_line = next(line for line in texts[0][0].splitlines() if line.startswith(SAID))
+    report: dict[str, Any] = json.loads(report_line.removeprefix(SAID))
+    return report
 
 
 def _start(net: Network, host: int, what: str, workers: Sequence[str]) -> "subprocess.Popen[str]":

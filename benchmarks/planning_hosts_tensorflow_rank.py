@@ -71,9 +71,9 @@ def probed(strategy: Any, size: float) -> list[float]:
 
     @tf.function  # type: ignore[untyped-decorator]
     def summed(values: Any) -> Any:
-        def inside(each: Any) -> Any:
+        def inside(tensor: Any) -> Any:
             context = tf.distribute.get_replica_context()
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(each))
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(tensor))
 
         return strategy.run(inside, args=(values,))
 

@@ -20,9 +20,9 @@ def input_bound(data: Data) -> Found:
     for pairs in hosts.values():
         lightest = max(pairs, key=lambda pair: pair.synthetic)
         rate = max(pair.real for pair in pairs if pair.model == lightest.model)
-        others = [pair for pair in pairs if pair.model != lightest.model]
-        misses += [_miss(pair, real_rate(pair.synthetic, rate)) for pair in others]
-        plain += [abs(min(pair.synthetic, rate) / pair.real - 1) for pair in others]
+        slower = [pair for pair in pairs if pair.model != lightest.model]
+        misses += [_miss(pair, real_rate(pair.synthetic, rate)) for pair in slower]
+        plain += [abs(min(pair.synthetic, rate) / pair.real - 1) for pair in slower]
         timed += [(_is_seen(pair), _is_slow(pair)) for pair in pairs]
         foreseen += [(is_input_bound(pair.synthetic, rate), _is_slow(pair)) for pair in pairs]
     peers = {"plain minimum": plain}
@@ -50,15 +50,15 @@ def _is_seen(pair: Pair) -> bool:
 
 
 def _detection(
-    name: str, found: Sequence[tuple[bool, bool]], goal: tuple[float | None, float | None]
+    name: str, detections: Sequence[tuple[bool, bool]], goal: tuple[float | None, float | None]
 ) -> Line:
     """How many of the slow ones are named, and how many of the named are slow."""
-    right = sum(said and slow for said, slow in found)
-    recall = right / max(1, sum(slow for _, slow in found))
-    precision = right / max(1, sum(said for said, _ in found))
+    right = sum(flagged and slow for flagged, slow in detections)
+    recall = right / max(1, sum(slow for _, slow in detections))
+    precision = right / max(1, sum(flagged for flagged, _ in detections))
     return Line(
         name=name,
-        count=len(found),
+        count=len(detections),
         figures=(
             Figure(value=recall, goal=goal[0], least=True),
             Figure(value=precision, goal=goal[1], least=True),

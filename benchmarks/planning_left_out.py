@@ -47,7 +47,7 @@ def groups_of(
 
 
 #: Calls a function with each of some groups.
-Each = Callable[[Callable[[set[str]], Parameters], Sequence[set[str]]], Iterable[Parameters]]
+FitRunner = Callable[[Callable[[set[str]], Parameters], Sequence[set[str]]], Iterable[Parameters]]
 
 
 def on_all_processors(
@@ -55,21 +55,23 @@ def on_all_processors(
 ) -> Iterator[Parameters]:
     """One fit a processor; says how far they are."""
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for number, found in enumerate(pool.map(fitted, groups), 1):
+        for number, parameters in enumerate(pool.map(fitted, groups), 1):
             print(f"fit {number} of {len(groups)}", file=sys.stderr, flush=True)
-            yield found
+            yield parameters
 
 
 def left_out(
     curves: Sequence[Curve],
     key: Callable[[Curve], str],
     count: int = GROUPS,
-    each: Each = on_all_processors,
+    run_fits: FitRunner = on_all_processors,
 ) -> dict[str, Parameters]:
     """For each name the parameters of a fit without any of its rows."""
     groups = groups_of(curves, key, count)
-    fits = each(partial(without, curves, key), groups)
-    return {name: known for group, known in zip(groups, fits, strict=True) for name in group}
+    fits = run_fits(partial(without, curves, key), groups)
+    return {
+        name: parameters for group, parameters in zip(groups, fits, strict=True) for name in group
+    }
 
 
 def without(
@@ -79,5 +81,5 @@ def without(
     passes: Sequence[float] = PASSES,
 ) -> Parameters:
     """The fit of all other rows."""
-    others = [curve for curve in curves if key(curve) not in names]
-    return fit(others, questions(others), passes)
+    rest = [curve for curve in curves if key(curve) not in names]
+    return fit(rest, questions(rest), passes)

@@ -12,7 +12,7 @@ from planning_rows import Curve
 
 from trainshed.planning.scaling.reach import Extrapolation, reach_of
 
-#: Absolute error of throughput in per cent: median, and 90th percentile (contracts/planner.md 11).
+#: Absolute error of throughput in per cent: median, 90th percentile (docs/sources/planner.md 11).
 GOALS = {
     "G1": (1.9, 8.0),
     "G2": (2.0, 13.0),
@@ -31,23 +31,23 @@ class Question:
 
     goal: str
     curve: int
-    known: tuple[int, ...]
-    asked: tuple[int, ...]
+    observed: tuple[int, ...]
+    targets: tuple[int, ...]
 
     def reach(self, curves: Sequence[Curve], point: int) -> Extrapolation:
         """The kind of question that a point is, for its interval."""
         curve = curves[self.curve]
         counts = [(one.accelerators, one.hosts) for one in curve.points]
-        measured = {counts[i] for i in self.known}
+        measured = {counts[i] for i in self.observed}
         return reach_of(curve.training, curve.host, measured, counts[point])
 
 
 def questions(curves: Sequence[Curve]) -> list[Question]:
     """Those of all goals but G6, which has G7's with another fit."""
     return [
-        Question(goal=goal, curve=i, known=known, asked=asked)
+        Question(goal=goal, curve=i, observed=observed, targets=targets)
         for i, curve in enumerate(curves)
-        for goal, known, asked in _of(curve)
+        for goal, observed, targets in _of(curve)
     ]
 
 
@@ -73,5 +73,5 @@ def _of_hosts(curve: Curve) -> Iterator[tuple[str, tuple[int, ...], tuple[int, .
         yield "G5", (one[0], inside[-1]), tuple(several)
     full = [i for i in inside if curve.points[i].accelerators == curve.host.per_host]
     if full and len(several) > 1:
-        known = tuple(sorted({0, full[0], several[0]}))
-        yield "G3", known, tuple(several[1:])
+        observed = tuple(sorted({0, full[0], several[0]}))
+        yield "G3", observed, tuple(several[1:])

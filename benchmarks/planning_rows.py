@@ -81,11 +81,11 @@ def curves(tables: Path = TABLES, cards: Path = TABLES) -> list[Curve]:
 
     ``cards``: where models and systems are described, if not beside the tables.
     """
-    found = tables_of(tables)
-    known = found.over(tables_of(cards))
+    source = tables_of(tables)
+    with_cards = source.over(tables_of(cards))
     return [
-        _curve(series, known)
-        for series in found.series
+        _curve(series, with_cards)
+        for series in source.series
         if not series.suspect and series.strategy not in _LEFT_OUT
     ]
 

@@ -22,8 +22,8 @@ def alexnet() -> ScalingCurve:
 
 def times(points: dict[int, float]) -> Series:
     """A curve of speed-ups."""
-    found = tuple(Point(accelerators=n, hosts=1, throughput=v) for n, v in points.items())
-    return Series(id="speed-ups", points=found, metric="times one GPU")
+    curve = tuple(Point(accelerators=n, hosts=1, throughput=v) for n, v in points.items())
+    return Series(id="speed-ups", points=curve, metric="times one GPU")
 
 
 def one_hour() -> Prediction:
@@ -46,16 +46,16 @@ def one_hour() -> Prediction:
     )
     step = 29 * 3600 * 256 / (90 * 1_281_167)
     run = Run(kind=RunKind.HOST, accelerators=8, steps=50, step_s=step)
-    found = predict(
+    prediction = predict(
         calibrated(training, host, [run]), Cluster(host=host, accelerators=256, hosts=32)
     )
-    assert isinstance(found, Prediction)  # noqa: S101 - the table has no line for a refusal
-    return found
+    assert isinstance(prediction, Prediction)  # noqa: S101 - the table has no line for a refusal
+    return prediction
 
 
-def hours(found: Prediction) -> float:
+def hours(prediction: Prediction) -> float:
     """Of 90 epochs."""
-    return 90 * 1_281_167 / found.samples_per_s.point / 3600
+    return 90 * 1_281_167 / prediction.samples_per_s.point / 3600
 
 
 def reducers(workers: int) -> int:

@@ -85,17 +85,17 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=7, help="the least of so many counts")
     parser.add_argument("--skip-calibration", action="store_true")
     parser.add_argument("--format", choices=("table", "json"), default="table")
-    given = parser.parse_args()
-    found = [*plans(given.times), help_imports(), server(), submit()]
-    if not given.skip_calibration:
-        found.append(calibration())
-    if given.format == "json":
-        print(json.dumps([{**asdict(one), "met": one.met} for one in found], indent=1))
+    args = parser.parse_args()
+    figures = [*plans(args.times), help_imports(), server(), submit()]
+    if not args.skip_calibration:
+        figures.append(calibration())
+    if args.format == "json":
+        print(json.dumps([{**asdict(one), "met": one.met} for one in figures], indent=1))
     else:
-        for one in found:
+        for one in figures:
             limit = f"at most {one.most:g} {one.unit}"
             print(f"{one.name:52} {one.value:7.2f}  {limit:20} {'met' if one.met else 'MISSED'}")
-    return int(not all(one.met for one in found))
+    return int(not all(one.met for one in figures))
 
 
 def plans(times: int) -> list[Found]:
@@ -178,7 +178,7 @@ def submit() -> Found:
         "containerSpec": {"imageUri": "registry.test/a"},
     }
     mapped = (ImageMapping(environment="default", image="registry.test/*", entrypoint=("true",)),)
-    found = FoundRuntime(None, "none")
+    runtime = FoundRuntime(None, "none")
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(f"sqlite:///{folder}/jobs.db")
         notes, spent = PlanNotes(store=store, make=lambda: lambda _: None), 0.0
@@ -189,7 +189,7 @@ def submit() -> Found:
             notes.add(uid, project, spec)
             spent += time.perf_counter() - began
 
-        rules = SubmitRules(images=Images((), mapped, sys.executable, found), noted=noted)
+        rules = SubmitRules(images=Images((), mapped, sys.executable, runtime), noted=noted)
         jobs = JobService(store, rules, lambda: None)
         began = time.perf_counter()
         for _ in range(SUBMITS):

@@ -54,19 +54,19 @@ def _medians(rows: Sequence[TrainingResult]) -> Iterator[ToTarget]:
 
 def samples_to_target(data: Data) -> Found:
     """Each batch of a recipe from its other batches; of a recipe that only they have, theirs."""
-    known = to_target(data.ours.results)
+    results = to_target(data.ours.results)
     inner: list[tuple[Miss, float, float]] = []
     outer: list[tuple[Miss, float, float]] = []
-    for name, asked in to_target(data.tested.results).items():
-        batches = sorted({run.batch for run in (*asked, *known.get(name, ()))})
-        for run in asked:
-            others = [one for one in known.get(name, asked) if one.batch != run.batch]
-            if len(batches) >= _BATCHES and others:
+    for name, runs in to_target(data.tested.results).items():
+        batches = sorted({run.batch for run in (*runs, *results.get(name, ()))})
+        for run in runs:
+            rest = [one for one in results.get(name, runs) if one.batch != run.batch]
+            if len(batches) >= _BATCHES and rest:
                 place = outer if run.batch in {batches[0], batches[-1]} else inner
-                place.append(_left_out(name, run, others))
+                place.append(_left_out(name, run, rest))
     lines = [
-        errors_line(label, [m for m, *_ in found], goal, _peers(found))
-        for label, found, goal in (
+        errors_line(label, [m for m, *_ in misses], goal, _peers(misses))
+        for label, misses, goal in (
             ("samples to target, an inner batch", inner, (4.5, 18.0)),
             ("samples to target, an outermost batch", outer, (6.5, 18.0)),
         )
@@ -74,26 +74,26 @@ def samples_to_target(data: Data) -> Found:
     return Found(lines=lines, misses=[miss for miss, *_ in (*inner, *outer)])
 
 
-def _peers(found: Sequence[tuple[Miss, float, float]]) -> dict[str, list[float]]:
-    return {"power law": [law for _, law, _ in found], "constant": [same for *_, same in found]}
+def _peers(misses: Sequence[tuple[Miss, float, float]]) -> dict[str, list[float]]:
+    return {"power law": [law for _, law, _ in misses], "constant": [same for *_, same in misses]}
 
 
-def _left_out(name: str, run: ToTarget, others: Sequence[ToTarget]) -> tuple[Miss, float, float]:
+def _left_out(name: str, run: ToTarget, rest: Sequence[ToTarget]) -> tuple[Miss, float, float]:
     """Ours, and the errors of a power law and of constant epochs."""
     row = f"{name} {run.origin} batch {run.batch:g}"
-    predicted = amount_at(others, run.batch, run.origin)
-    law = abs(_power_law(others, run.batch) / run.amount - 1)
-    same = abs(statistics.median(one.amount for one in others) / run.amount - 1)
+    predicted = amount_at(rest, run.batch, run.origin)
+    law = abs(_power_law(rest, run.batch) / run.amount - 1)
+    same = abs(statistics.median(one.amount for one in rest) / run.amount - 1)
     limit = (
         "another recipe or target than the others"
-        if run.amount < min(one.amount for one in others)
+        if run.amount < min(one.amount for one in rest)
         else "the recipe's curve"
     )
     return Miss(row=row, predicted=predicted, measured=run.amount, limit=limit), law, same
 
 
-def _power_law(others: Sequence[ToTarget], batch: float) -> float:
-    x, y = [math.log(o.batch) for o in others], [math.log(o.amount) for o in others]
+def _power_law(runs: Sequence[ToTarget], batch: float) -> float:
+    x, y = [math.log(o.batch) for o in runs], [math.log(o.amount) for o in runs]
     if len(set(x)) < 2:
         return math.exp(statistics.fmean(y))
     slope, level = statistics.linear_regression(x, y)
@@ -125,8 +125,8 @@ def _trained(row: TrainingResult) -> Trained:
 def _amounts(rest: Sequence[TrainingResult], base: TrainingResult) -> Callable[[float], float]:
     """E(B) of a workload from other rounds: of its recipe, of another one, or as all mostly are."""
     recipes = to_target(row for row in rest if row.benchmark == base.benchmark)
-    if seen := recipes.get(recipe_name(base)) or next(iter(recipes.values()), None):
-        return cache(lambda batch: amount_at(seen, batch))
+    if runs := recipes.get(recipe_name(base)) or next(iter(recipes.values()), None):
+        return cache(lambda batch: amount_at(runs, batch))
     critical = usual_critical(tuple(rest)) * base.global_batch
     return Recipe(samples_at_least=1.0, critical_batch=critical).amount
 
@@ -134,7 +134,7 @@ def _amounts(rest: Sequence[TrainingResult], base: TrainingResult) -> Callable[[
 @cache
 def usual_critical(results: tuple[TrainingResult, ...]) -> float:
     """Critical batches over those of submissions' smallest systems: the median."""
-    recipes = {name: recipe_of(seen) for name, seen in to_target(results).items() if seen}
+    recipes = {name: recipe_of(runs) for name, runs in to_target(results).items() if runs}
     return statistics.median(
         recipes[name].critical_batch / base.global_batch
         for base, _ in ladders(results)
@@ -158,12 +158,12 @@ Misses = dict[StepLosses, dict[str, list[float]]]
 
 def misses_of(pairs: Sequence[tuple[TrainingResult, TrainingResult]]) -> Misses:
     """What all losses that are tried miss, by workload."""
-    found: Misses = {}
+    misses: Misses = {}
     for losses in (StepLosses(fixed=f, per_doubling=d) for f in _FIXED for d in _PER_DOUBLING):
-        found[losses] = defaultdict(list)
+        misses[losses] = defaultdict(list)
         for base, row in pairs:
-            found[losses][base.benchmark].append(_miss_of_step(base, row, losses))
-    return found
+            misses[losses][base.benchmark].append(_miss_of_step(base, row, losses))
+    return misses
 
 
 def losses_of(misses: Misses, benchmark: str) -> StepLosses:
@@ -178,31 +178,31 @@ def losses_of(misses: Misses, benchmark: str) -> StepLosses:
 
 
 def _miss_of_step(base: TrainingResult, row: TrainingResult, losses: StepLosses) -> float:
-    found = minutes_at(_trained(base), _trained(row), losses, _measured(base, row))
-    return abs(math.log(found / row.minutes))
+    minutes = minutes_at(_trained(base), _trained(row), losses, _measured(base, row))
+    return abs(math.log(minutes / row.minutes))
 
 
 def minutes_to_target(data: Data) -> Found:
     """Each round from the others: the submission's smallest system is known, the rest is asked."""
     unknown: list[Miss] = []
-    known: list[Miss] = []
+    with_samples: list[Miss] = []
     peers: dict[str, list[float]] = {"Amdahl": [], "linear": []}
     for round_ in sorted({row.round for row in data.tested.results}):
         rest = [row for row in data.ours.results if row.round != round_]
         pairs = [(base, row) for base, rows in ladders(rest) for row in rows]
         serial, misses = _amdahl(pairs), misses_of(pairs)
-        asked = [row for row in data.tested.results if row.round == round_]
-        for base, rows in ladders(asked):
+        round_rows = [row for row in data.tested.results if row.round == round_]
+        for base, rows in ladders(round_rows):
             losses = losses_of(misses, base.benchmark)
             amount = _amounts(rest, base)
             for row in rows:
                 unknown.append(_miss(base, row, losses, amount))
-                known.append(_miss(base, row, losses, _measured(base, row)))
+                with_samples.append(_miss(base, row, losses, _measured(base, row)))
                 peers["Amdahl"].append(_error_of_share(base, row, serial))
                 peers["linear"].append(_error_of_share(base, row, 0.0))
     lines = [
         errors_line("minutes to target, a round left out", unknown, (11.0, 32.0), peers),
-        errors_line("the same with samples known", known, (9.0, 30.0), peers),
+        errors_line("the same with samples known", with_samples, (9.0, 30.0), peers),
     ]
     return Found(lines=lines, misses=unknown)
 

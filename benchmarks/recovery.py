@@ -88,7 +88,7 @@ def await_state(server: Server, name: str, state: str) -> None:
 
 def simulated_ready_s(kills: int) -> list[float]:
     """How long each start takes with a thousand jobs running."""
-    found = []
+    durations = []
     with tempfile.TemporaryDirectory() as folder:
         with simulated_at(Path(folder), gpus=8) as server:
             with server.client() as client:
@@ -97,9 +97,9 @@ def simulated_ready_s(kills: int) -> list[float]:
             os.kill(server.pid, signal.SIGKILL)
         for _ in range(kills):
             with simulated_at(Path(folder), gpus=8) as server:
-                found.append(server.started_s)
+                durations.append(server.started_s)
                 os.kill(server.pid, signal.SIGKILL)
-    return found
+    return durations
 
 
 def on_this_machine(kills: int) -> tuple[list[float], float, list[float]]:
@@ -139,7 +139,7 @@ def end_all(server: Server) -> None:
     """Leave nothing behind."""
     with server.client() as client:
         jobs = client.call("GET", f"{VERTEX}?pageSize=100")["customJobs"]
-        living = [each["name"] for each in jobs if each["state"] == "JOB_STATE_RUNNING"]
+        living = [record["name"] for record in jobs if record["state"] == "JOB_STATE_RUNNING"]
         for name in living:
             client.answer("POST", f"/v1/{name}:cancel", {})
     for name in living:
@@ -160,7 +160,7 @@ def marked(mark: str) -> list[int]:
 
 def processes() -> list[int]:
     """All that there are."""
-    return [int(each) for each in os.listdir("/proc") if each.isdecimal()]  # noqa: PTH208 - names
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - names
 
 
 def read(path: Path) -> str:
@@ -199,15 +199,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--format", choices=("text", "json"), default="text")
-    asked = parser.parse_args()
-    found = figures(asked.kills)
-    if asked.format == "json":
-        print(json.dumps([{**asdict(each), "holds": each.holds} for each in found], indent=1))
+    args = parser.parse_args()
+    rows = figures(args.kills)
+    if args.format == "json":
+        print(json.dumps([{**asdict(row), "holds": row.holds} for row in rows], indent=1))
     else:
-        for each in found:
-            word = "PASS" if each.holds else "FAIL"
-            print(f"{word}  {each.name:76} {each.ours:7.2f} {each.unit} (at most {each.most:g})")
-    return 0 if all(each.holds for each in found) else 1
+        for row in rows:
+            word = "PASS" if row.holds else "FAIL"
+            print(f"{word}  {row.name:76} {row.ours:7.2f} {row.unit} (at most {row.most:g})")
+    return 0 if all(row.holds for row in rows) else 1
 
 
 if __name__ == "__main__":

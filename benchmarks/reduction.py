@@ -65,40 +65,40 @@ def tell(text: str) -> None:
     print(f"  {text}", file=sys.stderr, flush=True)
 
 
-def measure(report: Report, name: str, goal: Goal, made: Stage) -> None:
+def measure(report: Report, name: str, goal: Goal, testbed: Stage) -> None:
     """One goal, and once more if it fails."""
-    found = _measured(name, goal, made)
-    if not all(figure.holds for figure in found.figures):
+    outcome = _measured(name, goal, testbed)
+    if not all(figure.holds for figure in outcome.figures):
         tell(f"{name} failed, and is measured once more")
         report.retried.append(name)
-        found = _measured(name, goal, made)
-    report.figures[name], report.settings[name] = found.figures, found.settings
+        outcome = _measured(name, goal, testbed)
+    report.figures[name], report.settings[name] = outcome.figures, outcome.settings
 
 
-def _measured(name: str, goal: Goal, made: Stage) -> Found:
+def _measured(name: str, goal: Goal, testbed: Stage) -> Found:
     began = time.monotonic()
     if goal.rate_mbit is not None:
-        made.at(goal.rate_mbit)
-    found = goal.measure(made)
+        testbed.at(goal.rate_mbit)
+    outcome = goal.measure(testbed)
     tell(f"{name}: {time.monotonic() - began:.1f} s")
-    for setting in found.settings:
+    for setting in outcome.settings:
         tell(f"  {setting.name}: {setting.ratio:.2f} times gloo")
-    return found
+    return outcome
 
 
-def measure_goals(report: Report, asked: Sequence[str]) -> None:
+def measure_goals(report: Report, names: Sequence[str]) -> None:
     """The goals behind links, then those on loopback."""
-    shaped = {n: goal for n, goal in GOALS.items() if n in asked and goal.rate_mbit is not None}
-    local = {n: goal for n, goal in GOALS.items() if n in asked and goal.rate_mbit is None}
+    shaped = {n: goal for n, goal in GOALS.items() if n in names and goal.rate_mbit is not None}
+    local = {n: goal for n, goal in GOALS.items() if n in names and goal.rate_mbit is None}
     if reason := why_not():
         report.skipped |= dict.fromkeys(shaped, reason)
         shaped = {}
     for goals, workers in ((shaped, WORKERS), (local, WORKERS_LOOPBACK)):
         if goals:
             rate_mbit = next(iter(goals.values())).rate_mbit
-            with stage(workers, workers, rate_mbit) as made:
+            with stage(workers, workers, rate_mbit) as testbed:
                 for name, goal in goals.items():
-                    measure(report, name, goal, made)
+                    measure(report, name, goal, testbed)
 
 
 def measure_job_networks(report: Report) -> None:
@@ -128,17 +128,17 @@ def timed(report: Report) -> Iterator[None]:
 def show(report: Report) -> None:
     """A bar for each setting, then one line a promise."""
     loaded = "noisy: only some goals count" if report.noisy else "quiet"
-    told = f"on {os.cpu_count()} processors, whose load was {report.load:.1f} before ({loaded})"
-    print(f"{told}; {report.seconds:.0f} s\n")
+    machine = f"on {os.cpu_count()} processors, whose load was {report.load:.1f} before ({loaded})"
+    print(f"{machine}; {report.seconds:.0f} s\n")
     print("times faster than gloo, in the same processes and over the same links; then which part")
     print("of its own limit on these links each reached, reducers and gloo's ring\n")
-    for setting in (each for found in report.settings.values() for each in found):
+    for setting in (one for group in report.settings.values() for one in group):
         shaped = setting.rate_mbit is not None
         effs = f"{setting.eff:5.2f} {setting.gloo_eff:5.2f}" if shaped else " " * 11
         bar = "#" * max(1, round(20 * setting.ratio))
         print(f"  {setting.name:32} {setting.ratio:5.2f}  {effs}  {bar}")
     print()
-    for figure in (each for found in report.figures.values() for each in found):
+    for figure in (one for group in report.figures.values() for one in group):
         print(verdict(figure, 56))
     for name, reason in report.skipped.items():
         print(f"  SKIP  {name}: {reason}")
@@ -151,14 +151,14 @@ def document(report: Report) -> dict[str, object]:
     settings = [
         {
             "goal": name,
-            **asdict(each),
-            "ratio": each.ratio,
-            "theory": each.theory,
-            "eff": each.eff,
-            "gloo_eff": each.gloo_eff,
+            **asdict(setting),
+            "ratio": setting.ratio,
+            "theory": setting.theory,
+            "eff": setting.eff,
+            "gloo_eff": setting.gloo_eff,
         }
-        for name, found in report.settings.items()
-        for each in found
+        for name, group in report.settings.items()
+        for setting in group
     ]
     return {**asdict(report), "settings": settings, "holds": report.holds()}
 
@@ -169,21 +169,21 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=NAMES, help="these goals and no others")
     parser.add_argument("--json", type=Path, help="write all that was measured here")
     parser.add_argument("--png", type=Path, help="draw the ratios here")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     load = os.getloadavg()[0]
     report = Report(load=load, noisy=load > 2 * (os.cpu_count() or 1))
-    names = asked.only or NAMES
+    names = args.only or NAMES
     with timed(report):
         measure_goals(report, names)
         if NETWORKS in names:
             measure_job_networks(report)
         if FAILURES in names:
             measure_failures(report)
-    settings = [each for found in report.settings.values() for each in found]
-    if asked.png and (skipped := draw(settings, asked.png)):
+    settings = [setting for rows in report.settings.values() for setting in rows]
+    if args.png and (skipped := draw(settings, args.png)):
         report.skipped["png"] = skipped
-    if asked.json:
-        asked.json.write_text(json.dumps(document(report), indent=1))
+    if args.json:
+        args.json.write_text(json.dumps(document(report), indent=1))
     show(report)
     return 0 if report.holds() else 1
 

@@ -11,7 +11,7 @@ def draw(settings: Sequence[Setting], image: Path) -> str:
 
     Small tensors are not about links, and gain so much that nothing else could be seen.
     """
-    settings = [each for each in settings if each.size_mb >= 1]
+    settings = [setting for setting in settings if setting.size_mb >= 1]
     if not settings:
         return "the picture: nothing was measured that it shows"
     try:
@@ -21,18 +21,20 @@ def draw(settings: Sequence[Setting], image: Path) -> str:
     figure = Figure(figsize=(8, 0.8 + 0.42 * len(settings)), layout="constrained")
     axes = figure.subplots()
     rows = range(len(settings))
-    bars = axes.barh(rows, [each.ratio for each in settings], color="tab:blue", label="measured")
+    bars = axes.barh(
+        rows, [setting.ratio for setting in settings], color="tab:blue", label="measured"
+    )
     axes.bar_label(bars, fmt="%.2f", padding=-32, color="white")
-    theory = [(row, each.theory) for row, each in enumerate(settings) if each.rate_mbit]
+    theory = [(row, setting.theory) for row, setting in enumerate(settings) if setting.rate_mbit]
     axes.scatter(
         [ratio for _, ratio in theory],
         [row for row, _ in theory],
         marker="|", s=240, color="black", zorder=3, label="what the links allow",
     )  # fmt: skip
     axes.axvline(1, color="gray", linewidth=1, linestyle="--", label="gloo's ring")
-    axes.set_yticks(rows, [each.name for each in settings])
+    axes.set_yticks(rows, [setting.name for setting in settings])
     axes.invert_yaxis()
-    axes.set_xlim(0, 1.12 * max(max(each.ratio, each.theory) for each in settings))
+    axes.set_xlim(0, 1.12 * max(max(setting.ratio, setting.theory) for setting in settings))
     axes.set_xlabel("times faster than gloo, in the same run")
     axes.set_title("All-reduce of N workers through R reducers")
     figure.legend(loc="outside lower center", ncols=3, fontsize="small")

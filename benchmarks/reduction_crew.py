@@ -50,19 +50,19 @@ class Rank:
 
         """
         self.line.settimeout(timeout_s)
-        said = b""
-        while not said.endswith(b"\n"):
+        received = b""
+        while not received.endswith(b"\n"):
             try:
                 more = self.line.recv(1 << 16)
             except OSError as fault:
                 raise RuntimeError(f"rank {self.number} does not answer: {fault}") from fault
             if not more:
                 raise RuntimeError(f"rank {self.number} has ended")
-            said += more
-        found: Json = json.loads(said)
-        if "fault" in found:
-            raise RuntimeError(f"rank {self.number}: {found['fault']}")
-        return found
+            received += more
+        answer: Json = json.loads(received)
+        if "fault" in answer:
+            raise RuntimeError(f"rank {self.number}: {answer['fault']}")
+        return answer
 
 
 @dataclass(kw_only=True)
@@ -89,7 +89,7 @@ class Crew:
         All processes of a machine read the same monotonic clock.
         """
         at = time.monotonic() + LEAD_S
-        return max(float(each["end"]) for each in self.ask({**request, "at": at}, to=to)) - at
+        return max(float(answer["end"]) for answer in self.ask({**request, "at": at}, to=to)) - at
 
     def chosen(self, to: Sequence[int] | None) -> list[Rank]:
         """The ranks of these numbers; all, if none are named."""
@@ -108,13 +108,13 @@ class Crew:
 @contextmanager
 def crew(net: Network, count: int, make: Callable[[int], Handler]) -> Iterator[Crew]:
     """Fork ``count`` ranks onto the first hosts; each does as ``make(rank)`` says."""
-    made = Crew(net=net)
+    team = Crew(net=net)
     try:
         for number in range(count):
-            made.ranks.append(_fork(net, number, make))
-        yield made
+            team.ranks.append(_fork(net, number, make))
+        yield team
     finally:
-        made.close()
+        team.close()
 
 
 def _fork(net: Network, number: int, make: Callable[[int], Handler]) -> Rank:
@@ -124,8 +124,8 @@ def _fork(net: Network, number: int, make: Callable[[int], Handler]) -> Rank:
         there.close()
         return Rank(number=number, pid=pid, line=here)
     try:
-        for each in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(each, signal.SIG_DFL)
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(signum, signal.SIG_DFL)
         _die_with(parent)
         here.close()
         net.enter(number)
@@ -147,9 +147,9 @@ def _die_with(parent: int) -> None:
 def _obey(line: socket.socket, handler: Handler) -> None:
     """Answer requests until there are no more."""
     with line.makefile("rw", encoding="utf-8") as file:
-        for asked in file:
+        for request in file:
             try:
-                answer = handler(json.loads(asked))
+                answer = handler(json.loads(request))
             except Exception as fault:  # noqa: BLE001  # told to who asked
                 last = traceback.format_exc(limit=-2)
                 answer = {"fault": f"{type(fault).__name__}: {fault}\n{last}"}

@@ -66,10 +66,10 @@ def _figure(loss: Loss, rate_mbit: float | None) -> Figure:
         struck = time.monotonic()
         loss.strike(scene)
         ranks = scene.ranks.chosen(loss.survivors)
-        told = {rank.number: rank.answer(timeout_s=60) for rank in ranks}
-    seconds = max(float(each["end"]) for each in told.values()) - struck
+        answers = {rank.number: rank.answer(timeout_s=60) for rank in ranks}
+    seconds = max(float(answer["end"]) for answer in answers.values()) - struck
     figure = at_most(f"{loss.name}, until all survivors raise", seconds, loss.most_s, "s")
-    blamed = {str(told[number]["culprit"]) for number in loss.witnesses}
+    blamed = {str(answers[number]["culprit"]) for number in loss.witnesses}
     if blamed == {loss.culprit}:
         return figure
     wrong = f"{figure.name}; blamed: {', '.join(sorted(blamed))}"

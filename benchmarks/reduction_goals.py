@@ -24,7 +24,7 @@ CAPS_MB: Final = (8, 25, 64)
 DDP_LAYERS: Final = 8
 LAYER_MB: Final = 1024 * 1025 * 4 / 1e6
 PAUSE_S: Final = 0.015
-#: A reducer before it has any ring (contracts/reduction.md G9), MB.
+#: A reducer before it has any ring (docs/sources/reduction.md 8, G9), MB.
 BARE_MB: Final = 35.0
 
 
@@ -42,14 +42,14 @@ class Goal:
 
     rate_mbit: float | None
     measure: Callable[[Stage], Found]
-    #: Held even while others load the machine (contracts/reduction.md section 8).
+    #: Held even while others load the machine (docs/sources/reduction.md 8).
     steady: bool = False
 
 
 def faster(setting: Setting, least: float) -> Figure:
     """A setting's ratio to gloo."""
-    found = at_least(f"{setting.name}: over gloo's ring", setting.ratio, least, "times")
-    return replace(found, goal=f"{found.goal}; {setting.theory:.2f} is possible")
+    figure = at_least(f"{setting.name}: over gloo's ring", setting.ratio, least, "times")
+    return replace(figure, goal=f"{figure.goal}; {setting.theory:.2f} is possible")
 
 
 def of_wire(setting: Setting, least: float) -> Figure:
@@ -105,13 +105,13 @@ def beside(group: Group, size_mb: float, reps: int = REPS) -> Setting:
 
 def few(stage: Stage) -> Found:
     """Fewer reducers than workers: the workers reduce a share."""
-    founds = [
+    parts = [
         ratio(stage, workers=4, pool=2, size_mb=24, least=1.15),
         ratio(stage, workers=4, pool=1, size_mb=16, least=1.0),
     ]
     return Found(
-        settings=[each for found in founds for each in found.settings],
-        figures=[each for found in founds for each in found.figures],
+        settings=[setting for part in parts for setting in part.settings],
+        figures=[figure for part in parts for figure in part.figures],
     )
 
 
@@ -153,7 +153,7 @@ def ddp(stage: Stage) -> Found:
     """A training step that waits for its links, with buckets of several sizes."""
     group = stage.group(4, 4)
     settings = [_step(group, cap_mb) for cap_mb in CAPS_MB]
-    best = min(settings, key=lambda each: statistics.median(each.ours_s))
+    best = min(settings, key=lambda setting: statistics.median(setting.ours_s))
     figures = [at_least(f"{best.name}, the fastest", best.ratio, 1.3, "times gloo")]
     return Found(settings=settings, figures=figures)
 
@@ -161,7 +161,7 @@ def ddp(stage: Stage) -> Found:
 def _step(group: Group, cap_mb: int) -> Setting:
     """A training with each backend: one step that settles the buckets, and one that counts."""
     ask, members = group.stage.crew.ask, range(group.workers)
-    seconds: dict[str, list[float]] = {each: [] for each in BACKENDS}
+    seconds: dict[str, list[float]] = {backend: [] for backend in BACKENDS}
     for backend in BACKENDS:
         request = {"do": "train", "backend": backend, "cap_mb": cap_mb}
         ask({**request, "layers": DDP_LAYERS, "pause_s": PAUSE_S}, to=members)
@@ -169,9 +169,9 @@ def _step(group: Group, cap_mb: int) -> Setting:
         for backend in BACKENDS:
             step = {"do": "step", "backend": backend}
             seconds[backend].append(group.stage.crew.together(step, to=members))
-    if not all(each["right"] for each in ask({"do": "agree"}, to=members)):
+    if not all(answer["right"] for answer in ask({"do": "agree"}, to=members)):
         raise RuntimeError("the gradients of both backends differ by more than rounding")
-    counted = {backend: found[1:] for backend, found in seconds.items()}
+    counted = {backend: times[1:] for backend, times in seconds.items()}
     return group.setting(f"DDP, buckets of {cap_mb} MB", DDP_LAYERS * LAYER_MB, counted)
 
 

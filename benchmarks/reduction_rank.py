@@ -36,8 +36,8 @@ class RawRank:
 
     def __call__(self, request: Json) -> Json:
         """Do what the request's ``do`` names."""
-        found: Json = getattr(self, request.pop("do"))(**request)
-        return found
+        answer: Json = getattr(self, request.pop("do"))(**request)
+        return answer
 
     def host(self, token: str) -> Json:
         """Start a reducer of this worker's own (R < N)."""
@@ -97,8 +97,8 @@ class RawRank:
             try:
                 self._sum(1)
             except ReductionError as error:
-                told = {"error": str(error), "culprit": error.culprit, "rounds": rounds}
-                return {**told, "end": time.monotonic()}
+                failure = {"error": str(error), "culprit": error.culprit, "rounds": rounds}
+                return {**failure, "end": time.monotonic()}
             rounds += 1
 
     def leave(self) -> Json:

@@ -45,20 +45,22 @@ def form(crew: Crew, serving: Reducers, *, hybrid: bool, timeout_s: float = 60.0
     settings = serving.settings()
     own = []
     if hybrid:
-        own = [each["address"] for each in crew.ask({"do": "host", "token": settings["token"]})]
+        own = [host["address"] for host in crew.ask({"do": "host", "token": settings["token"]})]
     request = {"do": "connect", "world": len(crew.ranks), "epoch": time.time_ns(), "own": own}
     return crew.ask({**request, **settings, "timeout": timeout_s})
 
 
-def measure(crew: Crew, size: int, asked: argparse.Namespace) -> Row:
+def measure(crew: Crew, size: int, args: argparse.Namespace) -> Row:
     """One all-reduce that is checked, then the timed ones."""
-    crew.ask({"do": "prepare", "size": size, "dtype": asked.dtype})
-    crew.together({"do": "go", "count": 1, "parts": asked.parts})
+    crew.ask({"do": "prepare", "size": size, "dtype": args.dtype})
+    crew.together({"do": "go", "count": 1, "parts": args.parts})
     checked = crew.ask({"do": "check"})
-    right = all(each["right"] for each in checked) and len({e["hash"] for e in checked}) == 1
-    crew.ask({"do": "prepare", "size": size, "dtype": asked.dtype})
-    go = {"do": "go", "count": asked.count, "parts": asked.parts}
-    seconds = [crew.together(go) / asked.count for _ in range(asked.reps)]
+    right = (
+        all(check["right"] for check in checked) and len({check["hash"] for check in checked}) == 1
+    )
+    crew.ask({"do": "prepare", "size": size, "dtype": args.dtype})
+    go = {"do": "go", "count": args.count, "parts": args.parts}
+    seconds = [crew.together(go) / args.count for _ in range(args.reps)]
     return Row(size=size, seconds=seconds, right=right)
 
 
@@ -76,20 +78,20 @@ def show(row: Row, goodput: float, workers: int, pool: int) -> None:
     print(line + ("" if row.right else "  WRONG SUM"), flush=True)
 
 
-def run(asked: argparse.Namespace) -> bool:
+def run(args: argparse.Namespace) -> bool:
     """Form the group once and measure every size; whether all sums were right."""
-    workers, pool = asked.workers, asked.reducers
+    workers, pool = args.workers, args.reducers
     with ExitStack() as stack:
-        net = stack.enter_context(network(workers + pool, asked.mbit, latency_ms=asked.latency_ms))
+        net = stack.enter_context(network(workers + pool, args.mbit, latency_ms=args.latency_ms))
         ranks = stack.enter_context(crew(net, workers, lambda r: RawRank(r, net.address(r))))
         hosts = range(workers, workers + pool)
         serving = stack.enter_context(reducers(net, hosts, timeout_s=60.0))
         formed = form(ranks, serving, hybrid=pool < workers)
-        slowest = max(each["seconds"] for each in formed)
+        slowest = max(answer["seconds"] for answer in formed)
         print(f"formed in {1e3 * slowest:.0f} ms: {formed[0]['rates']}", flush=True)
         rows = []
-        for size in asked.sizes_mb:
-            rows.append(measure(ranks, int(size * 1e6), asked))
+        for size in args.sizes_mb:
+            rows.append(measure(ranks, int(size * 1e6), args))
             show(rows[-1], net.goodput, workers, pool)
         print(f"peak memory of a reducer: {serving.peak_mb():.1f} MB" if pool else "")
         ranks.ask({"do": "leave"})
@@ -98,7 +100,7 @@ def run(asked: argparse.Namespace) -> bool:
 
 def sizes(text: str) -> list[float]:
     """``1,16,64``."""
-    return [float(each) for each in text.split(",")]
+    return [float(size) for size in text.split(",")]
 
 
 def main() -> int:
@@ -113,12 +115,12 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1, help="all-reduces in one timing")
     parser.add_argument("--parts", type=int, default=1, help="tensors that are sent at once")
     parser.add_argument("--dtype", default="FLOAT32", choices=["FLOAT32", "FLOAT16", "BFLOAT16"])
-    asked = parser.parse_args()
-    if asked.mbit and (reason := why_not()):
+    args = parser.parse_args()
+    if args.mbit and (reason := why_not()):
         print(f"SKIP  {reason}")
         return 0
     print(f"load before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors", flush=True)
-    return 0 if run(asked) else 1
+    return 0 if run(args) else 1
 
 
 if __name__ == "__main__":

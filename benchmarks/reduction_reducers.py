@@ -69,18 +69,18 @@ def _start(
 
 def _await_listening(process: "subprocess.Popen[str]") -> None:
     assert process.stdout  # noqa: S101  # a pipe was asked for
-    said = process.stdout.readline()
-    if "listening" not in said:
-        raise RuntimeError(f"a reducer did not start: {said or f'exit code {process.wait()}'}")
+    line = process.stdout.readline()
+    if "listening" not in line:
+        raise RuntimeError(f"a reducer did not start: {line or f'exit code {process.wait()}'}")
 
 
 def _free_ports(count: int) -> list[int]:
     """Ports of this machine's loopback that nobody had a moment ago."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
+        for listener in sockets:
+            listener.bind(("127.0.0.1", 0))
+        return [int(listener.getsockname()[1]) for listener in sockets]
 
 
 def _peak_mb(pid: int) -> float:

@@ -73,25 +73,27 @@ class Group:
             RuntimeError: a sum was wrong, or the links are not as slow as they should be.
 
         """
-        seconds: dict[str, list[float]] = {each: [] for each in BACKENDS}
+        seconds: dict[str, list[float]] = {backend: [] for backend in BACKENDS}
         self._warm(size_mb)
         for turn in range(reps):
             for backend in BACKENDS[:: -1 if turn % 2 else 1]:
                 seconds[backend].append(self.checked(backend, size_mb))
-        found = self.setting(name, size_mb, seconds)
-        if found.gloo_eff > IMPOSSIBLE:
-            raise RuntimeError(f"{name}: gloo was {found.gloo_eff:.2f} of what its links allow")
-        return found
+        setting = self.setting(name, size_mb, seconds)
+        if setting.gloo_eff > IMPOSSIBLE:
+            raise RuntimeError(f"{name}: gloo was {setting.gloo_eff:.2f} of what its links allow")
+        return setting
 
     def measure_small(self, name: str, size_mb: float, turns: int, count: int) -> Setting:
         """The same for a small tensor, ``count`` times in each of many turns."""
         self._warm(size_mb)
         self.prepare(size_mb)
-        order = [each for turn in range(turns) for each in BACKENDS[:: -1 if turn % 2 else 1]]
+        order = [backend for turn in range(turns) for backend in BACKENDS[:: -1 if turn % 2 else 1]]
         request = {"do": "go_in_turn", "backends": order, "count": count}
-        told = self.stage.crew.ask(request, to=range(self.workers))
-        slowest_s = [max(turn) for turn in zip(*(each["seconds"] for each in told), strict=True)]
-        seconds: dict[str, list[float]] = {each: [] for each in BACKENDS}
+        answers = self.stage.crew.ask(request, to=range(self.workers))
+        slowest_s = [
+            max(turn) for turn in zip(*(answer["seconds"] for answer in answers), strict=True)
+        ]
+        seconds: dict[str, list[float]] = {backend: [] for backend in BACKENDS}
         for backend, turn_s in zip(order, slowest_s, strict=True):
             seconds[backend].append(turn_s)
         return self.setting(name, size_mb, seconds)
@@ -130,7 +132,7 @@ class Group:
         ask, members = self.stage.crew.ask, range(self.workers)
         self.prepare(size_mb, dtype)
         seconds = self.stage.crew.together({"do": "go", "backend": backend}, to=members)
-        if not all(each["right"] for each in ask({"do": "check"}, to=members)):
+        if not all(answer["right"] for answer in ask({"do": "check"}, to=members)):
             raise RuntimeError(f"{backend} gave a wrong sum of {size_mb:g} MB {dtype}")
         return seconds
 
@@ -154,10 +156,10 @@ class Stage:
 
     def group(self, workers: int, pool: int, *, route: str = "always") -> Group:
         """So many ranks and reducers; the group that there is, if it is the same."""
-        asked = (workers, pool, route)
-        if self.current is None or self.group_of != asked:
+        layout = (workers, pool, route)
+        if self.current is None or self.group_of != layout:
             self.leave()
-            self.group_of, self.current = asked, self._open(*asked)
+            self.group_of, self.current = layout, self._open(*layout)
         return self.current
 
     def _open(self, workers: int, pool: int, route: str) -> Group:
@@ -179,8 +181,8 @@ class Stage:
 @contextmanager
 def stage(workers: int, pool: int, rate_mbit: float | None) -> Iterator[Stage]:
     """Hosts for so many ranks and reducers, and the ranks themselves, that have a store."""
-    with network(workers + pool, rate_mbit) as net, stage_on(net, workers) as made:
-        yield made
+    with network(workers + pool, rate_mbit) as net, stage_on(net, workers) as built:
+        yield built
 
 
 @contextmanager
@@ -193,6 +195,6 @@ def stage_on(net: Network, workers: int) -> Iterator[Stage]:
     with crew(net, workers, rank) as ranks:
         store = ranks.ask({"do": "serve_store"}, to=[0])[0]
         ranks.ask({"do": "meet", **store})
-        made = Stage(net=net, crew=ranks)
-        with made.holds:
-            yield made
+        built = Stage(net=net, crew=ranks)
+        with built.holds:
+            yield built

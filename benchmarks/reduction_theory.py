@@ -1,6 +1,6 @@
 """The least time of an all-reduce, in units of M/G: the tensor over what a link carries.
 
-The formulas of contracts/reduction.md sections 1 and 7; links are full duplex and all of one rate.
+The formulas of docs/sources/reduction.md 1 and 7; links are full duplex and all of one rate.
 """
 
 

@@ -48,8 +48,8 @@ class TorchRank:
 
     def __call__(self, request: Json) -> Json:
         """Do what the request's ``do`` names."""
-        found: Json = getattr(self, request.pop("do"))(**request)
-        return found
+        answer: Json = getattr(self, request.pop("do"))(**request)
+        return answer
 
     def serve_store(self) -> Json:
         """Of rank 0: open the store through which groups form."""
@@ -153,7 +153,7 @@ class TorchRank:
 
     def agree(self) -> Json:
         """Whether both backends have left the same gradients, up to rounding."""
-        gloo, ours = (self.models[each] for each in ("gloo", "reduction"))
+        gloo, ours = (self.models[backend] for backend in ("gloo", "reduction"))
         pairs = zip(gloo.parameters(), ours.parameters(), strict=True)
         return {"right": all(_close(one.grad, other.grad) for one, other in pairs)}
 
@@ -169,8 +169,8 @@ class Layer(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Pause on the way back, after the gradient of what comes later."""
-        found: torch.Tensor = Pause.apply(self.linear(x), self.pause_s)  # type: ignore[no-untyped-call]
-        return found
+        output: torch.Tensor = Pause.apply(self.linear(x), self.pause_s)  # type: ignore[no-untyped-call]
+        return output
 
 
 class Pause(torch.autograd.Function):

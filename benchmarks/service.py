@@ -74,14 +74,14 @@ def tell(text: str) -> None:
     print(f"  {text}", file=sys.stderr, flush=True)
 
 
-def add_rate(report: Report, database: str, found: Rate, least: float) -> None:
+def add_rate(report: Report, database: str, rate: Rate, least: float) -> None:
     """The promises of a database."""
-    tell(f"{database}: {found.accepted:.0f} accepted and {found.placed:.0f} placed a second")
-    report.rates[database] = found
+    tell(f"{database}: {rate.accepted:.0f} accepted and {rate.placed:.0f} placed a second")
+    report.rates[database] = rate
     name = f"{database}, {measures.CLIENTS} clients"
     report.figures += [
-        at_least(f"accepted and stored, {name}", found.accepted, least, "/s"),
-        at_least(f"placed, {name}", found.placed, least, "/s"),
+        at_least(f"accepted and stored, {name}", rate.accepted, least, "/s"),
+        at_least(f"placed, {name}", rate.placed, least, "/s"),
     ]
 
 
@@ -133,13 +133,13 @@ def measure_scale(report: Report, size: Size) -> None:
 
 def measure_local(report: Report, size: Size) -> None:
     """The real server, on this machine."""
-    found = measures.on_this_machine(size.local_jobs)
-    middle = measures.median(found.first_line_s)
+    times = measures.on_this_machine(size.local_jobs)
+    middle = measures.median(times.first_line_s)
     report.figures += [
         at_most("submit to first user line, p50", middle, 1, "s"),
-        at_most("first start to ready", found.first_start_s, 2, "s"),
-        at_most("start to ready", found.start_s, 2, "s"),
-        at_most("memory after the start", found.memory_mb, 120, "MB"),
+        at_most("first start to ready", times.first_start_s, 2, "s"),
+        at_most("start to ready", times.start_s, 2, "s"),
+        at_most("memory after the start", times.memory_mb, 120, "MB"),
     ]
 
 
@@ -149,9 +149,9 @@ def show(report: Report, load: float) -> None:
     print(f"on {cores} processors, whose load was {load:.1f} before\n")
     print("submits over HTTP, and the share of what others document")
     for database, rate in report.rates.items():
-        told = f"accepted {rate.accepted:5.0f}/s   placed {rate.placed:5.0f}/s"
+        rates = f"accepted {rate.accepted:5.0f}/s   placed {rate.placed:5.0f}/s"
         spent = f"p99 {rate.p99_ms:4.0f} ms   {rate.cpu_ms:.2f} ms of CPU each"
-        print(f"  {database:12} {told}   {spent}")
+        print(f"  {database:12} {rates}   {spent}")
         for peer, per_s in PEERS.items():
             print(f"  {'':12} {rate.placed / per_s:5.1f} of {peer}")
     print("\ncost of a submit, by the jobs that wait already")
@@ -173,19 +173,19 @@ def main() -> int:
     parser.add_argument("--format", choices=["text", "json"], default="text")
     parser.add_argument("--skip", action="append", default=[], help="leave a database out")
     parser.add_argument("--image", type=Path, default=ROOT / "runs" / "submit-cost.png")
-    asked = parser.parse_args()
-    size = QUICK if asked.quick else WHOLE
+    args = parser.parse_args()
+    size = QUICK if args.quick else WHOLE
     load = os.getloadavg()[0]
     report = Report()
-    measure_rates(report, size, asked.skip)
+    measure_rates(report, size, args.skip)
     measure_scale(report, size)
     measure_local(report, size)
-    if skipped := draw(report.costs, asked.image):
+    if skipped := draw(report.costs, args.image):
         report.skipped.append(skipped)
     document = {"load": load, **asdict(report)}
     (ROOT / "runs").mkdir(exist_ok=True)
     (ROOT / "runs" / "service.json").write_text(json.dumps(document, indent=1))
-    if asked.format == "json":
+    if args.format == "json":
         print(json.dumps(document, indent=1))
     else:
         show(report, load)

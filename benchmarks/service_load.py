@@ -67,20 +67,20 @@ class Client:
     def _until(self, mark: bytes) -> bytes:
         while mark not in self._rest:
             self._rest += self._more()
-        found, _, self._rest = self._rest.partition(mark)
-        return found
+        part, _, self._rest = self._rest.partition(mark)
+        return part
 
     def _exactly(self, size: int) -> bytes:
         while len(self._rest) < size:
             self._rest += self._more()
-        found, self._rest = self._rest[:size], self._rest[size:]
-        return found
+        part, self._rest = self._rest[:size], self._rest[size:]
+        return part
 
     def _more(self) -> bytes:
-        found = self._socket.recv(1 << 16)
-        if not found:
+        chunk = self._socket.recv(1 << 16)
+        if not chunk:
             raise SystemExit("the server has hung up")
-        return found
+        return chunk
 
 
 def _length(head: str) -> int:
@@ -114,7 +114,7 @@ def together(
 ) -> Load:
     """Let `clients` make `calls` calls in all, each numbered."""
     numbers = iter(range(calls))
-    seen: list[float] = []
+    durations: list[float] = []
     faults: list[BaseException] = []
 
     def run() -> None:
@@ -123,7 +123,7 @@ def together(
                 for number in numbers:
                     began = time.perf_counter()
                     call(client, number)
-                    seen.append(time.perf_counter() - began)
+                    durations.append(time.perf_counter() - began)
         except BaseException as fault:  # noqa: BLE001  # told by the main thread
             faults.append(fault)
 
@@ -135,4 +135,4 @@ def together(
         thread.join()
     if faults:
         raise SystemExit(str(faults[0])) from faults[0]
-    return Load(wall_s=time.perf_counter() - began, call_s=seen)
+    return Load(wall_s=time.perf_counter() - began, call_s=durations)

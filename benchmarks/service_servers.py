@@ -134,8 +134,8 @@ def _ready(child: subprocess.Popen[bytes], folder: Path, deadline: float) -> str
 
 def postgres_programs() -> Path | None:
     """Where the newest installed PostgreSQL is; None where there is none."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    return found[-1].parent if found else None
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return programs[-1].parent if programs else None
 
 
 @contextlib.contextmanager

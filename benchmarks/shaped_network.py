@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Final
 
-#: What a link of Ethernet carries of TCP's payload (contracts/reduction.md).
+#: What a link of Ethernet carries of TCP's payload (docs/sources/reduction.md).
 PAYLOAD: Final = 0.956
-#: The queue of every shaped end (contracts/reduction.md section 8).
+#: The queue of every shaped end (docs/sources/reduction.md 8).
 BURST: Final = "128kb"
 LATENCY_MS: Final = 20.0
 NETWORK: Final = "10.77.0.0/16"
@@ -137,7 +137,7 @@ class Network:
         """A host's own end: an address, and a route that uses cubic.
 
         Cubic belongs to the route, since a namespace that is not the first may not choose it by a
-        sysctl (contracts/reduction.md section 2).
+        sysctl (docs/sources/reduction.md 2).
         """
         address = self.address(host)
         lines = [
@@ -182,14 +182,14 @@ def network(
         OSError, RuntimeError: this machine does not allow it; `why_not` asks before.
 
     """
-    made = Network(rate_mbit=rate_mbit, latency_ms=latency_ms)
+    net = Network(rate_mbit=rate_mbit, latency_ms=latency_ms)
     with ends_on_signals():
         try:
             if rate_mbit is not None:
-                made.build(hosts)
-            yield made
+                net.build(hosts)
+            yield net
         finally:
-            made.close()
+            net.close()
 
 
 @contextmanager
@@ -202,7 +202,7 @@ def ends_on_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {each: signal.signal(each, leave) for each in (signal.SIGTERM, signal.SIGINT)}
+    before = {signum: signal.signal(signum, leave) for signum in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
@@ -214,7 +214,7 @@ def why_not() -> str:
     """Why this machine cannot have shaped links; empty if it can."""
     if os.geteuid():
         return "shaped links need root"
-    if missing := [each for each in PROGRAMS if not shutil.which(each)]:
+    if missing := [program for program in PROGRAMS if not shutil.which(program)]:
         return f"shaped links need {', '.join(missing)}"
     try:
         with network(1, 100):
@@ -228,20 +228,20 @@ def _namespace() -> int:
 
     Made in a thread of its own, since the thread that asks for one has moved into it.
     """
-    found: list[int | OSError] = []
+    outcomes: list[int | OSError] = []
 
     def make() -> None:
         if _libc.unshare(CLONE_NEWNET):
-            found.append(_system_error("unshare"))
+            outcomes.append(_system_error("unshare"))
         else:
-            found.append(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
+            outcomes.append(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
 
     thread = threading.Thread(target=make)
     thread.start()
     thread.join()
-    if isinstance(found[0], OSError):
-        raise found[0]
-    return found[0]
+    if isinstance(outcomes[0], OSError):
+        raise outcomes[0]
+    return outcomes[0]
 
 
 def _system_error(call: str) -> OSError:

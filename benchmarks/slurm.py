@@ -59,9 +59,9 @@ def tell(text: str) -> None:
     print(f"  {text}", file=sys.stderr, flush=True)
 
 
-def by_us(client: Caller, at: Cluster, told: Path, count: int) -> None:
+def by_us(client: Caller, at: Cluster, folder: Path, count: int) -> None:
     """Submit by the API."""
-    submit(client, sides.a_job(at, told, count))
+    submit(client, sides.a_job(at, folder, count))
 
 
 def first_lines(
@@ -74,11 +74,11 @@ def first_lines(
     for number in range(rounds + WARM_UPS):
         for side, (count, start) in starts.items():
             at.idle()
-            told, began = at.told(), time.time()
-            start(told)
-            found = moments(told, count)[-1] - began
+            folder, began = at.make_folder(), time.time()
+            start(folder)
+            duration = moments(folder, count)[-1] - began
             if number >= WARM_UPS:
-                report.seconds.setdefault(side, []).append(found)
+                report.seconds.setdefault(side, []).append(duration)
     for side in starts:
         tell(f"{side}: {report.median(side):.2f} s to the first line")
 
@@ -87,11 +87,11 @@ def starts_of(
     report: Report, client: Caller, at: Cluster, skip: Sequence[str]
 ) -> dict[str, tuple[int, Callable[[Path], None]]]:
     """All sides that can be had."""
-    found: dict[str, tuple[int, Callable[[Path], None]]] = {
-        "ours": (1, lambda told: by_us(client, at, told, 1)),
-        "sbatch": (1, lambda told: sides.plain_sbatch(at, told, 1)),
-        "ours, 4 replicas": (4, lambda told: by_us(client, at, told, 4)),
-        "sbatch, 4 replicas": (4, lambda told: sides.plain_sbatch(at, told, 4)),
+    starts: dict[str, tuple[int, Callable[[Path], None]]] = {
+        "ours": (1, lambda folder: by_us(client, at, folder, 1)),
+        "sbatch": (1, lambda folder: sides.plain_sbatch(at, folder, 1)),
+        "ours, 4 replicas": (4, lambda folder: by_us(client, at, folder, 4)),
+        "sbatch, 4 replicas": (4, lambda folder: sides.plain_sbatch(at, folder, 4)),
     }
     for package, start in (("submitit", sides.by_submitit), ("torchx", sides.by_torchx)):
         python = None if package in skip else sides.installed(OUT, package)
@@ -100,8 +100,8 @@ def starts_of(
                 f"{package}: {'left out' if package in skip else 'not to be had'}"
             )
             continue
-        found[package] = (1, lambda told, start=start, python=python: start(python, at, told))  # type: ignore[misc]
-    return found
+        starts[package] = (1, lambda folder, start=start, python=python: start(python, at, folder))  # type: ignore[misc]
+    return starts
 
 
 def compare(report: Report) -> None:
@@ -121,14 +121,14 @@ def measure_ends(report: Report, client: Caller, at: Cluster, rounds: int) -> No
     ends, cancels = [], []
     for _ in range(rounds):
         at.idle()
-        told = at.told()
-        go = told.with_suffix(".go")
-        name = submit(client, sides.a_job(at, told, 1, str(go)))
+        folder = at.make_folder()
+        go = folder.with_suffix(".go")
+        name = submit(client, sides.a_job(at, folder, 1, str(go)))
         sides.await_state(client, name, "RUNNING")
         go.touch()
         began = time.time()
         ends.append(sides.await_state(client, name, "SUCCEEDED") - began)
-        other = submit(client, sides.a_job(at, at.told(), 1, str(told / "never")))
+        other = submit(client, sides.a_job(at, at.make_folder(), 1, str(folder / "never")))
         sides.await_state(client, other, "RUNNING")
         began = time.time()
         client.call("POST", f"/v1/{other}:cancel", {})
@@ -141,16 +141,16 @@ def measure_ends(report: Report, client: Caller, at: Cluster, rounds: int) -> No
 def measure_rates(report: Report, client: Caller, at: Cluster, jobs: int) -> None:
     """How quickly many small jobs are handed over and drained."""
     at.idle()
-    told, began = at.told(), time.time()
+    folder, began = at.make_folder(), time.time()
     for _ in range(jobs):
-        sides.plain_sbatch(at, told, 1)
+        sides.plain_sbatch(at, folder, 1)
     handed_plain = jobs / (time.time() - began)
-    drained_plain = jobs / (moments(told, jobs)[-1] - began)
+    drained_plain = jobs / (moments(folder, jobs)[-1] - began)
     at.idle()
-    told, began = at.told(), time.time()
-    names = [submit(client, sides.a_job(at, told, 1)) for _ in range(jobs)]
+    folder, began = at.make_folder(), time.time()
+    names = [submit(client, sides.a_job(at, folder, 1)) for _ in range(jobs)]
     handed = jobs / (_all_handed_over(client, names) - began)
-    drained = jobs / (moments(told, jobs)[-1] - began)
+    drained = jobs / (moments(folder, jobs)[-1] - began)
     tell(f"{jobs} jobs: {handed:.1f}/s handed over and {drained:.1f}/s drained; "
          f"plain {handed_plain:.1f}/s and {drained_plain:.1f}/s")  # fmt: skip
     report.figures += [
@@ -166,7 +166,7 @@ def _all_handed_over(client: Caller, names: Sequence[str]) -> float:
     def is_handed(name: str) -> bool:
         job = name.rpartition("/")[2]
         path = f"/trainshed/v1/projects/benchmark/jobs/{job}/events"
-        return any(each["kind"] == "HANDED_OVER" for each in client.call("GET", path)["events"])
+        return any(event["kind"] == "HANDED_OVER" for event in client.call("GET", path)["events"])
 
     for name in reversed(names):
         sides.wait_until(lambda name=name: is_handed(name), f"{name} is handed over")  # type: ignore[misc]
@@ -177,14 +177,14 @@ def measure_queue(report: Report, client: Caller, server: Server, at: Cluster, q
     """What a long queue costs while nothing moves."""
     idle_mb = server.memory_mb()
     go = at.folder / "shared" / "go-queue"
-    told = at.told()
+    folder = at.make_folder()
     for _ in range(RUNNING + queued):
-        submit(client, sides.a_job(at, told, 1, str(go)))
+        submit(client, sides.a_job(at, folder, 1, str(go)))
     sides.wait_until(lambda: len(at.command("squeue", "-h").splitlines()) >= queued, "all wait")
     time.sleep(15.0)  # what is under way comes to rest
-    before, cpu_s = sides.asked(at), server.cpu_s()
+    before, cpu_s = sides.count_queries(at), server.cpu_s()
     time.sleep(WATCH_S)
-    polls = (sides.asked(at) - before) / WATCH_S
+    polls = (sides.count_queries(at) - before) / WATCH_S
     percent = (server.cpu_s() - cpu_s) / WATCH_S * 100
     report.figures += [
         at_most(f"squeue at rest, {queued} waiting", polls, 0.12, "/s"),
@@ -200,7 +200,7 @@ def measure_log(report: Report, client: Caller, at: Cluster) -> None:
     program = at.folder / "shared" / "writes.py"
     program.write_text(WRITES)
     plain = _plain_write_s(at, program)
-    document = sides.a_job(at, at.told(), 1)
+    document = sides.a_job(at, at.make_folder(), 1)
     spec = {"imageUri": sides.IMAGE, "command": [sys.executable, str(program)]}
     document["jobSpec"] = {
         "workerPoolSpecs": [
@@ -221,13 +221,13 @@ def measure_log(report: Report, client: Caller, at: Cluster) -> None:
 
 
 def _plain_write_s(at: Cluster, program: Path) -> float:
-    told = at.told()
-    steps = f"{sys.executable} {program} | cat > {told}/plain; touch {told}/done"
-    script = at.script(f"touch {told}/began; {steps}")
+    folder = at.make_folder()
+    steps = f"{sys.executable} {program} | cat > {folder}/plain; touch {folder}/done"
+    script = at.script(f"touch {folder}/began; {steps}")
     at.command("sbatch", "--output=/dev/null", script)
-    sides.wait_until((told / "began").exists, "it writes")
+    sides.wait_until((folder / "began").exists, "it writes")
     began = time.time()
-    sides.wait_until((told / "done").exists, "it has written")
+    sides.wait_until((folder / "done").exists, "it has written")
     return time.time() - began
 
 
@@ -237,16 +237,16 @@ def measure_large(report: Report) -> None:
         client = Caller(server)
         plain, ours = [], []
         for _ in range(2):
-            told, began = at.told(), time.time()
+            folder, began = at.make_folder(), time.time()
             with ThreadPoolExecutor(1) as beside:
-                running = beside.submit(sides.plain_srun, at, told, GANG)
-                plain.append(moments(told, GANG)[-1] - began)
+                running = beside.submit(sides.plain_srun, at, folder, GANG)
+                plain.append(moments(folder, GANG)[-1] - began)
                 running.result()
             at.idle()
-            told, began = at.told(), time.time()
-            submit(client, sides.a_job(at, told, GANG))
-            found = moments(told, GANG)
-            ours.append(found[-1] - _allocated(at, began))
+            folder, began = at.make_folder(), time.time()
+            submit(client, sides.a_job(at, folder, GANG))
+            stamps = moments(folder, GANG)
+            ours.append(stamps[-1] - _allocated(at, began))
             at.idle()
         report.figures += [
             at_most(f"{GANG} first lines after the allocation", min(ours), 2.0, "s"),
@@ -257,7 +257,7 @@ def measure_large(report: Report) -> None:
 def _allocated(at: Cluster, after: float) -> float:
     """When the newest job began; Slurm says whole seconds."""
     starts = at.command("squeue", "-h", "-t", "all", "-o", "%S").split()
-    newest = max(time.mktime(time.strptime(each, "%Y-%m-%dT%H:%M:%S")) for each in starts)
+    newest = max(time.mktime(time.strptime(start, "%Y-%m-%dT%H:%M:%S")) for start in starts)
     return max(newest, after)
 
 
@@ -300,7 +300,7 @@ def main() -> int:
     else:
         width = max(len(figure.name) for figure in report.figures)
         print("\n".join(verdict(figure, width) for figure in report.figures))
-        print("\n".join(f"  not measured: {each}" for each in report.skipped))
+        print("\n".join(f"  not measured: {line}" for line in report.skipped))
     return int(not all(figure.holds for figure in report.figures))
 
 

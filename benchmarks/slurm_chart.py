@@ -12,7 +12,7 @@ def draw(seconds: Mapping[str, Sequence[float]], image: Path) -> str:
         return "the picture: matplotlib is not installed"
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.subplots()
-    axes.boxplot([list(each) for each in seconds.values()], orientation="horizontal")
+    axes.boxplot([list(times) for times in seconds.values()], orientation="horizontal")
     axes.set_yticks(range(1, len(seconds) + 1), list(seconds))
     axes.set_xlim(left=0)
     axes.set_xlabel("seconds from the submission to the first line of the last task")

@@ -72,13 +72,13 @@ class Cluster:
             raise SystemExit(f"{' '.join(words)}: {done.stderr}")
         return done.stdout
 
-    def told(self) -> Path:
+    def make_folder(self) -> Path:
         """A new folder for what tasks tell."""
         return Path(tempfile.mkdtemp(dir=self.folder / "shared"))
 
     def script(self, steps: str) -> str:
         """The path of a batch script."""
-        path = self.told() / "batch.sh"
+        path = self.make_folder() / "batch.sh"
         path.write_text(f"#!/bin/sh\n{steps}\n")
         return str(path)
 
@@ -112,14 +112,14 @@ def wait_until(is_so: Callable[[], object], what: str, seconds: float = WAIT_S_M
         time.sleep(0.02)
 
 
-def moments(told: Path, count: int) -> list[float]:
+def moments(folder: Path, count: int) -> list[float]:
     """When so many tasks have begun, once they have."""
 
-    def found() -> list[Path]:
-        return [path for path in told.iterdir() if path.suffix != ".new"]
+    def list_marks() -> list[Path]:
+        return [path for path in folder.iterdir() if path.suffix != ".new"]
 
-    wait_until(lambda: len(found()) >= count, f"{count} tasks have begun")
-    return sorted(float(path.read_text()) for path in found())
+    wait_until(lambda: len(list_marks()) >= count, f"{count} tasks have begun")
+    return sorted(float(path.read_text()) for path in list_marks())
 
 
 @contextlib.contextmanager
@@ -174,15 +174,15 @@ def server_on(at: Cluster) -> Iterator[Server]:
             yield server
 
 
-def a_job(at: Cluster, told: Path, count: int, *more: str) -> dict[str, object]:
+def a_job(at: Cluster, folder: Path, count: int, *more: str) -> dict[str, object]:
     """A job of so many replicas that each tell when they begin."""
-    argv = [sys.executable, str(at.program), str(told), *more]
+    argv = [sys.executable, str(at.program), str(folder), *more]
     spec = {"imageUri": IMAGE, "command": argv}
     machine = {"machineType": "n1-standard-4"}
     pools = [
-        {"machineSpec": machine, "replicaCount": str(each), "containerSpec": spec}
-        for each in (1, count - 1)
-        if each
+        {"machineSpec": machine, "replicaCount": str(replicas), "containerSpec": spec}
+        for replicas in (1, count - 1)
+        if replicas
     ]
     return {"displayName": "bench", "jobSpec": {"workerPoolSpecs": pools}}
 
@@ -203,17 +203,17 @@ def await_state(client: Caller, name: str, *states: str) -> float:
     return time.time()
 
 
-def plain_sbatch(at: Cluster, told: Path, count: int) -> None:
+def plain_sbatch(at: Cluster, folder: Path, count: int) -> None:
     """What a user writes by hand."""
-    run = f"exec {sys.executable} {at.program} {told}"
+    run = f"exec {sys.executable} {at.program} {folder}"
     steps = f"srun {run.removeprefix('exec ')}" if count > 1 else run
     flags = ("--parsable", f"-N{count}", "-c4", "--mem=15360", "--output=/dev/null")
     at.command("sbatch", *flags, at.script(steps))
 
 
-def plain_srun(at: Cluster, told: Path, count: int) -> None:
+def plain_srun(at: Cluster, folder: Path, count: int) -> None:
     """The same from a terminal."""
-    at.command("srun", f"-N{count}", f"-n{count}", sys.executable, str(at.program), str(told))
+    at.command("srun", f"-N{count}", f"-n{count}", sys.executable, str(at.program), str(folder))
 
 
 def installed(folder: Path, package: str) -> Path | None:
@@ -226,16 +226,16 @@ def installed(folder: Path, package: str) -> Path | None:
     return None if done.returncode else python
 
 
-def by_submitit(python: Path, at: Cluster, told: Path) -> None:
+def by_submitit(python: Path, at: Cluster, folder: Path) -> None:
     """A function that starts the program."""
-    argv = [sys.executable, str(at.program), str(told)]
+    argv = [sys.executable, str(at.program), str(folder)]
     _run_in(at, [str(python), "-c", SUBMITIT, str(at.folder / "shared" / "submitit"), *argv])
 
 
-def by_torchx(python: Path, at: Cluster, told: Path) -> None:
+def by_torchx(python: Path, at: Cluster, folder: Path) -> None:
     """Its Slurm scheduler; the end of its command is not waited for, it needs an accounting."""
-    argv = [sys.executable, str(at.program), str(told)]
-    flags = ["--workspace", "", "--scheduler", "slurm", "-cfg", f"job_dir={at.told()}/job"]
+    argv = [sys.executable, str(at.program), str(folder)]
+    flags = ["--workspace", "", "--scheduler", "slurm", "-cfg", f"job_dir={at.make_folder()}/job"]
     words = ["utils.sh", "--cpu", "1", "--memMB", "1000", *argv]
     _run_in(at, [str(python.parent / "torchx"), "run", *flags, *words], may_fail=True)
 
@@ -248,11 +248,11 @@ def _run_in(at: Cluster, argv: Sequence[str], *, may_fail: bool = False) -> None
         raise SystemExit(f"{argv[0]}: {done.stderr[-2000:]}")
 
 
-def asked(at: Cluster) -> int:
+def count_queries(at: Cluster) -> int:
     """How many times the controller was asked for its jobs since it was reset."""
     return sum(map(int, _ASKED.findall(at.command("sdiag"))))
 
 
-def as_json(found: object) -> str:
+def as_json(document: object) -> str:
     """For other programs."""
-    return json.dumps(found, indent=2, default=str)
+    return json.dumps(document, indent=2, default=str)

@@ -61,8 +61,8 @@ def main() -> int:
             )
         if shares:
             verdict = "PASS" if max(shares) <= SHARE_MAX else "FAIL"
-            told = ", ".join(f"{share:.3f}" for share in shares)
-            print(f"\n  {verdict}  today over before  {told}  (at most {SHARE_MAX})")
+            figures = ", ".join(f"{share:.3f}" for share in shares)
+            print(f"\n  {verdict}  today over before  {figures}  (at most {SHARE_MAX})")
     return 1 if shares and max(shares) > SHARE_MAX else 0
 
 
@@ -75,12 +75,12 @@ def measured(rounds: int, against: Path | None) -> dict[str, Row]:
         if against:
             who["before"] = held.enter_context(storing(Path(folder, "before"), against))
         who["open"] = Plain(Path(folder, "plain", NAME))
-        found = {}
+        rows = {}
         for size, count in SIZES.items():
             content = os.urandom(count)
             for what in ("put", "get"):
-                found[f"{what} {size}"] = _medians(who, what, content, rounds)
-        return found
+                rows[f"{what} {size}"] = _medians(who, what, content, rounds)
+        return rows
 
 
 class Client:
@@ -147,11 +147,11 @@ def _medians(who: dict[str, Client | Plain], what: str, content: bytes, rounds: 
     turns, order = [*who.items()], random.Random(1)  # noqa: S311
     for _ in range(rounds):
         order.shuffle(turns)
-        for name, each in turns:
+        for name, caller in turns:
             began = time.perf_counter()
-            getattr(each, what)(content)
+            getattr(caller, what)(content)
             took[name].append(time.perf_counter() - began)
-    return {name: statistics.median(found[WARM:]) for name, found in took.items()}
+    return {name: statistics.median(durations[WARM:]) for name, durations in took.items()}
 
 
 if __name__ == "__main__":

@@ -110,12 +110,12 @@ def compare(megabytes: int, objects: int, rounds: int) -> int:
         with local(Path(folder)) as server:
             with server.client() as client:
                 client.call("POST", f"/storage/v1/b?project={PROJECT}", {"name": BUCKET})
-            found = _measured(server, RECORDS, megabytes, rounds)
-            found |= _measured(server, OBJECTS, objects)
-    for what, (rate, unit) in found.items():
+            rates = _measured(server, RECORDS, megabytes, rounds)
+            rates |= _measured(server, OBJECTS, objects)
+    for what, (rate, unit) in rates.items():
         print(f"  {what:<32} {rate:9.1f} {unit}")
-    share = found["TFRecords by gs://"][0] / found["TFRecords by path"][0]
-    slowest = min(rate for rate, unit in found.values() if unit == "/s")
+    share = rates["TFRecords by gs://"][0] / rates["TFRecords by path"][0]
+    slowest = min(rate for rate, unit in rates.values() if unit == "/s")
     is_kept = share >= RECORDS_SHARE_MIN and slowest >= OBJECTS_PER_S_MIN
     print(f"\n  {'PASS' if is_kept else 'FAIL'}  gs:// over path  {share:.3f}", end="  ")
     print(f"(at least {RECORDS_SHARE_MIN}; objects at least {OBJECTS_PER_S_MIN:.0f}/s)")

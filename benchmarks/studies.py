@@ -139,17 +139,17 @@ def _run(app: Application, trials: int, parallel: int) -> Json:
     }
 
 
-def _progress(made: int, trials: int) -> None:
+def _progress(done: int, trials: int) -> None:
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r{made} of {trials} trials")
+        sys.stderr.write(f"\r{done} of {trials} trials")
 
 
-def figures(found: Json, trials: int) -> list[Figure]:
+def figures(outcome: Json, trials: int) -> list[Figure]:
     """The promised figures."""
-    twice = found["trials"] - found["different"]
+    twice = outcome["trials"] - outcome["different"]
     name = f"a study of {trials} trials, to its end"
     return [
-        at_most(name, found["seconds"], SECONDS_MAX, "s"),
+        at_most(name, outcome["seconds"], SECONDS_MAX, "s"),
         at_most("points that were tried twice", twice, 0, ""),
     ]
 
@@ -160,13 +160,13 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--parallel", type=int, default=50)
     parser.add_argument("--format", choices=["text", "json"], default="text")
-    asked = parser.parse_args()
-    found = measure(asked.trials, asked.parallel)
-    promised = figures(found, asked.trials)
-    if asked.format == "json":
-        print(json.dumps({**found, "figures": [asdict(figure) for figure in promised]}))
+    args = parser.parse_args()
+    outcome = measure(args.trials, args.parallel)
+    promised = figures(outcome, args.trials)
+    if args.format == "json":
+        print(json.dumps({**outcome, "figures": [asdict(figure) for figure in promised]}))
     else:
-        print(f"\n{found['trials']} trials, best {found['best']:.4f}, {found['state']}")
+        print(f"\n{outcome['trials']} trials, best {outcome['best']:.4f}, {outcome['state']}")
         for figure in promised:
             word = "PASS" if figure.holds else "FAIL"
             print(f"  {word}  {figure.name:40} {figure.ours:8.2f} {figure.unit} ({figure.goal})")

@@ -28,9 +28,9 @@ def _curves(axes: Any, runs: Sequence[Run]) -> None:
     """Median regret by trials, one line for each peer."""
     trials = len(runs[0].best)
     steps = range(5, trials + 1, 5)
-    found = [regrets(runs, step) for step in steps]
+    tables = [regrets(runs, step) for step in steps]
     for name in dict.fromkeys(run.peer for run in runs):
-        medians = [np.median(list(each.by_peer[name].values())) for each in found]
+        medians = [np.median(list(table.by_peer[name].values())) for table in tables]
         axes.plot(steps, medians, label=name, linewidth=2.5 if name == "ours" else 1.2)
     axes.set_yscale("log")
     axes.set_xlabel("trials")

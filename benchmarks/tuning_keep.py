@@ -11,14 +11,14 @@ from tuning_runs import Cell, Run
 Todo = tuple[str, Cell, int]
 
 
-def kept(path: Path | None) -> Iterator[Run]:
+def read_runs(path: Path | None) -> Iterator[Run]:
     """What the file has."""
     if path is None or not path.exists():
         return
     for line in path.read_text().splitlines():
-        found = json.loads(line)
-        best = tuple(math.inf if value is None else value for value in found["best"])
-        yield Run(**found | {"cell": Cell(**found["cell"]), "best": best})
+        fields = json.loads(line)
+        best = tuple(math.inf if value is None else value for value in fields["best"])
+        yield Run(**fields | {"cell": Cell(**fields["cell"]), "best": best})
 
 
 def keep(path: Path | None, run: Run) -> None:
@@ -33,7 +33,7 @@ def keep(path: Path | None, run: Run) -> None:
 
 def split(todo: list[Todo], path: Path | None) -> tuple[list[Run], list[Todo]]:
     """What was searched before, and what is left to search."""
-    asked = set(todo)
-    found = [run for run in kept(path) if (run.peer, run.cell, len(run.best)) in asked]
-    done = {(run.peer, run.cell, len(run.best)) for run in found}
-    return found, [each for each in todo if each not in done]
+    searches = set(todo)
+    runs = [run for run in read_runs(path) if (run.peer, run.cell, len(run.best)) in searches]
+    done = {(run.peer, run.cell, len(run.best)) for run in runs}
+    return runs, [search for search in todo if search not in done]

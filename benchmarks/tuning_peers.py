@@ -40,10 +40,10 @@ class Ours:
 
     def ask(self) -> tuple[int, Chosen]:
         """As the study loop does."""
-        found = suggest(self._study, tuple(self._trials.values()), 1, self._seed)
+        suggestion = suggest(self._study, tuple(self._trials.values()), 1, self._seed)
         number = len(self._trials) + 1
-        self._trials[number] = TrialRecord(number=number, values=found.values[0])
-        return number, dict(found.values[0])
+        self._trials[number] = TrialRecord(number=number, values=suggestion.values[0])
+        return number, dict(suggestion.values[0])
 
     def tell(self, number: int, value: float) -> None:
         """A final measurement, or none."""
@@ -101,7 +101,7 @@ class Vizier:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        bounds = {each.parameter_id: each.bounds for each in study.parameters}
+        bounds = {parameter.parameter_id: parameter.bounds for parameter in study.parameters}
         self._say({"seed": seed, "bounds": bounds})
 
     def ask(self) -> tuple[int, Chosen]:
@@ -141,7 +141,9 @@ def _suggested(trial: Any, specs: Iterable[ParameterSpec]) -> Iterable[tuple[str
     for spec in specs:
         value = _value(trial, spec)
         yield spec.parameter_id, value
-        met = [each.parameter for each in spec.conditions if value in each.parent_values]
+        met = [
+            condition.parameter for condition in spec.conditions if value in condition.parent_values
+        ]
         yield from _suggested(trial, met)
 
 

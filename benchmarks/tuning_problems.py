@@ -23,9 +23,9 @@ def problem(name: str, dimensions: int, seed: int) -> Problem:
     function = objective(name, dimensions, seed)
 
     def loss(chosen: Chosen) -> float:
-        return function(np.array([float(chosen[each]) for each in names]))
+        return function(np.array([float(chosen[parameter]) for parameter in names]))
 
-    return Problem(study=study_of(*(double(each, -5, 5) for each in names)), loss=loss)
+    return Problem(study=study_of(*(double(parameter, -5, 5) for parameter in names)), loss=loss)
 
 
 def _mixed(seed: int) -> Problem:

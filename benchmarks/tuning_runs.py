@@ -123,7 +123,7 @@ class Regrets:
         places = []
         for cell in cells:
             own = self.by_peer[name][cell]
-            all_of_them = [each[cell] for each in self.by_peer.values()]
+            all_of_them = [regrets_of_peer[cell] for regrets_of_peer in self.by_peer.values()]
             before = sum(value < own for value in all_of_them)
             equal = sum(value == own for value in all_of_them)
             places.append(before + (equal + 1) / 2)

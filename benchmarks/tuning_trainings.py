@@ -92,8 +92,10 @@ def _margin_loss(model: Any, seed: int) -> float:
     train, test, train_is, test_is = _digits(seed)
     scores = model.fit(train, train_is).decision_function(test)
     own = scores[np.arange(len(test)), test_is]
-    others = np.where(np.eye(10, dtype=bool)[test_is], -np.inf, scores).max(axis=1)
-    return float(np.mean(others >= own) + 0.1 * np.mean(np.maximum(0.0, 0.8 - (own - others))))
+    best_other = np.where(np.eye(10, dtype=bool)[test_is], -np.inf, scores).max(axis=1)
+    return float(
+        np.mean(best_other >= own) + 0.1 * np.mean(np.maximum(0.0, 0.8 - (own - best_other)))
+    )
 
 
 @lru_cache(maxsize=8)

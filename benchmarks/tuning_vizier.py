@@ -42,7 +42,9 @@ def _serve(designer: Any, algorithms: Any, pyvizier: Any) -> None:
         done = []
         number += 1
         live[number] = designer.suggest(1)[0].to_trial(number)
-        values = {name: float(each.value) for name, each in live[number].parameters.items()}
+        values = {
+            name: float(parameter.value) for name, parameter in live[number].parameters.items()
+        }
         print(json.dumps({"number": number, "values": values}), flush=True)
 
 

@@ -23,12 +23,16 @@ Contract = Mapping[str, Any]
 def picture(pyproject: Mapping[str, Any]) -> str:
     """The layers from the top down, and below them the contracts that are no layers."""
     contracts = pyproject["tool"]["importlinter"]["contracts"]
-    layers = next(each for each in contracts if each["type"] == "layers")
-    pure = set(next(each for each in contracts if "I/O" in each["name"])["source_modules"])
+    layers = next(contract for contract in contracts if contract["type"] == "layers")
+    pure = set(
+        next(contract for contract in contracts if "I/O" in contract["name"])["source_modules"]
+    )
     floors = [_rooms(floor, pure) for floor in layers["layers"]]
-    others = "\n".join(f"- {each['name']}" for each in contracts if each is not layers)
+    other_contracts = "\n".join(
+        f"- {contract['name']}" for contract in contracts if contract is not layers
+    )
     drawn = "\n".join(_drawn(floors))
-    return f"```\n{drawn}\n```\n\n`*` does no I/O. The other contracts:\n\n{others}\n"
+    return f"```\n{drawn}\n```\n\n`*` does no I/O. The other contracts:\n\n{other_contracts}\n"
 
 
 def page(text: str, drawn: str) -> str:

@@ -39,11 +39,11 @@ def _rows() -> Iterator[str]:
 
     from trainshed.planning.scaling.targets import recipe_of  # noqa: PLC0415 - with them
 
-    for name, seen in to_target(tables_of(PUBLISHED).results).items():
-        if len({run.batch for run in seen}) >= 3:  # noqa: PLR2004 - fewer are no curve
-            recipe = recipe_of(seen)
-            errors = [abs(recipe.amount(run.batch) / run.amount - 1) for run in seen]
-            unit = "samples" if max(run.amount for run in seen) > 500 else "epochs"  # noqa: PLR2004
+    for name, runs in to_target(tables_of(PUBLISHED).results).items():
+        if len({run.batch for run in runs}) >= 3:  # noqa: PLR2004 - fewer are no curve
+            recipe = recipe_of(runs)
+            errors = [abs(recipe.amount(run.batch) / run.amount - 1) for run in runs]
+            unit = "samples" if max(run.amount for run in runs) > 500 else "epochs"  # noqa: PLR2004
             yield (
                 f'\n[[workload]]\nname = "{name}"\nunit = "{unit}"\n'
                 f"samples_at_least = {recipe.samples_at_least:.4g}\n"

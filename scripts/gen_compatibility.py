@@ -1,4 +1,4 @@
-"""Writes docs/compatibility: what becomes of every field of each dialect (DESIGN 5.2).
+"""Writes docs/compatibility: what becomes of every field of each dialect.
 
 The field tables say which fields there are, ``coverage.toml`` what becomes of them.  Idempotent.
 """
@@ -42,13 +42,13 @@ def page(dialect: str) -> str:
 
 
 def _counts(rows: Rows, fields: Table) -> Iterator[str]:
-    found = [
+    statuses = [
         _row(rows, message.name, field.json_name).status
         for message in fields.messages.values()
         for field in message.fields
     ]
-    counts = ", ".join(f"{found.count(status)} {status.value}" for status in FieldStatus)
-    yield f"{len(found)} fields of {len(fields.messages)} messages: {counts}."
+    counts = ", ".join(f"{statuses.count(status)} {status.value}" for status in FieldStatus)
+    yield f"{len(statuses)} fields of {len(fields.messages)} messages: {counts}."
 
 
 def _message(rows: Rows, message: MessageInfo) -> Iterator[str]:

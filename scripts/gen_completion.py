@@ -106,9 +106,9 @@ def _fill(parser: argparse.ArgumentParser, verbs: Sequence[Verb], depth: int) ->
 
 def _parser_of(verb: Verb) -> argparse.ArgumentParser:
     options = import_module(verb.options)
-    name = "parser" if verb.options.endswith(f".{verb.module}") else verb.module
-    made: argparse.ArgumentParser = getattr(options, name)(f"trainshed {verb.text}")
-    return made
+    name = "parser" if verb.options.endswith(f".{verb.module}") else verb.module.rpartition(".")[2]
+    parser: argparse.ArgumentParser = getattr(options, name)(f"trainshed {verb.text}")
+    return parser
 
 
 def _copy(

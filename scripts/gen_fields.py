@@ -79,31 +79,31 @@ def _inner(field: FieldDescriptor) -> Iterator[Descriptor]:
 
 
 def _field(dialect: str, message: str, field: FieldDescriptor, rows: Rows) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": field.name.rstrip("_"), **_kind(dialect, field)}
+    entry: dict[str, Any] = {"name": field.name.rstrip("_"), **_kind(dialect, field)}
     oneof = field.containing_oneof
     if oneof and len(oneof.fields) > 1:
-        found["oneof"] = oneof.name
+        entry["oneof"] = oneof.name
     row = row_of(rows, message, field.json_name)
     if row and row.status is FieldStatus.REFUSED:
-        found["refused"] = row.sentence
+        entry["refused"] = row.sentence
     if row and row.is_output:
-        found["output"] = True
-    return found
+        entry["output"] = True
+    return entry
 
 
 def _kind(dialect: str, field: FieldDescriptor) -> dict[str, Any]:
     message = field.message_type
     if message and message.GetOptions().map_entry:
         return {"kind": "map", "value": _kind(dialect, message.fields_by_name["value"])}
-    found: dict[str, Any] = {"kind": KINDS[field.type]}
+    entry: dict[str, Any] = {"kind": KINDS[field.type]}
     typed = message or field.enum_type
     if typed and typed.full_name in VERBATIM:
-        found["kind"] = VERBATIM[typed.full_name]
+        entry["kind"] = VERBATIM[typed.full_name]
     elif typed:
-        found["type"] = _local(dialect, typed.full_name)
+        entry["type"] = _local(dialect, typed.full_name)
     if field.is_repeated:
-        found["repeated"] = True
-    return found
+        entry["repeated"] = True
+    return entry
 
 
 def read_descriptors(dialect: str) -> FileDescriptorSet:
@@ -114,8 +114,8 @@ def read_descriptors(dialect: str) -> FileDescriptorSet:
 
 def fields_text(dialect: str, descriptors: FileDescriptorSet) -> str:
     """The text of ``fields.json``."""
-    found = fields(dialect, descriptors, coverage(dialect))
-    return json.dumps(found, indent=1, sort_keys=True) + "\n"
+    document = fields(dialect, descriptors, coverage(dialect))
+    return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ ML_PACKAGE = "google.cloud.ml.v1"
 SCHEMAS = ("Job", "ListJobsResponse")
 STRUCT: Any = {"type": "object", "format": "struct"}
 STRATEGY = ["STRATEGY_UNSPECIFIED", "ON_DEMAND", "LOW_COST"]
-#: Fields that gcloud's own client knows and the document leaves out (contracts/gcloud.md 10.1).
+#: Fields that gcloud's own client knows and the document leaves out (docs/sources/gcloud.md 10.1).
 BEYOND_THE_DOCUMENT: Mapping[str, Mapping[str, Any]] = {
     "Job": {"explanationInput": STRUCT, "explanationOutput": STRUCT},
     "TrainingInput": {"nasJobSpec": STRUCT},
@@ -71,25 +71,25 @@ def ml_v1() -> FileDescriptorSet:
     document = FileDescriptorProto(
         name="trainshed/ml_v1/training.proto", package=ML_PACKAGE, syntax="proto2"
     )
-    found = FileDescriptorSet()
+    descriptors = FileDescriptorSet()
     for module in (duration_pb2, struct_pb2, timestamp_pb2):
-        module.DESCRIPTOR.CopyToProto(found.file.add())
+        module.DESCRIPTOR.CopyToProto(descriptors.file.add())
         document.dependency.append(module.DESCRIPTOR.name)
     for name in sorted(_reached(schemas, (f"GoogleCloudMlV1__{s}" for s in SCHEMAS))):
         document.message_type.append(_message(_short(name), schemas[name]))
-    found.file.append(document)
-    return found
+    descriptors.file.append(document)
+    return descriptors
 
 
 def _reached(schemas: Mapping[str, Any], names: Iterable[str]) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = list(names)
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in reached:
+            reached.add(name)
             waiting += re.findall(r'"\$ref": "(\w+)"', json.dumps(schemas[name]))
-    return found
+    return reached
 
 
 def _short(schema_name: str) -> str:
@@ -188,17 +188,17 @@ COMMON_MESSAGES: Mapping[str, tuple[str, ...]] = {
 def aiplatform_v1() -> FileDescriptorSet:
     """The package's own message files that training needs, dependencies first."""
     types = importlib.import_module("google.cloud.aiplatform_v1.types")
-    found: dict[str, FileDescriptor] = {}
+    files_by_name: dict[str, FileDescriptor] = {}
 
     def walk(file: FileDescriptor) -> None:
-        for dependency in sorted(file.dependencies, key=lambda each: each.name):
+        for dependency in sorted(file.dependencies, key=lambda descriptor: descriptor.name):
             walk(dependency)
-        found.setdefault(file.name, file)
+        files_by_name.setdefault(file.name, file)
 
     for name in AIPLATFORM_MESSAGES:
         walk(getattr(types, name).pb().DESCRIPTOR.file)
     result = FileDescriptorSet()
-    for file in found.values():
+    for file in files_by_name.values():
         copy = result.file.add()
         file.CopyToProto(copy)
         _sort(copy)
@@ -215,7 +215,7 @@ def _copy_messages(file: FileDescriptor, names: Iterable[str], copy: FileDescrip
     for name in names:
         message = file.message_types_by_name[name]
         message.CopyToProto(copy.message_type.add())
-        needed |= {each.message_type.file.name for each in message.fields if each.message_type}
+        needed |= {field.message_type.file.name for field in message.fields if field.message_type}
     copy.dependency.extend(sorted(needed - {file.name}))
 
 

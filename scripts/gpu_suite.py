@@ -83,8 +83,8 @@ def main() -> int:
     code = _tests(python, args, time.time() + TESTS_SHARE * args.seconds)
     report = _report(args.out, there)
     if not args.only:
-        taken = _figures(python, args.out, max(1, int(until - time.time())))
-        code = code or (taken if ON in there["torch"] else 0)
+        figures_code = _figures(python, args.out, max(1, int(until - time.time())))
+        code = code or (figures_code if ON in there["torch"] else 0)
         if ON not in there["torch"]:
             print("no figures: there is no torch that can use CUDA")
     _print(report, args.out)
@@ -138,8 +138,8 @@ def _site(python: Path) -> Path:
 
 def _installed(python: Path, wheels: Path | None) -> list[str]:
     """The wheels of what this Python lacks, by name.  What it has stays as it is."""
-    found = sorted(wheels.glob("*.whl")) if wheels else []
-    lacking = [path for path in found if not _has(path.name.split("-")[0])]
+    wheel_paths = sorted(wheels.glob("*.whl")) if wheels else []
+    lacking = [path for path in wheel_paths if not _has(path.name.split("-")[0])]
     if lacking:
         target = str(_site(python))
         words = ("--quiet", "--no-index", "--no-deps", "--no-compile", "--target", target)
@@ -156,17 +156,17 @@ def _has(distribution: str) -> bool:
     return True
 
 
-def _what_is_there(python: Path, wheels: Path | None, taken: Sequence[str]) -> dict[str, Any]:
+def _what_is_there(python: Path, wheels: Path | None, installed: Sequence[str]) -> dict[str, Any]:
     """What the suite runs with, said and returned."""
     there = {
         "gpu": _output("nvidia-smi", *SMI).strip() or "unknown",
         "python": sys.version.split()[0],
         "torch": _output(python, "-c", TORCH).strip() or "none",
-        "wheels": list(taken),
+        "wheels": list(installed),
         "missing": _output(python, "-c", MISSING, *NEEDED, *FRAMEWORKS).split(),
     }
     print(f"{there['gpu']}; Python {there['python']}; torch {there['torch']}")
-    print(f"from {wheels or 'no folder of wheels'}: {', '.join(taken) or 'nothing'}")
+    print(f"from {wheels or 'no folder of wheels'}: {', '.join(installed) or 'nothing'}")
     print(f"missing: {', '.join(there['missing']) or 'nothing'}", flush=True)
     return there
 
@@ -197,9 +197,9 @@ def _tests(python: Path, args: argparse.Namespace, until: float) -> int:
 
 def _files() -> list[str]:
     """In order of value; what makes other processes use the GPU comes after the server's tests."""
-    found = {path.stem.removeprefix("test_"): path for path in (ROOT / "tests/gpu").glob("test_*")}
-    names = [*FIRST, *sorted(found.keys() - {*FIRST, *REHEARSALS})]
-    return [str(found[name]) for name in names]
+    paths = {path.stem.removeprefix("test_"): path for path in (ROOT / "tests/gpu").glob("test_*")}
+    names = [*FIRST, *sorted(paths.keys() - {*FIRST, *REHEARSALS})]
+    return [str(paths[name]) for name in names]
 
 
 def _figures(python: Path, out: Path, seconds: int) -> int:
@@ -220,9 +220,9 @@ def _report(out: Path, there: dict[str, Any]) -> dict[str, Any]:
     path = out / NAME
     lines = path.read_text().splitlines() if path.exists() else []
     tests = [json.loads(line) for line in lines]
-    found = {"date": datetime.now(UTC).strftime("%Y-%m-%d"), **there, "tests": tests}
-    path.write_text(json.dumps(found, indent=1) + "\n")
-    return found
+    report = {"date": datetime.now(UTC).strftime("%Y-%m-%d"), **there, "tests": tests}
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    return report
 
 
 def _print(report: dict[str, Any], out: Path) -> None:

@@ -66,29 +66,29 @@ def main() -> int:
     LOCKS.mkdir(exist_ok=True)
     for name in SETS:
         path = LOCKS / f"{name}.txt"
-        known = path.read_text("utf-8") if path.exists() and not upgrade else ""
-        path.write_text(HEAD + "".join(kept(resolved(name, known))), "utf-8")
+        locked = path.read_text("utf-8") if path.exists() and not upgrade else ""
+        path.write_text(HEAD + "".join(select_entries(resolved(name, locked))), "utf-8")
         print(f"{path.relative_to(ROOT)}: {path.read_text('utf-8').count('==')} packages")
     return 0
 
 
-def resolved(name: str, known: str) -> str:
-    """What a set comes to, with the hashes of all its files; versions of ``known`` are kept."""
+def resolved(name: str, locked: str) -> str:
+    """What a set comes to, with the hashes of all its files; versions of ``locked`` are kept."""
     before = ROOT / "build" / f"{name}.txt"
     before.parent.mkdir(exist_ok=True)
-    before.write_text(known, "utf-8")
+    before.write_text(locked, "utf-8")
     constraints = ["-c", "constraints.txt"] if name in CONSTRAINED else []
     command = [
         *(sys.executable, "-m", "uv", "pip", "compile", "-", *constraints, "--quiet"),
         *("--universal", "--python-version", OLDEST_PYTHON, "--generate-hashes"),
         *("--no-header", "--no-annotate", "--output-file", str(before)),
     ]
-    asked = "".join(f"{requirement}\n" for requirement in SETS[name])
-    subprocess.run(command, input=asked, text=True, check=True, cwd=ROOT)
+    requirements = "".join(f"{requirement}\n" for requirement in SETS[name])
+    subprocess.run(command, input=requirements, text=True, check=True, cwd=ROOT)
     return before.read_text("utf-8")
 
 
-def kept(text: str) -> Iterator[str]:
+def select_entries(text: str) -> Iterator[str]:
     """The entries that are locked: a line for the version, and one below it for each hash."""
     for entry in re.split(r"(?m)^(?=\S)", text):
         if entry and not LEFT_OUT.match(entry) and not entry.startswith("-e "):

@@ -80,8 +80,8 @@ class Mutation(NamedTuple):
 _ENGINE: Final = "testing/fake_engine.py"
 _ATTEMPT: Final = "testing/fake_engine.py"
 FAKE: Final = tuple(
-    Mutation(*each)
-    for each in (
+    Mutation(*row)
+    for row in (
         (_ENGINE, "if self._knows(key):", "if False:"),
         (_ENGINE, "(world.attempts, world.stopped, world.queue,", "(world.attempts, world.queue,"),
         (_ENGINE, "if script.fault is not None:", "if False:"),
@@ -130,8 +130,8 @@ FAKE: Final = tuple(
         (_ENGINE, "return never_started(key)", "return Observation(key=key, phase=Phase.UNKNOWN)"),
         (
             _ENGINE,
-            "if seen is None:\n            seen = attempt.look",
-            "if True:\n            seen = attempt.look",
+            "if observation is None:\n            observation = attempt.look",
+            "if True:\n            observation = attempt.look",
         ),
         (_ATTEMPT, "now >= min(self._own_end, self._ordered_end):", "now >= self._ordered_end:"),
         (_ATTEMPT, "code = SIGNAL_BASE + number if number else", "code = number if number else"),
@@ -191,11 +191,11 @@ _FORK: Final = "engines/local/attempts/fork.py"
 _FORK_SERVER: Final = "engines/supervise/helpers/fork_server.py"
 _SEGMENTS: Final = "engines/supervise/record/segments.py"
 LOCAL: Final = tuple(
-    Mutation(*each)
-    for each in (
+    Mutation(*row)
+    for row in (
         (_LOCAL, "if attempt.may_begin():", "if True:"),
-        (_LOCAL, "attempt.folder.give_order(kept)", "pass"),
-        (_LOCAL, "attempt.tell(kept)", "pass"),
+        (_LOCAL, "attempt.folder.give_order(supervisor_order)", "pass"),
+        (_LOCAL, "attempt.tell(supervisor_order)", "pass"),
         (
             _LOCAL,
             "return Observation(key=key, phase=Phase.UNKNOWN)",
@@ -203,17 +203,17 @@ LOCAL: Final = tuple(
         ),
         (_LOCAL, "for number in range(1, key.attempt)", "for number in range(1, key.attempt + 1)"),
         (
-            _LOCAL,
-            "free_runs((*(each.ports for each in shape), 1))",
-            "free_runs((*(1 for each in shape), 1))",
+            "engines/network/addresses.py",
+            "free_runs((*(replica.ports for replica in shape), 1), start)",
+            "free_runs((*(1 for replica in shape), 1), start)",
         ),
         (_LOCAL, "if any(map(self._lives, keys)):", "if False:"),
         (_LOCAL, "self._drop(key)\n        with", "pass\n        with"),
         (_LOCAL, "remove_tree(folder)", "pass"),
         (_LOCAL, "return phase in ALIVE", "return phase is Phase.STARTING"),
         (_LOCAL, "or bool(marked(str(key)))", ""),
-        (_LOCAL, "self._news.watch(key, attempt.child)", "pass"),
-        (_LOCAL, "self._news.close()", "pass"),
+        (_LOCAL, "self._ends.watch(key, attempt.child)", "pass"),
+        (_LOCAL, "self._ends.close()", "pass"),
         (_FORK, "self._channel if env == self._env else None", "self._channel"),
         (_FORK, "self.close()\n            return None", "raise"),
         (_FORK_SERVER, "os.setsid()", "pass"),
@@ -222,7 +222,7 @@ LOCAL: Final = tuple(
         (_LOCAL_ATTEMPT, "return self.folder.stop_order() is None", "return True"),
         (
             _LOCAL_ATTEMPT,
-            "if self.known.began is not None or self.is_running():",
+            "if self.records.began is not None or self.is_running():",
             "if self.is_running():",
         ),
         (
@@ -232,12 +232,12 @@ LOCAL: Final = tuple(
         ),
         (
             _LOCAL_ATTEMPT,
-            "if self.known.ended is None:\n            if not self._lives():",
-            "if self.known.ended is None:\n            if True:",
+            "if self.records.ended is None:\n            if not self._lives():",
+            "if self.records.ended is None:\n            if True:",
         ),
         (
             _LOCAL_ATTEMPT,
-            "return observe.ended(self.key, self.known, STOPPED_EARLY)",
+            "return observe.ended(self.key, self.records, STOPPED_EARLY)",
             "return Observation(key=self.key, phase=Phase.UNKNOWN)",
         ),
         (
@@ -253,8 +253,8 @@ LOCAL: Final = tuple(
         (_FIND, "keys.union(living)", "keys"),
         (
             _FIND,
-            "if is_attended or found.ended else Phase.UNKNOWN",
-            "if found.ended else Phase.UNKNOWN",
+            "if is_attended or records.ended else Phase.UNKNOWN",
+            "if records.ended else Phase.UNKNOWN",
         ),
         (_FENCE, "return folder.is_held() or", "return False and"),
         (_FOLDER, "if self.grace_s >= before.grace_s:", "if False:"),
@@ -264,8 +264,8 @@ LOCAL: Final = tuple(
             "except BlockingIOError:\n            os.close(descriptor)\n            return None",
             "except BlockingIOError:\n            pass",
         ),
-        (_LOCAL, "if self._callback is not None:", "if False:"),
-        (_LOCAL, "os.eventfd_write(self._stop, 1)", "pass"),
+        ("engines/local/end_watcher.py", "if self._callback is not None:", "if False:"),
+        ("engines/local/end_watcher.py", "os.eventfd_write(self._stop, 1)", "pass"),
         (
             "engines/supervise/record/observe.py",
             "_read_on(folder.reports, after)",
@@ -308,7 +308,7 @@ LOCAL: Final = tuple(
         ),
         (
             _ENDING,
-            "kill_s = self._loop.now() + max(0.0, order.grace_s)",
+            "kill_s = self._loop.now() + grace_s",
             "kill_s = self._loop.now()",
         ),
         (_ENDING, "until = time.time() + max(0.0, order.grace_s)", "until = time.time()"),
@@ -324,7 +324,7 @@ LOCAL: Final = tuple(
         ("model/success.py", "return role is not Role.REDUCER", "return False"),
         ("model/success.py", "return Role.PARAMETER_SERVER not in roles", "return False"),
         (_JUDGING, "return spec.settle_s if settles else 0.0", "return 0.0"),
-        (_JUDGING, "settles = found.exit_code == 0 and", "settles ="),
+        (_JUDGING, "settles = job_end.exit_code == 0 and", "settles ="),
         (
             _REPLICAS,
             "oom=ran_out_of_memory(usage, index in self._killed, was_killed=was_killed)",
@@ -347,7 +347,7 @@ LOCAL: Final = tuple(
 ALL: Final = {
     "fake": FAKE,
     "local": LOCAL,
-    "slurm": tuple(Mutation(*each) for each in SLURM),
+    "slurm": tuple(Mutation(*row) for row in SLURM),
 }
 
 
@@ -368,10 +368,10 @@ def main() -> int:
             return 1
         for number, mutation in enumerate(ALL[kind], 1):
             if number in chosen:
-                word, _, by = _tried(kind, mutation, source).partition(" ")
+                word, _, test_names = _tried(kind, mutation, source).partition(" ")
                 words[word] = words.get(word, 0) + 1
                 text = " ".join(mutation.old.split())[:70]
-                print(f"{number:3} {word:8} {mutation.file}: {text}  {by}", flush=True)
+                print(f"{number:3} {word:8} {mutation.file}: {text}  {test_names}", flush=True)
     print(", ".join(f"{count} {word}" for word, count in sorted(words.items())))
     return int(set(words) != {"caught"})
 
@@ -426,12 +426,12 @@ def _kill_all(mark: str) -> None:
 
 
 def _marked(entry: bytes) -> list[int]:
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if entry in (path / "environ").read_bytes().split(b"\0"):
-                found.append(int(path.name))
-    return found
+                pids.append(int(path.name))
+    return pids
 
 
 if __name__ == "__main__":

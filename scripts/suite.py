@@ -65,7 +65,7 @@ def main() -> int:
     BUILD.mkdir(exist_ok=True)
     env = _environ(full="--full" in sys.argv)
     with ThreadPoolExecutor(1) as beside:
-        checks = beside.submit(lambda: [_quietly(*each, env) for each in CHECKS.items()])
+        checks = beside.submit(lambda: [_quietly(*check, env) for check in CHECKS.items()])
         rest = [word for path in (*CORE, *REDUCTION) for word in ("--ignore", path)]
         many = ("-n", str(2 * len(os.sched_getaffinity(0))), "--dist", "loadfile")
         tests = _run("tests", (*PYTEST, *many, "--no-loadscope-reorder", *rest), env, None)
@@ -121,8 +121,8 @@ def _coverage(env: dict[str, str]) -> Part:
         covered[package] += file["summary"]["covered_branches"]
         count[package] += file["summary"]["num_branches"]
     percent = {package: 100.0 * covered[package] / count[package] for package in sorted(count)}
-    for package, found in percent.items():
-        print(f"{found:7.1f} % of the branches of {package}")
+    for package, share in percent.items():
+        print(f"{share:7.1f} % of the branches of {package}")
     return replace(part, code=int(min(percent.values()) < BRANCHES_PERCENT_MIN))
 
 

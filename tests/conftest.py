@@ -69,18 +69,18 @@ def take_turns(config, items):
     files = {}
     for item in items:
         files.setdefault(item.path.parent, {}).setdefault(item.path)
-    turns = {path: turn for each in files.values() for turn, path in enumerate(each)}
+    turns = {path: turn for paths in files.values() for turn, path in enumerate(paths)}
     last = len(longest)
     items.sort(key=lambda item: (longest.get(item.path, last), turns[item.path], item.path))
 
 
 def scale_examples(function):
     """Draw fewer examples, or more; each function is met once for each of its parameters."""
-    asked = function._hypothesis_internal_use_settings
-    count = max(1, asked.max_examples * EXAMPLES_PERCENT // 100)
+    requested = function._hypothesis_internal_use_settings
+    count = max(1, requested.max_examples * EXAMPLES_PERCENT // 100)
     if not hasattr(function, "scaled"):
         function.scaled = True
-        function._hypothesis_internal_use_settings = settings(asked, max_examples=count)
+        function._hypothesis_internal_use_settings = settings(requested, max_examples=count)
 
 
 def pytest_terminal_summary(terminalreporter):

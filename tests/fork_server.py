@@ -46,8 +46,8 @@ def serve(listener):
             request = json.loads(asker.recv(REQUEST_BYTES))
             pid = os.fork()
             if pid == 0:
-                for each in (asker, listener, woken, wakes, *running):
-                    each.close()
+                for resource in (asker, listener, woken, wakes, *running):
+                    resource.close()
                 return request
             running[asker] = pid
             asker.send(json.dumps(pid).encode())
@@ -116,7 +116,7 @@ if __name__ == "__main__":
     become(serve(socket.socket(fileno=int(descriptor))))
     try:
         ended[0] = run(sys.argv)
-    except SystemExit as asked:
-        ended[0] = (asked.code or 0) if isinstance(asked.code, int | None) else 1
+    except SystemExit as system_exit:
+        ended[0] = (system_exit.code or 0) if isinstance(system_exit.code, int | None) else 1
         raise
     sys.exit(*ended)

@@ -35,7 +35,7 @@ RUNNER = "PYTEST_RUNNER_PID"
 
 _added = {}
 """By the fixtures of modules, by their names."""
-_known = set()
+_expected = set()
 """By all fixtures that outlive a test."""
 _for_all_tests = set()
 _folders = []
@@ -83,7 +83,7 @@ def _nothing_is_left(request, _own_temporary_folder):
     added = _held(owner) - before
     _keep_for_servers(request.fixturenames, added)
     # looked for once in most tests: to look costs as much as many of them
-    if added - _known and (left := _wait(lambda: _held(owner) - before - _known)):
+    if added - _expected and (left := _wait(lambda: _held(owner) - before - _expected)):
         _say(f"the test leaves behind: {_words(left)}")
 
 
@@ -91,7 +91,7 @@ def _keep_for_servers(fixtures, left):
     """What a module shares connects and starts threads when it is first asked, or starts again."""
     for added in filter(None, map(_added.get, fixtures)):
         added.update(left)
-        _known.update(left)
+        _expected.update(left)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -110,14 +110,14 @@ def pytest_fixture_setup(fixturedef):
         return (yield)
     finally:
         os.environ[OWNER] = test
-        added.update(_held(owner) - before - _known)
-        _known.update(added)
+        added.update(_held(owner) - before - _expected)
+        _expected.update(added)
 
 
 def _check_fixture(name, added, owner):
     """It has ended, and so has what it started."""
     left = _wait(lambda: added & _held(owner)) if added else set()
-    _known.difference_update(added)
+    _expected.difference_update(added)
     _added.pop(name, None)
     if left:
         _say(f"{owner} leaves behind: {_words(left)}")
@@ -127,7 +127,11 @@ def _wait(look):
     if look():
         gc.collect()  # what nobody refers to any more is as good as closed
     deadline = time.monotonic() + WAIT_S_MAX
-    while left := {each for each in look() if not _is_of_grpc(*each) and not _is_of_a_font(*each)}:
+    while left := {
+        resource
+        for resource in look()
+        if not _is_of_grpc(*resource) and not _is_of_a_font(*resource)
+    }:
         if time.monotonic() > deadline:
             break
         time.sleep(POLL_S)
@@ -167,22 +171,24 @@ def _more(kind, name):
 
 def _held(owner):
     """All that this process and programs of ``owner`` hold now."""
-    found = {*_descriptors(), *_threads(), *_processes(owner), *_files()}
-    return found - _for_all_tests
+    resources = {*_descriptors(), *_threads(), *_processes(owner), *_files()}
+    return resources - _for_all_tests
 
 
 def _descriptors():
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - it runs before and after each test
         try:
-            found = os.fstat(int(name))
+            status = os.fstat(int(name))
         except OSError:  # the listing's own
             continue
-        yield "descriptor", int(name), found.st_dev, found.st_ino
+        yield "descriptor", int(name), status.st_dev, status.st_ino
 
 
 def _threads():
     alive = threading.enumerate()
-    return (("thread", each.name, each.ident) for each in alive if each.name not in KEPT_THREADS)
+    return (
+        ("thread", thread.name, thread.ident) for thread in alive if thread.name not in KEPT_THREADS
+    )
 
 
 def _files():

@@ -97,8 +97,8 @@ class PostgresServer:
 
 def bin_folder() -> Path | None:
     """Where the newest installed server is; None where there is none."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    return found[-1].parent if found else None
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return programs[-1].parent if programs else None
 
 
 @contextlib.contextmanager

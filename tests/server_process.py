@@ -226,13 +226,13 @@ class ServerProcess:
         """Poll a resource until it is in one of the states."""
         waiting = Waiting(timeout_s)
         while True:
-            status, found = self.call("GET", path)
-            assert status == 200, found
-            if found.get("state") in states:
-                return found
-            is_over = str(found.get("state")).removeprefix("JOB_STATE_") in OVER
-            assert not is_over, f"{found}\n{self.output()[-3000:]}"
-            assert not waiting.is_over, f"{found}\n{self.output()[-3000:]}"
+            status, document = self.call("GET", path)
+            assert status == 200, document
+            if document.get("state") in states:
+                return document
+            is_over = str(document.get("state")).removeprefix("JOB_STATE_") in OVER
+            assert not is_over, f"{document}\n{self.output()[-3000:]}"
+            assert not waiting.is_over, f"{document}\n{self.output()[-3000:]}"
             waiting.pause()
 
     def kill(self):

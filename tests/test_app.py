@@ -15,7 +15,7 @@ from trainshed.model.restarts import Budgets
 from trainshed.store.base import StoreFault
 
 
-@pytest.mark.parametrize("module", ["app", "cli.local_train"])
+@pytest.mark.parametrize("module", ["app", "cli.local.local_train"])
 def test_what_few_jobs_need_is_imported_when_one_does(module):
     """Each takes a tenth of a start, or many megabytes for as long as a server runs."""
     code = f"import sys, trainshed.{module}; print(*sys.modules)"
@@ -48,12 +48,12 @@ def test_jobs_folders_are_the_servers_alone_also_those_of_an_older_release(tmp_p
 
 
 def test_what_is_set_reaches_those_who_act_on_it(tmp_path, monkeypatch):
-    seen = {}
+    options_of = {}
 
-    def noting(name, made):
+    def noting(name, factory_of):
         def make(*args, **options):
-            seen[name] = options
-            return made(*args, **options)
+            options_of[name] = options
+            return factory_of(*args, **options)
 
         return make
 
@@ -77,15 +77,21 @@ def test_what_is_set_reaches_those_who_act_on_it(tmp_path, monkeypatch):
         gpu_alias={"NVIDIA_TESLA_V100": "NVIDIA_L4"},
     )
     build(settings).stop()
-    assert seen["Controller"]["budgets"] == Budgets(infra=7, user=2)
-    assert seen["Controller"]["hang_restart"] is True
-    assert (seen["LocalEngine"]["hang_s"], seen["LocalEngine"]["hang_stacks"]) == (None, False)
-    assert (seen["LocalEngine"]["fake_gpus"], seen["LocalEngine"]["gpu_wait_s"]) == (2, 44.0)
-    aliases = seen["LocalEngine"]["gpu_alias"]
+    assert options_of["Controller"]["budgets"] == Budgets(infra=7, user=2)
+    assert options_of["Controller"]["hang_restart"] is True
+    assert (options_of["LocalEngine"]["hang_s"], options_of["LocalEngine"]["hang_stacks"]) == (
+        None,
+        False,
+    )
+    assert (options_of["LocalEngine"]["fake_gpus"], options_of["LocalEngine"]["gpu_wait_s"]) == (
+        2,
+        44.0,
+    )
+    aliases = options_of["LocalEngine"]["gpu_alias"]
     assert (aliases["NVIDIA_TESLA_T4"], aliases["NVIDIA_TESLA_V100"]) == ("any", "NVIDIA_L4")
-    assert seen["SubmitRules"]["running_s_default"] == 43_200
-    assert seen["Expiry"]["days_max"] == 3.0
-    assert seen["NodeService"]["notice_s"] == 33.0
+    assert options_of["SubmitRules"]["running_s_default"] == 43_200
+    assert options_of["Expiry"]["days_max"] == 3.0
+    assert options_of["NodeService"]["notice_s"] == 33.0
 
 
 class OfOneProject:

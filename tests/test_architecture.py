@@ -55,8 +55,8 @@ def test_the_picture_is_drawn_from_the_contracts():
 def test_the_architecture_names_the_rooms_of_the_engines():
     text = (ROOT / "ARCHITECTURE.md").read_text()
     engines = ROOT / "src/trainshed/engines"
-    packages = {each.parent.relative_to(engines) for each in engines.rglob("*/__init__.py")}
-    rooms = {".".join(each.parts) for each in packages if each.parts}
+    packages = {path.parent.relative_to(engines) for path in engines.rglob("*/__init__.py")}
+    rooms = {".".join(package.parts) for package in packages if package.parts}
     _, _, section = text.partition("| room of `engines` |")
     named = set(re.findall(r"^\| `([\w.]+)` \|", section, re.MULTILINE))
     assert named == rooms - {"local"}

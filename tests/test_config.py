@@ -32,9 +32,9 @@ def load(tmp_path):
 
 
 def refused(load, text=None, **flags):
-    with pytest.raises(UsageFault) as found:
+    with pytest.raises(UsageFault) as raised:
         load(text, **flags)
-    return str(found.value)
+    return str(raised.value)
 
 
 def example():
@@ -42,9 +42,9 @@ def example():
 
 
 def test_nothing_need_be_said(load, tmp_path):
-    found = load()
-    assert found == Settings(data_dir=tmp_path, grpc_port=8081)
-    assert found.store_url == f"sqlite:///{tmp_path}/trainshed.db"
+    loaded = load()
+    assert loaded == Settings(data_dir=tmp_path, grpc_port=8081)
+    assert loaded.store_url == f"sqlite:///{tmp_path}/trainshed.db"
 
 
 def test_the_example_of_the_page_is_read_as_it_says(load, tmp_path):
@@ -122,8 +122,8 @@ def test_the_page_has_every_key_and_the_file_every_setting():
 @pytest.mark.parametrize("settings", [EngineSettings, SlurmOptions])
 def test_the_page_has_every_key_of_an_engines_table(settings):
     text = PAGE.read_text().partition("## Engines")[2].partition("## Connections")[0]
-    known = {f.name for f in fields(settings)} - {"options"}
-    assert {key for key in known if not re.search(rf"\b{key}\b", text)} == set()
+    keys = {f.name for f in fields(settings)} - {"options"}
+    assert {key for key in keys if not re.search(rf"\b{key}\b", text)} == set()
 
 
 def test_a_flag_beats_the_environment_and_that_beats_the_file(load):
@@ -131,15 +131,15 @@ def test_a_flag_beats_the_environment_and_that_beats_the_file(load):
     assert load(text).database == "sqlite:///file"
     environ = {"TRAINSHED_DATABASE": "sqlite:///environment"}
     assert load(text, environ).database == "sqlite:///environment"
-    found = load(text, environ, database="sqlite:///flag", port=0, host=None)
-    assert (found.database, found.port, found.host) == ("sqlite:///flag", 0, "127.0.0.2")
+    loaded = load(text, environ, database="sqlite:///flag", port=0, host=None)
+    assert (loaded.database, loaded.port, loaded.host) == ("sqlite:///flag", 0, "127.0.0.2")
 
 
 def test_the_data_directory_of_the_flag_is_where_the_file_is_looked_for(load, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other/config.toml").write_text("[server]\nport = 7")
-    found = load("[server]\nport = 1", data_dir=str(tmp_path / "other"))
-    assert (found.port, found.data_dir) == (7, tmp_path / "other")
+    loaded = load("[server]\nport = 1", data_dir=str(tmp_path / "other"))
+    assert (loaded.port, loaded.data_dir) == (7, tmp_path / "other")
 
 
 def test_a_file_that_is_named_must_exist(tmp_path):
@@ -178,8 +178,8 @@ def test_a_job_runs_for_a_week_unless_something_else_is_set(load):
 
 def test_the_budgets_are_those_of_the_file_and_maintenance_has_none(load):
     assert load().budgets == Budgets(maintenance=None, infra=3, user=0)
-    found = load("[restarts]\ninfra = 0\nuser = 5")
-    assert found.budgets == Budgets(maintenance=None, infra=0, user=5)
+    loaded = load("[restarts]\ninfra = 0\nuser = 5")
+    assert loaded.budgets == Budgets(maintenance=None, infra=0, user=5)
 
 
 def test_a_server_is_anonymous_by_flag_only(load):
@@ -193,10 +193,12 @@ def test_plain_http_for_other_machines_is_a_flag_only(load):
     assert "--insecure-http" in refused(load, "[server]\ninsecure_http = true")
 
 
-@pytest.mark.parametrize(("written", "found"), [("true", True), ("false", False), ("'auto'", None)])
-def test_https_is_wished_or_left_to_the_address(load, written, found):
+@pytest.mark.parametrize(
+    ("written", "expected"), [("true", True), ("false", False), ("'auto'", None)]
+)
+def test_https_is_wished_or_left_to_the_address(load, written, expected):
     assert load().https is None
-    assert load(f"[server]\nhttps = {written}").https is found
+    assert load(f"[server]\nhttps = {written}").https is expected
     assert "true or false" in refused(load, "[server]\nhttps = 'maybe'")
 
 
@@ -270,9 +272,9 @@ def test_as_many_fake_gpus_as_one_attempt_can_hold():
     ],
 )
 def test_a_mistake_in_the_file_is_named_with_what_is_accepted(load, text, words):
-    told = refused(load, text)
-    assert "config.toml" in told
-    assert [word for word in words if word not in told] == []
+    message = refused(load, text)
+    assert "config.toml" in message
+    assert [word for word in words if word not in message] == []
 
 
 @pytest.mark.parametrize(
@@ -317,18 +319,18 @@ def test_isolation_is_a_table_of_its_own(load):
     ],
 )
 def test_a_wrong_value_of_isolation_is_named(load, line, accepted):
-    said = refused(load, f"[isolation]\n{line}")
-    assert f"isolation.{line.split()[0]} is " in said
-    assert accepted in said
+    message = refused(load, f"[isolation]\n{line}")
+    assert f"isolation.{line.split()[0]} is " in message
+    assert accepted in message
 
 
 def test_buckets_that_are_kept_elsewhere_are_read(load):
-    found = load(
+    buckets = load(
         '[buckets]\n"data" = "gs://corp-data/sub"\n'
         'shared = { uri = "s3://corp", options = { key = "k" } }'
     ).buckets
-    assert found["data"] == ("gs://corp-data/sub", {})
-    assert found["shared"] == ("s3://corp", {"key": "k"})
+    assert buckets["data"] == ("gs://corp-data/sub", {})
+    assert buckets["shared"] == ("s3://corp", {"key": "k"})
 
 
 @pytest.mark.parametrize(
@@ -341,9 +343,9 @@ def test_buckets_that_are_kept_elsewhere_are_read(load):
     ],
 )
 def test_a_bucket_that_is_not_understood_is_named_without_its_credentials(load, text):
-    said = refused(load, f"[buckets]\n{text}")
-    assert "buckets.data is not understood; accepted: a URI such as" in said
-    assert "secret" not in said
+    message = refused(load, f"[buckets]\n{text}")
+    assert "buckets.data is not understood; accepted: a URI such as" in message
+    assert "secret" not in message
 
 
 def test_a_name_of_a_bucket_that_none_can_have_is_refused(load):
@@ -351,13 +353,13 @@ def test_a_name_of_a_bucket_that_none_can_have_is_refused(load):
 
 
 def test_the_gateway_s_words_are_read_and_wrong_ones_named(load):
-    found = load('[gateway]\nenabled = false\nport = 4711\ngs_paths = "path"').gateway
-    assert found == GatewaySettings(enabled=False, port=4711, gs_paths=GsPaths.PATH)
+    gateway = load('[gateway]\nenabled = false\nport = 4711\ngs_paths = "path"').gateway
+    assert gateway == GatewaySettings(enabled=False, port=4711, gs_paths=GsPaths.PATH)
     assert load('[gateway]\ntelemetry = "log"').gateway.telemetry == "log"
-    said = refused(load, '[gateway]\ntelemetry = "keep"')
-    assert 'gateway.telemetry is \'keep\'; accepted: "drop", "log" or "pass"' in said
-    said = refused(load, '[gateway]\ngs_paths = "both"')
-    assert 'gateway.gs_paths is \'both\'; accepted: "path" or "uri"' in said
+    message = refused(load, '[gateway]\ntelemetry = "keep"')
+    assert 'gateway.telemetry is \'keep\'; accepted: "drop", "log" or "pass"' in message
+    message = refused(load, '[gateway]\ngs_paths = "both"')
+    assert 'gateway.gs_paths is \'both\'; accepted: "path" or "uri"' in message
 
 
 def test_names_of_variables_are_names(load):

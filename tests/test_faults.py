@@ -11,6 +11,6 @@ def test_a_reason_that_is_not_listed_is_our_mistake():
 
 
 def test_a_fault_carries_every_violation_in_order():
-    found = [Violation(field=name, rule="labels", message=name) for name in "cab"]
-    assert Fault(found).violations == tuple(found)
-    assert str(Fault(found)) == "c; a; b"
+    violations = [Violation(field=name, rule="labels", message=name) for name in "cab"]
+    assert Fault(violations).violations == tuple(violations)
+    assert str(Fault(violations)) == "c; a; b"

@@ -53,11 +53,11 @@ KEPT = {
 @cache
 def words_of(package):
     """Every word of a package's names, comments and texts, with a file that has it."""
-    found = {}
+    files = {}
     for path in SOURCES[package].rglob("*.py"):
         for word in WORD.findall(path.read_text("utf-8")):
-            found.setdefault(word.lower(), path.name)
-    return found
+            files.setdefault(word.lower(), path.name)
+    return files
 
 
 def test_the_rows_of_the_glossary_are_read():

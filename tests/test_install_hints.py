@@ -23,7 +23,7 @@ COMMAND = re.compile(r"pip install ([^`\n]*?)'?trainshed(?:-trainer)?(?:\[([^\]]
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_hint_takes_our_wheels_from_the_folder_that_make_dist_makes(path):
-    for found in COMMAND.finditer(path.read_text("utf-8")):
-        assert "--find-links dist" in found[1], found[0]
-        extras = set((found[2] or "").split(",")) - {"", "{extra}"}
-        assert extras <= set(EXTRAS), found[0]
+    for match in COMMAND.finditer(path.read_text("utf-8")):
+        assert "--find-links dist" in match[1], match[0]
+        extras = set((match[2] or "").split(",")) - {"", "{extra}"}
+        assert extras <= set(EXTRAS), match[0]

@@ -28,13 +28,13 @@ def test_every_promise_is_held_by_a_test():
 def test_the_test_of_a_promise_exists(number, name):
     path, _, function = name.partition("::")
     assert (ROOT / path).is_file(), f"promise {number}: there is no {path}"
-    found = rf"^\s*(?:async )?def {re.escape(function)}\("
-    assert re.search(found, (ROOT / path).read_text("utf-8"), re.MULTILINE), name
+    pattern = rf"^\s*(?:async )?def {re.escape(function)}\("
+    assert re.search(pattern, (ROOT / path).read_text("utf-8"), re.MULTILINE), name
 
 
 @pytest.mark.parametrize("number", sorted({number for number, _ in NAMED}, key=int))
 def test_a_test_of_every_promise_is_in_the_short_suite(number):
-    names = [name.split("::") for each, name in NAMED if each == number]
+    names = [name.split("::") for promise, name in NAMED if promise == number]
     assert not all(is_left_to_full(path, function) for path, function in names)
 
 

@@ -32,10 +32,10 @@ def test_links_of_a_page_lead_to_something(page):
         if "://" in link:
             continue
         target = (page.parent / place) if place else page
-        known = target.exists() and (
+        exists = target.exists() and (
             not anchor or target.suffix != ".md" or anchor in anchors(target.read_text("utf-8"))
         )
-        if not known:
+        if not exists:
             lost.append(link)
     assert lost == []
 

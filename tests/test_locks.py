@@ -20,17 +20,17 @@ BYTES_MAX = 1_000_000
 
 def pins_of(path):
     """The versions that a lock, or the constraints, have of each package."""
-    found = {}
+    pins = {}
     for line in path.read_text().splitlines():
         if match := re.match(r"([A-Za-z0-9._-]+)==([^\s;]+)", line):
-            found.setdefault(canonicalize_name(match[1]), set()).add(match[2])
-    return found
+            pins.setdefault(canonicalize_name(match[1]), set()).add(match[2])
+    return pins
 
 
 def needed():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"].items()
-    texts = [text for extra, found in extras if extra not in UNUSED for text in found]
+    texts = [text for extra, requirements in extras if extra not in UNUSED for text in requirements]
     own = (ROOT / "setup.py").read_text()
     return [Requirement(text) for text in (*texts, *re.findall(r'(?m)^        "([^"]+)",', own))]
 
@@ -47,11 +47,15 @@ def test_a_lock_is_versions_and_hashes_and_names_no_place(path):
 
 def test_what_a_lock_is_installed_without_asking_for_is_in_it():
     pins = pins_of(ROOT / "locks/test.txt")
-    asked = [each for each in needed() if canonicalize_name(each.name) not in UNLOCKED]
-    assert len(asked) > 30
-    for each in asked:
-        versions = pins[canonicalize_name(each.name)]
-        assert all(each.specifier.contains(version) for version in versions), each
+    requirements = [
+        requirement
+        for requirement in needed()
+        if canonicalize_name(requirement.name) not in UNLOCKED
+    ]
+    assert len(requirements) > 30
+    for requirement in requirements:
+        versions = pins[canonicalize_name(requirement.name)]
+        assert all(requirement.specifier.contains(version) for version in versions), requirement
 
 
 @pytest.mark.parametrize("name", ["test", "demo", "server", "gs"])

@@ -45,24 +45,24 @@ def test_a_name_with_a_place_is_taken_apart_into_what_made_it(
     project, location, collection, number
 ):
     name = resource_name(collection, project, location, number)
-    found = ResourceName.parse(name)
-    parts = (found.project, found.location, found.collection, found.id)
+    parsed = ResourceName.parse(name)
+    parts = (parsed.project, parsed.location, parsed.collection, parsed.id)
     assert parts == (project, location, collection, number)
-    assert str(found) == name
+    assert str(parsed) == name
 
 
 @given(project=PARTS, job=PARTS, trial=st.none() | PARTS)
 def test_a_name_of_ml_v1_comes_apart_as_it_was_made(project, job, trial):
     job_id = f"{job}/trials/{trial}" if trial else job
     name = resource_name("trials" if trial else "jobs", project, "", job_id)
-    found = ResourceName.parse(name)
-    assert (found.project, found.location, found.collection, found.id) == (
+    parsed = ResourceName.parse(name)
+    assert (parsed.project, parsed.location, parsed.collection, parsed.id) == (
         project,
         "",
         "jobs",
         job_id,
     )
-    assert str(found) == name
+    assert str(parsed) == name
 
 
 @given(

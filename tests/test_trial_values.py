@@ -1,4 +1,4 @@
-"""How the values of a trial are written on a command line (R19)."""
+"""How the values of a trial are written on a command line."""
 
 import argparse
 

@@ -65,18 +65,18 @@ class Answer:
 
 def main() -> None:
     """Probe, calibrate, plan, train, draw."""
-    asked = arguments()
-    asked.out.mkdir(parents=True, exist_ok=True)
-    counts = sorted(asked.hosts)
-    with places(2 * counts[-1], asked.mbit, loopback=False) as hosts:
+    args = arguments()
+    args.out.mkdir(parents=True, exist_ok=True)
+    counts = sorted(args.hosts)
+    with places(2 * counts[-1], args.mbit, loopback=False) as hosts:
         if hosts[0].interface == "lo":
             raise SystemExit("hosts behind links need root, and ip, tc, unshare and nsenter")
         gbps = probed(hosts[0], hosts[1])
-        print(f"a stream over a link of {asked.mbit:g} Mbit/s gets {1000 * gbps:.0f}", flush=True)
-        calibrate(asked, gbps)
-        answers = [trained(one, hosts, asked) for count in counts for one in planned(asked, count)]
+        print(f"a stream over a link of {args.mbit:g} Mbit/s gets {1000 * gbps:.0f}", flush=True)
+        calibrate(args, gbps)
+        answers = [trained(one, hosts, args) for count in counts for one in planned(args, count)]
     tell(answers)
-    draw(answers, asked.out / "planned-and-measured.png", asked.mbit)
+    draw(answers, args.out / "planned-and-measured.png", args.mbit)
 
 
 def arguments() -> argparse.Namespace:
@@ -108,32 +108,32 @@ def probed(one: Host, other: Host) -> float:
         return float(receiver.stdout.readline())
 
 
-def calibrate(asked: argparse.Namespace, gbps: float) -> None:
+def calibrate(args: argparse.Namespace, gbps: float) -> None:
     """Time the steps of one host."""
     words = ["--module-name", "trainer.task", "--package-path", "trainer", "--runs", "A"]
-    words += ["--seconds", str(asked.seconds), "--batch", str(BATCH), "--out", str(file_of(asked))]
-    words += ["--network-gbps", str(asked.mbit / 1000), "--stream-gbps", f"{gbps:.4g}"]
+    words += ["--seconds", str(args.seconds), "--batch", str(BATCH), "--out", str(file_of(args))]
+    words += ["--network-gbps", str(args.mbit / 1000), "--stream-gbps", f"{gbps:.4g}"]
     argv = [TRAINSHED, "plan", "calibrate", *words, "--", "--epochs", "1000"]
     subprocess.run([*argv, "--batch-size", str(BATCH)], cwd=DIGITS, check=True)  # noqa: S603
 
 
-def file_of(asked: argparse.Namespace) -> Path:
+def file_of(args: argparse.Namespace) -> Path:
     """Where the calibration lies."""
-    return Path(asked.out).resolve() / "calibration.toml"
+    return Path(args.out).resolve() / "calibration.toml"
 
 
-def planned(asked: argparse.Namespace, count: int) -> list[Answer]:
+def planned(args: argparse.Namespace, count: int) -> list[Answer]:
     """What the plan says of so many hosts: with a ring, and with as many reducers."""
     return [
         answer
         for reducers in ([0, count] if 1 < count <= REDUCED_MAX else [0])
-        for answer in plan(asked, count, reducers)
+        for answer in plan(args, count, reducers)
     ]
 
 
-def plan(asked: argparse.Namespace, count: int, reducers: int) -> list[Answer]:
+def plan(args: argparse.Namespace, count: int, reducers: int) -> list[Answer]:
     """One plan."""
-    words = ["--calibration", str(file_of(asked)), "--what-if", f"hosts={count}"]
+    words = ["--calibration", str(file_of(args)), "--what-if", f"hosts={count}"]
     argv = [TRAINSHED, "plan", *words, "--reducers", str(reducers), "--format", "json"]
     done = subprocess.run(argv, check=True, capture_output=True)  # noqa: S603  # ours
     return [
@@ -149,26 +149,26 @@ def plan(asked: argparse.Namespace, count: int, reducers: int) -> list[Answer]:
     ]
 
 
-def trained(answer: Answer, hosts: Sequence[Host], asked: argparse.Namespace) -> Answer:
+def trained(answer: Answer, hosts: Sequence[Host], args: argparse.Namespace) -> Answer:
     """Train on so many hosts, and note what they did."""
-    workers, others = hosts[: answer.hosts], hosts[answer.hosts :][: answer.reducers]
-    words = ["--batch-size", str(BATCH * answer.hosts), "--epochs", str(asked.epochs)]
+    workers, reducers = hosts[: answer.hosts], hosts[answer.hosts :][: answer.reducers]
+    words = ["--batch-size", str(BATCH * answer.hosts), "--epochs", str(args.epochs)]
     training = argparse.Namespace(arguments=words)
-    folder = Path(asked.out).resolve() / f"{answer.hosts}-hosts-{answer.reducers}-reducers"
-    if others:
-        found = compare.trained_with_reducers(workers, others, training, folder)
+    folder = Path(args.out).resolve() / f"{answer.hosts}-hosts-{answer.reducers}-reducers"
+    if reducers:
+        report = compare.trained_with_reducers(workers, reducers, training, folder)
     else:
-        found = compare.trained(workers, training, folder, {})
-    return replace(answer, measured=BATCH * answer.hosts / found["step_seconds"])
+        report = compare.trained(workers, training, folder, {})
+    return replace(answer, measured=BATCH * answer.hosts / report["step_seconds"])
 
 
 def tell(answers: Sequence[Answer]) -> None:
     """Print a line for each."""
     print(f"\n{'HOSTS':6} {'REDUCERS':9} {'PLANNED SAMPLES/S':24} {'MEASURED':10} OFF")
-    for each in answers:
-        span = f"{each.point:.0f} ({each.low:.0f} to {each.high:.0f})"
-        off = 100 * (each.point / each.measured - 1)
-        print(f"{each.hosts:<6} {each.reducers:<9} {span:24} {each.measured:<10.0f} {off:+.0f} %")
+    for row in answers:
+        span = f"{row.point:.0f} ({row.low:.0f} to {row.high:.0f})"
+        off = 100 * (row.point / row.measured - 1)
+        print(f"{row.hosts:<6} {row.reducers:<9} {span:24} {row.measured:<10.0f} {off:+.0f} %")
 
 
 def draw(answers: Sequence[Answer], path: Path, mbit: float) -> None:
@@ -180,15 +180,25 @@ def draw(answers: Sequence[Answer], path: Path, mbit: float) -> None:
 
     figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     for name, is_ours, colour in (("ring", False, "#3366aa"), ("reducers", True, "#cc6633")):
-        line = [each for each in answers if (each.reducers > 0) is is_ours]
-        hosts = [each.hosts for each in line]
+        line = [answer for answer in answers if (answer.reducers > 0) is is_ours]
+        hosts = [answer.hosts for answer in line]
         axes.fill_between(
-            hosts, [e.low for e in line], [e.high for e in line], color=colour, alpha=0.18
+            hosts,
+            [answer.low for answer in line],
+            [answer.high for answer in line],
+            color=colour,
+            alpha=0.18,
         )
-        axes.plot(hosts, [e.point for e in line], color=colour, label=f"{name}, planned")
-        axes.plot(hosts, [e.measured for e in line], "o", color=colour, label=f"{name}, measured")
+        axes.plot(hosts, [answer.point for answer in line], color=colour, label=f"{name}, planned")
+        axes.plot(
+            hosts,
+            [answer.measured for answer in line],
+            "o",
+            color=colour,
+            label=f"{name}, measured",
+        )
     axes.set_xscale("log", base=2)
-    counts = sorted({each.hosts for each in answers})
+    counts = sorted({answer.hosts for answer in answers})
     axes.set_xticks(counts, [str(count) for count in counts])
     axes.set_yscale("log")
     axes.set_xlabel("hosts")

@@ -25,19 +25,19 @@ from hosts import LOOPBACK, PAYLOAD, Host, ended, free_ports, places
 
 def main() -> None:
     """Train twice and compare."""
-    asked = arguments()
+    args = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all that runs is ended
-    count = asked.workers + asked.reducers
+    count = args.workers + args.reducers
     with (
         tempfile.TemporaryDirectory() as name,
-        places(count, asked.mbit, loopback=asked.loopback) as hosts,
+        places(count, args.mbit, loopback=args.loopback) as hosts,
     ):
-        workers, others = hosts[: asked.workers], hosts[asked.workers :]
+        workers, reducer_hosts = hosts[: args.workers], hosts[args.workers :]
         print("\nthe workers sum in a ring (gloo):", flush=True)
-        ring = trained(workers, asked, Path(name, "ring"), {})
+        ring = trained(workers, args, Path(name, "ring"), {})
         print("\nreducers sum:", flush=True)
-        ours = trained_with_reducers(workers, others, asked, Path(name, "reducers"))
-    tell(asked, ring, ours, shaped=hosts[0].interface != LOOPBACK)
+        ours = trained_with_reducers(workers, reducer_hosts, args, Path(name, "reducers"))
+    tell(args, ring, ours, shaped=hosts[0].interface != LOOPBACK)
 
 
 def arguments() -> argparse.Namespace:
@@ -52,11 +52,11 @@ def arguments() -> argparse.Namespace:
 
 
 def trained_with_reducers(
-    workers: Sequence[Host], others: Sequence[Host], asked: argparse.Namespace, folder: Path
+    workers: Sequence[Host], reducer_hosts: Sequence[Host], args: argparse.Namespace, folder: Path
 ) -> dict[str, Any]:
     """Train with a reducer on each of the other hosts; the trainer gets four variables more."""
     secret = {"TRAINSHED_REDUCTION_TOKEN": secrets.token_hex(32)}
-    placed = list(zip(others, map(str, free_ports(len(others))), strict=True))
+    placed = list(zip(reducer_hosts, map(str, free_ports(len(reducer_hosts))), strict=True))
     addresses = [f"{host.address}:{port}" for host, port in placed]
     reducer = ["-m", "trainshed.reduction"]  # also known as trainshed-reducer
     reducers = [
@@ -65,17 +65,17 @@ def trained_with_reducers(
         )
         for index, (host, port) in enumerate(placed)
     ]
-    told = {
+    settings = {
         "TRAINSHED_TORCH_BACKEND": "reduction",
         "TRAINSHED_REDUCERS": ",".join(addresses),
         "TRAINSHED_REDUCTION_ROUTE": "always",  # also where they are slower: this is to be seen
     }
     with ended(reducers):
-        return trained(workers, asked, folder, {**secret, **told})
+        return trained(workers, args, folder, {**secret, **settings})
 
 
 def trained(
-    workers: Sequence[Host], asked: argparse.Namespace, folder: Path, env: Mapping[str, str]
+    workers: Sequence[Host], args: argparse.Namespace, folder: Path, env: Mapping[str, str]
 ) -> dict[str, Any]:
     """Train with one replica a host; what rank 0 has written down."""
     job = {
@@ -86,15 +86,15 @@ def trained(
         "OMP_NUM_THREADS": "1",
         "TORCH_CPP_LOG_LEVEL": "ERROR",  # it warns of hosts that have no names
     }
-    command = ["-m", "trainer.task", "--job-dir", str(folder), *asked.arguments]
+    command = ["-m", "trainer.task", "--job-dir", str(folder), *args.arguments]
     replicas = [
         host.start(command, {**job, **env, "RANK": str(rank)}) for rank, host in enumerate(workers)
     ]
     with ended(replicas):
         if not succeed(replicas):
             raise SystemExit("the training has failed")
-    found: dict[str, Any] = json.loads((folder / "result.json").read_text())
-    return found
+    report: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    return report
 
 
 def succeed(replicas: "Sequence[subprocess.Popen[bytes]]") -> bool:
@@ -107,18 +107,18 @@ def succeed(replicas: "Sequence[subprocess.Popen[bytes]]") -> bool:
 
 
 def tell(
-    asked: argparse.Namespace, ring: Mapping[str, Any], ours: Mapping[str, Any], *, shaped: bool
+    args: argparse.Namespace, ring: Mapping[str, Any], ours: Mapping[str, Any], *, shaped: bool
 ) -> None:
     """Say what was gained, and what could be."""
-    where = f"links of {asked.mbit:g} Mbit/s" if shaped else "one host, by loopback"
-    print(f"\n{asked.workers} workers, {asked.reducers} reducers, {where}")
+    where = f"links of {args.mbit:g} Mbit/s" if shaped else "one host, by loopback"
+    print(f"\n{args.workers} workers, {args.reducers} reducers, {where}")
     if shaped:
-        least = ring["gradient_mb"] * 8 / asked.mbit / PAYLOAD
+        least = ring["gradient_mb"] * 8 / args.mbit / PAYLOAD
         print(f"{ring['gradient_mb']:.1f} MB of gradients pass such a link in {least:.3f} s")
     for name, result in (("ring", ring), ("reducers", ours)):
         print(f"{name:9} {result['step_seconds']:7.3f} s a step  accuracy {result['accuracy']:.4f}")
     gain = ring["step_seconds"] / ours["step_seconds"]
-    limit = f"the links alone would allow {possible(asked.workers, asked.reducers):.2f}"
+    limit = f"the links alone would allow {possible(args.workers, args.reducers):.2f}"
     print(f"gain      {gain:7.2f} times; {limit if shaped else 'on one host none is promised'}")
 
 

@@ -178,9 +178,9 @@ def build(
         raise UsageFault(f"{folder} is a backup; trainshed restore {folder} puts it in place")
     make_private(folder)
     with ThreadPoolExecutor(1) as beside:  # an engine asks docker, which takes its time
-        made = beside.submit(lambda: _engines(settings, engine))
+        future = beside.submit(lambda: _engines(settings, engine))
         store = open_store(settings.database or f"sqlite:///{folder / 'trainshed.db'}")
-        engines = made.result()
+        engines = future.result()
     engines.ask(store.engines_of)
     images = _images(settings, engines)
     settings.jobs_dir.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
@@ -204,7 +204,7 @@ def build(
         library=folder / LIBRARY,
         open_gateway=gateway.open if gateway else NO_GATEWAY,
         gs_paths=settings.gateway.gs_paths,
-        proxies=_passed(os.environ, settings.pass_env),
+        proxies=_select_env(os.environ, settings.pass_env),
         server_ports=ports.numbers,
     )
     controller = Controller(
@@ -303,8 +303,8 @@ def _images(settings: Settings, engines: Engines) -> ImagesByEngine:
     return RereadImages(first, file, lambda: make(*load_environments(file)))
 
 
-def _engines(settings: Settings, given: Engine | None) -> Engines:
-    return engines_of(settings) if given is None else Engines.of(given)
+def _engines(settings: Settings, engine: Engine | None) -> Engines:
+    return engines_of(settings) if engine is None else Engines.of(engine)
 
 
 def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
@@ -329,7 +329,7 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
         from trainshed.api.gateway.make import make_gateway  # noqa: PLC0415
         from trainshed.api.gateway.public import Public, by_proxies  # noqa: PLC0415
 
-        proxies = _passed(os.environ, settings.pass_env)
+        proxies = _select_env(os.environ, settings.pass_env)
         return make_gateway(
             settings.data_dir,
             rows=without_jobs(storage),
@@ -337,7 +337,7 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
             attempt_at=AttemptOfPeer(store, engine, attempt_at),
             find=attempts,
             is_remembered=attempts.is_remembered,
-            recognise=lambda shown, by: access.caller(shown, loopback=False, address=by),
+            recognise=lambda text, peer: access.caller(text, loopback=False, address=peer),
             of_address=access.of_address,
             exchange=access.exchange,
             audit=audit_log.add,
@@ -424,7 +424,7 @@ def _names(settings: GatewaySettings) -> Sequence[str]:
     return (*HOSTS, *telemetry, *(() if settings.other_apis == PASS else OTHER_HOSTS))
 
 
-def _passed(environ: Mapping[str, str], patterns: Sequence[str]) -> Mapping[str, str]:
+def _select_env(environ: Mapping[str, str], patterns: Sequence[str]) -> Mapping[str, str]:
     """The variables that jobs get besides the usual."""
     return {
         name: text
@@ -469,7 +469,7 @@ def _housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
         buckets=buckets_of(settings.data_dir).root,
         jobs=_jobs_dirs(settings, engine),
         uploads=uploads,
-        known=project_bytes,
+        project_bytes=project_bytes,
     )
     audit = AuditRetention(
         store=store, rows_max=settings.audit_rows_max, days_max=settings.audit_days_max

@@ -37,12 +37,12 @@ def study(*parameters, metrics=(ACCURACY,), **fields):
     return StudySpec(metrics=metrics, parameters=parameters or (double(),), **fields)
 
 
-def violations(asked, dialect=Dialect.AIPLATFORM_V1):
-    return check(ask(JOB[dialect](group(), study=asked)))
+def violations(spec, dialect=Dialect.AIPLATFORM_V1):
+    return check(ask(JOB[dialect](group(), study=spec)))
 
 
-def rules(asked, dialect=Dialect.AIPLATFORM_V1):
-    return [v.rule for v in violations(asked, dialect) if v.rule.startswith("study-")]
+def rules(spec, dialect=Dialect.AIPLATFORM_V1):
+    return [v.rule for v in violations(spec, dialect) if v.rule.startswith("study-")]
 
 
 def of_parameters(*parameters, **fields):

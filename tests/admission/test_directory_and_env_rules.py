@@ -1,4 +1,4 @@
-"""Where a job may write (R2), and what its variables may be called (contracts/vertex-sdk.md 8)."""
+"""Where a job may write, and what its variables may be called (docs/sources/vertex.md 8)."""
 
 import pytest
 

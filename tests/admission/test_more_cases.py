@@ -2,7 +2,8 @@
 
 One line a case: edition, region, options, the cluster, the first reason expected (or ``valid``).
 A group is ``role:[count] machine [DEVICE*count] [@topology]``; ``~`` is the master's machine, ``-``
-none at all.  The comment above each block says which document or data file proves its verdicts.
+none at all.  The comment above each block says which document or data file proves its verdicts;
+docs/sources/catalog.md describes the documents with names such as seed000.
 """
 
 import datetime as dt
@@ -181,7 +182,7 @@ vertex us-central1 | m:n1-standard-8 ACCELERATOR_TYPE_UNSPECIFIED*0 | valid
 vertex us-central1 | m:n1-standard-8 T4* | accelerator-count
 vertex us-central1 | m:n1-standard-32 T4* | accelerator-count
 vertex us-central1 | m:a2-highgpu-2g A100* | accelerator-count
-# scale_tiers.toml: counts and types go with CUSTOM only; CUSTOM needs masterType; gcloud.md 3.2
+# scale_tiers.toml, docs/sources/gcloud.md 3.2: counts and types need CUSTOM, which needs masterType
 seed000 us-central1 tier=PREMIUM_1 | m:n1-standard-8 | counts-need-custom
 seed000 us-central1 tier=BASIC_GPU | m:- K80*2 | counts-need-custom
 seed000 us-central1 tier=BASIC | e:n1-standard-4 | counts-need-custom
@@ -387,5 +388,5 @@ def test_the_fewest_reducers_are_the_quotient_rounded_up(text, least):
 )
 def test_a_vertex_boot_disk_is_within_the_printed_limits(disk, expected):
     worker = ReplicaGroup(role=Role.WORKER, machine_type="n1-standard-8", disk=Disk(**disk))
-    asked = (*cluster("m:n1-standard-8"), worker)
-    assert first(ask("vertex", "us-central1", asked, {})) == expected
+    groups = (*cluster("m:n1-standard-8"), worker)
+    assert first(ask("vertex", "us-central1", groups, {})) == expected

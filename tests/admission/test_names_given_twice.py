@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.admission.rules.parameters import _given_twice
+from trainshed.admission.rules.parameters import _find_duplicates
 from trainshed.model.study import Condition, ParameterKind, ParameterSpec, StudySpec, occurrences
 from trainshed.model.study_places import parameter_at, placed
 
@@ -32,10 +32,10 @@ PARAMETERS = st.recursive(
 
 def each_with_each(parameters):
     """The rule, said slowly."""
-    found = {}
+    duplicates = {}
     all_of_them = [
-        (each.parameter_id, at, conditions)
-        for (at, each), (_, conditions) in zip(
+        (spec.parameter_id, at, conditions)
+        for (at, spec), (_, conditions) in zip(
             placed(parameters), occurrences(parameters), strict=True
         )
     ]
@@ -44,19 +44,21 @@ def each_with_each(parameters):
             shared = one.keys() & other.keys()
             apart = any(one[parent].isdisjoint(other[parent]) for parent in shared)
             if name and name == other_name and not apart:
-                found.setdefault(name, at)
-    return found
+                duplicates.setdefault(name, at)
+    return duplicates
 
 
 @given(st.lists(PARAMETERS, max_size=3).map(tuple))
 def test_the_names_are_those_of_a_comparison_of_each_with_each(parameters):
-    assert _given_twice(StudySpec(metrics=(), parameters=parameters)) == each_with_each(parameters)
+    assert _find_duplicates(StudySpec(metrics=(), parameters=parameters)) == each_with_each(
+        parameters
+    )
 
 
 @given(st.lists(PARAMETERS, max_size=3).map(tuple))
 def test_a_parameter_is_found_at_its_position(parameters):
-    for at, each in placed(parameters):
-        assert parameter_at(parameters, at) is each
-        assert parameter_at(parameters, (*at, len(each.conditions))) is None
+    for at, spec in placed(parameters):
+        assert parameter_at(parameters, at) is spec
+        assert parameter_at(parameters, (*at, len(spec.conditions))) is None
     assert parameter_at(parameters, ()) is None
     assert parameter_at(parameters, (len(parameters),)) is None

@@ -169,8 +169,8 @@ def test_a_file_or_a_command_in_place_of_a_module(dialect, name, meant):
 
 @pytest.mark.parametrize("name", ["task", "trainer.task", "my-trainer.task", "a_b.c1.__main__"])
 def test_a_module(name):
-    found = check(ask(vertex(group(program=program(module=name))), scope=Scope.ALL))
-    assert "python-module" not in {v.rule for v in found}
+    violations = check(ask(vertex(group(program=program(module=name))), scope=Scope.ALL))
+    assert "python-module" not in {v.rule for v in violations}
 
 
 @pytest.mark.parametrize("dialect", [ml, vertex])

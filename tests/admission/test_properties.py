@@ -52,8 +52,8 @@ def ask(edition, *groups, region=None, zones=None, tier=ScaleTier.CUSTOM, **job)
 
 
 def master(machine, device=None, count=None, role=Role.PRIMARY):
-    asked = Accelerator(type=device, count=count) if device else None
-    return ReplicaGroup(role=role, machine_type=machine, accelerator=asked)
+    accelerator = Accelerator(type=device, count=count) if device else None
+    return ReplicaGroup(role=role, machine_type=machine, accelerator=accelerator)
 
 
 def first(context):
@@ -117,14 +117,14 @@ def test_any_job_is_answered_in_whole_sentences_of_known_rules(spec, ml_edition,
     edition = ml_edition if spec.dialect is Dialect.ML_V1 else VERTEX_EDITION
     context = resolve(spec, load(edition, zone_snapshot=zones), scope=scope, today=day)
     roles = {group.role for group in (*spec.groups, *context.spec.groups)} | {Role.PRIMARY, None}
-    found = check(context)
-    for violation in (*found, *quota.check(context)):
+    violations = check(context)
+    for violation in (*violations, *quota.check(context)):
         assert violation.rule in NAMES
         assert violation.message
         assert violation.accepted
         assert "None" not in violation.message + violation.accepted
         assert violation.field.role in roles
-    assert check(context) == found
+    assert check(context) == violations
     assert len(cluster_of(context)) == len(equipped(context).groups)
     size = sizing(context)
     assert size is None or size.reducers_min >= 0 or size.worker_gbps < 0
@@ -141,12 +141,12 @@ def test_an_expanded_job_is_its_own_expansion(spec, ml_edition):
 def fitting_devices(catalog, machine):
     if machine.is_legacy:
         return [None]
-    found = [
+    accelerators = [
         Accelerator(type=name, count=count)
         for name in catalog.enum_names()
         for count in catalog.fitting_counts(machine, catalog.accelerator(name))
     ]
-    return found if machine.bundled else [None, *found]
+    return accelerators if machine.bundled else [None, *accelerators]
 
 
 @st.composite
@@ -158,10 +158,10 @@ def sound_jobs(draw):
     legacy = edition == "2018-08" or (not is_vertex and draw(st.booleans()))
     machines = [m for m in catalog.machines.values() if m.is_legacy == legacy and not m.tpu]
     roles = [Role.PRIMARY, *draw(st.lists(st.sampled_from(OTHERS[catalog.product]), unique=True))]
-    asked = []
+    groups = []
     for role in roles:
         machine = draw(st.sampled_from(machines))
-        asked.append(
+        groups.append(
             ReplicaGroup(
                 role=role,
                 count=1 if role is Role.PRIMARY else draw(st.integers(1, 30)),
@@ -170,24 +170,24 @@ def sound_jobs(draw):
             )
         )
     region = draw(st.sampled_from((None, None, "us-central1", "us-east1")))
-    assume(not check(ask(edition, *asked, region=region)))
-    return edition, asked, region
+    assume(not check(ask(edition, *groups, region=region)))
+    return edition, groups, region
 
 
 @settings(max_examples=100, deadline=None)
 @given(sound_jobs(), st.data())
 def test_fewer_replicas_never_make_an_accepted_job_wrong(job, data):
     """Reducers excepted: there may be too few of them."""
-    edition, asked, region = job
+    edition, groups, region = job
     fewer = [
         group
         if group.role is Role.REDUCER
         else dataclasses.replace(group, count=data.draw(st.integers(1, group.count)))
-        for group in asked
+        for group in groups
     ]
     smaller = ask(edition, *fewer, region=region)
     assert check(smaller) == ()
-    if not quota.check(ask(edition, *asked, region=region)):
+    if not quota.check(ask(edition, *groups, region=region)):
         assert not quota.check(smaller)
 
 
@@ -195,10 +195,10 @@ def test_fewer_replicas_never_make_an_accepted_job_wrong(job, data):
 @given(sound_jobs())
 def test_leaving_out_a_group_never_makes_an_accepted_job_wrong(job):
     """The primary excepted: a job has one."""
-    edition, asked, region = job
-    for group in asked:
+    edition, groups, region = job
+    for group in groups:
         if group.role is not Role.PRIMARY:
-            left = [other for other in asked if other is not group]
+            left = [other for other in groups if other is not group]
             assert check(ask(edition, *left, region=region)) == ()
 
 
@@ -271,12 +271,12 @@ def test_equivalents_offered_for_legacy_types_are_accepted(edition):
 def test_exactly_the_products_own_machine_types_are_known(edition):
     product = load(edition).product.value
     for row in rows("machine_types", "machine_type"):
-        found = first(ask(edition, master(row["name"])))
+        verdict = first(ask(edition, master(row["name"])))
         if product not in row["products"]:
-            assert found == "unknown-machine-type", row["name"]
+            assert verdict == "unknown-machine-type", row["name"]
         else:
-            assert found != "unknown-machine-type", row["name"]
-        if found == "valid" and "accelerator" in row and row["family"] != "legacy":
+            assert verdict != "unknown-machine-type", row["name"]
+        if verdict == "valid" and "accelerator" in row and row["family"] != "legacy":
             pytest.fail(f"{row['name']} without its accelerators")
 
 
@@ -299,14 +299,14 @@ def test_a_mix_of_gpus_is_valid_where_the_region_lists_all_and_one_zone_has_all(
     mixes = [mix for n in (1, 2, 3) for mix in itertools.combinations(OLD_GPUS, n)]
     names = table("regions")["vertex_training_regions"]["names"]
     for region, mix in itertools.product(names, mixes):
-        listed = region in printed["gpu_regions"] and types[region].issuperset(mix)
+        in_region = region in printed["gpu_regions"] and types[region].issuperset(mix)
         met = any(row["region"] == region and set(row["types"]).issuperset(mix) for row in held)
-        asked = [
+        groups = [
             master("n1-standard-8", f"NVIDIA_TESLA_{gpu}", 1, role)
             for gpu, role in zip(mix, (Role.PRIMARY, Role.WORKER, Role.EVALUATOR), strict=False)
         ]
-        found = first(ask(edition, *asked, region=region, zones=zones))
-        assert (found == "valid") == (listed and met), (region, mix)
+        verdict = first(ask(edition, *groups, region=region, zones=zones))
+        assert (verdict == "valid") == (in_region and met), (region, mix)
 
 
 @pytest.mark.parametrize("edition", ["2020-05", "2020-08", "2026-08"])
@@ -316,20 +316,20 @@ def test_every_region_offered_instead_of_one_without_the_gpu_is_accepted(edition
         counts = catalog.fitting_counts(machine, catalog.accelerator(name))
         if machine.is_legacy or not counts or name == K80_ON_VERTEX.get(edition):
             continue
-        asked = master(machine.name, name, counts[0])
-        for violation in check(ask(edition, asked, region="us-west3")):
+        group = master(machine.name, name, counts[0])
+        for violation in check(ask(edition, group, region="us-west3")):
             if violation.rule in {"region-without-gpus", "gpu-not-in-region"}:
                 offered = names_in(violation.accepted)
                 assert offered, name
-                assert all(not check(ask(edition, asked, region=place)) for place in offered)
+                assert all(not check(ask(edition, group, region=place)) for place in offered)
 
 
 @pytest.mark.parametrize("row", rows("vertex_images", "image"), ids=lambda row: row["path"])
 def test_an_image_has_a_reduction_client_where_the_data_says_so(row):
     def pool(role, machine, device, image, count=1):
         program = Program(kind=ProgramKind.CONTAINER, image_uri=image)
-        found = master(machine, device, 8 if device else None, role)
-        return dataclasses.replace(found, count=count, program=program)
+        group = master(machine, device, 8 if device else None, role)
+        return dataclasses.replace(group, count=count, program=program)
 
     image = f"europe-docker.pkg.dev/{row['path']}"
     context = ask(

@@ -26,9 +26,9 @@ def test_a_refusal_lists_everything_that_is_wrong():
         group(None, Role.PARAMETER_SERVER, count=1),
         region="mars",
     )
-    found = rules(spec)
-    assert {"accelerator-count", "unknown-machine-type", "machine-type-missing"} <= set(found)
-    assert "region-unknown" in found
+    broken = rules(spec)
+    assert {"accelerator-count", "unknown-machine-type", "machine-type-missing"} <= set(broken)
+    assert "region-unknown" in broken
 
 
 def test_the_printed_sentence_of_the_guide():
@@ -42,8 +42,8 @@ def test_the_printed_sentence_of_the_guide():
 
 
 def test_both_shortages_of_a_machine_are_named():
-    found = rules(ml(group("n1-standard-96", accelerator=gpus(4, "NVIDIA_TESLA_P100"))))
-    assert found == ["not-enough-vcpus", "not-enough-memory"]
+    broken = rules(ml(group("n1-standard-96", accelerator=gpus(4, "NVIDIA_TESLA_P100"))))
+    assert broken == ["not-enough-vcpus", "not-enough-memory"]
 
 
 def test_where_no_count_fits_other_machines_are_named():
@@ -171,8 +171,8 @@ def reduction(worker="n1-highmem-96", count=16, image="custom", accelerator=None
     ],
 )
 def test_only_images_with_a_reduction_client_take_part(image, ok):
-    found = rules(reduction(image=image))
-    assert ("reduction-framework-version" not in found) == ok
+    broken = rules(reduction(image=image))
+    assert ("reduction-framework-version" not in broken) == ok
 
 
 def test_too_few_reducers_are_told_how_many_would_do():
@@ -288,7 +288,7 @@ def test_a_runtime_version_is_blocked_from_a_day_on(runtime, day, expected):
 
 @pytest.mark.parametrize("tier", [ScaleTier.CUSTOM, ScaleTier.BASIC_GPU, ScaleTier.STANDARD_1])
 @pytest.mark.parametrize(
-    ("runtime", "given", "expected"),
+    ("runtime", "python", "expected"),
     [
         ("1.2", None, "2.7"),
         ("1.14", None, "2.7"),
@@ -300,17 +300,17 @@ def test_a_runtime_version_is_blocked_from_a_day_on(runtime, day, expected):
         (None, None, None),
     ],
 )
-def test_a_runtime_version_brings_google_s_default_python(tier, runtime, given, expected):
-    asked = program(**RUNTIME, runtime_version=runtime, python_version=given)
+def test_a_runtime_version_brings_google_s_default_python(tier, runtime, python, expected):
+    submitted = program(**RUNTIME, runtime_version=runtime, python_version=python)
     machine = "n1-standard-4" if tier is ScaleTier.CUSTOM else None
-    context = ask(ml(group(machine, program=asked), tier=tier), scope=Scope.ALL)
-    found = {group.program.python_version for group in context.spec.groups if group.program}
-    assert found == {expected}
-    assert context.asked.groups[0].program == asked
+    context = ask(ml(group(machine, program=submitted), tier=tier), scope=Scope.ALL)
+    versions = {group.program.python_version for group in context.spec.groups if group.program}
+    assert versions == {expected}
+    assert context.submitted_spec.groups[0].program == submitted
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("vertex_program", "expected"),
     [
         (None, ["container-xor-python"]),
         (program(None), ["image-missing"]),
@@ -318,8 +318,8 @@ def test_a_runtime_version_brings_google_s_default_python(tier, runtime, given, 
         (program("x", ProgramKind.PYTHON_PACKAGE, module="m", package_uris=("gs://bb/p",)), []),
     ],
 )
-def test_vertex_programs(given, expected):
-    assert rules(vertex(group(program=given)), scope=Scope.ALL) == expected
+def test_vertex_programs(vertex_program, expected):
+    assert rules(vertex(group(program=vertex_program)), scope=Scope.ALL) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Studies that cannot be: each is refused, at the caller's own field, in both dialects (R19)."""
+"""Studies that cannot be: each is refused, at the caller's own field, in both dialects."""
 
 import copy
 
@@ -52,13 +52,13 @@ def ml(*params, **spec):
     }
 
 
-def found(document):
+def list_faults(document):
     parsed = parse(document)
     violations = [*parsed.violations, *check(ask(parsed.spec))]
-    for each in violations:
-        assert each.message
-        assert each.accepted
-    places = [(place_of(parsed, each), each.rule) for each in violations]
+    for violation in violations:
+        assert violation.message
+        assert violation.accepted
+    places = [(place_of(parsed, violation), violation.rule) for violation in violations]
     return [
         (place, rule)
         for place, rule in places
@@ -224,18 +224,18 @@ GOOD = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_study_that_cannot_be_is_refused_at_its_field_and_nowhere_else(name):
     document, expected = BAD[name]
-    assert found(document) == [expected]
+    assert list_faults(document) == [expected]
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_the_field_is_in_the_callers_own_spelling(name):
     document, (field, rule) = BAD[name]
-    assert found(snaked(document)) == [(snake(field), rule)]
+    assert list_faults(snaked(document)) == [(snake(field), rule)]
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_the_documents_without_the_fault_are_accepted(name):
-    assert found(copy.deepcopy(GOOD[name])) == []
+    assert list_faults(copy.deepcopy(GOOD[name])) == []
 
 
 def snaked(value):

@@ -1,4 +1,4 @@
-"""Limits, first values, early stopping and the end of a study (contracts/vertex-sdk.md 8)."""
+"""Limits, first values, early stopping and the end of a study (docs/sources/vertex.md 8)."""
 
 import math
 
@@ -39,8 +39,8 @@ def limit(threshold=1.0, fraction=0.5):
     return Metric(metric_id="latency", safety=safety)
 
 
-def fields(asked):
-    return [v.field.place.field for v in violations(asked)]
+def fields(spec):
+    return [v.field.place.field for v in violations(spec)]
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_bounds_are_near_enough_to_each_other_and_whole_numbers_exact():
     ],
 )
 def test_a_limit_is_a_number_and_a_share_is_one(metric, field):
-    asked = study(metrics=(ACCURACY, metric))
-    assert rules(asked) == ["study-safety"]
-    assert fields(asked) == [field]
+    spec = study(metrics=(ACCURACY, metric))
+    assert rules(spec) == ["study-safety"]
+    assert fields(spec) == [field]
 
 
 def test_one_metric_at_least_is_no_limit():
@@ -126,9 +126,9 @@ def test_trials_are_stopped_early_by_one_objective(rule):
     ],
 )
 def test_a_convex_rule_that_cannot_apply_is_refused(rule, field):
-    asked = study(stopping=ConvexRule(**rule))
-    assert rules(asked) == ["study-stopping"]
-    assert fields(asked) == [field]
+    spec = study(stopping=ConvexRule(**rule))
+    assert rules(spec) == ["study-stopping"]
+    assert fields(spec) == [field]
 
 
 def test_a_convex_rule_may_name_any_parameter():
@@ -179,18 +179,18 @@ MIN, MAX = StudyField.RUNTIME_MIN, StudyField.RUNTIME_MAX
     ],
 )
 def test_an_end_that_cannot_be_is_refused_at_its_field(ending, field):
-    asked = study(ending=EndingRules(**ending))
-    assert rules(asked) == ["study-ending"]
-    assert fields(asked) == [field]
+    spec = study(ending=EndingRules(**ending))
+    assert rules(spec) == ["study-ending"]
+    assert fields(spec) == [field]
 
 
 @pytest.mark.parametrize(
     "ending", [{"trials_without_progress_max": 3}, {"seconds_without_progress_max": 3.0}]
 )
 def test_progress_is_that_of_one_objective(ending):
-    asked = {"ending": EndingRules(**ending)}
-    assert rules(study(metrics=(ACCURACY, LOSS), **asked)) == ["study-ending"]
-    assert rules(study(metrics=(ACCURACY, limit()), **asked)) == []
+    settings = {"ending": EndingRules(**ending)}
+    assert rules(study(metrics=(ACCURACY, LOSS), **settings)) == ["study-ending"]
+    assert rules(study(metrics=(ACCURACY, limit()), **settings)) == []
 
 
 LIMITS = st.none() | st.builds(

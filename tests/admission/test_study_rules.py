@@ -1,4 +1,4 @@
-"""What a tuning study must be (contracts/vertex-sdk.md 7.1, 8 and 10.1)."""
+"""What a tuning study must be (docs/sources/vertex.md 7.1, 8 and 10.1)."""
 
 import json
 import math
@@ -34,7 +34,7 @@ DIALECTS = pytest.mark.parametrize("dialect", Dialect)
 
 @DIALECTS
 @pytest.mark.parametrize(
-    "asked",
+    "spec",
     [
         study(),
         study(double(bounds=(0.5, 0.5)), integer(bounds=(-3.0, 3.0)), discrete(0.0), words("a")),
@@ -47,8 +47,8 @@ DIALECTS = pytest.mark.parametrize("dialect", Dialect)
         study(metrics=(Metric(metric_id="training/hptuning/metric"),)),
     ],
 )
-def test_a_sound_study_is_accepted(asked, dialect):
-    assert not violations(asked, dialect)
+def test_a_sound_study_is_accepted(spec, dialect):
+    assert not violations(spec, dialect)
 
 
 def test_a_violation_names_the_parameter_and_points_at_its_field():
@@ -109,9 +109,9 @@ def test_the_order_of_words_is_free():
 
 def test_a_grid_has_no_double_parameter_at_any_depth():
     inner = integer(conditions=(when(double("deep"), 2.0),))
-    found = violations(study(inner, algorithm=Algorithm.GRID_SEARCH))
-    assert [v.rule for v in found] == ["study-algorithm"]
-    assert "parameter deep" in found[0].message
+    faults = violations(study(inner, algorithm=Algorithm.GRID_SEARCH))
+    assert [v.rule for v in faults] == ["study-algorithm"]
+    assert "parameter deep" in faults[0].message
     assert of_parameters(inner, algorithm=Algorithm.RANDOM_SEARCH) == []
 
 
@@ -152,7 +152,7 @@ def test_metrics_are_there_and_have_names_of_their_own(metrics):
 @DIALECTS
 @pytest.mark.parametrize("name", ["trial", "timestamp", "global_step", "checkpoint_path"])
 def test_a_metric_that_reports_would_lose_is_refused(name, dialect):
-    """contracts/vertex-sdk.md 10.1: reject such metric ids at create time."""
+    """docs/sources/vertex.md 10.1: reject such metric ids at create time."""
     assert rules(study(metrics=(Metric(metric_id=name),)), dialect) == ["study-metrics"]
 
 
@@ -185,7 +185,7 @@ def test_grandchildren_of_branches_that_exclude_each_other_may_share_a_name():
         when(integer("m", conditions=deep), "b"),
     )
     assert of_parameters(words("a", "b", conditions=branches)) == []
-    assert of_parameters(*(each.parameter for each in branches)) == ["study-parameters"]
+    assert of_parameters(*(branch.parameter for branch in branches)) == ["study-parameters"]
 
 
 @pytest.mark.parametrize(
@@ -205,8 +205,8 @@ def test_grandchildren_of_branches_that_exclude_each_other_may_share_a_name():
     ],
 )
 def test_a_condition_names_values_that_its_parent_has(make, values, is_accepted):
-    found = of_parameters(make(conditions=(when(double("child"), *values),)))
-    assert found == ([] if is_accepted else ["study-condition"])
+    broken = of_parameters(make(conditions=(when(double("child"), *values),)))
+    assert broken == ([] if is_accepted else ["study-condition"])
 
 
 def test_conditional_parameters_are_judged_like_the_others():
@@ -265,6 +265,6 @@ REFUSED = {"gcloud-6.1-tuning": ["study-algorithm"]}
 @pytest.mark.parametrize("path", sorted(REQUESTS.glob("*.json")), ids=lambda path: path.stem)
 def test_recorded_requests_break_no_rule_about_studies_directories_or_variables(path):
     parsed = parse(json.loads(path.read_text()))
-    found = [*parsed.violations, *(check(ask(parsed.spec)) if parsed.spec else ())]
+    faults = [*parsed.violations, *(check(ask(parsed.spec)) if parsed.spec else ())]
     expected = REFUSED.get(path.stem, [])
-    assert [v.rule for v in found if v.rule.startswith(GROUPS)] == expected
+    assert [v.rule for v in faults if v.rule.startswith(GROUPS)] == expected

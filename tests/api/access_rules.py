@@ -174,16 +174,16 @@ def aiplatform(text, **words):
 
 def rules():
     """The rule of every (verb, path)."""
-    found = dict(lines(OPEN)) | dict(lines(STORAGE)) | dict(aiplatform(GOOGLE))
+    rules = dict(lines(OPEN)) | dict(lines(STORAGE)) | dict(aiplatform(GOOGLE))
     for version in ("v1", "v1beta1", "ui"):
-        found |= dict(lines(OPERATIONS, version=version, location=LOCATION))
+        rules |= dict(lines(OPERATIONS, version=version, location=LOCATION))
     for collection, item in COLLECTIONS.items():
-        found |= dict(aiplatform(COLLECTION, collection=collection, id=f"{{{item}}}"))
+        rules |= dict(aiplatform(COLLECTION, collection=collection, id=f"{{{item}}}"))
     for collection, (item, text) in NOT_HERE.items():
-        found |= dict(aiplatform(text, collection=collection, id=f"{{{item}}}"))
+        rules |= dict(aiplatform(text, collection=collection, id=f"{{{item}}}"))
     in_path = {(verb, f"/as/{{token}}{path}"): rule for (verb, path), rule in lines(STORAGE)}
     native = {(verb, f"/trainshed/v1{path}"): rule for (verb, path), rule in lines(NATIVE)}
-    return found | in_path | native
+    return rules | in_path | native
 
 
 def served(http, table, native):
@@ -211,4 +211,4 @@ GOOGLES_MOUNTS = {"/v1", "/v1beta1", "/v2", "/ui"}
 
 
 def filled(path, names):
-    return re.sub(r"\{(\w+)(?::path)?\}", lambda found: names[found[1]], path)
+    return re.sub(r"\{(\w+)(?::path)?\}", lambda match: names[match[1]], path)

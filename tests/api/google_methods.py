@@ -95,25 +95,25 @@ def spoken(version, module):
             yield [name, request.rpartition(".")[2], response.rpartition(".")[2]]
 
 
-def differing(name, seen):
+def differing(name, visited):
     """[message, field] wherever the same field has other bytes in v1beta1."""
     v1, beta = (
         getattr(importlib.import_module(f"google.cloud.aiplatform_{version}.types"), name)
         for version in ("v1", "v1beta1")
     )
-    yield from differing_fields(v1.pb().DESCRIPTOR, beta.pb().DESCRIPTOR, seen)
+    yield from differing_fields(v1.pb().DESCRIPTOR, beta.pb().DESCRIPTOR, visited)
 
 
-def differing_fields(v1, beta, seen):
-    if v1.full_name in seen:
+def differing_fields(v1, beta, visited):
+    if v1.full_name in visited:
         return
-    seen.add(v1.full_name)
+    visited.add(v1.full_name)
     for field in v1.fields:
         other = beta.fields_by_name.get(field.name)
         if other is None or bytes_of(field) != bytes_of(other):
             yield [v1.full_name, field.name]
         elif field.message_type and field.message_type.full_name.startswith("google.cloud"):
-            yield from differing_fields(field.message_type, other.message_type, seen)
+            yield from differing_fields(field.message_type, other.message_type, visited)
 
 
 def bytes_of(field):
@@ -122,18 +122,18 @@ def bytes_of(field):
 
 
 def main():
-    found = {"rest": [], "http": [], "grpc": [], "beta": []}
+    methods = {"rest": [], "http": [], "grpc": [], "beta": []}
     for api, pattern in COLLECTIONS.items():
-        found["rest"] += discovered(api, pattern)
+        methods["rest"] += discovered(api, pattern)
     for version in ("v1", "v1beta1"):
         for module, service in SERVICES.items():
-            found["http"] += transported(version, module, service)
-            found["grpc"] += spoken(version, module)
-    seen = set()
-    calls = {message for _, *both in found["grpc"] for message in both} - FOREIGN
+            methods["http"] += transported(version, module, service)
+            methods["grpc"] += spoken(version, module)
+    visited = set()
+    calls = {message for _, *both in methods["grpc"] for message in both} - FOREIGN
     for message in sorted(calls):
-        found["beta"] += differing(message, seen)
-    sys.stdout.write(json.dumps(found))
+        methods["beta"] += differing(message, visited)
+    sys.stdout.write(json.dumps(methods))
 
 
 main()

@@ -41,27 +41,27 @@ class Owners:
     def __init__(self, path):
         self.path = path
 
-    def _known(self):
+    def _owners(self):
         return json.loads(self.path.read_text()) if self.path.exists() else {}
 
     def add_bucket(self, name, project):
-        known = self._known()
-        found = known.setdefault(name, [project, datetime.now(UTC).isoformat()])
-        self.path.write_text(json.dumps(known))
-        return found[0]
+        owners = self._owners()
+        entry = owners.setdefault(name, [project, datetime.now(UTC).isoformat()])
+        self.path.write_text(json.dumps(owners))
+        return entry[0]
 
     def bucket(self, name):
-        found = self._known().get(name)
-        return (found[0], datetime.fromisoformat(found[1])) if found else None
+        entry = self._owners().get(name)
+        return (entry[0], datetime.fromisoformat(entry[1])) if entry else None
 
     def buckets(self, project):
-        return [name for name, (owner, _) in self._known().items() if owner == project]
+        return [name for name, (owner, _) in self._owners().items() if owner == project]
 
     def project(self, id_or_number):
         numbers = {"one": "1001", "two": "1002"}
-        ids = {number: each for each, number in numbers.items()}
-        known = ids.get(id_or_number, id_or_number)
-        return known, numbers.get(known, "1999")
+        ids = {number: name for name, number in numbers.items()}
+        project_id = ids.get(id_or_number, id_or_number)
+        return project_id, numbers.get(project_id, "1999")
 
 
 def caller_of(scope):
@@ -98,8 +98,10 @@ async def create_job(request: Request):
 def build(data_dir: Path):
     objects = Objects(data_dir=data_dir)
     limit = data_dir / "bytes_max"
-    known = ProjectBytes(int(limit.read_text()) if limit.exists() else None)
-    rows = storage_routes(objects, Uploads(objects), Owners(data_dir / "owners.json"), known)
+    project_bytes = ProjectBytes(int(limit.read_text()) if limit.exists() else None)
+    rows = storage_routes(
+        objects, Uploads(objects), Owners(data_dir / "owners.json"), project_bytes
+    )
     jobs = Route("/v1/projects/{project}/jobs", create_job, methods=["POST"])
     return with_callers(Starlette(routes=[*map(route, rows), jobs]))
 

@@ -52,7 +52,7 @@ def project(text):
 
 
 def surroundings(methods, **changes):
-    found = {
+    services = {
         "routes": Routes(methods),
         "permissions": Permissions(project),
         "recognise": recognise,
@@ -60,7 +60,7 @@ def surroundings(methods, **changes):
         "allowed_origins": ("https://console.example",),
         "body_bytes_max": BODY_BYTES_MAX,
     }
-    return ChainServices(**found | changes)
+    return ChainServices(**services | changes)
 
 
 class Seen:
@@ -129,6 +129,6 @@ def client(app, token="demo", **options):  # noqa: S107  # it opens nothing
             headers=headers,
             timeout=WAIT_S_MAX,
             trust_env=False,
-        ) as found,
+        ) as http,
     ):
-        yield found
+        yield http

@@ -53,8 +53,8 @@ def world(tmp_path_factory):
 
     def noted():
         """What was noted since it was asked for last."""
-        found, log._waiting = log._waiting, []
-        return found
+        entries, log._waiting = log._waiting, []
+        return entries
 
     yield SimpleNamespace(
         application=application,
@@ -68,28 +68,28 @@ def world(tmp_path_factory):
 
 def callers(store, recognise):
     """Every kind of caller, by a name that is the token's own."""
-    found = {"nobody": Kind(None), "unknown": Kind("tsd_never-was")}
+    kinds = {"nobody": Kind(None), "unknown": Kind("tsd_never-was")}
     for project, role in itertools.product((OWN, OTHER, ALL), ROLES):
         name = f"{role} of {project}"
-        made = tokens.create(store, {"name": name, "role": role, "project": project})
-        found[name] = Kind(made["token"], role, project)
-    maker = recognise(f"Bearer {made['token']}", loopback=True, address="")
+        token = tokens.create(store, {"name": name, "role": role, "project": project})
+        kinds[name] = Kind(token["token"], role, project)
+    maker = recognise(f"Bearer {token['token']}", loopback=True, address="")
     for bucket, role in itertools.product((BUCKET, OTHER_BUCKET), ("viewer", "submitter")):
         name = f"{role} for {bucket}"
         wish = {"bucket": bucket, "readOnly": role == "viewer"}
-        made = bucket_tokens.create(store, replace(maker, name=name), OWN, wish)
-        found[name] = Kind(made["token"], role, OWN, bucket)
+        token = bucket_tokens.create(store, replace(maker, name=name), OWN, wish)
+        kinds[name] = Kind(token["token"], role, OWN, bucket)
     for project, role in itertools.product((OWN, OTHER, ALL), ("viewer", "submitter")):
         name = f"{role} for every bucket of {project}"
         wish = {"bucket": EVERY, "readOnly": role == "viewer"}
-        made = bucket_tokens.create(store, replace(maker, name=name, project=project), OWN, wish)
-        found[name] = Kind(made["token"], role, project, EVERY)
+        token = bucket_tokens.create(store, replace(maker, name=name, project=project), OWN, wish)
+        kinds[name] = Kind(token["token"], role, project, EVERY)
     gone = tokens.create(store, {"role": "admin"})
     tokens.revoke(store, gone["id"])
-    found["revoked"] = Kind(gone["token"])
-    found["expired"] = Kind(ended(store, AGES_AGO))
-    found["expired for a bucket"] = Kind(ended(store, AGES_AGO, bucket=BUCKET, parent="x"))
-    return found
+    kinds["revoked"] = Kind(gone["token"])
+    kinds["expired"] = Kind(ended(store, AGES_AGO))
+    kinds["expired for a bucket"] = Kind(ended(store, AGES_AGO, bucket=BUCKET, parent="x"))
+    return kinds
 
 
 def ended(store, expire_time, **more):
@@ -100,7 +100,7 @@ def ended(store, expire_time, **more):
 
 
 def native_of(application):
-    mount = next(each for each in application.http.routes if each.path == "/trainshed/v1")
+    mount = next(row for row in application.http.routes if row.path == "/trainshed/v1")
     return mount.app.app.made()
 
 
@@ -201,10 +201,10 @@ def test_every_route_lets_in_whom_its_rule_names_and_nobody_else(world):
 
     async def all_of_them():
         return [
-            found
+            faults
             for (verb, path), rule in sorted(RULES.items())
-            for found in [await one_route(world, verb, path, rule)]
-            if found
+            for faults in [await one_route(world, verb, path, rule)]
+            if faults
         ]
 
     assert asyncio.run(all_of_them()) == []
@@ -212,7 +212,7 @@ def test_every_route_lets_in_whom_its_rule_names_and_nobody_else(world):
 
 async def one_route(world, verb, path, rule):
     """What is wrong with a route."""
-    found = []
+    faults = []
     own = path.removeprefix(IN_PATH)
     in_path = own != path
     for name, who in world.callers.items():
@@ -222,12 +222,12 @@ async def one_route(world, verb, path, rule):
         header = None if in_path else who.text
         answer = await ask(world.application.http, verb, f"{prefix}{target}", document, header)
         is_in = may(rule, who, in_path=in_path)
-        wanted = None if is_in else expected(rule, who, in_path=in_path)
-        seen = answer[0] if is_refused(*answer) else None
-        if seen != wanted:
-            found.append((verb, path, name, wanted, answer))
-        found += wrongly_noted(world, verb, own, who, answer)
-    return found
+        expected_status = None if is_in else expected(rule, who, in_path=in_path)
+        status = answer[0] if is_refused(*answer) else None
+        if status != expected_status:
+            faults.append((verb, path, name, expected_status, answer))
+        faults += wrongly_noted(world, verb, own, who, answer)
+    return faults
 
 
 def wrongly_noted(world, verb, path, who, answer):
@@ -241,9 +241,9 @@ def wrongly_noted(world, verb, path, who, answer):
         return noted
     if len(noted) != 1 or noted[0].address != "127.0.0.1":
         return [("noted", noted)]
-    known = who.role and next(name for name, each in world.callers.items() if each is who)
-    wanted = STATUS[answer[0]] if refused else noted[0].status
-    right = (known, wanted) == (noted[0].caller, noted[0].status)
+    caller = who.role and next(name for name, kind in world.callers.items() if kind is who)
+    status = STATUS[answer[0]] if refused else noted[0].status
+    right = (caller, status) == (noted[0].caller, noted[0].status)
     return [] if right else [("noted", noted, answer)]
 
 
@@ -270,12 +270,12 @@ def test_grpc_lets_in_the_same(world, tmp_path):
             rule = RULES[row.verb, row.path]
             for name, who in world.callers.items():
                 code = code_of(client, row, who.text)
-                wanted = None if may(rule, who) else CODES[expected(rule, who)]
-                if (code if code in CODES.values() else None) != wanted:
-                    wrong.append((row.rpc, name, wanted, code))
-                noted = [(each.method, each.status) for each in world.noted()]
-                if wanted and noted != [(row.rpc, wanted)]:
-                    wrong.append((row.rpc, name, wanted, noted))
+                expected_code = None if may(rule, who) else CODES[expected(rule, who)]
+                if (code if code in CODES.values() else None) != expected_code:
+                    wrong.append((row.rpc, name, expected_code, code))
+                noted = [(entry.method, entry.status) for entry in world.noted()]
+                if expected_code and noted != [(row.rpc, expected_code)]:
+                    wrong.append((row.rpc, name, expected_code, noted))
     assert wrong == []
 
 

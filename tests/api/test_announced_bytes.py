@@ -42,8 +42,8 @@ def test_a_stream_that_ends_early_cuts_its_connection_with_one_line(caplog, faul
     cut = pytest.raises((http.client.IncompleteRead, ConnectionError))
     with serving(answer_with([b"abc"], 10, fault)) as port, caplog.at_level(logging.INFO), cut:
         read(port)
-    lines = [each for each in caplog.records if each.levelno > logging.INFO]
-    assert [each.getMessage() for each in lines] == [
+    lines = [record for record in caplog.records if record.levelno > logging.INFO]
+    assert [record.getMessage() for record in lines] == [
         f"cannot serve gs://mine/x to its end: {'[Errno 5] ' * bool(fault)}{words}"
     ]
     assert lines[0].exc_info is None
@@ -53,4 +53,4 @@ def test_what_is_all_there_is_served(caplog):
     with serving(answer_with([b"abc", b"def"], 6)) as port:
         assert read(port) == b"abcdef"
         assert read(port, "HEAD") == b""
-    assert not [each for each in caplog.records if each.levelno > logging.INFO]
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]

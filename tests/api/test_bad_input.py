@@ -21,8 +21,8 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def edge():
-    with client(application(ROWS)) as found:
-        yield found
+    with client(application(ROWS)) as edge:
+        yield edge
 
 
 def post(content, headers=JSON, path="/v1/projects/demo/jobs"):
@@ -143,8 +143,8 @@ def test_no_refusal_makes_gcloud_wait_and_repeat(edge, name):
 
 
 def test_nobody_is_refused_with_403_because_clients_hide_a_401():
-    with client(application(ROWS), token=None) as found:
-        answer = found.get("/v1/projects/demo/jobs")
+    with client(application(ROWS), token=None) as edge:
+        answer = edge.get("/v1/projects/demo/jobs")
     assert (answer.status_code, answer.json()["error"]["status"]) == (403, DENIED)
 
 
@@ -242,8 +242,8 @@ def test_the_server_goes_on_after_every_wrong_request(edge):
 
 def test_an_error_of_ours_tells_nothing_of_the_inside(caplog):
     rows = [method("GET", JOBS, Seen(KeyError("the secret")))]
-    with client(application(rows)) as found:
-        answer = found.get("/v1/projects/demo/jobs")
+    with client(application(rows)) as edge:
+        answer = edge.get("/v1/projects/demo/jobs")
     error = answer.json()["error"]
     assert (answer.status_code, error["status"]) == (500, "INTERNAL")
     assert "secret" not in json.dumps(error)

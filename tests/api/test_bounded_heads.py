@@ -21,15 +21,15 @@ CHUNKED = BEGIN + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
 def port():
     rows = [method("POST", JOBS, Seen(), role=AccessRole.SUBMITTER, body="*")]
     app = application(rows, body_bytes_max=1 << 20)
-    with serving(app) as found:
-        yield found
+    with serving(app) as port:
+        yield port
 
 
 def answer_of(connection):
-    found = b""
+    answer = b""
     while piece := connection.recv(1 << 16):
-        found += piece
-    return found
+        answer += piece
+    return answer
 
 
 def exchange(port, *pieces):
@@ -59,8 +59,8 @@ def test_an_endless_head_is_cut_off_long_before_its_end(port, begin):
 
 def test_it_is_told_why_in_the_form_of_all_refusals(port, monkeypatch):
     monkeypatch.setattr(bounded_heads, "LINGER_SECONDS", 60)  # this sender may be slow
-    found = exchange(port, BEGIN, b"X-Long: ", *[b"a" * (HEAD_BYTES_MAX // 4)] * 12)
-    head, _, body = found.partition(b"\r\n\r\n")
+    answer = exchange(port, BEGIN, b"X-Long: ", *[b"a" * (HEAD_BYTES_MAX // 4)] * 12)
+    head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 431 ")
     error = json.loads(body)["error"]
     assert (error["code"], error["status"]) == (431, "INVALID_ARGUMENT")

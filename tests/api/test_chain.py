@@ -15,11 +15,11 @@ JOBS = "/v1/projects/{project}/jobs"
 
 
 def passage(**fields):
-    told = {"authorization": "Bearer demo", "host": "testserver", "verb": "GET"}
-    return RequestContext(**told | {"path": "/v1/projects/demo/jobs"} | fields)
+    defaults = {"authorization": "Bearer demo", "host": "testserver", "verb": "GET"}
+    return RequestContext(**defaults | {"path": "/v1/projects/demo/jobs"} | fields)
 
 
-def through(found, **changes):
+def through(context, **changes):
     handle = Seen()
     rows = [
         method("GET", JOBS, handle, query=("pageSize",)),
@@ -27,19 +27,19 @@ def through(found, **changes):
         method("POST", JOBS + "/{job}:cancel", handle, role=AccessRole.SUBMITTER, body="*"),
         method("POST", "/v2/entries:list", handle, body="*"),
     ]
-    perform(CHAIN, surroundings(rows, **changes), found)
+    perform(CHAIN, surroundings(rows, **changes), context)
     return handle.calls[0]
 
 
-def refused(found, **changes):
-    with pytest.raises(Refusal) as caught:
-        through(found, **changes)
-    return caught.value
+def refused(context, **changes):
+    with pytest.raises(Refusal) as error:
+        through(context, **changes)
+    return error.value
 
 
 def test_the_docstring_lists_the_steps_in_their_order():
-    told = [line.split("``")[1] for line in chain.__doc__.splitlines() if line[:1].isdigit()]
-    assert told == [step.__name__ for step in CHAIN]
+    names = [line.split("``")[1] for line in chain.__doc__.splitlines() if line[:1].isdigit()]
+    assert names == [step.__name__ for step in CHAIN]
 
 
 def test_every_step_says_what_it_does():
@@ -58,9 +58,9 @@ def test_a_call_reaches_its_handler_with_all_that_was_found():
 
 
 def test_the_answer_is_compact_json():
-    found = passage()
-    through(found)
-    assert found.reply == b'{"ok":true}'
+    context = passage()
+    through(context)
+    assert context.reply == b'{"ok":true}'
 
 
 @pytest.mark.parametrize("name", ["demo", "1001"])
@@ -78,29 +78,29 @@ def test_a_foreign_project_and_none_are_refused_in_the_same_words(name):
 
 
 def test_a_strangers_word_for_a_project_never_reaches_the_store():
-    asked = []
+    lookups = []
 
     def project(text):
-        asked.append(text)
+        lookups.append(text)
         return text, "1001"
 
     permissions = chain.Permissions(project)
     refused(passage(path="/v1/projects/never-was/jobs"), permissions=permissions)
-    assert asked == ["demo"]
+    assert lookups == ["demo"]
 
 
 def test_the_names_of_a_project_are_looked_up_once():
-    asked = []
-    permissions = chain.Permissions(lambda text: asked.append(text) or (text, "1001"))
+    lookups = []
+    permissions = chain.Permissions(lambda text: lookups.append(text) or (text, "1001"))
     for _ in range(3):
         through(passage(), permissions=permissions)
-    assert asked == ["demo"]
+    assert lookups == ["demo"]
 
 
 @pytest.mark.parametrize("name", ["a b", "-", "a%2Fb", "%C3%A9", "a" * 101])
 def test_what_cannot_be_a_project_is_no_project(name):
-    found = passage(path=f"/v1/projects/{name}/jobs", authorization="Bearer admin")
-    assert refused(found).code is Code.INVALID_ARGUMENT
+    context = passage(path=f"/v1/projects/{name}/jobs", authorization="Bearer admin")
+    assert refused(context).code is Code.INVALID_ARGUMENT
 
 
 def test_a_viewer_may_look_and_not_submit():
@@ -143,8 +143,8 @@ def test_steps_are_taken_in_order():
 
 
 def key(**fields):
-    told = {"verb": "POST", "body": b"{}", "user_agent": "gcloud/1 invocation-id/ab12"}
-    return through(passage(**told | fields)).retry_key
+    defaults = {"verb": "POST", "body": b"{}", "user_agent": "gcloud/1 invocation-id/ab12"}
+    return through(passage(**defaults | fields)).retry_key
 
 
 def test_a_repetition_has_the_key_of_the_first_try():
@@ -177,9 +177,9 @@ def test_only_creates_of_gcloud_have_a_key():
 
 def test_an_unforeseen_error_is_a_number_for_the_caller_and_a_story_in_the_log(caplog):
     rows = [method("GET", JOBS, Seen(ZeroDivisionError("secret detail")))]
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(Refusal) as error:
         perform(CHAIN, surroundings(rows), passage())
-    refusal = caught.value
+    refusal = error.value
     number = refusal.message.rpartition(" ")[2]
     assert refusal.code is Code.INTERNAL
     assert "secret" not in refusal.message
@@ -190,32 +190,32 @@ def test_an_unforeseen_error_is_a_number_for_the_caller_and_a_story_in_the_log(c
 
 def test_an_answer_that_is_no_json_is_our_mistake(caplog):
     rows = [method("GET", JOBS, Seen({"a": float("nan")}))]
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(Refusal) as error:
         perform(CHAIN, surroundings(rows), passage())
-    assert caught.value.code is Code.INTERNAL
+    assert error.value.code is Code.INTERNAL
     assert "not JSON compliant" in caplog.text
 
 
 def test_grpc_goes_the_same_way_between_its_messages():
-    def read(_, found):
-        found.method = method("GET", JOBS, Seen({"n": 1}))
-        found.params = {"project": "1001"}
+    def read(_, context):
+        context.method = method("GET", JOBS, Seen({"n": 1}))
+        context.params = {"project": "1001"}
 
-    def write(_, found):
-        found.reply = json.dumps([found.answer, found.params]).encode()
+    def write(_, context):
+        context.reply = json.dumps([context.answer, context.params]).encode()
 
-    found = RequestContext(authorization="Bearer demo")
-    perform((*GRPC_ADMISSION, *grpc_chain(read, write)), surroundings([]), found)
-    assert json.loads(found.reply) == [{"n": 1}, {"project": "demo"}]
+    context = RequestContext(authorization="Bearer demo")
+    perform((*GRPC_ADMISSION, *grpc_chain(read, write)), surroundings([]), context)
+    assert json.loads(context.reply) == [{"n": 1}, {"project": "demo"}]
 
 
 def test_a_database_that_is_away_is_no_incident_but_asks_to_try_again(caplog):
     def away(*_):
         raise StoreFault("no connection to db.internal")
 
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(Refusal) as error:
         perform([away], surroundings([]), passage())
-    assert caught.value.code is Code.UNAVAILABLE
-    assert "try again" in caught.value.message
-    assert "db.internal" not in caught.value.message
+    assert error.value.code is Code.UNAVAILABLE
+    assert "try again" in error.value.message
+    assert "db.internal" not in error.value.message
     assert "db.internal" in caplog.text

@@ -26,13 +26,13 @@ class World:
         self.all = Connections(LIMITS, Times(), clock=lambda: self.now)
 
     def connect(self, host=HERE, *, token=False, waits=None):
-        found = self.all.admit(host)
-        if found is not None:
-            found.cut = lambda: self.cut.append(found)
-            found.late = lambda: self.late.append(found)
-            self.all.recognise(found, authenticated=token)
-            found.waits = waits or found.waits
-        return found
+        connection = self.all.admit(host)
+        if connection is not None:
+            connection.cut = lambda: self.cut.append(connection)
+            connection.late = lambda: self.late.append(connection)
+            self.all.recognise(connection, authenticated=token)
+            connection.waits = waits or connection.waits
+        return connection
 
 
 @pytest.fixture
@@ -70,11 +70,11 @@ def test_who_is_being_answered_is_never_cut_off(world):
 
 
 def test_a_token_takes_a_caller_out_of_the_count_until_it_is_refused(world):
-    known = [world.connect(token=True) for _ in range(4)]
+    authenticated = [world.connect(token=True) for _ in range(4)]
     assert world.connect() is not None
     assert world.connect() is not None
     assert world.cut == []
-    world.all.recognise(known[0], authenticated=False)
+    world.all.recognise(authenticated[0], authenticated=False)
     world.connect()
     assert len(world.cut) == 1
 
@@ -91,13 +91,15 @@ def test_where_all_are_in_use_an_idle_one_goes_and_no_upload_does(world):
 
 
 def test_all_that_has_ended_is_forgotten(world):
-    found = [world.connect(f"192.0.2.{each % 3}", token=each % 2 == 0) for each in range(4)]
-    for each in found * 2:
-        world.all.forget(each)
-    world.all.recognise(found[0], authenticated=False)
+    connections = [
+        world.connect(f"192.0.2.{number % 3}", token=number % 2 == 0) for number in range(4)
+    ]
+    for connection in connections * 2:
+        world.all.forget(connection)
+    world.all.recognise(connections[0], authenticated=False)
     assert list(world.all) == []
-    for each in range(LIMITS.unauthenticated):
-        world.connect(f"192.0.2.{each}")
+    for number in range(LIMITS.unauthenticated):
+        world.connect(f"192.0.2.{number}")
     assert world.cut == []
 
 
@@ -143,10 +145,10 @@ def test_a_flood_is_a_few_lines_that_say_how_many_and_why(world, caplog):
 
 @pytest.mark.parametrize("descriptors", [256, 1024, 20_000, 1 << 30])
 def test_most_descriptors_are_kept_for_everything_else(descriptors):
-    found = limits_of(descriptors)
-    assert 0 < found.per_address < found.unauthenticated < found.connections
-    assert found.connections * 2 <= descriptors
-    assert found.connections <= 4096
+    limits = limits_of(descriptors)
+    assert 0 < limits.per_address < limits.unauthenticated < limits.connections
+    assert limits.connections * 2 <= descriptors
+    assert limits.connections <= 4096
 
 
 def test_a_network_counts_as_one_address():

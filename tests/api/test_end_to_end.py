@@ -96,7 +96,7 @@ def edges(tmp_path_factory):
         for name, (project, role) in TOKENS.items():
             stored = Token(
                 token_id=name, digest=digest_of(name), name=f"{name}-token", project=project,
-                role=role, create_time=store.nodes()[0].seen,
+                role=role, create_time=store.nodes()[0].seen_time,
             )  # fmt: skip
             store.add_token(stored)
         store.add_bucket("stage", "demo")
@@ -153,9 +153,9 @@ def good(answer):
 
 
 def error(answer):
-    found = answer.json()["error"]
-    assert answer.status_code == found["code"]
-    return found["code"], found["status"], found["message"]
+    body = answer.json()["error"]
+    assert answer.status_code == body["code"]
+    return body["code"], body["status"], body["message"]
 
 
 def test_the_server_is_healthy(rest):
@@ -166,21 +166,21 @@ def test_the_server_is_healthy(rest):
 
 
 def test_an_ml_job_from_create_to_cancel(rest):
-    made = good(rest.post("/v1/projects/demo/jobs?alt=json", json=ml_job("life")))
-    assert (made["jobId"], made["state"]) == ("life", "QUEUED")
-    assert made["trainingInput"]["region"] == "us-central1"
-    found = good(rest.get("/v1/projects/demo/jobs/life"))
-    assert found["createTime"] == made["createTime"]
-    patch = {"labels": {"team": "a"}, "etag": found["etag"]}
+    created = good(rest.post("/v1/projects/demo/jobs?alt=json", json=ml_job("life")))
+    assert (created["jobId"], created["state"]) == ("life", "QUEUED")
+    assert created["trainingInput"]["region"] == "us-central1"
+    job = good(rest.get("/v1/projects/demo/jobs/life"))
+    assert job["createTime"] == created["createTime"]
+    patch = {"labels": {"team": "a"}, "etag": job["etag"]}
     path = "/v1/projects/demo/jobs/life?updateMask=labels"
     assert good(rest.patch(path, json=patch))["labels"] == {"team": "a"}
     assert error(rest.patch(path, json=patch))[:2] == (409, "ABORTED")
     assert good(rest.post("/v1/projects/demo/jobs/life:cancel", json={})) == {}
     assert good(rest.post("/v1/projects/demo/jobs/life:cancel")) == {}
-    found = good(rest.get("/v1/projects/demo/jobs/life"))
-    assert found["state"] == "CANCELLED"
-    assert found["endTime"]
-    assert found["labels"] == {"team": "a"}
+    job = good(rest.get("/v1/projects/demo/jobs/life"))
+    assert job["state"] == "CANCELLED"
+    assert job["endTime"]
+    assert job["labels"] == {"team": "a"}
 
 
 def test_the_number_of_a_project_is_the_project(rest):
@@ -191,15 +191,15 @@ def test_the_number_of_a_project_is_the_project(rest):
 def test_a_list_in_pages_is_the_list(rest):
     for number in range(5):
         good(rest.post("/v1/projects/demo/jobs", json=ml_job(f"page_{number}")))
-    found, token = [], ""
+    job_ids, token = [], ""
     while True:
         query = {"filter": "jobId:page_*", "pageSize": 2, "pageToken": token}
         answer = good(rest.get("/v1/projects/demo/jobs", params=query))
-        found += [job["jobId"] for job in answer["jobs"]]
+        job_ids += [job["jobId"] for job in answer["jobs"]]
         token = answer.get("nextPageToken", "")
         if not token:
             break
-    assert found == [f"page_{number}" for number in reversed(range(5))]
+    assert job_ids == [f"page_{number}" for number in reversed(range(5))]
 
 
 def test_an_empty_list_is_an_empty_object(rest):
@@ -264,16 +264,16 @@ def test_what_is_not_here_says_so(rest, verb, path):
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 def test_a_custom_job_from_create_to_delete(rest, version):
     query = "?%24alt=json%3Benum-encoding%3Dint"
-    made = good(rest.post(f"/{version}/{PARENT}/customJobs{query}", json=custom_job("life")))
-    name = made["name"]
+    created = good(rest.post(f"/{version}/{PARENT}/customJobs{query}", json=custom_job("life")))
+    name = created["name"]
     assert name.startswith(f"{PARENT}/customJobs/")
-    assert made["state"] == "JOB_STATE_QUEUED"
-    assert good(rest.get(f"/{version}/{name}"))["jobSpec"] == made["jobSpec"]
+    assert created["state"] == "JOB_STATE_QUEUED"
+    assert good(rest.get(f"/{version}/{name}"))["jobSpec"] == created["jobSpec"]
     running = error(rest.delete(f"/{version}/{name}"))
     assert running[:2] == (400, "FAILED_PRECONDITION")
     assert good(rest.post(f"/{version}/{name}:cancel", json={})) == {}
-    found = good(rest.get(f"/{version}/{name}"))
-    assert (found["state"], found["error"]["code"]) == ("JOB_STATE_CANCELLED", 1)
+    job = good(rest.get(f"/{version}/{name}"))
+    assert (job["state"], job["error"]["code"]) == ("JOB_STATE_CANCELLED", 1)
     operation = good(rest.delete(f"/{version}/{name}"))
     assert operation["done"] is True
     assert operation["response"] == {"@type": "type.googleapis.com/google.protobuf.Empty"}
@@ -285,9 +285,9 @@ def test_a_custom_job_from_create_to_delete(rest, version):
 def test_a_list_has_the_fields_of_its_mask(rest):
     good(rest.post(f"/v1/{PARENT}/customJobs", json=custom_job("masked")))
     query = {"filter": 'display_name="masked"', "readMask": "name,display_name,jobSpec.scheduling"}
-    [found] = good(rest.get(f"/v1/{PARENT}/customJobs", params=query))["customJobs"]
-    assert set(found) <= {"name", "displayName", "jobSpec"}
-    assert "workerPoolSpecs" not in found.get("jobSpec", {})
+    [job] = good(rest.get(f"/v1/{PARENT}/customJobs", params=query))["customJobs"]
+    assert set(job) <= {"name", "displayName", "jobSpec"}
+    assert "workerPoolSpecs" not in job.get("jobSpec", {})
     query["readMask"] = "colour"
     assert (
         "read_mask: CustomJob has no field colour"
@@ -315,12 +315,12 @@ def test_a_tuning_job_makes_trials_and_is_cancelled(rest):
         },
         "trialJobSpec": {"workerPoolSpecs": [POOL]},
     }
-    made = good(rest.post(f"/v1/{PARENT}/hyperparameterTuningJobs", json=document))
-    assert made["state"] == "JOB_STATE_PENDING"
+    job = good(rest.post(f"/v1/{PARENT}/hyperparameterTuningJobs", json=document))
+    assert job["state"] == "JOB_STATE_PENDING"
     (listed,) = good(rest.get(f"/v1/{PARENT}/hyperparameterTuningJobs"))["hyperparameterTuningJobs"]
-    assert listed["name"] == made["name"]
-    good(rest.post(f"/v1/{made['name']}:cancel", json={}))
-    assert good(rest.get(f"/v1/{made['name']}"))["state"].startswith("JOB_STATE_CANCEL")
+    assert listed["name"] == job["name"]
+    good(rest.post(f"/v1/{job['name']}:cancel", json={}))
+    assert good(rest.get(f"/v1/{job['name']}"))["state"].startswith("JOB_STATE_CANCEL")
 
 
 def test_a_pipeline_has_a_real_job(rest):
@@ -330,20 +330,20 @@ def test_a_pipeline_has_a_real_job(rest):
         "trainingTaskDefinition": CUSTOM_TASK,
         "trainingTaskInputs": inputs,
     }
-    made = good(rest.post(f"/v1/{PARENT}/trainingPipelines", json=document))
-    assert made["trainingTaskInputs"] == inputs
-    assert made["state"] == "PIPELINE_STATE_QUEUED"
-    child = made["trainingTaskMetadata"]["backingCustomJob"]
+    created = good(rest.post(f"/v1/{PARENT}/trainingPipelines", json=document))
+    assert created["trainingTaskInputs"] == inputs
+    assert created["state"] == "PIPELINE_STATE_QUEUED"
+    child = created["trainingTaskMetadata"]["backingCustomJob"]
     assert good(rest.get(f"/v1/{child}"))["state"] == "JOB_STATE_QUEUED"
     names = [
         p["name"] for p in good(rest.get(f"/v1/{PARENT}/trainingPipelines"))["trainingPipelines"]
     ]
-    assert made["name"] in names
-    assert good(rest.post(f"/v1/{made['name']}:cancel", json={})) == {}
-    found = good(rest.get(f"/v1/{made['name']}"))
-    assert (found["state"], found["error"]["code"]) == ("PIPELINE_STATE_CANCELLED", 1)
-    assert good(rest.delete(f"/v1/{made['name']}"))["done"] is True
-    assert error(rest.get(f"/v1/{made['name']}"))[:2] == (404, "NOT_FOUND")
+    assert created["name"] in names
+    assert good(rest.post(f"/v1/{created['name']}:cancel", json={})) == {}
+    cancelled = good(rest.get(f"/v1/{created['name']}"))
+    assert (cancelled["state"], cancelled["error"]["code"]) == ("PIPELINE_STATE_CANCELLED", 1)
+    assert good(rest.delete(f"/v1/{created['name']}"))["done"] is True
+    assert error(rest.get(f"/v1/{created['name']}"))[:2] == (404, "NOT_FOUND")
 
 
 @pytest.mark.parametrize("path", ["models/555%401", "operations/1", "customJobs/1/operations/2"])
@@ -382,12 +382,12 @@ def test_a_projects_things_are_invisible_to_others(rest):
     for row in rows:
         path = row.path.replace("{location}", "us-central1")
         path = re.sub(r"\{(?!project)\w+\}", number, path)
-        told = []
+        texts = []
         for project in ("demo", "never-was"):
             answer = rest.request(row.verb, path.replace("{project}", project), headers=OTHER)
             assert answer.status_code == 403, path
-            told.append(answer.text.replace(project, "PROJECT"))
-        assert told[0] == told[1], path
+            texts.append(answer.text.replace(project, "PROJECT"))
+        assert texts[0] == texts[1], path
 
 
 def test_a_job_is_not_found_under_another_project(rest):
@@ -402,28 +402,30 @@ def test_a_job_is_not_found_under_another_project(rest):
 
 
 def test_grpc_and_rest_see_one_job(rest, rpc):
-    made = rpc.call(f"{JOBS}/CreateCustomJob", {"parent": PARENT, "customJob": custom_job("both")})
-    name = made["name"]
-    assert made["state"] == "JOB_STATE_QUEUED"
+    created = rpc.call(
+        f"{JOBS}/CreateCustomJob", {"parent": PARENT, "customJob": custom_job("both")}
+    )
+    name = created["name"]
+    assert created["state"] == "JOB_STATE_QUEUED"
     assert good(rest.get(f"/v1/{name}"))["displayName"] == "both"
     request = {"parent": PARENT, "filter": 'display_name="both"', "readMask": "name"}
     assert rpc.call(f"{JOBS}/ListCustomJobs", request) == {"customJobs": [{"name": name}]}
     assert rpc.call(f"{JOBS}/CancelCustomJob", {"name": name}) == {}
-    found = rpc.call(f"{JOBS}/GetCustomJob", {"name": name})
-    assert (found["state"], found["error"]["code"]) == ("JOB_STATE_CANCELLED", 1)
+    job = rpc.call(f"{JOBS}/GetCustomJob", {"name": name})
+    assert (job["state"], job["error"]["code"]) == ("JOB_STATE_CANCELLED", 1)
     operation = rpc.call(f"{JOBS}/DeleteCustomJob", {"name": name})
     again = {"name": operation["name"]}
     assert rpc.call("google.longrunning.Operations/GetOperation", again) == operation
-    with pytest.raises(grpc.RpcError) as caught:
+    with pytest.raises(grpc.RpcError) as error:
         rpc.call(f"{JOBS}/GetCustomJob", {"name": name})
-    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+    assert error.value.code() is grpc.StatusCode.NOT_FOUND
 
 
 def test_grpc_tells_faults_in_its_senders_spelling(rpc):
     document = custom_job("wrong", machine_type="n1-huge")
-    with pytest.raises(grpc.RpcError) as caught:
+    with pytest.raises(grpc.RpcError) as error:
         rpc.call(f"{JOBS}/CreateCustomJob", {"parent": PARENT, "customJob": document})
-    [detail] = status_of(caught.value)["details"]
+    [detail] = status_of(error.value)["details"]
     assert [violation["field"] for violation in detail["fieldViolations"]] == [
         "job_spec.worker_pool_specs[0].machine_spec.machine_type"
     ]

@@ -22,8 +22,8 @@ def batch_of(*calls):
 async def storage(scope, receive, send):
     """Say what came."""
     request = Request(scope, receive)
-    told = [request.method, scope["path"], scope["raw_path"].decode(), request.url.query]
-    content = {"told": told, "by": request.headers["authorization"]}
+    line = [request.method, scope["path"], scope["raw_path"].decode(), request.url.query]
+    content = {"told": line, "by": request.headers["authorization"]}
     content["body"] = (await request.body()).decode()
     status = 404 if "absent" in scope["path"] else 200
     await JSONResponse(content, status)(scope, receive, send)

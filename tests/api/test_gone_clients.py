@@ -21,10 +21,10 @@ GONE = {"type": "http.disconnect"}
 STAYS = {}
 
 
-def called(app, messages, *, verb="POST", path="/v1/projects/demo/jobs", heard=None):
+def called(app, messages, *, verb="POST", path="/v1/projects/demo/jobs", read_event=None):
     """Call an application; the last message is given again and again.  What it has sent.
 
-    ``heard`` is set once the application has had the time to hear the last message.
+    ``read_event`` is set once the application has had the time to hear the last message.
     """
     sent, left = [], list(messages)
     scope = {
@@ -45,8 +45,8 @@ def called(app, messages, *, verb="POST", path="/v1/projects/demo/jobs", heard=N
             return left.pop(0)
         if left[0] is STAYS:
             await asyncio.get_running_loop().create_future()
-        if heard:
-            asyncio.get_running_loop().call_soon(heard.set)
+        if read_event:
+            asyncio.get_running_loop().call_soon(read_event.set)
         return left[0]
 
     async def send(message):
@@ -58,16 +58,16 @@ def called(app, messages, *, verb="POST", path="/v1/projects/demo/jobs", heard=N
 
 @pytest.mark.parametrize("gone", [False, True])
 def test_no_step_is_begun_for_a_client_that_has_gone(gone):
-    handle, heard = Seen(), threading.Event()
+    handle, read_event = Seen(), threading.Event()
 
     def recognised(authorization, **where):
         if gone:
-            assert heard.wait(WAIT_S_MAX)
+            assert read_event.wait(WAIT_S_MAX)
         return recognise(authorization, **where)
 
     rows = [method("POST", JOBS, handle, role=AccessRole.SUBMITTER, body="*")]
     messages = [BODY, GONE if gone else STAYS]
-    called(application(rows, recognise=recognised), messages, heard=heard)
+    called(application(rows, recognise=recognised), messages, read_event=read_event)
     assert len(handle.calls) == (0 if gone else 1)
 
 
@@ -86,7 +86,7 @@ def test_what_came_of_a_body_that_is_cut_off_is_not_taken_for_all_of_it(path):
 
 
 def test_a_long_list_of_storage_can_ask_whether_its_client_is_there():
-    found = []
+    outcomes = []
 
     def handle(call, _):
         ends = time.monotonic() + WAIT_S_MAX
@@ -94,7 +94,7 @@ def test_a_long_list_of_storage_can_ask_whether_its_client_is_there():
             try:
                 call.go_on()
             except ClientDisconnect:
-                found.append("gone")
+                outcomes.append("gone")
                 return Response()
             time.sleep(0.01)
         raise TimeoutError
@@ -104,7 +104,7 @@ def test_a_long_list_of_storage_can_ask_whether_its_client_is_there():
 
     app = application([], raw=[RawMethod(verb="POST", path="/storage/v1/b", handle=raw)])
     called(app, [BODY, GONE], path="/storage/v1/b")
-    assert found == ["gone"]
+    assert outcomes == ["gone"]
 
 
 class QuietLog:

@@ -58,8 +58,8 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def edge(tmp_path_factory):
-    with grpc_client(ROWS, surroundings(ROWS), tmp_path_factory.mktemp("tls")) as found:
-        yield found
+    with grpc_client(ROWS, surroundings(ROWS), tmp_path_factory.mktemp("tls")) as edge:
+        yield edge
 
 
 @pytest.fixture(autouse=True)
@@ -70,9 +70,9 @@ def _answers():
 
 
 def refused(edge, name, request, **fields):
-    with pytest.raises(grpc.RpcError) as caught:
+    with pytest.raises(grpc.RpcError) as error:
         edge.call(f"{JOBS}/{name}", request, **fields)
-    return caught.value
+    return error.value
 
 
 def test_a_document_arrives_in_its_senders_spelling(edge):
@@ -258,17 +258,17 @@ def test_a_name_that_no_head_would_hold_is_refused(edge):
 def test_two_authorizations_are_refused(edge):
     call = edge.channel.unary_unary(f"/{JOBS}/GetCustomJob")
     twice = [("authorization", "Bearer demo"), ("authorization", "Bearer admin")]
-    with pytest.raises(grpc.RpcError) as caught:
+    with pytest.raises(grpc.RpcError) as error:
         call(b"", timeout=60, metadata=twice)
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "given twice" in caught.value.details()
+    assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "given twice" in error.value.details()
 
 
 def test_bytes_that_are_no_message_are_refused(edge):
-    with pytest.raises(grpc.RpcError) as caught:
+    with pytest.raises(grpc.RpcError) as error:
         edge.send(f"{JOBS}/GetCustomJob", b"\xff\xff\xff")
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "is no google.cloud.aiplatform.v1.GetCustomJobRequest" in caught.value.details()
+    assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "is no google.cloud.aiplatform.v1.GetCustomJobRequest" in error.value.details()
 
 
 def test_a_field_of_a_newer_client_is_named_and_not_swallowed(edge):
@@ -276,10 +276,10 @@ def test_a_field_of_a_newer_client_is_named_and_not_swallowed(edge):
     request.parent = PARENT
     request.custom_job.display_name = "a"
     request.custom_job.job_spec.scheduling.MergeFromString(b"\xf8\x3f\x01")  # field 1023
-    with pytest.raises(grpc.RpcError) as caught:
+    with pytest.raises(grpc.RpcError) as error:
         edge.send(f"{JOBS}/CreateCustomJob", request.SerializeToString())
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "custom_job.job_spec.scheduling.field number 1023" in caught.value.details()
+    assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "custom_job.job_spec.scheduling.field number 1023" in error.value.details()
     assert CREATE.calls == []
 
 
@@ -316,25 +316,25 @@ def test_an_error_of_ours_is_a_number(edge, caplog):
 )
 def test_an_unknown_method_is_unimplemented(edge, rpc, says):
     call = edge.channel.unary_unary(f"/{rpc}")
-    with pytest.raises(grpc.RpcError) as caught:
+    with pytest.raises(grpc.RpcError) as error:
         call(b"", timeout=60, metadata=[("authorization", "Bearer demo")])
-    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
-    assert caught.value.details().startswith(says)
+    assert error.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert error.value.details().startswith(says)
 
 
 def test_it_is_tls_that_is_spoken(tmp_path):
     """No answer without it, and the certificate is the authority's own."""
-    with grpc_client(ROWS, surroundings(ROWS), tmp_path) as found:
+    with grpc_client(ROWS, surroundings(ROWS), tmp_path) as edge:
         trusted = ssl.create_default_context(cafile=tmp_path / "tls/ca.pem")
         trusted.set_alpn_protocols(["h2"])
-        address = ("127.0.0.1", found.port)
+        address = ("127.0.0.1", edge.port)
         with (
             socket.create_connection(address, timeout=60) as plain,
             trusted.wrap_socket(plain, server_hostname="localhost") as secure,
         ):
             assert secure.selected_alpn_protocol() == "h2"
         with (
-            grpc.insecure_channel(f"127.0.0.1:{found.port}") as channel,
+            grpc.insecure_channel(f"127.0.0.1:{edge.port}") as channel,
             pytest.raises(grpc.RpcError),
         ):
             channel.unary_unary(f"/{JOBS}/GetCustomJob")(b"", timeout=60)

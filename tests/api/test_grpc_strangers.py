@@ -27,7 +27,7 @@ def test_calls_without_a_token_and_without_a_message_hold_no_thread(tmp_path):
         call = edge.channel.stream_unary(f"/{JOBS}/GetCustomJob")
         nobody = [("authorization", "Bearer nobody")]
         half = [call.future(no_messages(), metadata=nobody) for _ in range(2 * THREADS)]
-        codes = {each.exception(timeout=WAIT_S_MAX).code() for each in half}
+        codes = {future.exception(timeout=WAIT_S_MAX).code() for future in half}
         assert codes == {grpc.StatusCode.UNAUTHENTICATED}
         assert edge.call(f"{JOBS}/GetCustomJob", {"name": NAME})["name"] == NAME
         over.set()
@@ -60,5 +60,5 @@ def test_strangers_who_hold_all_connections_keep_no_caller_out(tmp_path):
             newcomer = GrpcClient(channel, ROWS, edge.port, edge.tls)
             for client in (newcomer, edge):
                 assert client.call(f"{JOBS}/GetCustomJob", {"name": NAME})["name"] == NAME
-        for each in strangers:
-            each.close()
+        for stranger in strangers:
+            stranger.close()

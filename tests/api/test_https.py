@@ -37,8 +37,8 @@ def connect(tls):
 
             def connecting():
                 address = ("127.0.0.1", port)
-                found = socket.create_connection(address, timeout=WAIT_S_MAX)
-                return stack.enter_context(found)
+                sock = socket.create_connection(address, timeout=WAIT_S_MAX)
+                return stack.enter_context(sock)
 
             return connecting
 
@@ -82,19 +82,19 @@ def test_a_certificate_that_lacks_the_name_called_says_which_names_it_has(
     port = connect()().getpeername()[1]
     address = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [address])
-    with pytest.raises(Unreachable) as found:
+    with pytest.raises(Unreachable) as error:
         Server(url=f"https://trainer.lan:{port}", token="demo", ca=own).call("GET", "/v1/x")
-    assert "is trusted, but not for the name trainer.lan; it is for " in str(found.value)
-    assert "localhost" in str(found.value)
-    assert "add trainer.lan to allowed_hosts" in str(found.value)
+    assert "is trusted, but not for the name trainer.lan; it is for " in str(error.value)
+    assert "localhost" in str(error.value)
+    assert "add trainer.lan to allowed_hosts" in str(error.value)
 
 
 def test_half_handshakes_make_room(tls, connect):
     connecting = connect(FEW)
     half = [connecting() for _ in range(10 * FEW.per_address)]
     assert get(tls, connecting())[:2] == (200, b"ok")
-    for each in half[: -FEW.per_address]:
-        assert each.recv(1) == b""
+    for sock in half[: -FEW.per_address]:
+        assert sock.recv(1) == b""
 
 
 def test_a_handshake_has_its_time(connect):
@@ -125,7 +125,7 @@ def test_grpc_shows_it_too(tmp_path):
     with grpc_client([], surroundings([]), tmp_path) as edge:
         trusting = ssl.create_default_context(cafile=str(edge.tls.files.ca))
 
-        def shown():
+        def read_serial_number():
             address = ("127.0.0.1", edge.port)
             with (
                 socket.create_connection(address, timeout=WAIT_S_MAX) as plain,
@@ -133,8 +133,8 @@ def test_grpc_shows_it_too(tmp_path):
             ):
                 return secure.getpeercert()["serialNumber"]
 
-        before = shown()
-        assert shown() == before
+        before = read_serial_number()
+        assert read_serial_number() == before
         edge.tls.files.certificate.unlink()
         edge.tls.renew()
-        assert shown() != before
+        assert read_serial_number() != before

@@ -90,7 +90,7 @@ def test_filters_may_be_repeated_and_hold_together(edge):
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "reason"),
     [
         ({"state": "LOST"}, "'QUEUED', "),
         ({"kind": "job"}, "'AI_PLATFORM_JOB', "),
@@ -100,10 +100,10 @@ def test_filters_may_be_repeated_and_hold_together(edge):
         ({"pageSize": 5001}, "pageSize"),
     ],
 )
-def test_a_filter_that_means_nothing_is_refused_with_what_would_be_taken(edge, query, told):
+def test_a_filter_that_means_nothing_is_refused_with_what_would_be_taken(edge, query, reason):
     answer = edge.get(f"{ROOT}/demo/jobs", params=query)
     assert answer.status_code == 400
-    assert told in answer.json()["error"]["message"]
+    assert reason in answer.json()["error"]["message"]
 
 
 def test_a_row_is_narrow_and_whole(edge):

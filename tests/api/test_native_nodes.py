@@ -24,10 +24,10 @@ OF = "/trainshed/v1/nodes"
 
 @pytest.fixture
 def store(tmp_path):
-    found = open_store(new_database(tmp_path))
-    found.see_nodes("test", [Node(name=name, vcpus=64, memory_gb=512.0) for name in ("n1", "n2")])
-    yield found
-    found.close()
+    store = open_store(new_database(tmp_path))
+    store.see_nodes("test", [Node(name=name, vcpus=64, memory_gb=512.0) for name in ("n1", "n2")])
+    yield store
+    store.close()
 
 
 @pytest.fixture
@@ -40,8 +40,8 @@ def looked():
 def edge(store, looked):
     nodes = NodeService(store=store, notice_s=90.0, ordered=looked)
     native = build_native(store=store, nodes=nodes)
-    with client(application([], native=native_app(native, "1"))) as found:
-        yield found
+    with client(application([], native=native_app(native, "1"))) as edge:
+        yield edge
 
 
 @pytest.fixture
@@ -54,8 +54,8 @@ def order(edge):
 
 
 def state_of(edge, name):
-    found = edge.get(OF).json()["nodes"]
-    node = next(node for node in found if node["name"] == name)
+    nodes = edge.get(OF).json()["nodes"]
+    node = next(node for node in nodes if node["name"] == name)
     return node["state"], node.get("notice")
 
 
@@ -77,8 +77,8 @@ def placed(store, count=1):
 )
 def test_an_order_is_kept_may_be_repeated_and_is_taken_back(edge, order, word, document, state):
     for _ in range(2):
-        status, found = order("n1", word, document)
-        assert (status, found["node"]["state"]) == (200, state[0])
+        status, answer = order("n1", word, document)
+        assert (status, answer["node"]["state"]) == (200, state[0])
         assert (state_of(edge, "n1"), state_of(edge, "n2")) == (state, ("READY", None))
     for _ in range(2):
         assert order("n1", "resume")[1]["message"] == "n1 takes new replicas"
@@ -94,14 +94,14 @@ def test_who_places_jobs_is_told_of_every_order_that_was_kept(order, looked):
 
 def test_an_order_says_what_becomes_of_the_jobs(store, order):
     uids = placed(store, 3)
-    found = order("n1", "maintain", {"notice": "120s"})[1]
-    assert found["message"] == (
+    answer = order("n1", "maintain", {"notice": "120s"})[1]
+    assert answer["message"] == (
         "3 jobs on n1 get 120 s notice, and start again elsewhere or when n1 is back"
     )
-    assert [int(name.rpartition("/")[2]) for name in found["jobs"]] == uids
-    assert found["node"]["replicas"] == 6
-    told = order("n1", "drain")[1]["message"]
-    assert told == "n1 takes no new replicas; 3 jobs on n1 run on"
+    assert [int(name.rpartition("/")[2]) for name in answer["jobs"]] == uids
+    assert answer["node"]["replicas"] == 6
+    message = order("n1", "drain")[1]["message"]
+    assert message == "n1 takes no new replicas; 3 jobs on n1 run on"
 
 
 def test_one_job_is_one_and_none_is_none(store, order):
@@ -113,17 +113,17 @@ def test_one_job_is_one_and_none_is_none(store, order):
 
 def test_a_node_that_is_none_is_answered_with_those_there_are(order):
     for word in ("drain", "maintain", "resume"):
-        status, found = order("gpu9", word)
-        assert (status, found["error"]["status"]) == (404, "NOT_FOUND")
-        assert found["error"]["message"] == "there is no node gpu9; there are: n1, n2"
+        status, answer = order("gpu9", word)
+        assert (status, answer["error"]["status"]) == (404, "NOT_FOUND")
+        assert answer["error"]["message"] == "there is no node gpu9; there are: n1, n2"
 
 
 @pytest.mark.parametrize("token", ["demo", "reader"])
 @pytest.mark.parametrize("word", ["drain", "maintain", "resume"])
 def test_only_an_administrator_may_order(edge, order, token, word):
-    status, found = order("n1", word, Authorization=f"Bearer {token}")
-    assert (status, found["error"]["status"]) == (403, "PERMISSION_DENIED")
-    assert "administrator" in found["error"]["message"]
+    status, answer = order("n1", word, Authorization=f"Bearer {token}")
+    assert (status, answer["error"]["status"]) == (403, "PERMISSION_DENIED")
+    assert "administrator" in answer["error"]["message"]
     assert state_of(edge, "n1") == ("READY", None)
 
 
@@ -133,8 +133,8 @@ def test_only_an_administrator_may_order(edge, order, token, word):
      {"notice": "nan"}, {"grace": "1s"}, []],
 )  # fmt: skip
 def test_a_notice_is_a_duration_as_json_has_it(edge, order, document):
-    status, found = order("n1", "maintain", document)
-    assert (status, found["error"]["status"]) == (400, "INVALID_ARGUMENT")
+    status, answer = order("n1", "maintain", document)
+    assert (status, answer["error"]["status"]) == (400, "INVALID_ARGUMENT")
     assert state_of(edge, "n1") == ("READY", None)
 
 
@@ -152,13 +152,13 @@ def several(store, looked):
 def test_of_several_engines_nodes_are_named_with_theirs(several):
     nodes, there = several
     there.unreachable = True
-    found = nodes.listing()
-    assert [node["name"] for node in found["nodes"]] == ["far/n1", "test/n1", "test/n2"]
-    assert [(each["name"], each["health"]) for each in found["engines"]] == [
+    listing = nodes.listing()
+    assert [node["name"] for node in listing["nodes"]] == ["far/n1", "test/n1", "test/n2"]
+    assert [(engine["name"], engine["health"]) for engine in listing["engines"]] == [
         ("test", ""),
         ("far", "ENGINE_AWAY"),
     ]
-    assert found["engines"][1]["since"]
+    assert listing["engines"][1]["since"]
     with pytest.raises(Refusal, match="several nodes n1: far/n1, test/n1"):
         nodes.drain("n1")
     assert nodes.drain("test/n1")["message"].startswith("test/n1 takes no new replicas")

@@ -13,9 +13,9 @@ def edge():
     native = build_native()
     native.store.project = project
     native.stories.events.return_value = STORY
-    with client(application([], native=native_app(native, "1"))) as found:
-        found.stories = native.stories
-        yield found
+    with client(application([], native=native_app(native, "1"))) as edge:
+        edge.stories = native.stories
+        yield edge
 
 
 @pytest.mark.parametrize("name", ["demo", "1001"])

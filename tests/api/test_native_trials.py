@@ -35,9 +35,9 @@ REASON = "exit code 1"
 
 @pytest.fixture
 def store(tmp_path):
-    found = open_store(new_database(tmp_path))
-    yield found
-    found.close()
+    store = open_store(new_database(tmp_path))
+    yield store
+    store.close()
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def edge(store, logs):
     native = build_native(stories=Stories(store), logs=logs, streams=Streams(2))
     native.store.project = project
     native.store.trial_jobs = store.trial_jobs
-    with client(application([], native=native_app(native, "1"))) as found:
-        yield found
+    with client(application([], native=native_app(native, "1"))) as edge:
+        yield edge
 
 
 @pytest.fixture
@@ -119,12 +119,12 @@ def test_foreign_projects_trials_are_closed(edge):
 
 
 @pytest.mark.usefixtures("study")
-@pytest.mark.parametrize("asked", ["9", "0", "02", "x"])
-def test_the_log_of_a_trial_that_is_not_there_is_refused(edge, asked):
-    told = "tuning job tune has no trial"
-    assert refused(edge, f"tune/logs?trial={asked}") == (
+@pytest.mark.parametrize("trial", ["9", "0", "02", "x"])
+def test_the_log_of_a_trial_that_is_not_there_is_refused(edge, trial):
+    reason = "tuning job tune has no trial"
+    assert refused(edge, f"tune/logs?trial={trial}") == (
         "NOT_FOUND",
-        f"{told} {asked}; there are: 1 to 3, 3 in all",
+        f"{reason} {trial}; there are: 1 to 3, 3 in all",
     )
 
 
@@ -140,11 +140,11 @@ def test_a_study_without_trials_and_a_job_that_is_none_say_so(edge, store):
 @pytest.mark.parametrize("tail", ["", "&tail=9"])
 def test_a_trial_that_never_began_tells_its_jobs_story(edge, store, study, tail):
     story = [event.message for event in store.events(uid_of(store, study, 2))]
-    found = lines(edge, f"trial=2{tail}")
-    assert [line["message"] for line in found] == story
+    entries = lines(edge, f"trial=2{tail}")
+    assert [line["message"] for line in entries] == story
     assert story[-1] == "the package is not there"
-    assert found[-1]["severity"] == "ERROR"
-    assert {(line["trial"], line["task"]) for line in found} == {("2", "service")}
+    assert entries[-1]["severity"] == "ERROR"
+    assert {(line["trial"], line["task"]) for line in entries} == {("2", "service")}
 
 
 def test_a_trials_lines_and_story_are_one_log_and_no_other_trials(edge, logs, store, study):
@@ -156,8 +156,8 @@ def test_a_trials_lines_and_story_are_one_log_and_no_other_trials(edge, logs, st
         sink.line("master-replica-0", f"line of {number}", severity="INFO", stream="stdout")
         sink.close()
     story = [event.message for event in store.events(uid_of(store, study, 3))]
-    found = lines(edge, "trial=3")
-    assert [line["message"] for line in found] == [*story, "line of 3"]
+    entries = lines(edge, "trial=3")
+    assert [line["message"] for line in entries] == [*story, "line of 3"]
     assert [line["message"] for line in lines(edge, "trial=3&task=service")] == story
     mine = [line["message"] for line in lines(edge, "")]
     assert "the package is not there" not in mine, "the study's own story is told, not each trial's"

@@ -28,8 +28,8 @@ def port():
     rows = [method("GET", JOBS, HANDLE, role=AccessRole.VIEWER)]
     raw = [RawMethod(verb="GET", path="/storage/v1/b", handle=storage)]
     app = application(rows, raw=raw, native=native)
-    with serving(app) as found:
-        yield found
+    with serving(app) as port:
+        yield port
 
 
 def status_and_message(port, target, *headers, verb="GET"):
@@ -37,10 +37,10 @@ def status_and_message(port, target, *headers, verb="GET"):
     lines = [f"{verb} {target} HTTP/1.1", *headers, "Connection: close", "", ""]
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall("\r\n".join(lines).encode())
-        found = b""
+        answer = b""
         while piece := connection.recv(1 << 16):
-            found += piece
-    head, _, body = found.partition(b"\r\n\r\n")
+            answer += piece
+    head, _, body = answer.partition(b"\r\n\r\n")
     text = body.decode()
     is_refusal = text.startswith('{"error"')
     return int(head.split()[1]), json.loads(text)["error"]["message"] if is_refusal else text

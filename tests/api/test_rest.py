@@ -64,8 +64,8 @@ def edge():
         method("GET", JOBS, Seen(), role=AccessRole.VIEWER),
         method("DELETE", JOBS + "/{job}", Seen({"gone": "\u00e9"})),
     ]
-    with client(application(rows, raw=RAW, native=native, exchange=exchange)) as found:
-        yield found
+    with client(application(rows, raw=RAW, native=native, exchange=exchange)) as edge:
+        yield edge
 
 
 def error(answer):
@@ -76,8 +76,8 @@ def test_whoever_asks_too_often_is_answered_with_a_time():
     def recognise(authorization, **_):
         raise Throttled(f"too many of {len(authorization)}", 7)
 
-    with client(application([method("GET", JOBS, Seen())], recognise=recognise)) as found:
-        answer = found.get("/v1/projects/demo/jobs")
+    with client(application([method("GET", JOBS, Seen())], recognise=recognise)) as edge:
+        answer = edge.get("/v1/projects/demo/jobs")
     assert error(answer)[:2] == (429, "RESOURCE_EXHAUSTED")
     assert answer.headers["Retry-After"] == "7"
 
@@ -108,8 +108,8 @@ def test_a_connection_is_kept_for_the_next_call(edge):
 
 
 def test_the_server_is_healthy_for_everybody_while_the_store_answers():
-    with client(application([]), token=None) as found:
-        answer = found.get("/healthz")
+    with client(application([]), token=None) as edge:
+        answer = edge.get("/healthz")
     assert (answer.status_code, answer.text) == (200, "ok")
 
 
@@ -119,8 +119,8 @@ def broken_store():
 
 @pytest.mark.parametrize("is_healthy", [lambda: False, broken_store])
 def test_the_server_is_not_healthy_without_the_store(is_healthy):
-    with client(application([], is_healthy=is_healthy), token=None) as found:
-        answer = found.get("/healthz")
+    with client(application([], is_healthy=is_healthy), token=None) as edge:
+        answer = edge.get("/healthz")
     assert (answer.status_code, answer.text) == (503, "the store does not answer")
 
 
@@ -155,9 +155,9 @@ def test_the_page_is_not_shown_under_foreign_names(stranger):
 
 
 def test_a_storage_route_gets_its_caller(edge):
-    found = edge.get("/storage/v1/b/data/o/a/b%2Fc?alt=media").json()
-    assert (found["caller"], found["name"], found["query"]) == ("dora", "a/b/c", "alt=media")
-    assert found["raw"] == "/storage/v1/b/data/o/a/b%2Fc"
+    answer = edge.get("/storage/v1/b/data/o/a/b%2Fc?alt=media").json()
+    assert (answer["caller"], answer["name"], answer["query"]) == ("dora", "a/b/c", "alt=media")
+    assert answer["raw"] == "/storage/v1/b/data/o/a/b%2Fc"
 
 
 def test_an_upload_is_not_bounded_by_the_limit_of_documents(edge):
@@ -200,14 +200,14 @@ def test_unknown_paths_and_verbs_of_storage_are_refused_in_googles_form(edge):
 @pytest.fixture(scope="module")
 def stranger():
     """A client without a header of its own, as storage clients are."""
-    with client(application([method("GET", JOBS, Seen())], raw=RAW), token=None) as found:
-        yield found
+    with client(application([method("GET", JOBS, Seen())], raw=RAW), token=None) as stranger:
+        yield stranger
 
 
 def test_a_token_in_the_path_is_the_callers(stranger):
-    found = stranger.get("/as/bucket/storage/v1/b/data/o/a%2Fb").json()
-    assert found["caller"] == "rita"
-    assert (found["path"], found["raw"]) == (
+    answer = stranger.get("/as/bucket/storage/v1/b/data/o/a%2Fb").json()
+    assert answer["caller"] == "rita"
+    assert (answer["path"], answer["raw"]) == (
         "/storage/v1/b/data/o/a/b",
         "/storage/v1/b/data/o/a%2Fb",
     )
@@ -249,8 +249,8 @@ def test_a_header_does_not_overrule_the_path(edge):
 @pytest.mark.parametrize("path", ["/storage/v1/b/data/o/a", "/storage/v1/nothing", "/v1/nothing"])
 def test_no_log_has_the_token(caplog, path):
     caplog.set_level(logging.DEBUG)
-    with client(application([], raw=RAW), token=None, access_log=True) as found:
-        found.get(f"/as/t0p-secret{path}")
+    with client(application([], raw=RAW), token=None, access_log=True) as edge:
+        edge.get(f"/as/t0p-secret{path}")
     lines = [record.getMessage() for record in caplog.records if record.name.startswith("uvicorn")]
     assert any(path in line for line in lines)
     assert not any("t0p-secret" in line for line in lines)

@@ -46,7 +46,7 @@ class Server:
     def wait_until(self, is_so):
         """What was sent arrives when it likes."""
         until = time.monotonic() + WAIT_S_MAX
-        while not any(is_so(each) for each in list(self.connections)):
+        while not any(is_so(connection) for connection in list(self.connections)):
             assert time.monotonic() < until
             time.sleep(0.005)
 
@@ -59,10 +59,10 @@ def server():
 
 def rest_of(connection):
     """What the server sends until it closes; the test times out if it never does."""
-    found = b""
+    content = b""
     while piece := connection.recv(1 << 16):
-        found += piece
-    return found
+        content += piece
+    return content
 
 
 def ask(connection, *head, body=b"{}"):
@@ -89,7 +89,7 @@ def ask(connection, *head, body=b"{}"):
 def test_half_a_request_is_ended_with_the_reason(server, begin, waits, seconds, what):
     connection = server.start().connect()
     connection.sendall(begin)
-    server.wait_until(lambda each: each.waits is waits)
+    server.wait_until(lambda peer: peer.waits is waits)
     server.now += seconds + 1
     head, _, body = rest_of(connection).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 408 ")
@@ -107,37 +107,37 @@ def test_the_rest_of_a_refused_body_has_its_time_too(server):
 def test_a_body_that_comes_slowly_but_comes_is_taken(server):
     connection = server.start().connect()
     connection.sendall(LINE + TOKEN + b"Content-Length: 40000\r\nConnection: close\r\n\r\n")
-    server.wait_until(lambda each: each.waits is ConnectionWait.BODY)
+    server.wait_until(lambda peer: peer.waits is ConnectionWait.BODY)
     bought, due = 1000 / TIMES.body_bytes_per_s, TIMES.body_s
     for piece in (b"{" + b" " * 999, *[b" " * 1000] * 38):
         server.now += 2.5  # a minute and a half in all
         due = min(due + bought, server.now + TIMES.body_s)
         connection.sendall(piece)
-        server.wait_until(lambda each, due=due: each.due == pytest.approx(due))
+        server.wait_until(lambda peer, due=due: peer.due == pytest.approx(due))
     connection.sendall(b" " * 999 + b"}")
     assert rest_of(connection).startswith(b"HTTP/1.1 200 ")
 
 
 def test_only_who_has_shown_a_token_is_kept_for_its_next_call(server):
     server.start(times=Times(head_s=0.2, keep_alive_s=WAIT_S_MAX))
-    known, unknown = server.connect(), server.connect()
-    assert ask(unknown, b"Authorization: Bearer nobody\r\n") == 401
-    assert ask(known, TOKEN) == 200
-    assert rest_of(unknown) == b""
-    assert ask(known, TOKEN) == 200
+    authenticated, stranger = server.connect(), server.connect()
+    assert ask(stranger, b"Authorization: Bearer nobody\r\n") == 401
+    assert ask(authenticated, TOKEN) == 200
+    assert rest_of(stranger) == b""
+    assert ask(authenticated, TOKEN) == 200
 
 
 def test_new_callers_get_their_turn_among_half_heads(server):
     connect = server.start(
         ConnectionLimits(connections=16, unauthenticated=8, per_address=4)
     ).connect
-    known = connect()
-    assert ask(known, TOKEN) == 200
+    authenticated = connect()
+    assert ask(authenticated, TOKEN) == 200
     half = [connect() for _ in range(40)]
-    for each in half[:20]:
-        each.sendall(LINE)
+    for stranger in half[:20]:
+        stranger.sendall(LINE)
     assert [ask(connect(), TOKEN) for _ in range(5)] == [200] * 5
-    assert ask(known, TOKEN) == 200
+    assert ask(authenticated, TOKEN) == 200
 
 
 def test_what_is_no_http_is_refused_and_a_flood_of_it_is_few_lines(server, caplog):

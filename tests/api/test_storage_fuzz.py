@@ -76,7 +76,7 @@ async def answered(app, verb, target, body, headers=()):
         sent.append(message)
 
     await app(scope, receive, send)
-    return sent[0]["status"], b"".join(each.get("body", b"") for each in sent[1:])
+    return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
 
 
 def status_of(app, verb, target, body, headers=()):

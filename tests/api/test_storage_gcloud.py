@@ -1,4 +1,4 @@
-"""The real gcloud uploads a package and gets its job back (contracts/gcloud.md 4)."""
+"""The real gcloud uploads a package and gets its job back (docs/sources/gcloud.md 4)."""
 
 import json
 import os

@@ -27,10 +27,10 @@ def multipart(content):
 
 
 def refused(answer):
-    status, _, found = answer
-    assert status == 403, found
-    assert "limits.project_bytes_max" in found["error"]["message"]
-    assert "project one has 60000 bytes" in found["error"]["message"]
+    status, _, body = answer
+    assert status == 403, body
+    assert "limits.project_bytes_max" in body["error"]["message"]
+    assert "project one has 60000 bytes" in body["error"]["message"]
 
 
 def test_more_than_a_project_may_have_is_refused_however_it_comes(server):

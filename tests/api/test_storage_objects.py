@@ -92,12 +92,12 @@ def test_a_bucket_of_another_project_is_not_there(server, verb, path, body):
 def test_every_row_of_the_table_was_asked_for_a_foreign_bucket():
     rows = {(row.verb, row.path) for row in storage_routes(None, None, None)}
     assert len(rows) == len(TABLE)
-    asked = {
+    requested = {
         (verb, re.split(r"[?]|/o/|/x$", path)[0].replace("mine", "{bucket}"))
         for verb, path, _ in FOREIGN
     }
-    wanted = {(verb, re.split("/o/|/{name", path)[0]) for verb, path in rows if "{bucket}" in path}
-    assert wanted == asked
+    routed = {(verb, re.split("/o/|/{name", path)[0]) for verb, path in rows if "{bucket}" in path}
+    assert routed == requested
 
 
 def test_a_session_cannot_be_continued_from_another_bucket(server):
@@ -113,17 +113,17 @@ def test_a_session_cannot_be_continued_from_another_bucket(server):
 def test_a_viewer_changes_nothing(server, verb, path, body):
     session = session_of(server, ONE, "mine")
     server.put("mine", "secret", b"here", ONE)
-    asked = path.format(bucket="mine", session=session)
-    status, _, told = server.call(verb, asked, body, token=VIEWER)
-    assert (status, told["error"]["errors"][0]["reason"]) == (403, "forbidden")
-    assert "submitter" in told["error"]["message"]
+    target = path.format(bucket="mine", session=session)
+    status, _, answer = server.call(verb, target, body, token=VIEWER)
+    assert (status, answer["error"]["errors"][0]["reason"]) == (403, "forbidden")
+    assert "submitter" in answer["error"]["message"]
     assert server.call("GET", "/storage/v1/b/mine/o/secret?alt=media", token=VIEWER)[2] == b"here"
 
 
 def test_buckets_are_listed_for_their_project_only(server):
     def names(query="", token=None):
-        status, _, told = server.call("GET", f"/storage/v1/b{query}", token=token)
-        return [each["name"] for each in told.get("items", [])] if status == 200 else status
+        status, _, answer = server.call("GET", f"/storage/v1/b{query}", token=token)
+        return [bucket["name"] for bucket in answer.get("items", [])] if status == 200 else status
 
     assert names(token=ONE) == names("?project=one", ONE) == names("?project=1001", ONE) == ["mine"]
     assert names("?project=two", ONE) == 403
@@ -133,7 +133,7 @@ def test_buckets_are_listed_for_their_project_only(server):
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "answer"),
+    ("name", "call", "refusal"),
     [
         ("Upper", ("one", ONE), (400, "Invalid bucket name")),
         ("../x", ("one", ONE), (400, "Invalid bucket name")),
@@ -144,12 +144,12 @@ def test_buckets_are_listed_for_their_project_only(server):
         ("theirs", ("one", ONE), (409, "not available")),
     ],
 )
-def test_a_bucket_that_cannot_be_made_says_why(server, name, asked, answer):
-    (project, token), (status, said) = asked, answer
+def test_a_bucket_that_cannot_be_made_says_why(server, name, call, refusal):
+    (project, token), (status, reason) = call, refusal
     body = json.dumps({"name": name})
-    got, _, told = server.call("POST", f"/storage/v1/b?project={project}", body, token=token)
+    got, _, answer = server.call("POST", f"/storage/v1/b?project={project}", body, token=token)
     assert got == status
-    assert said in told["error"]["message"]
+    assert reason in answer["error"]["message"]
 
 
 def test_a_deleted_bucket_comes_back_to_its_project_only(server):
@@ -171,13 +171,13 @@ def test_a_folder_of_nobodys_stays_so_whoever_writes_to_it(server):
     assert server.put("found", "new", token=VIEWER)[0] == 404
     assert [server.put("found", "new", token=token)[0] for token in (ONE, TWO)] == [404, 404]
     body = json.dumps({"name": "found"})  # nor is it had by making a bucket of its name
-    made = [server.call("POST", "/storage/v1/b", body, token=token)[0] for token in (ONE, TWO)]
-    assert made == [409, 409]
+    statuses = [server.call("POST", "/storage/v1/b", body, token=token)[0] for token in (ONE, TWO)]
+    assert statuses == [409, 409]
     assert [server.call("GET", reading, token=token)[0] for token in (ONE, TWO)] == [404, 404]
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "content", "content_range"),
+    ("byte_range", "status", "content", "content_range"),
     [
         (None, 200, b"0123456789", None),
         ("bytes=2-4", 206, b"234", "bytes 2-4/10"),
@@ -186,22 +186,22 @@ def test_a_folder_of_nobodys_stays_so_whoever_writes_to_it(server):
         ("bytes=5-99", 206, b"56789", "bytes 5-9/10"),
     ],
 )
-def test_a_download_may_be_a_range(bucket, asked, status, content, content_range):
+def test_a_download_may_be_a_range(bucket, byte_range, status, content, content_range):
     bucket.put("mine", "x", b"0123456789", ONE)
-    headers = {"Range": asked} if asked else {}
+    headers = {"Range": byte_range} if byte_range else {}
     for path in ("/download/storage/v1/b/mine/o/x?alt=media", "/storage/v1/b/mine/o/x?alt=media"):
-        got, told, body = bucket.call("GET", path, headers=headers, token=ONE)
-        assert (got, body, told["Content-Range"]) == (status, content, content_range)
-        assert told["X-Goog-Hash"].startswith("crc32c=")
+        got, answer_headers, body = bucket.call("GET", path, headers=headers, token=ONE)
+        assert (got, body, answer_headers["Content-Range"]) == (status, content, content_range)
+        assert answer_headers["X-Goog-Hash"].startswith("crc32c=")
 
 
 def test_a_range_behind_the_end_cannot_be_satisfied(bucket):
     bucket.put("mine", "x", b"0123456789", ONE)
     headers = {"Range": "bytes=10-"}
-    status, told, body = bucket.call(
+    status, answer_headers, body = bucket.call(
         "GET", "/storage/v1/b/mine/o/x?alt=media", headers=headers, token=ONE
     )
-    assert (status, told["Content-Range"]) == (416, "bytes */10")
+    assert (status, answer_headers["Content-Range"]) == (416, "bytes */10")
     assert "not satisfiable" in body["error"]["message"]
 
 
@@ -228,11 +228,11 @@ def test_conditions_are_kept_on_every_way_to_write(bucket, query, status):
         ("POST", f"/storage/v1/b/mine/o/y/moveTo/o/x?{query}", ""),
     ]
     for verb, path, body in calls:
-        got, _, told = bucket.call(verb, path, body, token=ONE)
+        got, _, answer = bucket.call(verb, path, body, token=ONE)
         assert got == status
         bucket.put("mine", "x", b"one", ONE)
         if status == 412:
-            assert told["error"]["errors"][0]["reason"] == "conditionNotMet"
+            assert answer["error"]["errors"][0]["reason"] == "conditionNotMet"
 
 
 def test_names_are_one_part_of_the_path_and_never_mistaken(bucket):
@@ -261,16 +261,16 @@ def test_no_name_leads_out_of_the_bucket_or_breaks_the_server(bucket, name):
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "reason"),
     [
         ("matchGlob=*", "matchGlob"),
         ("maxResults=x", "maxResults"),
         ("pageToken=%25", "pageToken"),
     ],
 )
-def test_a_list_that_cannot_be_made_says_why(bucket, query, said):
-    status, _, told = bucket.call("GET", f"/storage/v1/b/mine/o?{query}", token=ONE)
-    assert (status, said in told["error"]["message"]) == (400, True)
+def test_a_list_that_cannot_be_made_says_why(bucket, query, reason):
+    status, _, answer = bucket.call("GET", f"/storage/v1/b/mine/o?{query}", token=ONE)
+    assert (status, reason in answer["error"]["message"]) == (400, True)
 
 
 def test_what_a_bucket_cannot_keep_is_not_promised(bucket):
@@ -284,13 +284,13 @@ def test_files_that_are_no_objects_are_in_the_way_all_the_same(bucket):
     file = folder / "x"
     file.mkdir(exist_ok=True)
     (file / ".trainshed-half").touch()  # not an object, and in the way
-    status, _, told = bucket.put("mine", "closed%2Fx", b"x", ONE)
+    status, _, answer = bucket.put("mine", "closed%2Fx", b"x", ONE)
     assert status == 400
-    assert "folder" in told["error"]["message"]
+    assert "folder" in answer["error"]["message"]
 
 
 @pytest.mark.parametrize(
-    ("number", "status", "said"),
+    ("number", "status", "reason"),
     [
         (errno.ENOSPC, 507, "the disk is full"),
         (errno.EDQUOT, 507, "quota"),
@@ -298,7 +298,7 @@ def test_files_that_are_no_objects_are_in_the_way_all_the_same(bucket):
         (errno.EIO, 503, "Input/output error"),
     ],
 )
-def test_what_the_disk_refuses_is_told_as_it_is(number, status, said):
+def test_what_the_disk_refuses_is_told_as_it_is(number, status, reason):
     def refuse(_ask, _document):
         raise OSError(number, os.strerror(number))
 
@@ -308,4 +308,4 @@ def test_what_the_disk_refuses_is_told_as_it_is(number, status, said):
     row = method("GET", "/", None, blocking(refuse))
     answer = asyncio.run(row.handle(Request({"type": "http"}, receive), None))
     assert answer.status_code == status
-    assert said in answer.body.decode()
+    assert reason in answer.body.decode()

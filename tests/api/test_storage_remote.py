@@ -46,11 +46,11 @@ class Client:
             partial(self._call, verb) for verb in ("GET", "POST", "PUT", "DELETE")
         )
 
-    def _call(self, verb, path, **given):
+    def _call(self, verb, path, **options):
         async def call():
             transport = httpx.ASGITransport(self._app)
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-                return await client.request(verb, path, **given)
+                return await client.request(verb, path, **options)
 
         return asyncio.run(call())
 
@@ -114,7 +114,7 @@ def test_it_belongs_to_a_project_or_is_not_there(client, bucket):
 
 
 def test_a_store_that_is_away_is_503_in_a_sentence(client, tmp_path, monkeypatch):
-    def away(*_given, **_named):
+    def away(*_args, **_named):
         raise ConnectionError("no route")
 
     monkeypatch.setattr("trainshed.storage.folder_files.FolderFiles.ls", away)

@@ -67,16 +67,16 @@ def called(server, call):
 
 @pytest.mark.parametrize("options", [(), ("by_parts",)], ids=["openat2", "by parts"])
 def test_no_answer_has_a_byte_from_outside_and_nothing_is_made_there(tmp_path, options):
-    data, outside, seen = tmp_path / "data", tmp_path / "outside", set()
+    data, outside, statuses = tmp_path / "data", tmp_path / "outside", set()
     data.mkdir()
     end_s = time.monotonic() + SECONDS
     with storage_process(data, *options) as server:
         server.make("bkt")
         with swapping(data / "buckets" / "bkt", outside):
-            while time.monotonic() < end_s or not seen.issuperset({200, *REFUSED}):
+            while time.monotonic() < end_s or not statuses.issuperset({200, *REFUSED}):
                 for call in calls():
                     status, _, content = called(server, call)
-                    seen.add(status)
+                    statuses.add(status)
                     assert status in (200, 204, *REFUSED), (call, content)
                     assert SECRET not in (
                         content if isinstance(content, bytes) else json.dumps(content).encode()
@@ -94,10 +94,12 @@ def test_a_link_is_refused_by_name(tmp_path):
     with storage_process(data) as server:
         server.put("bkt", "own")
         for name in ("link", "link/x", "dir/link", "dir/link/new/x"):
-            made = called(server, ("POST", f"{UPLOAD}?uploadType=resumable&name={name}", "{}", {}))
+            session = called(
+                server, ("POST", f"{UPLOAD}?uploadType=resumable&name={name}", "{}", {})
+            )
             to, multipart = name.replace("/", "%2F"), f"{UPLOAD}?uploadType=multipart&name={name}"
             for status, _, answer in (
-                made,
+                session,
                 server.put("bkt", name, b"new"),
                 server.call("POST", multipart, MULTIPART, HEADERS),
                 server.call("POST", f"{ROOT}/own/moveTo/o/{to}", "{}"),
@@ -105,8 +107,8 @@ def test_a_link_is_refused_by_name(tmp_path):
                 server.call("POST", f"{ROOT}/{to}/compose", '{"sourceObjects": [{"name": "own"}]}'),
             ):
                 assert status == 400
-                said = f"Invalid object name '{name}': objects are files here, and a link is in"
-                assert answer["error"]["message"].startswith(said)
+                reason = f"Invalid object name '{name}': objects are files here, and a link is in"
+                assert answer["error"]["message"].startswith(reason)
         listed = server.call("GET", ROOT)[2]["items"]
         assert [item["name"] for item in listed] == ["own"]
     assert list(outside.iterdir()) == []

@@ -15,7 +15,7 @@ import pytest
 
 from api.storage_process import storage_process
 
-#: What gcloud 528 sends for a package (contracts/gcloud.md 4): bare LF, a quoted boundary.
+#: What gcloud 528 sends for a package (docs/sources/gcloud.md 4): bare LF, a quoted boundary.
 BOUNDARY = "===============6951770678474630291=="
 NAME = "j_pkg/f6261dfe7ebc/trainer-0.0.0.tar.gz"
 QUOTED = "j_pkg%2Ff6261dfe7ebc%2Ftrainer-0.0.0.tar.gz"
@@ -50,11 +50,11 @@ def crc32c(text):
 
 
 def begin(server, name="big", document=None, **headers):
-    status, told, body = server.call(
+    status, answer_headers, body = server.call(
         "POST", RESUMABLE + name, json.dumps(document or {}), headers, token="one-submitter"
     )
     assert (status, body) == (200, b"")
-    place = urllib.parse.urlsplit(told["Location"])
+    place = urllib.parse.urlsplit(answer_headers["Location"])
     assert place.netloc == f"127.0.0.1:{server.port}"
     return f"{place.path}?{place.query}"
 
@@ -69,7 +69,7 @@ def stored(server, name="big"):
 
 
 def test_the_bytes_that_gcloud_sends_for_a_package_are_understood(server):
-    status, _, told = server.call(
+    status, _, answer = server.call(
         "POST",
         f"/upload/storage/v1/b/stage-bkt/o?alt=json&name={QUOTED}&uploadType=multipart",
         SINGLE,
@@ -77,8 +77,12 @@ def test_the_bytes_that_gcloud_sends_for_a_package_are_understood(server):
         "one-submitter",
     )
     assert status == 200
-    assert (told["bucket"], told["name"], told["size"]) == ("stage-bkt", NAME, str(len(PACKAGE)))
-    assert (told["contentType"], told["crc32c"]) == ("application/x-tar", crc32c(PACKAGE))
+    assert (answer["bucket"], answer["name"], answer["size"]) == (
+        "stage-bkt",
+        NAME,
+        str(len(PACKAGE)),
+    )
+    assert (answer["contentType"], answer["crc32c"]) == ("application/x-tar", crc32c(PACKAGE))
     assert stored(server, NAME) == PACKAGE
 
 
@@ -94,8 +98,14 @@ def test_a_large_package_of_gcloud_comes_in_pieces(server):
         },
     )
     half = len(content) // 2
-    status, told, _ = send(server, place, content[:half], f"bytes 0-{half - 1}/{len(content)}")
-    assert (status, told["Range"], told["Location"]) == (308, f"bytes=0-{half - 1}", None)
+    status, answer_headers, _ = send(
+        server, place, content[:half], f"bytes 0-{half - 1}/{len(content)}"
+    )
+    assert (status, answer_headers["Range"], answer_headers["Location"]) == (
+        308,
+        f"bytes=0-{half - 1}",
+        None,
+    )
     assert stored(server, NAME) is None
     last = f"bytes {half}-{len(content) - 1}/{len(content)}"
     status, _, document = send(server, place, content[half:], last)
@@ -111,11 +121,11 @@ def test_a_large_package_of_gcloud_comes_in_pieces(server):
 
 
 def test_the_session_keeps_the_prefix_that_the_caller_came_with(server):
-    _, told, _ = server.call(
+    _, answer_headers, _ = server.call(
         "POST", "/as/one-submitter/upload/storage/v1/b/stage-bkt/o?uploadType=resumable&name=x"
     )
     start = f"http://127.0.0.1:{server.port}/as/one-submitter/upload/storage/v1/b/stage-bkt/o?"
-    assert told["Location"].startswith(start)
+    assert answer_headers["Location"].startswith(start)
 
 
 def test_an_upload_that_was_cut_off_is_invisible_and_goes_on_after_a_crash(server):
@@ -134,9 +144,11 @@ def test_an_upload_that_was_cut_off_is_invisible_and_goes_on_after_a_crash(serve
     server.kill()
     server.start()
     assert stored(server) is None
-    status, told, _ = send(server, place, b"", f"bytes */{len(content)}")
+    status, answer_headers, _ = send(server, place, b"", f"bytes */{len(content)}")
     assert status == 308
-    received = int(told["Range"].removeprefix("bytes=0-")) + 1 if told["Range"] else 0
+    received = (
+        int(answer_headers["Range"].removeprefix("bytes=0-")) + 1 if answer_headers["Range"] else 0
+    )
     assert received <= cut
     rest = f"bytes {received}-{len(content) - 1}/{len(content)}"
     status, _, document = send(server, place, content[received:], rest)
@@ -178,14 +190,14 @@ def test_what_came_before_a_cut_is_kept(server):
         lambda: any(path.stat().st_size >= 1 << 20 for path in files(server, "sessions")),
     )
     assert stored(server) is None
-    told = send(server, place, b"", f"bytes */{total}")[1]
-    received = int(told["Range"].removeprefix("bytes=0-")) + 1
+    answer_headers = send(server, place, b"", f"bytes */{total}")[1]
+    received = int(answer_headers["Range"].removeprefix("bytes=0-")) + 1
     assert 1 << 20 <= received <= sent
     rest = f"bytes {received}-{total - 1}/{total}"
     # what the cut connection still had to say may arrive meanwhile: then we are told, and ask again
     while (answer := send(server, place, content[received:], rest))[0] in (308, 503):
-        told = send(server, place, b"", f"bytes */{total}")[1]
-        received = int(told["Range"].removeprefix("bytes=0-")) + 1
+        answer_headers = send(server, place, b"", f"bytes */{total}")[1]
+        received = int(answer_headers["Range"].removeprefix("bytes=0-")) + 1
         rest = f"bytes {received}-{total - 1}/{total}"
     assert (answer[0], stored(server)) == (200, content)
 
@@ -212,8 +224,8 @@ def test_a_piece_may_be_sent_again_and_none_may_be_left_out(server):
 
 def test_one_put_without_a_range_is_the_whole_upload(server):
     place = begin(server)
-    status, _, told = server.call("PUT", place, b"abc", token="one-submitter")
-    assert (status, told["size"]) == (200, "3")
+    status, _, answer = server.call("PUT", place, b"abc", token="one-submitter")
+    assert (status, answer["size"]) == (200, "3")
     empty = begin(server, "empty")
     assert send(server, empty, b"", "bytes */0")[2]["size"] == "0"
 
@@ -229,9 +241,9 @@ def test_one_put_without_a_range_is_the_whole_upload(server):
 )
 def test_a_piece_that_contradicts_itself_is_refused(server, content, span):
     place = begin(server, **{"X-Upload-Content-Length": "3"})
-    status, _, told = send(server, place, content, span)
+    status, _, answer = send(server, place, content, span)
     assert status == 400
-    assert "Range" in told["error"]["message"]
+    assert "Range" in answer["error"]["message"]
     assert stored(server) is None
 
 
@@ -239,11 +251,11 @@ def test_a_piece_that_contradicts_itself_is_refused(server, content, span):
 def test_bytes_that_are_not_what_was_meant_are_not_stored(server, kind):
     wrong = crc32c(b"other") if kind == "crc32c" else base64.b64encode(bytes(16)).decode()
     place = begin(server)
-    status, _, told = send(
+    status, _, answer = send(
         server, place, b"abc", "bytes 0-2/3", **{"x-goog-hash": f"{kind}={wrong}"}
     )
     assert (status, stored(server)) == (400, None)
-    assert f"Provided {kind.upper()}" in told["error"]["message"]
+    assert f"Provided {kind.upper()}" in answer["error"]["message"]
     assert send(server, place, b"", "bytes */3")[0] == 404
     document = {"name": "x", "crc32c" if kind == "crc32c" else "md5Hash": wrong}
     body = f"--b\r\n\r\n{json.dumps(document)}\r\n--b\r\n\r\nabc\r\n--b--\r\n"
@@ -261,8 +273,8 @@ def test_right_checksums_are_accepted(server):
     place = begin(server)
     md5 = base64.b64encode(hashlib.md5(b"abc").digest()).decode()  # noqa: S324 -- the API's
     claim = f"crc32c={crc32c(b'abc')},md5={md5}"
-    status, _, told = send(server, place, b"abc", "bytes 0-2/3", **{"x-goog-hash": claim})
-    assert (status, told["md5Hash"]) == (200, md5)
+    status, _, answer = send(server, place, b"abc", "bytes 0-2/3", **{"x-goog-hash": claim})
+    assert (status, answer["md5Hash"]) == (200, md5)
 
 
 def test_a_cancelled_session_is_answered_as_google_does(server):
@@ -272,7 +284,7 @@ def test_a_cancelled_session_is_answered_as_google_does(server):
 
 
 @pytest.mark.parametrize(
-    ("path", "headers", "body", "said"),
+    ("path", "headers", "body", "reason"),
     [
         ("uploadType=multipart&name=x", {"Content-Type": "text/plain"}, b"x", "multipart/related"),
         ("uploadType=multipart", {"Content-Type": "multipart/related; boundary=b"},
@@ -287,20 +299,20 @@ def test_a_cancelled_session_is_answered_as_google_does(server):
         ("uploadType=resumable&name=x", {"X-Upload-Content-Length": "-1"}, b"", "Content-Length"),
     ],
 )  # fmt: skip
-def test_a_bad_upload_says_what_is_wrong(server, path, headers, body, said):
-    status, _, told = server.call(
+def test_a_bad_upload_says_what_is_wrong(server, path, headers, body, reason):
+    status, _, answer = server.call(
         "POST", f"/upload/storage/v1/b/stage-bkt/o?{path}", body, headers, "one-submitter"
     )
     assert status == 400
-    assert said in told["error"]["message"]
-    assert told["error"]["errors"][0]["reason"] == "invalid"
+    assert reason in answer["error"]["message"]
+    assert answer["error"]["errors"][0]["reason"] == "invalid"
 
 
 def test_a_large_body_to_an_unknown_bucket_is_read_and_answered(server):
     """A client in the middle of sending would report a broken connection and not the reason."""
-    status, _, told = server.put("none", "x", bytes(16 << 20), "one-submitter")
+    status, _, answer = server.put("none", "x", bytes(16 << 20), "one-submitter")
     assert status == 404
-    assert "The specified bucket does not exist." in told["error"]["message"]
+    assert "The specified bucket does not exist." in answer["error"]["message"]
 
 
 def test_a_large_upload_is_not_held_in_memory(server):

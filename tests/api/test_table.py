@@ -43,9 +43,9 @@ def google():
         pytest.skip("Google's client packages are not here; `make test` installs them")
     script = Path(__file__).with_name("google_methods.py")
     done = subprocess.run([GOOGLE_PYTHON, script], check=True, capture_output=True, text=True)
-    found = json.loads(done.stdout)
-    assert all(found[kind] for kind in ("rest", "http", "grpc"))
-    return found
+    calls = json.loads(done.stdout)
+    assert all(calls[kind] for kind in ("rest", "http", "grpc"))
+    return calls
 
 
 def with_names(template):
@@ -62,9 +62,9 @@ def test_every_method_of_the_discovery_documents_has_its_row(google):
 
 def test_no_row_is_made_up(google):
     """But for logging, whose document is not bundled."""
-    known = {(verb, with_names(path)) for _, verb, path, _ in google["rest"]}
+    calls = {(verb, with_names(path)) for _, verb, path, _ in google["rest"]}
     ours = {(row.verb, with_names(row.path)) for row in ROWS if row.path.startswith("/v1/")}
-    assert ours <= known
+    assert ours <= calls
 
 
 def test_every_call_of_the_transports_has_its_row(google):
@@ -91,7 +91,7 @@ CALLS_OF_THE_MIXIN = ("Cancel", "Delete", "Wait")
 
 
 def test_the_bytes_of_v1beta1_are_those_of_v1(google):
-    assert {tuple(each) for each in google["beta"]} <= NOT_SENT
+    assert {tuple(field) for field in google["beta"]} <= NOT_SENT
 
 
 def test_the_messages_of_every_rpc_are_shipped():
@@ -124,8 +124,8 @@ def test_whatever_changes_something_needs_a_submitter():
 
 def test_every_path_finds_its_own_row():
     for row in ROWS:
-        found, params = ROUTES.find(row.verb, with_names(row.path))
-        assert found is row
+        match, params = ROUTES.find(row.verb, with_names(row.path))
+        assert match is row
         assert set(params.values()) <= {"x"}
 
 

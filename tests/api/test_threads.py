@@ -23,8 +23,8 @@ def test_calls_run_at_once_up_to_the_limit_and_the_rest_wait():
 
     async def calls():
         threads = Threads(3)
-        met = await asyncio.gather(*(threads.run(meeting.wait, 60) for _ in range(9)))
-        return sorted(met), threads._started
+        arrivals = await asyncio.gather(*(threads.run(meeting.wait, 60) for _ in range(9)))
+        return sorted(arrivals), threads._started
 
     assert asyncio.run(calls()) == ([0, 0, 0, 1, 1, 1, 2, 2, 2], 3)
 
@@ -46,17 +46,17 @@ def test_a_call_that_nobody_waits_for_any_more_harms_nobody():
 
 
 def test_an_application_is_made_once_however_many_call_it_first():
-    made = []
+    creations = []
 
     async def app(scope, _receive, _send):
         scope["seen"] = True
 
-    later = LazyApp(lambda: made.append(1) or app)
+    later = LazyApp(lambda: creations.append(1) or app)
     scopes = [{} for _ in range(8)]
 
     async def calls():
         await asyncio.gather(*(later(scope, None, None) for scope in scopes))
 
     asyncio.run(calls())
-    assert made == [1]
+    assert creations == [1]
     assert all(scope["seen"] for scope in scopes)

@@ -14,8 +14,8 @@ PREFLIGHT = {
 
 @pytest.fixture(scope="module")
 def edge():
-    with client(application([method("GET", JOBS, Seen())])) as found:
-        yield found
+    with client(application([method("GET", JOBS, Seen())])) as edge:
+        yield edge
 
 
 def test_a_listed_page_may_ask_first_without_a_token(edge):
@@ -36,16 +36,16 @@ def test_a_listed_page_can_read_answers_and_refusals(edge, path, status):
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "https://console.example.evil"])
 def test_another_page_is_allowed_nothing(edge, origin):
-    asked = edge.options("/v1/projects/demo/jobs", headers={"Origin": origin, **PREFLIGHT})
+    preflight = edge.options("/v1/projects/demo/jobs", headers={"Origin": origin, **PREFLIGHT})
     got = edge.get("/v1/projects/demo/jobs", headers={"Origin": origin})
-    assert asked.status_code >= 400
+    assert preflight.status_code >= 400
     assert got.status_code == 403
-    assert not any("access-control-allow-origin" in each.headers for each in (asked, got))
+    assert not any("access-control-allow-origin" in answer.headers for answer in (preflight, got))
 
 
 def test_without_listed_origins_no_page_is_answered_to():
     rows = [method("GET", JOBS, Seen())]
     with client(application(rows, allowed_origins=())) as edge:
-        asked = edge.options("/v1/projects/demo/jobs", headers={**CONSOLE, **PREFLIGHT})
-        assert asked.status_code == 403
-        assert "access-control-allow-origin" not in asked.headers
+        preflight = edge.options("/v1/projects/demo/jobs", headers={**CONSOLE, **PREFLIGHT})
+        assert preflight.status_code == 403
+        assert "access-control-allow-origin" not in preflight.headers

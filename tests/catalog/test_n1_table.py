@@ -1,4 +1,4 @@
-"""The N1 x GPU table follows from the caps, cell by cell, as the documents print it (R5)."""
+"""The N1 x GPU table follows from the caps, cell by cell, as the documents print it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A user's own machines, accelerators and regions go on top of an edition (DESIGN 5.10)."""
+"""A user's own machines, accelerators and regions go on top of an edition."""
 
 import tomllib
 
@@ -38,17 +38,17 @@ def test_an_overlay_adds_what_the_edition_lacks():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "words"),
     [
         ("[[machine]]\nname = 'x'\n", "machine_type"),
         ("[[machine_type]]\nvcpus = 1\n", "name"),
         ("not toml", "cannot read"),
     ],
 )
-def test_a_bad_overlay_says_what_is_wrong(tmp_path, text, told):
+def test_a_bad_overlay_says_what_is_wrong(tmp_path, text, words):
     path = tmp_path / "bad.toml"
     path.write_text(text)
-    with pytest.raises(UsageFault, match=told):
+    with pytest.raises(UsageFault, match=words):
         load_catalog("2020-08", (path,), None)
 
 

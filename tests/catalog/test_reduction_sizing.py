@@ -1,4 +1,4 @@
-"""Both worked examples of the Reduction Server's sizing come out as printed (R17)."""
+"""Both worked examples of the Reduction Server's sizing come out as printed."""
 
 import pytest
 
@@ -19,12 +19,12 @@ EXAMPLES = {row["id"]: row for row in rows("reduction_server", "example")}
 def test_a_printed_example(example, machine, device, count, workers):
     vertex = catalog.load("2026-08")
     printed = EXAMPLES[example]
-    each = vertex.egress_gbps(vertex.machines[machine], device, count)
+    worker_gbps = vertex.egress_gbps(vertex.machines[machine], device, count)
     reducer = vertex.egress_gbps(vertex.machines[printed["reducer"]], None, 0)
-    assert each == printed["worker_gbps"]
-    assert each * workers == printed["total_worker_gbps"]
+    assert worker_gbps == printed["worker_gbps"]
+    assert worker_gbps * workers == printed["total_worker_gbps"]
     assert reducer == printed["reducer_gbps"]
-    assert reducers_needed(each * workers, reducer) == printed["reducers"]
+    assert reducers_needed(worker_gbps * workers, reducer) == printed["reducers"]
 
 
 @pytest.mark.parametrize(("gpu", "expected"), [("K80", 16), ("P100", 16)])

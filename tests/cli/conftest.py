@@ -138,9 +138,9 @@ def listed(server, path, word):
     """Everything of a collection."""
     token = ""
     while token is not None:
-        _, found = server.call("GET", f"{path}?pageSize=100&pageToken={quote(token)}")
-        yield from found.get(word, ())
-        token = found.get("nextPageToken")
+        _, page = server.call("GET", f"{path}?pageSize=100&pageToken={quote(token)}")
+        yield from page.get(word, ())
+        token = page.get("nextPageToken")
 
 
 @pytest.fixture
@@ -155,8 +155,8 @@ def client(trainshed, server, monkeypatch):
 @pytest.fixture
 def environ(server):
     """The variables of such a command as a process of its own."""
-    found = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
-    return {**found, "TRAINSHED_DATA_DIR": str(server.data_dir)}
+    variables = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
+    return {**variables, "TRAINSHED_DATA_DIR": str(server.data_dir)}
 
 
 TASK = """\
@@ -199,10 +199,10 @@ def created(server):
     def create(code="print('hello')", *more_pools, wait=None):
         spec = {"workerPoolSpecs": [pool(code), *more_pools]}
         document = {"displayName": "made", "jobSpec": spec}
-        status, found = server.call("POST", f"/v1/{PARENT}/customJobs", document)
-        assert status == 200, found
+        status, job = server.call("POST", f"/v1/{PARENT}/customJobs", document)
+        assert status == 200, job
         if wait:
-            server.wait_for(f"/v1/{found['name']}", wait)
-        return found["name"]
+            server.wait_for(f"/v1/{job['name']}", wait)
+        return job["name"]
 
     return create

@@ -17,7 +17,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if path != "/healthz":
             header = self.headers.get("Authorization")
-            self.server.seen.append((self.command, path, header, document))
+            self.server.requests.append((self.command, path, header, document))
         status, answer = self.server.answer(self.command, path, document)
         text = json.dumps(answer).encode()
         self.send_response(status)
@@ -36,13 +36,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 class StandIn:
-    """Serves until the block ends; ``seen`` holds (verb, path, Authorization, document)."""
+    """Serves until the block ends; ``requests`` holds (verb, path, Authorization, document)."""
 
     def __init__(self, answer=lambda *_: (200, {})):
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
         self._server.daemon_threads = True
         self._server.answer = answer
-        self._server.seen = self.seen = []
+        self._server.requests = self.requests = []
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
 
@@ -51,8 +51,8 @@ class StandIn:
         data_dir.mkdir(parents=True, exist_ok=True)
         if text:
             (data_dir / "admin-token").write_text(f"{text}\n")
-        known = {"grpc": None, "pid": os.getpid(), "anonymous": False, "ca": None}
-        write_running(data_dir, RunningServer(url=self.url, **{**known, **more}))
+        defaults = {"grpc": None, "pid": os.getpid(), "anonymous": False, "ca": None}
+        write_running(data_dir, RunningServer(url=self.url, **{**defaults, **more}))
 
     def __enter__(self):
         self._thread.start()

@@ -44,14 +44,14 @@ class Terminal:
     def wait_until(self, holds):
         """Read until something holds of the screen as it was last drawn whole; gives that."""
         deadline = time.monotonic() + ANSWER_S_MAX
-        while not holds(drawn := self._drawn()):
+        while not holds(lines := self._render_last_frame()):
             assert time.monotonic() < deadline, self.screen()
-            assert self._read() or holds(self._drawn()), self.screen()
-        return drawn
+            assert self._read() or holds(self._render_last_frame()), self.screen()
+        return lines
 
-    def _drawn(self):
+    def _render_last_frame(self):
         """A drawing comes in pieces, line by line; its end clears what is below it."""
-        return self._shown("".join(self.text.rpartition(_CLEAR_BELOW)[:2]))
+        return self._render("".join(self.text.rpartition(_CLEAR_BELOW)[:2]))
 
     def wait(self):
         """Read to the end; the exit code."""
@@ -61,29 +61,29 @@ class Terminal:
 
     def screen(self):
         """The lines that are on the screen."""
-        return self._shown(self.text)
+        return self._render(self.text)
 
-    def _shown(self, text):
+    def _render(self, text):
         """This terminal knows the few controls that are used."""
-        shown, row = [""], 0
+        rows, row = [""], 0
         for match in _CONTROL.finditer(text):
             control, letter = match[0], match[3]
             if control in ("\n", "\r\n"):
                 row += 1
-                shown += [""] * (row + 1 - len(shown))
+                rows += [""] * (row + 1 - len(rows))
             elif letter == "F":
                 row -= int(match[2])
                 assert row >= 0, "it goes up beyond its own beginning"
-                shown[row] = _Overwritten(shown[row])
+                rows[row] = _Overwritten(rows[row])
             elif letter == "J":
-                shown[row:] = [""]
+                rows[row:] = [""]
             elif letter is None and control != "\r":
-                before = "" if isinstance(shown[row], _Overwritten) else shown[row]
-                shown[row] = before + control
+                before = "" if isinstance(rows[row], _Overwritten) else rows[row]
+                rows[row] = before + control
             if letter == "K":  # what was not written over is gone
-                following = shown[row + 1 : row + 2]
-                shown[row + 1 : row + 2] = [_Overwritten(line) for line in following]
-        return [str(line) for line in shown]
+                following = rows[row + 1 : row + 2]
+                rows[row + 1 : row + 2] = [_Overwritten(line) for line in following]
+        return [str(line) for line in rows]
 
     def _read(self):
         ready, _, _ = select.select([self._end], [], [], ANSWER_S_MAX)

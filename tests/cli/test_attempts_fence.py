@@ -25,30 +25,30 @@ def answer(verb, path, _document):
 def server(monkeypatch, home):
     for name in ("TRAINSHED_URL", "TRAINSHED_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    with StandIn(answer) as found:
-        found.note(home / "data")
-        yield found
+    with StandIn(answer) as server:
+        server.note(home / "data")
+        yield server
 
 
 def test_the_word_is_sent_and_the_story_is_named(trainshed, server):
-    done = trainshed("attempts", "fence", f"{UID}/2")
-    assert done.code == 0, done.err
-    assert done.out.splitlines() == [MESSAGE]
-    assert f"trainshed jobs events {JOB}" in done.err
+    run = trainshed("attempts", "fence", f"{UID}/2")
+    assert run.code == 0, run.err
+    assert run.out.splitlines() == [MESSAGE]
+    assert f"trainshed jobs events {JOB}" in run.err
     path = f"/trainshed/v1/attempts/{UID}/2:fence"
-    assert server.seen == [("POST", path, "Bearer tsd_admin", {})]
+    assert server.requests == [("POST", path, "Bearer tsd_admin", {})]
 
 
 @pytest.mark.usefixtures("server")
 def test_scripts_get_it_as_json(trainshed):
-    done = trainshed("attempts", "fence", f"{UID}/2", "--format", "json")
-    assert json.loads(done.out) == FENCED
+    run = trainshed("attempts", "fence", f"{UID}/2", "--format", "json")
+    assert json.loads(run.out) == FENCED
 
 
 @pytest.mark.parametrize("job", ["census_1", JOB])
 def test_a_job_may_be_named(trainshed, server, job):
     assert trainshed("attempts", "fence", f"{job}/2", "--project", "demo").code == 0
-    assert [(verb, path) for verb, path, *_ in server.seen] == [
+    assert [(verb, path) for verb, path, *_ in server.requests] == [
         ("GET", "/trainshed/v1/projects/demo/jobs/census_1"),
         ("POST", f"/trainshed/v1/attempts/{UID}/2:fence"),
     ]
@@ -56,14 +56,14 @@ def test_a_job_may_be_named(trainshed, server, job):
 
 @pytest.mark.usefixtures("server")
 def test_the_servers_refusal_is_shown(trainshed):
-    done = trainshed("attempts", "fence", "7/1")
-    assert done.code == 1
-    assert "there is no job with the number 7" in done.err
+    run = trainshed("attempts", "fence", "7/1")
+    assert run.code == 1
+    assert "there is no job with the number 7" in run.err
 
 
 @pytest.mark.parametrize("text", ["7", "7/", "7/0", "/1", "7/x", "7/-1", "7/1234567890"])
 def test_what_is_no_attempt_is_refused_here(trainshed, server, text):
-    done = trainshed("attempts", "fence", text)
-    assert done.code == 2
-    assert "UID/ATTEMPT" in done.err
-    assert server.seen == []
+    run = trainshed("attempts", "fence", text)
+    assert run.code == 2
+    assert "UID/ATTEMPT" in run.err
+    assert server.requests == []

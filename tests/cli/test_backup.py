@@ -20,11 +20,11 @@ def data(tmp_path):
 
 def test_a_backup_prints_a_line_for_what_it_left_out(trainshed, data, tmp_path):
     os.mkfifo(data / "buckets" / "bkt" / "pipe")
-    done = trainshed("backup", tmp_path / "one", "--data-dir", data)
-    assert done.code == 0
-    assert done.out.splitlines()[1] == LEFT_OUT
-    done = trainshed("backup", tmp_path / "two", "--data-dir", data, "--format", "json")
-    assert done.json["remarks"] == [LEFT_OUT]
+    run = trainshed("backup", tmp_path / "one", "--data-dir", data)
+    assert run.code == 0
+    assert run.out.splitlines()[1] == LEFT_OUT
+    run = trainshed("backup", tmp_path / "two", "--data-dir", data, "--format", "json")
+    assert run.json["remarks"] == [LEFT_OUT]
 
 
 def test_a_restore_prints_a_line_for_what_a_link_has_kept_from_it(trainshed, data, tmp_path):
@@ -32,11 +32,11 @@ def test_a_restore_prints_a_line_for_what_a_link_has_kept_from_it(trainshed, dat
     name = "\x1b[31m"
     (data / "buckets" / "bkt" / "object").unlink()
     (data / "buckets" / "bkt" / "object").symlink_to(tmp_path / name)
-    done = trainshed("restore", tmp_path / "one", "--data-dir", data)
-    assert done.code == 0
+    run = trainshed("restore", tmp_path / "one", "--data-dir", data)
+    assert run.code == 0
     assert (
         "names that were left out because a link or something else has their place: 1, the first "
-        "is buckets/bkt/object" in done.out.splitlines()
+        "is buckets/bkt/object" in run.out.splitlines()
     )
     assert not (tmp_path / name).exists()
 
@@ -45,5 +45,5 @@ def test_names_of_strangers_are_shown_in_one_line_and_obeyed_by_no_terminal(
     trainshed, data, tmp_path
 ):
     os.mkfifo(data / "buckets" / "bkt" / "a\n\x1b[31mb")
-    done = trainshed("backup", tmp_path / "one", "--data-dir", data)
-    assert done.out.splitlines()[1].endswith(r"the first is buckets/bkt/a\n\x1b[31mb")
+    run = trainshed("backup", tmp_path / "one", "--data-dir", data)
+    assert run.out.splitlines()[1].endswith(r"the first is buckets/bkt/a\n\x1b[31mb")

@@ -40,7 +40,7 @@ def test_editions_differ(trainshed):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("machine-types", "describe", "n1-standard-3"), "did you mean n1-standard-32"),
         (("machine-types", "describe"), "describe what?"),
@@ -48,11 +48,11 @@ def test_editions_differ(trainshed):
         (("regions", "list", "--edition", "x"), "no catalog edition 'x'"),
     ],
 )
-def test_what_is_not_there_is_a_usage_error(trainshed, words, told):
-    found = trainshed("catalog", *words)
-    assert found.code == 2
-    assert told in found.err
-    assert found.out == ""
+def test_what_is_not_there_is_a_usage_error(trainshed, words, message):
+    run = trainshed("catalog", *words)
+    assert run.code == 2
+    assert message in run.err
+    assert run.out == ""
 
 
 def test_names_are_found_as_people_write_them(trainshed):

@@ -40,15 +40,15 @@ def test_what_is_kept_is_what_the_command_lines_give():
 
 @pytest.mark.parametrize("shell", SCRIPTS)
 def test_the_script_of_a_shell_is_printed(trainshed, shell):
-    shown = trainshed("completion", shell)
-    assert (shown.code, shown.out) == (0, (FOLDER / SCRIPTS[shell]).read_text())
-    assert trainshed("completion", shell, "--format", "json").json["text"] == shown.out
+    run = trainshed("completion", shell)
+    assert (run.code, run.out) == (0, (FOLDER / SCRIPTS[shell]).read_text())
+    assert trainshed("completion", shell, "--format", "json").json["text"] == run.out
 
 
 def test_another_shell_is_refused_with_those_that_are_there(trainshed):
-    shown = trainshed("completion", "tcsh")
-    assert shown.code == 2
-    assert "'bash', 'zsh', 'fish'" in shown.err
+    run = trainshed("completion", "tcsh")
+    assert run.code == 2
+    assert "'bash', 'zsh', 'fish'" in run.err
 
 
 #: What a shell writes beside the letters: controls, titles, the bell, a letter that is taken back.
@@ -103,8 +103,8 @@ def fish_answers(text, environ):
     """What fish offers for the words behind ``trainshed``."""
     asking = f"source {FOLDER / SCRIPTS['fish']}; complete -C 'trainshed {text}'"
     words = [shutil.which("fish"), "--no-config", "-c", asking]
-    done = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
-    return [line.split("\t")[0] for line in done.stdout.splitlines()]
+    process = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
+    return [line.split("\t")[0] for line in process.stdout.splitlines()]
 
 
 @pytest.mark.parametrize("shell", SCRIPTS)
@@ -139,8 +139,8 @@ def test_man_reads_the_page_without_an_error():
         pytest.skip("man is not installed")
     environ = {**os.environ, "MANWIDTH": "100"}
     words = [shutil.which("man"), "-l", MAN_PAGE]
-    done = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
-    assert "trainshed - run AI Platform and Vertex AI training jobs" in done.stdout
+    process = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
+    assert "trainshed - run AI Platform and Vertex AI training jobs" in process.stdout
 
 
 def test_the_man_page_is_shown_by_man_on_a_terminal():

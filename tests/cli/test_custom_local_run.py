@@ -51,8 +51,8 @@ GPU_POOL = {
 }
 
 
-def told(answer):
-    lines = [line.split(" │ ", 1) for line in answer.out.splitlines() if " │ " in line]
+def parse_log(run):
+    lines = [line.split(" │ ", 1) for line in run.out.splitlines() if " │ " in line]
     return {name.strip(): json.loads(text) for name, text in lines}
 
 
@@ -62,16 +62,14 @@ def task(tmp_path):
 
 
 def test_a_script_alone_is_one_replica_and_nothing_is_checked(trainshed, tmp_path):
-    found = trainshed(
-        *RUN, "--executor-image-uri=img", "--script", "task.py", "--", "--epochs", "3"
-    )
-    assert found.code == 0
-    seen = told(found)["workerpool0-0"]
-    assert seen["argv"] == ["--epochs", "3"]
-    assert seen["cwd"] == str(tmp_path)
-    assert seen["tf"] is False
-    assert "MACHINE TYPE" not in found.out
-    assert "container runtime" not in found.err
+    run = trainshed(*RUN, "--executor-image-uri=img", "--script", "task.py", "--", "--epochs", "3")
+    assert run.code == 0
+    replica = parse_log(run)["workerpool0-0"]
+    assert replica["argv"] == ["--epochs", "3"]
+    assert replica["cwd"] == str(tmp_path)
+    assert replica["tf"] is False
+    assert "MACHINE TYPE" not in run.out
+    assert "container runtime" not in run.err
 
 
 def test_a_module_and_a_shell_script_run_in_their_folder(trainshed, tmp_path):
@@ -79,39 +77,39 @@ def test_a_module_and_a_shell_script_run_in_their_folder(trainshed, tmp_path):
     (tmp_path / "code/run.sh").write_text("echo '{\"args\": \"'$1'\"}'\n")
     (tmp_path / "code/task.py").write_text(TELL)
     words = ("--local-package-path", "code")
-    assert told(trainshed(*RUN, *words, "--script", "run.sh", "--", "x")) == {
+    assert parse_log(trainshed(*RUN, *words, "--script", "run.sh", "--", "x")) == {
         "workerpool0-0": {"args": "x"}
     }
-    found = told(trainshed(*RUN, *words, "--python-module", "task"))
-    assert found["workerpool0-0"]["cwd"] == str(tmp_path / "code")
+    replicas = parse_log(trainshed(*RUN, *words, "--python-module", "task"))
+    assert replicas["workerpool0-0"]["cwd"] == str(tmp_path / "code")
 
 
 def test_pools_come_by_flag_and_an_empty_one_keeps_its_position(trainshed):
     words = [f"--worker-pool-spec={spec}" for spec in (CPU, "", f"{CPU},replica-count=2")]
-    found = trainshed(
+    run = trainshed(
         *RUN, *words, "--script", "task.py", "--region", "us-central1", "--dry-run",
         "--format", "json",
     )  # fmt: skip
-    names = [replica["task_name"] for replica in found.json["replicas"]]
+    names = [replica["task_name"] for replica in run.json["replicas"]]
     assert names == ["workerpool0-0", "workerpool2-0", "workerpool2-1"]
 
 
 def test_a_file_of_either_shape_runs_its_own_commands(trainshed, written):
     spec = {"workerPoolSpecs": [POOL]}
     for content in (spec, {"displayName": "x", "jobSpec": spec}):
-        found = trainshed(*RUN, "--config", written("job.json", content))
-        assert found.code == 0
-        assert told(found)["workerpool0-0"]["argv"] == ["--file"]
-        assert "A local run starts no containers" in found.err
+        run = trainshed(*RUN, "--config", written("job.json", content))
+        assert run.code == 0
+        assert parse_log(run)["workerpool0-0"]["argv"] == ["--file"]
+        assert "A local run starts no containers" in run.err
 
 
 def test_flags_win_over_the_file(trainshed, written):
     name = written("job.json", {"workerPoolSpecs": [POOL]})
-    found = trainshed(*RUN, "--config", name, "--args=a,b", "--", "c")
-    assert told(found)["workerpool0-0"]["argv"] == ["a", "b", "c"]
+    run = trainshed(*RUN, "--config", name, "--args=a,b", "--", "c")
+    assert parse_log(run)["workerpool0-0"]["argv"] == ["a", "b", "c"]
     flag = f"--worker-pool-spec={CPU},replica-count=1"
-    found = trainshed(*RUN, "--config", name, flag, "--command", "python,task.py", "--args=z")
-    assert told(found)["workerpool0-0"]["argv"] == ["z"]
+    run = trainshed(*RUN, "--config", name, flag, "--command", "python,task.py", "--args=z")
+    assert parse_log(run)["workerpool0-0"]["argv"] == ["z"]
 
 
 def test_a_file_in_snake_case_takes_the_flags_too(trainshed, written):
@@ -121,13 +119,13 @@ def test_a_file_in_snake_case_takes_the_flags_too(trainshed, written):
         "container_spec": {"image_uri": "img", "command": ["python", "task.py"]},
     }
     name = written("job.json", {"worker_pool_specs": [pool]})
-    found = trainshed(*RUN, "--config", name, "--args=a")
-    assert told(found)["workerpool0-0"]["argv"] == ["a"]
+    run = trainshed(*RUN, "--config", name, "--args=a")
+    assert parse_log(run)["workerpool0-0"]["argv"] == ["a"]
 
 
 def test_a_single_pool_may_stand_without_its_list(trainshed, written):
-    found = trainshed(*RUN, "--config", written("job.json", {"workerPoolSpecs": POOL}))
-    assert found.code == 0
+    run = trainshed(*RUN, "--config", written("job.json", {"workerPoolSpecs": POOL}))
+    assert run.code == 0
 
 
 def test_output_folders_are_made_and_named_to_the_program(trainshed, tmp_path, home):
@@ -136,8 +134,8 @@ def test_output_folders_are_made_and_named_to_the_program(trainshed, tmp_path, h
         ("gs://my-bucket/run", home / "data/buckets/my-bucket/run"),
         ("out", tmp_path / "out"),
     ):
-        found = trainshed(*RUN, *words, base)
-        assert told(found)["workerpool0-0"]["model"] == f"{place}/model/"
+        run = trainshed(*RUN, *words, base)
+        assert parse_log(run)["workerpool0-0"]["model"] == f"{place}/model/"
         for name in ("model", "checkpoints", "logs"):
             assert (place / name).is_dir()
 
@@ -147,43 +145,43 @@ def test_the_pool_of_reducers_runs_our_program_beside_the_job_and_ends_with_it(
 ):
     (tmp_path / "task.py").write_text(MEETS)
     pools = [GPU_POOL, {}, {**REDUCERS, "replicaCount": 2}]
-    found = trainshed(*RUN, "--config", written("job.json", {"workerPoolSpecs": pools}))
-    assert found.code == 0, found.err
-    assert "workerpool0-0 │ met 2 reducers" in found.out
+    run = trainshed(*RUN, "--config", written("job.json", {"workerPoolSpecs": pools}))
+    assert run.code == 0, run.err
+    assert "workerpool0-0 │ met 2 reducers" in run.out
     for index in (0, 1):
-        assert f"workerpool2-{index} │ reducer {index}: listening on 127.0.0.1:" in found.out
-        assert f"workerpool2-{index} │ reducer {index}: ends: received SIGTERM" in found.out
-        assert re.search(rf"workerpool2-{index} +0 .*stopped", found.out)
-    assert "The reducers serve workers that choose them" in found.err
+        assert f"workerpool2-{index} │ reducer {index}: listening on 127.0.0.1:" in run.out
+        assert f"workerpool2-{index} │ reducer {index}: ends: received SIGTERM" in run.out
+        assert re.search(rf"workerpool2-{index} +0 .*stopped", run.out)
+    assert "The reducers serve workers that choose them" in run.err
 
 
 def test_what_a_dry_run_prints_has_the_reducers_and_no_secret(trainshed, written):
     name = written("job.json", {"workerPoolSpecs": [GPU_POOL, {}, REDUCERS]})
-    found = trainshed(*RUN, "--config", name, "--dry-run", "--format", "json", "--", "--epochs=3")
-    primary, *reducers = found.json["replicas"]
+    run = trainshed(*RUN, "--config", name, "--dry-run", "--format", "json", "--", "--epochs=3")
+    primary, *reducers = run.json["replicas"]
     assert [replica["task_name"] for replica in reducers] == [f"workerpool2-{i}" for i in range(4)]
     assert reducers[0]["argv"][1:] == ["-P", "-m", "trainshed.reduction", "--idle-timeout", "0"]
-    listed = primary["env"]["TRAINSHED_REDUCERS"].split(",")
+    addresses = primary["env"]["TRAINSHED_REDUCERS"].split(",")
     cluster = json.loads(primary["env"]["CLUSTER_SPEC"])["cluster"]
-    assert cluster["workerpool2"] == listed
-    assert len(set(listed)) == 4
-    assert "TOKEN" not in json.dumps(found.json["replicas"])
-    assert not [note for note in found.json["notes"] if note.startswith("The reducers run")]
+    assert cluster["workerpool2"] == addresses
+    assert len(set(addresses)) == 4
+    assert "TOKEN" not in json.dumps(run.json["replicas"])
+    assert not [note for note in run.json["notes"] if note.startswith("The reducers run")]
 
 
 def test_a_refusal_names_flags_where_the_pools_came_by_flag(trainshed):
     bad = "--worker-pool-spec=machine-type=n1-standard-5,container-image-uri=img"
-    found = trainshed(*RUN, bad, "--command", "python,task.py", "--region", "mars")
-    assert found.code == 2
-    assert "--worker-pool-spec[0] machine-type: there is no machine type n1-standard-5" in found.err
-    assert "--region: there is no region mars" in found.err
+    run = trainshed(*RUN, bad, "--command", "python,task.py", "--region", "mars")
+    assert run.code == 2
+    assert "--worker-pool-spec[0] machine-type: there is no machine type n1-standard-5" in run.err
+    assert "--region: there is no region mars" in run.err
 
 
 def test_a_refusal_names_fields_where_the_pools_came_from_a_file(trainshed, written):
     pool = {**POOL, "machineSpec": {"machineType": "n1-standard-5"}}
-    found = trainshed(*RUN, "--config", written("job.json", {"workerPoolSpecs": [pool]}))
-    assert found.code == 2
-    assert "workerPoolSpecs[0].machineSpec.machineType" in found.err
+    run = trainshed(*RUN, "--config", written("job.json", {"workerPoolSpecs": [pool]}))
+    assert run.code == 2
+    assert "workerPoolSpecs[0].machineSpec.machineType" in run.err
 
 
 @pytest.mark.parametrize(
@@ -204,29 +202,29 @@ def test_a_refusal_names_fields_where_the_pools_came_from_a_file(trainshed, writ
 )
 def test_usage_errors_are_exit_code_2_and_start_nothing(trainshed, written, words, message):
     written("ml.json", {"trainingInput": {}})
-    found = trainshed(*RUN, *words)
-    assert found.code == 2
-    assert message in found.err
-    assert found.out == ""
+    run = trainshed(*RUN, *words)
+    assert run.code == 2
+    assert message in run.err
+    assert run.out == ""
 
 
 def test_flags_of_gclouds_that_mean_nothing_here_are_named(trainshed):
     words = ("--script", "task.py", "--extra-dirs", "data", "--service-account", "a@b.c")
-    found = trainshed(*RUN, *words, "--enable-web-access")
-    assert found.code == 0
+    run = trainshed(*RUN, *words, "--enable-web-access")
+    assert run.code == 0
     for flag in ("--extra-dirs", "--service-account", "--enable-web-access"):
-        assert f"{flag} means nothing on this machine." in found.err
+        assert f"{flag} means nothing on this machine." in run.err
 
 
 def test_a_gpu_that_is_not_there_is_said_not_to_be(trainshed, monkeypatch):
     monkeypatch.setattr("trainshed.cli.local.custom_local_run.devices", lambda: ())
-    found = trainshed(*RUN, "--script", "task.py", "--gpu")
-    assert found.code == 2
-    assert "--gpu: this machine has no NVIDIA GPU" in found.err
+    run = trainshed(*RUN, "--script", "task.py", "--gpu")
+    assert run.code == 2
+    assert "--gpu: this machine has no NVIDIA GPU" in run.err
 
 
 def test_the_program_of_the_first_pools_keys_runs_in_all_pools(trainshed, tmp_path):
     local = f"machine-type=n1-standard-4,executor-image-uri=exe,local-package-path={tmp_path}"
     words = (f"--worker-pool-spec={local},script=task.py", f"--worker-pool-spec={CPU}")
-    found = trainshed(*RUN, *words, "--region", "us-central1", "--dry-run", "--format", "json")
-    assert [replica["argv"] for replica in found.json["replicas"]] == [["python", "task.py"]] * 2
+    run = trainshed(*RUN, *words, "--region", "us-central1", "--dry-run", "--format", "json")
+    assert [replica["argv"] for replica in run.json["replicas"]] == [["python", "task.py"]] * 2

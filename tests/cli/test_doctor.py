@@ -19,17 +19,17 @@ RUNNING = "print('begun', flush=True); import time; time.sleep(600)"
 
 def submitted(server, code):
     document = {"displayName": "made", "jobSpec": {"workerPoolSpecs": [pool(code)]}}
-    status, found = server.call("POST", f"/v1/{PARENT}/customJobs", document)
-    assert status == 200, found
-    return found["name"]
+    status, job = server.call("POST", f"/v1/{PARENT}/customJobs", document)
+    assert status == 200, job
+    return job["name"]
 
 
-def failed(answer):
-    return {row["id"] for row in answer.json["checks"] if row["result"] == "FAILED"}
+def failed(run):
+    return {row["id"] for row in run.json["checks"] if row["result"] == "FAILED"}
 
 
-def texts(answer):
-    return " ".join(found["text"] for row in answer.json["checks"] for found in row["findings"])
+def texts(run):
+    return " ".join(finding["text"] for row in run.json["checks"] for finding in row["findings"])
 
 
 def wait_for_supervisors(data):
@@ -88,19 +88,19 @@ def test_beside_a_server_at_work_and_after_its_kill_every_promise_holds(trainshe
         server.call("POST", f"/v1/{name}:cancel", {})
         server.wait_for(f"/v1/{name}", FINAL)
         server.stop()
-    for found in (beside, after, again):
-        assert found.code == 0, found.out
-        assert "promises hold" in found.out
+    for run in (beside, after, again):
+        assert run.code == 0, run.out
+        assert "promises hold" in run.out
     assert f"the server is process {server.address['pid']}" in again.out
     assert "no server runs" in after.out
     assert "1 jobs" in after.out
 
 
 def test_an_end_leaves_nothing_to_find(lived, doctor):
-    found = doctor(lived)
-    assert found.code == 0, found.out
-    assert {row["result"] for row in found.json["checks"]} <= {"ok", "noted"}
-    assert found.json["lookedAt"].startswith("3 jobs, 3 folders of attempts")
+    run = doctor(lived)
+    assert run.code == 0, run.out
+    assert {row["result"] for row in run.json["checks"]} <= {"ok", "noted"}
+    assert run.json["lookedAt"].startswith("3 jobs, 3 folders of attempts")
 
 
 def test_each_promise_is_printed_with_its_id(lived, trainshed):
@@ -122,16 +122,16 @@ def execute(folder, statement):
 def test_a_log_that_was_damaged_is_told_with_its_attempt(data, doctor):
     segment = first(data, "jobs/*/1/log/*.jsonl")
     segment.write_bytes(segment.read_bytes() + b"\0\0\0\n")
-    found = doctor(data)
-    assert (found.code, failed(found)) == (1, {"logs-are-whole"})
-    assert f"{segment.parents[2].name}/1" in texts(found)
+    run = doctor(data)
+    assert (run.code, failed(run)) == (1, {"logs-are-whole"})
+    assert f"{segment.parents[2].name}/1" in texts(run)
 
 
 def test_records_that_were_damaged_are_told(data, doctor):
     records = first(data, "jobs/*/1/records.jsonl")
     records.write_bytes(b"\0\0\0\n" + records.read_bytes())
-    found = doctor(data)
-    assert (found.code, failed(found)) == (1, {"records-are-whole"})
+    run = doctor(data)
+    assert (run.code, failed(run)) == (1, {"records-are-whole"})
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_records_that_were_damaged_are_told(data, doctor):
 )
 def test_rows_that_break_a_promise_are_told(data, doctor, statement, check):
     execute(data, statement)
-    found = doctor(data)
-    assert (found.code, failed(found)) == (1, {check})
+    run = doctor(data)
+    assert (run.code, failed(run)) == (1, {check})
 
 
 def test_a_process_that_outlived_its_job_is_named(data, doctor):
@@ -160,10 +160,10 @@ def test_a_process_that_outlived_its_job_is_named(data, doctor):
         stdout=subprocess.PIPE,
     ) as process:
         process.stdout.readline()
-        found = doctor(data)
+        run = doctor(data)
         process.stdin.close()
-    assert (found.code, failed(found)) == (1, {"over-has-no-process"})
-    assert f"process {process.pid}" in texts(found)
+    assert (run.code, failed(run)) == (1, {"over-has-no-process"})
+    assert f"process {process.pid}" in texts(run)
     assert doctor(data).code == 0
 
 
@@ -179,13 +179,13 @@ def test_without_its_database_a_directory_is_not_called_whole(data, doctor, trai
         (data / "trainshed.db").unlink()
     else:
         (data / "trainshed.db").write_bytes(damage)
-    found = doctor(data)
-    assert found.code == 2
-    assert {row["result"] for row in found.json["checks"]} >= {"ok", "unseen"}
-    told = trainshed("doctor", "--data-dir", data)
-    assert "the database cannot be read: " in told.out
-    assert "could not be looked at" in told.out
-    assert "Traceback" not in told.out + told.err
+    run = doctor(data)
+    assert run.code == 2
+    assert {row["result"] for row in run.json["checks"]} >= {"ok", "unseen"}
+    as_text = trainshed("doctor", "--data-dir", data)
+    assert "the database cannot be read: " in as_text.out
+    assert "could not be looked at" in as_text.out
+    assert "Traceback" not in as_text.out + as_text.err
 
 
 def test_pages_that_were_overwritten_are_found_or_said(data, doctor):
@@ -194,12 +194,12 @@ def test_pages_that_were_overwritten_are_found_or_said(data, doctor):
     for place in range(4096, len(content), 4096):
         content[place : place + 512] = b"\xff" * 512
     database.write_bytes(content)
-    found = doctor(data)
-    assert found.code in (1, 2)
-    assert "Traceback" not in found.out + found.err
+    run = doctor(data)
+    assert run.code in (1, 2)
+    assert "Traceback" not in run.out + run.err
 
 
 def test_a_directory_that_is_none_is_refused(trainshed, tmp_path):
-    found = trainshed("doctor", "--data-dir", tmp_path / "none")
-    assert found.code == 2
-    assert "there is no data directory" in found.err
+    run = trainshed("doctor", "--data-dir", tmp_path / "none")
+    assert run.code == 2
+    assert "there is no data directory" in run.err

@@ -50,10 +50,10 @@ def answer_of(_verb, path, _document):
     return 200, {"jobs": [{"jobId": "j1", "state": "QUEUED"}]}
 
 
-def asked_of(server):
+def list_requests(server):
     """What was asked of the server beside a token for buckets and the staging bucket."""
     of_env = ("/bucketTokens", "/storage/v1/b", "/storage/v1/b/demo-staging")
-    return [each for each in server.seen if not each[1].endswith(of_env)]
+    return [request for request in server.requests if not request[1].endswith(of_env)]
 
 
 def in_a_shell(text, *names, **environ):
@@ -61,7 +61,7 @@ def in_a_shell(text, *names, **environ):
     script = f"set -eu\n{text}\nexec {shlex.quote(sys.executable)} -c " + shlex.quote(
         "import os, sys; [print(n, os.environ.get(n), sep='=') for n in sys.argv[1:]]"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         ["/bin/sh", "-c", f"{script} {' '.join(names)}"],
         env={"PATH": os.environ["PATH"], **environ},
         capture_output=True,
@@ -69,19 +69,19 @@ def in_a_shell(text, *names, **environ):
         check=True,
         timeout=120,
     )
-    return dict(line.split("=", 1) for line in done.stdout.splitlines())
+    return dict(line.split("=", 1) for line in process.stdout.splitlines())
 
 
 def test_a_shell_takes_the_lines_and_finds_the_token(trainshed, server, data):
-    printed = trainshed("env", "--shell", "--project", "demo", "--region", "europe-west4")
-    assert printed.code == 0
-    assert "tsd_admin" not in printed.out + printed.err
+    run = trainshed("env", "--shell", "--project", "demo", "--region", "europe-west4")
+    assert run.code == 0
+    assert "tsd_admin" not in run.out + run.err
     as_json = trainshed("env", "--project", "demo", "--region", "europe-west4", "--format", "json")
-    wanted = as_json.json["variables"]
+    variables = as_json.json["variables"]
     left_over = {"CLOUDSDK_AUTH_ACCESS_TOKEN": "old"}
-    found = in_a_shell(printed.out, *wanted, **left_over)
-    assert found == {name: str(value) for name, value in wanted.items()}
-    assert wanted == {
+    environ = in_a_shell(run.out, *variables, **left_over)
+    assert environ == {name: str(value) for name, value in variables.items()}
+    assert variables == {
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_ML": f"{server.url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": f"{server.url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{server.url}/storage/v1/",
@@ -102,7 +102,7 @@ def test_a_shell_takes_the_lines_and_finds_the_token(trainshed, server, data):
     }
     path = "/trainshed/v1/projects/demo/bucketTokens"
     wish = {"bucket": "*", "expires": "12h"}
-    assert server.seen[0] == ("POST", path, "Bearer tsd_admin", wish)
+    assert server.requests[0] == ("POST", path, "Bearer tsd_admin", wish)
 
 
 BUCKETS = "/storage/v1/b"
@@ -117,44 +117,44 @@ def without_buckets(_verb, path, document):
 
 @pytest.mark.parametrize("how", ["--shell", "--python"])
 def test_the_staging_bucket_is_made_unless_it_exists(trainshed, server, data, how):
-    printed = trainshed("env", how, "--project", "demo")
-    assert ("GET", f"{BUCKETS}/demo-staging", "Bearer tsd_admin", None) in server.seen
-    assert not any(request[:2] == ("POST", BUCKETS) for request in server.seen)
-    assert printed.err == ""
+    run = trainshed("env", how, "--project", "demo")
+    assert ("GET", f"{BUCKETS}/demo-staging", "Bearer tsd_admin", None) in server.requests
+    assert not any(request[:2] == ("POST", BUCKETS) for request in server.requests)
+    assert run.err == ""
     with StandIn(without_buckets) as bare:
         bare.note(data)
-        printed = trainshed("env", how, "--project", "demo")
-    assert bare.seen[-1] == ("POST", BUCKETS, "Bearer tsd_admin", {"name": "demo-staging"})
-    assert "gs://demo-staging is made" in printed.err
+        run = trainshed("env", how, "--project", "demo")
+    assert bare.requests[-1] == ("POST", BUCKETS, "Bearer tsd_admin", {"name": "demo-staging"})
+    assert "gs://demo-staging is made" in run.err
 
 
 def test_a_staging_bucket_of_ones_own_that_is_missing_is_named(trainshed, data):
     with StandIn(without_buckets) as server:
         server.note(data)
         words = ("--project", "demo", "--bucket", "gs://mine/", "--data-dir", data)
-        printed = trainshed("env", "--python", *words)
-    assert "staging_bucket='gs://mine'" in printed.out
-    assert "gs://mine does not exist" in printed.err
-    assert "trainshed buckets create mine --project demo" in printed.err
-    assert not any(request[0] == "POST" for request in server.seen)
+        run = trainshed("env", "--python", *words)
+    assert "staging_bucket='gs://mine'" in run.out
+    assert "gs://mine does not exist" in run.err
+    assert "trainshed buckets create mine --project demo" in run.err
+    assert not any(request[0] == "POST" for request in server.requests)
 
 
 def test_without_a_token_for_buckets_an_old_address_is_taken_away(trainshed, data):
     with StandIn(lambda *_: (403, {"error": {"message": "not for you"}})) as server:
         server.note(data)
-        printed = trainshed("env", "--data-dir", data)
-    assert "unset STORAGE_EMULATOR_HOST" in printed.out
-    assert "storage clients, which are left out: not for you" in printed.err
-    assert "trainshed buckets create local-staging --project local" in printed.err
+        run = trainshed("env", "--data-dir", data)
+    assert "unset STORAGE_EMULATOR_HOST" in run.out
+    assert "storage clients, which are left out: not for you" in run.err
+    assert "trainshed buckets create local-staging --project local" in run.err
 
 
 @pytest.mark.usefixtures("server")
 def test_env_again_in_its_own_shell_keeps_the_project_and_the_server(trainshed, monkeypatch):
     monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo")
     monkeypatch.setenv("TRAINSHED_URL", "http://trainer.lan:8080")
-    found = trainshed("env", "--format", "json").json
-    assert (found["project"], found["url"]) == ("demo", "http://trainer.lan:8080")
-    assert found["stagingBucket"] == "gs://demo-staging"
+    settings = trainshed("env", "--format", "json").json
+    assert (settings["project"], settings["url"]) == ("demo", "http://trainer.lan:8080")
+    assert settings["stagingBucket"] == "gs://demo-staging"
 
 
 def test_our_own_verbs_of_that_shell_speak_to_the_same_server(trainshed, server, data):
@@ -171,23 +171,23 @@ def test_our_own_verbs_of_that_shell_speak_to_the_same_server(trainshed, server,
 
 def test_a_token_in_a_variable_stays_in_its_variable(trainshed, server, monkeypatch):
     monkeypatch.setenv("TRAINSHED_TOKEN", "tsd_mine")
-    printed = trainshed("env")
-    assert "tsd_mine" not in printed.out
+    run = trainshed("env")
+    assert "tsd_mine" not in run.out
     names = ("CLOUDSDK_AUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE",
              "STORAGE_EMULATOR_HOST")  # fmt: skip
-    found = in_a_shell(printed.out, *names, TRAINSHED_TOKEN="tsd_mine")
-    assert list(found.values()) == ["tsd_mine", "None", f"{server.url}/as/tsd_of-bucket"]
-    refused = trainshed("env", "--gcloud")
-    assert refused.code == 2
-    assert "--token-file" in refused.err
+    environ = in_a_shell(run.out, *names, TRAINSHED_TOKEN="tsd_mine")
+    assert list(environ.values()) == ["tsd_mine", "None", f"{server.url}/as/tsd_of-bucket"]
+    refusal = trainshed("env", "--gcloud")
+    assert refusal.code == 2
+    assert "--token-file" in refusal.err
 
 
 def test_without_tokens_no_credentials_are_asked_for(trainshed, server, data):
     server.note(data, anonymous=True)
-    found = trainshed("env", "--format", "json").json["variables"]
-    assert found["CLOUDSDK_AUTH_DISABLE_CREDENTIALS"] == "true"
-    assert found["CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"] is None
-    assert found["STORAGE_EMULATOR_HOST"] == server.url
+    variables = trainshed("env", "--format", "json").json["variables"]
+    assert variables["CLOUDSDK_AUTH_DISABLE_CREDENTIALS"] == "true"
+    assert variables["CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"] is None
+    assert variables["STORAGE_EMULATOR_HOST"] == server.url
     assert "AnonymousCredentials()" in trainshed("env", "--python").out
     assert "auth/disable_credentials true" in trainshed("env", "--gcloud").out
 
@@ -198,15 +198,15 @@ def test_certificates_are_named_where_tls_is_spoken(trainshed, server, data):
         *("CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE", "SSL_CERT_FILE"),
     }
 
-    def named():
+    def read_tls_variables():
         return tls & trainshed("env", "--format", "json").json["variables"].keys()
 
-    assert named() == set()
+    assert read_tls_variables() == set()
     server.note(data, grpc="127.0.0.1:8081", ca="/ca-bundle.pem")
-    assert named() == {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"}
+    assert read_tls_variables() == {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"}
     server.url = server.url.replace("http:", "https:")
     server.note(data, grpc="127.0.0.1:8081", ca="/ca-bundle.pem")
-    assert named() == tls
+    assert read_tls_variables() == tls
 
 
 @pytest.mark.parametrize(
@@ -222,32 +222,32 @@ def test_certificates_are_named_where_tls_is_spoken(trainshed, server, data):
 )
 def test_a_mistake_is_one_clear_line(trainshed, server, words, word):
     assert server
-    found = trainshed("env", *words)
-    assert found.code == 2
-    assert word in found.err
-    assert found.out == ""
+    run = trainshed("env", *words)
+    assert run.code == 2
+    assert word in run.err
+    assert run.out == ""
 
 
 def test_without_a_server_nothing_is_made_up(trainshed, data):
-    found = trainshed("env", "--data-dir", data)
-    assert found.code == 2
-    assert "trainshed serve" in found.err
+    run = trainshed("env", "--data-dir", data)
+    assert run.code == 2
+    assert "trainshed serve" in run.err
 
 
 def test_a_lost_token_and_a_stopped_server_are_told(trainshed, server, data):
     (data / "admin-token").unlink()
     assert "there is no token" in trainshed("env").err
     server.note(data, pid=2**22 + 1)
-    found = trainshed("env")
-    assert found.code == 0
-    assert "not running" in found.err
+    run = trainshed("env")
+    assert run.code == 0
+    assert "not running" in run.err
 
 
 def test_a_server_elsewhere_is_not_given_the_token_of_this_machine(trainshed, server):
     assert server
-    found = trainshed("env", "--url", "http://trainer.lan:8080", "--format", "json")
-    assert "tsd_admin" not in found.out
-    assert "no token is known" in found.err
+    run = trainshed("env", "--url", "http://trainer.lan:8080", "--format", "json")
+    assert "tsd_admin" not in run.out
+    assert "no token is known" in run.err
 
 
 def gcloud(*words, environ):
@@ -259,7 +259,7 @@ def gcloud(*words, environ):
 @needs_gcloud
 def test_gcloud_takes_the_lines_of_the_shell(trainshed, server, tmp_path):
     lines = trainshed("env", "--shell", "--project", "demo").out
-    done = subprocess.run(
+    process = subprocess.run(
         ["/bin/sh", "-c", f"{lines}\nexec gcloud ai-platform jobs list --format=json"],
         env={**os.environ, **quiet(tmp_path / "gcloud")},
         capture_output=True,
@@ -267,9 +267,9 @@ def test_gcloud_takes_the_lines_of_the_shell(trainshed, server, tmp_path):
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert '"jobId": "j1"' in done.stdout
-    assert asked_of(server) == [("GET", "/v1/projects/demo/jobs", "Bearer tsd_admin", None)]
+    assert process.returncode == 0, process.stderr
+    assert '"jobId": "j1"' in process.stdout
+    assert list_requests(server) == [("GET", "/v1/projects/demo/jobs", "Bearer tsd_admin", None)]
 
 
 @needs_gcloud
@@ -282,9 +282,9 @@ def test_gcloud_takes_its_own_lines_with_no_network(trainshed, server, tmp_path)
         for command, *words in filter(None, commands):
             assert command == "gcloud"
             warm(words, {"https_proxy": "http://127.0.0.1:9"}, tmp_path).ok()
-    listed = gcloud("ai-platform", "jobs", "list", "--format=json", environ=environ)
-    assert listed.returncode == 0, listed.stderr
-    assert server.seen[-1] == ("GET", "/v1/projects/demo/jobs", "Bearer tsd_admin", None)
+    process = gcloud("ai-platform", "jobs", "list", "--format=json", environ=environ)
+    assert process.returncode == 0, process.stderr
+    assert server.requests[-1] == ("GET", "/v1/projects/demo/jobs", "Bearer tsd_admin", None)
 
 
 @pytest.fixture
@@ -316,7 +316,7 @@ def test_the_vertex_sdk_takes_the_lines_of_python(trainshed, server, grpc_server
     over_grpc = trainshed("env", "--python", "--project", "demo", "--transport", "grpc").out
     assert "tsd_admin" not in rest + over_grpc
     (tmp_path / "script.py").write_text(rest + USE + over_grpc + USE)
-    done = subprocess.run(
+    process = subprocess.run(
         [SDK_PYTHON, "-W", "ignore", tmp_path / "script.py"],
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
         capture_output=True,
@@ -324,13 +324,13 @@ def test_the_vertex_sdk_takes_the_lines_of_python(trainshed, server, grpc_server
         timeout=240,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     jobs = "/v1/projects/demo/locations/us-central1/customJobs"
-    assert asked_of(server)[0] == ("GET", jobs, "Bearer tsd_admin", None)
-    assert ("GET", "/as/tsd_of-bucket/storage/v1/b/b", None, None) in server.seen
+    assert list_requests(server)[0] == ("GET", jobs, "Bearer tsd_admin", None)
+    assert ("GET", "/as/tsd_of-bucket/storage/v1/b/b", None, None) in server.requests
     method = "/google.cloud.aiplatform.v1.JobService/ListCustomJobs"
-    seen, _ = recorder.communicate(timeout=60)
-    assert [json.loads(line) for line in seen.splitlines()] == [[method, "Bearer tsd_admin"]]
+    calls, _ = recorder.communicate(timeout=60)
+    assert [json.loads(line) for line in calls.splitlines()] == [[method, "Bearer tsd_admin"]]
 
 
 def test_airflow_gets_a_connection_an_endpoint_and_whom_to_trust(trainshed, server, data):
@@ -341,17 +341,17 @@ def test_airflow_gets_a_connection_an_endpoint_and_whom_to_trust(trainshed, serv
     [line] = [line for line in text.splitlines() if "AIRFLOW_CONN" in line]
     connection = json.loads(ast.literal_eval(line.partition(", ")[2].removesuffix(")")))
     assert connection["extra"] == {"project": "demo", "key_path": str(key)}
-    refused = trainshed("env", "--airflow")
-    assert refused.code == 2
-    assert "trainshed keys create" in refused.err
+    run = trainshed("env", "--airflow")
+    assert run.code == 2
+    assert "trainshed keys create" in run.err
 
 
 @pytest.mark.parametrize("how", ["--shell", "--python", "--gcloud"])
 def test_a_project_id_that_google_would_not_take_is_refused_first(trainshed, how):
     """It was made into a bucket's name, ``-emo-roj-staging``."""
-    printed = trainshed("env", how, "--project", "Demo_Proj", "--url", "http://127.0.0.1:1")
-    assert printed.code == 2
-    assert printed.err == (
+    run = trainshed("env", how, "--project", "Demo_Proj", "--url", "http://127.0.0.1:1")
+    assert run.code == 2
+    assert run.err == (
         "error: --project must be a project id (lower-case letters, digits and hyphens; it begins "
         "with a letter), got 'Demo_Proj'\n"
     )

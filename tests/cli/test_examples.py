@@ -62,10 +62,10 @@ TRAINER = "import json\nprint(json.dumps({'seconds': 0.5}))\n"
 
 
 def help_of(verb):
-    shown = io.StringIO()
-    with contextlib.redirect_stdout(shown):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         assert main([*verb.words, "--help"]) == 0
-    return shown.getvalue()
+    return output.getvalue()
 
 
 def commands():
@@ -132,9 +132,9 @@ def on_server(client, server, created, monkeypatch):
 
 
 def census(server):
-    asked = {"region": "us-central1", "runtimeVersion": "2.11", "pythonVersion": "3.7",
+    training_input = {"region": "us-central1", "runtimeVersion": "2.11", "pythonVersion": "3.7",
              "pythonModule": "none", "packageUris": ["gs://shown/none.whl"]}  # fmt: skip
-    document = {"jobId": "census_1", "trainingInput": asked}
+    document = {"jobId": "census_1", "trainingInput": training_input}
     assert server.call("POST", "/storage/v1/b?project=shown", {"name": "shown"})[0] in (200, 409)
     assert server.call("POST", "/v1/projects/shown/jobs", document)[0] in (200, 409)
     server.wait_for("/v1/projects/shown/jobs/census_1", FINAL)
@@ -152,10 +152,10 @@ def pipeline(server):
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(("words", "has_server"), list(commands()))
 def test_an_example_of_the_help_works_as_printed(trainshed, request, words, has_server):
-    run = request.getfixturevalue("on_server") if has_server else trainshed
-    found = run(*words)
+    command = request.getfixturevalue("on_server") if has_server else trainshed
+    run = command(*words)
     ends_with_its_job = "watch" in words
-    assert found.code == 0 or (ends_with_its_job and "state: FAILED" in found.out), found.err
+    assert run.code == 0 or (ends_with_its_job and "state: FAILED" in run.out), run.err
 
 
 def test_what_is_left_out_is_there():

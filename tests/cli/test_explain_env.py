@@ -31,15 +31,15 @@ VERTEX = {
 @pytest.mark.parametrize(("name", "spec"), [("ml", ML), ("vertex", VERTEX)])
 def test_a_replica_sees_what_google_would_have_shown_it(trainshed, written, name, spec):
     words = ("--config", written("job.json", spec), "--role", "worker", "--index", "1")
-    found = trainshed("explain-env", *words)
-    assert found.code == 0
-    check_golden(GOLDEN / f"explain_env_{name}.txt", found.out)
+    run = trainshed("explain-env", *words)
+    assert run.code == 0
+    check_golden(GOLDEN / f"explain_env_{name}.txt", run.out)
 
 
 def test_as_json_the_values_are_the_texts_themselves(trainshed, written):
-    found = trainshed("explain-env", "--config", written("j.json", ML), "--format", "json").json
-    assert json.loads(found["TF_CONFIG"])["task"]["type"] == "chief"
-    assert found["RANK"] == "0"
+    variables = trainshed("explain-env", "--config", written("j.json", ML), "--format", "json").json
+    assert json.loads(variables["TF_CONFIG"])["task"]["type"] == "chief"
+    assert variables["RANK"] == "0"
 
 
 def test_roles_have_the_names_of_either_dialect(trainshed, written):
@@ -60,24 +60,24 @@ def test_roles_have_the_names_of_either_dialect(trainshed, written):
 
 def test_flags_win_over_the_file_here_too(trainshed, written):
     words = ("--config", written("job.json", ML), "--worker-count", "5", "--role", "worker")
-    found = trainshed("explain-env", *words, "--index", "4", "--format", "json")
-    assert found.json["WORLD_SIZE"] == "6"
+    run = trainshed("explain-env", *words, "--index", "4", "--format", "json")
+    assert run.json["WORLD_SIZE"] == "6"
 
 
 def test_a_replica_that_does_not_exist_is_a_usage_error_that_names_those_that_do(
     trainshed, written
 ):
     words = ("explain-env", "--config", written("job.json", ML), "--role", "worker")
-    found = trainshed(*words, "--index", "2")
-    assert found.code == 2
-    assert "This job has no worker 2. There is: primary 0, worker 0 to 1" in found.err
+    run = trainshed(*words, "--index", "2")
+    assert run.code == 2
+    assert "This job has no worker 2. There is: primary 0, worker 0 to 1" in run.err
 
 
 def test_a_refused_job_is_not_explained(trainshed, written):
     bad = {"trainingInput": {**ML["trainingInput"], "region": "mars"}}
-    found = trainshed("explain-env", "--config", written("job.json", bad))
-    assert found.code == 2
-    assert "trainingInput.region" in found.err
+    run = trainshed("explain-env", "--config", written("job.json", bad))
+    assert run.code == 2
+    assert "trainingInput.region" in run.err
 
 
 REDUCTION = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
@@ -92,7 +92,7 @@ def test_a_job_with_too_few_reducers_is_explained_and_pool_2_is_theirs(trainshed
     name = written(
         "job.json", {"workerPoolSpecs": [worker, {**worker, "replicaCount": 4}, reducer]}
     )
-    found = trainshed("explain-env", "--config", name, "--role", "workerpool2", "--format", "json")
-    assert found.code == 0, found.err
-    assert json.loads(found.json["CLUSTER_SPEC"])["task"] == {"type": "workerpool2", "index": 0}
-    assert "TF_CONFIG" not in found.json
+    run = trainshed("explain-env", "--config", name, "--role", "workerpool2", "--format", "json")
+    assert run.code == 0, run.err
+    assert json.loads(run.json["CLUSTER_SPEC"])["task"] == {"type": "workerpool2", "index": 0}
+    assert "TF_CONFIG" not in run.json

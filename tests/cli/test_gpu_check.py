@@ -15,8 +15,8 @@ def machine(monkeypatch):
     """A machine with so many GPUs, as far as NVML says."""
 
     def having(count):
-        found = tuple(GpuDevice(uuid=f"GPU-{i}", name="Test GPU") for i in range(count))
-        monkeypatch.setattr("trainshed.cli.check.gpu_check.devices", lambda: found)
+        gpus = tuple(GpuDevice(uuid=f"GPU-{i}", name="Test GPU") for i in range(count))
+        monkeypatch.setattr("trainshed.cli.check.gpu_check.devices", lambda: gpus)
 
     return having
 
@@ -34,70 +34,74 @@ def test_without_a_gpu_the_answer_is_the_cpus_figure_and_what_it_is_worth(
 ):
     machine(0)
     steps(1.0)
-    found = trainshed("gpu-check", "--module-name", "steps", "--", "--steps", "20")
-    assert found.code == 0
-    assert "This machine has no GPU" in found.out
+    run = trainshed("gpu-check", "--module-name", "steps", "--", "--steps", "20")
+    assert run.code == 0
+    assert "This machine has no GPU" in run.out
     answer = trainshed("gpu-check", "--module-name", "steps", "--format", "json").json
     assert (answer["cpu_seconds"], answer["gpu_seconds"], answer["speedup"]) == (6.0, None, None)
 
 
 @pytest.mark.parametrize(
-    ("gpu_seconds", "told"),
+    ("gpu_seconds", "message"),
     [(2.0, "less than 3 times as much"), (5.0, "A GPU does not pay: it is 1.2 times")],
 )
-def test_with_a_gpu_the_answer_says_whether_it_pays(trainshed, machine, steps, gpu_seconds, told):
+def test_with_a_gpu_the_answer_says_whether_it_pays(
+    trainshed, machine, steps, gpu_seconds, message
+):
     machine(1)
     steps(gpu_seconds)
-    found = trainshed("gpu-check", "--module-name", "steps")
-    assert found.code == 0
-    assert told in found.out
-    assert "Test GPU" in found.out
+    run = trainshed("gpu-check", "--module-name", "steps")
+    assert run.code == 0
+    assert message in run.out
+    assert "Test GPU" in run.out
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "message"),
     [
         ("print('done')", 'without a line of JSON that has "seconds"'),
         ("raise SystemExit(3)", "the run with --device cpu failed"),
     ],
 )
-def test_a_run_that_gives_no_figure_is_a_failure(trainshed, machine, tmp_path, code, told):
+def test_a_run_that_gives_no_figure_is_a_failure(trainshed, machine, tmp_path, code, message):
     machine(0)
     (tmp_path / "steps.py").write_text(code)
-    found = trainshed("gpu-check", "--module-name", "steps")
-    assert found.code == 1
-    assert told in found.err
+    run = trainshed("gpu-check", "--module-name", "steps")
+    assert run.code == 1
+    assert message in run.err
 
 
 def test_the_device_is_ours_to_choose(trainshed):
-    found = trainshed("gpu-check", "--module-name", "steps", "--", "--device", "cpu")
-    assert found.code == 2
-    assert "--device" in found.err
+    run = trainshed("gpu-check", "--module-name", "steps", "--", "--device", "cpu")
+    assert run.code == 2
+    assert "--device" in run.err
 
 
 def test_prices_say_which_device_a_sample_is_cheaper_on(trainshed, machine, steps):
     machine(1)
     steps(2.0)
     prices = ("--cpu-price", "1", "--gpu-price", "2.5")
-    found = trainshed("gpu-check", "--module-name", "steps", *prices)
-    assert "a sample costs 0.833" in found.out
-    assert "one GPU is cheapest" in found.out
-    assert "It breaks even at 3 per hour" in found.out
+    run = trainshed("gpu-check", "--module-name", "steps", *prices)
+    assert "a sample costs 0.833" in run.out
+    assert "one GPU is cheapest" in run.out
+    assert "It breaks even at 3 per hour" in run.out
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (("--cpu-price", "0", "--gpu-price", "1"), "'0' is not a number above 0"),
         (("--cpu-price", "1"), "--gpu-price is missing"),
         (("--accelerator", "NVIDIA_TESLA_V100"), "this machine has Test GPU"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_before_anything_runs(trainshed, machine, flags, told):
+def test_what_cannot_be_compared_is_refused_before_anything_runs(
+    trainshed, machine, flags, message
+):
     machine(1)
-    found = trainshed("gpu-check", "--module-name", "steps", *flags)
-    assert found.code == 2
-    assert told in found.err
+    run = trainshed("gpu-check", "--module-name", "steps", *flags)
+    assert run.code == 2
+    assert message in run.err
 
 
 SEEN = """
@@ -113,8 +117,8 @@ for step in range(40):
 def test_steps_that_are_seen_give_the_ratio_an_interval(trainshed, machine, tmp_path):
     machine(1)
     (tmp_path / "steps.py").write_text(SEEN)
-    found = trainshed("gpu-check", "--module-name", "steps", "--format", "json")
-    assert found.code == 0, found.err
-    (one,) = found.json["speedups"]
+    run = trainshed("gpu-check", "--module-name", "steps", "--format", "json")
+    assert run.code == 0, run.err
+    (one,) = run.json["speedups"]
     assert one["low"] < one["point"] < one["high"]
     assert one["gpus"] == 1

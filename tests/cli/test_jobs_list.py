@@ -29,18 +29,18 @@ def jobs(server):
     """One job of each kind, and two of one name; all but one have ended. Full names."""
 
     def create(path, document):
-        status, made = server.call("POST", f"/v1/{path}", document)
-        assert status == 200, made
-        return made
+        status, resource = server.call("POST", f"/v1/{path}", document)
+        assert status == 200, resource
+        return resource
 
     def custom(name, code):
         spec = {"workerPoolSpecs": [pool(code)]}
         document = {"displayName": name, "jobSpec": spec, "labels": {"team": name}}
         return create(f"{PARENT}/customJobs", document)["name"]
 
-    asked = {"region": "us-central1", "runtimeVersion": "2.11", "pythonModule": "m",
+    training_input = {"region": "us-central1", "runtimeVersion": "2.11", "pythonModule": "m",
              "packageUris": ["gs://staging/none.whl"], "pythonVersion": "3.7"}  # fmt: skip
-    create("projects/local/jobs", {"jobId": "census_1", "trainingInput": asked})
+    create("projects/local/jobs", {"jobId": "census_1", "trainingInput": training_input})
     names = {
         "census_1": "projects/local/jobs/census_1",
         "fails": custom("fails", "print('said'); raise SystemExit(5)"),
@@ -58,13 +58,13 @@ def jobs(server):
         "runs": custom("runs", WAIT),
     }
     for name, full_name in names.items():
-        wanted = {"JOB_STATE_RUNNING"} if name == "runs" else FINAL
-        server.wait_for(f"/v1/{full_name}", wanted)
+        states = {"JOB_STATE_RUNNING"} if name == "runs" else FINAL
+        server.wait_for(f"/v1/{full_name}", states)
     yield names
     end_jobs(server)
 
 
-def listed(client, *flags):
+def list_names(client, *flags):
     return client("jobs", "list", "--format", "value(displayName)", *flags).out.split()
 
 
@@ -73,8 +73,8 @@ def number_of(name):
 
 
 def test_jobs_of_all_kinds_are_one_list_the_newest_first(client, jobs):
-    shown = client("jobs", "list")
-    head, _, *rows = shown.out.splitlines()
+    run = client("jobs", "list")
+    head, _, *rows = run.out.splitlines()
     assert re.split(r"  +", head) == [
         "NAME", "KIND", "STATE", "START", "DURATION", "USER", "NODE", "ID",
     ]  # fmt: skip
@@ -115,7 +115,7 @@ def test_jobs_of_all_kinds_are_one_list_the_newest_first(client, jobs):
 )
 @pytest.mark.usefixtures("jobs")
 def test_a_list_is_filtered(client, flags, expected):
-    assert listed(client, *flags) == expected
+    assert list_names(client, *flags) == expected
 
 
 @pytest.mark.usefixtures("jobs")
@@ -126,23 +126,23 @@ def test_trials_are_listed_for_whoever_asks_for_them(client):
 
 @pytest.mark.usefixtures("jobs")
 def test_formats_are_those_of_gcloud(client):
-    def shown(form, *flags):
+    def list_jobs(form, *flags):
         return client("jobs", "list", "--limit", "1", "--format", form, *flags).out
 
-    name = json.loads(shown("json"))[0]["name"]
-    assert shown("value(name.basename(),state)") == f"{number_of(name)}\tRUNNING\n"
-    assert shown("csv(displayName,createTime:label=made,missing)").splitlines()[0] == (
+    name = json.loads(list_jobs("json"))[0]["name"]
+    assert list_jobs("value(name.basename(),state)") == f"{number_of(name)}\tRUNNING\n"
+    assert list_jobs("csv(displayName,createTime:label=made,missing)").splitlines()[0] == (
         "display_name,made,missing"
     )
-    assert shown("csv[no-heading](displayName,state,missing)") == "runs,RUNNING,\n"
-    assert shown("table(displayName,state)").split() == [
+    assert list_jobs("csv[no-heading](displayName,state,missing)") == "runs,RUNNING,\n"
+    assert list_jobs("table(displayName,state)").split() == [
         "DISPLAY_NAME", "STATE", "────────────", "───────", "runs", "RUNNING",
     ]  # fmt: skip
-    assert json.loads(shown("json(displayName,gpus)")) == [{"displayName": "runs", "gpus": {}}]
-    assert yaml.safe_load(shown("yaml"))["displayName"] == "runs"
-    refused = client("jobs", "list", "--format", "value(name.scope())")
-    assert refused.code == 2
-    assert "cannot read the key 'name.scope()'" in refused.err
+    assert json.loads(list_jobs("json(displayName,gpus)")) == [{"displayName": "runs", "gpus": {}}]
+    assert yaml.safe_load(list_jobs("yaml"))["displayName"] == "runs"
+    run = client("jobs", "list", "--format", "value(name.scope())")
+    assert run.code == 2
+    assert "cannot read the key 'name.scope()'" in run.err
 
 
 def test_projections_work_where_gcloud_scripts_use_them(client, jobs):
@@ -153,7 +153,7 @@ def test_projections_work_where_gcloud_scripts_use_them(client, jobs):
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (["--state", "lost"], "must be any of queued, pending, running"),
         (["--since", "yesterday"], "nor a duration such as 24h"),
@@ -161,23 +161,23 @@ def test_projections_work_where_gcloud_scripts_use_them(client, jobs):
     ],
 )
 @pytest.mark.usefixtures("jobs")
-def test_a_filter_that_means_nothing_is_refused(client, flags, told):
-    shown = client("jobs", "list", *flags)
-    assert shown.code == 2
-    assert told in shown.err
+def test_a_filter_that_means_nothing_is_refused(client, flags, message):
+    run = client("jobs", "list", *flags)
+    assert run.code == 2
+    assert message in run.err
 
 
 def test_an_empty_list_is_told_beside_the_answer(client):
-    shown = client("jobs", "list", "--project", "empty")
-    assert (shown.out, shown.err) == ("", "trainshed: project empty has no job\n")
+    run = client("jobs", "list", "--project", "empty")
+    assert (run.out, run.err) == ("", "trainshed: project empty has no job\n")
 
 
 @pytest.mark.parametrize("way", ["full", "number", "display name"])
 def test_logs_of_a_job_are_found_by_whatever_it_is_called(client, jobs, way):
     name = {"full": jobs["fails"], "number": number_of(jobs["fails"])}.get(way, "fails")
-    shown = client("jobs", "logs", name)
-    assert shown.code == 0, shown.err
-    assert re.search(r"^INFO .*workerpool0-0 +│ said$", shown.out, re.MULTILINE)
+    run = client("jobs", "logs", name)
+    assert run.code == 0, run.err
+    assert re.search(r"^INFO .*workerpool0-0 +│ said$", run.out, re.MULTILINE)
     last = client("jobs", "logs", name, "--tail", "1", "--format", "json")
     assert len(last.out.splitlines()) == 1
     followed = client("jobs", "logs", name, "--follow", "--task-name", "workerpool0-0")
@@ -198,11 +198,11 @@ def test_logs_of_a_job_that_runs_are_what_it_has_written(client, jobs):
 
 
 def test_a_name_that_several_jobs_have_is_refused_with_their_ids(client, jobs):
-    shown = client("jobs", "logs", "twin")
-    assert shown.code == 2
-    assert "2 jobs are called 'twin'" in shown.err
+    run = client("jobs", "logs", "twin")
+    assert run.code == 2
+    assert "2 jobs are called 'twin'" in run.err
     for name in ("twin", "other twin"):
-        assert number_of(jobs[name]) in shown.err
+        assert number_of(jobs[name]) in run.err
 
 
 @pytest.mark.parametrize(
@@ -212,23 +212,23 @@ def test_a_name_that_several_jobs_have_is_refused_with_their_ids(client, jobs):
 )
 @pytest.mark.usefixtures("jobs")
 def test_an_unknown_job_is_told_with_the_names_most_like_it(client, words):
-    shown = client("jobs", *words, "cencus_1")
-    assert shown.code == 1
-    assert "did you mean census_1? " in shown.err
-    assert "trainshed jobs list" in shown.err
+    run = client("jobs", *words, "cencus_1")
+    assert run.code == 1
+    assert "did you mean census_1? " in run.err
+    assert "trainshed jobs list" in run.err
     assert "did you mean" not in client("jobs", *words, "qqqqq").err
 
 
 @pytest.mark.usefixtures("jobs")
 def test_a_text_that_is_no_name_is_told_what_names_look_like(client):
-    shown = client("jobs", "logs", "customJobs/7")
-    assert shown.code == 2
-    assert "JOB must be an id or a full name such as projects/P/jobs/J" in shown.err
+    run = client("jobs", "logs", "customJobs/7")
+    assert run.code == 2
+    assert "JOB must be an id or a full name such as projects/P/jobs/J" in run.err
 
 
 def test_describe_shows_a_job_at_a_glance(client, jobs):
-    shown = client("jobs", "describe", "fails").out
-    assert re.search(rf"^full name +{jobs['fails']}$", shown, re.MULTILINE)
+    text = client("jobs", "describe", "fails").out
+    assert re.search(rf"^full name +{jobs['fails']}$", text, re.MULTILINE)
     for pattern in (
         r"^kind +custom job$",
         r"^state +FAILED$",
@@ -237,9 +237,9 @@ def test_describe_shows_a_job_at_a_glance(client, jobs):
         r"^pool 0 +1 +n1-standard-4$",
         r"^workerpool0-0 +FAILED +\S+ +5$",
     ):
-        assert re.search(pattern, shown, re.MULTILINE), shown
-    found = client("describe", jobs["fails"], "--format", "json").json
-    assert (found["state"], found["resource"]["state"]) == ("FAILED", "JOB_STATE_FAILED")
+        assert re.search(pattern, text, re.MULTILINE), text
+    job = client("describe", jobs["fails"], "--format", "json").json
+    assert (job["state"], job["resource"]["state"]) == ("FAILED", "JOB_STATE_FAILED")
     value = client("jobs", "describe", "fails", "--format", "value(state,resource.displayName)")
     assert value.out == "FAILED\tfails\n"
 
@@ -255,10 +255,10 @@ def test_describe_shows_a_trial(client):
 
 def test_cancel_ends_what_can_be_ended_and_says_what_cannot(client, created, server):
     first, second = created(WAIT), created(WAIT)
-    shown = client("stop", first, "not-there", number_of(second))
-    assert shown.code == 1
-    assert "not-there" in shown.err
-    assert [line.rpartition(": ")[0] for line in shown.out.splitlines()] == [first, second]
+    run = client("stop", first, "not-there", number_of(second))
+    assert run.code == 1
+    assert "not-there" in run.err
+    assert [line.rpartition(": ")[0] for line in run.out.splitlines()] == [first, second]
     for name in (first, second):
         assert server.wait_for(f"/v1/{name}", FINAL)["state"] == "JOB_STATE_CANCELLED"
     again = client("jobs", "cancel", first, "--format", "json")
@@ -267,9 +267,9 @@ def test_cancel_ends_what_can_be_ended_and_says_what_cannot(client, created, ser
 
 @pytest.mark.usefixtures("jobs")
 def test_a_trial_is_not_cancelled_alone(client):
-    shown = client("jobs", "cancel", "study/trials/1")
-    assert shown.code == 1
-    assert "cancel its tuning job: projects/local/locations" in shown.err
+    run = client("jobs", "cancel", "study/trials/1")
+    assert run.code == 1
+    assert "cancel its tuning job: projects/local/locations" in run.err
 
 
 def on_terminal(argv, environ, columns=160):
@@ -301,21 +301,21 @@ def test_a_narrow_terminal_shows_no_ids_where_names_are_enough(environ):
 @pytest.mark.parametrize("verb", ["describe", "report", "watch", "stream-logs"])
 def test_verbs_of_tuning_jobs_take_a_display_name(client, jobs, verb, tmp_path):
     more = ["--out", str(tmp_path / "r")] if verb == "report" else []
-    shown = client("ai", "hp-tuning-jobs", verb, "study", *more)
-    assert shown.code in ((0,) if verb != "watch" else (0, 1)), shown.err
-    assert "error" not in shown.err
+    run = client("ai", "hp-tuning-jobs", verb, "study", *more)
+    assert run.code in ((0,) if verb != "watch" else (0, 1)), run.err
+    assert "error" not in run.err
     assert jobs["study"]
 
 
 def test_tensorboard_takes_a_display_name(client, jobs):
-    shown = client("tensorboard", "study", "--dry-run")
-    assert f"{jobs['study']} names no folder for its results" in shown.err
+    run = client("tensorboard", "study", "--dry-run")
+    assert f"{jobs['study']} names no folder for its results" in run.err
 
 
 def test_a_display_name_of_another_collection_is_not_taken(client, jobs):
-    shown = client("ai", "hp-tuning-jobs", "describe", "fails")
-    assert shown.code == 1
-    assert "project local has no tuning job fails" in shown.err
+    run = client("ai", "hp-tuning-jobs", "describe", "fails")
+    assert run.code == 1
+    assert "project local has no tuning job fails" in run.err
     assert jobs["fails"]
 
 
@@ -325,7 +325,7 @@ def test_a_display_name_of_another_collection_is_not_taken(client, jobs):
 )
 def test_a_job_of_another_project_is_told_with_its_project(client, jobs, words):
     name = "fails" if words[0] == "ai" else "census_1"
-    shown = client(*words, name, "--project", "nowhere")
-    assert shown.code == 1
-    assert "project local has it: --project local" in shown.err
+    run = client(*words, name, "--project", "nowhere")
+    assert run.code == 1
+    assert "project local has it: --project local" in run.err
     assert jobs[name]

@@ -41,17 +41,17 @@ def submit(client, package):  # noqa: ARG001  # the package lies there
 
 
 def job(server, name):
-    status, found = server.call("GET", f"/v1/projects/local/jobs/{name}")
-    return found if status == 200 else None
+    status, document = server.call("GET", f"/v1/projects/local/jobs/{name}")
+    return document if status == 200 else None
 
 
 def test_a_package_from_flags_is_uploaded_runs_and_its_lines_are_printed(submit, server):
-    done = submit(
+    run = submit(
         "streamed", *STAGED, *BASIC, "--labels", "team=vision", "--stream-logs",
         user_args=["--epochs", "3"],
     )  # fmt: skip
-    assert done.code == 0, done.err
-    lines = done.out.splitlines()
+    assert run.code == 0, run.err
+    lines = run.out.splitlines()
     (argv,) = [line for line in lines if 'argv ["--epochs", "3"]' in line]
     assert argv.startswith("INFO")
     assert "master-replica-0 │" in argv
@@ -62,23 +62,23 @@ def test_a_package_from_flags_is_uploaded_runs_and_its_lines_are_printed(submit,
 
 
 def test_the_exit_code_is_that_of_the_primary_replica(submit):
-    done = submit("failing", *STAGED, *BASIC, "--stream-logs", user_args=["--fail"])
-    assert done.code == 3
-    assert done.out.splitlines()[-1] == "state: FAILED"
-    assert "exited with a non-zero status of 3" in done.out
+    run = submit("failing", *STAGED, *BASIC, "--stream-logs", user_args=["--fail"])
+    assert run.code == 3
+    assert run.out.splitlines()[-1] == "state: FAILED"
+    assert "exited with a non-zero status of 3" in run.out
 
 
 def test_json_is_the_final_job_alone_and_the_lines_go_to_stderr(submit):
-    done = submit("as_json", *STAGED, *BASIC, "--stream-logs", "--format", "json")
-    assert (done.code, done.json["jobId"], done.json["state"]) == (0, "as_json", "SUCCEEDED")
-    assert "trained" in done.err
+    run = submit("as_json", *STAGED, *BASIC, "--stream-logs", "--format", "json")
+    assert (run.code, run.json["jobId"], run.json["state"]) == (0, "as_json", "SUCCEEDED")
+    assert "trained" in run.err
 
 
 def test_a_submit_that_does_not_wait_tells_how_to_see_more(submit, server):
-    done = submit("quick", *STAGED, *BASIC, "--project", "local")
-    assert done.code == 0
-    assert done.out.startswith("jobId: quick\nstate: ")
-    assert "trainshed ai-platform jobs stream-logs quick --project=local" in done.err
+    run = submit("quick", *STAGED, *BASIC, "--project", "local")
+    assert run.code == 0
+    assert run.out.startswith("jobId: quick\nstate: ")
+    assert "trainshed ai-platform jobs stream-logs quick --project=local" in run.err
     assert job(server, "quick")["trainingInput"]["region"] == "us-central1"
 
 
@@ -87,34 +87,34 @@ def test_the_file_stands_where_no_flag_was_given_and_gcloud_would_overwrite_it(
 ):
     written("config.yaml", CLUSTER)
     assert submit("from_file", "--config", "config.yaml").code == 0
-    found = job(server, "from_file")
-    asked = found["trainingInput"]
-    assert asked["packageUris"] == ["gs://staging/there.tar.gz"]
-    assert asked["enableWebAccess"] is True
-    assert asked["region"] == "europe-west1"
-    assert asked["args"] == ["--from-config"]
-    assert found["labels"] == {"a": "b"}
+    document = job(server, "from_file")
+    training_input = document["trainingInput"]
+    assert training_input["packageUris"] == ["gs://staging/there.tar.gz"]
+    assert training_input["enableWebAccess"] is True
+    assert training_input["region"] == "europe-west1"
+    assert training_input["args"] == ["--from-config"]
+    assert document["labels"] == {"a": "b"}
 
 
 def test_flags_win_over_the_file_field_by_field(submit, server, written):
     written("config.yaml", CLUSTER)
-    done = submit(
+    run = submit(
         "merged", "--config", "config.yaml", "--worker-count", "1", "--region", "us-central1",
         "--packages", "gs://staging/other.tar.gz", "--labels", "c=d", "--no-plan",
         "--worker-accelerator", "count=2,type=nvidia-tesla-t4",
         "--service-account", "me@p.iam.gserviceaccount.com", user_args=["--mine"],
     )  # fmt: skip
-    assert done.code == 0, done.err
-    found = job(server, "merged")
-    asked = found["trainingInput"]
-    assert asked["workerCount"] == "1"
-    assert asked["workerType"] == "n1-standard-4"
-    assert asked["workerConfig"]["acceleratorConfig"]["count"] == "2"
-    assert asked["region"] == "us-central1"
-    assert asked["packageUris"] == ["gs://staging/other.tar.gz"]
-    assert asked["args"] == ["--mine"]
-    assert asked["serviceAccount"] == "me@p.iam.gserviceaccount.com"
-    assert found["labels"] == {"c": "d", "trainshed-plan": "off"}
+    assert run.code == 0, run.err
+    document = job(server, "merged")
+    training_input = document["trainingInput"]
+    assert training_input["workerCount"] == "1"
+    assert training_input["workerType"] == "n1-standard-4"
+    assert training_input["workerConfig"]["acceleratorConfig"]["count"] == "2"
+    assert training_input["region"] == "us-central1"
+    assert training_input["packageUris"] == ["gs://staging/other.tar.gz"]
+    assert training_input["args"] == ["--mine"]
+    assert training_input["serviceAccount"] == "me@p.iam.gserviceaccount.com"
+    assert document["labels"] == {"c": "d", "trainshed-plan": "off"}
 
 
 def test_remote_packages_come_first_and_all_local_ones_lie_below_one_digest(
@@ -123,8 +123,8 @@ def test_remote_packages_come_first_and_all_local_ones_lie_below_one_digest(
     (tmp_path / "dep-1.0.tar.gz").write_bytes(b"dep")
     (tmp_path / "tool-1.0.whl").write_bytes(b"tool")
     packages = "dep-1.0.tar.gz,gs://staging/r.whl,tool-1.0.whl"
-    done = submit("listed", *BASIC, "--packages", packages, "--job-dir", "gs://staging/some/dir/")
-    assert done.code == 0, done.err
+    run = submit("listed", *BASIC, "--packages", packages, "--job-dir", "gs://staging/some/dir/")
+    assert run.code == 0, run.err
     digest = hashlib.sha256(b"deptool").hexdigest()
     folder = f"gs://staging/some/dir/packages/{digest}"
     uris = job(server, "listed")["trainingInput"]["packageUris"]
@@ -143,19 +143,19 @@ def test_the_same_code_gets_the_same_name_and_the_staging_bucket_wins(submit, se
 
 
 def test_a_refusal_names_the_flags_and_nothing_is_stored(submit, server):
-    done = submit("refused", *BASIC, "--scale-tier", "custom", "--master-machine-type", "n9-huge",
+    run = submit("refused", *BASIC, "--scale-tier", "custom", "--master-machine-type", "n9-huge",
                   "--packages", "gs://staging/p.tar.gz")  # fmt: skip
-    assert done.code == 1
-    assert done.err.startswith("error: INVALID_ARGUMENT: ")
-    assert "\n  --master-machine-type: there is no machine type n9-huge" in done.err
+    assert run.code == 1
+    assert run.err.startswith("error: INVALID_ARGUMENT: ")
+    assert "\n  --master-machine-type: there is no machine type n9-huge" in run.err
     assert job(server, "refused") is None
 
 
 def test_a_refusal_of_a_file_names_its_fields(submit, written):
     written("config.yaml", "trainingInput: {scaleTier: BASIC, maxTrialsX: 8}")
-    done = submit("refused", *BASIC, "--config", "config.yaml", "--packages", "gs://staging/p.whl")
-    assert done.code == 1
-    assert "trainingInput.maxTrialsX" in done.err
+    run = submit("refused", *BASIC, "--config", "config.yaml", "--packages", "gs://staging/p.whl")
+    assert run.code == 1
+    assert "trainingInput.maxTrialsX" in run.err
 
 
 def test_one_id_is_given_once(submit):
@@ -169,9 +169,9 @@ def test_one_id_is_given_once(submit):
 def test_a_refusal_in_the_middle_of_a_large_upload_is_told(submit, tmp_path):
     with (tmp_path / "large-1.0.whl").open("wb") as file:
         file.truncate(64 << 20)
-    done = submit("large", *BASIC, "--packages", "large-1.0.whl", "--staging-bucket", "gs://gone")
-    assert done.code == 1
-    assert "buckets create gone" in done.err
+    run = submit("large", *BASIC, "--packages", "large-1.0.whl", "--staging-bucket", "gs://gone")
+    assert run.code == 1
+    assert "buckets create gone" in run.err
 
 
 @pytest.mark.parametrize(
@@ -190,10 +190,10 @@ def test_a_refusal_in_the_middle_of_a_large_upload_is_told(submit, tmp_path):
     ],
 )
 def test_a_mistake_is_told_in_a_line_and_nothing_is_submitted(submit, server, flags, code, text):
-    done = submit("mistaken", *flags)
-    assert done.code == code
-    assert text in done.err
-    assert done.err.count("\n") == 1
+    run = submit("mistaken", *flags)
+    assert run.code == code
+    assert text in run.err
+    assert run.err.count("\n") == 1
     assert job(server, "mistaken") is None
 
 
@@ -226,8 +226,8 @@ def test_a_project_with_a_setup_file_is_built_as_it_says(submit, server, tmp_pat
     (tmp_path / "setup.py").write_text(
         "from setuptools import setup\nsetup(name='census', version='1.2', packages=['trainer'])\n"
     )
-    done = submit("built", *STAGED, *BASIC, "--stream-logs")
-    assert done.code == 0, done.out + done.err
+    run = submit("built", *STAGED, *BASIC, "--stream-logs")
+    assert run.code == 0, run.out + run.err
     (uri,) = job(server, "built")["trainingInput"]["packageUris"]
     assert uri.endswith("/census-1.2.tar.gz")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["setup.py", "trainer"]
@@ -255,8 +255,8 @@ HEAVY = {"yaml", "google.protobuf", "sqlalchemy", "fastapi", "starlette", "uvico
     ],
 )  # fmt: skip
 def test_talking_to_a_server_needs_neither_a_server_nor_the_catalog(environ, words):
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", MODULES, *words],
         env=environ, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert not HEAVY.intersection(done.stderr.split())
+    assert not HEAVY.intersection(process.stderr.split())

@@ -19,11 +19,11 @@ def ml_jobs(server):
     """Three jobs that have ended; each names a package that is not there."""
     assert server.call("POST", "/storage/v1/b?project=listed", {"name": "listed"})[0] == 200
     for name in ("census_1", "census_2", "other"):
-        asked = {"region": "us-central1", "runtimeVersion": "2.11", "pythonModule": "m",
+        training_input = {"region": "us-central1", "runtimeVersion": "2.11", "pythonModule": "m",
                  "packageUris": ["gs://listed/none.whl"], "pythonVersion": "3.7"}  # fmt: skip
-        document = {"jobId": name, "trainingInput": asked, "labels": LABELS}
-        status, found = server.call("POST", "/v1/projects/listed/jobs", document)
-        assert status == 200, found
+        document = {"jobId": name, "trainingInput": training_input, "labels": LABELS}
+        status, job = server.call("POST", "/v1/projects/listed/jobs", document)
+        assert status == 200, job
     for name in ("census_1", "census_2", "other"):
         server.wait_for(f"/v1/projects/listed/jobs/{name}", FINAL)
 
@@ -33,8 +33,8 @@ def jobs(client, ml_jobs):  # noqa: ARG001  # they are there
     return lambda *words: client("ai-platform", "jobs", *words, "--project", "listed")
 
 
-def ids(found):
-    return [row["jobId"] for row in found.json]
+def ids(run):
+    return [row["jobId"] for row in run.json]
 
 
 def test_list_shows_the_newest_first_as_a_table_and_as_json(jobs):
@@ -64,11 +64,11 @@ def test_a_list_is_filtered_sorted_and_cut(jobs, flags, expected):
 
 
 def test_an_empty_list_is_told_beside_the_answer(jobs, client):
-    found = jobs("list", "--filter", "jobId=none")
-    assert (found.code, found.out) == (0, "")
-    assert "project listed has no job that passes the filter" in found.err
-    found = client("ai", "pipelines", "list", "--region", "europe-west4")
-    assert "project local has no pipeline in europe-west4" in found.err
+    run = jobs("list", "--filter", "jobId=none")
+    assert (run.code, run.out) == (0, "")
+    assert "project listed has no job that passes the filter" in run.err
+    run = client("ai", "pipelines", "list", "--region", "europe-west4")
+    assert "project local has no pipeline in europe-west4" in run.err
     words = ("ai", "hp-tuning-jobs", "list", "--project", "empty", "--format", "json")
     assert client(*words).json == []
 
@@ -82,12 +82,12 @@ def test_describe_is_yaml_of_every_field_and_json_is_the_resource_itself(jobs, s
 
 
 def test_summaries_show_the_main_figures(client, jobs, created):
-    shown = jobs("describe", "census_1", "--summarize").out
-    assert "id              census_1\n" in shown
-    assert "runtimeVersion  2.11\n" in shown
+    summary = jobs("describe", "census_1", "--summarize").out
+    assert "id              census_1\n" in summary
+    assert "runtimeVersion  2.11\n" in summary
     name = created("", pool("", 3), wait=FINAL)
-    shown = client("ai", "custom-jobs", "describe", name, "--summarize").out
-    assert ["pool", "1", "3", "n1-standard-4"] in [line.split() for line in shown.splitlines()]
+    summary = client("ai", "custom-jobs", "describe", name, "--summarize").out
+    assert ["pool", "1", "3", "n1-standard-4"] in [line.split() for line in summary.splitlines()]
 
 
 def test_labels_are_set_removed_and_cleared(jobs):
@@ -123,34 +123,34 @@ def test_labels_are_set_removed_and_cleared(jobs):
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_clear_line(client, words, code, text):
-    found = client(*words)
-    assert found.code == code
-    assert text in found.err
-    assert found.err.count("\n") == 1
+    run = client(*words)
+    assert run.code == code
+    assert text in run.err
+    assert run.err.count("\n") == 1
 
 
 def test_a_token_that_is_not_known_is_told_so(client, written, monkeypatch):
     wrong = written("token", "tsd_wrong")
-    found = client("nodes", "--access-token-file", wrong)
-    assert (found.code, found.err[:30]) == (1, "error: UNAUTHENTICATED: The to")
+    run = client("nodes", "--access-token-file", wrong)
+    assert (run.code, run.err[:30]) == (1, "error: UNAUTHENTICATED: The to")
     monkeypatch.setenv("TRAINSHED_TOKEN", "tsd_wrong")
     assert client("nodes").code == 1
 
 
 def test_what_is_no_trainshed_server_is_told(client):
     with StandIn(lambda *_: (200, ["x"])) as other:
-        found = client("nodes", "--url", other.url)
-    assert found.code == 1
-    assert "not that of a Trainshed server" in found.err
+        run = client("nodes", "--url", other.url)
+    assert run.code == 1
+    assert "not that of a Trainshed server" in run.err
 
 
 def test_the_token_is_not_shown_to_whoever_has_the_port_of_a_server_that_ended(client, home):
     with StandIn() as other:
         other.note(home / "data", pid=2**22 + 1)  # no process has this id
-        found = client("nodes", "--data-dir", home / "data")
-    assert found.code == 1
-    assert "has ended" in found.err
-    assert other.seen == []
+        run = client("nodes", "--data-dir", home / "data")
+    assert run.code == 1
+    assert "has ended" in run.err
+    assert other.requests == []
 
 
 def test_the_environment_names_server_project_and_region(client, server, monkeypatch):
@@ -159,26 +159,26 @@ def test_the_environment_names_server_project_and_region(client, server, monkeyp
     monkeypatch.setenv("TRAINSHED_TOKEN", server.token)
     monkeypatch.setenv("TRAINSHED_PROJECT", "mine")
     monkeypatch.setenv("CLOUDSDK_COMPUTE_REGION", "europe-west4")
-    found = client("ai", "custom-jobs", "list")
-    assert "project mine has no custom job in europe-west4" in found.err
+    run = client("ai", "custom-jobs", "list")
+    assert "project mine has no custom job in europe-west4" in run.err
     monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "theirs")
     assert "project theirs" in client("ai", "custom-jobs", "list").err
 
 
 def test_a_custom_job_from_flags_runs_on_its_pools_and_gives_its_exit_code(client):
-    done = client(
+    run = client(
         "ai", "custom-jobs", "create", "--display-name", "pools", "--labels", "a=b",
         "--worker-pool-spec", POOL, "--worker-pool-spec", "", "--worker-pool-spec",
         f"{POOL},replica-count=2", "--command", "python,-c",
         "--args", "raise SystemExit(4)",
         "--stream-logs", "--format", "json",
     )  # fmt: skip
-    assert done.code == 4, done.err
-    assert done.json["state"] == "JOB_STATE_FAILED"
-    assert done.json["labels"] == {"a": "b"}
-    pools = done.json["jobSpec"]["workerPoolSpecs"]
-    assert [each.get("replicaCount") for each in pools] == ["1", None, "2"]
-    assert "workerpool0-0" in done.err
+    assert run.code == 4, run.err
+    assert run.json["state"] == "JOB_STATE_FAILED"
+    assert run.json["labels"] == {"a": "b"}
+    pools = run.json["jobSpec"]["workerPoolSpecs"]
+    assert [spec.get("replicaCount") for spec in pools] == ["1", None, "2"]
+    assert "workerpool0-0" in run.err
 
 
 def test_a_custom_job_from_a_file_takes_flags_over_it(client, written, server):
@@ -186,23 +186,23 @@ def test_a_custom_job_from_a_file_takes_flags_over_it(client, written, server):
     written("spec.json", spec)
     written("job.json", {"displayName": "whole", "jobSpec": spec})
     words = ("ai", "custom-jobs", "create", "--args", "print('flag')", "--format", "json")
-    made = client(*words, "--config", "spec.json", "--display-name", "mine").json
-    assert made["displayName"] == "mine"
-    assert made["jobSpec"]["serviceAccount"] == "a@b.example"
-    assert made["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["args"] == ["print('flag')"]
+    mine = client(*words, "--config", "spec.json", "--display-name", "mine").json
+    assert mine["displayName"] == "mine"
+    assert mine["jobSpec"]["serviceAccount"] == "a@b.example"
+    assert mine["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["args"] == ["print('flag')"]
     whole = client(*words, "--config", "job.json", "--enable-web-access").json
     assert (whole["displayName"], whole["jobSpec"]["enableWebAccess"]) == ("whole", True)
-    for job in (made, whole):
+    for job in (mine, whole):
         server.wait_for(f"/v1/{job['name']}", FINAL)
 
 
 def test_a_refused_pool_is_named_by_its_flag(client):
-    done = client(
+    run = client(
         "ai", "custom-jobs", "create", "--display-name", "x", "--command", "true",
         "--worker-pool-spec", "machine-type=n9-huge,container-image-uri=registry.test/a",
     )  # fmt: skip
-    assert done.code == 1
-    assert "\n  --worker-pool-spec[0] machine-type: there is no machine type n9-huge" in done.err
+    assert run.code == 1
+    assert "\n  --worker-pool-spec[0] machine-type: there is no machine type n9-huge" in run.err
 
 
 def test_a_study_is_made_described_and_cancelled(client, written, server):
@@ -216,17 +216,17 @@ def test_a_study_is_made_described_and_cancelled(client, written, server):
         "trialJobSpec": {"workerPoolSpecs": [pool("")]},
     }
     written("study.json", study)
-    done = client(
+    run = client(
         "ai", "hp-tuning-jobs", "create", "--display-name", "x", "--config", "study.json",
         "--max-trial-count", "6", "--algorithm", "grid-search",
     )  # fmt: skip
-    assert done.code == 0, done.err
-    (listed,) = client("ai", "hp-tuning-jobs", "list", "--format", "json").json
-    number = listed["name"].rpartition("/")[2]
+    assert run.code == 0, run.err
+    (row,) = client("ai", "hp-tuning-jobs", "list", "--format", "json").json
+    number = row["name"].rpartition("/")[2]
     described = client("ai", "hp-tuning-jobs", "describe", number, "--format", "json").json
     assert described["maxTrialCount"] == 6
     watch = f"trainshed ai hp-tuning-jobs watch {described['name']}"
-    assert [line for line in done.err.splitlines() if watch in line]
+    assert [line for line in run.err.splitlines() if watch in line]
     assert client("ai", "hp-tuning-jobs", "cancel", number).code == 0
     server.wait_for(f"/v1/{described['name']}", FINAL)
 
@@ -236,8 +236,8 @@ def test_a_custom_job_is_found_by_id_and_by_name_and_deleted_once(client, create
     number = name.rpartition("/")[2]
     by_id = client("ai", "custom-jobs", "describe", number, "--format", "json").json
     assert by_id["name"] == name
-    listed = client("ai", "custom-jobs", "list", "--filter", f"name~{number}$")
-    assert listed.out.splitlines()[2].split()[:3] == [number, "made", "SUCCEEDED"]
+    run = client("ai", "custom-jobs", "list", "--filter", f"name~{number}$")
+    assert run.out.splitlines()[2].split()[:3] == [number, "made", "SUCCEEDED"]
     assert client("ai", "custom-jobs", "cancel", name).out.endswith(": SUCCEEDED\n")
     assert client("ai", "custom-jobs", "delete", number).code == 0
     assert client("ai", "custom-jobs", "describe", name).code == 1
@@ -251,14 +251,14 @@ def test_a_pipeline_is_listed_described_cancelled_and_deleted(client, server):
         "custom_task_1.0.0.yaml",
         "trainingTaskInputs": inputs,
     }
-    status, made = server.call("POST", f"/v1/{PARENT}/trainingPipelines", document)
-    assert status == 200, made
+    status, pipeline = server.call("POST", f"/v1/{PARENT}/trainingPipelines", document)
+    assert status == 200, pipeline
     pipelines = lambda *words: client("ai", "pipelines", *words)  # noqa: E731  # short for the test
     assert "line" in pipelines("list").out
-    assert pipelines("describe", made["name"], "--format", "json").json["displayName"] == "line"
-    pipelines("cancel", made["name"])
-    server.wait_for(f"/v1/{made['name']}", {"PIPELINE_STATE_CANCELLED"})
-    assert "is deleted" in pipelines("delete", made["name"]).out
+    assert pipelines("describe", pipeline["name"], "--format", "json").json["displayName"] == "line"
+    pipelines("cancel", pipeline["name"])
+    server.wait_for(f"/v1/{pipeline['name']}", {"PIPELINE_STATE_CANCELLED"})
+    assert "is deleted" in pipelines("delete", pipeline["name"]).out
 
 
 def test_the_log_is_streamed_whole_and_by_task(client, created):
@@ -296,12 +296,12 @@ def test_a_waiting_job_says_why_and_the_change_it_names_would_admit_it(client, c
     second = created(WAIT, pool(WAIT, 19))
     explained = server_says_why(client, second)
     assert explained["waiting"]["reason"] == "CAPACITY"
-    told = client("jobs", "explain", second).out.splitlines()
-    assert told[0] == f"{second}: QUEUED"
-    assert told[1].startswith("waits: CAPACITY: ")
-    assert told[2] == "place in the queue: 1"
-    assert told[3] == f"in its way: {first}"
-    assert told[4] == explained["waiting"]["change"]["text"]
+    lines = client("jobs", "explain", second).out.splitlines()
+    assert lines[0] == f"{second}: QUEUED"
+    assert lines[1].startswith("waits: CAPACITY: ")
+    assert lines[2] == "place in the queue: 1"
+    assert lines[3] == f"in its way: {first}"
+    assert lines[4] == explained["waiting"]["change"]["text"]
     described = client("ai", "custom-jobs", "describe", second)
     assert yaml.safe_load(described.out)["state"] == "JOB_STATE_QUEUED"
     assert "waits: CAPACITY: " in described.err
@@ -315,18 +315,18 @@ def test_a_waiting_job_says_why_and_the_change_it_names_would_admit_it(client, c
 def server_says_why(client, name):
     deadline = time.monotonic() + 90
     while True:
-        found = client("jobs", "explain", name, "--format", "json").json
-        if found.get("waiting", {}).get("reason") != "NOT_LOOKED_AT":
-            return found
-        assert time.monotonic() < deadline, found
+        explanation = client("jobs", "explain", name, "--format", "json").json
+        if explanation.get("waiting", {}).get("reason") != "NOT_LOOKED_AT":
+            return explanation
+        assert time.monotonic() < deadline, explanation
 
 
 def test_nodes_and_buckets(client):
     (node,) = client("nodes", "--format", "json").json
     assert client("nodes", "list").out.splitlines()[2].split()[0] == node["name"]
     assert client("buckets", "create", "gs://mine", "--project", "buckets").code == 0
-    listed = client("buckets", "list", "--project", "buckets")
-    assert listed.out.splitlines()[2].split()[0] == "gs://mine"
+    run = client("buckets", "list", "--project", "buckets")
+    assert run.out.splitlines()[2].split()[0] == "gs://mine"
     again = client("buckets", "create", "mine", "--project", "buckets")
     assert again.code == 1
     assert client("buckets", "list", "--project", "empty").out == ""
@@ -335,8 +335,8 @@ def test_nodes_and_buckets(client):
 def test_a_folder_that_somebody_put_there_becomes_a_bucket_of_a_project(client, server):
     assert client("buckets", "adopt", "by-hand", "--project", "buckets").code == 1
     (server.data_dir / "buckets/by-hand").mkdir(parents=True)
-    found = client("buckets", "adopt", "gs://by-hand", "--project", "buckets")
-    assert found.out == "gs://by-hand belongs to project buckets\n"
+    run = client("buckets", "adopt", "gs://by-hand", "--project", "buckets")
+    assert run.out == "gs://by-hand belongs to project buckets\n"
     assert "gs://by-hand" in client("buckets", "list", "--project", "buckets").out
-    taken = client("buckets", "adopt", "by-hand", "--project", "others")
-    assert (taken.code, "project buckets, and keeps it" in taken.err) == (1, True)
+    refusal = client("buckets", "adopt", "by-hand", "--project", "others")
+    assert (refusal.code, "project buckets, and keeps it" in refusal.err) == (1, True)

@@ -76,22 +76,22 @@ def test_ctrl_c_on_a_terminal_leaves_the_job_and_the_cursor(created, environ, se
 
 def test_elsewhere_it_prints_lines_and_then_the_replicas(client, created):
     name = created("print('hello'); raise SystemExit(7)")
-    found = client("jobs", "watch", name)
-    lines = found.out.splitlines()
-    assert found.code == 7
+    run = client("jobs", "watch", name)
+    lines = run.out.splitlines()
+    assert run.code == 7
     assert [line for line in lines if line.endswith("│ hello")]
     assert lines[-2].split()[-2:] == ["FAILED", "7"]
     assert lines[-1] == "state: FAILED"
-    assert "\x1b" not in found.out
+    assert "\x1b" not in run.out
 
 
 def test_json_is_a_line_whenever_the_job_has_changed(client, created):
     name = created("print('hello')")
-    found = client("jobs", "watch", name, "--format", "json")
-    states = [json.loads(line)["state"] for line in found.out.splitlines()]
-    assert found.code == 0
+    run = client("jobs", "watch", name, "--format", "json")
+    states = [json.loads(line)["state"] for line in run.out.splitlines()]
+    assert run.code == 0
     assert states[-1] == "SUCCEEDED"
-    assert len(set(map(str, found.out.splitlines()))) == len(states)
+    assert len(set(map(str, run.out.splitlines()))) == len(states)
 
 
 def test_a_stream_goes_on_where_it_was_when_the_server_comes_back(tmp_path):
@@ -150,21 +150,21 @@ def test_a_view_fits_on_its_screen_and_counts_what_it_leaves_out(count, size):
         "replicas": [replica(i, "FAILED" if i == 499 else "RUNNING") for i in range(count)],
     }
     log = [line(f"{number} " + "x" * 200) for number in range(100)]
-    shown = JobView(colour=False).lines(job, log, os.terminal_size(size), NOW)
-    assert len(shown) < size[1]
-    assert max(map(len, shown)) <= size[0]
-    assert shown[0] == "big: RUNNING, attempt 2 for 1:00:02"
-    assert "│ 99" in shown[-1]
+    rows = JobView(colour=False).lines(job, log, os.terminal_size(size), NOW)
+    assert len(rows) < size[1]
+    assert max(map(len, rows)) <= size[0]
+    assert rows[0] == "big: RUNNING, attempt 2 for 1:00:02"
+    assert "│ 99" in rows[-1]
     if count == 500:
-        hidden = 500 - sum("worker-replica-" in row and "│" not in row for row in shown)
-        assert f"and {hidden - 1} RUNNING, 1 FAILED" in shown
+        hidden = 500 - sum("worker-replica-" in row and "│" not in row for row in rows)
+        assert f"and {hidden - 1} RUNNING, 1 FAILED" in rows
 
 
 def test_what_a_job_prints_cannot_move_the_cursor():
     log = [line("up\x1b[2Aand\rover\ttab\nnext")]
-    shown = JobView(colour=False).lines(JOB, log, os.terminal_size((80, 24)), NOW)
-    assert shown[-1].endswith("│ up\\x1b[2Aand\\rover    tab next") or "\\x1b" in shown[-1]
-    assert not any(c in shown[-1] for c in "\x1b\r\n\t")
+    rows = JobView(colour=False).lines(JOB, log, os.terminal_size((80, 24)), NOW)
+    assert rows[-1].endswith("│ up\\x1b[2Aand\\rover    tab next") or "\\x1b" in rows[-1]
+    assert not any(c in rows[-1] for c in "\x1b\r\n\t")
 
 
 def test_a_waiting_job_shows_why():
@@ -177,8 +177,8 @@ def test_a_waiting_job_shows_why():
     }
     job = {**JOB, "state": "QUEUED", "attempt": 0, "waiting": waiting}
     del job["startTime"]
-    shown = JobView(colour=False).lines(job, [], os.terminal_size((80, 24)), NOW)
-    assert shown == [
+    rows = JobView(colour=False).lines(job, [], os.terminal_size((80, 24)), NOW)
+    assert rows == [
         "big: QUEUED for 1:01:03",
         "waits: QUOTA: 8 of 8 are in use",
         "place in the queue: 3",

@@ -60,11 +60,11 @@ def test_images_run_and_see_the_buckets_and_the_output_of_their_job(
     primary = "cat /gcs/stage/data; touch ${AIP_MODEL_DIR}weights; echo user $(id -u)"
     name = written("job.json", job(primary, "sleep 60"))
     words = ("--config", name, "--base-output-dir", base, "--fleet-policy", "exact")
-    found = trainshed(*RUN, "auto", *words)
-    assert found.code == 0, found.err
-    assert f"The image {IMAGE} runs in a container of docker, as user 65533:65533." in found.err
-    for said in ("from the bucket", "user 65533"):
-        assert f"workerpool0-0 │ {said}" in found.out
+    run = trainshed(*RUN, "auto", *words)
+    assert run.code == 0, run.err
+    assert f"The image {IMAGE} runs in a container of docker, as user 65533:65533." in run.err
+    for line in ("from the bucket", "user 65533"):
+        assert f"workerpool0-0 │ {line}" in run.out
     folder = home / "data/buckets/out/run" if base.startswith("gs:") else tmp_path / "out"
     assert (folder / "model/weights").exists()
 
@@ -93,10 +93,10 @@ def test_a_runtime_that_is_not_there_is_named_with_its_flag(
     trainshed, written, monkeypatch, words, message
 ):
     monkeypatch.setenv("PATH", "/nowhere")
-    found = trainshed(*RUN, *words, "--config", written("job.json", job("echo up")))
-    assert found.code == 2
-    assert message in found.err
-    assert found.out == ""
+    run = trainshed(*RUN, *words, "--config", written("job.json", job("echo up")))
+    assert run.code == 2
+    assert message in run.err
+    assert run.out == ""
 
 
 def test_the_flag_takes_what_the_setting_of_a_server_takes():

@@ -39,9 +39,9 @@ def nobody(monkeypatch, tmp_path):
 
 def test_a_program_writes_to_a_bucket_that_is_a_folder_here(trainshed, trainer, home):
     trainer(WRITES)
-    found = trainshed(*TRAIN)
-    assert "found True True" in found.out
-    assert "read by its name" in found.out
+    run = trainshed(*TRAIN)
+    assert "found True True" in run.out
+    assert "read by its name" in run.out
     assert (home / "data/buckets/made-by-it/a/b").read_text() == "by its name"
 
 
@@ -58,13 +58,13 @@ def test_whoever_has_credentials_of_google_s_keeps_google_s_buckets(
 def test_it_can_be_turned_off(trainshed, trainer, words, written):
     trainer("import os; print('found', 'GCE_METADATA_HOST' in os.environ)")
     config = written("job.yaml", json.dumps({"trainingInput": {"scaleTier": "BASIC"}}))
-    named = ("--config", config) if "--labels" in words else ()
-    assert "found False" in trainshed(*TRAIN, *named, *words).out
+    flags = ("--config", config) if "--labels" in words else ()
+    assert "found False" in trainshed(*TRAIN, *flags, *words).out
 
 
 def test_it_ends_with_the_run(trainshed, trainer):
     trainer("import os; print('at', os.environ['GCE_METADATA_HOST'])")
-    said = trainshed(*TRAIN).out.partition(" at ")[2].split()[0]
-    host, _, port = said.partition(":")
+    address = trainshed(*TRAIN).out.partition(" at ")[2].split()[0]
+    host, _, port = address.partition(":")
     with pytest.raises(OSError, match="refused"):
         socket.create_connection((host, int(port)), timeout=60)

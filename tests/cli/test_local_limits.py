@@ -23,10 +23,10 @@ def test_a_replica_over_the_memory_of_its_machine_type_is_killed_and_the_error_s
     trainshed, written
 ):
     job = written("job.json", {"workerPoolSpecs": [pool("small", GREEDY)]})
-    found = trainshed(*RUN, "--config", job, "--overlay", written("own.toml", SMALL))
-    assert found.code == 137
-    assert "workerpool0-0 was killed by SIGKILL" in found.out
-    assert "out of memory at its limit of 128 MiB" in found.out
+    run = trainshed(*RUN, "--config", job, "--overlay", written("own.toml", SMALL))
+    assert run.code == 137
+    assert "workerpool0-0 was killed by SIGKILL" in run.out
+    assert "out of memory at its limit of 128 MiB" in run.out
 
 
 def test_limits_are_those_of_machine_types_and_never_more_than_there_is(
@@ -37,11 +37,11 @@ def test_limits_are_those_of_machine_types_and_never_more_than_there_is(
     job = written("job.json", {"workerPoolSpecs": [pool(name, "") for name in machines]})
     words = (*RUN, "--config", job, "--dry-run", "--format", "json")
     plan = trainshed(*words).json
-    found = [(each["memory_bytes_max"], each["cpus_max"]) for each in plan["replicas"]]
-    assert found == [(15 << 30, 4.0), (60 << 30, None)]
+    limits = [(replica["memory_bytes_max"], replica["cpus_max"]) for replica in plan["replicas"]]
+    assert limits == [(15 << 30, 4.0), (60 << 30, None)]
     assert "This machine has 8 CPUs: larger machine types may use them all." in plan["notes"]
     free = trainshed(*words, "--fleet-policy", "best-effort").json
-    assert {each["memory_bytes_max"] for each in free["replicas"]} == {None}
+    assert {replica["memory_bytes_max"] for replica in free["replicas"]} == {None}
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,6 @@ def test_a_program_without_a_machine_type_has_no_limits_and_is_told(
     trainshed, tmp_path, words, note
 ):
     (tmp_path / "task.py").write_text("print('ran')")
-    found = trainshed(*RUN, "--script", "task.py", *words)
-    assert found.code == 0
-    assert note in found.err
+    run = trainshed(*RUN, "--script", "task.py", *words)
+    assert run.code == 0
+    assert note in run.err

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from cli.test_local_train import TELL, TRAIN, told
+from cli.test_local_train import TELL, TRAIN, parse_log
 from trainshed.engines.isolation.modes import USERS
 from trainshed.engines.network.choose import try_network
 
@@ -17,9 +17,9 @@ LISTENS = f"import socket\nserver = socket.create_server(('', 6379))\n{TELL}"
 @pytest.mark.skipif(os.geteuid() != 0 or bool(try_network(USERS)), reason="needs root, slirp4netns")
 def test_replicas_of_a_local_run_may_each_have_a_network(trainshed, trainer):
     trainer(LISTENS)
-    answer = trainshed(*TRAIN, *CLUSTER, "--network", "job")
-    assert answer.code == 0, answer.err
-    replicas = told(answer)
+    run = trainshed(*TRAIN, *CLUSTER, "--network", "job")
+    assert run.code == 0, run.err
+    replicas = parse_log(run)
     assert set(replicas) == {"master-replica-0", "worker-replica-0"}
     for replica in replicas.values():
         cluster = replica["cluster"]

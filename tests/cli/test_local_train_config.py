@@ -44,61 +44,61 @@ while len(list(pathlib.Path().glob("[a-z]*[0-9]"))) < COUNT and time.monotonic()
 )
 
 
-def told(answer):
-    lines = [line.split(" │ ", 1) for line in answer.out.splitlines() if " │ " in line]
+def parse_log(run):
+    lines = [line.split(" │ ", 1) for line in run.out.splitlines() if " │ " in line]
     return {name.strip(): json.loads(text) for name, text in lines}
 
 
 def test_every_replica_of_the_file_runs_and_the_cluster_is_shown_first(trainshed, trainer, written):
     trainer(TOGETHER.replace("COUNT", "3"))
-    found = trainshed(*TRAIN, "--config", written("config.json", CONFIG))
-    assert found.code == 0
-    assert found.out.startswith("ROLE")
-    assert "4 x NVIDIA_TESLA_T4" in found.out.splitlines()[2]
-    assert set(told(found)) == {"master-replica-0", "worker-replica-0", "worker-replica-1"}
-    assert told(found)["worker-replica-1"]["argv"] == ["--from-file"]
-    assert found.err.count("NVIDIA_TESLA_T4") <= 1
+    run = trainshed(*TRAIN, "--config", written("config.json", CONFIG))
+    assert run.code == 0
+    assert run.out.startswith("ROLE")
+    assert "4 x NVIDIA_TESLA_T4" in run.out.splitlines()[2]
+    assert set(parse_log(run)) == {"master-replica-0", "worker-replica-0", "worker-replica-1"}
+    assert parse_log(run)["worker-replica-1"]["argv"] == ["--from-file"]
+    assert run.err.count("NVIDIA_TESLA_T4") <= 1
 
 
 def test_flags_and_user_arguments_win_over_the_file(trainshed, trainer, written):
     trainer(TOGETHER.replace("COUNT", "4"))
     words = ("--config", written("config.json", CONFIG), "--worker-count", "3", "--job-dir", "out")
-    found = trainshed(*TRAIN, *words, "--", "--epochs", "2")
-    assert found.code == 0
-    seen = told(found)
-    assert len(seen) == 4
-    assert seen["worker-replica-2"]["argv"] == ["--epochs", "2", "--job-dir", "out"]
-    assert seen["worker-replica-2"]["job"]["worker_count"] == "3"
+    run = trainshed(*TRAIN, *words, "--", "--epochs", "2")
+    assert run.code == 0
+    replicas = parse_log(run)
+    assert len(replicas) == 4
+    assert replicas["worker-replica-2"]["argv"] == ["--epochs", "2", "--job-dir", "out"]
+    assert replicas["worker-replica-2"]["job"]["worker_count"] == "3"
 
 
 def test_machine_flags_alone_make_a_checked_cluster(trainshed, trainer):
     trainer(TELL)
     words = ("--scale-tier", "custom", "--master-machine-type", "n1-standard-4")
-    found = trainshed(*TRAIN, *words)
-    assert found.code == 0
-    assert "n1-standard-4" in found.out
-    found = trainshed(*TRAIN, "--scale-tier", "custom", "--worker-machine-type", "n1-standard-4")
-    assert found.code == 2
-    assert "--master-machine-type:" in found.err
+    run = trainshed(*TRAIN, *words)
+    assert run.code == 0
+    assert "n1-standard-4" in run.out
+    run = trainshed(*TRAIN, "--scale-tier", "custom", "--worker-machine-type", "n1-standard-4")
+    assert run.code == 2
+    assert "--master-machine-type:" in run.err
 
 
 def test_a_scale_tier_runs_its_exact_cluster(trainshed, trainer, written):
     trainer(TELL)
     words = ("--config", written("c.json", {"trainingInput": {"scaleTier": "STANDARD_1"}}))
-    found = trainshed(*TRAIN, *words, "--dry-run", "--format", "json")
-    roles = [replica["role"] for replica in found.json["replicas"]]
+    run = trainshed(*TRAIN, *words, "--dry-run", "--format", "json")
+    roles = [replica["role"] for replica in run.json["replicas"]]
     assert roles == ["primary"] + ["worker"] * 4 + ["parameter_server"] * 3
 
 
 def test_a_refused_job_starts_nothing_and_names_every_field(trainshed, trainer, written, tmp_path):
     trainer("open('ran', 'w')")
     bad = {"trainingInput": {**CONFIG["trainingInput"], "workerType": "standard", "region": "mars"}}
-    found = trainshed(*TRAIN, "--config", written("c.json", bad), "--job-dir", "out")
-    assert found.code == 2
-    assert found.err.startswith("error: the job is refused; nothing was started\n")
-    assert "trainingInput.region" in found.err
-    assert "trainingInput.workerType" in found.err
-    assert found.out == ""
+    run = trainshed(*TRAIN, "--config", written("c.json", bad), "--job-dir", "out")
+    assert run.code == 2
+    assert run.err.startswith("error: the job is refused; nothing was started\n")
+    assert "trainingInput.region" in run.err
+    assert "trainingInput.workerType" in run.err
+    assert run.out == ""
     assert not (tmp_path / "ran").exists()
     assert not (tmp_path / "out").exists()
 
@@ -109,19 +109,19 @@ def test_software_that_is_named_is_checked_and_what_is_missing_is_this_machines(
     trainer(TELL)
     old = {**CONFIG["trainingInput"], "runtimeVersion": "1.14", "pythonVersion": "3.7"}
     name = written("c.json", {"trainingInput": old})
-    found = trainshed(*TRAIN, "--config", name)
-    assert found.code == 2
-    assert "trainingInput.pythonVersion" in found.err
+    run = trainshed(*TRAIN, "--config", name)
+    assert run.code == 2
+    assert "trainingInput.pythonVersion" in run.err
     assert trainshed(*TRAIN, "--config", name, "--scope", "machines", "--dry-run").code == 0
 
 
 def test_a_runtime_version_is_said_not_to_be_here(trainshed, trainer):
     trainer(TELL)
     version = ("--runtime-version", "1.15", "--python-version", "3.7")
-    found = trainshed(*TRAIN, "--distributed", "--worker-count", "0", *version)
-    assert found.code == 0
-    assert f"Runtime version 1.15 is not installed: the job runs in {sys.executable}" in found.err
-    assert told(found)["master-replica-0"]["task"]["type"] == "master"
+    run = trainshed(*TRAIN, "--distributed", "--worker-count", "0", *version)
+    assert run.code == 0
+    assert f"Runtime version 1.15 is not installed: the job runs in {sys.executable}" in run.err
+    assert parse_log(run)["master-replica-0"]["task"]["type"] == "master"
 
 
 def test_a_container_without_a_command_runs_the_module_of_the_flag(trainshed, trainer, written):
@@ -129,22 +129,22 @@ def test_a_container_without_a_command_runs_the_module_of_the_flag(trainshed, tr
     image = {"trainingInput": {"masterConfig": {"imageUri": "img:1"}}}
     name = written("c.json", image)
     assert trainshed(*TRAIN, "--config", name).code == 0
-    found = trainshed(*LOCAL, "--config", name)
-    assert found.code == 2
-    assert "trainingInput.masterConfig.containerCommand" in found.err
+    run = trainshed(*LOCAL, "--config", name)
+    assert run.code == 2
+    assert "trainingInput.masterConfig.containerCommand" in run.err
 
 
 def test_a_containers_own_command_runs_on_this_python(trainshed, written):
     config = {"imageUri": "img:1", "containerCommand": ["python3", "-c", "print('from inside')"]}
     name = written("c.json", {"trainingInput": {"masterConfig": config}})
-    found = trainshed(*LOCAL, "--config", name)
-    assert found.code == 0
-    assert "from inside" in found.out
-    assert "A local run starts no containers" in found.err
+    run = trainshed(*LOCAL, "--config", name)
+    assert run.code == 0
+    assert "from inside" in run.out
+    assert "A local run starts no containers" in run.err
 
 
 @pytest.mark.parametrize(
-    ("content", "told_"),
+    ("content", "message"),
     [
         (CONFIG, "--module-name is required"),
         ({"workerPoolSpecs": [{}]}, "trainshed ai custom-jobs local-run --config c.json"),
@@ -153,12 +153,12 @@ def test_a_containers_own_command_runs_on_this_python(trainshed, written):
         ("a: 1\n---\nb: 2\n", "holds 2 documents"),
     ],
 )
-def test_a_file_that_is_no_such_job_is_exit_code_2(trainshed, written, content, told_):
+def test_a_file_that_is_no_such_job_is_exit_code_2(trainshed, written, content, message):
     name = "c.json" if isinstance(content, dict) else "c.yaml"
-    found = trainshed(*LOCAL, "--config", written(name, content))
-    assert found.code == 2
-    assert told_ in found.err
-    assert found.out == ""
+    run = trainshed(*LOCAL, "--config", written(name, content))
+    assert run.code == 2
+    assert message in run.err
+    assert run.out == ""
 
 
 def test_what_a_local_run_does_not_do_is_said(trainshed, trainer, written):
@@ -169,19 +169,19 @@ def test_what_a_local_run_does_not_do_is_said(trainshed, trainer, written):
         },
         "scheduling": {"maxRunningTime": "7200s"},
     }
-    found = trainshed(*TRAIN, "--config", written("c.json", {"trainingInput": training}))
-    assert found.code == 0, found.err
-    assert "A tuning job runs once here, without the parameters of a trial." in found.err
-    assert "A local run may take any time: the job's limit of 7200 s does not end it." in found.err
+    run = trainshed(*TRAIN, "--config", written("c.json", {"trainingInput": training}))
+    assert run.code == 0, run.err
+    assert "A tuning job runs once here, without the parameters of a trial." in run.err
+    assert "A local run may take any time: the job's limit of 7200 s does not end it." in run.err
 
 
 def test_distributed_adds_nothing_to_a_file(trainshed, trainer, written):
     trainer(TELL)
     one = {"trainingInput": {"scaleTier": "CUSTOM", "masterType": "n1-standard-4"}}
-    found = trainshed(*TRAIN, "--config", written("c.json", one), "--distributed")
-    assert found.code == 0
-    assert "--distributed adds nothing" in found.err
-    assert set(told(found)) == {"master-replica-0"}
+    run = trainshed(*TRAIN, "--config", written("c.json", one), "--distributed")
+    assert run.code == 0
+    assert "--distributed adds nothing" in run.err
+    assert set(parse_log(run)) == {"master-replica-0"}
 
 
 def test_a_package_in_a_bucket_is_installed_once_and_run(trainshed, written, home):
@@ -190,10 +190,10 @@ def test_a_package_in_a_bucket_is_installed_once_and_run(trainshed, written, hom
     spec = {"trainingInput": {"packageUris": [uri], "pythonModule": "digits.task"}}
     name = written("c.json", spec)
     for installs in (True, False):
-        found = trainshed(*LOCAL, "--config", name, "--scope", "machines")
-        assert found.code == 0, found.err
-        assert "from the wheel" in found.out
-        assert ("installing" in found.err) is installs
+        run = trainshed(*LOCAL, "--config", name, "--scope", "machines")
+        assert run.code == 0, run.err
+        assert "from the wheel" in run.out
+        assert ("installing" in run.err) is installs
     assert list((home / "cache").iterdir())
 
 
@@ -216,11 +216,11 @@ def wheel(path):
 def test_a_package_that_does_not_build_is_told_and_nothing_is_started(trainshed, trainer, tmp_path):
     package = trainer("open('ran', 'w')")
     (tmp_path / "setup.py").write_text("raise RuntimeError('no compiler here')")
-    found = trainshed(*TRAIN, "--package-path", package)
-    assert found.code == 1
-    assert "no compiler here" in found.err
-    assert "error: " in found.err
-    assert "Traceback" not in found.err.split("error: ")[-1]
+    run = trainshed(*TRAIN, "--package-path", package)
+    assert run.code == 1
+    assert "no compiler here" in run.err
+    assert "error: " in run.err
+    assert "Traceback" not in run.err.split("error: ")[-1]
     assert not (tmp_path / "ran").exists()
 
 
@@ -235,10 +235,10 @@ def test_a_package_of_the_command_line_replaces_the_files_packages(trainshed, tr
 
 def test_a_runtime_that_google_has_retired_still_runs_here(trainshed, trainer, written):
     trainer(TELL)
-    asked = {"scaleTier": "BASIC", "runtimeVersion": "1.8", "pythonVersion": "3.5"}
-    found = trainshed(*TRAIN, "--config", written("c.json", {"trainingInput": asked}))
-    assert found.code == 0, found.err
-    assert "runtime version 1.8 is blocked for training" in found.err
+    training_input = {"scaleTier": "BASIC", "runtimeVersion": "1.8", "pythonVersion": "3.5"}
+    run = trainshed(*TRAIN, "--config", written("c.json", {"trainingInput": training_input}))
+    assert run.code == 0, run.err
+    assert "runtime version 1.8 is blocked for training" in run.err
 
 
 @pytest.fixture
@@ -261,9 +261,9 @@ LARGE = {"jobId": "large", "trainingInput": BALANCED}
 def test_a_dry_run_says_what_the_plan_is_worth(trainshed, trainer, written, calibration):
     trainer(TELL)
     words = (*TRAIN, "--config", written("c.json", LARGE), "--dry-run", "--calibration")
-    found = trainshed(*words, calibration)
-    assert found.code == 0, found.err
-    (note,) = [line for line in found.out.splitlines() if "Plan: " in line]
+    run = trainshed(*words, calibration)
+    assert run.code == 0, run.err
+    (note,) = [line for line in run.out.splitlines() if "Plan: " in line]
     assert "12 GPUs: " in note
     assert "% efficiency" in note
     (same,) = json.loads(trainshed(*words, calibration, "--format", "json").out)["notes"]
@@ -274,9 +274,9 @@ def test_a_dry_run_says_what_the_plan_is_worth(trainshed, trainer, written, cali
 def test_a_run_says_the_same_and_runs(trainshed, trainer, written, calibration):
     trainer("")
     words = (*TRAIN, "--config", written("c.json", LARGE), "--calibration", calibration)
-    found = trainshed(*words)
-    assert found.code == 0, found.err
-    assert (found.out + found.err).count("Plan: 12 GPUs") == 1
+    run = trainshed(*words)
+    assert run.code == 0, run.err
+    assert (run.out + run.err).count("Plan: 12 GPUs") == 1
 
 
 def test_a_trainer_that_was_changed_since_is_not_planned(trainshed, trainer, written, calibration):
@@ -284,9 +284,9 @@ def test_a_trainer_that_was_changed_since_is_not_planned(trainshed, trainer, wri
     text = calibration.read_text()
     calibration.write_text(text.replace('trainer_digest = ""', 'trainer_digest = "aa"'))
     words = (*TRAIN, "--config", written("c.json", LARGE), "--dry-run", "--package-path", folder)
-    found = trainshed(*words, "--calibration", calibration)
-    assert found.code == 0, found.err
-    assert "No plan: it is of another trainer" in found.out
+    run = trainshed(*words, "--calibration", calibration)
+    assert run.code == 0, run.err
+    assert "No plan: it is of another trainer" in run.out
 
 
 @pytest.mark.parametrize("text", ["", "schema = 1", None])
@@ -297,7 +297,7 @@ def test_a_file_that_is_no_calibration_is_refused_and_nothing_starts(
     path = tmp_path / "other.toml"
     if text is not None:
         path.write_text(text)
-    found = trainshed(*TRAIN, "--config", written("c.json", LARGE), "--calibration", path)
-    assert found.code == 2
-    assert "other.toml" in found.err
+    run = trainshed(*TRAIN, "--config", written("c.json", LARGE), "--calibration", path)
+    assert run.code == 2
+    assert "other.toml" in run.err
     assert not (tmp_path / "started").exists()

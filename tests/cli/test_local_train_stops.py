@@ -14,13 +14,13 @@ TRAIN = ("ai-platform", "local", "train", "--module-name", "trainer.task")
 
 def test_a_taken_port_is_named_and_nothing_is_started(trainshed, trainer, tmp_path):
     trainer("open('ran', 'w')")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        found = trainshed(*TRAIN, "--start-port", port)
-    assert found.code == 1
-    assert f"error: port {port} is taken" in found.err
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        run = trainshed(*TRAIN, "--start-port", port)
+    assert run.code == 1
+    assert f"error: port {port} is taken" in run.err
     assert not (tmp_path / "ran").exists()
 
 
@@ -29,9 +29,9 @@ def test_a_job_folder_that_cannot_be_written_to_stops_the_job_before_it_starts(
 ):
     trainer("open('ran', 'w')")
     (tmp_path / "out").write_text("a file")
-    found = trainshed(*TRAIN, "--job-dir", "out")
-    assert found.code == 1
-    first, last = found.err.splitlines()
+    run = trainshed(*TRAIN, "--job-dir", "out")
+    assert run.code == 1
+    first, last = run.err.splitlines()
     assert first.startswith("trainshed: The job runs in ")
     assert last.startswith("error: cannot write to ")
     assert not (tmp_path / "ran").exists()

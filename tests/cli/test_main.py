@@ -11,26 +11,26 @@ from trainshed.model.faults import EngineFault, Fault, UsageFault, Violation
 
 
 def test_help_lists_every_verb_with_a_line(trainshed):
-    found = trainshed("--help")
-    assert found.code == 0
+    run = trainshed("--help")
+    assert run.code == 0
     for verb in VERBS:
-        assert verb.hidden or f"  {verb.text} " in found.out
+        assert verb.hidden or f"  {verb.text} " in run.out
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.text)
 def test_every_verb_explains_itself_with_an_example_and_prints_json(trainshed, verb):
-    found = trainshed(*verb.words, "--help")
-    assert found.code == 0
-    assert "\nexample:\n  trainshed " in found.out
+    run = trainshed(*verb.words, "--help")
+    assert run.code == 0
+    assert "\nexample:\n  trainshed " in run.out
     prints_nothing_of_its_own = verb.text == "run"
-    assert prints_nothing_of_its_own or re.search(r"--format \{\w+,json", found.out)
+    assert prints_nothing_of_its_own or re.search(r"--format \{\w+,json", run.out)
 
 
 def test_help_has_four_groups_most_used_first(trainshed):
-    shown = trainshed("--help").out.splitlines()
-    headings = [line.removesuffix(":") for line in shown if re.fullmatch(r"[A-Z][\w ]+:", line)]
+    lines = trainshed("--help").out.splitlines()
+    headings = [line.removesuffix(":") for line in lines if re.fullmatch(r"[A-Z][\w ]+:", line)]
     assert headings == ["Submit and watch", "Tune", "Plan", "Administer"] == list(GROUPS)
-    assert shown.index("Administer:") < shown.index(next(x for x in shown if "  serve " in x))
+    assert lines.index("Administer:") < lines.index(next(x for x in lines if "  serve " in x))
 
 
 @pytest.mark.parametrize(("word", "meant"), ALIASES.items())
@@ -46,11 +46,11 @@ def test_version_is_a_command_too(trainshed):
 
 @pytest.mark.parametrize("word", ADVICE)
 def test_a_word_that_may_mean_several_commands_names_them(trainshed, word):
-    shown = trainshed(*word.split(), "x")
-    assert (shown.code, shown.out) == (2, "")
-    named = re.findall(r"trainshed ([a-z][a-z -]+)", shown.err)
-    assert named
-    assert all(verb_of(text.split()) for text in named)
+    run = trainshed(*word.split(), "x")
+    assert (run.code, run.out) == (2, "")
+    commands = re.findall(r"trainshed ([a-z][a-z -]+)", run.err)
+    assert commands
+    assert all(verb_of(text.split()) for text in commands)
 
 
 def modules_of(*words):
@@ -59,10 +59,10 @@ def modules_of(*words):
         "import sys; from trainshed.cli.main import main; code = main(sys.argv[1:]);"
         "print(*sys.modules, file=sys.stderr); sys.exit(code)"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
     )
-    return set(done.stderr.split())
+    return set(process.stderr.split())
 
 
 HEAVY = {"yaml", "google.protobuf", "torch", "tomllib", "trainshed.catalog", "trainshed.wire"}
@@ -76,9 +76,9 @@ def test_help_imports_next_to_nothing():
     "verb", {verb.module: verb for verb in VERBS}.values(), ids=lambda verb: verb.module
 )
 def test_the_help_of_a_verb_imports_only_its_command_line(verb):
-    found = modules_of(*verb.words, "--help")
-    assert verb.options in found
-    assert not found & (HEAVY | {"trainshed.engines", "trainshed.launch", "subprocess"})
+    modules = modules_of(*verb.words, "--help")
+    assert verb.options in modules
+    assert not modules & (HEAVY | {"trainshed.engines", "trainshed.launch", "subprocess"})
 
 
 def test_a_job_without_a_file_is_started_without_the_catalog(tmp_path):
@@ -88,17 +88,17 @@ def test_a_job_without_a_file_is_started_without_the_catalog(tmp_path):
 
 
 def test_a_half_named_verb_lists_what_it_may_become(trainshed):
-    found = trainshed("ai-platform")
-    assert found.code == 2
-    assert "ai-platform local train" in found.out
-    assert "validate " not in found.out.splitlines()[2]
+    run = trainshed("ai-platform")
+    assert run.code == 2
+    assert "ai-platform local train" in run.out
+    assert "validate " not in run.out.splitlines()[2]
     assert trainshed("ai-platform", "--help").code == 0
 
 
 def test_an_unknown_verb_suggests_the_nearest(trainshed):
-    found = trainshed("validat", "x.yaml")
-    assert found.code == 2
-    assert found.err.startswith("error: there is no command 'validat x.yaml'; did you mean")
+    run = trainshed("validat", "x.yaml")
+    assert run.code == 2
+    assert run.err.startswith("error: there is no command 'validat x.yaml'; did you mean")
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,9 @@ def test_a_mistyped_verb_is_told_the_nearest_whatever_follows(trainshed, typed, 
     ["jobs shwo x", "jobs sotp x", "cancle x", "nodes drian n", "delet x", "jobs foo x", "strt"],
 )
 def test_no_command_that_ends_something_and_no_word_that_is_none_is_proposed(trainshed, typed):
-    shown = trainshed(*typed.split())
-    assert shown.code == 2
-    if proposed := re.search(r"did you mean: trainshed ([^?]+)\?", shown.err):
+    run = trainshed(*typed.split())
+    assert run.code == 2
+    if proposed := re.search(r"did you mean: trainshed ([^?]+)\?", run.err):
         words = without_alias(proposed[1].split())
         assert verb_of(words)
         assert not {"cancel", "stop", "kill", "delete", "drain"} & {*words, *proposed[1].split()}
@@ -163,18 +163,18 @@ def test_the_version_is_told(trainshed):
 def test_every_failure_is_one_message_and_an_exit_code(capsys, monkeypatch, error, code, text):
     monkeypatch.delenv("TRAINSHED_DEBUG", raising=False)
     assert failures.report(error) == code
-    told = capsys.readouterr().err
-    assert text in told
-    assert told.count("\n") == 1
-    assert "Traceback" not in told
+    stderr = capsys.readouterr().err
+    assert text in stderr
+    assert stderr.count("\n") == 1
+    assert "Traceback" not in stderr
 
 
 def test_a_refusal_lists_every_violation(capsys):
-    found = [
+    violations = [
         Violation(field="a.b", rule="quota", message="is wrong", accepted="1 or 2"),
         Violation(field="--c", rule="quota", message="is missing"),
     ]
-    assert failures.report(Fault(found)) == 2
+    assert failures.report(Fault(violations)) == 2
     assert capsys.readouterr().err == (
         "error: the job is refused; nothing was started\n"
         "  a.b: is wrong (accepted: 1 or 2)\n"
@@ -207,11 +207,11 @@ def test_a_reader_that_goes_away_ends_the_command_without_noise():
 
 
 def test_help_answers_as_a_process():
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "trainshed.cli.main", "validate", "--help"],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0
-    assert done.stdout.startswith("usage: trainshed validate FILE... [flags]")
+    assert process.returncode == 0
+    assert process.stdout.startswith("usage: trainshed validate FILE... [flags]")

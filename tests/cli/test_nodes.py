@@ -26,9 +26,9 @@ NODE = os.uname().nodename
 
 @pytest.fixture
 def server(tmp_path):
-    found = new_server(tmp_path / "data")
-    yield found
-    found.stop()
+    server = new_server(tmp_path / "data")
+    yield server
+    server.stop()
 
 
 @pytest.fixture
@@ -51,9 +51,9 @@ def job(server, saved):
     spec = pool(SAVES)
     spec["containerSpec"]["args"].append("/gcs/staging")
     document = {"displayName": "made", "jobSpec": {"workerPoolSpecs": [spec]}}
-    status, found = server.call("POST", f"/v1/{PARENT}/customJobs", document)
-    assert status == 200, found
-    name = found["name"]
+    status, job = server.call("POST", f"/v1/{PARENT}/customJobs", document)
+    assert status == 200, job
+    name = job["name"]
     server.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
     yield name
     saved.touch()
@@ -65,16 +65,16 @@ def number(name):
     return name.rpartition("/")[2]
 
 
-def until(look, wanted, seconds=60):
+def until(look, holds, seconds=60):
     deadline = time.monotonic() + seconds
-    while not wanted(found := look()):
-        assert time.monotonic() < deadline, found
+    while not holds(observation := look()):
+        assert time.monotonic() < deadline, observation
         time.sleep(0.05)
-    return found
+    return observation
 
 
-def was_looked_at(found):
-    return found["waiting"]["reason"] != "NOT_LOOKED_AT"
+def was_looked_at(job):
+    return job["waiting"]["reason"] != "NOT_LOOKED_AT"
 
 
 def test_a_job_goes_through_a_maintenance_and_on(command, server, job, saved):
@@ -83,8 +83,8 @@ def test_a_job_goes_through_a_maintenance_and_on(command, server, job, saved):
         return server.call("GET", path)[1]
 
     def node():
-        (found,) = command("nodes", "--format", "json").json
-        return found
+        (row,) = command("nodes", "--format", "json").json
+        return row
 
     until(lambda: server.log_of(job), lambda log: "attempt 1" in log)
     ordered = command("nodes", "maintain", NODE, "--notice", "10m")
@@ -102,27 +102,29 @@ def test_a_job_goes_through_a_maintenance_and_on(command, server, job, saved):
     waited = command("nodes", "maintain", NODE, "--notice", "10m", "--wait")
     assert waited.code == 0, waited.err
     assert f"no replica is left on {NODE}" in waited.err
-    found = until(state, lambda found: found["state"] == "QUEUED" and was_looked_at(found))
-    assert NODE in found["waiting"]["message"]
-    assert f"waits: {found['waiting']['reason']}: " in command("jobs", "explain", number(job)).out
+    view = until(state, lambda view: view["state"] == "QUEUED" and was_looked_at(view))
+    assert NODE in view["waiting"]["message"]
+    assert f"waits: {view['waiting']['reason']}: " in command("jobs", "explain", number(job)).out
 
     saved.unlink()
     assert command("nodes", "resume", NODE).out.strip() == f"{NODE} takes new replicas"
-    again = until(state, lambda found: found["state"] == "RUNNING")
+    again = until(state, lambda view: view["state"] == "RUNNING")
     assert (again["attempt"], again["restarts"]) == (2, {"maintenance": 1, "infra": 0, "user": 0})
     until(lambda: server.log_of(job), lambda log: "attempt 2" in log)
-    (listed,) = command("nodes", "--format", "json").json
-    assert (listed["state"], "notice" in listed) == ("READY", False)
-    found = command("doctor")
-    assert found.code == 0, found.out
+    (node_row,) = command("nodes", "--format", "json").json
+    assert (node_row["state"], "notice" in node_row) == ("READY", False)
+    run = command("doctor")
+    assert run.code == 0, run.out
 
 
 def test_a_drained_node_keeps_what_runs_and_takes_nothing_new(command, server, job):
     assert command("nodes", "drain", NODE).out.splitlines()[0].endswith(f"1 job on {NODE} runs on")
     document = {"displayName": "next", "jobSpec": {"workerPoolSpecs": [pool("")]}}
     name = server.call("POST", f"/v1/{PARENT}/customJobs", document)[1]["name"]
-    told = until(lambda: command("jobs", "explain", number(name)).out, lambda text: NODE in text)
-    assert "waits" in told
+    explanation = until(
+        lambda: command("jobs", "explain", number(name)).out, lambda text: NODE in text
+    )
+    assert "waits" in explanation
     assert server.call("GET", f"/v1/{job}")[1]["state"] == "JOB_STATE_RUNNING"
     assert command("nodes", "resume", NODE).code == 0
     server.wait_for(f"/v1/{name}", {"JOB_STATE_SUCCEEDED"})

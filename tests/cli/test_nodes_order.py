@@ -38,9 +38,9 @@ def fleet(monkeypatch, home):
     monkeypatch.setattr(nodes_order, "LOOK_S", 0.01)
     for name in ("TRAINSHED_URL", "TRAINSHED_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    with StandIn(Fleet()) as found:
-        found.note(home / "data")
-        yield found
+    with StandIn(Fleet()) as server:
+        server.note(home / "data")
+        yield server
 
 
 @pytest.mark.parametrize(
@@ -56,37 +56,37 @@ def fleet(monkeypatch, home):
     ],
 )
 def test_the_order_is_sent_as_it_was_given(trainshed, fleet, words, sent):
-    done = trainshed("nodes", *words)
-    assert done.code == 0, done.err
-    assert MESSAGE in done.out
+    run = trainshed("nodes", *words)
+    assert run.code == 0, run.err
+    assert MESSAGE in run.out
     path = f"/trainshed/v1/nodes/gpu1:{sent[0]}"
-    assert fleet.seen == [("POST", path, "Bearer tsd_admin", sent[1])]
+    assert fleet.requests == [("POST", path, "Bearer tsd_admin", sent[1])]
 
 
 def test_the_jobs_are_named_and_the_way_back(trainshed, fleet):
-    assert fleet.seen == []
-    done = trainshed("nodes", "maintain", "gpu1")
-    assert done.out.splitlines() == [MESSAGE, *(f"  {job}" for job in JOBS)]
-    assert "trainshed nodes resume gpu1" in done.err
+    assert fleet.requests == []
+    run = trainshed("nodes", "maintain", "gpu1")
+    assert run.out.splitlines() == [MESSAGE, *(f"  {job}" for job in JOBS)]
+    assert "trainshed nodes resume gpu1" in run.err
 
 
 def test_waiting_ends_when_the_node_is_empty(trainshed, fleet):
-    done = trainshed("nodes", "maintain", "gpu1", "--wait")
-    assert done.code == 0
-    told = [line for line in done.err.splitlines() if "left on" in line]
-    assert len(told) == 4
-    assert "3 replicas left on gpu1" in told[0]
-    assert "1 replica left on gpu1" in told[2]
-    assert "no replica is left on gpu1" in told[3]
-    assert len(fleet.seen) > 3
+    run = trainshed("nodes", "maintain", "gpu1", "--wait")
+    assert run.code == 0
+    lines = [line for line in run.err.splitlines() if "left on" in line]
+    assert len(lines) == 4
+    assert "3 replicas left on gpu1" in lines[0]
+    assert "1 replica left on gpu1" in lines[2]
+    assert "no replica is left on gpu1" in lines[3]
+    assert len(fleet.requests) > 3
 
 
 def test_json_is_the_answer_with_the_node_as_it_was_seen_last(trainshed, fleet):
-    done = trainshed("nodes", "drain", "gpu1", "--format", "json")
-    assert done.json == {"node": NODE, "jobs": JOBS, "message": MESSAGE}
+    run = trainshed("nodes", "drain", "gpu1", "--format", "json")
+    assert run.json == {"node": NODE, "jobs": JOBS, "message": MESSAGE}
     waited = trainshed("nodes", "drain", "gpu1", "--wait", "--format", "json")
     assert waited.json["node"]["replicas"] == 0
-    assert len(fleet.seen) > 2
+    assert len(fleet.requests) > 2
 
 
 def test_ctrl_c_leaves_the_order(trainshed, fleet, monkeypatch):
@@ -94,21 +94,21 @@ def test_ctrl_c_leaves_the_order(trainshed, fleet, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(nodes_order, "time", SimpleNamespace(sleep=interrupt))
-    done = trainshed("nodes", "maintain", "gpu1", "--wait")
-    assert done.code == 130
-    assert "gpu1 stays MAINTENANCE" in done.err
-    assert [verb for verb, *_ in fleet.seen] == ["POST"]
+    run = trainshed("nodes", "maintain", "gpu1", "--wait")
+    assert run.code == 130
+    assert "gpu1 stays MAINTENANCE" in run.err
+    assert [verb for verb, *_ in fleet.requests] == ["POST"]
 
 
 def test_a_node_that_is_none_is_told_as_the_server_does(trainshed, fleet):
-    done = trainshed("nodes", "drain", "gpu2")
-    assert (done.code, done.out) == (1, "")
-    assert "NOT_FOUND: there is no node gpu2; there are: gpu1" in done.err
-    assert len(fleet.seen) == 1
+    run = trainshed("nodes", "drain", "gpu2")
+    assert (run.code, run.out) == (1, "")
+    assert "NOT_FOUND: there is no node gpu2; there are: gpu1" in run.err
+    assert len(fleet.requests) == 1
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["drain"], "NODE"),
         (["resume", "gpu1", "--notice", "1s"], "--notice"),
@@ -118,11 +118,11 @@ def test_a_node_that_is_none_is_told_as_the_server_does(trainshed, fleet):
         (["drain", "gpu1", "--notice", ""], "a duration such as"),
     ],
 )
-def test_a_mistake_sends_nothing(trainshed, fleet, words, told):
-    done = trainshed("nodes", *words)
-    assert done.code == 2
-    assert told in done.err
-    assert fleet.seen == []
+def test_a_mistake_sends_nothing(trainshed, fleet, words, message):
+    run = trainshed("nodes", *words)
+    assert run.code == 2
+    assert message in run.err
+    assert fleet.requests == []
 
 
 def test_the_list_shows_state_notice_and_what_is_left(trainshed, fleet):
@@ -130,7 +130,7 @@ def test_the_list_shows_state_notice_and_what_is_left(trainshed, fleet):
     assert head.split()[:3] == ["NODE", "STATE", "NOTICE"]
     assert row.split()[:3] == ["gpu1", "MAINTENANCE", "120s"]
     assert row.split()[head.split().index("REPLICAS") - 1 + row.count("2 T4")] == "3"
-    assert len(fleet.seen) == 1
+    assert len(fleet.requests) == 1
 
 
 GPUS = [
@@ -148,11 +148,11 @@ def test_the_gpus_of_nodes_stand_below_them_with_who_has_them_and_what_is_wrong(
 ):
     monkeypatch.setenv("TRAINSHED_TOKEN", "t")
     with StandIn(lambda *_: (200, {"nodes": [{**NODE, "devices": GPUS}]})) as server:
-        shown = trainshed("nodes", "--wide", "--url", server.url).out
+        text = trainshed("nodes", "--wide", "--url", server.url).out
         assert (
             trainshed("nodes", "--url", server.url, "--format", "json").json[0]["devices"] == GPUS
         )
-    nodes, gpus = shown.split("\n\n")
+    nodes, gpus = text.split("\n\n")
     assert len(nodes.splitlines()) == 3
     _, _, first, second, problem = gpus.splitlines()
     assert "  ".join(first.split()) == (

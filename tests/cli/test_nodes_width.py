@@ -49,29 +49,29 @@ def nodes_of(trainshed, home):
     ],
 )
 def test_the_tables_fit_80_columns(nodes_of, nodes):
-    shown = nodes_of(nodes)
-    assert shown.code == 0, shown.err
-    assert max(map(len, shown.out.splitlines())) <= 80
-    assert "128/1024" in shown.out
+    run = nodes_of(nodes)
+    assert run.code == 0, run.err
+    assert max(map(len, run.out.splitlines())) <= 80
+    assert "128/1024" in run.out
 
 
 def test_names_that_are_too_long_lose_their_middle_and_gpus_their_maker(nodes_of):
-    shown = nodes_of([node()]).out
-    assert "gpu-node-…xample.org" in shown
-    assert "8 H100_MEGA_80GB, 4 T4" in shown
-    assert f"{NAME}: replicas get 600s notice" in shown
+    table = nodes_of([node()]).out
+    assert "gpu-node-…xample.org" in table
+    assert "8 H100_MEGA_80GB, 4 T4" in table
+    assert f"{NAME}: replicas get 600s notice" in table
 
 
 def test_nodes_of_several_engines_are_told_apart(nodes_of):
-    shown = nodes_of([node("a", engine="slurm"), node("b")]).out
-    assert "engine slurm: a" in shown
-    assert "engine local: b" in shown
+    table = nodes_of([node("a", engine="slurm"), node("b")]).out
+    assert "engine slurm: a" in table
+    assert "engine local: b" in table
 
 
 def test_wide_has_all_columns_and_whole_names(nodes_of):
-    shown = nodes_of([node()], "--wide").out
+    table = nodes_of([node()], "--wide").out
     for text in (NAME, "8 NVIDIA_H100_MEGA_80GB", "bubblewrap", "LEFTOVERS", "SW Power", JOB):
-        assert text in shown
+        assert text in table
 
 
 def test_json_is_what_the_server_said(nodes_of):

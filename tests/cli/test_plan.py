@@ -40,8 +40,8 @@ ML = {"trainingInput": {"scaleTier": "CUSTOM", "region": "us-central1",
 def job(workers=3, machine=V100, image="img"):
     container = {"imageUri": image}
     primary = {"machineSpec": V100, "replicaCount": 1, "containerSpec": container}
-    others = {"machineSpec": machine, "replicaCount": workers, "containerSpec": container}
-    return {"workerPoolSpecs": [primary, others]}
+    worker_pool = {"machineSpec": machine, "replicaCount": workers, "containerSpec": container}
+    return {"workerPoolSpecs": [primary, worker_pool]}
 
 
 @pytest.fixture
@@ -51,20 +51,20 @@ def plan(trainshed, written):
     written("calibration.toml", calibration_text(CALIBRATION))
 
     def run(*words, file="job.json", calibration="calibration.toml"):
-        of = ("--calibration", calibration) if calibration else ()
-        return trainshed("plan", *((file,) if file else ()), *of, *words)
+        options = ("--calibration", calibration) if calibration else ()
+        return trainshed("plan", *((file,) if file else ()), *options, *words)
 
     return run
 
 
-def refused(answer):
+def refused(run):
     """The field of a refusal, which its sentence names as well."""
-    assert answer.code == 3, answer.err
-    found = answer.json["refused"]
-    assert answer.err.startswith(f"error: {found['field']}: ")
-    assert found["message"] in answer.err
-    assert found["accepted"] in answer.err
-    return found["field"]
+    assert run.code == 3, run.err
+    refusal = run.json["refused"]
+    assert run.err.startswith(f"error: {refusal['field']}: ")
+    assert refusal["message"] in run.err
+    assert refusal["accepted"] in run.err
+    return refusal["field"]
 
 
 def test_both_dialects_ask_the_same(plan, written):
@@ -77,36 +77,36 @@ def test_both_dialects_ask_the_same(plan, written):
 
 
 def test_a_calibration_is_enough_where_its_counts_are_asked(plan):
-    found = plan("--what-if", "hosts=1,2,4", "--format", "json", file=None).json
-    assert [each["accelerators"] for each in found["options"] if not each["reducers"]] == [
+    document = plan("--what-if", "hosts=1,2,4", "--format", "json", file=None).json
+    assert [option["accelerators"] for option in document["options"] if not option["reducers"]] == [
         8,
         16,
         32,
     ]
-    assert found["calibrations"][0]["model"] == "resnet50"
-    assert [run["kind"] for run in found["calibrations"][0]["runs"]] == ["A", "C", "F"]
+    assert document["calibrations"][0]["model"] == "resnet50"
+    assert [run["kind"] for run in document["calibrations"][0]["runs"]] == ["A", "C", "F"]
 
 
 def test_words_come_first_then_the_table(plan):
-    found = plan("--what-if", "gpus=8,16", "--target", "samples=100000000")
-    first, *marks = found.out.partition("\n\n")[0].splitlines()
+    run = plan("--what-if", "gpus=8,16", "--target", "samples=100000000")
+    first, *marks = run.out.partition("\n\n")[0].splitlines()
     assert re.match(r"32 GPUs: [\d.]+ times one \([\d.]+ to [\d.]+\), [\d.]+ h ", first)
     assert [line.split()[0] for line in marks] == ["fastest", "cheapest", "knee"]
-    assert "no time to a quality is given" in found.out
+    assert "no time to a quality is given" in run.out
 
 
 def hand_made():
     """A plan of figures that no fit changes."""
     prices = PlanWishes(limits=PlanLimits(deadline_s=10 * 3600.0))
     question = Question(accelerators=(8, 16, 4096), reducers=0)
-    made = []
+    options = []
     for what_if in clusters(JOB, question, [CALIBRATION]):
         cluster = what_if.cluster
         n = cluster.accelerators
         if n == 4096:
             answer = NoPrediction(field="gpus", message="4096 is too far", accepted="up to 1024",
                              samples_per_s=(4000.0, 1_000_000.0))  # fmt: skip
-            made.append(ClusterOption(what_if=what_if, answer=answer))
+            options.append(ClusterOption(what_if=what_if, answer=answer))
             continue
         rate = Interval(low=300.0 * n**0.9, point=320.0 * n**0.9, high=330.0 * n**0.9)
         answer = Prediction(
@@ -117,25 +117,25 @@ def hand_made():
         )  # fmt: skip
         hour = prices.prices.of(what_if.machines)
         time_s = rate.inverse(WORK.samples)
-        made.append(
+        options.append(
             ClusterOption(
                 what_if=what_if, answer=answer, time_s=time_s, hour=hour,
                 accelerator_hours=time_s.times(n / 3600),
                 cost=time_s.times(hour.amount / 3600),
             )
         )  # fmt: skip
-    marks = marks_of(made, worth=0.5, limits=prices.limits)
-    own = next(each for each in made if each.what_if.is_own)
-    return JobPlan(job=JOB, work=WORK, wishes=prices, options=tuple(made), marks=marks, own=own)
+    marks = marks_of(options, worth=0.5, limits=prices.limits)
+    own = next(option for option in options if option.what_if.is_own)
+    return JobPlan(job=JOB, work=WORK, wishes=prices, options=tuple(options), marks=marks, own=own)
 
 
 def test_the_table_the_json_and_the_csv_look_like_this():
-    made = hand_made()
-    text = "\n".join([head(made), *recommendations(made), "", table_text(made), "", *remarks(made)])
+    plan = hand_made()
+    text = "\n".join([head(plan), *recommendations(plan), "", table_text(plan), "", *remarks(plan)])
     check_golden(GOLDEN / "plan.txt", f"{text}\n")
-    shown = json.dumps(as_json(made, [CALIBRATION], ["a note"]) | {"calibrations": []}, indent=2)
-    check_golden(GOLDEN / "plan.json", f"{shown}\n")
-    check_golden(GOLDEN / "plan.csv", as_csv(made))
+    document = json.dumps(as_json(plan, [CALIBRATION], ["a note"]) | {"calibrations": []}, indent=2)
+    check_golden(GOLDEN / "plan.json", f"{document}\n")
+    check_golden(GOLDEN / "plan.csv", as_csv(plan))
 
 
 def test_the_page_of_the_command_line_shows_such_a_plan():
@@ -144,17 +144,19 @@ def test_the_page_of_the_command_line_shows_such_a_plan():
 
 
 def test_without_a_calibration_there_are_bounds_and_no_point(plan):
-    found = plan("--format", "json", calibration=None)
-    assert refused(found) == "calibration"
-    assert "trainshed plan calibrate" in found.json["refused"]["accepted"]
-    assert all(each["samples_per_s"] is each["time_s"] is None for each in found.json["options"])
-    assert found.json["options"][-1]["bounds"]["speedup"] == [1, 64]
+    run = plan("--format", "json", calibration=None)
+    assert refused(run) == "calibration"
+    assert "trainshed plan calibrate" in run.json["refused"]["accepted"]
+    assert all(
+        option["samples_per_s"] is option["time_s"] is None for option in run.json["options"]
+    )
+    assert run.json["options"][-1]["bounds"]["speedup"] == [1, 64]
     assert "between 1 and 32 times one" in plan(calibration=None).out
 
 
 def test_another_accelerator_has_bounds_beside_the_measured_one(plan):
-    found = plan("--machine-types", "a2-highgpu-8g", "--what-if", "gpus=16", "--format", "json")
-    by_type = {each["machine_type"]: each for each in found.json["options"]}
+    run = plan("--machine-types", "a2-highgpu-8g", "--what-if", "gpus=16", "--format", "json")
+    by_type = {option["machine_type"]: option for option in run.json["options"]}
     assert by_type["n1-standard-32"]["samples_per_s"]
     assert by_type["a2-highgpu-8g"]["samples_per_s"] is None
     assert by_type["a2-highgpu-8g"]["refused"]["field"] == "calibration"
@@ -162,25 +164,25 @@ def test_another_accelerator_has_bounds_beside_the_measured_one(plan):
 
 def test_hosts_that_cannot_be_planned_are_lines_of_a_plan_that_stands(plan, tmp_path):
     words = ("--machine-types", "a2-highgpu-8g", "--html", "plan.html")
-    found = plan(*words)
-    assert (found.code, found.err) == (0, "")
+    run = plan(*words)
+    assert (run.code, run.err) == (0, "")
     assert (tmp_path / "plan.html").exists()
     assert plan("--what-if", "gpus=13,16", "--format", "csv").code == 0
 
 
 @pytest.mark.parametrize("file", ["job.json", None])
 def test_as_many_as_no_host_may_have_are_refused_as_by_validate(plan, file):
-    found = plan("--what-if", "gpus=3", "--format", "json", file=file)
-    assert refused(found) == "gpus"
-    assert "4 or 8 on each host" in found.err
+    run = plan("--what-if", "gpus=3", "--format", "json", file=file)
+    assert refused(run) == "gpus"
+    assert "4 or 8 on each host" in run.err
 
 
 def test_a_file_that_asks_for_such_a_count_is_refused_as_by_validate(plan, written):
     odd = {**V100, "acceleratorCount": 3}
     pool = {"machineSpec": odd, "replicaCount": 1, "containerSpec": {"imageUri": "img"}}
-    found = plan(file=written("odd.json", {"workerPoolSpecs": [pool]}))
-    assert (found.code, found.out) == (2, "")
-    assert "acceleratorCount: NVIDIA_TESLA_V100 comes in counts of 1, 2, 4 or 8" in found.err
+    run = plan(file=written("odd.json", {"workerPoolSpecs": [pool]}))
+    assert (run.code, run.out) == (2, "")
+    assert "acceleratorCount: NVIDIA_TESLA_V100 comes in counts of 1, 2, 4 or 8" in run.err
 
 
 def test_a_file_with_a_misspelled_count_is_refused_and_not_planned_without_it(plan, written):
@@ -194,9 +196,9 @@ def test_a_file_with_a_misspelled_count_is_refused_and_not_planned_without_it(pl
 
 @pytest.mark.parametrize("file", ["job.json", None])
 def test_a_region_that_nobody_knows_is_refused_as_by_validate(plan, file):
-    found = plan("--region", "mars", file=file)
-    assert (found.code, found.out) == (2, "")
-    assert "--region: there is no region mars (accepted: " in found.err
+    run = plan("--region", "mars", file=file)
+    assert (run.code, run.out) == (2, "")
+    assert "--region: there is no region mars (accepted: " in run.err
 
 
 def test_far_counts_are_marked_and_those_beyond_are_refused(plan):
@@ -223,18 +225,18 @@ def test_what_cannot_be_known_or_met_is_refused_by_its_field(plan, words, field)
     assert refused(plan(*words, "--format", "json")) == field
 
 
-def with_servers(of):
+def with_servers(document):
     """The same job with two parameter servers beside its workers."""
     machine = {"machineType": "n1-standard-4"}
-    if of is ML:
+    if document is ML:
         beside = {"parameterServerType": "n1-standard-4", "parameterServerCount": 2}
         return {"trainingInput": {**ML["trainingInput"], **beside}}
     pool = {"machineSpec": machine, "replicaCount": 2, "containerSpec": {"imageUri": "img"}}
-    return {"workerPoolSpecs": [*of["workerPoolSpecs"], pool]}
+    return {"workerPoolSpecs": [*document["workerPoolSpecs"], pool]}
 
 
 @pytest.mark.parametrize(
-    ("of", "field"),
+    ("document", "field"),
     [
         (ML, "trainingInput.parameterServerCount"),
         (job(), "workerPoolSpecs[2].replicaCount"),
@@ -245,9 +247,9 @@ def with_servers(of):
     ],
 )
 def test_parameter_servers_of_a_file_are_refused_as_those_of_the_command_line(
-    plan, written, of, field
+    plan, written, document, field
 ):
-    file = written("servers.json", of if "scaleTier" in field else with_servers(of))
+    file = written("servers.json", document if "scaleTier" in field else with_servers(document))
     calibration = "calibration.toml"
     if "scaleTier" in field:
         machine = type(HOST)(machine_type="n1-highcpu-8", accelerator="CPU")
@@ -261,9 +263,9 @@ def test_parameter_servers_of_a_file_are_refused_as_those_of_the_command_line(
 def test_parameter_servers_are_planned_and_shown_where_the_training_has_them(plan, written):
     served = replace(TRAINING, strategy=Strategy.PS_DISTRIBUTED)
     name = written("served.toml", other(training=served))
-    found = plan(file=written("servers.json", with_servers(ML)), calibration=name)
-    assert found.code == 0, found.err
-    assert "n1-standard-32 + 2 servers" in found.out
+    run = plan(file=written("servers.json", with_servers(ML)), calibration=name)
+    assert run.code == 0, run.err
+    assert "n1-standard-32 + 2 servers" in run.out
 
 
 def test_nothing_is_said_of_what_asynchronous_training_needs(plan, written):
@@ -271,17 +273,17 @@ def test_nothing_is_said_of_what_asynchronous_training_needs(plan, written):
     words = ("--parameter-servers", "2", "--format", "json")
     name = written("ps.toml", other(training=served))
     assert plan(*words, calibration=name).code == 0
-    found = plan(*words, "--target", "samples=1e6", "--critical-batch", "100", calibration=name)
-    assert refused(found) == "critical_batch"
+    run = plan(*words, "--target", "samples=1e6", "--critical-batch", "100", calibration=name)
+    assert refused(run) == "critical_batch"
     rings = written("ring.toml", other().replace("asynchronous = false", "asynchronous = true"))
     assert "workers of strategy allreduce wait for each other" in plan(calibration=rings).err
 
 
 def test_an_unknown_strategy_is_refused_by_its_field(plan, written):
     text = calibration_text(CALIBRATION).replace('"allreduce"', '"gossip"')
-    found = plan("--format", "json", calibration=written("other.toml", text))
-    assert refused(found) == "training.strategy"
-    assert "'gossip'" in found.err
+    run = plan("--format", "json", calibration=written("other.toml", text))
+    assert refused(run) == "training.strategy"
+    assert "'gossip'" in run.err
 
 
 def test_no_time_to_a_target_is_said_where_its_steps_are_unknown(plan):
@@ -291,17 +293,17 @@ def test_no_time_to_a_target_is_said_where_its_steps_are_unknown(plan):
     assert "--epoch-samples N is needed" in epochs.err
     whole = plan("--target", "samples=1e15", "--what-if", "gpus=8").out
     assert "for 1,000,000,000,000,000 samples" in whole
-    found = plan("--target", "epochs=2", "--epoch-samples", "1000", "--format", "json").json
-    assert found["work"]["samples"] == 2000
+    document = plan("--target", "epochs=2", "--epoch-samples", "1000", "--format", "json").json
+    assert document["work"]["samples"] == 2000
 
 
 def test_two_finished_runs_tell_the_critical_batch(plan):
     """E(B) = 4e7 (1 + B / 4000): 5e7 samples with batch 1,000, and 6e7 with batch 2,000."""
     words = ("--target", "samples=5e7", "--what-if", "gpus=8", "--format", "json")
     runs = ("--finished", "1000=5e7", "--finished", "2000=6e7")
-    found = plan(*words, *runs).json
-    assert found["work"]["critical_batch"] == pytest.approx(4000)
-    assert found == plan(*words, "--critical-batch", "4000").json
+    document = plan(*words, *runs).json
+    assert document["work"]["critical_batch"] == pytest.approx(4000)
+    assert document == plan(*words, "--critical-batch", "4000").json
 
 
 def test_real_data_without_a_rate_of_input_is_a_warning_in_the_first_line(plan):
@@ -311,9 +313,9 @@ def test_real_data_without_a_rate_of_input_is_a_warning_in_the_first_line(plan):
 
 def test_without_a_price_there_are_accelerator_hours(plan, written):
     prices = written("own.toml", 'currency = "EUR"\n[[machine]]\nname = "other"\nper_hour = 3\n')
-    found = plan("--prices", prices, "--format", "json").json
-    assert found["prices"] is None
-    assert "accelerator-hours (no price of n1-standard-32 is known)" in found["text"]
+    document = plan("--prices", prices, "--format", "json").json
+    assert document["prices"] is None
+    assert "accelerator-hours (no price of n1-standard-32 is known)" in document["text"]
     mine = written("own.toml", 'currency = "EUR"\n[[machine]]\nname = "n1-standard-32"\n'
                    "per_hour = 9\n")  # fmt: skip
     assert " EUR" in plan("--prices", mine, "--reducers", "0").out.splitlines()[0]
@@ -336,26 +338,26 @@ def test_without_a_price_there_are_accelerator_hours(plan, written):
 )
 def test_a_price_of_nothing_and_two_currencies_are_refused(plan, written, rows, sentence):
     text = f'currency = "EUR"\n[[machine]]\nname = "n1-standard-32"\n{rows}\n'
-    found = plan("--prices", written("own.toml", text))
-    assert (found.code, found.out) == (2, "")
-    assert sentence in found.err
+    run = plan("--prices", written("own.toml", text))
+    assert (run.code, run.out) == (2, "")
+    assert sentence in run.err
 
 
 def other(training=None, host=None, digest=""):
-    made = calibrated(training or TRAINING, host or HOST, RUNS)
+    calibration = calibrated(training or TRAINING, host or HOST, RUNS)
     return calibration_text(
-        type(made)(
-            training=made.training, host=made.host, runs=made.runs, fitted=made.fitted,
-            trainer_digest=digest,
+        type(calibration)(
+            training=calibration.training, host=calibration.host, runs=calibration.runs,
+            fitted=calibration.fitted, trainer_digest=digest,
         )
     )  # fmt: skip
 
 
 def test_calibrations_of_two_trainers_are_refused(plan, written):
     one, two = written("a.toml", other(digest="a" * 64)), written("b.toml", other(digest="b" * 64))
-    found = plan("--calibration", two, "--format", "json", calibration=one)
-    assert refused(found) == "calibration"
-    assert "two trainers" in found.err
+    run = plan("--calibration", two, "--format", "json", calibration=one)
+    assert refused(run) == "calibration"
+    assert "two trainers" in run.err
 
 
 def test_a_calibration_of_a_trainer_that_has_changed_is_refused(plan, written, tmp_path):
@@ -364,23 +366,23 @@ def test_a_calibration_of_a_trainer_that_has_changed_is_refused(plan, written, t
     name = written("mine.toml", other(digest=digest))
     assert plan("--trainer", "task.py", calibration=name).code == 0
     written("task.py", "print(2)")
-    found = plan("--trainer", "task.py", "--format", "json", calibration=name)
-    assert refused(found) == "calibration"
-    assert "another trainer than task.py" in found.err
+    run = plan("--trainer", "task.py", "--format", "json", calibration=name)
+    assert refused(run) == "calibration"
+    assert "another trainer than task.py" in run.err
 
 
 def test_a_calibration_of_another_stack_is_refused(plan, written):
     stack = type(TRAINING)(stack="tensorflow 2.15", batch_per_accelerator=8)
     name = written("tf.toml", other(training=stack))
     file = written("torch.json", job(image=IMAGE))
-    found = plan("--format", "json", file=file, calibration=name)
-    assert refused(found) == "calibration"
-    assert "tensorflow 2.15" in found.err
+    run = plan("--format", "json", file=file, calibration=name)
+    assert refused(run) == "calibration"
+    assert "tensorflow 2.15" in run.err
 
 
-def of_runtime(**asked):
+def of_runtime(**fields):
     """A job of AI Platform's own environment."""
-    return {"trainingInput": {**ML["trainingInput"], **asked}}
+    return {"trainingInput": {**ML["trainingInput"], **fields}}
 
 
 def test_a_runtime_version_may_have_any_stack_by_packages(plan, written):
@@ -399,38 +401,38 @@ def test_a_calibration_of_another_module_is_minded_in_the_first_line(plan, writt
 
 def test_a_calibration_of_another_machine_leaves_the_job_without_a_point(plan, written):
     host = type(HOST)(machine_type="a2-highgpu-8g", accelerator="NVIDIA_TESLA_A100", per_host=8)
-    found = plan("--format", "json", calibration=written("a100.toml", other(host=host)))
-    assert refused(found) == "calibration"
+    run = plan("--format", "json", calibration=written("a100.toml", other(host=host)))
+    assert refused(run) == "calibration"
 
 
 def test_hosts_that_are_not_alike_are_refused(plan, written):
     machine = {**V100, "acceleratorCount": 4}
-    found = plan("--format", "json", file=written("two.json", job(machine=machine)))
-    assert refused(found) == "machineType"
-    assert "8 NVIDIA_TESLA_V100 and n1-standard-32 with 4" in found.err
+    run = plan("--format", "json", file=written("two.json", job(machine=machine)))
+    assert refused(run) == "machineType"
+    assert "8 NVIDIA_TESLA_V100 and n1-standard-32 with 4" in run.err
 
 
 def test_hosts_without_accelerators_beside_those_that_train_are_only_paid(plan, written):
     tpu = {"trainingInput": {"scaleTier": "BASIC_TPU", "region": "us-central1"}}
-    found = plan("--format", "json", file=written("tpu.json", tpu)).json
-    own = found["options"][found["own"]]
+    document = plan("--format", "json", file=written("tpu.json", tpu)).json
+    own = document["options"][document["own"]]
     assert (own["accelerators"], own["hosts"], own["accelerator"]) == (8, 1, "TPU_V2")
 
 
 def test_a_machine_type_that_nobody_knows_is_refused_as_by_validate(plan, written):
     unknown = {"trainingInput": {"scaleTier": "CUSTOM", "masterType": "n9-huge"}}
-    found = plan(file=written("unknown.json", unknown))
-    assert (found.code, found.out) == (2, "")
-    assert "masterType" in found.err
+    run = plan(file=written("unknown.json", unknown))
+    assert (run.code, run.out) == (2, "")
+    assert "masterType" in run.err
 
 
 def test_a_gain_smaller_than_its_interval_is_no_difference(plan, written):
     table = written("curve.toml", SERIES.format(strategy="allreduce", points="[[1, 1, 1500]]"))
     words = ("--measured", table, "--what-if", "gpus=8,16", "--reducers", "0", "--format", "json")
-    found = plan(*words, calibration=None).json
-    notes = {each["accelerators"]: each["notes"] for each in found["options"]}
+    document = plan(*words, calibration=None).json
+    notes = {option["accelerators"]: option["notes"] for option in document["options"]}
     assert "no difference that can be told from 8" in notes[16]
-    assert found["marks"]["fastest"] != [8, 16, 32].index(16)
+    assert document["marks"]["fastest"] != [8, 16, 32].index(16)
 
 
 @pytest.mark.parametrize(
@@ -463,16 +465,16 @@ def test_a_gain_smaller_than_its_interval_is_no_difference(plan, written):
     ],
 )
 def test_a_command_line_that_cannot_be_read_is_refused_in_a_sentence(plan, words, sentence):
-    found = plan(*words)
-    assert (found.code, found.out) == (2, "")
-    assert sentence in found.err
+    run = plan(*words)
+    assert (run.code, run.out) == (2, "")
+    assert sentence in run.err
 
 
 def test_a_picture_takes_the_place_of_no_device_and_no_pipe(plan, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    found = plan("--png", "pipe")
-    assert (found.code, found.out) == (2, "")
-    assert "--png pipe: a file in a folder that exists is accepted" in found.err
+    run = plan("--png", "pipe")
+    assert (run.code, run.out) == (2, "")
+    assert "--png pipe: a file in a folder that exists is accepted" in run.err
     assert (tmp_path / "pipe").is_fifo()
 
 
@@ -490,11 +492,11 @@ CURVE = "[[1, 1, 1500], [2, 1, 2550], [4, 1, 5250], [8, 1, 9300]]"
 def test_a_measured_curve_is_planned_from_and_its_offending_step_named(plan, written):
     table = written("curve.toml", SERIES.format(strategy="allreduce", points=CURVE))
     words = ("--measured", table, "--what-if", "gpus=2,8,16", "--format", "json")
-    found = plan(*words, calibration=None).json
-    rates = {each["accelerators"]: each["samples_per_s"] for each in found["options"]}
+    document = plan(*words, calibration=None).json
+    rates = {option["accelerators"]: option["samples_per_s"] for option in document["options"]}
     assert rates[8]["low"] <= 9300 * 1.1
     assert rates[16]["point"] < 2 * 9300 * 1.1
-    assert any("2 to 4" in note or "4" in note for note in found["notes"])
+    assert any("2 to 4" in note or "4" in note for note in document["notes"])
     assert plan(*words, file=None, calibration=None).code == 0
 
 
@@ -512,9 +514,9 @@ def test_a_measured_curve_is_planned_from_and_its_offending_step_named(plan, wri
 )
 def test_a_table_with_faults_is_refused_in_a_sentence(plan, written, points, sentence):
     table = written("curve.toml", SERIES.format(strategy="allreduce", points=points))
-    found = plan("--measured", table, calibration=None)
-    assert (found.code, found.out) == (2, "")
-    assert sentence in found.err
+    run = plan("--measured", table, calibration=None)
+    assert (run.code, run.out) == (2, "")
+    assert sentence in run.err
 
 
 def test_a_curve_of_an_unknown_strategy_is_refused_by_that_field(plan, written):
@@ -535,9 +537,9 @@ def test_a_curve_without_a_batch_or_among_several_asks_which(plan, written):
 
 
 def test_nothing_to_plan_is_a_usage_error(trainshed):
-    found = trainshed("plan")
-    assert found.code == 2
-    assert "a FILE, a --calibration or --measured is needed" in found.err
+    run = trainshed("plan")
+    assert run.code == 2
+    assert "a FILE, a --calibration or --measured is needed" in run.err
 
 
 def test_spot_machines_cost_less_an_hour_and_take_longer(plan):
@@ -578,7 +580,7 @@ def test_the_picture_leaves_out_what_was_refused_and_has_a_colour_for_a_line(pla
     lines = {line.get_label(): line.get_color() for line in left.lines}
     texts = [text.get_text().splitlines()[0] for text in right.texts]
     colours = dict(
-        zip(texts, (each.lines[0].get_color() for each in right.containers), strict=True)
+        zip(texts, (container.lines[0].get_color() for container in right.containers), strict=True)
     )
     assert colours["64 + r"] == lines["n1-standard-32 with reducers"]
     assert colours["64"] == lines["n1-standard-32"]
@@ -586,9 +588,9 @@ def test_the_picture_leaves_out_what_was_refused_and_has_a_colour_for_a_line(pla
 
 def test_without_matplotlib_a_picture_is_refused_and_the_page_says_so(plan, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    found = plan("--png", "plan.png")
-    assert found.code == 2
-    assert "pip install --find-links dist 'trainshed[plan]'" in found.err
+    run = plan("--png", "plan.png")
+    assert run.code == 2
+    assert "pip install --find-links dist 'trainshed[plan]'" in run.err
     assert not (tmp_path / "plan.png").exists()
     assert plan("--html", "plan.html").code == 0
     assert "No picture" in (tmp_path / "plan.html").read_text()
@@ -600,13 +602,13 @@ def test_a_dry_run_beside_a_calibration_of_another_machine_says_why_there_is_no_
     trainer("print(1)")
     machine = type(HOST)(machine_type="n1-standard-4", accelerator="CPU")
     calibration = written("cpu.toml", other(host=machine))
-    asked = {"scaleTier": "CUSTOM", "region": "us-central1", "masterType": "n1-standard-8"}
-    config = written("c.json", {"trainingInput": asked})
+    training_input = {"scaleTier": "CUSTOM", "region": "us-central1", "masterType": "n1-standard-8"}
+    config = written("c.json", {"trainingInput": training_input})
     words = ("--module-name", "trainer.task", "--config", config, "--dry-run")
-    found = trainshed("ai-platform", "local", "train", *words, "--calibration", calibration)
-    assert found.code == 0, found.err
-    said = "No plan: CPU of n1-standard-4 was measured, not CPU of n1-standard-8."
-    assert (found.out + found.err).count(said) == 1
+    run = trainshed("ai-platform", "local", "train", *words, "--calibration", calibration)
+    assert run.code == 0, run.err
+    message = "No plan: CPU of n1-standard-4 was measured, not CPU of n1-standard-8."
+    assert (run.out + run.err).count(message) == 1
 
 
 def test_help_does_not_import_the_planner():
@@ -614,5 +616,5 @@ def test_help_does_not_import_the_planner():
         "import sys; from trainshed.cli.main import main; main(['plan', '--help']); "
         "sys.exit(any(name.startswith('trainshed.planning') for name in sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert process.returncode == 0, process.stderr

@@ -34,9 +34,9 @@ for step in range(40):
 
 @pytest.fixture
 def file(tmp_path):
-    found = tmp_path / "calibration.toml"
-    found.write_text(calibration_text())
-    return found
+    path = tmp_path / "calibration.toml"
+    path.write_text(calibration_text())
+    return path
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def achieved(trainshed, file):
 
     documents = {}
 
-    def run(*words, **told):
-        pages = {name: [{"seq": 1, "kind": "STEPS", "data": data}] for name, data in told.items()}
+    def run(*words, **jobs):
+        pages = {name: [{"seq": 1, "kind": "STEPS", "data": data}] for name, data in jobs.items()}
 
         def answer(_verb, path, _document):
             *_, job, last = path.split("/")
@@ -55,9 +55,9 @@ def achieved(trainshed, file):
             if path.startswith("/v1/"):
                 return 200, documents[last]
             name = f"projects/p/jobs/{last}"
-            named = {"name": name} if last in documents else {}
+            fields = {"name": name} if last in documents else {}
             replicas = [{"role": "primary"}]
-            return 200, {**named, "replicas": replicas, "endTime": "2026-11-24T01:02:03Z"}
+            return 200, {**fields, "replicas": replicas, "endTime": "2026-11-24T01:02:03Z"}
 
         with StandIn(answer) as server:
             place = ("--url", server.url, "--project", "p", "--format", "json")
@@ -69,8 +69,8 @@ def achieved(trainshed, file):
 
 def of_module(module, machine="n1-standard-4"):
     """A job of a server that runs a module."""
-    asked = {"scaleTier": "CUSTOM", "masterType": machine, "pythonModule": module}
-    return {"jobId": "j", "trainingInput": {**asked, "region": "us-central1"}}
+    training_input = {"scaleTier": "CUSTOM", "masterType": machine, "pythonModule": module}
+    return {"jobId": "j", "trainingInput": {**training_input, "region": "us-central1"}}
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_a_job_of_another_training_teaches_a_calibration_nothing(achieved, file,
         text = re.sub(rf'^{name} = ".*"$', f'{name} = "{value}"', text, flags=re.MULTILINE)
     file.write_text(text)
     achieved.documents["j1"] = document
-    found = achieved("j1", "--update", j1={**DATA, **ran})
-    assert found.code == 2, found.out
-    assert says in found.err
+    run = achieved("j1", "--update", j1={**DATA, **ran})
+    assert run.code == 2, run.out
+    assert says in run.err
     assert file.read_text() == text
 
 
@@ -109,9 +109,9 @@ def test_a_job_of_the_same_module_teaches(achieved, file):
 
 
 def test_one_job_without_a_prediction_hides_no_other(achieved):
-    found = achieved("silent", "good", good=DATA)
-    assert found.code == 0, found.err
-    silent, good = json.loads(found.out)
+    run = achieved("silent", "good", good=DATA)
+    assert run.code == 0, run.err
+    silent, good = json.loads(run.out)
     assert "reported no steps" in silent["reason"]
     assert good["inside"]
     none = achieved("silent")
@@ -120,9 +120,9 @@ def test_one_job_without_a_prediction_hides_no_other(achieved):
 
 
 def test_jobs_are_compared_and_counted(achieved):
-    found = achieved("good", "slow", good=DATA, slow={**DATA, "step_s": 0.05})
-    assert found.code == 0, found.err
-    assert [each["inside"] for each in json.loads(found.out)] == [True, False]
+    run = achieved("good", "slow", good=DATA, slow={**DATA, "step_s": 0.05})
+    assert run.code == 0, run.err
+    assert [outcome["inside"] for outcome in json.loads(run.out)] == [True, False]
 
 
 def test_the_calibration_learns_where_that_is_asked(achieved, file):
@@ -144,9 +144,9 @@ def test_the_calibration_learns_where_that_is_asked(achieved, file):
 )
 def test_what_cannot_be_compared_is_a_sentence_and_changes_nothing(achieved, file, words, says):
     before = file.read_text()
-    found = achieved(*words, "--update", good=DATA)
-    assert found.code == 2
-    assert says in found.err
+    run = achieved(*words, "--update", good=DATA)
+    assert run.code == 2
+    assert says in run.err
     assert file.read_text() == before
 
 
@@ -155,11 +155,11 @@ def started(server, *words, trainer=TRAINER):
     container = {"imageUri": "registry.test/a", "command": ["python", "-c", trainer], "args": words}
     pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1}
     spec = {"workerPoolSpecs": [{**pool, "containerSpec": container}]}
-    status, made = server.call(
+    status, job = server.call(
         "POST", f"/v1/{PARENT}/customJobs", {"displayName": "steps", "jobSpec": spec}
     )
-    assert status == 200, made
-    return made["name"]
+    assert status == 200, job
+    return job["name"]
 
 
 def ended(server, *words, trainer=TRAINER):
@@ -170,20 +170,20 @@ def ended(server, *words, trainer=TRAINER):
 
 
 def test_a_trainer_that_calls_progress_is_compared(server, client, file):
-    found = client("plan", "achieved", ended(server), "--calibration", file)
-    assert found.code == 0, found.err
-    assert "40 steps: predicted" in found.out or "39 steps: predicted" in found.out
+    run = client("plan", "achieved", ended(server), "--calibration", file)
+    assert run.code == 0, run.err
+    assert "40 steps: predicted" in run.out or "39 steps: predicted" in run.out
 
 
 def test_the_second_job_of_a_trainer_is_predicted_by_the_server(server, client):
     ended(server)
     await_line(client, "plan", "calibrations")
     job = ended(server)
-    said = await_line(client, "plan", "achieved", job)
-    assert "steps: predicted" in said
-    assert "inside" in said or "a miss" in said
+    output = await_line(client, "plan", "achieved", job)
+    assert "steps: predicted" in output
+    assert "inside" in output or "a miss" in output
     outcomes = json.loads(client("plan", "score", "--format", "json").out)
-    assert job.rpartition("/")[2] in {each["job"] for each in outcomes}
+    assert job.rpartition("/")[2] in {outcome["job"] for outcome in outcomes}
     [learned, *_] = json.loads(client("plan", "calibrations", "--format", "json").out)
     assert read(client("plan", "calibrations", learned["key"]).out).of(RunKind.JOB)
     assert "steps: predicted" in client("jobs", "explain", job).out
@@ -205,8 +205,8 @@ def test_a_job_hears_at_its_start_that_it_will_wait_for_its_input(server, client
     ended(server, trainer=STARVED)
     await_line(client, "plan", "calibrations")
     job = started(server, "long", trainer=STARVED)
-    said = await_line(client, "jobs", "events", job, having="predicted to wait for its input")
-    assert "loader workers" in said
+    output = await_line(client, "jobs", "events", job, having="predicted to wait for its input")
+    assert "loader workers" in output
     assert client("ai", "custom-jobs", "cancel", job).code == 0
     server.wait_for(f"/v1/{job}", FINAL)
     lines = client("ai", "custom-jobs", "stream-logs", job).out
@@ -233,12 +233,12 @@ def test_trials_of_a_study_teach_as_jobs_do(server, client):
         },
         "trialJobSpec": {"workerPoolSpecs": [{**pool, "containerSpec": container}]},
     }
-    status, made = server.call("POST", f"/v1/{PARENT}/hyperparameterTuningJobs", study)
-    assert status == 200, made
-    server.wait_for(f"/v1/{made['name']}", {"JOB_STATE_RUNNING"})
-    shown = client("ai", "hp-tuning-jobs", "describe", made["name"])
-    assert "of 3 trials were made" in shown.out + shown.err or "about to be made" in shown.err
-    server.wait_for(f"/v1/{made['name']}", FINAL)
+    status, job = server.call("POST", f"/v1/{PARENT}/hyperparameterTuningJobs", study)
+    assert status == 200, job
+    server.wait_for(f"/v1/{job['name']}", {"JOB_STATE_RUNNING"})
+    run = client("ai", "hp-tuning-jobs", "describe", job["name"])
+    assert "of 3 trials were made" in run.out + run.err or "about to be made" in run.err
+    server.wait_for(f"/v1/{job['name']}", FINAL)
     until = time.monotonic() + WAIT_S_MAX
     while 3 not in (new := learned_jobs(client, before)) and time.monotonic() < until:
         time.sleep(0.2)
@@ -246,31 +246,27 @@ def test_trials_of_a_study_teach_as_jobs_do(server, client):
 
 
 def keys(client):
-    return {each["key"] for each in client("plan", "calibrations", "--format", "json").json}
+    return {row["key"] for row in client("plan", "calibrations", "--format", "json").json}
 
 
 def learned_jobs(client, before):
     """How many jobs have taught each new calibration."""
-    found = client("plan", "calibrations", "--format", "json").json
-    return [each["jobs"] for each in found if each["key"] not in before]
+    calibrations = client("plan", "calibrations", "--format", "json").json
+    return [calibration["jobs"] for calibration in calibrations if calibration["key"] not in before]
 
 
 def test_a_key_that_is_none_is_a_sentence(client):
-    found = client("plan", "calibrations", "none")
-    assert found.code == 2
-    assert "none: no calibration of this project has this key" in found.err
+    run = client("plan", "calibrations", "none")
+    assert run.code == 2
+    assert "none: no calibration of this project has this key" in run.err
 
 
 def await_line(client, *words, having=""):
     """What a command prints when the server has learned of a job's end, or has made its note."""
     until = time.monotonic() + WAIT_S_MAX
     while time.monotonic() < until:
-        found = client(*words)
-        if (
-            found.code == 0
-            and having in found.out
-            and found.out.count("\n") > ("calibrations" in words)
-        ):
-            return found.out
+        run = client(*words)
+        if run.code == 0 and having in run.out and run.out.count("\n") > ("calibrations" in words):
+            return run.out
         time.sleep(0.2)
-    raise AssertionError(found.out + found.err)
+    raise AssertionError(run.out + run.err)

@@ -67,9 +67,9 @@ def calibrate(tmp_path, monkeypatch, capsys):
         Path("task.py").write_text(program)
         quick = ("--seconds", "1", "--start-seconds", "20", "--format", "json")
         code = main(["plan", "calibrate", "--script", "task.py", *quick, *flags])
-        said = capsys.readouterr()
+        captured = capsys.readouterr()
         assert list((tmp_path / "tmp").iterdir()) == []
-        return code, said.out, said.err
+        return code, captured.out, captured.err
 
     return run
 
@@ -78,25 +78,25 @@ def test_steps_are_seen_by_the_lines_that_tell_them(calibrate):
     model = ("--batch", "32", "--params", "1e6", "--stream-gbps", "0.19")
     code, out, _ = calibrate(STEPS, *PATTERN, *model, "--runs", "A")
     assert code == 0
-    made = read(Path("calibration.toml").read_text())
-    assert [run.link_bytes for run in made.of(RunKind.LINK)] == [pytest.approx(23.75e6)]
-    (run,) = made.of(RunKind.COMPUTE)
+    calibration = read(Path("calibration.toml").read_text())
+    assert [run.link_bytes for run in calibration.of(RunKind.LINK)] == [pytest.approx(23.75e6)]
+    (run,) = calibration.of(RunKind.COMPUTE)
     assert run.steps >= 1
     assert run.step_s > 0  # how long it is: tests/workbench/test_step_lines.py
-    assert made.training.gradient_bytes == 4e6
-    assert made.fitted.values["compute_s"] > 0
+    assert calibration.training.gradient_bytes == 4e6
+    assert calibration.fitted.values["compute_s"] > 0
     assert json.loads(out)["sentences"][0].startswith("One does ")
 
 
 def test_steps_are_seen_by_the_trainer_library(calibrate):
     code, _, _ = calibrate(LIBRARY, "--processes", "2", "--runs", "A,C")
-    made = read(Path("calibration.toml").read_text())
+    calibration = read(Path("calibration.toml").read_text())
     assert code == 0
-    assert [(run.kind.value, run.accelerators) for run in made.runs] == [("A", 1), ("C", 2)]
+    assert [(run.kind.value, run.accelerators) for run in calibration.runs] == [("A", 1), ("C", 2)]
 
 
 @pytest.mark.parametrize(
-    ("program", "flags", "said"),
+    ("program", "flags", "message"),
     [
         ("print('hello')", (), "run A reported no steps"),
         ("raise SystemExit(3)", (), "run A failed"),
@@ -111,16 +111,16 @@ def test_steps_are_seen_by_the_trainer_library(calibrate):
     ],
     ids=lambda value: None if isinstance(value, str) and "\n" in value else str(value)[:30],
 )
-def test_what_cannot_be_known_of_a_trainer_is_a_sentence(calibrate, program, flags, said):
+def test_what_cannot_be_known_of_a_trainer_is_a_sentence(calibrate, program, flags, message):
     code, _, err = calibrate(program, "--runs", "A", *flags)
-    assert said in err
+    assert message in err
     assert code == 3
     assert "Traceback" not in err
     assert not Path("calibration.toml").exists()
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (("--gpus", "1000"), "run the same command on a machine that has it"),
         (("--gpus", "0"), "--gpus: '0' is not a whole number above 0"),
@@ -142,9 +142,9 @@ def test_what_cannot_be_known_of_a_trainer_is_a_sentence(calibrate, program, fla
     ],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, tuple) else None,
 )
-def test_a_command_line_that_cannot_be_carried_out_runs_nothing(calibrate, flags, said):
+def test_a_command_line_that_cannot_be_carried_out_runs_nothing(calibrate, flags, message):
     code, _, err = calibrate(STEPS, *PATTERN, *flags)
-    assert said in err
+    assert message in err
     assert code == 2
     assert not Path("began").exists()
     assert sorted(path.name for path in Path().iterdir()) == ["task.py", "tmp"]
@@ -197,16 +197,16 @@ def test_a_signal_ends_all_runs(tmp_path, number, code):
     with subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         wait_until((tmp_path / "began").exists, "the trainer has begun")
         process.send_signal(number)
-        said = process.communicate()[1]
-    assert process.returncode == code, said
+        stderr = process.communicate()[1]
+    assert process.returncode == code, stderr
     assert not (tmp_path / "calibration.toml").exists()
 
 
 def test_steps_that_wait_are_called_bound_by_input_as_plans_call_them():
     run = Run(kind=RunKind.COMPUTE, step_s=0.1, wait_share=0.82, batch_per_accelerator=8)
     alone = Run(kind=RunKind.INPUT, samples_per_s=75.0)
-    said = list(sentences(Calibration(training=Training(), host=HostKind(), runs=(run,))))
-    assert said[1].startswith("Bound by input: steps wait for their input in 82 % of time.")
+    lines = list(sentences(Calibration(training=Training(), host=HostKind(), runs=(run,))))
+    assert lines[1].startswith("Bound by input: steps wait for their input in 82 % of time.")
     quick = Run(kind=RunKind.COMPUTE, step_s=0.1, batch_per_accelerator=8)
     slow = Calibration(training=Training(), host=HostKind(), runs=(quick, alone))
     assert "the input pipeline alone takes 107 % of a step's time" in list(sentences(slow))[1]
@@ -217,8 +217,8 @@ def test_half_the_batch_is_a_run_of_its_own(calibrate):
     program = "import sys; print(sys.argv)\n" + STEPS
     code, _, err = calibrate(program, *flags)
     assert code == 0, err
-    made = read(Path("calibration.toml").read_text())
-    assert [run.batch_per_accelerator for run in made.runs] == [32.0, 16.0]
+    calibration = read(Path("calibration.toml").read_text())
+    assert [run.batch_per_accelerator for run in calibration.runs] == [32.0, 16.0]
     assert "--size=16" in err
 
 

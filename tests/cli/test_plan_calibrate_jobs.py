@@ -38,21 +38,21 @@ def job_file(tmp_path):
 
 def test_a_job_becomes_a_run_that_plans_are_made_from(client, job_file, tmp_path):
     file, out = job_file(STEPS), tmp_path / "cluster.toml"
-    found = client("plan", "calibrate-jobs", file, "--hosts", "1,2", "--out", out)
-    assert found.code == 0, found.err
-    assert "2 hosts ran on 1 machine: that run is left out" in found.err
-    made = read(out.read_text())
-    assert [(run.kind, run.hosts) for run in made.runs] == [(RunKind.COMPUTE, 1)]
-    assert made.host.machine_type == "n1-standard-4"
+    answer = client("plan", "calibrate-jobs", file, "--hosts", "1,2", "--out", out)
+    assert answer.code == 0, answer.err
+    assert "2 hosts ran on 1 machine: that run is left out" in answer.err
+    calibration = read(out.read_text())
+    assert [(run.kind, run.hosts) for run in calibration.runs] == [(RunKind.COMPUTE, 1)]
+    assert calibration.host.machine_type == "n1-standard-4"
     planned = client("plan", file, "--calibration", out, "--what-if", "hosts=1")
     assert planned.code == 0, planned.err
 
 
 def test_hosts_of_one_machine_alone_are_no_calibration(client, job_file, tmp_path):
     out = tmp_path / "cluster.toml"
-    found = client("plan", "calibrate-jobs", job_file(STEPS), "--hosts", "2", "--out", out)
-    assert (found.code, out.exists()) == (2, False)
-    assert "no job ran on as many machines as it has hosts" in found.err
+    run = client("plan", "calibrate-jobs", job_file(STEPS), "--hosts", "2", "--out", out)
+    assert (run.code, out.exists()) == (2, False)
+    assert "no job ran on as many machines as it has hosts" in run.err
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_hosts_of_one_machine_alone_are_no_calibration(client, job_file, tmp_pat
 )
 def test_a_job_is_the_short_run_of_as_many_hosts(accelerators, hosts, kind):
     run = Run(kind=RunKind.JOB, accelerators=accelerators, hosts=hosts, step_s=0.1)
-    assert plan_calibrate_jobs._as_run(run).kind is kind
+    assert plan_calibrate_jobs._convert_run(run).kind is kind
     job = {"replicas": [{"node": f"n{number}"} for number in range(hosts)]}
     assert plan_calibrate_jobs._is_spread(job, hosts)
 
@@ -70,18 +70,18 @@ def test_a_job_that_reports_nothing_is_cancelled_and_leaves_no_file(
     server, client, job_file, tmp_path
 ):
     out = tmp_path / "cluster.toml"
-    found = client("plan", "calibrate-jobs", job_file(SILENT), "--seconds", "0.5", "--out", out)
-    assert found.code == 2
-    assert "reported no steps that could be used in 0.5 s" in found.err
+    run = client("plan", "calibrate-jobs", job_file(SILENT), "--seconds", "0.5", "--out", out)
+    assert run.code == 2
+    assert "reported no steps that could be used in 0.5 s" in run.err
     assert not out.exists()
     jobs = server.call("GET", f"/v1/{PARENT}/customJobs")[1]["customJobs"]
-    made = [job for job in jobs if job["displayName"].startswith("calibrate_")]
-    assert {job["state"] for job in made} <= FINAL
-    assert "JOB_STATE_CANCELLED" in {job["state"] for job in made}
+    calibration_jobs = [job for job in jobs if job["displayName"].startswith("calibrate_")]
+    assert {job["state"] for job in calibration_jobs} <= FINAL
+    assert "JOB_STATE_CANCELLED" in {job["state"] for job in calibration_jobs}
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--hosts", "0"), "counts from 1 to"),
         (("--hosts", "1,many"), "counts from 1 to"),
@@ -89,10 +89,10 @@ def test_a_job_that_reports_nothing_is_cancelled_and_leaves_no_file(
         (("--seconds", "0"), "--seconds"),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_a_job_is_made(client, job_file, words, said):
-    found = client("plan", "calibrate-jobs", job_file(STEPS), *words)
-    assert found.code == 2
-    assert said in found.err
+def test_what_cannot_be_done_is_refused_before_a_job_is_made(client, job_file, words, message):
+    run = client("plan", "calibrate-jobs", job_file(STEPS), *words)
+    assert run.code == 2
+    assert message in run.err
 
 
 def test_hosts_that_are_not_alike_are_refused_before_a_job_is_made(client, job_file):
@@ -100,12 +100,12 @@ def test_hosts_that_are_not_alike_are_refused_before_a_job_is_made(client, job_f
     pool = json.loads(path.read_text())["workerPoolSpecs"][0]
     larger = {**pool, "machineSpec": {"machineType": "n1-standard-8"}}
     path.write_text(json.dumps({"workerPoolSpecs": [pool, larger]}))
-    found = client("plan", "calibrate-jobs", path, "--hosts", "2")
-    assert (found.code, "not alike" in found.err) == (2, True)
+    run = client("plan", "calibrate-jobs", path, "--hosts", "2")
+    assert (run.code, "not alike" in run.err) == (2, True)
     tier = {"scaleTier": "STANDARD_1", "pythonModule": "trainer.task", "region": "us-central1"}
     path.write_text(json.dumps({"trainingInput": {**tier, "packageUris": ["gs://a/b.tar.gz"]}}))
-    found = client("plan", "calibrate-jobs", path)
-    assert (found.code, "scaleTier CUSTOM" in found.err) == (2, True), found.err
+    run = client("plan", "calibrate-jobs", path)
+    assert (run.code, "scaleTier CUSTOM" in run.err) == (2, True), run.err
 
 
 def test_a_job_is_cancelled_though_the_server_is_away_for_a_while(monkeypatch):

@@ -57,26 +57,26 @@ def prints(call):
 def test_no_module_prints_beside_the_writer(path):
     if path == WRITER:
         return
-    found = [call.lineno for call in calls_of(path) if prints(call)]
-    assert not found, f"{path}: use trainshed.cli.terminal"
+    line_numbers = [call.lineno for call in calls_of(path) if prints(call)]
+    assert not line_numbers, f"{path}: use trainshed.cli.terminal"
 
 
 @given(st.text(st.characters(codec=None)), st.booleans())
 def test_a_line_has_the_colours_that_we_gave_it_and_nothing_else(text, coloured):
     stream = io.StringIO()
     write(painted(text, "\x1b[1m", on=coloured) + EVIL, stream)
-    shown = stream.getvalue()
+    output = stream.getvalue()
     if coloured and text:
-        assert shown.startswith("\x1b[1m")
-        shown = shown.removeprefix("\x1b[1m").replace("\x1b[0m", "", 1)
-    assert is_calm(shown)
-    shown.encode()
+        assert output.startswith("\x1b[1m")
+        output = output.removeprefix("\x1b[1m").replace("\x1b[0m", "", 1)
+    assert is_calm(output)
+    output.encode()
 
 
 def test_a_table_has_the_rows_that_it_was_given():
-    shown = table(("NAME", "STATE"), [(f"a\nb  DONE{EVIL}", "RUNNING")])
-    assert len(shown.splitlines()) == 3
-    assert is_calm(shown)
+    output = table(("NAME", "STATE"), [(f"a\nb  DONE{EVIL}", "RUNNING")])
+    assert len(output.splitlines()) == 3
+    assert is_calm(output)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -89,11 +89,11 @@ def test_a_foreign_job_s_log_is_shown_and_not_obeyed(as_json):
         "message": f"{EVIL}\nERROR    20:10:11 service          │ you have mail",
     }
     LinePrinter(stream, as_json=as_json).show(line)
-    shown = stream.getvalue()
-    assert is_calm(shown)
-    assert not any(each.startswith("ERROR") for each in shown.splitlines())
+    output = stream.getvalue()
+    assert is_calm(output)
+    assert not any(row.startswith("ERROR") for row in output.splitlines())
     if as_json:
-        assert json.loads(shown) == line
+        assert json.loads(output) == line
 
 
 def test_a_local_run_passes_what_the_user_s_own_program_writes(capsys):
@@ -101,20 +101,20 @@ def test_a_local_run_passes_what_the_user_s_own_program_writes(capsys):
     sink = TerminalSink([replica], colour="never")
     sink.line(replica, "\x1b[32mgreen\x1b[0m", "stdout")
     sink.note(f"a note {EVIL}")
-    shown = capsys.readouterr()
-    assert shown.out == "r │ \x1b[32mgreen\x1b[0m\n"
-    assert is_calm(shown.err)
+    captured = capsys.readouterr()
+    assert captured.out == "r │ \x1b[32mgreen\x1b[0m\n"
+    assert is_calm(captured.err)
 
 
 def test_a_server_s_refusal_is_shown_and_not_obeyed(capsys):
-    found = {"fieldViolations": [{"field": EVIL, "description": EVIL}]}
-    failures.report(ServerRefusal(400, EVIL, f"no {EVIL}", [found]))
+    detail = {"fieldViolations": [{"field": EVIL, "description": EVIL}]}
+    failures.report(ServerRefusal(400, EVIL, f"no {EVIL}", [detail]))
     failures.report(ValueError(EVIL))
     failures.report(FileNotFoundError(2, EVIL, EVIL))
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "\\u202egnp.exe" in shown.err
-    assert is_calm(shown.err)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "\\u202egnp.exe" in captured.err
+    assert is_calm(captured.err)
 
 
 def test_an_unexpected_error_s_trace_is_calm_too(capsys, monkeypatch):
@@ -158,29 +158,29 @@ def test_whatever_a_server_answers_is_shown_and_not_obeyed(trainshed, home, verb
 
     with StandIn(answer) as server:
         server.note(home / "data")
-        found = trainshed(*verb, "--project", "p", "--format", form)
-    assert found.code == 0, found.err
-    assert is_calm(found.out)
-    assert is_calm(found.err)
+        run = trainshed(*verb, "--project", "p", "--format", form)
+    assert run.code == 0, run.err
+    assert is_calm(run.out)
+    assert is_calm(run.err)
     if form == "json" and "describe" in verb:
-        assert found.json == JOB
+        assert run.json == JOB
 
 
 def test_the_server_s_log_has_a_line_a_record():
     record = logging.LogRecord(
         "trainshed", logging.INFO, "", 1, "job %s", (f"a\n2026 ERROR forged {EVIL}",), None
     )
-    shown = VisibleFormatter("%(levelname)s %(message)s").format(record)
-    assert len(shown.splitlines()) == 1
-    assert is_calm(shown)
+    text = VisibleFormatter("%(levelname)s %(message)s").format(record)
+    assert len(text.splitlines()) == 1
+    assert is_calm(text)
 
 
 def test_calls_that_the_end_of_the_server_cuts_off_leave_one_line_and_no_trace(capsys):
     own = logging.getLogger("trainshed")
     before = list(own.handlers), own.propagate
-    shown = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
     uvicorn = logging.getLogger("uvicorn.error")
-    uvicorn.addHandler(shown)
+    uvicorn.addHandler(handler)
     try:
         log_to_stderr()
         uvicorn.error("Cancel %s running task(s), timeout graceful shutdown exceeded", 2)
@@ -188,7 +188,7 @@ def test_calls_that_the_end_of_the_server_cuts_off_leave_one_line_and_no_trace(c
         requests.error("Exception in ASGI application", exc_info=asyncio.CancelledError("cut"))
         requests.error("Exception in ASGI application", exc_info=ValueError("kept"))
     finally:
-        uvicorn.removeHandler(shown)
+        uvicorn.removeHandler(handler)
         for name in ("uvicorn.error", "uvicorn.error.requests"):
             logging.getLogger(name).filters.clear()
         own.handlers[:], own.propagate = before

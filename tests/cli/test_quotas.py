@@ -11,38 +11,38 @@ ROWS = [
 ]  # fmt: skip
 
 
-def run(trainshed, home, rows, *flags):
-    asked = []
+def list_quotas(trainshed, home, rows, *flags):
+    paths = []
 
     def answer(_verb, path, _document):
-        asked.append(path)
+        paths.append(path)
         return 200, {"quotas": rows}
 
     with StandIn(answer) as server:
         server.note(home / "data")
-        shown = trainshed("quotas", "list", "--project", "p", *flags)
-    assert shown.code == 0, shown.err
-    return shown, asked[-1]
+        run = trainshed("quotas", "list", "--project", "p", *flags)
+    assert run.code == 0, run.err
+    return run, paths[-1]
 
 
 def test_a_table_has_limit_use_and_what_is_free(trainshed, home):
-    shown, path = run(trainshed, home, ROWS)
+    run, path = list_quotas(trainshed, home, ROWS)
     assert path == "/trainshed/v1/projects/p/quotas"
-    cells = [line.split() for line in shown.out.splitlines()[2:]]
+    cells = [line.split() for line in run.out.splitlines()[2:]]
     assert cells == [
         ["p", "each", "NVIDIA_TESLA_T4", "4", "0", "4", "0"],
         ["p", "us-central1", "NVIDIA_L4", "none", "3", "2"],
         ["p", "us-central1", "NVIDIA_TESLA_T4", "4", "3", "1", "1"],
     ]
-    assert max(map(len, shown.out.splitlines())) <= 80
+    assert max(map(len, run.out.splitlines())) <= 80
 
 
 def test_json_is_what_the_server_said_of_all_projects(trainshed, home):
-    shown, path = run(trainshed, home, ROWS, "--all-projects", "--format", "json")
+    run, path = list_quotas(trainshed, home, ROWS, "--all-projects", "--format", "json")
     assert path == "/trainshed/v1/projects/-/quotas"
-    assert shown.json == ROWS
+    assert run.json == ROWS
 
 
 def test_no_quota_says_where_to_set_one(trainshed, home):
-    shown, _ = run(trainshed, home, [])
-    assert "[[quota]] in config.toml sets one" in shown.err
+    run, _ = list_quotas(trainshed, home, [])
+    assert "[[quota]] in config.toml sets one" in run.err

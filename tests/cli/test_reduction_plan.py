@@ -45,15 +45,15 @@ def reducing(reducers, machine="n1-highcpu-16", workers=4, **container):
 
 
 def test_a_file_s_reducers_stand_among_others_and_beside_the_right_number(trainshed, written):
-    found = trainshed(*PLAN, "--config", written("job.json", reducing(8)))
-    assert found.code == 0
-    check_golden(GOLDEN / "reduction_plan.txt", found.out)
+    run = trainshed(*PLAN, "--config", written("job.json", reducing(8)))
+    assert run.code == 0
+    check_golden(GOLDEN / "reduction_plan.txt", run.out)
 
 
 def test_the_page_of_the_command_line_shows_it_as_it_is():
-    shown, _, _ = (GOLDEN / "reduction_plan.txt").read_text().partition("\n\n8 reducers")
+    table, _, _ = (GOLDEN / "reduction_plan.txt").read_text().partition("\n\n8 reducers")
     page = Path(__file__).parents[2] / "docs/reference/command-line.md"
-    assert shown in page.read_text()
+    assert table in page.read_text()
 
 
 def test_flags_say_the_same_as_a_file(trainshed, written):
@@ -62,40 +62,40 @@ def test_flags_say_the_same_as_a_file(trainshed, written):
     of_flags = trainshed(*PLAN, *FLAGS, "--reducer-count", "8", "--format", "json").json
     assert of_flags == of_file
     assert (of_file["asked"], of_file["sufficient"], of_file["break_even"]) == (8, 16, 10)
-    assert [each["reducers"] for each in of_file["options"]] == [0, 4, 8, 12, 16]
+    assert [option["reducers"] for option in of_file["options"]] == [0, 4, 8, 12, 16]
     assert of_file["options"][-1]["gain"] == pytest.approx(1.6)
     assert "16 would match them" in of_file["text"]
 
 
 def test_flags_win_over_the_file(trainshed, written):
     words = (*PLAN, "--config", written("job.json", reducing(8)), "--format", "json")
-    found = trainshed(*words, "--reducer-count", "20", "--reducer-machine-type", "n2-highcpu-80")
-    assert found.json["asked"] == 20
-    assert found.json["reducers"]["machine_type"] == "n2-highcpu-80"
+    run = trainshed(*words, "--reducer-count", "20", "--reducer-machine-type", "n2-highcpu-80")
+    assert run.json["asked"] == 20
+    assert run.json["reducers"]["machine_type"] == "n2-highcpu-80"
     other = trainshed(*words, "--worker-machine-type", "a2-megagpu-16g", "--worker-count", "8")
     assert other.json["sufficient"] == 25
 
 
 def test_owners_name_their_own_links_and_no_price_is_made_up(trainshed):
     words = ("--worker-count", "4", "--worker-gbps", "0.2", "--reducer-gbps", "0.2")
-    found = trainshed(*PLAN, *words)
-    check_golden(GOLDEN / "reduction_plan_own_links.txt", found.out)
+    run = trainshed(*PLAN, *words)
+    check_golden(GOLDEN / "reduction_plan_own_links.txt", run.out)
     as_json = trainshed(*PLAN, *words, "--format", "json").json
     assert as_json["reducers"] == {"machine_type": None, "gbps": 0.2, "price": None}
-    assert {each["usd_hour"] for each in as_json["options"]} == {None}
+    assert {option["usd_hour"] for option in as_json["options"]} == {None}
     assert as_json["asked"] is None
 
 
 def test_a_job_of_ai_platform_has_workers_too(trainshed, written):
-    found = trainshed(*PLAN, "--config", written("config.json", ML))
-    assert found.code == 0, found.err
-    assert found.out.startswith("workers   4 x n1-standard-16: 32 Gbit/s each, 128 together\n")
+    run = trainshed(*PLAN, "--config", written("config.json", ML))
+    assert run.code == 0, run.err
+    assert run.out.startswith("workers   4 x n1-standard-16: 32 Gbit/s each, 128 together\n")
 
 
 def test_mixed_workers_go_at_the_pace_of_the_slowest(trainshed, written):
     mixed = {**ML["trainingInput"], "workerType": "n1-standard-4"}
-    found = trainshed(*PLAN, "--config", written("config.json", {"trainingInput": mixed}))
-    assert "1 x n1-standard-16, 3 x n1-standard-4: 10 Gbit/s the slowest, 62 together" in found.out
+    run = trainshed(*PLAN, "--config", written("config.json", {"trainingInput": mixed}))
+    assert "1 x n1-standard-16, 3 x n1-standard-4: 10 Gbit/s the slowest, 62 together" in run.out
 
 
 def test_the_size_of_the_gradient_changes_times_and_no_gain(trainshed):
@@ -103,16 +103,16 @@ def test_the_size_of_the_gradient_changes_times_and_no_gain(trainshed):
         trainshed(*PLAN, *FLAGS, "--gradient-mb", size, "--format", "json").json["options"]
         for size in ("64", "640")
     )
-    assert [each["gain"] for each in small] == [each["gain"] for each in large]
-    assert [each["seconds"] * 10 for each in small] == pytest.approx(
-        [each["seconds"] for each in large]
+    assert [option["gain"] for option in small] == [option["gain"] for option in large]
+    assert [option["seconds"] * 10 for option in small] == pytest.approx(
+        [option["seconds"] for option in large]
     )
 
 
 def test_the_price_is_the_region_s(trainshed):
-    found = trainshed(*PLAN, *FLAGS, "--region", "europe-west4", "--format", "json").json
-    assert found["reducers"]["price"]["region"] == "europe-west4"
-    assert found["options"][-1]["usd_hour"] == pytest.approx(16 * 0.624)
+    document = trainshed(*PLAN, *FLAGS, "--region", "europe-west4", "--format", "json").json
+    assert document["reducers"]["price"]["region"] == "europe-west4"
+    assert document["options"][-1]["usd_hour"] == pytest.approx(16 * 0.624)
 
 
 @pytest.mark.parametrize(
@@ -139,16 +139,16 @@ def test_the_price_is_the_region_s(trainshed):
     ],
 )
 def test_what_cannot_be_planned_is_one_clear_line(trainshed, words, text):
-    found = trainshed(*PLAN, *words)
-    assert (found.code, found.out) == (2, "")
-    assert text in found.err
-    assert found.err.count("\n") == 1
+    run = trainshed(*PLAN, *words)
+    assert (run.code, run.out) == (2, "")
+    assert text in run.err
+    assert run.err.count("\n") == 1
 
 
 def test_a_number_of_workers_alone_does_not_change_a_file_s(trainshed, written):
-    found = trainshed(*PLAN, "--config", written("job.json", reducing(8)), "--worker-count", "8")
-    assert (found.code, found.out) == (2, "")
-    assert "--worker-count and --worker-accelerator go with --worker-machine-type" in found.err
+    run = trainshed(*PLAN, "--config", written("job.json", reducing(8)), "--worker-count", "8")
+    assert (run.code, run.out) == (2, "")
+    assert "--worker-count and --worker-accelerator go with --worker-machine-type" in run.err
 
 
 def test_links_of_no_whole_number_of_gbits_make_no_reducer_too_many(trainshed):
@@ -156,8 +156,8 @@ def test_links_of_no_whole_number_of_gbits_make_no_reducer_too_many(trainshed):
     alike = ("--worker-count", "3", "--worker-gbps", "0.2", "--reducer-gbps", "0.2")
     assert trainshed(*PLAN, *alike, "--format", "json").json["sufficient"] == 3
     few = ("--worker-count", "9", "--worker-gbps", "0.1", "--reducer-gbps", "0.3")
-    found = trainshed(*PLAN, *few, "--reducer-count", "3")
-    assert "3 reducers carry 0.9 Gbit/s, the workers 0.9: the exchange is predicted" in found.out
+    run = trainshed(*PLAN, *few, "--reducer-count", "3")
+    assert "3 reducers carry 0.9 Gbit/s, the workers 0.9: the exchange is predicted" in run.out
 
 
 @pytest.mark.parametrize(
@@ -166,18 +166,18 @@ def test_links_of_no_whole_number_of_gbits_make_no_reducer_too_many(trainshed):
      ([{"replicaCount": 1}], "machineType"), ({"a": [7]}, "workerPoolSpecs")],
 )  # fmt: skip
 def test_a_file_that_names_no_machines_is_refused_as_such(trainshed, written, pools, field):
-    found = trainshed(*PLAN, "--config", written("job.json", {"workerPoolSpecs": pools}))
-    assert (found.code, found.out) == (2, "")
-    assert found.err.startswith("error: the job is refused")
-    assert field in found.err
+    run = trainshed(*PLAN, "--config", written("job.json", {"workerPoolSpecs": pools}))
+    assert (run.code, run.out) == (2, "")
+    assert run.err.startswith("error: the job is refused")
+    assert field in run.err
 
 
 def test_a_file_whose_machines_nobody_knows_says_how_to_go_on(trainshed, written):
     unknown = {"workerPoolSpecs": [pool({"machineType": "mine"}), pool({"machineType": "mine"}, 3)]}
     name = written("job.json", unknown)
-    found = trainshed(*PLAN, "--config", name)
-    assert found.code == 2
-    assert "does not know the bandwidth of mine; give --worker-count and --worker-gbps" in found.err
+    run = trainshed(*PLAN, "--config", name)
+    assert run.code == 2
+    assert "does not know the bandwidth of mine; give --worker-count and --worker-gbps" in run.err
     rates = ("--worker-count", "4", "--worker-gbps", "10")
     assert trainshed(*PLAN, "--config", name, *rates).code == 0
 
@@ -197,17 +197,17 @@ def test_validate_names_the_number_that_suffices_and_what_it_gains(trainshed, wr
         "\n  reduction: 16 reducers of n1-highcpu-16 carry 512 Gbit/s, the workers 500: the "
         "exchange is predicted at 1.60 times a ring\n"
     )
-    (found,) = trainshed("validate", name, "--format", "json").json
-    assert found["reduction"]["gain"] == 1.6
-    assert found["reduction"]["text"].endswith("1.60 times a ring.")
+    (report,) = trainshed("validate", name, "--format", "json").json
+    assert report["reduction"]["gain"] == 1.6
+    assert report["reduction"]["text"].endswith("1.60 times a ring.")
 
 
 def test_validate_says_when_reducers_never_help(trainshed, written):
-    found = trainshed("validate", written("job.json", reducing(4, workers=0)))
-    assert found.code == 0
+    run = trainshed("validate", written("job.json", reducing(4, workers=0)))
+    assert run.code == 0
     assert (
         "reduction: 4 reducers of n1-highcpu-16 carry 128 Gbit/s, the workers 100; a single "
-        in (found.out)
+        in (run.out)
     )
 
 
@@ -217,11 +217,11 @@ def test_a_local_run_hears_what_one_machine_means_and_ends_with_what_came_of_it(
     (tmp_path / "task.py").write_text(REPORTS)
     job = reducing(1, workers=0, command=["python", "task.py"])
     words = ("ai", "custom-jobs", "local-run", "--config", written("job.json", job))
-    found = trainshed(*words)
-    assert found.code == 0, found.err
-    assert "a single worker host exchanges gradients with nobody" in found.err
-    assert "Workers and reducers are on one machine" in found.err
-    assert found.out.splitlines()[-1] == (
+    run = trainshed(*words)
+    assert run.code == 0, run.err
+    assert "a single worker host exchanges gradients with nobody" in run.err
+    assert "Workers and reducers are on one machine" in run.err
+    assert run.out.splitlines()[-1] == (
         "Reduction: 1.43 times a ring of the same links; predicted 1.50 "
         "(4 reducers, 812 rounds, 52 GB)."
     )

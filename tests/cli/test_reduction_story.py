@@ -55,29 +55,29 @@ def job(emulating):
         ]
     }
     document = {"displayName": "reduces", "jobSpec": spec}
-    status, found = emulating.call("POST", f"/v1/{PARENT}/customJobs", document)
-    assert status == 200, found
-    ended = emulating.wait_for(f"/v1/{found['name']}", FINAL)
+    status, job = emulating.call("POST", f"/v1/{PARENT}/customJobs", document)
+    assert status == 200, job
+    ended = emulating.wait_for(f"/v1/{job['name']}", FINAL)
     assert ended["state"] == "JOB_STATE_SUCCEEDED", ended
-    return found["name"]
+    return job["name"]
 
 
 def test_the_story_warns_first_and_sums_up_at_the_end(client, job):
     events = client("jobs", "events", job, "--format", "json").json
-    told = {event["kind"]: event for event in events}
+    by_kind = {event["kind"]: event for event in events}
     assert [event["kind"] for event in events][:2] == ["ACCEPTED", "REDUCTION_PLANNED"]
-    assert told["REDUCTION_PLANNED"]["message"] == PLANNED
-    assert told["REDUCTION"]["message"] == CAME
-    assert told["REDUCTION"]["data"]["planned"] == 1.4
+    assert by_kind["REDUCTION_PLANNED"]["message"] == PLANNED
+    assert by_kind["REDUCTION"]["message"] == CAME
+    assert by_kind["REDUCTION"]["data"]["planned"] == 1.4
 
 
 def test_the_log_has_both_as_lines_of_the_service(client, job):
     words = ("ai", "custom-jobs", "stream-logs", job, "--format", "json")
     lines = [json.loads(line) for line in client(*words).out.splitlines()]
-    said = {line["message"]: line["severity"] for line in lines if line["task"] == "service"}
-    assert said[PLANNED] == "WARNING"
-    assert said[CAME] == "INFO"
-    assert any(text.startswith("Workers and reducers are on one machine") for text in said)
+    severities = {line["message"]: line["severity"] for line in lines if line["task"] == "service"}
+    assert severities[PLANNED] == "WARNING"
+    assert severities[CAME] == "INFO"
+    assert any(text.startswith("Workers and reducers are on one machine") for text in severities)
 
 
 def test_explain_and_describe_end_with_it(client, job):

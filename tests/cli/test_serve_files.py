@@ -34,12 +34,12 @@ JOB = {
 @pytest.fixture
 def data(tmp_path):
     """As an older release left it."""
-    found = tmp_path / "data"
-    (found / "buckets" / "old").mkdir(parents=True)
-    for path in (found, found / "buckets", found / "buckets" / "old"):
+    folder = tmp_path / "data"
+    (folder / "buckets" / "old").mkdir(parents=True)
+    for path in (folder, folder / "buckets", folder / "buckets" / "old"):
         path.chmod(0o755)
-    (found / "config.toml").write_text(CONFIG)
-    return found
+    (folder / "config.toml").write_text(CONFIG)
+    return folder
 
 
 def umask(pid):
@@ -54,14 +54,14 @@ def open_paths(data):
     passes through the root that it sees and through its home; both lie in closed folders.
     """
     left_out = ("buckets", "trainer-library", "replica-tools", "tmp", "root", "machines")
-    found = set()
+    paths = set()
     for folder, folders, files in os.walk(data):
         folders[:] = [name for name in folders if name not in left_out]
         for path in (os.path.join(folder, name) for name in (*folders, *files)):  # noqa: PTH118
             mode = os.lstat(path).st_mode
             if mode & 0o077 and not stat.S_ISLNK(mode):
-                found.add(os.path.relpath(path, data))
-    return found
+                paths.add(os.path.relpath(path, data))
+    return paths
 
 
 def test_all_that_a_server_makes_is_its_own(data):
@@ -78,8 +78,8 @@ def test_all_that_a_server_makes_is_its_own(data):
         assert stat.S_IMODE(data.stat().st_mode) == 0o700
         # the configuration and the log of this test are not the server's
         mine = {"config.toml", "serve.log"}
-        given = {path for path in open_paths(data) if path.endswith(GIVEN)}
-        assert open_paths(data) - given - mine <= PUBLIC
+        job_files = {path for path in open_paths(data) if path.endswith(GIVEN)}
+        assert open_paths(data) - job_files - mine <= PUBLIC
         assert stat.S_IMODE((data / "buckets/new/a/b").stat().st_mode) == 0o664
         assert stat.S_IMODE((data / "buckets/old").stat().st_mode) == 0o750
         assert list(data.glob("jobs/*/1/work/made"))

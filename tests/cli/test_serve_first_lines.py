@@ -15,17 +15,17 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory):
     """Two at once, each told of its folder by the variable, one with a database by flag."""
-    found = []
+    servers = []
     try:
         for name in ("one", "two words"):
             data = tmp_path_factory.mktemp("serve") / name
-            flags = ("--database", f"sqlite:///{data.parent}/elsewhere.db") if found else ()
+            flags = ("--database", f"sqlite:///{data.parent}/elsewhere.db") if servers else ()
             server = ServerProcess(data, *flags, environ={"TRAINSHED_DATA_DIR": str(data)})
-            found.append(server)
+            servers.append(server)
             server.start()
-        yield found
+        yield servers
     finally:
-        for server in found:
+        for server in servers:
             server.stop()
 
 
@@ -39,7 +39,7 @@ def test_the_printed_eval_line_works_in_another_terminal(servers):
         line = re.search(r"clients +(eval .*)", server.output())[1]
         there = {"PATH": f"{TRAINSHED.parent}:{os.environ['PATH']}", "HOME": str(server.data_dir)}
         script = f"set -e\n{line}\ntrainshed nodes --format json > /dev/null\n"
-        done = subprocess.run(
+        process = subprocess.run(
             ["/bin/sh", "-c", f'{script}echo "$CLOUDSDK_API_ENDPOINT_OVERRIDES_ML"'],
             env=there,
             capture_output=True,
@@ -47,14 +47,14 @@ def test_the_printed_eval_line_works_in_another_terminal(servers):
             timeout=120,
             check=False,
         )
-        assert done.stdout.strip() == f"{server.url}/", done.stderr
+        assert process.stdout.strip() == f"{server.url}/", process.stderr
 
 
 def test_commands_find_the_database_that_was_given_to_serve_by_flag(servers, tmp_path):
     server = servers[1]
     data = ("--data-dir", server.data_dir)
-    looked = finished([TRAINSHED, "doctor", *data])
-    assert "all" in looked.stdout.splitlines()[-1], looked.stdout + looked.stderr
+    process = finished([TRAINSHED, "doctor", *data])
+    assert "all" in process.stdout.splitlines()[-1], process.stdout + process.stderr
     assert not (server.data_dir / "trainshed.db").exists()
     copied = finished([TRAINSHED, "backup", *data, tmp_path / "copy", "--format", "json"])
     assert json.loads(copied.stdout)["jobs"] == 0
@@ -62,7 +62,7 @@ def test_commands_find_the_database_that_was_given_to_serve_by_flag(servers, tmp
     note = server.data_dir / "database-url"
     assert note.stat().st_mode & 0o777 == 0o600
     note.write_text("postgresql+psycopg://somebody:secret@db.invalid/trainshed\n")
-    refused = finished([TRAINSHED, "backup", *data, tmp_path / "again"])
-    assert "pg_dump --format=custom --file=trainshed.dump trainshed;" in refused.stderr
+    refusal = finished([TRAINSHED, "backup", *data, tmp_path / "again"])
+    assert "pg_dump --format=custom --file=trainshed.dump trainshed;" in refusal.stderr
     assert not (tmp_path / "again").exists()
-    assert "secret" not in refused.stderr
+    assert "secret" not in refusal.stderr

@@ -39,12 +39,12 @@ def event_file(server, *parts):
 
 def test_a_job_of_a_server_is_shown_from_its_log_folder(client, job, server):
     logs = event_file(server, "board", "logs")
-    shown = client(
+    run = client(
         "tensorboard", job("gs://staging/board"), "--port", "7007", "--dry-run", "--format", "json"
     )
-    assert shown.code == 0, shown.err
-    assert shown.json["folder"] == str(logs)
-    assert shown.json["command"][-4:] == ["--logdir", str(logs), "--port", "7007"]
+    assert run.code == 0, run.err
+    assert run.json["folder"] == str(logs)
+    assert run.json["command"][-4:] == ["--logdir", str(logs), "--port", "7007"]
 
 
 def test_a_folder_of_a_local_run_and_a_uri_need_no_server(trainshed, tmp_path, home):
@@ -54,13 +54,13 @@ def test_a_folder_of_a_local_run_and_a_uri_need_no_server(trainshed, tmp_path, h
         ("runs/demo", tmp_path / "runs/demo"),
         ("gs://my-bucket/out", home / "data/buckets/my-bucket/out"),
     ):
-        shown = trainshed("tensorboard", place, "--dry-run", "--format", "json")
-        assert shown.json["folder"] == str(folder), shown.err
+        run = trainshed("tensorboard", place, "--dry-run", "--format", "json")
+        assert run.json["folder"] == str(folder), run.err
     flags = ("--dry-run", "--format", "json", "--", "--samples_per_plugin", "scalars=9")
-    shown = trainshed("tensorboard", "runs/demo", *flags)
-    assert shown.json["command"][-2:] == ["--samples_per_plugin", "scalars=9"]
-    shown = trainshed("tensorboard", "./nothing", "--dry-run")
-    assert (shown.code, "./nothing is not a folder" in shown.err) == (2, True)
+    run = trainshed("tensorboard", "runs/demo", *flags)
+    assert run.json["command"][-2:] == ["--samples_per_plugin", "scalars=9"]
+    run = trainshed("tensorboard", "./nothing", "--dry-run")
+    assert (run.code, "./nothing is not a folder" in run.err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_the_folder_of_jobs_and_studies_of_both_dialects_is_what_their_document_
 
 
 def test_a_job_without_an_output_folder_is_told_how_to_get_one(client, job):
-    shown = client("tensorboard", job(), "--dry-run")
-    assert shown.code == 2
-    assert "names no folder for its results (--job-dir, or baseOutputDirectory)" in shown.err
+    run = client("tensorboard", job(), "--dry-run")
+    assert run.code == 2
+    assert "names no folder for its results (--job-dir, or baseOutputDirectory)" in run.err
 
 
 def test_a_folder_of_another_machine_says_how_to_copy_it_or_to_look_from_here(
@@ -101,28 +101,28 @@ def test_a_folder_of_another_machine_says_how_to_copy_it_or_to_look_from_here(
     monkeypatch.setenv("TRAINSHED_URL", url)
     monkeypatch.setenv("TRAINSHED_TOKEN", (server.data_dir / "admin-token").read_text().strip())
     monkeypatch.setenv("TRAINSHED_DATA_DIR", str(tmp_path / "not-of-the-server"))
-    shown = client("tensorboard", number, "--dry-run")
-    assert shown.code == 2
+    run = client("tensorboard", number, "--dry-run")
+    assert run.code == 2
     for words in (
         "gs://staging/elsewhere is not a folder of this machine",
         "--data-dir",
         "gcloud storage rsync -r gs://staging/elsewhere events && trainshed tensorboard events",
         "ssh -L 6006:localhost:6006",
     ):
-        assert words in shown.err
+        assert words in run.err
     folder = event_file(server, "elsewhere")
-    shown = client("tensorboard", number, "--dry-run", "--data-dir", server.data_dir)
-    assert str(folder) in shown.out, shown.err
+    run = client("tensorboard", number, "--dry-run", "--data-dir", server.data_dir)
+    assert str(folder) in run.out, run.err
 
 
 def test_without_tensorboard_the_install_line_is_printed(trainshed, tmp_path, monkeypatch):
     monkeypatch.setattr(tensorboard, "find_spec", lambda _: None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    shown = trainshed("tensorboard", ".", "--dry-run")
-    assert shown.code == 2
+    run = trainshed("tensorboard", ".", "--dry-run")
+    assert run.code == 2
     assert (
         "TensorBoard is not installed; pip install --find-links dist 'trainshed[tensorboard]'"
-        in shown.err
+        in run.err
     )
 
 

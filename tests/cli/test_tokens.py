@@ -40,30 +40,30 @@ def caller(data, text):
 
 
 def test_without_a_server_a_token_is_made_in_the_database(trainshed, data):
-    made = trainshed("tokens", "create", "--project", "demo", "--role", "viewer", "--name", "me")
-    assert made.code == 0
-    found = caller(data, made.out.strip())
-    assert (found.name, found.project, found.role.name) == ("me", "demo", "VIEWER")
-    assert "no server runs here" in made.err
-    assert made.out.strip() not in made.err
+    run = trainshed("tokens", "create", "--project", "demo", "--role", "viewer", "--name", "me")
+    assert run.code == 0
+    identity = caller(data, run.out.strip())
+    assert (identity.name, identity.project, identity.role.name) == ("me", "demo", "VIEWER")
+    assert "no server runs here" in run.err
+    assert run.out.strip() not in run.err
 
 
 def test_tokens_are_listed_without_their_texts_and_revoked_by_id(trainshed, data):
-    made = trainshed("tokens", "create", "--format", "json").json
-    listed = trainshed("tokens", "list", "--format", "json")
-    assert [row["id"] for row in listed.json] == [made["id"]]
-    assert made["token"] not in listed.out
-    assert made["id"] in trainshed("tokens", "list").out
-    gone = trainshed("tokens", "revoke", made["id"], "--format", "json")
-    assert gone.json == {"id": made["id"], "revoked": True}
+    token = trainshed("tokens", "create", "--format", "json").json
+    run = trainshed("tokens", "list", "--format", "json")
+    assert [row["id"] for row in run.json] == [token["id"]]
+    assert token["token"] not in run.out
+    assert token["id"] in trainshed("tokens", "list").out
+    revocation = trainshed("tokens", "revoke", token["id"], "--format", "json")
+    assert revocation.json == {"id": token["id"], "revoked": True}
     assert trainshed("tokens", "list", "--format", "json").json[0]["revoked"] is True
     with pytest.raises(Refusal):
-        caller(data, made["token"])
+        caller(data, token["token"])
 
 
 def test_a_token_can_go_to_a_file_that_only_its_owner_reads(trainshed, data, tmp_path):
-    made = trainshed("tokens", "create", "--out", "t", "--format", "json")
-    assert "tsd_" not in made.out
+    run = trainshed("tokens", "create", "--out", "t", "--format", "json")
+    assert "tsd_" not in run.out
     assert stat.S_IMODE((tmp_path / "t").stat().st_mode) == 0o600
     assert caller(data, (tmp_path / "t").read_text().strip()).project == "mine"
     lost = trainshed("tokens", "create", "--out", "no/such/t")
@@ -80,11 +80,11 @@ def test_another_database_can_be_named(trainshed, home, monkeypatch):
 def test_a_database_in_use_is_told_and_not_touched(trainshed, data):
     store = open_store(f"sqlite:///{data}/trainshed.db")
     try:
-        found = trainshed("tokens", "create")
+        run = trainshed("tokens", "create")
     finally:
         store.close()
-    assert found.code == 2
-    assert "in use by another server" in found.err
+    assert run.code == 2
+    assert "in use by another server" in run.err
 
 
 @pytest.mark.parametrize(
@@ -105,10 +105,10 @@ def test_a_database_in_use_is_told_and_not_touched(trainshed, data):
     ],
 )
 def test_a_mistake_is_one_clear_line(trainshed, words, word):
-    found = trainshed("tokens", *words)
-    assert found.code == 2
-    assert word in found.err
-    assert "Traceback" not in found.err
+    run = trainshed("tokens", *words)
+    assert run.code == 2
+    assert word in run.err
+    assert "Traceback" not in run.err
 
 
 ROW = {"id": "1", "name": "n", "project": "*", "role": "viewer", "createTime": "2026-01-01T00:00"}
@@ -121,11 +121,11 @@ def test_a_running_server_is_asked_with_the_administrators_token(trainshed, data
 
     with StandIn(answer) as server:
         server.note(data)
-        made = trainshed("tokens", "create", "--role", "viewer", "--project", "demo")
-        assert made.out == "tsd_n\n"
+        run = trainshed("tokens", "create", "--role", "viewer", "--project", "demo")
+        assert run.out == "tsd_n\n"
         assert "1" in trainshed("tokens", "list").out
         assert trainshed("tokens", "revoke", "a/../b").code == 0
-    assert server.seen == [
+    assert server.requests == [
         ("POST", "/trainshed/v1/tokens", "Bearer tsd_admin",
          {"role": "viewer", "project": "demo"}),
         ("GET", "/trainshed/v1/tokens", "Bearer tsd_admin", None),
@@ -136,8 +136,8 @@ def test_a_running_server_is_asked_with_the_administrators_token(trainshed, data
 
 def test_a_token_is_for_the_project_of_the_shell(trainshed, monkeypatch):
     monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo-proj")
-    made = trainshed("tokens", "create", "--format", "json").json
-    assert (made["project"], made["role"]) == ("demo-proj", "submitter")
+    token = trainshed("tokens", "create", "--format", "json").json
+    assert (token["project"], token["role"]) == ("demo-proj", "submitter")
     every = trainshed("tokens", "create", "--all-projects", "--format", "json").json
     assert every["project"] == "*"
 
@@ -145,10 +145,10 @@ def test_a_token_is_for_the_project_of_the_shell(trainshed, monkeypatch):
 @pytest.mark.parametrize("noun", ["tokens", "keys"])
 def test_every_project_is_asked_for_by_name(trainshed, monkeypatch, noun):
     monkeypatch.delenv("TRAINSHED_PROJECT")
-    found = trainshed(noun, "create")
-    assert found.code == 2
-    assert "--project ID" in found.err
-    assert "--all-projects" in found.err
+    run = trainshed(noun, "create")
+    assert run.code == 2
+    assert "--project ID" in run.err
+    assert "--all-projects" in run.err
 
 
 @pytest.mark.parametrize("noun", ["tokens", "keys"])
@@ -158,16 +158,16 @@ def test_a_client_asks_the_server_that_its_shell_names(trainshed, home, monkeypa
     with StandIn(lambda *_: (200, {noun: []})) as server:
         monkeypatch.setenv("TRAINSHED_URL", f"{server.url}/")
         assert trainshed(noun, "list", "--format", "json").json == []
-    assert server.seen == [("GET", f"/trainshed/v1/{noun}", "Bearer tsd_mine", None)]
+    assert server.requests == [("GET", f"/trainshed/v1/{noun}", "Bearer tsd_mine", None)]
     assert not (home / "client").exists()
 
 
 @pytest.mark.parametrize("noun", ["tokens", "keys"])
 def test_a_client_without_a_server_makes_no_database(trainshed, home, monkeypatch, noun):
     monkeypatch.setenv("TRAINSHED_DATA_DIR", str(home / "client"))
-    found = trainshed(noun, "list")
-    assert found.code == 2
-    assert "TRAINSHED_URL" in found.err
+    run = trainshed(noun, "list")
+    assert run.code == 2
+    assert "TRAINSHED_URL" in run.err
     assert not (home / "client").exists()
     other = trainshed(noun, "list", "--database", f"sqlite:///{home}/client/other.db")
     assert other.code == 2
@@ -189,25 +189,25 @@ def test_the_servers_own_words_are_shown(trainshed, data):
 def test_what_is_no_trainshed_server_is_told(trainshed, data, answer):
     with StandIn(lambda *_: answer) as server:
         server.note(data)
-        found = trainshed("tokens", "list", "--url", server.url)
-    assert found.code == 2
-    assert "Traceback" not in found.err
-    assert "unexpected" not in found.err
+        run = trainshed("tokens", "list", "--url", server.url)
+    assert run.code == 2
+    assert "Traceback" not in run.err
+    assert "unexpected" not in run.err
 
 
 def test_a_server_that_is_gone_is_not_shown_the_token(trainshed, data):
     with StandIn() as server:
         server.note(data, pid=2**22 + 1)  # no process has this id
         assert trainshed("tokens", "list", "--format", "json").json == []
-    assert server.seen == []
+    assert server.requests == []
 
 
 def test_the_token_of_this_machine_is_not_sent_elsewhere(trainshed, data):
     with StandIn() as server:
         server.note(data)
-        found = trainshed("tokens", "list", "--url", "http://trainer.invalid:8080")
-    assert found.code == 2
-    assert "wants an administrator's token" in found.err
+        run = trainshed("tokens", "list", "--url", "http://trainer.invalid:8080")
+    assert run.code == 2
+    assert "wants an administrator's token" in run.err
 
 
 def test_a_server_without_a_known_token_says_what_to_do(trainshed, data, monkeypatch):
@@ -218,7 +218,7 @@ def test_a_server_without_a_known_token_says_what_to_do(trainshed, data, monkeyp
         assert "stop the server" in lost.err
         monkeypatch.setenv("TRAINSHED_TOKEN", "tsd_mine")
         assert trainshed("tokens", "list", "--format", "json").json == []
-    assert [seen[2] for seen in server.seen] == ["Bearer tsd_mine"]
+    assert [request[2] for request in server.requests] == ["Bearer tsd_mine"]
 
 
 @pytest.fixture(scope="module")
@@ -256,7 +256,7 @@ def test_a_key_goes_to_a_running_server_without_its_private_half(
     with StandIn(lambda *_: (200, row)) as server:
         server.note(data)
         assert trainshed("keys", "add", "--key-file", "sa.json").code == 0
-    ((verb, path, _, document),) = server.seen
+    ((verb, path, _, document),) = server.requests
     assert (verb, path) == ("POST", "/trainshed/v1/keys")
     assert document == {**account.registration(), "project": "mine"}
 
@@ -280,20 +280,20 @@ def test_a_mistake_with_keys_is_one_clear_line(trainshed, written, account, word
     written("sa.json", json.dumps(account.key_file()))
     written("sa.pem", account.private_pem)
     written("ci.pem", account.public_pem)
-    found = trainshed("keys", *words)
-    assert found.code == 2
-    assert word in found.err
-    assert "Traceback" not in found.err
+    run = trainshed("keys", *words)
+    assert run.code == 2
+    assert word in run.err
+    assert "Traceback" not in run.err
 
 
 def test_a_key_that_google_does_not_know_signs_what_is_accepted_here(trainshed, data, tmp_path):
     words = ("--name", "ci", "--project", "demo")
     with StandIn() as server:
         server.note(data, pid=2**22 + 1)  # it has run here, and ended: its database is used
-        made = trainshed("keys", "create", *words, "--out", tmp_path / "ci.json")
+        run = trainshed("keys", "create", *words, "--out", tmp_path / "ci.json")
         url = server.url
-    assert made.code == 0, made.err
-    assert made.out.strip() == str(tmp_path / "ci.json")
+    assert run.code == 0, run.err
+    assert run.out.strip() == str(tmp_path / "ci.json")
     assert stat.S_IMODE((tmp_path / "ci.json").stat().st_mode) == 0o600
     content = json.loads((tmp_path / "ci.json").read_text())
     assert content["token_uri"] == f"{url}/token"
@@ -334,9 +334,9 @@ def test_a_key_of_googles_is_registered_with_a_warning(trainshed, data, tmp_path
 )
 def test_what_makes_no_key_is_said(trainshed, data, words, word):
     assert data
-    found = trainshed("keys", *words)
-    assert found.code == 2
-    assert word in found.err
+    run = trainshed("keys", *words)
+    assert run.code == 2
+    assert word in run.err
 
 
 def test_both_ways_give_the_same_json(trainshed, data, tmp_path):
@@ -351,8 +351,8 @@ def test_both_ways_give_the_same_json(trainshed, data, tmp_path):
         return 200, module.listing(store)
 
     def outputs():
-        made = trainshed("tokens", "create", "--name", "n", "--format", "json").json
-        return [made.keys(), trainshed("tokens", "list", "--format", "json").json[0].keys()]
+        token = trainshed("tokens", "create", "--name", "n", "--format", "json").json
+        return [token.keys(), trainshed("tokens", "list", "--format", "json").json[0].keys()]
 
     alone = outputs()
     with StandIn(answer) as server:

@@ -31,24 +31,24 @@ def answer(_verb, path, _document):
 def server(monkeypatch, home):
     for name in ELSEWHERE:
         monkeypatch.delenv(name, raising=False)
-    with StandIn(answer) as found:
-        found.note(home / "data")
-        yield found
+    with StandIn(answer) as server:
+        server.note(home / "data")
+        yield server
 
 
 def test_a_running_study_is_reported_as_it_stands(trainshed, tmp_path):
-    done = trainshed("ai", "hp-tuning-jobs", "report", NAME, "--out", "r")
-    assert done.code == 0, done.err
-    assert done.out == "page: r/study-77.html\ntable: r/study-77.csv\n"
-    assert f"trainshed ai hp-tuning-jobs report {NAME} --out r\n" in done.err
+    run = trainshed("ai", "hp-tuning-jobs", "report", NAME, "--out", "r")
+    assert run.code == 0, run.err
+    assert run.out == "page: r/study-77.html\ntable: r/study-77.csv\n"
+    assert f"trainshed ai hp-tuning-jobs report {NAME} --out r\n" in run.err
     assert "<!DOCTYPE html>" in (tmp_path / "r/study-77.html").read_text()
     assert len((tmp_path / "r/study-77.csv").read_text().splitlines()) == 7
 
 
 def test_json_tells_where_the_files_are(trainshed, tmp_path):
-    done = trainshed("ai-platform", "jobs", "report", "census_1", "--format", "json")
-    assert done.code == 0, done.err
-    assert done.json == {
+    run = trainshed("ai-platform", "jobs", "report", "census_1", "--format", "json")
+    assert run.code == 0, run.err
+    assert run.json == {
         "name": "census_1",
         "state": "SUCCEEDED",
         "trials": 1,
@@ -56,12 +56,12 @@ def test_json_tells_where_the_files_are(trainshed, tmp_path):
         "page": "study-census_1.html",
         "table": "study-census_1.csv",
     }
-    assert done.err == ""
+    assert run.err == ""
     assert (tmp_path / "study-census_1.html").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [
         (("ai-platform", "jobs", "report", "plain"), 2, "plain is no tuning job"),
         (("ai-platform", "jobs", "report", "other"), 1, "NOT_FOUND: there is no such job"),
@@ -69,40 +69,42 @@ def test_json_tells_where_the_files_are(trainshed, tmp_path):
         (("ai", "hp-tuning-jobs", "report"), 2, "NAME"),
     ],
 )
-def test_what_has_no_report_is_a_sentence(trainshed, words, code, told, tmp_path):
-    done = trainshed(*words)
-    assert (done.code, told in done.err) == (code, True), done.err
+def test_what_has_no_report_is_a_sentence(trainshed, words, code, message, tmp_path):
+    run = trainshed(*words)
+    assert (run.code, message in run.err) == (code, True), run.err
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("out", ["file/x.html", "new/x.html", "new/folder"])
 def test_a_place_in_a_folder_that_is_not_there_is_a_sentence(trainshed, tmp_path, out):
     (tmp_path / "file").touch()
-    done = trainshed("ai", "hp-tuning-jobs", "report", NAME, "--out", out)
+    run = trainshed("ai", "hp-tuning-jobs", "report", NAME, "--out", out)
     folder = out.partition("/")[0]
-    assert done.code == 2
-    assert done.err == f"error: --out {out}: there is no folder {folder}; make it first\n"
+    assert run.code == 2
+    assert run.err == f"error: --out {out}: there is no folder {folder}; make it first\n"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_place_that_cannot_be_written_is_a_sentence(trainshed, tmp_path):
     (tmp_path / "file").touch()
-    done = trainshed("ai", "hp-tuning-jobs", "report", NAME, "--out", "file")
-    assert done.code == 1
-    assert done.err.startswith("error: file")
+    run = trainshed("ai", "hp-tuning-jobs", "report", NAME, "--out", "file")
+    assert run.code == 1
+    assert run.err.startswith("error: file")
 
 
 def test_the_command_that_is_told_writes_the_same_files(trainshed, tmp_path):
-    done = trainshed("ai", "hp-tuning-jobs", "report", NAME, "--out", "my study.html")
-    told = shlex.split(done.err.partition("repeat this for more: ")[2])
-    assert trainshed(*told[1:]).out == done.out
+    run = trainshed("ai", "hp-tuning-jobs", "report", NAME, "--out", "my study.html")
+    words = shlex.split(run.err.partition("repeat this for more: ")[2])
+    assert trainshed(*words[1:]).out == run.out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["my study.csv", "my study.html"]
 
 
 @pytest.mark.parametrize("status", [200, 404, 501])
 def test_what_only_the_native_route_says_is_in_the_table(trainshed, tmp_path, monkeypatch, status):
-    told = {"number": 1, "state": "SUCCEEDED", "jobState": "CANCELLED", "stoppedEarly": True}
-    answer = {"trials": [{**told, "metrics": {}}]} if status == 200 else {"error": {"code": status}}
+    trial = {"number": 1, "state": "SUCCEEDED", "jobState": "CANCELLED", "stoppedEarly": True}
+    answer = (
+        {"trials": [{**trial, "metrics": {}}]} if status == 200 else {"error": {"code": status}}
+    )
     path = "/trainshed/v1/projects/p/jobs/77/trials"
     monkeypatch.setitem(PATHS, path, answer)
     monkeypatch.setitem(STATUS, path, status)
@@ -123,11 +125,11 @@ def test_a_missing_package_is_named_with_what_brings_it(trainshed, monkeypatch, 
         ):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without(missing, builtins.__import__))
-    done = trainshed("ai", "hp-tuning-jobs", "report", NAME)
-    assert done.code == 1
+    run = trainshed("ai", "hp-tuning-jobs", "report", NAME)
+    assert run.code == 1
     assert (
         f"{missing} is not installed; pip install --find-links dist 'trainshed[server,report]'"
-        in done.err
+        in run.err
     )
     assert list(tmp_path.iterdir()) == []
 

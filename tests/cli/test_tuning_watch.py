@@ -47,7 +47,7 @@ def serving(monkeypatch, home):
     monkeypatch.setattr(tuning_watch, "ASK_S", 0.01)
     for name in ELSEWHERE:
         monkeypatch.delenv(name, raising=False)
-    found = []
+    servers = []
 
     def serve(*documents, trials=None, status=200):
         left = list(documents)
@@ -62,20 +62,20 @@ def serving(monkeypatch, home):
 
         server = StandIn(answer)
         server.__enter__()
-        found.append(server)
+        servers.append(server)
         server.note(home / "data")
         return server
 
     yield serve
-    for server in found:
+    for server in servers:
         server.__exit__()
 
 
 def test_elsewhere_every_change_is_a_line_and_the_best_are_the_end(trainshed, serving):
     serving(*story())
-    done = trainshed("ai", "hp-tuning-jobs", "watch", "77", "--project", "p")
-    assert done.code == 0, done.err
-    lines = done.out.splitlines()
+    run = trainshed("ai", "hp-tuning-jobs", "watch", "77", "--project", "p")
+    assert run.code == 0, run.err
+    lines = run.out.splitlines()
     assert lines[:10] == [
         "tuned: PENDING; 0 of 24",
         "tuned: RUNNING; 2 of 24: 2 running",
@@ -95,31 +95,31 @@ def test_elsewhere_every_change_is_a_line_and_the_best_are_the_end(trainshed, se
         "the arguments of trial 2: --lr 0.01 --opt adam",
         "state: SUCCEEDED",
     ]
-    assert "\x1b" not in done.out
+    assert "\x1b" not in run.out
 
 
 def test_a_study_that_fails_ends_the_command_with_1(trainshed, serving):
     error = {"code": 9, "message": "the first 3 trials failed"}
     serving(vertex([trial(1, "INFEASIBLE", reason="r")], state="JOB_STATE_FAILED", error=error))
-    done = trainshed("ai", "hp-tuning-jobs", "watch", NAME)
-    assert done.code == 1
-    assert done.out.splitlines()[1:3] == [
+    run = trainshed("ai", "hp-tuning-jobs", "watch", NAME)
+    assert run.code == 1
+    assert run.out.splitlines()[1:3] == [
         "error: the first 3 trials failed",
         "tuned: FAILED; 1 of 24: 1 infeasible",
     ]
-    assert "no trial has succeeded" in done.out
+    assert "no trial has succeeded" in run.out
 
 
 def test_json_is_a_line_for_the_study_and_each_trial_that_has_changed(trainshed, serving):
     serving(*story())
-    done = trainshed("ai", "hp-tuning-jobs", "watch", NAME, "--format", "json")
-    told = [json.loads(line) for line in done.out.splitlines()]
-    assert [next(iter(line)) for line in told] == [
+    run = trainshed("ai", "hp-tuning-jobs", "watch", NAME, "--format", "json")
+    lines = [json.loads(line) for line in run.out.splitlines()]
+    assert [next(iter(line)) for line in lines] == [
         "job", "job", "trial", "trial", "trial", "trial", "trial", "job", "trial",
     ]  # fmt: skip
-    assert all("trials" not in line["job"] for line in told if "job" in line)
-    assert told[-2]["job"]["state"] == "JOB_STATE_SUCCEEDED"
-    assert told[-1]["trial"]["infeasibleReason"] == "accuracy was not reported"
+    assert all("trials" not in line["job"] for line in lines if "job" in line)
+    assert lines[-2]["job"]["state"] == "JOB_STATE_SUCCEEDED"
+    assert lines[-1]["trial"]["infeasibleReason"] == "accuracy was not reported"
 
 
 @pytest.mark.parametrize(
@@ -129,44 +129,44 @@ def test_an_ml_v1_study_is_watched_by_either_name(trainshed, serving, words):
     running = [ml_trial(1, value=0.5, step=3, lr=0.1), ml_trial(2, "RUNNING", lr=0.2)]
     ended = [running[0], ml_trial(2, value=0.25, step=4, lr=0.2)]
     serving(ml(running), ml(running), ml(ended, state="SUCCEEDED"))
-    done = trainshed(*words)
-    assert done.code == 0, done.err
-    assert "trial 1: SUCCEEDED: loss 0.5 at step 3, the best so far" in done.out
-    assert "trial 2: SUCCEEDED: loss 0.25 at step 4, the best so far" in done.out
+    run = trainshed(*words)
+    assert run.code == 0, run.err
+    assert "trial 1: SUCCEEDED: loss 0.5 at step 3, the best so far" in run.out
+    assert "trial 2: SUCCEEDED: loss 0.25 at step 4, the best so far" in run.out
     again = trainshed(*words, "--format", "json")
-    told = [json.loads(line) for line in again.out.splitlines()]
-    assert "trials" not in told[0]["job"]["trainingOutput"]
-    assert [line["trial"]["trialId"] for line in told[1:]] == ["1", "2"]
+    lines = [json.loads(line) for line in again.out.splitlines()]
+    assert "trials" not in lines[0]["job"]["trainingOutput"]
+    assert [line["trial"]["trialId"] for line in lines[1:]] == ["1", "2"]
 
 
 def early(number, **more):
-    told = {"number": number, "state": "SUCCEEDED", "jobState": "CANCELLED", "metrics": {}}
-    return {"trials": [{**told, "stoppedEarly": True, **more}]}
+    fields = {"number": number, "state": "SUCCEEDED", "jobState": "CANCELLED", "metrics": {}}
+    return {"trials": [{**fields, "stoppedEarly": True, **more}]}
 
 
 def test_what_only_the_native_route_says_is_told(trainshed, serving):
     server = serving(*story(), trials=early(1))
-    done = trainshed("ai", "hp-tuning-jobs", "watch", "77", "--project", "p")
-    assert "trial 1: SUCCEEDED, stopped early: accuracy 0.5 at step 5" in done.out.splitlines()
-    asked = [path for _, path, *_ in server.seen if path.startswith("/trainshed/")]
-    assert set(asked) == {"/trainshed/v1/projects/p/jobs/77/trials"}
+    run = trainshed("ai", "hp-tuning-jobs", "watch", "77", "--project", "p")
+    assert "trial 1: SUCCEEDED, stopped early: accuracy 0.5 at step 5" in run.out.splitlines()
+    paths = [path for _, path, *_ in server.requests if path.startswith("/trainshed/")]
+    assert set(paths) == {"/trainshed/v1/projects/p/jobs/77/trials"}
 
 
 @pytest.mark.parametrize("status", [404, 501])
 def test_a_server_without_the_native_route_is_asked_for_it_once(trainshed, serving, status):
     server = serving(*story(), status=status)
-    done = trainshed("ai", "hp-tuning-jobs", "watch", "77", "--project", "p")
-    assert done.code == 0, done.err
-    assert "stopped early" not in done.out
-    assert [path for _, path, *_ in server.seen].count(
+    run = trainshed("ai", "hp-tuning-jobs", "watch", "77", "--project", "p")
+    assert run.code == 0, run.err
+    assert "stopped early" not in run.out
+    assert [path for _, path, *_ in server.requests].count(
         "/trainshed/v1/projects/p/jobs/77/trials"
     ) == 1
 
 
 def test_another_refusal_of_the_native_route_is_told(trainshed, serving):
     serving(*story(), status=403)
-    done = trainshed("ai", "hp-tuning-jobs", "watch", "77", "--project", "p")
-    assert (done.code, "no" in done.err) == (1, True)
+    run = trainshed("ai", "hp-tuning-jobs", "watch", "77", "--project", "p")
+    assert (run.code, "no" in run.err) == (1, True)
 
 
 def test_a_vertex_study_is_watched_as_any_job(trainshed, serving):
@@ -180,43 +180,43 @@ def test_a_terminal_shows_the_study_in_place_and_ctrl_c_leaves_it(serving, home)
     environ["TRAINSHED_DATA_DIR"] = str(home / "data")
     argv = [TRAINSHED, "ai", "hp-tuning-jobs", "watch", NAME]
     with Terminal(argv, env=environ, lines=20, columns=90) as terminal:
-        shown = terminal.wait_until(lambda lines: any("lr=0.1" in line for line in lines))
+        rows = terminal.wait_until(lambda lines: any("lr=0.1" in line for line in lines))
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.wait() == 130
-    assert shown[0].startswith("tuned: RUNNING for ")
-    assert shown[1] == "trials 1 of 24: 1 succeeded"
-    assert shown[2] == "best: trial 1, accuracy 0.5 at step 5: lr=0.1"
-    assert shown[6].split() == ["*", "1", "SUCCEEDED", "5", "0.5", "lr=0.1"]
+    assert rows[0].startswith("tuned: RUNNING for ")
+    assert rows[1] == "trials 1 of 24: 1 succeeded"
+    assert rows[2] == "best: trial 1, accuracy 0.5 at step 5: lr=0.1"
+    assert rows[6].split() == ["*", "1", "SUCCEEDED", "5", "0.5", "lr=0.1"]
     assert f"trainshed ai hp-tuning-jobs cancel {NAME}" in terminal.text
     assert "\x1b[?7h\x1b[?25h" in terminal.text
-    assert {verb for verb, *_ in server.seen} == {"GET"}
+    assert {verb for verb, *_ in server.requests} == {"GET"}
 
 
 def test_the_view_tells_state_counts_best_and_time():
     running = trial(3, "ACTIVE", measured=[(4, {"accuracy": 0.25})], lr=0.5)
-    shown = screen(vertex([*many(2), running]))
-    assert shown[0] == "tuned: RUNNING for 0:12:31"
-    assert shown[1] == "trials 3 of 24: 2 succeeded, 1 running"
-    assert shown[2].startswith("best: trial 2, accuracy 0.790818 at step 5: lr=0.0191817 ")
-    assert shown[-1].split() == ["3", "ACTIVE", "4", "0.25", "lr=0.5"]
+    rows = screen(vertex([*many(2), running]))
+    assert rows[0] == "tuned: RUNNING for 0:12:31"
+    assert rows[1] == "trials 3 of 24: 2 succeeded, 1 running"
+    assert rows[2].startswith("best: trial 2, accuracy 0.790818 at step 5: lr=0.0191817 ")
+    assert rows[-1].split() == ["3", "ACTIVE", "4", "0.25", "lr=0.5"]
     assert screen(vertex(many(2), **DONE))[0] == "tuned: SUCCEEDED after 0:10:00"
 
 
 def test_the_best_trials_parameters_are_read_whole_on_a_narrow_screen():
     values = {f"parameter_{n}": n / 3 for n in range(1, 9)}
-    shown = screen(vertex([trial(1, final=(5, {"accuracy": 0.98879551824}), **values)]), columns=80)
-    text = " ".join(line.strip() for line in shown[2 : shown.index("")])
+    rows = screen(vertex([trial(1, final=(5, {"accuracy": 0.98879551824}), **values)]), columns=80)
+    text = " ".join(line.strip() for line in rows[2 : rows.index("")])
     assert text.startswith("best: trial 1, accuracy 0.988796 at step 5: parameter_1=0.333333 ")
     assert text.endswith("parameter_8=2.66667")
-    assert all(len(line) <= 80 for line in shown)
-    assert "0.988796" in shown[-1].split(), "the table has as many digits"
+    assert all(len(line) <= 80 for line in rows)
+    assert "0.988796" in rows[-1].split(), "the table has as many digits"
 
 
 def test_the_best_trials_parameters_leave_room_for_the_trials():
     values = {f"parameter_{n}": n for n in range(99)}
-    shown = screen(vertex([trial(1, final=(5, {"accuracy": 0.5}), **values)]), columns=80)
-    assert shown[shown.index("") - 1].endswith("…")
-    assert shown[-1].lstrip("* ").startswith("1  SUCCEEDED")
+    rows = screen(vertex([trial(1, final=(5, {"accuracy": 0.5}), **values)]), columns=80)
+    assert rows[rows.index("") - 1].endswith("…")
+    assert rows[-1].lstrip("* ").startswith("1  SUCCEEDED")
 
 
 def test_a_terminal_keeps_the_arguments_in_full_at_the_end(serving, home):
@@ -238,37 +238,37 @@ def test_a_table_of_all_trials_counts_no_others():
 
 def test_the_view_shows_errors_and_reasons():
     document = vertex([trial(1, "INFEASIBLE", reason="it was nan", lr=1)], error={"message": "e!"})
-    shown = screen(document)
-    assert "e!" in shown
-    assert shown[-1].endswith("lr=1; it was nan")
+    rows = screen(document)
+    assert "e!" in rows
+    assert rows[-1].endswith("lr=1; it was nan")
 
 
 def test_the_view_of_several_objectives_names_the_front():
     trials = [trial(n, final=(1, {"accuracy": n, "seconds": n})) for n in range(1, 16)]
-    shown = screen(vertex(trials, metrics=[ACCURACY, SECONDS]), columns=200)
-    assert shown[2] == "Pareto front: trials 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 3 more"
+    rows = screen(vertex(trials, metrics=[ACCURACY, SECONDS]), columns=200)
+    assert rows[2] == "Pareto front: trials 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 3 more"
 
 
 def test_a_thousand_trials_are_one_screen():
     going = [trial(n, "ACTIVE", lr=0.1) for n in range(1001, 1051)]
     document = vertex([*many(1000), *going], maxTrialCount=2000)
-    shown = screen(document, lines=40, columns=120)
-    assert len(shown) == 39
-    assert all(len(line) <= 120 for line in shown)
-    places = [shown.index(title) for title in ("running", "best", "newest")]
+    rows = screen(document, lines=40, columns=120)
+    assert len(rows) == 39
+    assert all(len(line) <= 120 for line in rows)
+    places = [rows.index(title) for title in ("running", "best", "newest")]
     assert places == sorted(places)
-    numbers = [line.lstrip("* ").split()[0] for line in shown[places[1] + 1 : places[2]]]
+    numbers = [line.lstrip("* ").split()[0] for line in rows[places[1] + 1 : places[2]]]
     best = [str(t.number) for t in ranked(view_of(document))]
     assert numbers == best[: len(numbers)]
     assert len(numbers) >= 8
-    assert shown[places[2] + 1].split()[0] == "1000"
-    listed = sum(line.lstrip("* ")[:1].isdigit() for line in shown[6:])
-    assert shown[-1] == f"and {1050 - listed} more"
+    assert rows[places[2] + 1].split()[0] == "1000"
+    count = sum(line.lstrip("* ")[:1].isdigit() for line in rows[6:])
+    assert rows[-1] == f"and {1050 - count} more"
 
 
 def test_the_best_trial_is_painted():
-    shown = screen(vertex(many(3)), colour=True)
-    assert [line for line in shown if line.startswith(own("\x1b[1;32m*"))]
+    rows = screen(vertex(many(3)), colour=True)
+    assert [line for line in rows if line.startswith(own("\x1b[1;32m*"))]
 
 
 def test_what_others_named_is_harmless_on_a_terminal():
@@ -291,20 +291,20 @@ def test_what_others_named_is_harmless_on_a_terminal():
 )
 def test_the_view_fits_every_screen(count, going, lines, columns):
     trials = [*many(count), *(trial(count + n, "ACTIVE", lr=0.1) for n in range(1, going + 1))]
-    shown = screen(vertex(trials), lines=lines, columns=columns)
-    assert len(shown) <= max(lines - 1, 0)
-    assert all(len(line) <= max(columns, 35) for line in shown)
+    rows = screen(vertex(trials), lines=lines, columns=columns)
+    assert len(rows) <= max(lines - 1, 0)
+    assert all(len(line) <= max(columns, 35) for line in rows)
 
 
 @given(count=st.integers(0, 60), going=st.integers(0, 30), room=st.integers(-5, 60))
 def test_groups_show_no_trial_twice_and_count_the_rest(count, going, room):
     trials = [*many(count), *(trial(count + n, "ACTIVE", lr=0.1) for n in range(1, going + 1))]
     view = view_of(vertex(trials))
-    found = groups(view, room)
-    numbers = [t.number for _, shown in found for t in shown]
+    sections = groups(view, room)
+    numbers = [t.number for _, members in sections for t in members]
     assert len(numbers) == len(set(numbers))
     rest = len(trials) - len(numbers)
-    assert (found[-1][0] == f"and {rest} more") is (rest > 0)
+    assert (sections[-1][0] == f"and {rest} more") is (rest > 0)
     if view.leaders and len(trials) > 0:
         assert view.leaders[0].number in numbers, "the best trial is always seen"
 

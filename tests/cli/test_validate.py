@@ -43,16 +43,16 @@ def test_all_violations_are_told_at_once(trainshed, written):
         pythonModul="trainer.task",
         region="mars",
     )
-    found = trainshed("validate", written("job.json", bad))
-    assert found.code == 1
-    check_golden(GOLDEN / "validate_refused.txt", found.out)
+    run = trainshed("validate", written("job.json", bad))
+    assert run.code == 1
+    check_golden(GOLDEN / "validate_refused.txt", run.out)
 
 
 def test_the_expanded_cluster_of_a_valid_job_is_a_table_or_json(trainshed, written):
     name = written("job.json", GOOD)
-    found = trainshed("validate", name)
-    assert found.code == 0
-    check_golden(GOLDEN / "validate_valid.txt", found.out)
+    run = trainshed("validate", name)
+    assert run.code == 0
+    check_golden(GOLDEN / "validate_valid.txt", run.out)
     rows = trainshed("validate", name, "--format", "json").json[0]["cluster"]
     assert rows[1] == {
         "role": "worker",
@@ -68,17 +68,17 @@ def test_the_expanded_cluster_of_a_valid_job_is_a_table_or_json(trainshed, writt
 def test_both_dialects_are_found_by_their_shape(trainshed, written):
     names = [written("ml.json", GOOD), written("vertex.json", VERTEX)]
     names.append(written("custom.json", {"displayName": "x", "jobSpec": VERTEX}))
-    found = trainshed("validate", *names, "--format", "json")
-    assert found.code == 0
-    assert [(a["file"], a["valid"]) for a in found.json] == [(name, True) for name in names]
+    run = trainshed("validate", *names, "--format", "json")
+    assert run.code == 0
+    assert [(a["file"], a["valid"]) for a in run.json] == [(name, True) for name in names]
 
 
 def test_a_flag_wins_and_its_violation_is_called_by_the_flag(trainshed, written):
     flag = "--worker-accelerator"
     words = ("validate", written("job.json", GOOD), flag, "count=3,type=nvidia-tesla-t4")
-    found = trainshed(*words, "--format", "json")
-    assert found.code == 1
-    assert {v["field"] for v in found.json[0]["violations"]} == {flag}
+    run = trainshed(*words, "--format", "json")
+    assert run.code == 1
+    assert {v["field"] for v in run.json[0]["violations"]} == {flag}
 
 
 def test_a_file_may_carry_flags_of_its_own(trainshed, written):
@@ -87,14 +87,14 @@ def test_a_file_may_carry_flags_of_its_own(trainshed, written):
         **job(masterType="n1-standard-32", masterConfig={"acceleratorConfig": T4}),
         "flags": flags,
     }
-    found = trainshed("validate", written("job.json", spec), "--format", "json")
-    assert [v["field"] for v in found.json[0]["violations"]] == ["--master-accelerator"]
+    run = trainshed("validate", written("job.json", spec), "--format", "json")
+    assert [v["field"] for v in run.json[0]["violations"]] == ["--master-accelerator"]
 
 
 def test_a_region_given_by_flag_is_judged_for_both_dialects(trainshed, written):
     for name in (written("ml.json", GOOD), written("vertex.json", VERTEX)):
-        found = trainshed("validate", name, "--region", "mars", "--format", "json")
-        assert [v["field"] for v in found.json[0]["violations"]] == ["--region"]
+        run = trainshed("validate", name, "--region", "mars", "--format", "json")
+        assert [v["field"] for v in run.json[0]["violations"]] == ["--region"]
 
 
 def test_an_edition_may_be_named_by_id_or_alias(trainshed, written):
@@ -109,8 +109,8 @@ def test_an_edition_may_be_named_by_id_or_alias(trainshed, written):
 def test_software_is_left_aside_where_the_file_names_none(trainshed, written):
     name = written("job.json", job(masterType="n1-standard-4"))
     assert trainshed("validate", name).code == 0
-    found = trainshed("validate", name, "--scope", "all", "--format", "json")
-    assert [v["rule"] for v in found.json[0]["violations"]] == ["runtime-xor-image"]
+    run = trainshed("validate", name, "--scope", "all", "--format", "json")
+    assert [v["rule"] for v in run.json[0]["violations"]] == ["runtime-xor-image"]
     old = job(masterType="n1-standard-4", runtimeVersion="1.14", pythonVersion="3.7")
     name = written("old.json", old)
     assert trainshed("validate", name).code == 1
@@ -137,28 +137,28 @@ K80 = {
 
 
 @pytest.mark.parametrize(
-    ("document", "said", "before"),
+    ("document", "word", "before"),
     [
         ({"workerPoolSpecs": [{**POOL, "machineSpec": K80}]}, "K80", "2025-01-01"),
         (job(masterType="n1-standard-4", runtimeVersion="1.8"), "1.8", "2020-01-01"),
     ],
 )
 def test_what_google_has_retired_is_noted_and_refused_only_to_who_asks_for_google_s_answer(
-    trainshed, written, document, said, before
+    trainshed, written, document, word, before
 ):
     name = written("job.json", document)
-    found = trainshed("validate", name)
-    assert found.code == 0
-    assert any(line.startswith("  note: ") and said in line for line in found.out.splitlines())
+    run = trainshed("validate", name)
+    assert run.code == 0
+    assert any(line.startswith("  note: ") and word in line for line in run.out.splitlines())
     answer = trainshed("validate", name, "--format", "json").json[0]
     assert (answer["valid"], answer["violations"]) == (True, [])
-    assert any(said in note for note in answer["notes"])
+    assert any(word in note for note in answer["notes"])
     assert trainshed("validate", name, "--date", before).code == 0
     edition = "2020-08" if "trainingInput" in document else "2026-08"
-    for asked in (("--date", "2026-11-01"), ("--edition", edition)):
-        found = trainshed("validate", name, *asked, "--format", "json")
-        assert found.code == 1
-        assert found.json[0]["violations"][0]["rule"].endswith("-retired")
+    for flags in (("--date", "2026-11-01"), ("--edition", edition)):
+        run = trainshed("validate", name, *flags, "--format", "json")
+        assert run.code == 1
+        assert run.json[0]["violations"][0]["rule"].endswith("-retired")
 
 
 def test_quota_is_a_separate_answer(trainshed, written):
@@ -169,10 +169,10 @@ def test_quota_is_a_separate_answer(trainshed, written):
     }
     spec = {"region": "us-central1", "workerPoolSpecs": [{**POOL, "machineSpec": machine}]}
     name = written("job.json", spec)
-    found = trainshed("validate", name, "--quota", "--format", "json")
-    assert found.code == 0
-    assert found.json[0]["valid"] is True
-    assert found.json[0]["within_quota"] is False
+    run = trainshed("validate", name, "--quota", "--format", "json")
+    assert run.code == 0
+    assert run.json[0]["valid"] is True
+    assert run.json[0]["within_quota"] is False
     assert "quota: exceeded" in trainshed("validate", name, "--quota").out
     assert "within_quota" not in trainshed("validate", name, "--format", "json").json[0]
 
@@ -187,9 +187,9 @@ def test_an_overlay_adds_machines_of_ones_own(trainshed, written):
 
 def test_a_file_may_hold_several_documents(trainshed, written):
     text = "\n---\n".join(json.dumps(spec) for spec in (GOOD, job(), VERTEX))
-    found = trainshed("validate", written("jobs.yaml", text), "--format", "json")
-    assert found.code == 1
-    assert [(a["file"], a["document"], a["valid"]) for a in found.json] == [
+    run = trainshed("validate", written("jobs.yaml", text), "--format", "json")
+    assert run.code == 1
+    assert [(a["file"], a["document"], a["valid"]) for a in run.json] == [
         ("jobs.yaml", 1, True),
         ("jobs.yaml", 2, False),
         ("jobs.yaml", 3, True),

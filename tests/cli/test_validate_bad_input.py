@@ -42,22 +42,22 @@ def job(**fields):
 def test_bad_input_is_refused_with_the_field_in_the_callers_words(
     trainshed, written, spec, expected
 ):
-    field, rule, told = expected
-    found = trainshed("validate", written("job.json", spec), "--format", "json")
-    assert found.code == 1
-    (answer,) = found.json
+    field, rule, message = expected
+    run = trainshed("validate", written("job.json", spec), "--format", "json")
+    assert run.code == 1
+    (answer,) = run.json
     assert answer["valid"] is False
     assert answer["cluster"] == []
     violation = next(v for v in answer["violations"] if v["field"] == field)
     assert violation["rule"] == rule
-    assert told in violation["message"]
+    assert message in violation["message"]
     assert violation["accepted"]
     assert set(violation) == {"field", "rule", "message", "accepted"}
     assert field in trainshed("validate", "job.json").out
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("trainingInput:\n  scaleTier: CUSTOM\n masterType: x\n", "line 3, column 2"),
         (
@@ -83,29 +83,29 @@ def test_bad_input_is_refused_with_the_field_in_the_callers_words(
         ('{"trainingInput": {}, "flags": {"no-such": 1}}', "there is no flag --no-such"),
     ],
 )
-def test_what_is_no_job_at_all_is_exit_code_2(trainshed, written, text, told):
+def test_what_is_no_job_at_all_is_exit_code_2(trainshed, written, text, message):
     name = written("bad.yaml", text)
-    found = trainshed("validate", name)
-    assert found.code == 2
-    assert told in found.err
-    assert found.err.count("\n") == 1
-    assert found.out == ""
+    run = trainshed("validate", name)
+    assert run.code == 2
+    assert message in run.err
+    assert run.err.count("\n") == 1
+    assert run.out == ""
     (answer,) = trainshed("validate", name, "--format", "json").json
     assert answer["valid"] is False
-    assert told in answer["violations"][0]["message"]
+    assert message in answer["violations"][0]["message"]
 
 
 def test_one_unreadable_file_does_not_hide_the_others(trainshed, written):
     words = ("absent.yaml", written("bad.json", job()), written("good.json", GOOD))
-    found = trainshed("validate", *words)
-    assert found.code == 2
-    assert "cannot read absent.yaml" in found.err
-    assert "bad.json: refused" in found.out
-    assert "good.json: valid" in found.out
+    run = trainshed("validate", *words)
+    assert run.code == 2
+    assert "cannot read absent.yaml" in run.err
+    assert "bad.json: refused" in run.out
+    assert "good.json: valid" in run.out
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ((), "the following arguments are required: FILE"),
         (("--edition", "1999"), "there is no catalog edition '1999'"),
@@ -116,9 +116,9 @@ def test_one_unreadable_file_does_not_hide_the_others(trainshed, written):
         (("--no-such-flag",), "unrecognised argument --no-such-flag"),
     ],
 )
-def test_a_command_line_that_cannot_be_read_is_exit_code_2(trainshed, written, words, told):
+def test_a_command_line_that_cannot_be_read_is_exit_code_2(trainshed, written, words, message):
     files = [written("job.json", GOOD)] if words else []
-    found = trainshed("validate", *files, *words)
-    assert found.code == 2
-    assert told in found.err
-    assert found.out == ""
+    run = trainshed("validate", *files, *words)
+    assert run.code == 2
+    assert message in run.err
+    assert run.out == ""

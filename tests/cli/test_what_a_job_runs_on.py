@@ -9,12 +9,12 @@ IMAGE = "registry.added/team/trainer:1"
 
 def test_a_missing_package_is_told_by_describe_and_explain_with_its_python(client, created):
     name = created("raise ModuleNotFoundError(\"No module named 'xgboost'\")", wait=FINAL)
-    said = f"runs in {sys.executable}, which has no xgboost; use --python, or [[environment]]"
+    message = f"runs in {sys.executable}, which has no xgboost; use --python, or [[environment]]"
     for words in (("ai", "custom-jobs", "describe", name), ("jobs", "explain", name)):
-        found = client(*words)
-        assert said in " ".join(found.out.split()), found
+        run = client(*words)
+        assert message in " ".join(run.out.split()), run
     log = client("ai", "custom-jobs", "stream-logs", name).out
-    assert said in log
+    assert message in log
 
 
 def test_an_environment_that_is_added_to_the_file_is_used_without_a_restart(client, server):
@@ -49,10 +49,10 @@ def test_a_gpu_job_that_runs_on_the_cpu_is_warned_of_in_its_log_describe_and_exp
     status, job = server.call("POST", f"/v1/{PARENT}/customJobs", document)
     assert status == 200, job
     assert server.wait_for(f"/v1/{job['name']}", FINAL)
-    said = "replicas that asked for 1 NVIDIA_TESLA_T4 run without GPUs, on the CPU"
+    message = "replicas that asked for 1 NVIDIA_TESLA_T4 run without GPUs, on the CPU"
     explained = client("jobs", "explain", job["name"])
-    assert said in " ".join(explained.out.split()), explained
+    assert message in " ".join(explained.out.split()), explained
     described = client("ai", "custom-jobs", "describe", job["name"])
-    assert said in " ".join(described.err.split()), described
+    assert message in " ".join(described.err.split()), described
     log = client("ai", "custom-jobs", "stream-logs", job["name"]).out.splitlines()
-    assert [line.split()[0] for line in log if said in line] == ["WARNING"]
+    assert [line.split()[0] for line in log if message in line] == ["WARNING"]

@@ -91,9 +91,9 @@ def gcloud_env(server, gcloud_at):
 
 @pytest.fixture(scope="session")
 def warm(tmp_path_factory):
-    found = real.Warm(tmp_path_factory.mktemp("gcloud"))
-    yield found
-    found.close()
+    warm = real.Warm(tmp_path_factory.mktemp("gcloud"))
+    yield warm
+    warm.close()
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def create_study(tmp_path):
 
 
 @pytest.fixture
-def told(server):
+def trial_arguments(server):
     """What the program of each trial of a study was told, by trial."""
 
     def telling(name):

@@ -1,6 +1,6 @@
 """Calls of google-api-python-client, run by a Python that has it; prints one JSON object.
 
-Nothing of Trainshed is imported here (contracts/vertex-sdk.md 7).
+Nothing of Trainshed is imported here (docs/sources/vertex.md 7).
 """
 
 import json
@@ -22,8 +22,8 @@ def service(name):
     )
 
 
-def awaited(get, wanted):
-    while not wanted(job := get().execute()):
+def awaited(get, is_over):
+    while not is_over(job := get().execute()):
         time.sleep(0.3)
     return job
 

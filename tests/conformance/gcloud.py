@@ -28,8 +28,8 @@ class Answer:
 
 def sdk_root():
     """The folder that holds the SDK's lib, wherever the command is a link to."""
-    found = Path(GCLOUD).resolve().parent.parent
-    return found if (found / "lib").is_dir() else Path("/usr/lib/google-cloud-sdk")
+    root = Path(GCLOUD).resolve().parent.parent
+    return root if (root / "lib").is_dir() else Path("/usr/lib/google-cloud-sdk")
 
 
 def quiet(config_dir):

@@ -1,4 +1,4 @@
-"""Runs gcloud commands in one process of the SDK's own Python (contracts/gcloud.md 11).
+"""Runs gcloud commands in one process of the SDK's own Python (docs/sources/gcloud.md 11).
 
 Started by the fixture ``gcloud`` with the bundled interpreter.  Reads one JSON object a line,
 ``{"argv": [...], "env": {...}, "cwd": "..."}``, and answers with ``{"code", "stdout", "stderr"}``.

@@ -49,8 +49,8 @@ def gcsfs_files():
 
 
 def main():
-    found = {call: globals()[call]() for call in CALLS}
-    sys.stdout.write(f"RESULTS {json.dumps(found)}\n")
+    results = {call: globals()[call]() for call in CALLS}
+    sys.stdout.write(f"RESULTS {json.dumps(results)}\n")
 
 
 main()

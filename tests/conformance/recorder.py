@@ -39,11 +39,11 @@ class _Server(ThreadingHTTPServer):
 
 
 class Recorder:
-    """Use as a context manager; ``taken`` are the requests since the last ``forget``."""
+    """Use as a context manager; ``requests`` are those since the last ``forget``."""
 
     def __enter__(self):
         recorder = self
-        self.taken = []
+        self.requests = []
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -51,7 +51,7 @@ class Recorder:
             def answer(self):
                 length = int(self.headers.get("content-length") or 0)
                 body = self.rfile.read(length)
-                recorder.taken.append(written(self.command, self.path, self.headers, body))
+                recorder.requests.append(written(self.command, self.path, self.headers, body))
                 headers, answer = answer_to(self.command, self.path, recorder.url, body)
                 data = json.dumps(answer).encode()
                 self.send_response(200)
@@ -78,45 +78,45 @@ class Recorder:
         self._thread.join()
 
     def forget(self):
-        self.taken.clear()
+        self.requests.clear()
 
 
 def written(verb, path, headers, body):
     """A request as it is kept; a body that is no JSON as base64, so that every byte is there."""
-    found = {"verb": verb, "path": path}
-    kept = {name: headers[name] for name in KEPT if headers.get(name)}
-    if kept:
-        found["headers"] = kept
+    entry = {"verb": verb, "path": path}
+    recorded_headers = {name: headers[name] for name in KEPT if headers.get(name)}
+    if recorded_headers:
+        entry["headers"] = recorded_headers
     if body:
         try:
-            found["json"] = json.loads(body)
+            entry["json"] = json.loads(body)
         except ValueError:
-            found["base64"] = base64.b64encode(body).decode()
-    return found
+            entry["base64"] = base64.b64encode(body).decode()
+    return entry
 
 
 def answer_to(verb, path, url, body):
     """Headers and JSON that let gcloud go on."""
     parts = urlsplit(path)
     query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-    found = {"Content-Type": "application/json"}
+    headers = {"Content-Type": "application/json"}
     if "/upload/" in parts.path:
         bucket = parts.path.split("/")[-2]
         size = re.search(rb'"size": "(\d+)"', body)
         stored = {"bucket": bucket, "name": query.get("name"), "size": size and size[1].decode()}
         if query.get("uploadType") == "resumable" and verb == "POST":
-            found["Location"] = f"{url}{path}&upload_id=1"
+            headers["Location"] = f"{url}{path}&upload_id=1"
         elif verb == "PUT":
             stored["size"] = str(len(body))
-        return found, stored
+        return headers, stored
     if parts.path == "/v2/entries:list":
-        return found, {}
+        return headers, {}
     if parts.path.endswith((":cancel", "customJobs", "hyperparameterTuningJobs", "jobs")):
-        return found, _of_collection(verb, parts.path)
+        return headers, _of_collection(verb, parts.path)
     if "/locations/" in parts.path:
         collection = parts.path.split("/")[-2]
-        return found, {"name": NAME.format(collection), "done": True, "endTime": JOB["endTime"]}
-    return found, JOB
+        return headers, {"name": NAME.format(collection), "done": True, "endTime": JOB["endTime"]}
+    return headers, JOB
 
 
 def _of_collection(verb, path):

@@ -237,7 +237,7 @@ def experiment(_):
 REFUSED = (automl, persistent_resource, autolog, experiment)
 
 
-def tried(case, folder):
+def run_case(case, folder):
     try:
         folder.mkdir()
         return {"name": case(folder)}
@@ -251,7 +251,9 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         with concurrent.futures.ThreadPoolExecutor(4) as threads:
             running = {
-                case.__name__: threads.submit(tried, case, pathlib.Path(temporary) / case.__name__)
+                case.__name__: threads.submit(
+                    run_case, case, pathlib.Path(temporary) / case.__name__
+                )
                 for case in (*CASES, *REFUSED)
                 if not ARGS.cases or case.__name__ in ARGS.cases
             }

@@ -51,8 +51,17 @@ def fronted(tmp_path_factory):
     server = ServerProcess(data, *flags, environ={"TRAINSHED_CACHE_DIR": str(data / "cache")})
     server.start()
     (data / "hosts").write_text(f"127.0.0.1 localhost\n{address} {NAME}\n")
-    made = ("keys", "create", "--name", "ci", "--project", PROJECT, "--out", data / "key.json")
-    subprocess.run([*server.program, *made, "--data-dir", data], check=True, timeout=60)
+    create_key = (
+        "keys",
+        "create",
+        "--name",
+        "ci",
+        "--project",
+        PROJECT,
+        "--out",
+        data / "key.json",
+    )
+    subprocess.run([*server.program, *create_key, "--data-dir", data], check=True, timeout=60)
     server.call("POST", f"/storage/v1/b?project={PROJECT}", {"name": "stage-bkt"})
     yield server
     server.stop()
@@ -78,16 +87,16 @@ def run(server, argv, environ, *, hosts=False):
     done = subprocess.run(
         [*front, *argv], env=own, text=True, capture_output=True, timeout=600, check=False
     )
-    told = f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{server.output()[-2000:]}"
-    assert done.returncode == 0, told
-    return next((line for line in done.stdout.splitlines() if line.startswith("RESULT ")), told)
+    output = f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{server.output()[-2000:]}"
+    assert done.returncode == 0, output
+    return next((line for line in done.stdout.splitlines() if line.startswith("RESULT ")), output)
 
 
 def test_a_script_over_plain_rest(fronted):
     python = python_of(".venv-google")
     environ = {"VERTEX_ENDPOINT": fronted.url}
-    found = run(fronted, [python, HERE / "callers/plain_rest.py"], environ)
-    assert found == "RESULT JOB_STATE_SUCCEEDED"
+    line = run(fronted, [python, HERE / "callers/plain_rest.py"], environ)
+    assert line == "RESULT JOB_STATE_SUCCEEDED"
 
 
 @pytest.mark.full
@@ -118,8 +127,8 @@ def test_the_custom_job_component_of_googles_pipeline_components(fronted, tmp_pa
         {},
         hosts=True,
     )  # fmt: skip
-    [made] = json.loads(resources.read_text())["resources"]
-    _, _, name = made["resourceUri"].partition("/v1/")
+    [resource] = json.loads(resources.read_text())["resources"]
+    _, _, name = resource["resourceUri"].partition("/v1/")
     job = fronted.call("GET", f"/v1/{name}")[1]
     assert (job["displayName"], job["state"]) == ("by-kfp", "JOB_STATE_SUCCEEDED")
 
@@ -136,5 +145,5 @@ def test_an_operator_of_airflow_by_the_settings_that_env_prints(fronted, tmp_pat
     settings = airflow_settings(target, str(fronted.data_dir / "key.json"))
     (tmp_path / "config/airflow_local_settings.py").write_text(settings)
     argv = [python, HERE / "callers/airflow_operator.py"]
-    found = run(fronted, argv, {"AIRFLOW_HOME": str(tmp_path)})
-    assert found.startswith("RESULT gs://stage-bkt/")
+    line = run(fronted, argv, {"AIRFLOW_HOME": str(tmp_path)})
+    assert line.startswith("RESULT gs://stage-bkt/")

@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-#: Between two looks of the Vertex SDK at a job (contracts/vertex-sdk.md 4).
+#: Between two looks of the Vertex SDK at a job (docs/sources/vertex.md 4).
 POLL_S = 5
 
 

@@ -15,7 +15,7 @@ P = "trainingInput.hyperparameters"
 
 
 @pytest.fixture(scope="module")
-def found(server):
+def results(server):
     done = subprocess.run(
         [PYTHON, "-W", "ignore", HERE / "tuning_discovery_calls.py", server.url, server.token],
         env={**os.environ, **server.certificates},
@@ -29,11 +29,13 @@ def found(server):
 
 
 def points(job):
-    return [frozenset(each["hyperparameters"].items()) for each in job["trainingOutput"]["trials"]]
+    return [
+        frozenset(trial["hyperparameters"].items()) for trial in job["trainingOutput"]["trials"]
+    ]
 
 
-def test_a_tuning_job_is_echoed_and_ends_with_its_trials(found):
-    job = found["first"]
+def test_a_tuning_job_is_echoed_and_ends_with_its_trials(results):
+    job = results["first"]
     assert job["echo"]
     assert job["state"] == "SUCCEEDED"
     output = job["trainingOutput"]
@@ -49,20 +51,20 @@ def test_a_tuning_job_is_echoed_and_ends_with_its_trials(found):
         assert job["startTime"] <= trial["startTime"] <= trial["endTime"] <= job["endTime"]
 
 
-def test_a_trial_that_is_stopped_early_says_so(found):
-    trials = {trial["trialId"]: trial for trial in found["early"]["trainingOutput"]["trials"]}
+def test_a_trial_that_is_stopped_early_says_so(results):
+    trials = {trial["trialId"]: trial for trial in results["early"]["trainingOutput"]["trials"]}
     assert [trials[number]["hyperparameters"]["x"] for number in "1234"] == ["1", "2", "3", "30"]
     assert trials["4"]["isTrialStoppedEarly"] is True
     assert trials["4"]["finalMetric"] == {"trainingStep": "3", "objectiveValue": 90.0}
     assert not any(trials[number].get("isTrialStoppedEarly") for number in "123")
 
 
-def test_a_study_goes_on_from_an_earlier_one(found):
-    job = found["resumed"]["job"]
+def test_a_study_goes_on_from_an_earlier_one(results):
+    job = results["resumed"]["job"]
     assert job["state"] == "SUCCEEDED"
     assert job["trainingInput"]["hyperparameters"]["resumePreviousJobId"] == "first"
     assert {trial["trialId"] for trial in job["trainingOutput"]["trials"]} == {"3", "4"}
-    assert len({*points(found["first"]), *points(job)}) == 4, "no point is tried again"
+    assert len({*points(results["first"]), *points(job)}) == 4, "no point is tried again"
 
 
 NO_PREVIOUS = {
@@ -73,8 +75,8 @@ NO_PREVIOUS = {
 
 
 @pytest.mark.parametrize("case", NO_PREVIOUS)
-def test_what_cannot_be_gone_on_from_is_refused(found, case):
-    status, text = found["resumed"]["refused"][case]
+def test_what_cannot_be_gone_on_from_is_refused(results, case):
+    status, text = results["resumed"]["refused"][case]
     assert status == 400
     assert f"{P}.resumePreviousJobId" in text
     assert NO_PREVIOUS[case] in text
@@ -93,21 +95,21 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_refusal_names_the_field(found, case):
+def test_a_refusal_names_the_field(results, case):
     field, sentence = REFUSED[case]
-    status, text = found["refused"][case]
+    status, text = results["refused"][case]
     assert status == 400
     assert f"{P}.{field}: " in text
     assert sentence in text
 
 
-def test_lists_have_studies_and_neither_trials_nor_what_was_refused(found):
-    assert {"first", "early", "resumed"} <= set(found["listed"])
-    assert not [name for name in found["listed"] if "trial" in name or "refused" in name]
+def test_lists_have_studies_and_neither_trials_nor_what_was_refused(results):
+    assert {"first", "early", "resumed"} <= set(results["listed"])
+    assert not [name for name in results["listed"] if "trial" in name or "refused" in name]
 
 
-def test_a_study_of_vertex_runs_and_is_deleted(found):
-    job = found["vertex"]
+def test_a_study_of_vertex_runs_and_is_deleted(results):
+    job = results["vertex"]
     assert job["state"] == "JOB_STATE_SUCCEEDED"
     for trial in job["trials"]:
         (parameter,) = trial["parameters"]

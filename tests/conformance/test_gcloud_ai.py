@@ -1,4 +1,7 @@
-"""Unmodified gcloud: ai custom-jobs and the rest of ``gcloud ai`` (contracts/gcloud.md 5 to 8)."""
+"""Unmodified gcloud: all of ``gcloud ai`` but tuning jobs.
+
+The source for jobs and operations is docs/sources/gcloud.md 5 to 8.
+"""
 
 import json
 import re
@@ -65,9 +68,13 @@ def test_three_pools_with_a_reduction_server_run_to_the_end(real_gcloud, server,
     )  # fmt: skip
     job = server.wait_for(f"/v1/{name}", FINAL)
     assert job["state"] == "JOB_STATE_SUCCEEDED", job
-    shown = described(real_gcloud, name)
-    assert [pool["replicaCount"] for pool in shown["jobSpec"]["workerPoolSpecs"]] == ["1", "2", "4"]
-    assert shown["labels"] == {"a": "b"}
+    record = described(real_gcloud, name)
+    assert [pool["replicaCount"] for pool in record["jobSpec"]["workerPoolSpecs"]] == [
+        "1",
+        "2",
+        "4",
+    ]
+    assert record["labels"] == {"a": "b"}
     streamed = (
         real_gcloud("ai", "custom-jobs", "stream-logs", name, "--polling-interval=1").ok().stdout
     )
@@ -136,9 +143,9 @@ def test_a_job_from_a_config_file_runs(gcloud, server, tmp_path):
     name = create(gcloud, "configured", "--config", tmp_path / "job.yaml")
     job = server.wait_for(f"/v1/{name}", FINAL)
     assert job["state"] == "JOB_STATE_SUCCEEDED", job
-    shown = described(gcloud, name)["jobSpec"]
-    assert shown["baseOutputDirectory"] == CONFIG["baseOutputDirectory"]
-    assert shown["scheduling"] == CONFIG["scheduling"]
+    spec = described(gcloud, name)["jobSpec"]
+    assert spec["baseOutputDirectory"] == CONFIG["baseOutputDirectory"]
+    assert spec["scheduling"] == CONFIG["scheduling"]
     streamed = server.log_of(name)
     assert "dir gs://out-bkt/cj/model/" in streamed
 
@@ -193,8 +200,10 @@ def test_operations_are_described(gcloud, server):
     server.wait_for(f"/v1/{name}", FINAL)
     status, operation = server.call("DELETE", f"/v1/{name}")
     assert status == 200, operation
-    shown = gcloud("ai", "operations", "describe", operation["name"].rpartition("/")[2]).ok().stdout
-    assert yaml.safe_load(shown)["done"] is True
+    output = (
+        gcloud("ai", "operations", "describe", operation["name"].rpartition("/")[2]).ok().stdout
+    )
+    assert yaml.safe_load(output)["done"] is True
 
 
 def test_models_are_uploaded_listed_and_deleted(gcloud):
@@ -203,8 +212,8 @@ def test_models_are_uploaded_listed_and_deleted(gcloud):
         "ai", "models", "upload", *where, "--display-name=by-gcloud", "--model-id=by_gcloud",
         "--artifact-uri=gs://out-bkt/m", "--container-image-uri=registry.test/serve:1",
     ).ok()  # fmt: skip
-    shown = yaml.safe_load(gcloud("ai", "models", "describe", *where, "by_gcloud").ok().stdout)
-    assert shown["artifactUri"] == "gs://out-bkt/m"
+    model = yaml.safe_load(gcloud("ai", "models", "describe", *where, "by_gcloud").ok().stdout)
+    assert model["artifactUri"] == "gs://out-bkt/m"
     listed = gcloud("ai", "models", "list", *where, "--format", "value(displayName)").ok().stdout
     assert "by-gcloud" in listed
     versions = gcloud("ai", "models", "list-version", *where, "by_gcloud").ok().stdout

@@ -1,4 +1,4 @@
-"""Unmodified gcloud: ai-platform jobs, against a real server (contracts/gcloud.md 3, 4, 7, 8)."""
+"""Unmodified gcloud: ai-platform jobs on a real server (docs/sources/gcloud.md 3, 4, 7, 8)."""
 
 import json
 
@@ -56,9 +56,9 @@ def test_a_package_job_from_flags_runs_streams_and_succeeds(real_gcloud, trainer
     )  # fmt: skip
     assert done.code == 0, done.stderr
     assert "state: SUCCEEDED" in done.stdout
-    told = json.dumps(["--epochs", "3", "pos", "--job-dir", "gs://out-bkt/from_flags"])
+    arguments = json.dumps(["--epochs", "3", "pos", "--job-dir", "gs://out-bkt/from_flags"])
     lines = [line for line in done.stderr.splitlines() if "master-replica-0" in line]
-    assert [line for line in lines if told in line]
+    assert [line for line in lines if arguments in line]
     assert [line for line in lines if line.startswith("WARNING") and "from a json line" in line]
     assert sum("trained" in line for line in lines) == 1
 
@@ -71,16 +71,16 @@ def test_a_google_image_runs_a_module_and_a_runtime_version_needs_no_python(
     image = "gcr.io/cloud-ml-public/training/pytorch-gpu.1-4"
     submit(gcloud, "in_image", "--master-image-uri", image, "--scale-tier", "BASIC", *module).ok()
     submit(gcloud, "no_python", "--runtime-version", "1.15", *module).ok()
-    for job, asked in (
+    for job, framework in (
         ("in_image", "PyTorch 1.4"),
         ("no_python", "TensorFlow 1.15.0 on Python 2.7"),
     ):
-        found = server.wait_for(f"/v1/projects/demo-proj/jobs/{job}", {"SUCCEEDED", "FAILED"})
-        assert found["state"] == "SUCCEEDED", found
+        document = server.wait_for(f"/v1/projects/demo-proj/jobs/{job}", {"SUCCEEDED", "FAILED"})
+        assert document["state"] == "SUCCEEDED", document
         logged = (
             gcloud("ai-platform", "jobs", "stream-logs", job, "--polling-interval=1").ok().stdout
         )
-        assert f"Asked for {asked} (" in logged
+        assert f"Asked for {framework} (" in logged
 
 
 def test_a_job_that_fails_makes_gcloud_exit_with_1(real_gcloud, trainer):
@@ -130,8 +130,8 @@ def test_flags_win_over_the_config_file_field_by_field(gcloud, config):
 def test_list_shows_the_newest_first_and_filters_at_the_client(gcloud):
     for name in ("listed_1", "listed_2"):
         submit(gcloud, name, "--packages", "gs://stage-bkt/p.tar.gz", *BASIC).ok()
-    found = gcloud("ai-platform", "jobs", "list", "--format", "value(jobId)").ok().stdout.split()
-    assert found.index("listed_2") < found.index("listed_1")
+    job_ids = gcloud("ai-platform", "jobs", "list", "--format", "value(jobId)").ok().stdout.split()
+    assert job_ids.index("listed_2") < job_ids.index("listed_1")
     one = gcloud(
         "ai-platform", "jobs", "list", "--filter", "jobId=listed_1", "--format", "value(jobId)"
     )
@@ -143,10 +143,10 @@ def test_describe_summarize_prints_its_tables(gcloud, server, trainer):
         gcloud, "summed", "--package-path", trainer, "--staging-bucket", "gs://stage-bkt", *BASIC
     ).ok()
     server.wait_for("/v1/projects/demo-proj/jobs/summed", {"SUCCEEDED"})
-    shown = gcloud("ai-platform", "jobs", "describe", "summed", "--summarize").ok().stdout
-    assert "summed" in shown
-    assert "SUCCEEDED" in shown
-    assert "trainer.task" in shown
+    output = gcloud("ai-platform", "jobs", "describe", "summed", "--summarize").ok().stdout
+    assert "summed" in output
+    assert "SUCCEEDED" in output
+    assert "trainer.task" in output
 
 
 def test_labels_are_updated_and_cleared(gcloud):
@@ -247,8 +247,8 @@ def test_a_day_with_the_real_command(real_gcloud, server, config):
     real_gcloud("ai-platform", "jobs", "update", "day_both", "--update-labels", "a=1").ok()
     assert described(real_gcloud, "day_both")["labels"] == {"a": "1"}
     assert "day_config" in real_gcloud("ml-engine", "jobs", "list").ok().stdout
-    shown = real_gcloud("ai-platform", "jobs", "describe", "day_config", "--summarize").ok().stdout
-    assert "n1-highcpu-16" in shown
+    output = real_gcloud("ai-platform", "jobs", "describe", "day_config", "--summarize").ok().stdout
+    assert "n1-highcpu-16" in output
     real_gcloud("ai-platform", "jobs", "cancel", "day_config").ok()
     job = server.wait_for("/v1/projects/demo-proj/jobs/day_config", {"FAILED", "CANCELLED"})
     assert job["endTime"], "its package is missing: it fails, or was cancelled before"

@@ -46,9 +46,9 @@ def project(tmp_path):
 
 def train(command, project, *argv, **environ):
     """Run local train in the project; the exit code, and what each replica was told."""
-    told = project / "told"
-    shutil.rmtree(told, ignore_errors=True)
-    told.mkdir()
+    folder = project / "told"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     own = {
         "CLOUDSDK_CONFIG": str(project / "gcloud"),
         "TRAINSHED_DATA_DIR": str(project / "data"),
@@ -63,7 +63,7 @@ def train(command, project, *argv, **environ):
         timeout=240,
         check=False,
     )  # fmt: skip
-    return done.returncode, {p.name: json.loads(p.read_text()) for p in told.iterdir()}
+    return done.returncode, {p.name: json.loads(p.read_text()) for p in folder.iterdir()}
 
 
 def both(project, *argv, **environ):
@@ -81,21 +81,23 @@ def test_a_distributed_job_has_the_same_cluster_tasks_arguments_and_folder(proje
     assert theirs[0] == ours[0] == 0
     assert len(theirs[1]) == 5
     assert theirs[1].keys() == ours[1].keys()
-    for name, told in theirs[1].items():
+    for name, report in theirs[1].items():
         mine = ours[1][name]
-        assert mine["cwd"] == told["cwd"]
-        assert mine["config"]["environment"] == told["config"]["environment"] == "cloud"
-        assert {k: mine["config"]["task"][k] for k in ("type", "index")} == told["config"]["task"]
-        assert addresses(mine) == addresses(told)
+        assert mine["cwd"] == report["cwd"]
+        assert mine["config"]["environment"] == report["config"]["environment"] == "cloud"
+        assert {k: mine["config"]["task"][k] for k in ("type", "index")} == report["config"]["task"]
+        assert addresses(mine) == addresses(report)
         # the bucket is a folder here (decision: --gs-paths), at the same place in the arguments
-        assert mine["argv"][:-1] == told["argv"][:-1]
+        assert mine["argv"][:-1] == report["argv"][:-1]
         assert mine["argv"][-1].endswith("bucket/out")
 
 
-def addresses(told):
+def addresses(report):
     """The cluster with ports alone: gcloud says localhost, we its address."""
-    cluster = told["config"]["cluster"]
-    return {role: [re.sub(r".*:", "", each) for each in all_] for role, all_ in cluster.items()}
+    cluster = report["config"]["cluster"]
+    return {
+        role: [re.sub(r".*:", "", address) for address in all_] for role, all_ in cluster.items()
+    }
 
 
 def test_a_single_process_is_told_exactly_the_same_and_its_exit_code_is_passed_on(project):
@@ -106,7 +108,7 @@ def test_a_single_process_is_told_exactly_the_same_and_its_exit_code_is_passed_o
 
 
 def test_every_flag_of_gclouds_is_taken():
-    shown = subprocess.run(
+    help_output = subprocess.run(
         [GCLOUD, "ai-platform", "local", "train", "--help"],
         env={**os.environ, "PAGER": "cat"},
         text=True,
@@ -114,7 +116,7 @@ def test_every_flag_of_gclouds_is_taken():
         check=True,
         timeout=120,
     ).stdout
-    own = shown[shown.index("FLAGS") : shown.index("GCLOUD WIDE FLAGS")]
+    own = help_output[help_output.index("FLAGS") : help_output.index("GCLOUD WIDE FLAGS")]
     flags = set(re.findall(r"(--[a-z][a-z-]+)", own))
     assert {"--module-name", "--package-path", "--job-dir", "--start-port"} <= flags
     help_text = subprocess.run(

@@ -34,8 +34,8 @@ STATUS = {
 
 @pytest.fixture(scope="module")
 def recorder():
-    with Recorder() as found:
-        yield found
+    with Recorder() as recorder:
+        yield recorder
 
 
 @pytest.fixture
@@ -56,9 +56,9 @@ def test_gcloud_still_sends_what_was_recorded(name, recorder, run_recorded, tmp_
     run_recorded(COMMANDS[name]).ok()
     path = RECORDINGS / f"{name}.json"
     if os.environ.get("UPDATE_GOLDEN"):
-        path.write_text(json.dumps(recorder.taken, indent=1) + "\n")
+        path.write_text(json.dumps(recorder.requests, indent=1) + "\n")
     recorded = json.loads(path.read_text())
-    assert [timeless(found) for found in recorder.taken] == [timeless(r) for r in recorded]
+    assert [timeless(request) for request in recorder.requests] == [timeless(r) for r in recorded]
 
 
 @needs_gcloud
@@ -75,33 +75,33 @@ def test_gcloud_itself_refuses_a_number_where_a_text_belongs(
 ):
     """docs/compatibility/gcloud-config.md: it never reaches a server."""
     (tmp_path / "number.yaml").write_text(text)
-    found = run_recorded((*command, "--config=number.yaml"))
-    assert found.code != 0
-    assert "Expected type <class 'str'>" in found.stderr
-    assert recorder.taken == []
+    done = run_recorded((*command, "--config=number.yaml"))
+    assert done.code != 0
+    assert "Expected type <class 'str'>" in done.stderr
+    assert recorder.requests == []
 
 
 def timeless(request):
     """Without what differs from run to run: the archive's bytes and hash, and its boundary."""
-    found = json.loads(
+    document = json.loads(
         re.sub(r"\b[0-9a-f]{64}\b|(?<=%2F)[0-9a-f]{64}", "HASH", json.dumps(request))
     )
-    for name, value in found.get("headers", {}).items():
-        found["headers"][name] = re.sub(r"=+\d+=+", "BOUNDARY", value)
-    if "base64" in found:
-        body = base64.b64decode(found.pop("base64"))
+    for name, value in document.get("headers", {}).items():
+        document["headers"][name] = re.sub(r"=+\d+=+", "BOUNDARY", value)
+    if "base64" in document:
+        body = base64.b64decode(document.pop("base64"))
         head, _, rest = body.partition(b"Content-Transfer-Encoding: binary\n\n")
         assert rest, body[:500]
-        found["head"] = re.sub(r"=+\d+=+|\d+", "N", head.decode())
-    return found
+        document["head"] = re.sub(r"=+\d+=+|\d+", "N", head.decode())
+    return document
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_server_answers_recorded_requests(name, asked_about):
     requests = json.loads((RECORDINGS / f"{name}.json").read_text())
-    wanted = STATUS.get(name, [200] * len(requests))
+    statuses = STATUS.get(name, [200] * len(requests))
     answers = [sent(asked_about, request) for request in requests]
-    assert [status for status, _ in answers] == wanted, answers
+    assert [status for status, _ in answers] == statuses, answers
     assert all(answer["error"]["message"] for status, answer in answers if status != 200)
 
 

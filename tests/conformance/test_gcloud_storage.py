@@ -33,9 +33,9 @@ def uri(own_folder):
 def warm(server, tmp_path_factory):
     """One for each server: gcloud storage remembers the address of its first."""
     assert server
-    found = real.Warm(tmp_path_factory.mktemp("gcloud-storage"))
-    yield found
-    found.close()
+    warm = real.Warm(tmp_path_factory.mktemp("gcloud-storage"))
+    yield warm
+    warm.close()
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ def storage(gcloud):
 
 
 def below(folder):
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_text() for path in found}
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_text() for path in paths}
 
 
 def test_folders_are_copied_listed_moved_and_removed(storage, tree, uri, own_folder, tmp_path):

@@ -1,4 +1,4 @@
-"""Unmodified gcloud: ai hp-tuning-jobs, studies run to their end (contracts/gcloud.md 6)."""
+"""Unmodified gcloud: ai hp-tuning-jobs, studies run to their end (docs/sources/gcloud.md 6)."""
 
 import json
 import re
@@ -18,11 +18,11 @@ def described(gcloud, name):
 
 
 def values(trial):
-    return {each["parameterId"]: each["value"] for each in trial["parameters"]}
+    return {parameter["parameterId"]: parameter["value"] for parameter in trial["parameters"]}
 
 
 def test_a_study_is_created_runs_and_is_described_listed_and_streamed(
-    real_gcloud, server, create_study, told
+    real_gcloud, server, create_study, trial_arguments
 ):
     done = create_study(
         real_gcloud, study(), "--max-trial-count=3", "--parallel-trial-count=2",
@@ -32,29 +32,29 @@ def test_a_study_is_created_runs_and_is_described_listed_and_streamed(
     assert "Job State: JOB_STATE_PENDING" in done.stderr
     name = done.stdout.strip()
     server.wait_for(f"/v1/{name}", FINAL)
-    found = described(real_gcloud, name)
-    assert found["state"] == "JOB_STATE_SUCCEEDED"
-    assert found["studySpec"]["algorithm"] == "RANDOM_SEARCH"
-    assert found["labels"] == {"team": "a"}
-    assert found["createTime"] <= found["startTime"] <= found["endTime"]
-    assert [trial["id"] for trial in found["trials"]] == ["1", "2", "3"]
+    job = described(real_gcloud, name)
+    assert job["state"] == "JOB_STATE_SUCCEEDED"
+    assert job["studySpec"]["algorithm"] == "RANDOM_SEARCH"
+    assert job["labels"] == {"team": "a"}
+    assert job["createTime"] <= job["startTime"] <= job["endTime"]
+    assert [trial["id"] for trial in job["trials"]] == ["1", "2", "3"]
     exact = real_gcloud("ai", "hp-tuning-jobs", "describe", name, "--format=json").ok().stdout
-    heard = told(name)
+    arguments = trial_arguments(name)
     for trial in json.loads(exact)["trials"]:
         assert trial["state"] == "SUCCEEDED"
-        assert heard[trial["id"]] == {key: str(value) for key, value in values(trial).items()}
+        assert arguments[trial["id"]] == {key: str(value) for key, value in values(trial).items()}
         final = trial["finalMeasurement"]
         assert final["stepCount"] == "3"
         assert final["metrics"] == [{"metricId": "accuracy", "value": values(trial)["x"] * 3}]
         assert ("momentum" in values(trial)) == (values(trial)["opt"] == "sgd")
-    shown = real_gcloud("ai", "hp-tuning-jobs", "list", "--format", "json").ok().stdout
-    (listed,) = [job for job in json.loads(shown) if job["name"] == name]
+    output = real_gcloud("ai", "hp-tuning-jobs", "list", "--format", "json").ok().stdout
+    (listed,) = [job for job in json.loads(output) if job["name"] == name]
     assert "trials" not in listed
     streamed = (
         real_gcloud("ai", "hp-tuning-jobs", "stream-logs", name, "--polling-interval=1").ok().stdout
     )
     assert streamed.count("\tworkerpool0-0\ttold ") == 3
-    for number in heard:
+    for number in arguments:
         assert re.search(rf"\tservice\tTrial {number} begins with x=", streamed)
         assert re.search(rf"\tservice\tTrial {number} succeeded with accuracy ", streamed)
 
@@ -65,22 +65,22 @@ def test_a_grid_begins_with_the_defaults_and_ends_when_it_is_tried(gcloud, serve
     flags = ("--max-trial-count=9", "--parallel-trial-count=4", "--algorithm=grid-search")
     name = create_study(gcloud, document, *flags).ok().stdout.strip()
     server.wait_for(f"/v1/{name}", FINAL)
-    found = described(gcloud, name)
-    assert found["state"] == "JOB_STATE_SUCCEEDED"
-    tried = [(values(trial)["units"], values(trial)["x"]) for trial in found["trials"]]
-    assert tried[0][0] == 2
-    assert sorted(tried) == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    job = described(gcloud, name)
+    assert job["state"] == "JOB_STATE_SUCCEEDED"
+    points = [(values(trial)["units"], values(trial)["x"]) for trial in job["trials"]]
+    assert points[0][0] == 2
+    assert sorted(points) == [(1, 1), (1, 2), (2, 1), (2, 2)]
 
 
 def test_a_study_of_the_beta_track_is_the_same(gcloud, server, create_study):
     name = create_study(gcloud, study(), name="beta", track=("beta",)).ok().stdout.strip()
     assert "/locations/us-central1/hyperparameterTuningJobs/" in name
     server.wait_for(f"/v1/{name}", FINAL)
-    shown = gcloud("beta", "ai", "hp-tuning-jobs", "describe", name).ok().stdout
-    found = yaml.safe_load(shown)
-    assert found["state"] == "JOB_STATE_SUCCEEDED"
-    assert found["maxTrialCount"] == found["parallelTrialCount"] == 1, "gcloud's own defaults"
-    assert len(found["trials"]) == 1
+    output = gcloud("beta", "ai", "hp-tuning-jobs", "describe", name).ok().stdout
+    job = yaml.safe_load(output)
+    assert job["state"] == "JOB_STATE_SUCCEEDED"
+    assert job["maxTrialCount"] == job["parallelTrialCount"] == 1, "gcloud's own defaults"
+    assert len(job["trials"]) == 1
 
 
 def test_a_running_study_is_cancelled_with_its_trials(gcloud, server, create_study):
@@ -90,10 +90,10 @@ def test_a_running_study_is_cancelled_with_its_trials(gcloud, server, create_stu
     done = gcloud("ai", "hp-tuning-jobs", "cancel", name).ok()
     assert "has been sent" in done.stderr
     server.wait_for(f"/v1/{name}", FINAL)
-    found = described(gcloud, name)
-    assert found["state"] == "JOB_STATE_CANCELLED"
-    assert found["error"]["code"] == 1
-    for trial in found["trials"]:
+    document = described(gcloud, name)
+    assert document["state"] == "JOB_STATE_CANCELLED"
+    assert document["error"]["code"] == 1
+    for trial in document["trials"]:
         assert trial["state"] == "INFEASIBLE"
         job = server.call("GET", f"/v1/{trial['customJob']}")[1]
         assert job["state"] == "JOB_STATE_CANCELLED"
@@ -112,13 +112,13 @@ FAILING = {
 def test_a_study_without_a_result_says_why(gcloud, server, create_study, then):
     name = create_study(gcloud, study(then)).ok().stdout.strip()
     server.wait_for(f"/v1/{name}", FINAL)
-    found = described(gcloud, name)
-    assert found["state"] == "JOB_STATE_FAILED"
-    (trial,) = found["trials"]
+    job = described(gcloud, name)
+    assert job["state"] == "JOB_STATE_FAILED"
+    (trial,) = job["trials"]
     assert trial["state"] == "INFEASIBLE"
     assert "finalMeasurement" not in trial
     assert FAILING[then] in trial["infeasibleReason"]
-    assert found["error"]["message"]
+    assert job["error"]["message"]
 
 
 def test_what_is_reported_for_a_trial_that_has_ended_changes_nothing(
@@ -130,9 +130,9 @@ def test_what_is_reported_for_a_trial_that_has_ended_changes_nothing(
     flags = ("--max-trial-count=3", "--parallel-trial-count=1")
     name = create_study(gcloud, document, *flags).ok().stdout.strip()
     server.wait_for(f"/v1/{name}", FINAL)
-    found = described(gcloud, name)
-    assert found["state"] == "JOB_STATE_SUCCEEDED"
-    assert [trial["finalMeasurement"]["stepCount"] for trial in found["trials"]] == ["3"] * 3
+    job = described(gcloud, name)
+    assert job["state"] == "JOB_STATE_SUCCEEDED"
+    assert [trial["finalMeasurement"]["stepCount"] for trial in job["trials"]] == ["3"] * 3
     files = server.data_dir.glob("jobs/*/*/hypertune/output.metrics")
     reported = sum('"accuracy": "99.0"' in file.read_text() for file in files)
     refused = server.log_of(name).splitlines().count("refused")

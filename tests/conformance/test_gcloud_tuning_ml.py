@@ -1,4 +1,4 @@
-"""Unmodified gcloud: ai-platform jobs with hyperparameters (contracts/gcloud.md 3.2, 3.3, 7)."""
+"""Unmodified gcloud: ai-platform jobs with hyperparameters (docs/sources/gcloud.md 3.2, 3.3, 7)."""
 
 import copy
 import re
@@ -35,8 +35,8 @@ def submit(tmp_path):
     """Submit a job that tunes; the command's answer."""
 
     def submitting(gcloud, job, *flags, training=None, user_args=(), **spec):
-        found = copy.deepcopy({**HYPERPARAMETERS, **spec})
-        config = {"trainingInput": {"hyperparameters": found, **(training or {})}}
+        hyperparameters = copy.deepcopy({**HYPERPARAMETERS, **spec})
+        config = {"trainingInput": {"hyperparameters": hyperparameters, **(training or {})}}
         (tmp_path / "hp.yaml").write_text(yaml.safe_dump(config))
         words = ["--", *user_args] if user_args else []
         return gcloud(
@@ -77,19 +77,19 @@ def described(gcloud, job):
 
 def lines(text):
     """What was streamed: (task, trial, message)."""
-    return [found.groups()[2:] for found in map(LINE.fullmatch, text.splitlines()) if found]
+    return [match.groups()[2:] for match in map(LINE.fullmatch, text.splitlines()) if match]
 
 
 def table(text):
     """The rows of the trials' table, joined: trial -> (objective, step, hyperparameters)."""
-    found = {}
+    rows = {}
     for row in text.partition("Training Output Trials")[2].splitlines():
         cells = [cell.strip() for cell in row.split("│")[1:-1]]
         if len(cells) == 4 and cells[0] not in ("TRIAL", ""):
-            found[cells[0]] = (*cells[1:3], [cells[3]])
+            rows[cells[0]] = (*cells[1:3], [cells[3]])
         elif len(cells) == 4 and cells[0] == "":
-            found[max(found)][2].append(cells[3])
-    return found
+            rows[max(rows)][2].append(cells[3])
+    return rows
 
 
 def test_a_package_is_tuned_streamed_summarized_and_listed(real_gcloud, submit, package):
@@ -101,22 +101,22 @@ def test_a_package_is_tuned_streamed_summarized_and_listed(real_gcloud, submit, 
     assert "state: SUCCEEDED" in done.stdout
     streamed = lines(done.stderr)
     for number in ("1", "2", "3"):
-        said = [message for _, trial, message in streamed if trial == number]
-        assert [each for each in said if each.startswith('told {"epochs": "3", "x": "0.')]
-        (say_dir,) = [each for each in said if '"job-dir"' in each]
+        texts = [message for _, trial, message in streamed if trial == number]
+        assert [text for text in texts if text.startswith('told {"epochs": "3", "x": "0.')]
+        (say_dir,) = [text for text in texts if '"job-dir"' in text]
         assert f'/out-bkt/tuned/{number}"' in say_dir
-        assert said.count("trained") == 1
+        assert texts.count("trained") == 1
     services = [message for task, trial, message in streamed if (task, trial) == ("service", "")]
-    assert sum(bool(re.match(r"Trial \d begins with x=", each)) for each in services) == 3
-    assert sum(bool(re.match(r"Trial \d succeeded with acc", each)) for each in services) == 3
+    assert sum(bool(re.match(r"Trial \d begins with x=", text)) for text in services) == 3
+    assert sum(bool(re.match(r"Trial \d succeeded with acc", text)) for text in services) == 3
     output = described(real_gcloud, "tuned")["trainingOutput"]
     assert output["completedTrialCount"] == "3"
     assert output["isHyperparameterTuningJob"] is True
     assert output["hyperparameterMetricTag"] == "accuracy"
-    found = [trial["finalMetric"]["objectiveValue"] for trial in output["trials"]]
-    assert found == sorted(found, reverse=True), "the best comes first"
-    shown = real_gcloud("ai-platform", "jobs", "describe", "tuned", "--summarize").ok().stdout
-    rows = table(shown)
+    objectives = [trial["finalMetric"]["objectiveValue"] for trial in output["trials"]]
+    assert objectives == sorted(objectives, reverse=True), "the best comes first"
+    summary = real_gcloud("ai-platform", "jobs", "describe", "tuned", "--summarize").ok().stdout
+    rows = table(summary)
     assert list(rows) == ["1", "2", "3"]
     for trial in output["trials"]:
         objective, step, values = rows[trial["trialId"]]
@@ -134,11 +134,11 @@ def test_a_package_is_tuned_streamed_summarized_and_listed(real_gcloud, submit, 
 def test_a_finished_log_is_streamed_by_task(gcloud, server, submit):
     submit(gcloud, "by_task", training=in_image(), maxTrials=2).ok()
     assert ended(server, "by_task")["state"] == "SUCCEEDED"
-    found = gcloud(
+    done = gcloud(
         "ai-platform", "jobs", "stream-logs", "by_task", "--task-name=master-replica-0",
         "--polling-interval=1",
     )  # fmt: skip
-    streamed = lines(found.ok().stdout)
+    streamed = lines(done.ok().stdout)
     assert {task for task, _, _ in streamed} == {"master-replica-0"}
     assert {trial for _, trial, _ in streamed} == {"1", "2"}
 
@@ -146,8 +146,8 @@ def test_a_finished_log_is_streamed_by_task(gcloud, server, submit):
 def test_a_running_study_is_summarized_and_cancelled(gcloud, server, submit):
     submit(gcloud, "stopped", training=in_image("hang")).ok()
     server.wait_for("/v1/projects/demo-proj/jobs/stopped", {"RUNNING"})
-    shown = gcloud("ai-platform", "jobs", "describe", "stopped", "--summarize").ok().stdout
-    assert set(table(shown)) >= {"1"}
+    summary = gcloud("ai-platform", "jobs", "describe", "stopped", "--summarize").ok().stdout
+    assert set(table(summary)) >= {"1"}
     gcloud("ai-platform", "jobs", "cancel", "stopped").ok()
     job = ended(server, "stopped")
     assert job["state"] == "CANCELLED"
@@ -162,8 +162,8 @@ def test_a_study_without_a_result_fails_and_is_summarized(gcloud, server, submit
     job = ended(server, "in_vain")
     assert job["state"] == "FAILED"
     assert "master-replica-0 exited with a non-zero status of 3" in job["errorMessage"]
-    shown = gcloud("ai-platform", "jobs", "describe", "in_vain", "--summarize").ok().stdout
-    assert [row[:2] for row in table(shown).values()][:2] == [("", ""), ("", "")]
+    summary = gcloud("ai-platform", "jobs", "describe", "in_vain", "--summarize").ok().stdout
+    assert [row[:2] for row in table(summary).values()][:2] == [("", ""), ("", "")]
 
 
 def test_a_study_goes_on_from_an_earlier_one(gcloud, server, submit):
@@ -177,14 +177,14 @@ def test_a_study_goes_on_from_an_earlier_one(gcloud, server, submit):
     submit(gcloud, "part_2", training=in_image(), maxTrials=2, **only).ok()
     job = ended(server, "part_2")
     assert job["state"] == "SUCCEEDED"
-    tried = [trial["hyperparameters"] for trial in (*before, *job["trainingOutput"]["trials"])]
-    assert len({tuple(sorted(each.items())) for each in tried}) == 4
-    shown = gcloud("ai-platform", "jobs", "describe", "part_2", "--summarize").ok().stdout
-    assert list(table(shown)) == ["3", "4"], "trial ids go on where the earlier study stopped"
+    points = [trial["hyperparameters"] for trial in (*before, *job["trainingOutput"]["trials"])]
+    assert len({tuple(sorted(point.items())) for point in points}) == 4
+    summary = gcloud("ai-platform", "jobs", "describe", "part_2", "--summarize").ok().stdout
+    assert list(table(summary)) == ["3", "4"], "trial ids go on where the earlier study stopped"
 
 
-def params(*others):
-    return [PARAMS[0], *others]
+def params(*rest):
+    return [PARAMS[0], *rest]
 
 
 P = "trainingInput.hyperparameters"
@@ -239,7 +239,7 @@ def test_a_refusal_names_the_field_and_starts_nothing(gcloud, submit, case):
     done = submit(gcloud, "refused_study", training=in_image(), **spec)
     assert done.code == 1
     assert "INVALID_ARGUMENT" in done.stderr
-    told = " ".join(done.stderr.split())
-    assert f"field: {field} " in f"{told} "
-    assert sentence in told
+    message = " ".join(done.stderr.split())
+    assert f"field: {field} " in f"{message} "
+    assert sentence in message
     assert "NOT_FOUND" in gcloud("ai-platform", "jobs", "describe", "refused_study").stderr

@@ -34,10 +34,10 @@ def job(server):
         "containerSpec": {"imageUri": "registry.test/p/img:1", "command": ["python", "-c", CODE]},
     }
     document = {"displayName": "spoke", "jobSpec": {"workerPoolSpecs": [pool]}}
-    status, made = server.call("POST", f"{PARENT}/customJobs", document)
-    assert status == 200, made
-    wait_for_an_old_end(server, f"/v1/{made['name']}", "JOB_STATE_SUCCEEDED")
-    return made["name"].rpartition("/")[2]
+    status, created = server.call("POST", f"{PARENT}/customJobs", document)
+    assert status == 200, created
+    wait_for_an_old_end(server, f"/v1/{created['name']}", "JOB_STATE_SUCCEEDED")
+    return created["name"].rpartition("/")[2]
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def ml_job(server):
         "masterConfig": image,
     }
     document = {"jobId": "spoke", "trainingInput": training}
-    status, made = server.call("POST", "/v1/projects/demo-proj/jobs", document)
-    assert status == 200, made
+    status, created = server.call("POST", "/v1/projects/demo-proj/jobs", document)
+    assert status == 200, created
     wait_for_an_old_end(server, "/v1/projects/demo-proj/jobs/spoke", "SUCCEEDED")
     return "spoke"
 
@@ -100,9 +100,9 @@ def test_gcloud_logging_read_needs_no_job_and_shows_why_a_filter_is_bad(real_gcl
 
 def test_google_cloud_logging_reads_by_rest_and_by_grpc(server, job):
     words = ("--rest", server.url, "--grpc", server.grpc, "--token", server.token, "--job", job)
-    found = run_script(server, ".venv-gs", "logging_calls.py", *words)
+    results_by_api = run_script(server, ".venv-gs", "logging_calls.py", *words)
     log = "projects/demo-proj/logs/workerpool0-0"
-    for way, results in found.items():
+    for way, results in results_by_api.items():
         assert "must be a field of a LogEntry" in results.pop("refused"), way
         assert results == {
             "word": [["INFO", "Epoch 1: LOSS 0.25, accuracy 0.9", log]],

@@ -45,10 +45,10 @@ def test_gcloud_uploads_a_package_submits_it_and_lists(gcloud, trainer):
     ).ok()  # fmt: skip
     listed = gcloud("ai-platform", "jobs", "list", "--format", "value(jobId)").ok().stdout
     assert {"tls_package", "over_tls"} <= set(listed.split())
-    found = gcloud(
+    done = gcloud(
         "ai", "custom-jobs", "list", "--region=us-central1", "--format", "value(displayName)"
     ).ok()
-    assert "over-tls" in found.stdout.split()
+    assert "over-tls" in done.stdout.split()
 
 
 @pytest.mark.usefixtures("jobs")

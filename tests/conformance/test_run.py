@@ -83,10 +83,12 @@ def test_the_programs_of_the_vertex_sdk_run_over_grpc_and_rest(under_run, server
 def test_programs_read_and_write_gs_with_whichever_token_is_at_hand(under_run, server, role):
     document = {"name": role, "role": role}
     document |= {"project": PROJECT} if role == "submitter" else {}
-    status, made = server.call("POST", "/trainshed/v1/tokens", document)
-    assert status == 200, made
+    status, token = server.call("POST", "/trainshed/v1/tokens", document)
+    assert status == 200, token
     python = python_of(".venv-gs")
-    results = results_of(under_run(python, PROGRAMS / "files.py", "stage-bkt", token=made["token"]))
+    results = results_of(
+        under_run(python, PROGRAMS / "files.py", "stage-bkt", token=token["token"])
+    )
     assert results == {
         "project": PROJECT,
         "client": PROJECT,

@@ -103,17 +103,17 @@ def test_every_job_of_the_sdk_runs_with_its_requirement_arguments_and_variables(
         ended = sdk_server.wait_for(f"/v1/{job}", ENDED)
         log = sdk_server.log_of(job)
         assert ended["state"].endswith("_SUCCEEDED"), (name, ended.get("error"), log[-3000:])
-        found = json.loads(re.search(r"^FOUND (.*)$", log, re.MULTILINE)[1])
-        wanted = ARGUMENTS.get(name, ["--x", "1"])
-        assert found["args"][: len(wanted) + 1][: len(wanted)] == wanted, name
-        assert (found["K"], found["required"]) == ("V", "1.0"), name
-        assert found["model"].startswith("gs://stage-bkt/"), name
+        report = json.loads(re.search(r"^FOUND (.*)$", log, re.MULTILINE)[1])
+        expected = ARGUMENTS.get(name, ["--x", "1"])
+        assert report["args"][: len(expected) + 1][: len(expected)] == expected, name
+        assert (report["K"], report["required"]) == ("V", "1.0"), name
+        assert report["model"].startswith("gs://stage-bkt/"), name
 
 
 def test_a_script_in_an_image_of_ones_own_is_installed_by_a_shell(results, sdk_server):
     job = results["script_own_image_two_replicas"]["name"]
-    _, found = sdk_server.call("GET", f"/v1/{job}")
-    pools = found["jobSpec"]["workerPoolSpecs"]
+    _, document = sdk_server.call("GET", f"/v1/{job}")
+    pools = document["jobSpec"]["workerPoolSpecs"]
     assert len(pools) == 2
     for pool in pools:
         shell, flag, command = pool["containerSpec"]["command"]
@@ -124,5 +124,5 @@ def test_a_script_in_an_image_of_ones_own_is_installed_by_a_shell(results, sdk_s
 def test_what_has_no_counterpart_is_refused_in_a_sentence(results):
     refused = {name: result["refused"] for name, result in results.items() if "refused" in result}
     assert set(refused) == set(SENTENCES) & set(results)
-    for name, said in refused.items():
-        assert SENTENCES[name] in said, name
+    for name, message in refused.items():
+        assert SENTENCES[name] in message, name

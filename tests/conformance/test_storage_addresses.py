@@ -68,9 +68,9 @@ def run_python(python, code, environ, cwd=None):
 
 def address(server, **wish):
     path = f"/trainshed/v1/projects/{PROJECT}/bucketTokens"
-    status, made = server.call("POST", path, wish)
-    assert status == 200, made
-    host = f"{server.url}/as/{made['token']}"
+    status, token = server.call("POST", path, wish)
+    assert status == 200, token
+    host = f"{server.url}/as/{token['token']}"
     return {**server.certificates, "STORAGE_EMULATOR_HOST": host}
 
 
@@ -139,11 +139,11 @@ assert [event.step for event in board.Scalars("run", "loss")] == [0, 1, 2]
 
 @pytest.mark.skipif(not DATA_PYTHON.exists(), reason="make test installs pandas")
 def test_pandas_and_tensorboard_use_the_buckets_of_an_address(server, tmp_path):
-    found = address(server, bucket="*")
-    found["CLOUD_STORAGE_EMULATOR_ENDPOINT"] = found["STORAGE_EMULATOR_HOST"]
+    environ = address(server, bucket="*")
+    environ["CLOUD_STORAGE_EMULATOR_ENDPOINT"] = environ["STORAGE_EMULATOR_HOST"]
     if server.url.startswith("https:"):
-        found["CURL_CA_BUNDLE"] = found["REQUESTS_CA_BUNDLE"]
-    run_python(DATA_PYTHON, OF_DATA_SCIENCE, found, cwd=tmp_path)
+        environ["CURL_CA_BUNDLE"] = environ["REQUESTS_CA_BUNDLE"]
+    run_python(DATA_PYTHON, OF_DATA_SCIENCE, environ, cwd=tmp_path)
 
 
 README_LINES = """

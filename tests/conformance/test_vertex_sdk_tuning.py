@@ -28,15 +28,15 @@ def text(value):
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def test_run_returns_with_trials_of_every_kind_of_parameter(results, told):
-    found = results["every_kind_of_parameter"]
-    assert found["state"] == "JOB_STATE_SUCCEEDED"
-    assert found["ended"]
-    assert found["labels"] == {"team": "a"}
-    assert found["listed"]
-    assert [trial["id"] for trial in found["trials"]] == ["1", "2", "3"]
-    heard = told(found["name"])
-    for trial in found["trials"]:
+def test_run_returns_with_trials_of_every_kind_of_parameter(results, trial_arguments):
+    result = results["every_kind_of_parameter"]
+    assert result["state"] == "JOB_STATE_SUCCEEDED"
+    assert result["ended"]
+    assert result["labels"] == {"team": "a"}
+    assert result["listed"]
+    assert [trial["id"] for trial in result["trials"]] == ["1", "2", "3"]
+    arguments = trial_arguments(result["name"])
+    for trial in result["trials"]:
         assert trial["state"] == "SUCCEEDED"
         assert trial["timed"]
         values = trial["values"]
@@ -46,90 +46,92 @@ def test_run_returns_with_trials_of_every_kind_of_parameter(results, told):
         assert values["width"] in (1, 2)
         assert 0.5 <= values["decay"] <= 0.9
         assert values["opt"] in ("adam", "sgd")
-        assert heard[trial["id"]] == {name: text(value) for name, value in values.items()}
+        assert arguments[trial["id"]] == {name: text(value) for name, value in values.items()}
         assert trial["final"] == {"accuracy": values["x"] * 3}
         assert (trial["step"], trial["steps"]) == (3, [1, 2, 3])
         assert "/customJobs/" in trial["job"]
 
 
-def test_a_conditional_parameter_is_there_only_under_its_condition(results, told):
-    found = results["conditional_parameters"]
-    assert found["state"] == "JOB_STATE_SUCCEEDED"
-    heard = told(found["name"])
-    assert len(found["trials"]) == 6
-    for trial in found["trials"]:
+def test_a_conditional_parameter_is_there_only_under_its_condition(results, trial_arguments):
+    result = results["conditional_parameters"]
+    assert result["state"] == "JOB_STATE_SUCCEEDED"
+    arguments = trial_arguments(result["name"])
+    assert len(result["trials"]) == 6
+    for trial in result["trials"]:
         values = trial["values"]
-        wanted = {"x", "model", "width"} if values["model"] == "wide" else {"x", "model", "layers"}
+        expected = (
+            {"x", "model", "width"} if values["model"] == "wide" else {"x", "model", "layers"}
+        )
         if values.get("layers") == 3:
-            wanted.add("skip")
-        assert values.keys() == wanted
-        assert heard[trial["id"]].keys() == wanted
+            expected.add("skip")
+        assert values.keys() == expected
+        assert arguments[trial["id"]].keys() == expected
         assert trial["final"] == {"accuracy": values["x"] * 3}
 
 
 def test_a_grid_is_tried_once_and_then_ends(results):
-    found = results["a_grid_that_ends"]
-    assert found["state"] == "JOB_STATE_SUCCEEDED"
-    tried = [(trial["values"]["x"], trial["values"]["opt"]) for trial in found["trials"]]
-    assert sorted(tried) == [(1, "adam"), (1, "sgd"), (2, "adam"), (2, "sgd")]
+    result = results["a_grid_that_ends"]
+    assert result["state"] == "JOB_STATE_SUCCEEDED"
+    points = [(trial["values"]["x"], trial["values"]["opt"]) for trial in result["trials"]]
+    assert sorted(points) == [(1, "adam"), (1, "sgd"), (2, "adam"), (2, "sgd")]
 
 
 def test_a_study_is_cancelled_with_its_trials_and_deleted(results):
-    found = results["in_the_background_and_cancelled"]
-    assert found["state"] == "JOB_STATE_CANCELLED"
-    assert "code: 1" in found["raised"]
-    assert set(found["trials"]) == {"INFEASIBLE"}
-    assert found["deleted"]
+    result = results["in_the_background_and_cancelled"]
+    assert result["state"] == "JOB_STATE_CANCELLED"
+    assert "code: 1" in result["raised"]
+    assert set(result["trials"]) == {"INFEASIBLE"}
+    assert result["deleted"]
 
 
 def test_run_raises_what_was_missing_and_what_was_there_instead(results):
-    found = results["without_a_result"]
-    assert found["state"] == "JOB_STATE_FAILED"
-    assert "accuracy" in found["raised"]
-    assert {trial["state"] for trial in found["trials"]} == {"INFEASIBLE"}
+    result = results["without_a_result"]
+    assert result["state"] == "JOB_STATE_FAILED"
+    assert "accuracy" in result["raised"]
+    assert {trial["state"] for trial in result["trials"]} == {"INFEASIBLE"}
     # three ran at once: the first to end ends the study, and the others with it
-    first, *_ = (each for each in found["trials"] if "ended while" not in each["reason"])
+    first, *_ = (trial for trial in result["trials"] if "ended while" not in trial["reason"])
     assert "without the metric 'accuracy'" in first["reason"]
     assert "output.metrics has the metrics acc, err" in first["reason"]
     assert first["final"] == {}
 
 
 def test_several_metrics_are_measured_and_the_default_comes_first(results):
-    found = results["several_metrics"]
-    assert found["state"] == "JOB_STATE_SUCCEEDED"
-    assert found["study"]["observation_noise"] == 2
-    assert found["trials"][0]["values"] == {"x": 0.25}
-    for trial in found["trials"]:
+    result = results["several_metrics"]
+    assert result["state"] == "JOB_STATE_SUCCEEDED"
+    assert result["study"]["observation_noise"] == 2
+    assert result["trials"][0]["values"] == {"x": 0.25}
+    for trial in result["trials"]:
         accuracy = trial["values"]["x"] * 3
         assert trial["final"] == {"accuracy": accuracy, "loss": 10 - accuracy}
 
 
 def test_a_study_ends_by_its_own_rules(results):
-    found = results["safety_and_an_end"]
-    assert found["state"] == "JOB_STATE_SUCCEEDED"
-    assert len(found["trials"]) == 2, "maxNumTrials, and not maxTrialCount"
-    assert found["trials"][0]["values"] == {"x": 0.25}
-    ending = found["study"]["study_stopping_config"]
+    result = results["safety_and_an_end"]
+    assert result["state"] == "JOB_STATE_SUCCEEDED"
+    assert len(result["trials"]) == 2, "maxNumTrials, and not maxTrialCount"
+    assert result["trials"][0]["values"] == {"x": 0.25}
+    ending = result["study"]["study_stopping_config"]
     assert ending["max_num_trials"] == 2
     assert ending["should_stop_asap"] is True
     assert ending["max_duration_no_progress"] == "3600s"
-    safety = found["study"]["metrics"][1]["safety_config"]
+    safety = result["study"]["metrics"][1]["safety_config"]
     assert safety == {"safety_threshold": 100.0, "desired_min_safe_trials_fraction": 0.5}
 
 
 def test_convex_stopping_is_taken_with_all_its_fields(results):
-    found = results["convex_stopping"]
-    assert found["state"] == "JOB_STATE_SUCCEEDED"
-    rule = found["study"]["convex_automated_stopping_spec"]
+    result = results["convex_stopping"]
+    assert result["state"] == "JOB_STATE_SUCCEEDED"
+    rule = result["study"]["convex_automated_stopping_spec"]
     assert rule["learning_rate_parameter_name"] == "x"
     assert int(rule["min_measurement_count"]) == 2
 
 
 def test_a_trial_below_the_median_is_stopped_and_keeps_what_it_measured(results):
-    found = results["median_stopping"]
-    assert found["state"] == "JOB_STATE_SUCCEEDED"
-    assert [trial["values"]["x"] for trial in found["trials"]] == [1, 2, 3, 30]
-    last = found["trials"][-1]
+    result = results["median_stopping"]
+    assert result["state"] == "JOB_STATE_SUCCEEDED"
+    assert [trial["values"]["x"] for trial in result["trials"]] == [1, 2, 3, 30]
+    last = result["trials"][-1]
     assert last["state"] == "SUCCEEDED"
     assert last["final"] == {"loss": -80}
 

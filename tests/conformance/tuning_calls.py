@@ -1,6 +1,6 @@
 """Tuning with the unmodified Vertex SDK, run by a Python that has it; prints one JSON object.
 
-Scenarios are what a user's script does (contracts/vertex-sdk.md 4.5, 8).  They run side by side,
+Scenarios are what a user's script does (docs/sources/vertex.md 4.5, 8).  They run side by side,
 for the SDK looks at a job only every five seconds.  Nothing of Trainshed is imported here.
 """
 
@@ -13,7 +13,7 @@ import traceback
 from google.api_core import exceptions
 from google.cloud import aiplatform
 from google.cloud.aiplatform import hyperparameter_tuning as hpt
-from tuning_client import pools, shown
+from tuning_client import describe_trials, pools
 from tuning_low_level import (
     ACCURACY,
     LOW_X,
@@ -29,14 +29,14 @@ X = {"x": hpt.DoubleParameterSpec(min=0.01, max=1.0, scale="log")}
 
 def tuning(name, parameters, then="", **more):
     inner = aiplatform.CustomJob("inner", pools(then), base_output_dir="gs://out-bkt/sdk")
-    found = {
+    options = {
         "metric_spec": {"accuracy": "maximize"},
         "parameter_spec": parameters,
         "max_trial_count": 3,
         "parallel_trial_count": 3,
         **more,
     }
-    return aiplatform.HyperparameterTuningJob(name, inner, **found)
+    return aiplatform.HyperparameterTuningJob(name, inner, **options)
 
 
 def every_kind_of_parameter():
@@ -53,15 +53,15 @@ def every_kind_of_parameter():
         labels={"team": "a"},
     )
     job.run(sync=True)
-    found = aiplatform.HyperparameterTuningJob.get(job.resource_name)
+    fetched = aiplatform.HyperparameterTuningJob.get(job.resource_name)
     listed = aiplatform.HyperparameterTuningJob.list(filter='display_name="every-kind"')
     return {
         "name": job.resource_name,
         "state": job.state.name,
-        "ended": found.end_time is not None and found.start_time is not None,
-        "labels": dict(found.labels),
-        "trials": shown(job.trials),
-        "listed": job.resource_name in [each.resource_name for each in listed],
+        "ended": fetched.end_time is not None and fetched.start_time is not None,
+        "labels": dict(fetched.labels),
+        "trials": describe_trials(job.trials),
+        "listed": job.resource_name in [entry.resource_name for entry in listed],
     }
 
 
@@ -95,7 +95,11 @@ def conditional_parameters():
         parallel_trial_count=3,
     )
     job.run()
-    return {"name": job.resource_name, "state": job.state.name, "trials": shown(job.trials)}
+    return {
+        "name": job.resource_name,
+        "state": job.state.name,
+        "trials": describe_trials(job.trials),
+    }
 
 
 def a_grid_that_ends():
@@ -110,7 +114,7 @@ def a_grid_that_ends():
         parallel_trial_count=4,
     )
     job.run()
-    return {"state": job.state.name, "trials": shown(job.trials)}
+    return {"state": job.state.name, "trials": describe_trials(job.trials)}
 
 
 def in_the_background_and_cancelled():
@@ -124,13 +128,13 @@ def in_the_background_and_cancelled():
         job.wait()
     except RuntimeError as error:
         raised = str(error)
-    found = {
+    result = {
         "state": job.state.name,
         "raised": raised,
         "trials": [trial.state.name for trial in job.trials],
     }
-    found["deleted"] = deleted(job.resource_name)
-    return found
+    result["deleted"] = deleted(job.resource_name)
+    return result
 
 
 def deleted(name):
@@ -148,7 +152,11 @@ def without_a_result():
     try:
         job.run()
     except RuntimeError as error:
-        return {"raised": str(error), "state": job.state.name, "trials": shown(job.trials)}
+        return {
+            "raised": str(error),
+            "state": job.state.name,
+            "trials": describe_trials(job.trials),
+        }
     return {"raised": None}
 
 
@@ -167,12 +175,12 @@ def refused():
         "none": {"metrics": []},
     }
     counts = {"parallel": {"max_trial_count": 2, "parallel_trial_count": 3}}
-    found = {name: refusal("refused", study) for name, study in bad.items()}
-    for name, each in counts.items():
-        found[name] = refusal("refused", {"metrics": [ACCURACY]}, **each)
-    found["parent"] = high_level_refusal()
+    refusals = {name: refusal("refused", study) for name, study in bad.items()}
+    for name, trial_counts in counts.items():
+        refusals[name] = refusal("refused", {"metrics": [ACCURACY]}, **trial_counts)
+    refusals["parent"] = high_level_refusal()
     listed = aiplatform.HyperparameterTuningJob.list(filter='display_name="refused"')
-    return {"refusals": found, "started": len(listed)}
+    return {"refusals": refusals, "started": len(listed)}
 
 
 def refusal(name, study, **counts):
@@ -210,7 +218,7 @@ SCENARIOS = (
 )
 
 
-def tried(scenario):
+def run_scenario(scenario):
     try:
         return scenario()
     except Exception:  # noqa: BLE001  # what a user would see is the result
@@ -219,7 +227,9 @@ def tried(scenario):
 
 def main():
     with concurrent.futures.ThreadPoolExecutor(len(SCENARIOS)) as threads:
-        running = {each.__name__: threads.submit(tried, each) for each in SCENARIOS}
+        running = {
+            scenario.__name__: threads.submit(run_scenario, scenario) for scenario in SCENARIOS
+        }
     results = {name: future.result() for name, future in running.items()}
     sys.stdout.write("RESULTS " + json.dumps(results) + "\n")
 

@@ -15,16 +15,16 @@ def pools(then=""):
     return [{"machine_spec": machine, "replica_count": 1, "container_spec": container}]
 
 
-def shown(trials):
+def describe_trials(trials):
     """What a user reads off the trials."""
     return [
         {
             "id": trial.id,
             "state": trial.state.name,
-            "values": {each.parameter_id: each.value for each in trial.parameters},
-            "final": {each.metric_id: each.value for each in trial.final_measurement.metrics},
+            "values": {parameter.parameter_id: parameter.value for parameter in trial.parameters},
+            "final": {metric.metric_id: metric.value for metric in trial.final_measurement.metrics},
             "step": trial.final_measurement.step_count,
-            "steps": [each.step_count for each in trial.measurements],
+            "steps": [measurement.step_count for measurement in trial.measurements],
             "job": trial.custom_job,
             "reason": trial.infeasible_reason,
             "timed": trial.start_time is not None and trial.end_time is not None,

@@ -1,6 +1,6 @@
 """Tuning with google-api-python-client, run by a Python that has it; prints one JSON object.
 
-Nothing of Trainshed is imported here (contracts/vertex-sdk.md 7).
+Nothing of Trainshed is imported here (docs/sources/vertex.md 7).
 """
 
 import json
@@ -65,10 +65,10 @@ def ended(get):
 
 
 def run(job, then="", **spec):
-    asked = body(job, then, **spec)
-    created = JOBS.create(parent=PARENT, body=asked).execute()
-    found = ended(JOBS.get(name=f"{PARENT}/jobs/{job}"))
-    return {**found, "echo": created["trainingInput"] == asked["trainingInput"]}
+    document = body(job, then, **spec)
+    created = JOBS.create(parent=PARENT, body=document).execute()
+    final_job = ended(JOBS.get(name=f"{PARENT}/jobs/{job}"))
+    return {**final_job, "echo": created["trainingInput"] == document["trainingInput"]}
 
 
 def early():
@@ -138,18 +138,18 @@ def vertex():
         "trialJobSpec": {"workerPoolSpecs": [{**pool, "containerSpec": container}]},
     }
     created = jobs.create(parent=parent, body=document).execute()
-    found = ended(jobs.get(name=created["name"]))
+    job = ended(jobs.get(name=created["name"]))
     masked = jobs.list(parent=parent, readMask="name,state", pageSize=1).execute()
     jobs.delete(name=created["name"]).execute()
-    return {**found, "masked": sorted(masked["hyperparameterTuningJobs"][0])}
+    return {**job, "masked": sorted(masked["hyperparameterTuningJobs"][0])}
 
 
 def main():
-    found = {"first": run("first"), "early": early(), "refused": refused(), "vertex": vertex()}
-    found["resumed"] = resumed()
+    results = {"first": run("first"), "early": early(), "refused": refused(), "vertex": vertex()}
+    results["resumed"] = resumed()
     listed = JOBS.list(parent=PARENT, filter="jobId:*").execute()
-    found["listed"] = [job["jobId"] for job in listed["jobs"]]
-    sys.stdout.write(json.dumps(found) + "\n")
+    results["listed"] = [job["jobId"] for job in listed["jobs"]]
+    sys.stdout.write(json.dumps(results) + "\n")
 
 
 main()

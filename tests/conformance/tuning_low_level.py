@@ -5,7 +5,7 @@ Nothing of Trainshed is imported here.
 
 import time
 
-from tuning_client import CLIENT, PARENT, pools, shown
+from tuning_client import CLIENT, PARENT, describe_trials, pools
 
 LOW_X = {
     "parameter_id": "x",
@@ -37,7 +37,7 @@ def low_level(name, study, then="", **counts):
         time.sleep(0.5)
         job = CLIENT.get_hyperparameter_tuning_job(name=job.name)
     echo = type(job).to_dict(job)["study_spec"]
-    return {"state": job.state.name, "trials": shown(job.trials), "study": echo}
+    return {"state": job.state.name, "trials": describe_trials(job.trials), "study": echo}
 
 
 def several_metrics():

@@ -1,6 +1,6 @@
 """Calls of the unmodified Vertex SDK, run by a Python that has it; prints one JSON object.
 
-Every scenario is what a user's script does (contracts/vertex-sdk.md 4).  They run side by side,
+Every scenario is what a user's script does (docs/sources/vertex.md 4).  They run side by side,
 for the SDK looks at a job only every five seconds.  Nothing of Trainshed is imported here.
 """
 
@@ -32,12 +32,12 @@ def pool(code="print('trained')", count=1):
 def run_succeeds(_):
     job = aiplatform.CustomJob("cj-run", [pool(), pool(count=2)], labels={"team": "a"})
     job.run(timeout=3600, restart_job_on_worker_restart=True)
-    found = aiplatform.CustomJob.get(job.resource_name)
+    fetched = aiplatform.CustomJob.get(job.resource_name)
     return {
-        "state": found.state.name,
-        "ended": found.end_time is not None and found.start_time is not None,
-        "labels": dict(found.labels),
-        "error": found.error is not None and found.error.code != 0,
+        "state": fetched.state.name,
+        "ended": fetched.end_time is not None and fetched.start_time is not None,
+        "labels": dict(fetched.labels),
+        "error": fetched.error is not None and fetched.error.code != 0,
     }
 
 
@@ -80,12 +80,12 @@ def cancel_and_delete(_):
 def lists(_):
     for place in range(3):
         aiplatform.CustomJob(f"cj-listed-{place}", [pool()]).submit()
-    found = aiplatform.CustomJob.list(filter='display_name="cj-listed-1"')
+    matches = aiplatform.CustomJob.list(filter='display_name="cj-listed-1"')
     ordered = aiplatform.CustomJob.list(
         filter='display_name:"cj-listed-*"', order_by="create_time desc"
     )
     return {
-        "one": [job.display_name for job in found],
+        "one": [job.display_name for job in matches],
         "all": [job.display_name for job in ordered],
     }
 
@@ -183,13 +183,13 @@ def uploaded_model(_):
         serving_container_image_uri="us-docker.pkg.dev/vertex-ai/prediction/x:latest",
     )  # fmt: skip
     listed = aiplatform.Model.list(filter='labels.k="v" AND display_name="uploaded"')
-    found = {"uri": model.uri, "listed": [each.uri for each in listed]}
+    result = {"uri": model.uri, "listed": [entry.uri for entry in listed]}
     model.delete()
     try:
         aiplatform.Model(model.resource_name)
     except exceptions.NotFound:
-        return found | {"gone": True}
-    return found
+        return result | {"gone": True}
+    return result
 
 
 def not_here(_):
@@ -203,10 +203,10 @@ def not_here(_):
         ),
         "tensorboard": lambda: aiplatform.Tensorboard.create("t"),
     }  # fmt: skip
-    return {name: said(attempt) for name, attempt in attempts.items()}
+    return {name: error_text(attempt) for name, attempt in attempts.items()}
 
 
-def said(attempt):
+def error_text(attempt):
     try:
         attempt()
     except exceptions.GoogleAPICallError as error:
@@ -261,15 +261,17 @@ def refused(_):
     return {"kind": None}
 
 
-HELPERS = {"pool", "said"}
+HELPERS = {"pool", "error_text"}
 SCENARIOS = {
-    name: found
-    for name, found in list(globals().items())
-    if callable(found) and getattr(found, "__module__", "") == __name__ and name not in HELPERS
+    name: function
+    for name, function in list(globals().items())
+    if callable(function)
+    and getattr(function, "__module__", "") == __name__
+    and name not in HELPERS
 }
 
 
-def tried(scenario, folder):
+def run_scenario(scenario, folder):
     try:
         folder.mkdir()
         return scenario(folder)
@@ -281,7 +283,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         with concurrent.futures.ThreadPoolExecutor(len(SCENARIOS)) as pool_of_threads:
             running = {
-                name: pool_of_threads.submit(tried, scenario, pathlib.Path(temporary) / name)
+                name: pool_of_threads.submit(run_scenario, scenario, pathlib.Path(temporary) / name)
                 for name, scenario in SCENARIOS.items()
             }
         results = {name: future.result() for name, future in running.items()}

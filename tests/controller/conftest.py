@@ -7,13 +7,13 @@ from controller.world import World, nodes
 
 @pytest.fixture
 def make_world(tmp_path):
-    made = []
+    worlds = []
 
     def make(fleet=None, **more):
-        folder = tmp_path / str(len(made))
-        made.append(World(folder, nodes() if fleet is None else fleet, **more))
-        return made[-1]
+        folder = tmp_path / str(len(worlds))
+        worlds.append(World(folder, nodes() if fleet is None else fleet, **more))
+        return worlds[-1]
 
     yield make
-    for world in made:
+    for world in worlds:
         world.close()

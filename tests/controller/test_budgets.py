@@ -35,9 +35,9 @@ def test_with_a_budget_what_a_signal_ended_is_tried_again_so_often(make_world):
     for attempt in (1, 2):
         assert (world.state(uid), world.job(uid).attempt) == (JobState.RUNNING, attempt)
         fail(world, controller, uid, 137, signal=9, oom=True, peak_memory_bytes=2 << 30)
-    told = world.told(uid)
-    assert "out of memory; peak memory 2.0 GiB" in told
-    assert "the job is queued again for attempt 3" in told
+    messages = world.messages(uid)
+    assert "out of memory; peak memory 2.0 GiB" in messages
+    assert "the job is queued again for attempt 3" in messages
     assert world.job(uid).restarts == Restarts(user=2)
     fail(world, controller, uid, signal=11)
     assert world.state(uid) is JobState.FAILED
@@ -77,7 +77,7 @@ def test_an_attempt_that_somebody_else_has_stopped_counts_as_lost(make_world):
     go(controller, 2)
     assert (world.state(uid), world.job(uid).attempt) == (JobState.RUNNING, 2)
     assert world.job(uid).restarts == Restarts(infra=1)
-    assert "somebody else has stopped it" in world.told(uid)
+    assert "somebody else has stopped it" in world.messages(uid)
 
 
 def test_an_engine_whose_older_attempt_is_still_there_is_asked_again(make_world):

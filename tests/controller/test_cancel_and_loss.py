@@ -117,7 +117,7 @@ def test_a_job_cancelled_while_it_waits_for_a_restart_is_cancelled(make_world):
 
 
 def test_unreachable_is_not_failed(make_world):
-    """PEERS A1: a job was relaunched 24 times because its status could not be fetched."""
+    """Elsewhere a job was relaunched 24 times because its status could not be fetched."""
     world: World = make_world(script=runs())
     controller = world.controller()
     uid = world.submit()

@@ -28,13 +28,13 @@ class Deadly:
         self._fuse = fuse
 
     def __getattr__(self, name):
-        found = getattr(self._real, name)
-        if not callable(found):
-            return found
+        method = getattr(self._real, name)
+        if not callable(method):
+            return method
 
         def call(*args, **kwargs):
             self._fuse.burn()
-            return found(*args, **kwargs)
+            return method(*args, **kwargs)
 
         return call
 
@@ -189,7 +189,7 @@ def settle(world, servers, uids):
     for server in servers:
         go(server, 2)
     for uid in uids:
-        assert world.state(uid) in FINAL, world.told(uid)
+        assert world.state(uid) in FINAL, world.messages(uid)
     assert world.store.holding() == []
     assert all(world.engine.observe([world.key(uid)])[0].phase is not Phase.READY for uid in uids)
 
@@ -269,10 +269,10 @@ def test_a_job_cancelled_while_its_launch_is_read_is_not_launched(make_world):
     commands = world.store.commands
 
     def cancel_behind_its_back(*args, **kwargs):
-        found = commands(*args, **kwargs)
+        orders = commands(*args, **kwargs)
         world.store.commands = commands
         world.cancel(uid)
-        return found
+        return orders
 
     world.store.commands = cancel_behind_its_back
     controller.perform_once()

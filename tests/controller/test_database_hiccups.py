@@ -21,20 +21,20 @@ class Hiccups:
         self._left[name] = [nth, afterwards]
 
     def __getattr__(self, name):
-        found = getattr(self._real, name)
-        if not callable(found):
-            return found
+        method = getattr(self._real, name)
+        if not callable(method):
+            return method
 
         def call(*args, **kwargs):
             left = self._left.get(name)
             if left is None:
-                return found(*args, **kwargs)
+                return method(*args, **kwargs)
             left[0] -= 1
             if left[0]:
-                return found(*args, **kwargs)
+                return method(*args, **kwargs)
             del self._left[name]
             if left[1]:
-                found(*args, **kwargs)
+                method(*args, **kwargs)
             raise StoreFault("the database is away")
 
         return call

@@ -1,4 +1,4 @@
-"""Jobs whose time to wait or to run is over are cancelled, with an error that says so (R11)."""
+"""Jobs whose time to wait or to run is over are cancelled, with an error that says so."""
 
 from controller.world import START, World, go, nodes, runs
 from store.builders import add_study, step_of
@@ -36,8 +36,8 @@ def test_a_job_that_runs_too_long_is_stopped_and_told_why(make_world):
         "The job ran for longer than the 3600 s of scheduling.timeout."
     )
     assert "TIMEOUT" in world.story(uid)
-    shown = aiplatform_v1.custom_job(record.job)
-    assert (shown["state"], shown["error"]["code"]) == ("JOB_STATE_CANCELLED", 4)
+    document = aiplatform_v1.custom_job(record.job)
+    assert (document["state"], document["error"]["code"]) == ("JOB_STATE_CANCELLED", 4)
     assert ml_v1.job(record.job)["errorMessage"] == record.job.status.error.message
 
 
@@ -112,18 +112,18 @@ def test_once_a_job_has_run_it_is_never_ended_for_waiting(make_world):
 def test_a_users_cancel_is_not_taken_for_a_timeout_nor_the_other_way_round(make_world):
     world: World = make_world(script=runs(notice_s=None))
     controller = world.controller()
-    asked, late = world.submit(scheduling=HOUR), world.submit(scheduling=HOUR)
+    cancelled, late = world.submit(scheduling=HOUR), world.submit(scheduling=HOUR)
     go(controller)
     world.clock.s += 3601
-    world.cancel(asked)
+    world.cancel(cancelled)
     controller.lease_once()
     controller.deadlines_once()
     assert not world.cancel(late), "it ends already"
     go(controller)
     world.clock.s += 2
     go(controller)
-    assert world.states([asked, late]) == {JobState.CANCELLED}
-    assert (world.error(asked).code, world.error(late).code) == (1, 4)
+    assert world.states([cancelled, late]) == {JobState.CANCELLED}
+    assert (world.error(cancelled).code, world.error(late).code) == (1, 4)
 
 
 def test_many_are_ended_in_one_pass_and_nobody_but_the_leader_ends_any(make_world):

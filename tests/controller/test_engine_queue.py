@@ -66,7 +66,7 @@ def test_it_is_handed_over_placed_and_seen_to_its_end(queue_world):
     assert world.state(uid) is S.SUCCEEDED
     assert [row.state for row in world.store.replicas(uid)] == ["SUCCEEDED"] * 3
     assert world.story(uid)[1:5] == ["HANDED_OVER", "PLACED", "PREPARING", "RUNNING"]
-    assert "Scheduled on node-0 (3 replicas)." in world.told(uid)
+    assert "Scheduled on node-0 (3 replicas)." in world.messages(uid)
     assert world.store.engines_of([world.key(uid)]) == {world.key(uid): "fake"}
 
 
@@ -86,14 +86,16 @@ def test_why_it_waits_is_written_when_it_changes_and_only_then(queue_world, monk
     controller = world.controller()
     uid = world.submit()
     go(controller)
-    told = []
+    explanations = []
     explain = world.store.explain
-    monkeypatch.setattr(world.store, "explain", lambda *args: (told.append(args), explain(*args)))
+    monkeypatch.setattr(
+        world.store, "explain", lambda *args: (explanations.append(args), explain(*args))
+    )
     go(controller, 3)
-    assert told == []
+    assert explanations == []
     world.engine.explain(world.key(uid), HELD)
     go(controller, 3)
-    assert len(told) == 1
+    assert len(explanations) == 1
     assert explained(world, uid).reason is Reason.HELD
     world.engine.unreachable = True
     go(controller)
@@ -101,7 +103,7 @@ def test_why_it_waits_is_written_when_it_changes_and_only_then(queue_world, monk
     assert explained(world, uid).reason is Reason.HELD, "one that is away says nothing"
     other = world.controller("server-a")
     go(other, 2)
-    assert len(told) == 2, "a new server has told nothing yet"
+    assert len(explanations) == 2, "a new server has told nothing yet"
 
 
 def test_an_answer_without_it_is_no_loss(queue_world):
@@ -280,7 +282,7 @@ def test_a_loss_is_paid_by_its_cause(queue_world, loss, restarts, *, is_enqueued
     assert (world.state(uid), world.job(uid).restarts) == (S.QUEUED, restarts)
     go(controller, 2)
     assert world.job(uid).attempt == 2
-    assert "Attempt 1 was lost" in world.told(uid)
+    assert "Attempt 1 was lost" in world.messages(uid)
 
 
 def test_one_that_is_cancelled_while_it_waits_never_starts(queue_world):
@@ -389,9 +391,9 @@ def test_each_engine_gets_its_own_jobs(queue_world):
     controller = world.controller(engine=engines)
     small, gang = world.submit(), world.submit(replicas=3)
     go(controller)
-    held = {each.uid: each for each in world.store.holding()}
+    held = {job.uid: job for job in world.store.holding()}
     assert held[gang].claim.wants == {"trainshed-x": "y"}
-    assert "passed over: local (" in world.told(gang)
+    assert "passed over: local (" in world.messages(gang)
     assert (held[small].engine, held[small].claim) == ("local", None)
     assert [seat.engine for seat in held[small].seats] == ["local"]
     assert (world.state(small), world.state(gang)) == (S.RUNNING, S.ENQUEUED)

@@ -27,13 +27,13 @@ def hung(make_world):
     return make
 
 
-def told(world, uid, kind):
+def events_of(world, uid, kind):
     return [event for event in world.store.events(uid) if event.kind == kind]
 
 
 def test_a_hang_is_told_once_and_nothing_else_is_done(hung):
     world, _, uid = hung()
-    [event] = told(world, uid, "HUNG")
+    [event] = events_of(world, uid, "HUNG")
     assert event.message == "Replica workerpool1-0 has shown no progress for 1800 s."
     assert event.data["stacks"] == STACKS
     assert event.data["severity"] == "WARNING"
@@ -45,7 +45,7 @@ def test_another_replica_that_hangs_is_told_too(hung):
     world, controller, uid = hung()
     world.engine.hang(world.key(uid), HANG, Hang(task_name="workerpool0-0", seconds=60.0))
     go(controller, 2)
-    assert [event.data["task_name"] for event in told(world, uid, "HUNG")] == [
+    assert [event.data["task_name"] for event in events_of(world, uid, "HUNG")] == [
         "workerpool1-0",
         "workerpool0-0",
     ]
@@ -55,17 +55,17 @@ def test_it_is_told_when_the_replica_goes_on(hung):
     world, controller, uid = hung()
     world.engine.hang(world.key(uid))
     go(controller, 2)
-    [event] = told(world, uid, "RECOVERED")
+    [event] = events_of(world, uid, "RECOVERED")
     assert event.message == "Replica workerpool1-0 shows progress again."
     world.engine.hang(world.key(uid), HANG)
     go(controller, 2)
-    assert len(told(world, uid, "HUNG")) == 1, "once for each replica of an attempt"
+    assert len(events_of(world, uid, "HUNG")) == 1, "once for each replica of an attempt"
 
 
 def test_a_server_that_was_killed_does_not_tell_it_again(hung):
     world, _, uid = hung()
     go(world.controller(), 3)
-    assert len(told(world, uid, "HUNG")) == 1
+    assert len(events_of(world, uid, "HUNG")) == 1
 
 
 def test_where_it_is_wished_the_job_starts_again(hung):
@@ -77,7 +77,7 @@ def test_where_it_is_wished_the_job_starts_again(hung):
     first = next(key for key in world.engine.orders if key.attempt == 1)
     assert world.engine.orders[first][0].reason is StopReason.HANG
     assert "workerpool1-0 has shown no progress" in world.engine.orders[first][0].message
-    assert len(told(world, uid, "RESTART_ORDERED")) == 1
+    assert len(events_of(world, uid, "RESTART_ORDERED")) == 1
 
 
 @pytest.mark.parametrize(
@@ -88,5 +88,5 @@ def test_without_a_budget_it_is_only_reported(hung, scheduling, budgets):
     world, controller, uid = hung(scheduling, hang_restart=True, budgets=budgets)
     go(controller, 2)
     assert (world.state(uid), world.job(uid).attempt) == (JobState.RUNNING, 1)
-    assert len(told(world, uid, "HUNG")) == 1
+    assert len(events_of(world, uid, "HUNG")) == 1
     assert not world.engine.stops

@@ -30,8 +30,8 @@ def test_a_job_goes_through_all_states_and_its_story_says_so(make_world):
     assert status.error is None
     assert START < status.start_time < status.end_time
     assert world.story(uid)[-5:] == ["PLACED", "PREPARING", "RUNNING", "REPLICA_ENDED", "SUCCEEDED"]
-    assert "Scheduled on node-" in world.told(uid)
-    assert "Job completed successfully." in world.told(uid)
+    assert "Scheduled on node-" in world.messages(uid)
+    assert "Job completed successfully." in world.messages(uid)
 
 
 def test_a_job_over_before_anyone_looked_has_run_and_says_so(make_world):
@@ -73,8 +73,8 @@ def test_replicas_are_told_from_placed_to_running_in_the_words_of_their_dialect(
     controller = world.controller()
     uid = world.submit(replicas=2, kind=JobKind.ML_JOB)
     go(controller)
-    found = {row.task_name: row.state for row in world.store.replicas(uid)}
-    assert found == {"master-replica-0": "PLACED", "worker-replica-0": "PLACED"}
+    states = {row.task_name: row.state for row in world.store.replicas(uid)}
+    assert states == {"master-replica-0": "PLACED", "worker-replica-0": "PLACED"}
     world.clock.s += 2
     go(controller)
     assert {row.state for row in world.store.replicas(uid)} == {"RUNNING"}
@@ -133,7 +133,7 @@ def test_composing_that_fails_for_no_known_reason_is_given_up_after_a_while(make
         go(controller)
         world.clock.s += 1
     assert world.state(uid) is JobState.PREPARING
-    assert "a mistake of ours" in world.told(uid)
+    assert "a mistake of ours" in world.messages(uid)
     for _ in range(6):
         world.clock.s += 60
         controller.lease_once()

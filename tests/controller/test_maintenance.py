@@ -1,4 +1,4 @@
-"""A node goes into maintenance: its jobs get notice, and start again by themselves (R20)."""
+"""A node goes into maintenance: its jobs get notice, and start again by themselves."""
 
 import pytest
 
@@ -47,8 +47,8 @@ def test_a_job_gets_notice_and_starts_again_elsewhere(make_world):
     ]
     assert record.job.status.start_time == started
     assert world.story(uid).count("RESTART_ORDERED") == 1
-    assert "Replica workerpool0-0 ended by itself 30.0 s after the notice." in world.told(uid)
-    assert "the job is queued again for attempt 2" in world.told(uid)
+    assert "Replica workerpool0-0 ended by itself 30.0 s after the notice." in world.messages(uid)
+    assert "the job is queued again for attempt 2" in world.messages(uid)
 
 
 def test_what_does_not_honour_the_notice_is_killed_and_the_story_says_so(make_world):
@@ -58,7 +58,7 @@ def test_what_does_not_honour_the_notice_is_killed_and_the_story_says_so(make_wo
     world.clock.s += 6
     go(controller, 2)
     assert world.state(uid) is JobState.RUNNING
-    assert "Replica workerpool0-0 had to be killed 5.0 s after the notice." in world.told(uid)
+    assert "Replica workerpool0-0 had to be killed 5.0 s after the notice." in world.messages(uid)
 
 
 def test_with_no_other_node_it_waits_and_starts_when_the_node_is_back(make_world):
@@ -133,7 +133,7 @@ def test_a_job_that_may_not_start_again_gets_its_notice_and_fails(make_world):
     go(controller)
     assert world.state(uid) is JobState.RESTARTING
     assert world.engine.orders[world.key(uid)][0].grace_s == 60.0
-    assert "the job will not start again" in world.told(uid)
+    assert "the job will not start again" in world.messages(uid)
     world.clock.s += 31
     go(controller, 2)
     assert world.state(uid) is JobState.FAILED

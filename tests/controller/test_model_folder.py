@@ -31,14 +31,16 @@ def check(buckets, uid=1, judgement=ENDED, folder=FOLDER):
     return ModelFolders(OneModel(folder), buckets).check(uid, judgement)
 
 
-@pytest.mark.parametrize("made", [(), ("run",), ("run/model",), ("run/model/variables", "run/x")])
-def test_a_folder_without_files_fails_the_job(buckets, made):
-    for name in made:
+@pytest.mark.parametrize(
+    "folders", [(), ("run",), ("run/model",), ("run/model/variables", "run/x")]
+)
+def test_a_folder_without_files_fails_the_job(buckets, folders):
+    for name in folders:
         (buckets.root / "out" / name).mkdir(parents=True, exist_ok=True)
-    found = check(buckets)
-    assert found.error.code == 5
-    assert "there are no files under gs://out/run/model/" in found.error.message
-    assert "AIP_MODEL_DIR" in found.error.message
+    judged = check(buckets)
+    assert judged.error.code == 5
+    assert "there are no files under gs://out/run/model/" in judged.error.message
+    assert "AIP_MODEL_DIR" in judged.error.message
 
 
 @pytest.mark.parametrize("name", ["model.pt", "variables/variables.index", "0001/saved_model.pb"])

@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, the promises about restarts hold (DESIGN 5.11 and 6)."""
+"""Whatever happens in whatever order, the promises about restarts hold."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -148,7 +148,7 @@ class Jobs(RuleBasedStateMachine):
             if self.world.states(self.uids) <= FINAL:
                 break
         for uid in self.uids:
-            assert self.world.state(uid) in FINAL, self.world.told(uid)
+            assert self.world.state(uid) in FINAL, self.world.messages(uid)
         assert not self.world.engine.running
         assert not self.world.store.holding()
         assert all(not self.world.store.commands(f"server-{number}") for number in (0, 1))

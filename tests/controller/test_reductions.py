@@ -8,7 +8,7 @@ from trainshed.model.reduction_report import ACHIEVED, PLANNED
 from trainshed.model.status import JobState
 from trainshed.store.records import NewEvent
 
-TOLD = (
+SUMMARY = (
     "Reduction: 1.43 times a ring of the same links; predicted 1.50 (4 reducers, 812 rounds, 52 GB)"
 )
 
@@ -21,9 +21,13 @@ def test_what_was_achieved_is_told_once_and_before_the_end(make_world):
     world: World = make_world(script=runs(0.0, reduction=REPORT))
     uid = world.submit(replicas=4)
     go(world.controller(), 2)
-    (told,) = achieved(world, uid)
-    assert told.message == f"{TOLD}."
-    assert (told.data["gain"], told.data["predicted"], told.data["planned"]) == (1.431, 1.5, None)
+    (event,) = achieved(world, uid)
+    assert event.message == f"{SUMMARY}."
+    assert (event.data["gain"], event.data["predicted"], event.data["planned"]) == (
+        1.431,
+        1.5,
+        None,
+    )
     assert world.story(uid)[-2:] == [ACHIEVED, "SUCCEEDED"]
 
 
@@ -32,9 +36,9 @@ def test_it_stands_beside_what_was_predicted_at_submit(make_world):
     uid = world.submit(replicas=4)
     world.store.add_event(uid, NewEvent(kind=PLANNED, message="", data={"gain": 1.31}))
     go(world.controller(), 2)
-    (told,) = achieved(world, uid)
-    assert told.message == f"{TOLD}; the catalog's machines promised 1.31."
-    assert told.data["planned"] == 1.31
+    (event,) = achieved(world, uid)
+    assert event.message == f"{SUMMARY}; the catalog's machines promised 1.31."
+    assert event.data["planned"] == 1.31
 
 
 def test_a_job_without_a_report_says_nothing(make_world):
@@ -51,9 +55,9 @@ def test_a_failed_attempt_tells_it_as_well(make_world, exit_code):
     uid = world.submit(replicas=4)
     controller = world.controller()
     go(controller, 2)
-    told = achieved(world, uid)
-    assert told
-    assert len({event.attempt for event in told}) == len(told)
+    events = achieved(world, uid)
+    assert events
+    assert len({event.attempt for event in events}) == len(events)
 
 
 def test_a_lost_attempt_and_a_cancelled_one_tell_it_too(make_world):

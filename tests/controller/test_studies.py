@@ -35,15 +35,15 @@ from trainshed.testing.fake_engine import Script
 
 @pytest.fixture
 def make_world(tmp_path):
-    made = []
+    worlds = []
 
     def make(how=script, **more):
-        world = TuningWorld(tmp_path / str(len(made)), nodes(4, **more), script=how)
-        made.append(world)
+        world = TuningWorld(tmp_path / str(len(worlds)), nodes(4, **more), script=how)
+        worlds.append(world)
         return world
 
     yield make
-    for world in made:
+    for world in worlds:
         world.close()
 
 
@@ -67,7 +67,7 @@ def test_a_study_runs_its_trials_and_succeeds(make_world):
     first = min(view.trial.start_time for view in views)
     assert first <= status.start_time <= first + timedelta(seconds=1)
     assert status.end_time >= max(view.trial.end_time for view in views)
-    assert "the best so far" in world.told(uid)
+    assert "the best so far" in world.messages(uid)
 
 
 def test_never_more_trials_at_once_than_asked_for(make_world):
@@ -179,7 +179,7 @@ def test_values_that_are_no_numbers_are_told_and_not_counted(make_world):
     assert run_to_end(world, world.controller(), last, best) == [FAILED, SUCCEEDED]
     assert "nan" in world.trials(last)[0].trial.infeasible_reason
     assert world.trials(best)[0].trial.final.value("acc") == pytest.approx(0.53)
-    assert "only finite values are measurements" in world.told(last)
+    assert "only finite values are measurements" in world.messages(last)
 
 
 def test_a_trial_whose_machine_is_lost_goes_on_and_is_one_trial(make_world):
@@ -254,10 +254,10 @@ def test_trials_know_their_number_and_their_study(make_world):
     uid = world.tune(study(), dialect=Dialect.ML_V1, job_id="census")
     world.controller().studies_once()
     stored = world.store.trials(uid)
-    specs = [world.store.expanded(each.job_uid) for each in stored]
+    specs = [world.store.expanded(row.job_uid) for row in stored]
     assert [spec.trial.trial_id for spec in specs] == ["1", "2"]
     assert {spec.trial.study_job_id for spec in specs} == {"census"}
-    assert [each.job_name for each in stored] == ["census/trials/1", "census/trials/2"]
+    assert [row.job_name for row in stored] == ["census/trials/1", "census/trials/2"]
 
 
 def test_a_learning_curve_is_what_the_program_reported():

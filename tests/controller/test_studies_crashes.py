@@ -1,4 +1,4 @@
-"""Killed between any two steps, a server takes a study to the same end (DESIGN 5.15)."""
+"""Killed between any two steps, a server takes a study to the same end."""
 
 import functools
 import random
@@ -30,20 +30,20 @@ def ends(spec, kills, seed=0):
         uid = world.tune(spec, uid=UID)
         controller = world.controller()
         while not world.is_over(uid):
-            assert world.clock.s < 2000, world.told(uid)
+            assert world.clock.s < 2000, world.messages(uid)
             for step in STEPS:
                 if drawn.random() < kills:
                     controller = world.controller()
                 getattr(controller, f"{step}_once")()
             world.clock.s += 0.5
-        found = summary(world, uid)
+        outcome = summary(world, uid)
         world.close()
-        return found
+        return outcome
 
 
 def summary(world, uid):
     views = world.trials(uid)
-    jobs = [each.job_uid for each in world.store.trials(uid)]
+    jobs = [row.job_uid for row in world.store.trials(uid)]
     assert len(set(jobs)) == len(jobs)
     launched = Counter(key.uid for key in world.engine.launches)
     assert {uid: launched[uid] for uid in jobs} == dict.fromkeys(jobs, 1), "attempts of trials"
@@ -63,18 +63,18 @@ def test_a_sequential_study_is_the_same_however_often_its_server_is_killed(seed)
 
 @functools.cache
 def undisturbed(spec):
-    found = ends(spec, 0.0)
-    assert found["state"] is SUCCEEDED
-    assert {state for _, state, *_ in found["trials"]} == {TrialState.SUCCEEDED}
-    return found
+    outcome = ends(spec, 0.0)
+    assert outcome["state"] is SUCCEEDED
+    assert {state for _, state, *_ in outcome["trials"]} == {TrialState.SUCCEEDED}
+    return outcome
 
 
 @settings(max_examples=8, deadline=None)
 @given(st.integers(0, 10**6))
 def test_fifty_trials_in_parallel_run_once_each(seed):
     spec = study(trial_count_max=50, trial_count_parallel=8, stopping=MedianRule())
-    found = ends(spec, 0.3, seed=seed)
-    assert found["state"] is SUCCEEDED
-    assert [number for number, *_ in found["trials"]] == list(range(1, 51))
-    values = [values for _, _, values, _ in found["trials"]]
+    outcome = ends(spec, 0.3, seed=seed)
+    assert outcome["state"] is SUCCEEDED
+    assert [number for number, *_ in outcome["trials"]] == list(range(1, 51))
+    values = [values for _, _, values, _ in outcome["trials"]]
     assert len(set(values)) == 50

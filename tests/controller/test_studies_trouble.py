@@ -18,15 +18,15 @@ SUGGEST = "trainshed.tuning.advance.suggest"
 
 @pytest.fixture
 def make_world(tmp_path):
-    made = []
+    worlds = []
 
     def make(how=script):
-        world = TuningWorld(tmp_path / str(len(made)), nodes(4), script=how)
-        made.append(world)
+        world = TuningWorld(tmp_path / str(len(worlds)), nodes(4), script=how)
+        worlds.append(world)
         return world
 
     yield make
-    for world in made:
+    for world in worlds:
         world.close()
 
 
@@ -50,7 +50,7 @@ def test_a_mistake_in_thinking_is_told_once_and_the_study_goes_on_when_it_is_men
         let_pass(world, controller, 5)
     assert world.state(uid) is JobState.PREPARING
     assert kinds(world, uid).count("STUDY_HELD_UP") == 1
-    assert "ArithmeticError: no such root" in world.told(uid)
+    assert "ArithmeticError: no such root" in world.messages(uid)
     assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
     assert run_to_end(world, controller, uid) == [SUCCEEDED]
 
@@ -106,7 +106,7 @@ def test_news_that_could_not_be_written_are_still_news_the_next_time(make_world)
     real = world.store.apply_study
 
     def not_those_of_the_last(step):
-        return False if any(each.number == 4 for each in step.reports) else real(step)
+        return False if any(report.number == 4 for report in step.reports) else real(step)
 
     with patch.object(world.store, "apply_study", not_those_of_the_last):
         let_pass(world, controller, 20)

@@ -44,9 +44,9 @@ class RealWorld(World):
 
 @pytest.fixture
 def world(tmp_path):
-    made = RealWorld(tmp_path, nodes(8))
-    yield made
-    made.close()
+    running = RealWorld(tmp_path, nodes(8))
+    yield running
+    running.close()
 
 
 @pytest.fixture
@@ -108,8 +108,8 @@ def test_one_job_that_nobody_can_judge_does_not_stop_the_others(world, run, capl
 
     world.engine.launch = launch_all_but_one
     run()
-    others = [world.submit() for _ in range(20)]
-    wait_for(lambda: world.states(others) == {JobState.SUCCEEDED})
+    healthy = [world.submit() for _ in range(20)]
+    wait_for(lambda: world.states(healthy) == {JobState.SUCCEEDED})
     assert world.state(poison) is JobState.PREPARING
     assert "ENGINE_RETRIED" in world.story(poison)
     assert "of this job alone" in caplog.text

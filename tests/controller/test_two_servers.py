@@ -52,9 +52,9 @@ class Cluster(World):
 
 @pytest.fixture
 def cluster(postgres):
-    made = Cluster(postgres.emptied_database())
-    yield made
-    made.close()
+    servers = Cluster(postgres.emptied_database())
+    yield servers
+    servers.close()
 
 
 def test_work_is_shared_and_what_a_dead_server_had_is_taken_over(cluster):

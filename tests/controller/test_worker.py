@@ -16,11 +16,11 @@ def _log_is_heard(monkeypatch):
 
 def fail_often(times, tick_s):
     """Have a step fail so many times, then be taken once more."""
-    taken, done = [], threading.Event()
+    attempts, done = [], threading.Event()
 
     def step():
-        taken.append(1)
-        if len(taken) <= times:
+        attempts.append(1)
+        if len(attempts) <= times:
             raise StoreFault("the database cannot be used")
         done.set()
 

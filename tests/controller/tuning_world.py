@@ -19,13 +19,13 @@ STEPS = 4
 
 
 def study(**more) -> StudySpec:
-    found = StudySpec(
+    default = StudySpec(
         metrics=(Metric(metric_id="acc"),),
         parameters=(LR,),
         trial_count_max=6,
         trial_count_parallel=2,
     )
-    return replace(found, **more)
+    return replace(default, **more)
 
 
 def score(values: dict[str, str]) -> float:
@@ -71,7 +71,7 @@ class TuningWorld(World):
         """A study's uid: its random values follow from it, and must be the same in every run."""
         self.submitted += 1
         group = ReplicaGroup(role=Role.PRIMARY, count=1, machine_type="n1-standard-4")
-        asked = JobSpec(
+        job_spec = JobSpec(
             dialect=dialect,
             job_id=job_id,
             display_name=f"study {self.submitted}",
@@ -79,18 +79,18 @@ class TuningWorld(World):
             scheduling=Scheduling(),
             study=spec,
         )
-        each = Demand(vcpus=4, memory_gb=15.0)
+        size = Demand(vcpus=4, memory_gb=15.0)
         demand = JobDemand(
             region="us-central1",
-            groups=(GroupDemand(role=Role.PRIMARY, count=1, each=each),),
+            groups=(GroupDemand(role=Role.PRIMARY, count=1, each=size),),
         )
         new = NewJob(
             kind=JobKind.ML_JOB if dialect is Dialect.ML_V1 else JobKind.TUNING_JOB,
             project="demo",
             location="us-central1",
             job_id=job_id,
-            spec=asked,
-            expanded=asked,
+            spec=job_spec,
+            expanded=job_spec,
             demand=demand,
             creator="tester",
             **limits,
@@ -123,7 +123,7 @@ def run_to_end(world, controller, *uids, seconds=600.0, tick=0.5):
     """Let time go by until these studies are over."""
     until = world.clock.s + seconds
     while not all(world.is_over(uid) for uid in uids):
-        assert world.clock.s < until, [world.told(uid) for uid in uids]
+        assert world.clock.s < until, [world.messages(uid) for uid in uids]
         step_all(controller)
         world.clock.s += tick
     assert {world.state(uid) for uid in uids} <= FINAL

@@ -110,7 +110,7 @@ class World:
 
     def controller(self, server="server-a", **more) -> Controller:
         """A server that has just started."""
-        found = Controller(
+        started = Controller(
             self.store,
             more.pop("engine", self.engine),
             server=server,
@@ -120,9 +120,9 @@ class World:
             pace=more.pop("pace", Pace(grace_s=1.0)),
             **more,
         )
-        found.lease_once()
-        found.fleet_once()
-        return found
+        started.lease_once()
+        started.fleet_once()
+        return started
 
     def submit(  # noqa: PLR0913 - what jobs of tests differ in
         self, *, replicas=1, gpus=0, priority=0, project="demo", scheduling=None, kind=None
@@ -132,7 +132,7 @@ class World:
         Its limits are what ``scheduling`` says, as submitting would have it.
         """
         self.submitted += 1
-        each = Demand(vcpus=4, memory_gb=15.0, gpu_type=T4 if gpus else None, gpu_count=gpus)
+        size = Demand(vcpus=4, memory_gb=15.0, gpu_type=T4 if gpus else None, gpu_count=gpus)
         counts = {Role.PRIMARY: 1, Role.WORKER: replicas - 1}
         spec = JobSpec(
             dialect=Dialect.AIPLATFORM_V1,
@@ -153,7 +153,7 @@ class World:
         demand = JobDemand(
             region="us-central1",
             groups=tuple(
-                GroupDemand(role=group.role, count=group.count, each=each) for group in spec.groups
+                GroupDemand(role=group.role, count=group.count, each=size) for group in spec.groups
             ),
         )
         new = NewJob(
@@ -177,9 +177,9 @@ class World:
         return False
 
     def job(self, uid: int) -> JobRecord:
-        found = self.store.job_by_uid(uid)
-        assert found is not None
-        return found
+        record = self.store.job_by_uid(uid)
+        assert record is not None
+        return record
 
     def state(self, uid: int) -> JobState:
         return self.job(uid).job.status.state
@@ -193,7 +193,7 @@ class World:
     def story(self, uid: int) -> list[str]:
         return [event.kind for event in self.store.events(uid)]
 
-    def told(self, uid: int) -> str:
+    def messages(self, uid: int) -> str:
         return "\n".join(event.message for event in self.store.events(uid))
 
     def maintain(self, name: str, notice_s: float = 120.0) -> None:

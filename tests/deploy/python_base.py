@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from engines.docker_daemon import PROGRAMS, add_folders, importing, libraries, program
-from installed.stranger import asked
+from installed.stranger import collect_distributions
 from isolation.python_image import leave_out_unused
 
 PREFIX = Path("/opt/python")
@@ -48,7 +48,7 @@ def make_base(env, image, wheel):
 def list_package_files(wheel):
     """The files of pip and of what the wheel requires, with their names in site-packages."""
     info = zipfile.Path(wheel, f"{'-'.join(wheel.name.split('-')[:2])}.dist-info/")
-    required = asked(metadata.PathDistribution(info), ("server",), {})
+    required = collect_distributions(metadata.PathDistribution(info), ("server",), {})
     distributions = [*required.values(), metadata.distribution("pip")]
     return {
         Path(distribution.locate_file(file)): file

@@ -135,6 +135,6 @@ def split_commands(block: Block) -> list[Command]:
             continue
         is_continued = row.endswith("\\")
     return [
-        Command(line, "\n".join(text), "\n".join(shown) if shown else None)
-        for line, text, shown in commands
+        Command(line, "\n".join(text), "\n".join(output) if output else None)
+        for line, text, output in commands
     ]

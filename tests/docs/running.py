@@ -83,11 +83,11 @@ def make_place(folder: Path, data_dir: Path | None, *, full: bool) -> Place:
 
 
 def _variables(home, data_dir, temporary):
-    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    inherited = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     owner = {name: value for name, value in os.environ.items() if name.startswith("PYTEST_")}
     environment = Path(sys.executable).parent
     return {
-        **kept,
+        **inherited,
         **owner,  # the suite finds by it what a page leaves behind
         "PATH": f"{environment}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "VIRTUAL_ENV": str(environment.parent),

@@ -16,9 +16,9 @@ RULE: Final = re.compile(r"[─#]+")
 CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def find_difference(shown: str, printed: str, *, any_order: bool = False) -> str:
+def find_difference(documented: str, printed: str, *, any_order: bool = False) -> str:
     """Return the first shown line that the output lacks, or an empty text."""
-    expected = [_mask(line) for line in shown.splitlines() if line.strip()]
+    expected = [_mask(line) for line in documented.splitlines() if line.strip()]
     actual = [_mask(line) for line in printed.splitlines() if line.strip()]
     if any_order:
         return next((line for line in expected if not _is_in(line, actual)), "")

@@ -114,7 +114,7 @@ def test_a_comment_for_readers_of_the_source_is_none_of_ours(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("shown", "printed"),
+    ("documented", "printed"),
     [
         ("INFO 2026-11-21 15:47:19 +0000  service  Job is running.",
          "INFO 2027-01-02 01:02:03 +0100  service  Job is running."),
@@ -125,12 +125,12 @@ def test_a_comment_for_readers_of_the_source_is_none_of_ours(tmp_path):
         ("done", "\x1b[32mdone\x1b[0m"),
     ],
 )  # fmt: skip
-def test_times_numbers_and_widths_are_no_difference(shown, printed):
-    assert find_difference(shown, printed) == ""
+def test_times_numbers_and_widths_are_no_difference(documented, printed):
+    assert find_difference(documented, printed) == ""
 
 
 @pytest.mark.parametrize(
-    ("shown", "printed", "line"),
+    ("documented", "printed", "line"),
     [
         ("state: SUCCEEDED", "state: FAILED", "state: SUCCEEDED"),
         ("first\nlast", "first\nmiddle\nlast", "last"),
@@ -138,8 +138,8 @@ def test_times_numbers_and_widths_are_no_difference(shown, printed):
         ("first", "first\nlast", "(the end)"),
     ],
 )
-def test_words_are_a_difference(shown, printed, line):
-    assert find_difference(shown, printed).splitlines()[0] == line
+def test_words_are_a_difference(documented, printed, line):
+    assert find_difference(documented, printed).splitlines()[0] == line
 
 
 def test_lines_in_any_order_are_looked_for_one_by_one():

@@ -81,13 +81,13 @@ def check_ran_once(server, name):
     """Nobody has started it again, and it had one supervisor."""
     assert (native(server, name)["attempt"], restarts(server, name)) == (1, {})
     path = server.data_dir / "jobs" / native(server, name)["uid"]
-    assert [each.name for each in path.iterdir()] == ["1"]
+    assert [attempt.name for attempt in path.iterdir()] == ["1"]
     assert len(records(path / "1", "Began")) == 1
 
 
 def records(folder, kind):
     """The records of one kind in the folder of an attempt, damage left out."""
-    found = []
+    rows = []
     try:
         lines = (folder / "records.jsonl").read_bytes().splitlines()
     except FileNotFoundError:
@@ -98,8 +98,8 @@ def records(folder, kind):
         except ValueError:
             continue
         if isinstance(record, dict) and record.get("is") == kind:
-            found.append(record)
-    return found
+            rows.append(record)
+    return rows
 
 
 def restarts(server, name):
@@ -124,10 +124,10 @@ def doctor(server, *flags, run=finished):
     ran = run(argv)
     assert ran.returncode in {0, 1, 2}, ran.stderr
     checks = json.loads(ran.stdout)["checks"]
-    return ran.returncode, {each["id"]: each for each in checks if each["result"] != "ok"}
+    return ran.returncode, {check["id"]: check for check in checks if check["result"] != "ok"}
 
 
 def check_doctor(server, *flags, run=finished):
     """All promises hold."""
-    code, found = doctor(server, *flags, run=run)
-    assert code == 0, json.dumps(found, indent=1)
+    code, failures = doctor(server, *flags, run=run)
+    assert code == 0, json.dumps(failures, indent=1)

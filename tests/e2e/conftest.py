@@ -33,8 +33,8 @@ def _walls(request):
 def postgres():
     if bin_folder() is None:
         pytest.skip("PostgreSQL is not installed")
-    with running_postgres() as found:
-        yield found
+    with running_postgres() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +43,9 @@ def world(tmp_path_factory):
     never_too_many = "[server]\nfailed_sign_ins_a_minute = 0\n"
     folder = tmp_path_factory.mktemp("isolation") / "data"
     with serving(folder, config=never_too_many) as started:
-        found = two_projects.build(started)
-        before = found.all_of_bravo()
+        world = two_projects.build(started)
+        before = world.all_of_bravo()
         assert all(status == 200 for status, _ in before.values()), before
-        yield found
-        assert found.all_of_bravo() == before
-        two_projects.end(found)
+        yield world
+        assert world.all_of_bravo() == before
+        two_projects.end(world)

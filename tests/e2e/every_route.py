@@ -44,7 +44,7 @@ NEVER_MADE = {absent.item: "1" for absent in ABSENT.values()}
 def filled(path, names):
     """A path with its braces filled in; ``{name:path}`` is ``{name}``."""
     names = NEVER_MADE | names
-    return re.sub(r"\{(\w+)(?::path)?\}", lambda found: names[found[1]], path)
+    return re.sub(r"\{(\w+)(?::path)?\}", lambda match: names[match[1]], path)
 
 
 def storage_paths():

@@ -83,10 +83,10 @@ SLURM = (
 class Failpoints:
     """Counts how often each place was come to, and kills at the one."""
 
-    def __init__(self, asked):
-        self._kill = asked["kill"]
-        self._left = asked.get("after", 1)
-        self._seen = Path(asked["seen"]).open("a", buffering=1)  # noqa: SIM115 - until the kill
+    def __init__(self, config):
+        self._kill = config["kill"]
+        self._left = config.get("after", 1)
+        self._reached = Path(config["seen"]).open("a", buffering=1)  # noqa: SIM115 - until the kill
         self._counts = Counter()
         self._lock = threading.Lock()
 
@@ -94,7 +94,7 @@ class Failpoints:
         with self._lock:
             self._counts[place] += 1
             if self._counts[place] == 1:
-                self._seen.write(place + "\n")
+                self._reached.write(place + "\n")
             if place == self._kill:
                 self._left -= 1
                 if self._left == 0:
@@ -107,9 +107,9 @@ class Failpoints:
         def called(*args, **kwargs):
             place = f"{_role()}: {name}"
             self.reach(f"{place} before")
-            found = call(*args, **kwargs)
+            result = call(*args, **kwargs)
             self.reach(f"{place} after")
-            return found
+            return result
 
         return called
 
@@ -158,9 +158,9 @@ def instrument(failpoints, engine_socket, places):
 
 
 if __name__ == "__main__":
-    asked = json.loads(Path(sys.argv[1]).read_text())
+    config = json.loads(Path(sys.argv[1]).read_text())
     import trainshed.cli.admin.serve  # noqa: F401 - to be instrumented
 
-    instrument(Failpoints(asked), asked.get("engine"), asked.get("places", "SERVER"))
+    instrument(Failpoints(config), config.get("engine"), config.get("places", "SERVER"))
     sys.argv[1:] = sys.argv[2:]
     sys.exit(main())

@@ -24,11 +24,11 @@ class FailingServer(ServerProcess):
     def __init__(self, data_dir, *flags, engine=None, places="SERVER", config=""):
         super().__init__(data_dir, *flags, environ={"TRAINSHED_CACHE_DIR": str(data_dir / "cache")})
         (data_dir / "config.toml").write_text(settings(config))
-        self._seen = data_dir / "seen.txt"
-        self._asked = data_dir / "failpoints.json"
+        self._reached_file = data_dir / "seen.txt"
+        self._config_file = data_dir / "failpoints.json"
         self._engine = str(engine) if engine else None
         self._places = places
-        self.program = (PROGRAM, self._asked)
+        self.program = (PROGRAM, self._config_file)
         self.ready_s = []
 
     def _begun(self, argv):
@@ -36,13 +36,13 @@ class FailingServer(ServerProcess):
 
     def arm(self, place, after=1):
         """The next start is killed when it comes to a place for the n-th time."""
-        asked = {"kill": place, "after": after, "seen": str(self._seen)}
-        asked |= {"engine": self._engine, "places": self._places}
-        self._asked.write_text(json.dumps(asked))
+        document = {"kill": place, "after": after, "seen": str(self._reached_file)}
+        document |= {"engine": self._engine, "places": self._places}
+        self._config_file.write_text(json.dumps(document))
 
-    def seen(self):
+    def reached_places(self):
         """All places that any start has come to, in the order of their first time."""
-        return list(dict.fromkeys(self._seen.read_text().splitlines()))
+        return list(dict.fromkeys(self._reached_file.read_text().splitlines()))
 
     def begin(self):
         """Start it; whether it got ready before it was killed."""
@@ -118,10 +118,10 @@ class Jobs:
         answer = self._server.try_call("POST", path, self._document(self._number, **more))
         if answer is None:
             return None
-        status, found = answer
-        assert status == 200, found
-        self.fates[found["name"]] = fate
-        return found["name"]
+        status, job = answer
+        assert status == 200, job
+        self.fates[job["name"]] = fate
+        return job["name"]
 
     def cancel(self, name):
         """Ask for the end of a job; it may have been heard though nobody has answered."""
@@ -130,19 +130,19 @@ class Jobs:
 
     def those(self, fate):
         """The names of jobs with a fate."""
-        return [name for name, found in self.fates.items() if found == fate]
+        return [name for name, own_fate in self.fates.items() if own_fate == fate]
 
     def states(self):
         """The states of all jobs, by name."""
-        found, token = {}, ""
+        states, token = {}, ""
         path = f"/v1/projects/{PROJECT}/locations/us-central1/customJobs?pageSize=100&pageToken="
         while True:
             status, page = self._server.call("GET", path + token)
             assert status == 200, page
-            found |= {job["name"]: job["state"] for job in page.get("customJobs", [])}
+            states |= {job["name"]: job["state"] for job in page.get("customJobs", [])}
             token = page.get("nextPageToken", "")
             if not token:
-                return found
+                return states
 
 
 def uid_of(name):

@@ -36,7 +36,7 @@ def resume(server):
 
 def queued(server, name):
     """Wait until a job waits for its next attempt, and nothing of it runs."""
-    _come_to(server, name, lambda found: found["state"] == "QUEUED")
+    _come_to(server, name, lambda job: job["state"] == "QUEUED")
 
 
 def maintained(server, name, notice_s=LONG_S):
@@ -47,14 +47,14 @@ def maintained(server, name, notice_s=LONG_S):
 
 def running(server, name, attempt=1):
     """Wait until so many attempts have begun to run, and the last one does."""
-    _come_to(server, name, lambda found: (found["state"], found["attempt"]) == ("RUNNING", attempt))
+    _come_to(server, name, lambda job: (job["state"], job["attempt"]) == ("RUNNING", attempt))
 
 
 def _come_to(server, name, is_there):
     def is_there_yet():
-        found = native(server, name)
-        assert is_there(found) or found["state"] not in FINAL, story_text(server, name)
-        return is_there(found)
+        job = native(server, name)
+        assert is_there(job) or job["state"] not in FINAL, story_text(server, name)
+        return is_there(job)
 
     wait_until(is_there_yet, lambda: story_text(server, name), timeout_s=180)
 
@@ -72,8 +72,8 @@ def ended(server, name, *, timeout_s=180):
     """Wait for the end; what the native API says then."""
 
     def end():
-        found = native(server, name)
-        return found if found["state"] in FINAL else None
+        job = native(server, name)
+        return job if job["state"] in FINAL else None
 
     return wait_until(end, lambda: story_text(server, name), timeout_s=timeout_s)
 
@@ -84,9 +84,9 @@ def cancel(server, name):
     assert ended(server, name)["state"] == "CANCELLED", story_text(server, name)
 
 
-def reason(found):
+def reason(job):
     """Why a job waits, once the scheduler has looked."""
-    waiting = found.get("waiting")
+    waiting = job.get("waiting")
     return waiting if waiting and waiting["reason"] != "NOT_LOOKED_AT" else None
 
 
@@ -113,13 +113,13 @@ def story_text(server, name):
     return "\n".join([json.dumps(native(server, name)), *lines[-60:]])
 
 
-def told(server, name, kind):
+def event_message(server, name, kind):
     """The one sentence of a kind in a job's story."""
     (event,) = story(server, name, kind)
     return event["message"]
 
 
-def said(server, name, task="workerpool0-0"):
+def output_lines(server, name, task="workerpool0-0"):
     """What a replica has printed, in all attempts."""
     return [line["message"] for line in log_lines(server, name, task=task)]
 
@@ -127,10 +127,12 @@ def said(server, name, task="workerpool0-0"):
 def wait_for_words(server, name, words, *, task="workerpool0-0"):
     """Wait until a replica has printed a line that begins so; the line."""
 
-    def found():
-        return next((line for line in said(server, name, task) if line.startswith(words)), None)
+    def first_line():
+        return next(
+            (line for line in output_lines(server, name, task) if line.startswith(words)), None
+        )
 
-    return wait_until(found, lambda: story_text(server, name))
+    return wait_until(first_line, lambda: story_text(server, name))
 
 
 def ends_of(server, name, attempt):

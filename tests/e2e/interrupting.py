@@ -38,7 +38,7 @@ class Training:
         saved = step // SAVE_EVERY * SAVE_EVERY
         folder = self.folder
         self.wait_until(lambda: any(folder.joinpath("progress").glob("*-0")))
-        self.wait_until(lambda: self._newest() >= saved)
+        self.wait_until(lambda: self._newest_step() >= saved)
         time.sleep((step - saved) * STEP_S)  # to a step between two checkpoints: the test's dice
 
     def wait_until(self, is_so):
@@ -54,17 +54,17 @@ class Training:
     @property
     def folder(self):
         """The folder of its present attempt."""
-        found = native(self.server, self.name)
-        return self.server.data_dir / "jobs" / found["uid"] / str(found["attempt"])
+        job = native(self.server, self.name)
+        return self.server.data_dir / "jobs" / job["uid"] / str(job["attempt"])
 
-    def _newest(self):
+    def _newest_step(self):
         names = [path.stem for path in self.checkpoints.glob("checkpoint-*")]
         return max((int(name.rpartition("-")[2]) for name in names), default=0)
 
     def weights(self):
         """The fingerprint of what it ended with."""
-        found = fleet.ended(self.server, self.name, timeout_s=240)
-        assert found["state"] == "SUCCEEDED", fleet.story_text(self.server, self.name)
+        job = fleet.ended(self.server, self.name, timeout_s=240)
+        assert job["state"] == "SUCCEEDED", fleet.story_text(self.server, self.name)
         return json.loads((self.checkpoints.parent / "result.json").read_text())["weights_sha256"]
 
 

@@ -38,7 +38,7 @@ class OwnMachine:
         They are stopped first, as by a power cut.  Returns their pids.
         """
         stopped = {}
-        while started := [each for each in self.processes() if each not in stopped]:
+        while started := [process for process in self.processes() if process not in stopped]:
             for process in started:
                 _send(process, signal.SIGSTOP)
                 stopped[process] = _name(process)

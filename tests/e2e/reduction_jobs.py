@@ -91,26 +91,26 @@ def job(name, code, **how):
     return {"displayName": name, "jobSpec": {"workerPoolSpecs": pools(code, **how)}}
 
 
-def said(server, name):
+def lines_by_task(server, name):
     """Every line of a job by the replica that wrote it."""
-    found = {}
+    lines = {}
     for line in log_lines(server, name):
-        found.setdefault(line["task"], []).append(line["message"])
-    return found
+        lines.setdefault(line["task"], []).append(line["message"])
+    return lines
 
 
 def lines_of(text):
-    found = {}
+    lines = {}
     for line in text.splitlines():
         task, mark, words = line.partition(" │ ")
         if mark:
-            found.setdefault(task.strip(), []).append(words)
-    return found
+            lines.setdefault(task.strip(), []).append(words)
+    return lines
 
 
 def reducers_of(server):
-    found = processes_of(server)
-    return [psutil.Process(pid) for pid, words in found if "trainshed.reduction" in words]
+    processes = processes_of(server)
+    return [psutil.Process(pid) for pid, words in processes if "trainshed.reduction" in words]
 
 
 def check_the_sum(words):

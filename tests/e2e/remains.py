@@ -36,8 +36,8 @@ class Remains:
         """The pids that carry the mark of an attempt, or of any; and those that lost it."""
         if attempt is not None:
             return set(marked(f"{self._uid}/{attempt}"))
-        found = {pid for path in self.attempts for pid in marked(f"{self._uid}/{path.name}")}
-        return found | set(self.with_word())
+        pids = {pid for path in self.attempts for pid in marked(f"{self._uid}/{path.name}")}
+        return pids | set(self.with_word())
 
     def with_word(self):
         """The processes in whose command line the word stands."""

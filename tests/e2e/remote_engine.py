@@ -61,7 +61,7 @@ ANSWERS = {
 _WHY = TypeAdapter(Explanation)
 _NAMED = (Explanation, ReductionReport, Seat, StepTimes)
 ANSWERS["observe"].rebuild(  # the supervisor has these in memory, so it names them only
-    _types_namespace={each.__name__: each for each in _NAMED}
+    _types_namespace={model.__name__: model for model in _NAMED}
 )
 
 
@@ -88,7 +88,7 @@ class RemoteEngine:
     def health(self):
         return self._call("health", ())
 
-    def judge(self, asked):
+    def judge(self, needs):
         """Nothing: a job may wait for nodes to come."""
 
     def launch(self, key, plan, place):
@@ -167,13 +167,13 @@ class _Handler(socketserver.StreamRequestHandler):
             arguments = ARGUMENTS[what].validate_json(text)
             call = getattr(self.server.engine, what)
             try:
-                found = list(call(arguments)) if what == "observe" else call(*arguments)
+                answer = list(call(arguments)) if what == "observe" else call(*arguments)
             except EngineFault as fault:
                 self._answer(b"fault " + str(fault).encode())
             except LaunchRefused as refusal:
                 self._answer(b"refused " + _WHY.dump_json(refusal.why))
             else:
-                self._answer(b"good " + ANSWERS[what].dump_json(found))
+                self._answer(b"good " + ANSWERS[what].dump_json(answer))
 
     def _answer(self, line):
         self.wfile.write(line + b"\n")

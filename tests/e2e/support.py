@@ -99,7 +99,7 @@ def processes_of(server):
     """
     mark, jobs = str(server.data_dir / "cache"), f"{server.data_dir / 'jobs'}/"
     own = None if server.has_ended else server.pid  # it is forked: /proc has other variables
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             is_zombie = process.status() == psutil.STATUS_ZOMBIE
@@ -107,9 +107,11 @@ def processes_of(server):
             is_ours = env.get("TRAINSHED_CACHE_DIR") == mark
             is_below = is_ours or env.get("TRAINSHED_NOTICE_FILE", "").startswith(jobs)
             if not is_zombie and (is_below or process.pid == own):
-                found.append((process.pid, process.cmdline()))
+                processes.append((process.pid, process.cmdline()))
     # one that has ended meanwhile has no words
-    return [(pid, words) for pid, words in found if words and (own is None or not _forks(words))]
+    return [
+        (pid, words) for pid, words in processes if words and (own is None or not _forks(words))
+    ]
 
 
 def _forks(words):
@@ -119,10 +121,10 @@ def _forks(words):
 def wait_until(is_so, why=lambda: "", *, timeout_s=120):
     """Poll until something is so; ``why`` tells what is wrong where it never is."""
     waiting = Waiting(timeout_s)
-    while not (found := is_so()):
+    while not (outcome := is_so()):
         assert not waiting.is_over, why()
         waiting.pause()
-    return found
+    return outcome
 
 
 def ml_job(job_id, code="print('trained')", *, gpus=0, **training):
@@ -130,14 +132,14 @@ def ml_job(job_id, code="print('trained')", *, gpus=0, **training):
     master = {"imageUri": IMAGE, "containerCommand": ["python", "-c"], "containerArgs": [code]}
     if gpus:
         master["acceleratorConfig"] = {"count": str(gpus), "type": "NVIDIA_TESLA_T4"}
-    found = {
+    training_input = {
         "region": "us-central1",
         "scaleTier": "CUSTOM",
         "masterType": "n1-standard-16",
         "masterConfig": master,
         **training,
     }
-    return {"jobId": job_id, "trainingInput": found}
+    return {"jobId": job_id, "trainingInput": training_input}
 
 
 def custom_job(name, code="print('trained')", *, gpus=0, workers=0):
@@ -156,9 +158,9 @@ def custom_job(name, code="print('trained')", *, gpus=0, workers=0):
 
 def good(answer):
     """The JSON of an answer that is one."""
-    status, found = answer
-    assert status == 200, found
-    return found
+    status, document = answer
+    assert status == 200, document
+    return document
 
 
 def submit(server, document, project=PROJECT):
@@ -190,13 +192,13 @@ def log_lines(server, name, **query):
 
 def all_pages(server, path, key):
     """Every element of a list, page by page."""
-    found, token = [], ""
+    elements, token = [], ""
     while True:
         page = good(server.call("GET", f"{path}{'&' if '?' in path else '?'}pageToken={token}"))
-        found += page.get(key, [])
+        elements += page.get(key, [])
         token = page.get("nextPageToken", "")
         if not token:
-            return found
+            return elements
 
 
 class KeepAlive:

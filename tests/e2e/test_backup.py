@@ -25,11 +25,11 @@ def trainshed(*words, code=0):
     return json.loads(ran.stdout) if ran.stdout else ran.stderr
 
 
-def results(found):
-    return {row["id"]: row["result"] for row in found["checks"]}
+def results(report):
+    return {row["id"]: row["result"] for row in report["checks"]}
 
 
-def listed(server):
+def job_names(server):
     return {
         job["name"] for job in good(server.call("GET", f"/v1/{PARENT}/customJobs"))["customJobs"]
     }
@@ -51,29 +51,29 @@ def test_a_lost_database_is_noticed_and_a_backup_of_the_running_server_brings_it
         runs = submit(server, custom_job("runs", counting(go)))
         wait_until(lambda: replica_texts(server, runs))
         server.wait_for(f"/v1/{runs}", {"JOB_STATE_RUNNING"})
-        known, end = listed(server), threading.Event()
+        jobs, end = job_names(server), threading.Event()
         busy = threading.Thread(target=press_on, args=(server, end))
         busy.start()
-        made = trainshed("backup", folder, "--data-dir", data)
+        backup = trainshed("backup", folder, "--data-dir", data)
         end.set()
         busy.join()
-        assert made["jobs"] >= len(known)
-        found = trainshed("doctor", "--data-dir", folder)
-        assert {"FAILED", "unseen"}.isdisjoint(results(found).values()), found
-        assert "it is a backup" in found["lookedAt"]
+        assert backup["jobs"] >= len(jobs)
+        report = trainshed("doctor", "--data-dir", folder)
+        assert {"FAILED", "unseen"}.isdisjoint(results(report).values()), report
+        assert "it is a backup" in report["lookedAt"]
 
         (data / "trainshed.db").rename(tmp_path / "away")
         status, answer = server.call("POST", f"/v1/{PARENT}/customJobs", custom_job("late"))
         assert status == 503
         assert "database was removed or replaced" in answer["error"]["message"]
         assert not is_healthy(server)
-        said = trainshed("restore", folder, "--data-dir", data, code=1)
-        assert f"is in use by another server (process {server.pid})" in said
+        complaint = trainshed("restore", folder, "--data-dir", data, code=1)
+        assert f"is in use by another server (process {server.pid})" in complaint
         server.kill()
         (tmp_path / "away").rename(data / "trainshed.db")
         assert trainshed("restore", folder, "--data-dir", data)["before"]
         server.start()
-        assert known <= listed(server)
+        assert jobs <= job_names(server)
         go.touch()
         assert server.wait_for(f"/v1/{runs}", FINAL)["state"] == "JOB_STATE_SUCCEEDED"
         check_ran_once(server, runs)
@@ -96,19 +96,19 @@ def test_a_backup_is_checked_to_the_byte_and_put_back_elsewhere_with_its_logs(tm
         texts = replica_texts(server, name)
         server.stop()
         trainshed("backup", folder, "--data-dir", server.data_dir)
-        said = trainshed("backup", folder, "--data-dir", server.data_dir, code=2)
-        assert "is not empty" in said
+        complaint = trainshed("backup", folder, "--data-dir", server.data_dir, code=2)
+        assert "is not empty" in complaint
         (segment,) = folder.glob("jobs/*/*/log/*.jsonl")
         whole = segment.read_bytes()
         segment.write_bytes(whole[:-5])
-        found = results(trainshed("doctor", "--data-dir", folder, code=1))
-        assert found["backups-are-whole"] == "FAILED"
-        said = trainshed("restore", folder, "--data-dir", other, code=2)
-        assert "is not what was backed up" in said
+        checks = results(trainshed("doctor", "--data-dir", folder, code=1))
+        assert checks["backups-are-whole"] == "FAILED"
+        complaint = trainshed("restore", folder, "--data-dir", other, code=2)
+        assert "is not what was backed up" in complaint
         assert not other.exists()
         segment.write_bytes(whole)
-        said = trainshed("serve", "--port", "0", "--data-dir", folder, code=2)
-        assert "is a backup" in said
+        complaint = trainshed("serve", "--port", "0", "--data-dir", folder, code=2)
+        assert "is a backup" in complaint
         trainshed("restore", folder, "--data-dir", server.data_dir)
         shutil.rmtree(server.data_dir / "jobs")
         trainshed("restore", folder, "--data-dir", server.data_dir)

@@ -137,14 +137,14 @@ def send(  # noqa: PLR0913  # what requests of this file differ in
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_said(server, name):
     verb, path, body, content_type, status, word, part = WRONG[name]
-    found, error = send(server, verb, path, body, content_type=content_type)
-    assert (found, error["code"], error.get("status", "")) == (status, status, word)
+    code, error = send(server, verb, path, body, content_type=content_type)
+    assert (code, error["code"], error.get("status", "")) == (status, status, word)
     assert part in error["message"]
 
 
 def test_an_unknown_project_and_a_foreign_token_are_told_alike(server):
-    made = {"name": "other", "project": "other-proj", "role": "submitter"}
-    token = good(server.call("POST", "/trainshed/v1/tokens", made))["token"]
+    document = {"name": "other", "project": "other-proj", "role": "submitter"}
+    token = good(server.call("POST", "/trainshed/v1/tokens", document))["token"]
     foreign = send(server, "GET", JOBS, token=token)
     unknown = send(server, "GET", "/v1/projects/no-such-proj/jobs", token=token)
     assert foreign[0] == unknown[0] == 403
@@ -206,28 +206,28 @@ def test_gcloud_shows_what_was_wrong(refused, server, trainer, gcloud_at):
     vertex = ("ai", "custom-jobs", "describe")
     assert "does not exist" in refused("ai-platform", "jobs", "describe", "never_was")
     assert f"{PARENT}/customJobs/1 does not exist" in refused(*vertex, "1")
-    told = refused("ai-platform", "jobs", "list", "--project=no-such-proj", **stranger(server))
-    assert "project no-such-proj (or it may not exist)" in told
+    complaint = refused("ai-platform", "jobs", "list", "--project=no-such-proj", **stranger(server))
+    assert "project no-such-proj (or it may not exist)" in complaint
     stolen = gcloud_at(server.url, "stolen")
     assert "trainshed tokens create" in refused(*vertex, "1", **stolen)
 
     submit(server, ml_job("taken"))
     config = trainer.parent / "job.yaml"
     config.write_text(json.dumps({"trainingInput": ml_job("taken")["trainingInput"]}))
-    told = refused(*SUBMIT, "taken", "--config", config, "--region=us-central1")
-    assert f"projects/{PROJECT}/jobs/taken already exists" in told
+    complaint = refused(*SUBMIT, "taken", "--config", config, "--region=us-central1")
+    assert f"projects/{PROJECT}/jobs/taken already exists" in complaint
 
-    told = refused(
+    complaint = refused(
         *SUBMIT, "staged", "--package-path", trainer, "--module-name=trainer.task",
         "--staging-bucket=gs://no-such-bucket", "--runtime-version=2.11", "--python-version=3.7",
         "--region=us-central1",
     )  # fmt: skip
-    assert "no-such-bucket" in told
+    assert "no-such-bucket" in complaint
 
 
 def stranger(server):
-    made = {"name": "stranger", "project": "third-proj", "role": "viewer"}
-    token = good(server.call("POST", "/trainshed/v1/tokens", made))["token"]
+    document = {"name": "stranger", "project": "third-proj", "role": "viewer"}
+    token = good(server.call("POST", "/trainshed/v1/tokens", document))["token"]
     path = server.data_dir / "stranger"
     path.write_text(token)
     return {"CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(path)}

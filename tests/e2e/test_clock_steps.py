@@ -72,8 +72,8 @@ def waiting_gang(server):
     """One of three replicas, while two others run on three places."""
     limits = {"maxWaitTime": HALF, "maxRunningTime": HALF}
     document = ml_job("waits", scheduling=limits, workerType="n1-standard-16", workerCount="2")
-    wanted = document["trainingInput"]
-    wanted["workerConfig"] = wanted["masterConfig"]
+    training = document["trainingInput"]
+    training["workerConfig"] = training["masterConfig"]
     return submit(server, document)
 
 
@@ -90,7 +90,7 @@ def test_a_clock_that_is_set_ends_nothing(tmp_path, monkeypatch):
         for ahead_s, words in ((HOUR_S, "ahead of"), (-HOUR_S, "behind"), (HOUR_S, "ahead of")):
             lines = len(server.output().splitlines())
             clock.set(ahead_s)
-            wait_until(lambda words=words, lines=lines: told_since(server, lines, words))
+            wait_until(lambda words=words, lines=lines: has_logged_since(server, lines, words))
             check_alive(server, (talks, silent), waits)
         server.kill()
         server.start()
@@ -126,8 +126,8 @@ def test_a_server_that_starts_400_days_ahead_ends_no_job(tmp_path, monkeypatch):
             clock.set(seconds)
             server.start()
             check_alive(server, (talks, silent), waits)
-            told = [line for line in server.output().splitlines() if "clock has moved" in line]
-            assert len(told) == (1 if seconds else 2), told
+            lines = [line for line in server.output().splitlines() if "clock has moved" in line]
+            assert len(lines) == (1 if seconds else 2), lines
             assert server.log_of(over), "its log is kept"
         go.touch()
         assert server.wait_for(f"/v1/{talks}", FINAL)["state"] == "JOB_STATE_SUCCEEDED"
@@ -137,10 +137,10 @@ def test_a_server_that_starts_400_days_ahead_ends_no_job(tmp_path, monkeypatch):
             check_ran_once(server, name)
 
 
-def told_since(server, lines, words):
+def has_logged_since(server, lines, words):
     """Whether the server has said anew that its clock was set."""
-    said = [line for line in server.output().splitlines()[lines:] if "clock was set" in line]
-    return any(f"s {words} the server's" in line for line in said)
+    messages = [line for line in server.output().splitlines()[lines:] if "clock was set" in line]
+    return any(f"s {words} the server's" in line for line in messages)
 
 
 def check_alive(server, running, waits):
@@ -152,8 +152,8 @@ def check_alive(server, running, waits):
     before = len(replica_texts(server, running[0]))
     wait_until(lambda: len(replica_texts(server, running[0])) > before)
     for name in running:
-        found = good(server.call("GET", f"/v1/{name}"))
-        assert found["state"] == "JOB_STATE_RUNNING", found
+        job = good(server.call("GET", f"/v1/{name}"))
+        assert job["state"] == "JOB_STATE_RUNNING", job
     new = submit(server, limited("new", limit="60s"))
     assert server.wait_for(f"/v1/{new}", FINAL)["state"] == "JOB_STATE_SUCCEEDED"
     assert good(server.call("GET", f"/v1/{waits}"))["state"] == "QUEUED"

@@ -38,8 +38,8 @@ FILLINGS = (b"\xfe", b"\0", b"[", b"9")
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("damage") / "data") as found:
-        yield found
+    with serving(tmp_path_factory.mktemp("damage") / "data") as server:
+        yield server
 
 
 def attempt_of(server, name):
@@ -99,15 +99,15 @@ def polled_texts(server, name):
         "orderBy": "timestamp asc",
         "pageSize": 97,
     }
-    found = []
+    texts = []
     while True:
         page = good(server.call("POST", "/v2/entries:list", document))
-        found += [
+        texts += [
             entry.get("textPayload") or entry["jsonPayload"]["message"]
             for entry in page.get("entries", [])
         ]
         if not page.get("nextPageToken"):
-            return found
+            return texts
         document["pageToken"] = page["nextPageToken"]
 
 
@@ -116,8 +116,8 @@ def check_all_but(server, name, damaged):
     for texts in (replica_texts(server, name), polled_texts(server, name)):
         *numbers, _ = texts
         last = int(numbers[-1])
-        wanted = [str(number) for number in range(1, last + 1) if number not in damaged]
-        assert numbers == wanted
+        expected = [str(number) for number in range(1, last + 1) if number not in damaged]
+        assert numbers == expected
 
 
 def test_a_log_that_is_damaged_while_it_is_written(server, tmp_path):
@@ -131,11 +131,11 @@ def test_a_log_that_is_damaged_while_it_is_written(server, tmp_path):
     assert server.wait_for(f"/v1/{name}", FINAL)["state"] == "JOB_STATE_SUCCEEDED"
     check_ran_once(server, name)
     check_all_but(server, name, {DAMAGED})
-    code, found = doctor(server)
+    code, failures = doctor(server)
     assert code == 1
-    told = [each["subject"] for each in found["logs-are-whole"]["findings"]]
-    own = [subject for subject in told if subject.startswith(f"{uid_of(name)}/1")]
-    assert len(own) == 3, told
+    subjects = [finding["subject"] for finding in failures["logs-are-whole"]["findings"]]
+    own = [subject for subject in subjects if subject.startswith(f"{uid_of(name)}/1")]
+    assert len(own) == 3, subjects
 
 
 def test_a_log_whose_beginning_is_damaged(server, tmp_path):
@@ -190,8 +190,8 @@ def test_records_that_are_damaged_while_the_job_runs(server, tmp_path):
     for go in jobs.values():
         go.touch()
     for number, name in enumerate(jobs):
-        wanted = "FAILED" if number % 2 else "SUCCEEDED"
-        assert server.wait_for(f"/v1/{name}", FINAL)["state"] == f"JOB_STATE_{wanted}"
+        state = "FAILED" if number % 2 else "SUCCEEDED"
+        assert server.wait_for(f"/v1/{name}", FINAL)["state"] == f"JOB_STATE_{state}"
         check_ran_once(server, name)
         check_count(replica_texts(server, name))
 

@@ -23,27 +23,27 @@ PARENT = f"projects/{PROJECT}/locations/us-central1"
 
 @pytest.fixture
 def engine():
-    found = FakeEngine(
+    engine = FakeEngine(
         nodes(2),
         script=lambda _key, _plan: Script(runs_s=None, waits=WHY),
         places=PlacedBy.ENGINE,
         launches_at_once=4,
     )
-    found.is_busy = True
-    yield found
-    assert found.violations == []
+    engine.is_busy = True
+    yield engine
+    assert engine.violations == []
 
 
 @pytest.fixture
 def server(tmp_path, engine):
     with EngineHost(tmp_path / "engine", engine):
-        found = FailingServer(tmp_path / "data", engine=tmp_path / "engine", places="ENGINE")
+        server = FailingServer(tmp_path / "data", engine=tmp_path / "engine", places="ENGINE")
         try:
-            found.arm(None)
-            assert found.begin()
-            yield found
+            server.arm(None)
+            assert server.begin()
+            yield server
         finally:
-            end_all(found)
+            end_all(server)
 
 
 def test_it_is_queued_to_all_until_its_engine_places_it(server, engine):
@@ -54,16 +54,16 @@ def test_it_is_queued_to_all_until_its_engine_places_it(server, engine):
         assert (explained["state"], explained["message"]) == ("ENQUEUED", WHY.message)
         assert explained["waiting"]["since"]
         assert "change" not in explained["waiting"]
-    shown = good(server.call("GET", f"/v1/{custom}"))
-    assert shown["state"] == "JOB_STATE_QUEUED"
-    assert shown["labels"]["trainshed-waiting"] == "engine_queue"
-    assert shown["labels"]["trainshed-queue-position"] == "7"
-    shown = good(server.call("GET", f"/v1/{ml}"))
-    assert (shown["state"], shown["errorMessage"]) == ("QUEUED", WHY.message)
-    assert shown["jobPosition"] == "7"
+    job = good(server.call("GET", f"/v1/{custom}"))
+    assert job["state"] == "JOB_STATE_QUEUED"
+    assert job["labels"]["trainshed-waiting"] == "engine_queue"
+    assert job["labels"]["trainshed-queue-position"] == "7"
+    job = good(server.call("GET", f"/v1/{ml}"))
+    assert (job["state"], job["errorMessage"]) == ("QUEUED", WHY.message)
+    assert job["jobPosition"] == "7"
     for state, count in (("QUEUED", 1), ("PENDING", 0)):
-        found = f"/v1/{PARENT}/customJobs?filter=state%3DJOB_STATE_{state}"
-        assert len(good(server.call("GET", found)).get("customJobs", [])) == count
+        path = f"/v1/{PARENT}/customJobs?filter=state%3DJOB_STATE_{state}"
+        assert len(good(server.call("GET", path)).get("customJobs", [])) == count
     status, refusal = server.call("POST", "/trainshed/v1/nodes/node-0:drain", {})
     assert (status, "fakectl drain node-0" in refusal["error"]["message"]) == (400, True)
     engine.is_busy = False
@@ -76,5 +76,5 @@ def test_it_is_queued_to_all_until_its_engine_places_it(server, engine):
         assert kinds == ["ACCEPTED", "HANDED_OVER", "PLACED", "PREPARING", "RUNNING"]
 
 
-def is_explained(found):
-    return found.get("waiting", {}).get("queuePosition") == WHY.position
+def is_explained(explanation):
+    return explanation.get("waiting", {}).get("queuePosition") == WHY.position

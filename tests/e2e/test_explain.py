@@ -23,14 +23,14 @@ SCARCE = f'[fleet]\nslots = 3\n\n[[quota]]\naccelerator = "{T4}"\nlimit = 4\n\n'
 ENDLESS = "import time; time.sleep(7200)"
 RUNNING = {"RUNNING", "JOB_STATE_RUNNING"}
 CANCELLED = {"CANCELLED", "JOB_STATE_CANCELLED"}
-#: DESIGN 6: a job that waits says why within two seconds.
+#: A job that waits says why within two seconds.
 PROMISED_S = 2.0
 
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("explain") / "data", config=SCARCE) as found:
-        yield found
+    with serving(tmp_path_factory.mktemp("explain") / "data", config=SCARCE) as server:
+        yield server
 
 
 class Queue:
@@ -60,7 +60,7 @@ class Queue:
 
         return wait_until(looked_at)
 
-    def shown(self, name):
+    def get_job(self, name):
         """The job in its own dialect."""
         return good(self.server.call("GET", f"/v1/{name}"))
 
@@ -79,9 +79,9 @@ class Queue:
 
 @pytest.fixture
 def queue(started):
-    found = Queue(started)
-    yield found
-    found.end_all()
+    queue = Queue(started)
+    yield queue
+    queue.end_all()
 
 
 def test_a_job_that_waits_for_quota_starts_with_the_gpus_it_is_offered(queue):
@@ -102,9 +102,9 @@ def test_a_job_that_waits_for_quota_starts_with_the_gpus_it_is_offered(queue):
         "accepted": "2",
         "text": text,
     }
-    shown = queue.shown(name)
-    assert shown["errorMessage"] == f"{why['message']}; it {text}"
-    assert shown["jobPosition"] == "1"
+    job = queue.get_job(name)
+    assert job["errorMessage"] == f"{why['message']}; it {text}"
+    assert job["jobPosition"] == "1"
 
     queue.end(name)
     queue.run(ml_job("modest", ENDLESS, gpus=int(why["change"]["accepted"])))
@@ -118,18 +118,18 @@ def test_who_waits_behind_another_is_told_whom_and_moves_up(queue):
     why = queue.why(second)
     assert (why["reason"], why["blockers"], why["queuePosition"]) == ("BEHIND_QUEUE", [first], 2)
     assert why["message"] == f"waits behind {first}, which waits for the same quota"
-    assert queue.shown(second)["labels"] == {
+    assert queue.get_job(second)["labels"] == {
         "trainshed-waiting": "behind_queue",
         "trainshed-queue-position": "2",
     }
-    assert queue.shown(first)["labels"] == {
+    assert queue.get_job(first)["labels"] == {
         "trainshed-waiting": "quota",
         "trainshed-queue-position": "1",
     }
 
     queue.end(first)
     queue.server.wait_for(f"/v1/{second}", RUNNING)
-    assert "labels" not in queue.shown(second)
+    assert "labels" not in queue.get_job(second)
     assert "waiting" not in native(queue.server, second, "/explain")
 
     third = queue.add(ml_job("third", ENDLESS, gpus=1))
@@ -139,7 +139,7 @@ def test_who_waits_behind_another_is_told_whom_and_moves_up(queue):
     assert "change" not in why, "no single change would do"
     queue.end(holder)
     queue.server.wait_for(f"/v1/{third}", RUNNING)
-    assert not {"errorMessage", "jobPosition"} & set(queue.shown(third))
+    assert not {"errorMessage", "jobPosition"} & set(queue.get_job(third))
 
 
 def test_a_gang_without_room_starts_with_the_workers_it_is_offered(queue):
@@ -197,9 +197,9 @@ def test_what_could_never_run_is_refused_with_what_could(
     started, document, status, word, admitting
 ):
     path = f"/v1/projects/{PROJECT}/locations/us-central1/customJobs"
-    found, answer = started.call("POST", path, document)
+    code, answer = started.call("POST", path, document)
     pools = [d["jobSpec"]["workerPoolSpecs"][1]["replicaCount"] for d in (admitting, document)]
-    assert (found, answer["error"]["status"]) == (status, word)
+    assert (code, answer["error"]["status"]) == (status, word)
     message = answer["error"]["message"]
     assert message.endswith(f"could run with {pools[0]} instead of {pools[1]} workers"), message
     name = submit(started, admitting)

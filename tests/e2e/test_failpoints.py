@@ -34,9 +34,9 @@ NODES, SLOTS = 126, 8
 
 @pytest.fixture
 def engine():
-    found = FakeEngine(nodes(NODES, slots=SLOTS), script=lambda _key, _plan: Script(runs_s=None))
-    yield found
-    assert found.violations == []
+    engine = FakeEngine(nodes(NODES, slots=SLOTS), script=lambda _key, _plan: Script(runs_s=None))
+    yield engine
+    assert engine.violations == []
 
 
 def a_job(number, timeout=None, workers=0):
@@ -96,7 +96,7 @@ def kill_everywhere(server, drive_it, *, at=lambda _place: True):
     assert server.begin()
     drive_it()
     server.kill()
-    while todo := [place for place in server.seen() if place not in places and at(place)]:
+    while todo := [place for place in server.reached_places() if place not in places and at(place)]:
         places += todo
         missed += [place for place in todo if not kill_at(server, place, drive_it)]
     return places, missed
@@ -190,11 +190,11 @@ def begun(server, name):
 
 def marks_of(server):
     """UID/ATTEMPT of all attempts of which a process lives."""
-    found = set()
+    marks = set()
     for pid, _ in processes_of(server):
         with contextlib.suppress(psutil.Error):  # it has ended by now
-            found.add(psutil.Process(pid).environ().get("TRAINSHED_JOB", ""))
-    return found
+            marks.add(psutil.Process(pid).environ().get("TRAINSHED_JOB", ""))
+    return marks
 
 
 def check_ends(server, jobs, count):
@@ -239,8 +239,12 @@ def check_all(server, jobs, engine):
     for name in jobs.those("waits"):
         jobs.cancel(name)
     for fate, state in ENDS.items():
-        wait_until(lambda fate=fate, state=state: _all_are(jobs, fate, {f"JOB_STATE_{state}"}))
-    wait_until(lambda: _all_are(jobs, "timed out", {"JOB_STATE_CANCELLED", "JOB_STATE_PENDING"}))
+        wait_until(
+            lambda fate=fate, state=state: _all_have_state(jobs, fate, {f"JOB_STATE_{state}"})
+        )
+    wait_until(
+        lambda: _all_have_state(jobs, "timed out", {"JOB_STATE_CANCELLED", "JOB_STATE_PENDING"})
+    )
     for name in jobs.those("lost"):
         wait_until(lambda name=name: any(native(server, name).get("restarts", {}).values()))
     states = jobs.states()
@@ -249,23 +253,23 @@ def check_all(server, jobs, engine):
     wait_until(lambda: running_in(jobs.states()) == {key.uid for key in engine.running})
 
 
-def check_alive(found, state, *, lost):
+def check_alive(job, state, *, lost):
     """No healthy job was started again; a lost one was, once, and not more often.
 
     What is lost while maintenance already moves it is not started a second time for that.
     """
-    restarts = found.get("restarts", {})
+    restarts = job.get("restarts", {})
     assert state in {"JOB_STATE_RUNNING", "JOB_STATE_QUEUED", "JOB_STATE_PENDING"}
     moved = restarts.get("maintenance", 0) > 0
-    assert restarts.get("infra", 0) in ({0, 1} if lost and moved else {int(lost)}), found
+    assert restarts.get("infra", 0) in ({0, 1} if lost and moved else {int(lost)}), job
     assert restarts.get("user", 0) == 0
-    assert found["attempt"] <= 1 + sum(restarts.values()), found
+    assert job["attempt"] <= 1 + sum(restarts.values()), job
 
 
 def running_in(states):
     return {uid_of(name) for name, state in states.items() if state == "JOB_STATE_RUNNING"}
 
 
-def _all_are(jobs, fate, states):
-    found = jobs.states()
-    return {found[name] for name in jobs.those(fate)} <= states
+def _all_have_state(jobs, fate, states):
+    current = jobs.states()
+    return {current[name] for name in jobs.those(fate)} <= states

@@ -38,9 +38,9 @@ class Cluster(FakeEngine):
 
 @pytest.fixture
 def engine():
-    found = Cluster()
-    yield found
-    assert found.violations == []
+    engine = Cluster()
+    yield engine
+    assert engine.violations == []
 
 
 def is_ours(place):
@@ -94,10 +94,10 @@ def check(server, jobs, engine):
         lambda: len(lives.keys() - {key.uid for key in engine.running}),
     )
     for uid, name in lives.items():
-        found = native(server, name)
+        job = native(server, name)
         tries = 2 if uid % 7 == 0 else 1
-        assert "restarts" not in found, found
-        assert found["attempt"] == tries, found
+        assert "restarts" not in job, job
+        assert job["attempt"] == tries, job
     wait_until(lambda: {native(server, name)["state"] for name in lives.values()} == {"RUNNING"})
     for name in jobs.those("ended"):
         wait_until(lambda name=name: native(server, name)["state"] == "SUCCEEDED")

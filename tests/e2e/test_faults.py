@@ -71,9 +71,9 @@ class Running:
         self.end("late")
         cancel(server, self.names["forever"])
         for name, job in self.names.items():
-            found = server.wait_for(f"/v1/{job}", FINAL)
-            wanted = "CANCELLED" if name == "forever" else "SUCCEEDED"
-            assert found["state"] == f"JOB_STATE_{wanted}", found
+            document = server.wait_for(f"/v1/{job}", FINAL)
+            state = "CANCELLED" if name == "forever" else "SUCCEEDED"
+            assert document["state"] == f"JOB_STATE_{state}", document
             check_ran_once(server, job)
             if name != "forever":
                 check_count(replica_texts(server, job))
@@ -87,10 +87,10 @@ def check_each_ran(server, names):
 
 
 def check_refusal(answer):
-    status, found = answer
+    status, body = answer
     assert status == 503, answer
-    assert (found["error"]["code"], found["error"]["status"]) == (503, "UNAVAILABLE")
-    assert "database" in found["error"]["message"]
+    assert (body["error"]["code"], body["error"]["status"]) == (503, "UNAVAILABLE")
+    assert "database" in body["error"]["message"]
 
 
 def stories(server, names):
@@ -129,8 +129,8 @@ def test_a_full_disk(tmp_path):
             server.kill()
             server.start()
             check_cancelled(server, crowd[CROWD // 2 :])
-            listed = good(server.call("GET", f"/v1/{PARENT}/customJobs"))["customJobs"]
-            assert len(listed) == len(running.names) + len(acknowledged) + CROWD
+            jobs = good(server.call("GET", f"/v1/{PARENT}/customJobs"))["customJobs"]
+            assert len(jobs) == len(running.names) + len(acknowledged) + CROWD
         check_each_ran(server, [*acknowledged, submit(server, custom_job("afterwards"))])
         running.check(server)
         check_doctor(server)
@@ -184,11 +184,11 @@ def test_a_server_is_not_started_on_a_read_only_data_directory(tmp_path):
         with read_only(server.data_dir):
             running.end("early")
             argv = [TRAINSHED, "serve", "--port", "0", "--grpc-port", "none"]
-            said = finished([*argv, "--data-dir", server.data_dir])
-            assert said.returncode
-            assert said.stderr.startswith("error: ")
-            assert "read-only" in said.stderr.lower()
-            assert "Traceback" not in said.stderr
+            process = finished([*argv, "--data-dir", server.data_dir])
+            assert process.returncode
+            assert process.stderr.startswith("error: ")
+            assert "read-only" in process.stderr.lower()
+            assert "Traceback" not in process.stderr
         server.start()
         running.check(server)
         check_doctor(server)
@@ -216,14 +216,14 @@ def test_a_locked_database(tmp_path):
             path = f"/v1/{PARENT}/customJobs"
             writes = {path: custom_job("meanwhile"), f"/v1/{running.names['forever']}:cancel": {}}
             answers = [pool.submit(server.call, "POST", *write) for write in writes.items()]
-            found = good(server.call("GET", f"/v1/{running.names['early']}"))
-            assert found["state"] == "JOB_STATE_RUNNING"
+            early = good(server.call("GET", f"/v1/{running.names['early']}"))
+            assert early["state"] == "JOB_STATE_RUNNING"
             for answer in answers:
                 check_refusal(answer.result())
             wait_until(lambda: "is locked by another program" in server.output())
             time.sleep(max(0.0, began + OUTAGE_S - time.monotonic()))
         check_each_ran(server, [*acknowledged, submit(server, custom_job("afterwards"))])
-        listed = good(server.call("GET", path))["customJobs"]
-        assert "meanwhile" not in {job["displayName"] for job in listed}
+        jobs = good(server.call("GET", path))["customJobs"]
+        assert "meanwhile" not in {job["displayName"] for job in jobs}
         running.check(server)
         check_doctor(server)

@@ -66,10 +66,10 @@ ONE_MODE = ("users", pytest.param("landlock", marks=pytest.mark.full))
 @pytest.fixture(params=MODES)
 def server(request, tmp_path):
     isolation_of(request.param)
-    with serving(tmp_path / "data", config=CONFIG.replace("MODE", request.param)) as found:
+    with serving(tmp_path / "data", config=CONFIG.replace("MODE", request.param)) as server:
         for project, name in (("demo-proj", BUCKET), ("others", FOREIGN)):
-            good(found.call("POST", f"/storage/v1/b?project={project}", {"name": name}))
-        yield found
+            good(server.call("POST", f"/storage/v1/b?project={project}", {"name": name}))
+        yield server
 
 
 def ended(server, document):
@@ -84,15 +84,15 @@ def ended(server, document):
 def test_a_program_finds_its_bucket_by_google_s_names_and_no_other_s(server):
     state, log = ended(server, custom_job("by-name", PROGRAM))
     assert state == "JOB_STATE_SUCCEEDED", log
-    found = dict(line.partition(" ")[::2] for line in log.splitlines() if " " in line)
-    assert (found["project"], found["written"], found["read"]) == (
+    facts = dict(line.partition(" ")[::2] for line in log.splitlines() if " " in line)
+    assert (facts["project"], facts["written"], facts["read"]) == (
         "demo-proj",
         "200",
         "by its name",
     )
-    assert found["listed"] == "a/b.txt"
-    assert found["foreign"] in {"403", "404"}
-    assert found["model"] == f"gs://{BUCKET}/out/model/"
+    assert facts["listed"] == "a/b.txt"
+    assert facts["foreign"] in {"403", "404"}
+    assert facts["model"] == f"gs://{BUCKET}/out/model/"
     state, log = ended(server, custom_job("off", OFF) | {"labels": {"trainshed-gateway": "off"}})
     assert "told []" in log
     assert f"model {server.data_dir}/buckets/{BUCKET}/out/model/" in log
@@ -150,13 +150,13 @@ tried("readline", lambda: tf.io.gfile.GFile(FOREIGN).readline())
 def outcomes(server, document):
     state, log = ended(server, document)
     assert state == "JOB_STATE_SUCCEEDED", log
-    found = [line for line in log.splitlines() if line.startswith(("EMPTY ", "error "))]
-    assert found, log
-    return found
+    lines = [line for line in log.splitlines() if line.startswith(("EMPTY ", "error "))]
+    assert lines, log
+    return lines
 
 
-def empty(found):
-    return [line for line in found if line.startswith("EMPTY ")]
+def empty(lines):
+    return [line for line in lines if line.startswith("EMPTY ")]
 
 
 @pytest.mark.slow

@@ -49,10 +49,10 @@ def server(request, tmp_path):
     if why := try_network(mode):
         pytest.skip(f"no network of a job's own here: {why}")
     config = CONFIG.replace('mode = "MODE"', f'mode = "{mode}"\nnetwork = "job"')
-    with serving(tmp_path / "data", config=config) as found:
+    with serving(tmp_path / "data", config=config) as server:
         for project, name in (("demo-proj", BUCKET), ("others", FOREIGN)):
-            good(found.call("POST", f"/storage/v1/b?project={project}", {"name": name}))
-        yield found
+            good(server.call("POST", f"/storage/v1/b?project={project}", {"name": name}))
+        yield server
 
 
 def ended(server, name):

@@ -62,11 +62,11 @@ def stuck(server, folder, name):
 def events(server, name, kind, count=1):
     """So many events of a kind, once they are there."""
 
-    def found():
+    def enough_events():
         events = fleet.story(server, name, kind)
         return events if len(events) >= count else None
 
-    return wait_until(found, lambda: fleet.story_text(server, name))
+    return wait_until(enough_events, lambda: fleet.story_text(server, name))
 
 
 @pytest.fixture(scope="module")
@@ -106,27 +106,25 @@ def test_its_log_shows_what_it_was_doing(hung):
 
 def test_by_default_nothing_is_done_to_it_and_it_may_go_on(hung):
     server, name, go, end = hung
-    found = native(server, name)
-    assert (found["state"], found["attempt"]) == ("RUNNING", 1)
+    job = native(server, name)
+    assert (job["state"], job["attempt"]) == ("RUNNING", 1)
     go.write_text("")
     (recovered,) = events(server, name, "RECOVERED")
     assert recovered["data"]["task_name"] == "workerpool1-0"
     end.touch()
-    found = fleet.ended(server, name)
-    assert (found["state"], found["attempt"]) == ("SUCCEEDED", 1)
+    job = fleet.ended(server, name)
+    assert (job["state"], job["attempt"]) == ("SUCCEEDED", 1)
     assert len(fleet.story(server, name, "HUNG")) == 1
-    assert "restarts" not in found, "it has used none"
+    assert "restarts" not in job, "it has used none"
 
 
 def test_where_it_is_asked_for_the_job_is_started_again(tmp_path):
     with serving(tmp_path / "data", config=CONFIG + RESTART) as server:
         name, _, _ = stuck(server, tmp_path, "again")
-        found = fleet.ended(server, name)
-        assert (found["state"], found["attempt"]) == ("SUCCEEDED", 2), fleet.story_text(
-            server, name
-        )
-        assert found["restarts"] == {"maintenance": 0, "infra": 1, "user": 0}
-        assert fleet.said(server, name) == ["began", "told hang", "began"]
+        job = fleet.ended(server, name)
+        assert (job["state"], job["attempt"]) == ("SUCCEEDED", 2), fleet.story_text(server, name)
+        assert job["restarts"] == {"maintenance": 0, "infra": 1, "user": 0}
+        assert fleet.output_lines(server, name) == ["began", "told hang", "began"]
         (order,) = fleet.story(server, name, "RESTART_ORDERED")
         assert order["data"]["reason"] == "hang"
         assert "workerpool1-0" in order["message"]

@@ -10,7 +10,7 @@ import pytest
 from api.grpc_calls import GrpcClient
 from e2e.every_route import GOOGLE, filled
 from e2e.support import custom_job, good, wait_until
-from e2e.world import FOREIGN, NEVER, OWN, body_of, check_strangers, ghost_of, told
+from e2e.world import FOREIGN, NEVER, OWN, body_of, check_strangers, ghost_of, mask_names
 from trainshed.api.call import parameter_names
 from trainshed.wire.descriptors import message_class
 
@@ -35,7 +35,7 @@ def test_a_foreign_project_is_told_like_one_that_does_not_exist(world, row):
     for project, real in ((FOREIGN, True), (NEVER, False)):
         names = world.names(project, real=real, row_path=row.path)
         path, body = filled(row.path, names), body_of(row.verb, row.path)
-        answers.append(told(world.call(row.verb, path, "alpha", body), names))
+        answers.append(mask_names(world.call(row.verb, path, "alpha", body), names))
     assert answers[0] == answers[1]
     assert answers[0][0] == 403
 
@@ -46,7 +46,7 @@ def test_a_foreign_id_in_the_own_project_is_told_like_one_of_nothing(world, row)
     for real in (True, False):
         names = world.names(OWN, real=real, row_path=row.path)
         path, body = filled(row.path, names), body_of(row.verb, row.path)
-        answers.append(told(world.call(row.verb, path, "alpha", body), names))
+        answers.append(mask_names(world.call(row.verb, path, "alpha", body), names))
     assert answers[0] == answers[1]
     assert answers[0][0] in {400, 404} or answers[0] == (200, "{}")
 
@@ -92,7 +92,7 @@ def test_grpc_tells_the_same(world, rpc, row):
         key, name = request_name(row, path)
         with pytest.raises(grpc.RpcError) as caught:
             rpc.call(row.rpc, {key: name}, token and world.tokens[token])
-        return told((caught.value.code().name, caught.value.details()), names)
+        return mask_names((caught.value.code().name, caught.value.details()), names)
 
     foreign = ask(FOREIGN, real=True, token="alpha")
     assert foreign == ask(NEVER, real=False, token="alpha")
@@ -131,7 +131,7 @@ def test_a_foreign_log_is_not_read(world, kind):
     wait_until(lambda: "secret" in world.call("POST", entries, "root", log_query(FOREIGN, job))[1])
     foreign = world.call("POST", entries, "alpha", log_query(FOREIGN, job))
     never = world.call("POST", entries, "alpha", log_query(NEVER, ghost_of(job)))
-    assert told(foreign, {"p": FOREIGN}) == told(never, {"p": NEVER})
+    assert mask_names(foreign, {"p": FOREIGN}) == mask_names(never, {"p": NEVER})
     assert foreign[0] == 403
     own = world.call("POST", entries, "alpha", log_query(OWN, job))
     assert own == world.call("POST", entries, "alpha", log_query(OWN, ghost_of(job)))

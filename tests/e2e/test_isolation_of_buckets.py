@@ -7,7 +7,7 @@ import pytest
 
 from e2e.every_route import NATIVE, filled, storage_paths
 from e2e.support import ml_job
-from e2e.world import FOREIGN, NEVER, OWN, body_of, check_strangers, ghost_of, told
+from e2e.world import FOREIGN, NEVER, OWN, body_of, check_strangers, ghost_of, mask_names
 
 pytestmark = pytest.mark.slow
 
@@ -28,15 +28,15 @@ def test_the_native_routes_tell_nothing_of_others(world, verb, path):
         answers = []
         for project, name in ((FOREIGN, job), (NEVER, ghost_of(job))):
             names = {**NAMES, "project": project, "job": name}
-            answers.append(told(world.call(verb, filled(path, names), "alpha"), names))
+            answers.append(mask_names(world.call(verb, filled(path, names), "alpha"), names))
         assert answers[0] == answers[1]
         assert answers[0][0] == 403
         if "{job}" not in path:
             continue
         own = [{"project": OWN, "job": name} for name in (job, ghost_of(job))]
-        found = [told(world.call(verb, filled(path, names), "alpha"), names) for names in own]
-        assert found[0] == found[1]
-        assert found[0][0] == 404
+        pair = [mask_names(world.call(verb, filled(path, names), "alpha"), names) for names in own]
+        assert pair[0] == pair[1]
+        assert pair[0][0] == 404
 
 
 #: The node is there, and stays as it is.
@@ -75,7 +75,7 @@ def test_a_foreign_bucket_is_told_like_one_that_does_not_exist(world, verb, path
     for real in (True, False):
         names = world.names(OWN, real=real)
         answer = world.call(verb, filled(path, names), "alpha", body_of(verb, path))
-        answers.append(told(answer, names))
+        answers.append(mask_names(answer, names))
     assert answers[0] == answers[1]
     assert answers[0][0] == 404
 
@@ -85,7 +85,7 @@ def test_nothing_is_copied_into_a_foreign_bucket(world, action):
     answers = []
     for bucket in ("bravo-bucket", "never-bucket"):
         path = f"/storage/v1/b/alpha-bucket/o/mine/{action}/b/{bucket}/o/theirs"
-        answers.append(told(world.call("POST", path, "alpha", {}), {"bucket": bucket}))
+        answers.append(mask_names(world.call("POST", path, "alpha", {}), {"bucket": bucket}))
     assert answers[0] == answers[1]
     assert answers[0][0] == 404
 
@@ -96,7 +96,7 @@ def test_buckets_of_a_foreign_project_are_neither_listed_nor_made(world, verb):
     answers = []
     for project in (FOREIGN, NEVER):
         answer = world.call(verb, f"/storage/v1/b?project={project}", "alpha", document)
-        answers.append(told(answer, {"project": project}))
+        answers.append(mask_names(answer, {"project": project}))
     assert answers[0] == answers[1]
     assert answers[0][0] == 403
 
@@ -109,9 +109,9 @@ def test_a_list_of_buckets_has_the_own_ones_only(world):
 
 
 def test_a_foreign_buckets_name_is_taken_and_no_more_is_told(world):
-    made = world.call("POST", f"/storage/v1/b?project={OWN}", "alpha", {"name": "bravo-bucket"})
-    assert made[0] == 409
-    assert FOREIGN not in made[1]
+    answer = world.call("POST", f"/storage/v1/b?project={OWN}", "alpha", {"name": "bravo-bucket"})
+    assert answer[0] == 409
+    assert FOREIGN not in answer[1]
 
 
 #: What buckets here do not have, whoever asks: Google's answers for a bucket without them.
@@ -143,7 +143,7 @@ def test_a_job_neither_reads_nor_writes_a_foreign_bucket(world):
     for bucket in ("bravo-bucket", "never-bucket"):
         document = ml_job("thief", jobDir=f"gs://{bucket}/out")
         answer = world.call("POST", f"/v1/projects/{OWN}/jobs", "alpha", document)
-        answers.append(told(answer, {"bucket": bucket}))
+        answers.append(mask_names(answer, {"bucket": bucket}))
     assert answers[0] == answers[1]
     assert answers[0][0] == 400
     assert "trainingInput.jobDir" in answers[0][1]

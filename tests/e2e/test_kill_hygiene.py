@@ -36,25 +36,25 @@ class Fates:
 
     def cancelled(self, kind, code, moment):
         """Submit, wait for a moment, cancel."""
-        remains, name = self._submitted(kind, code)
+        remains, name = self._submit(kind, code)
         if moment.ready:
-            self._await(name, lambda: self._is_ready(name))
+            self._wait_until(name, lambda: self._is_ready(name))
             assert remains.processes(), "what is to be ended lives"
         time.sleep(moment.pause_s)
         state = good(self._server.call("GET", f"/v1/{name}"))["state"]
         began = time.monotonic()
         good(self._server.call("POST", f"/v1/{name}:cancel", {}))
-        self._see_end(name, remains, "JOB_STATE_CANCELLED")
+        self._check_end(name, remains, "JOB_STATE_CANCELLED")
         with self._lock:
             self.met.add(state)
             self.took_s.append((time.monotonic() - began, kind, state))
 
     def ended(self, kind, code, state):
         """Submit a job that ends by itself."""
-        remains, name = self._submitted(kind, code)
-        self._see_end(name, remains, state)
+        remains, name = self._submit(kind, code)
+        self._check_end(name, remains, state)
 
-    def _submitted(self, kind, code):
+    def _submit(self, kind, code):
         with self._lock:
             word = f"word-{next(self._numbers)}-of-{id(self):x}"
             gpus, workers = self._chance.choice([(0, 0), (0, 0), (0, 1), (1, 0)])
@@ -66,16 +66,16 @@ class Fates:
         texts = [line["message"] for line in log_lines(self._server, name)]
         return "ready" in texts
 
-    def _await(self, name, is_so):
+    def _wait_until(self, name, is_so):
         deadline = time.monotonic() + 240
         while not is_so():
             assert time.monotonic() < deadline, log_lines(self._server, name)
             time.sleep(0.1)
 
-    def _see_end(self, name, remains, state):
-        found = self._server.wait_for(f"/v1/{name}", FINAL, timeout_s=240)
+    def _check_end(self, name, remains, state):
+        job = self._server.wait_for(f"/v1/{name}", FINAL, timeout_s=240)
         remains.check_no_process()
-        assert found["state"] == state, found
+        assert job["state"] == state, job
         remains.check_nothing()
 
 
@@ -90,8 +90,8 @@ class Moment:
 @pytest.fixture
 def server(tmp_path, monkeypatch):
     monkeypatch.setenv("TRAINSHED_LOCK_DIR", str(tmp_path / "locks"))
-    with serving(tmp_path / "data", *FLAGS, config=CONFIG) as found:
-        yield found
+    with serving(tmp_path / "data", *FLAGS, config=CONFIG) as server:
+        yield server
 
 
 def test_nothing_of_a_job_outlives_its_end(server):
@@ -104,8 +104,8 @@ def test_nothing_of_a_job_outlives_its_end(server):
     tasks += [(fates.ended, kind, *how) for kind, how in itertools.islice(endings, ENDS)]
     chance.shuffle(tasks)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for each in [pool.submit(*task) for task in tasks]:
-            each.result()
+        for future in [pool.submit(*task) for task in tasks]:
+            future.result()
     slowest = sorted(fates.took_s)[-3:]
     sys.stdout.write(f"{len(fates.took_s)} cancels in {fates.met}; the slowest: {slowest}\n")
     assert len(fates.took_s) == CANCELS

@@ -73,16 +73,16 @@ class Submits:
         path, document, headers = self._request_of(number)
         while True:
             try:
-                status, found = client.call("POST", path, document, headers)
+                status, answer = client.call("POST", path, document, headers)
             except (OSError, http.client.HTTPException):
                 time.sleep(0.05)  # the server is down; its next address is told by a file
                 continue
             if status == 409:  # the killed server had stored it and could not say so any more
-                found = None
+                answer = None
                 self.conflicts.add(number)
             else:
-                assert status == 200, found
-            self.acknowledged[number] = found
+                assert status == 200, answer
+            self.acknowledged[number] = answer
             return
 
 
@@ -109,8 +109,8 @@ def submit_while_killed(server):
             )
             server.kill()
             server.start()
-        for each in running:
-            each.result()
+        for future in running:
+            future.result()
     assert len(submits.acknowledged) == JOBS
     return submits
 
@@ -123,17 +123,17 @@ def check_that_all_are_there_once(server, submits):
     ml_jobs = all_pages(server, f"/v1/projects/{PROJECT}/jobs?pageSize=100", "jobs")
     vertex = all_pages(server, f"/v1/{PARENT}/customJobs?pageSize=300", "customJobs")
     by_number = {
-        int(word.partition("_")[2]): found
-        for found in [*ml_jobs, *vertex]
-        if (word := found.get("jobId") or found["displayName"]).startswith("job_")
+        int(word.partition("_")[2]): job
+        for job in [*ml_jobs, *vertex]
+        if (word := job.get("jobId") or job["displayName"]).startswith("job_")
     }
     assert len(ml_jobs) + len(vertex) == JOBS + 1, "each is there once, and the one that runs"
     assert sorted(by_number) == list(range(JOBS))
     for number, acknowledged in submits.acknowledged.items():
-        found = by_number[number]
+        job = by_number[number]
         if acknowledged is not None:
-            assert lasting(found) == lasting(acknowledged)
-        assert f"print({number})" in json.dumps(found)
+            assert lasting(job) == lasting(acknowledged)
+        assert f"print({number})" in json.dumps(job)
 
 
 @pytest.fixture(params=["postgresql", pytest.param("sqlite", marks=pytest.mark.full)])
@@ -141,8 +141,8 @@ def server(request, tmp_path):
     flags = ()
     if request.param == "postgresql":
         flags = ("--database", request.getfixturevalue("postgres").new_database())
-    with serving(tmp_path / "data", *flags, config=ONE_SLOT) as found:
-        yield found
+    with serving(tmp_path / "data", *flags, config=ONE_SLOT) as server:
+        yield server
 
 
 def test_every_acknowledged_job_is_there_once(server):
@@ -238,14 +238,14 @@ def has_ended(attempt):
 def check_run(server, job, *, may_run_twice):
     """It succeeded, and nothing of it was run twice that no kill has cut off."""
     name, task = job["name"], "workerpool0-0"
-    told = native(server, name)
-    assert told["state"] == "SUCCEEDED", told
+    record = native(server, name)
+    assert record["state"] == "SUCCEEDED", record
     texts = [line["message"] for line in log_lines(server, name, task=task)]
-    if told["attempt"] == 1:
+    if record["attempt"] == 1:
         assert texts == ["began", "done"]
         return
-    assert may_run_twice, told
-    assert (told["attempt"], restarts(server, name)) == (2, {"infra": 1})
+    assert may_run_twice, record
+    assert (record["attempt"], restarts(server, name)) == (2, {"infra": 1})
     assert texts[-2:] == ["began", "done"]
     assert texts.count("began") <= 2
 

@@ -39,9 +39,9 @@ BUDGET = 3
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("supervisors") / "data", config=CONFIG) as found:
-        yield found
-        check_doctor(found)
+    with serving(tmp_path_factory.mktemp("supervisors") / "data", config=CONFIG) as server:
+        yield server
+        check_doctor(server)
 
 
 def submitted(server, kind, code):
@@ -100,8 +100,8 @@ def test_nothing_of_its_attempt_lives_and_the_next_begins(server):
             pool.submit(kill_and_see, server, *kind, pause)
             for kind, pause in zip(kinds, pauses, strict=True)
         ]
-        for each in tasks:
-            each.result()
+        for future in tasks:
+            future.result()
 
 
 def test_lines_that_were_read_before_are_there_afterwards(server, tmp_path):
@@ -132,9 +132,9 @@ def test_when_the_budget_is_used_up_the_job_fails_and_says_so(server):
         folder = attempt(remains, number)
         wait_until(lambda folder=folder: records(folder, "Ready"))
         os.kill(supervisor_of(folder), signal.SIGKILL)
-    found = server.wait_for(f"/v1/{name}", FINAL)
-    assert found["state"] == "JOB_STATE_FAILED"
-    message = found["error"]["message"]
+    job = server.wait_for(f"/v1/{name}", FINAL)
+    assert job["state"] == "JOB_STATE_FAILED"
+    message = job["error"]["message"]
     assert f"Attempt {BUDGET + 1} was lost (its supervisor was killed)" in message
     assert f"all {BUDGET} restarts are used up" in message
     assert restarts(server, name) == {"infra": BUDGET}
@@ -148,7 +148,7 @@ def test_one_that_is_killed_while_its_job_ends_leaves_nothing(server):
     with ThreadPoolExecutor(8) as pool:
         kinds = [*trainers.ENDING.items()] * ROUNDS
         tasks = [pool.submit(kill_at_end, server, *kind, chance.random() * 0.3) for kind in kinds]
-        killed = [each.result() for each in tasks]
+        killed = [future.result() for future in tasks]
     # one that was killed between its last record and its exit leaves an empty box to the next job
     name, _ = submitted(server, "next", "")
     server.wait_for(f"/v1/{name}", {"JOB_STATE_SUCCEEDED"})

@@ -68,10 +68,10 @@ while True:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("maintenance") / "data", config=CONFIG) as found:
-        fleet.make_bucket(found)
-        yield found
-        check_doctor(found)
+    with serving(tmp_path_factory.mktemp("maintenance") / "data", config=CONFIG) as server:
+        fleet.make_bucket(server)
+        yield server
+        check_doctor(server)
 
 
 @pytest.fixture(autouse=True)
@@ -99,8 +99,8 @@ def test_a_notice_reaches_every_replica_in_three_ways_and_the_job_starts_again(s
     node = fleet.node_of(server)
     assert f"{node} is in maintenance" in waiting["message"]
     assert waiting["blockers"] == [node]
-    found = good(server.call("GET", f"/v1/{name}"))
-    assert found["state"] not in FINAL, "to Google's clients it goes on"
+    job = good(server.call("GET", f"/v1/{name}"))
+    assert job["state"] not in FINAL, "to Google's clients it goes on"
 
     fleet.resume(server)
     second = {task: environment(server, name, task, attempt=2) for task in replicas}
@@ -117,18 +117,20 @@ def test_a_notice_reaches_every_replica_in_three_ways_and_the_job_starts_again(s
     assert honoured == {"workerpool0-0": True, "workerpool1-0": False}
     assert "ended by itself" in ends["workerpool0-0"]["message"]
     assert "had to be killed" in ends["workerpool1-0"]["message"]
-    assert f"replicas have {NOTICE_S} s" in fleet.told(server, name, "RESTART_ORDERED")
+    assert f"replicas have {NOTICE_S} s" in fleet.event_message(server, name, "RESTART_ORDERED")
 
 
 def environment(server, name, task, attempt=1):
     """What a replica was told of itself."""
 
     def lines():
-        found = [line for line in fleet.said(server, name, task) if line.startswith("env ")]
-        return found if len(found) >= attempt else None
+        env_lines = [
+            line for line in fleet.output_lines(server, name, task) if line.startswith("env ")
+        ]
+        return env_lines if len(env_lines) >= attempt else None
 
-    found = wait_until(lines, lambda: fleet.story_text(server, name))
-    return json.loads(found[attempt - 1].removeprefix("env "))
+    env_lines = wait_until(lines, lambda: fleet.story_text(server, name))
+    return json.loads(env_lines[attempt - 1].removeprefix("env "))
 
 
 def test_a_job_that_may_not_run_twice_gets_its_notice_and_fails(server):
@@ -137,13 +139,13 @@ def test_a_job_that_may_not_run_twice_gets_its_notice_and_fails(server):
     name = fleet.begun(server, document, "env ")
     fleet.maintain(server, fleet.LONG_S)
     end = fleet.ended(server, name)
-    found = good(server.call("GET", f"/v1/{name}"))
+    job = good(server.call("GET", f"/v1/{name}"))
     assert (end["state"], end["attempt"]) == ("FAILED", 1)
-    assert found["error"]["code"] == 14
-    assert "maintenance" in found["error"]["message"]
-    assert "disableRetries" in found["error"]["message"]
-    assert set(HEARD) <= set(fleet.said(server, name)), "it could save its work"
-    assert "will not start again" in fleet.told(server, name, "RESTART_ORDERED")
+    assert job["error"]["code"] == 14
+    assert "maintenance" in job["error"]["message"]
+    assert "disableRetries" in job["error"]["message"]
+    assert set(HEARD) <= set(fleet.output_lines(server, name)), "it could save its work"
+    assert "will not start again" in fleet.event_message(server, name, "RESTART_ORDERED")
 
 
 def test_who_cancels_during_a_notice_does_not_wait_for_its_end(server):

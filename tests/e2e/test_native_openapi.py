@@ -36,8 +36,8 @@ def test_the_document_is_the_committed_one():
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("openapi") / "data") as found:
-        yield found
+    with serving(tmp_path_factory.mktemp("openapi") / "data") as server:
+        yield server
 
 
 def fuzz(server, folder, *flags, settings=""):
@@ -75,5 +75,5 @@ def test_the_answers_about_a_job_that_has_run_are_documented(server, tmp_path):
     server.wait_for(f"/v1/{name}", {"JOB_STATE_SUCCEEDED"})
     project, job = name.split("/")[1], name.rpartition("/")[2]
     settings = f'[parameters]\n"path.project" = "{project}"\n"path.job" = "{job}"\n'
-    told = fuzz(server, tmp_path, "--include-path-regex", "/jobs/", settings=settings)
-    assert "6 selected" in told.replace("\n", " "), told
+    output = fuzz(server, tmp_path, "--include-path-regex", "/jobs/", settings=settings)
+    assert "6 selected" in output.replace("\n", " "), output

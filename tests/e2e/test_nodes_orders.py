@@ -18,7 +18,7 @@ JOBS_TELL_BY_FILES = True
 
 HERE = Path(__file__).parent
 SDK = HERE.parents[1] / ".venv-google" / "bin" / "python"
-#: DESIGN 6: a job that waits says why within two seconds.
+#: A job that waits says why within two seconds.
 PROMISED_S = 2.0
 RUNS_ON = "import time; print('began', flush=True); time.sleep(7200)"
 
@@ -44,10 +44,10 @@ while not os.path.exists({go!r}):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("orders") / "data") as found:
-        fleet.make_bucket(found)
-        yield found
-        check_doctor(found)
+    with serving(tmp_path_factory.mktemp("orders") / "data") as server:
+        fleet.make_bucket(server)
+        yield server
+        check_doctor(server)
 
 
 @pytest.fixture(autouse=True)
@@ -63,8 +63,8 @@ def test_the_command_waits_until_the_node_is_empty(server):
     words = fleet.trainshed(server, "nodes", "maintain", node, "--notice", "1m", "--wait")
     assert name in words
     assert "1m" in words or "60" in words
-    found = native(server, name)
-    assert found["state"] == "QUEUED", found
+    job = native(server, name)
+    assert job["state"] == "QUEUED", job
     assert "MAINTENANCE" in fleet.trainshed(server, "nodes", "list")
     fleet.trainshed(server, "nodes", "resume", node)
     assert fleet.ended(server, name)["state"] == "SUCCEEDED"
@@ -87,16 +87,16 @@ def test_a_drained_node_takes_nothing_new_and_what_runs_there_runs_on(server):
     assert native(server, old)["state"] == "RUNNING"
     fleet.resume(server)
     assert fleet.ended(server, new)["state"] == "SUCCEEDED"
-    found = native(server, old)
-    assert (found["state"], found["attempt"]) == ("RUNNING", 1)
+    job = native(server, old)
+    assert (job["state"], job["attempt"]) == ("RUNNING", 1)
     fleet.cancel(server, old)
 
 
 def test_a_node_in_maintenance_breaks_no_promise(server):
     name = fleet.begun(server, custom_job("looked-at", TWICE), "attempt 1")
     fleet.maintained(server, name)
-    code, found = doctor(server)
-    assert code == 0, found
+    code, failures = doctor(server)
+    assert code == 0, failures
     fleet.resume(server)
     assert fleet.ended(server, name)["attempt"] == 2
 
@@ -125,8 +125,8 @@ def test_googles_clients_ride_through_and_print_every_line_once(server, gcloud_a
         )
         go.touch()
         for name in (followed, run):
-            found = fleet.ended(server, name)
-            assert (found["state"], found["attempt"]) == ("SUCCEEDED", 2)
+            job = fleet.ended(server, name)
+            assert (job["state"], job["attempt"]) == ("SUCCEEDED", 2)
         assert gcloud.wait(timeout=240) == 0, printed.read_text()
     lines = printed.read_text().splitlines()
     own = [line.rpartition("\t")[2].strip() for line in lines if "\tmaster-replica-0\t" in line]
@@ -153,5 +153,5 @@ def start_sdk(server):
 def sdk_job(server):
     """The job that the SDK has made."""
     path = "/v1/projects/demo-proj/locations/us-central1/customJobs"
-    found = good(server.call("GET", f'{path}?filter=display_name%3D"ridden"'))
-    return next((job["name"] for job in found.get("customJobs", [])), None)
+    page = good(server.call("GET", f'{path}?filter=display_name%3D"ridden"'))
+    return next((job["name"] for job in page.get("customJobs", [])), None)

@@ -1,4 +1,4 @@
-"""A server, or its database, stands still for longer than a lease: no job notices (DESIGN 5.6).
+"""A server, or its database, stands still for longer than a lease: no job notices.
 
 ``TRAINSHED_CHAOS=full`` makes it a minute.
 """
@@ -81,8 +81,8 @@ class Jobs:
         """Every job has come to its end, at the first attempt and with every line."""
         cancel(server, self.names["silent"])
         for kind, state in ENDS.items():
-            found = server.wait_for(f"/v1/{self.names[kind]}", FINAL)
-            assert found["state"] == f"JOB_STATE_{state}", found
+            job = server.wait_for(f"/v1/{self.names[kind]}", FINAL)
+            assert job["state"] == f"JOB_STATE_{state}", job
         for kind, name in self.names.items():
             check_ran_once(server, name)
             story = events(server, name)
@@ -140,8 +140,8 @@ def test_another_server_takes_over_meanwhile(postgres, tmp_path):
             jobs.end("early")
             jobs.extra += [submit(second, custom_job("meanwhile")) for _ in range(3)]
             for kind in ("ends early", "fails early", "early gang"):
-                found = second.wait_for(f"/v1/{jobs.names[kind]}", FINAL)
-                assert found["state"] == f"JOB_STATE_{ENDS[kind]}"
+                job = second.wait_for(f"/v1/{jobs.names[kind]}", FINAL)
+                assert job["state"] == f"JOB_STATE_{ENDS[kind]}"
         jobs.end("late")
         jobs.end("talks")
         jobs.check(first)
@@ -180,15 +180,15 @@ def check_refusals(server, name):
         server.call("POST", f"/v1/{name}:cancel", {}),
         server.call("GET", f"/trainshed/v1/projects/demo-proj/jobs/{name.rpartition('/')[2]}"),
     ):
-        status, found = answer
+        status, body = answer
         assert status == 503, answer
-        assert found["error"]["status"] == "UNAVAILABLE"
-        assert found["error"]["code"] == 503
-        assert "database" in found["error"]["message"], found
+        assert body["error"]["status"] == "UNAVAILABLE"
+        assert body["error"]["code"] == 503
+        assert "database" in body["error"]["message"], body
 
 
 def submitted(server):
     """The name of a job that was accepted; None while the database is not back."""
-    status, found = server.call("POST", f"/v1/{PARENT}/customJobs", custom_job("afterwards"))
-    assert status in {200, 503}, found
-    return found.get("name")
+    status, body = server.call("POST", f"/v1/{PARENT}/customJobs", custom_job("afterwards"))
+    assert status in {200, 503}, body
+    return body.get("name")

@@ -75,9 +75,9 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def server(tmp_path):
     isolation_of("landlock")
-    with serving(tmp_path / "data", config=CONFIG) as found:
-        good(found.call("POST", "/storage/v1/b?project=demo-proj", {"name": BUCKET}))
-        yield found
+    with serving(tmp_path / "data", config=CONFIG) as server:
+        good(server.call("POST", "/storage/v1/b?project=demo-proj", {"name": BUCKET}))
+        yield server
 
 
 def waiting_at(port):
@@ -107,7 +107,7 @@ def count_of(server, name):
 
 
 def ports_of(server):
-    return [int(each.rpartition(":")[2]) for each in (server.url, server.grpc)]
+    return [int(address.rpartition(":")[2]) for address in (server.url, server.grpc)]
 
 
 def test_no_port_of_a_killed_server_goes_to_a_job_that_waits_for_it(server):

@@ -26,8 +26,8 @@ def peak_bytes(pid):
 def streamed(server, name, query):
     """How many bytes the answer has; they are not kept."""
     path = f"/trainshed/v1/projects/{PROJECT}/jobs/{name.rpartition('/')[2]}/logs{query}"
-    asked = Request(server.url + path, headers={"Authorization": f"Bearer {server.token}"})
-    with server.opened(asked) as answer:
+    request = Request(server.url + path, headers={"Authorization": f"Bearer {server.token}"})
+    with server.opened(request) as answer:
         return sum(map(len, iter(lambda: answer.read(1 << 16), b"")))
 
 
@@ -35,8 +35,8 @@ def paged(server, name, _):
     query = {"filter": f'resource.labels.job_id="{name.rpartition("/")[2]}"', "pageSize": 1000}
     length, more = 0, {}
     while True:
-        asked = {"resourceNames": [f"projects/{PROJECT}"], **query, **more}
-        page = good(server.call("POST", "/v2/entries:list", asked))
+        document = {"resourceNames": [f"projects/{PROJECT}"], **query, **more}
+        page = good(server.call("POST", "/v2/entries:list", document))
         length += sum(len(entry["jsonPayload"]["message"]) for entry in page["entries"])
         if "nextPageToken" not in page:
             return length
@@ -51,7 +51,7 @@ def test_eight_readers_of_one_line_of_50_mb(tmp_path, how):
         server.wait_for(f"/v1/{name}", FINAL)
         with ThreadPoolExecutor(READERS) as pool:
             reading = [pool.submit(read, server, name, query) for _ in range(READERS)]
-            while not all(each.done() for each in reading):
+            while not all(future.done() for future in reading):
                 good(server.call("GET", f"/v1/{name}"))
-        assert min(each.result() for each in reading) >= LINE_BYTES
+        assert min(future.result() for future in reading) >= LINE_BYTES
         assert peak_bytes(server.pid) < PEAK_BYTES_MAX

@@ -23,10 +23,10 @@ from e2e.reduction_jobs import (
     check_the_blame,
     check_the_sum,
     job,
+    lines_by_task,
     lines_of,
     pools,
     reducers_of,
-    said,
 )
 from e2e.support import FINAL, native, processes_of, serving, submit, wait_until
 from examples.cluster import needs
@@ -58,17 +58,17 @@ image = "lean.test/*"
 environment = "lean"
 
 """
-    with serving(tmp_path_factory.mktemp("reduction") / "data", config=config) as found:
-        yield found
+    with serving(tmp_path_factory.mktemp("reduction") / "data", config=config) as server:
+        yield server
 
 
 def test_the_service_runs_reducers_beside_a_job_and_ends_them_with_it(server):
     name = submit(server, job("summed", LEAVES))
-    found = server.wait_for(f"/v1/{name}", FINAL)
-    assert found["state"] == "JOB_STATE_SUCCEEDED", server.log_of(name)
-    check_the_sum(said(server, name))
+    response = server.wait_for(f"/v1/{name}", FINAL)
+    assert response["state"] == "JOB_STATE_SUCCEEDED", server.log_of(name)
+    check_the_sum(lines_by_task(server, name))
     wait_until(lambda: not reducers_of(server), "the reducers have ended")
-    replicas = {each["taskName"]: each for each in native(server, name)["replicas"]}
+    replicas = {replica["taskName"]: replica for replica in native(server, name)["replicas"]}
     assert {"workerpool2-0", "workerpool2-1"} < set(replicas)
     assert "(4 replicas)" in server.log_of(name)
 
@@ -79,9 +79,9 @@ def test_a_reducer_of_several_processes_is_as_good(server):
     container = document["jobSpec"]["workerPoolSpecs"][2]["containerSpec"]
     container["env"] = [{"name": "TRAINSHED_REDUCER_PROCS", "value": "2"}]
     name = submit(server, document)
-    found = server.wait_for(f"/v1/{name}", FINAL)
-    assert found["state"] == "JOB_STATE_SUCCEEDED", server.log_of(name)
-    words = said(server, name)
+    response = server.wait_for(f"/v1/{name}", FINAL)
+    assert response["state"] == "JOB_STATE_SUCCEEDED", server.log_of(name)
+    words = lines_by_task(server, name)
     assert "SUM 3.0" in words["workerpool1-0"]
     assert sum("listening" in line for line in words["workerpool2-0"]) == 2
 
@@ -89,9 +89,9 @@ def test_a_reducer_of_several_processes_is_as_good(server):
 @needs("torch")
 def test_a_trainer_with_torch_chooses_them_by_its_environment_alone(server):
     name = submit(server, job("torch", TORCH, env=CHOICE))
-    found = server.wait_for(f"/v1/{name}", FINAL)
-    assert found["state"] == "JOB_STATE_SUCCEEDED", server.log_of(name)
-    words = said(server, name)
+    response = server.wait_for(f"/v1/{name}", FINAL)
+    assert response["state"] == "JOB_STATE_SUCCEEDED", server.log_of(name)
+    words = lines_by_task(server, name)
     check_the_sum(words)
     assert DONE in words["workerpool0-0"]
 
@@ -99,14 +99,16 @@ def test_a_trainer_with_torch_chooses_them_by_its_environment_alone(server):
 def test_reducers_serve_a_job_that_saves_before_maintenance(server):
     name = submit(server, job("saves", SAVES))
     wait_until(
-        lambda: all("SUM 3.0" in said(server, name).get(f"workerpool{n}-0", ()) for n in (0, 1)),
+        lambda: all(
+            "SUM 3.0" in lines_by_task(server, name).get(f"workerpool{n}-0", ()) for n in (0, 1)
+        ),
         lambda: server.log_of(name),
     )
     fleet.maintained(server, name)
     fleet.resume(server)
-    found = server.wait_for(f"/v1/{name}", FINAL)
-    assert found["state"] == "JOB_STATE_SUCCEEDED", server.log_of(name)
-    words = said(server, name)
+    response = server.wait_for(f"/v1/{name}", FINAL)
+    assert response["state"] == "JOB_STATE_SUCCEEDED", server.log_of(name)
+    words = lines_by_task(server, name)
     for task in ("workerpool0-0", "workerpool1-0"):
         assert words[task] == ["SUM 3.0", "SAVED", "SUM 3.0"], server.log_of(name)
 
@@ -115,26 +117,30 @@ def test_reducers_serve_a_job_that_saves_before_maintenance(server):
 def test_a_job_whose_reducer_dies_fails_and_names_it(server, victim):
     name = submit(server, job("dies", GOES_ON))
     wait_until(
-        lambda: all("SUM 3.0" in said(server, name).get(f"workerpool{n}-0", ()) for n in (0, 1)),
+        lambda: all(
+            "SUM 3.0" in lines_by_task(server, name).get(f"workerpool{n}-0", ()) for n in (0, 1)
+        ),
         lambda: server.log_of(name),
     )
     task = f"workerpool2-{victim}"
-    (process,) = [each for each in reducers_of(server) if each.environ()["TRAINSHED_TASK"] == task]
+    (process,) = [
+        reducer for reducer in reducers_of(server) if reducer.environ()["TRAINSHED_TASK"] == task
+    ]
     os.kill(process.pid, signal.SIGKILL)
-    found = server.wait_for(f"/v1/{name}", FINAL)
-    assert found["state"] == "JOB_STATE_FAILED"
-    check_the_blame(found["error"]["message"], server.log_of(name), task, f"reducer {victim}")
+    response = server.wait_for(f"/v1/{name}", FINAL)
+    assert response["state"] == "JOB_STATE_FAILED"
+    check_the_blame(response["error"]["message"], server.log_of(name), task, f"reducer {victim}")
     wait_until(lambda: not reducers_of(server), "the other has ended too")
 
 
 def test_a_job_whose_worker_dies_fails_and_names_the_worker(server):
     name = submit(server, job("worker", GOES_ON))
     wait_until(
-        lambda: "SUM 3.0" in said(server, name).get("workerpool1-0", ()),
+        lambda: "SUM 3.0" in lines_by_task(server, name).get("workerpool1-0", ()),
         lambda: server.log_of(name),
     )
-    found = [psutil.Process(pid) for pid, _ in processes_of(server)]
-    for process in found:
+    processes = [psutil.Process(pid) for pid, _ in processes_of(server)]
+    for process in processes:
         with suppress(psutil.Error):
             if process.environ().get("TRAINSHED_TASK") == "workerpool1-0":
                 process.kill()
@@ -146,12 +152,12 @@ def test_a_job_whose_worker_dies_fails_and_names_the_worker(server):
 def test_nobody_is_told_the_secret(server):
     name = submit(server, job("secret", LEAVES))
     server.wait_for(f"/v1/{name}", FINAL)
-    found = native(server, name)
-    folder = server.data_dir / "jobs" / found["uid"] / "1"
+    document = native(server, name)
+    folder = server.data_dir / "jobs" / document["uid"] / "1"
     secret = (folder / "progress/reduction-token").read_text()
     assert len(bytes.fromhex(secret)) >= 32
-    shown = [server.call("GET", f"/v1/{name}"), found, native(server, name, "/events")]
-    texts = [*map(json.dumps, shown), server.log_of(name), server.output()]
+    answers = [server.call("GET", f"/v1/{name}"), document, native(server, name, "/events")]
+    texts = [*map(json.dumps, answers), server.log_of(name), server.output()]
     texts += [path.read_text() for path in folder.glob("*.json*")]
     texts += [path.read_bytes().decode("latin-1") for path in server.data_dir.glob("trainshed.db*")]
     assert not [text for text in texts if secret in text]
@@ -182,18 +188,18 @@ def local_run(tmp_path, lean):
 
 
 def test_a_local_run_has_reducers_too_and_leaves_nothing(local_run, tmp_path):
-    found = local_run(pools(LEAVES))
-    assert found.returncode == 0, found.stdout + found.stderr
-    check_the_sum(lines_of(found.stdout))
+    run = local_run(pools(LEAVES))
+    assert run.returncode == 0, run.stdout + run.stderr
+    check_the_sum(lines_of(run.stdout))
     assert not list(tmp_path.glob("trainshed-*")), "the secret is gone"
 
 
 @pytest.mark.full
 @needs("torch")
 def test_a_local_run_with_torch_chooses_them_by_its_environment(local_run):
-    found = local_run(pools(TORCH, env=CHOICE))
-    assert found.returncode == 0, found.stdout + found.stderr
-    words = lines_of(found.stdout)
+    run = local_run(pools(TORCH, env=CHOICE))
+    assert run.returncode == 0, run.stdout + run.stderr
+    words = lines_of(run.stdout)
     check_the_sum(words)
     assert DONE in words["workerpool0-0"]
 
@@ -211,7 +217,7 @@ if rank == 0:
 while True:
     summed(np.zeros(300_000, dtype=np.float32))
 """
-    found = local_run(pools(kills))
-    words = found.stdout + found.stderr
-    assert found.returncode in {1, 128 + signal.SIGKILL}, words
+    run = local_run(pools(kills))
+    words = run.stdout + run.stderr
+    assert run.returncode in {1, 128 + signal.SIGKILL}, words
     check_the_blame(words, words, "workerpool2-0", "reducer 0")

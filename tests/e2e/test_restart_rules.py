@@ -53,10 +53,10 @@ TORCHRUN = ["python", "-m", "torch.distributed.run", "--standalone", "--nproc-pe
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("restarts") / "data", config=CONFIG) as found:
-        fleet.make_bucket(found)
-        yield found
-        check_doctor(found)
+    with serving(tmp_path_factory.mktemp("restarts") / "data", config=CONFIG) as server:
+        fleet.make_bucket(server)
+        yield server
+        check_doctor(server)
 
 
 def failed(server, name):
@@ -76,7 +76,7 @@ def test_a_program_that_a_signal_ends_is_tried_again_within_its_budget(server):
     end = fleet.ended(server, lucky)
     assert (end["state"], end["attempt"]) == ("SUCCEEDED", 3), fleet.story_text(server, lucky)
     assert end["restarts"] == {"maintenance": 0, "infra": 0, "user": 2}
-    assert fleet.said(server, lucky) == ["attempt 1", "attempt 2", "attempt 3"]
+    assert fleet.output_lines(server, lucky) == ["attempt 1", "attempt 2", "attempt 3"]
     again = [event["message"] for event in fleet.story(server, lucky, "RESTARTING")]
     assert all("SIGSEGV" in message for message in again)
     assert [message[-10:] for message in again] == ["attempt 2.", "attempt 3."]
@@ -157,7 +157,7 @@ def test_torchrun_inside_a_job_saves_at_a_notice_and_goes_on(server, tmp_path):
         fleet.resume(server)
     end = fleet.ended(server, name)
     assert end["state"] == "SUCCEEDED", fleet.story_text(server, name)
-    words = "\n".join(fleet.said(server, name))
+    words = "\n".join(fleet.output_lines(server, name))
     assert set(re.findall(r"rank (\d) of 2 from (rank\d-5)", words)) == {
         ("0", "rank0-5"),
         ("1", "rank1-5"),

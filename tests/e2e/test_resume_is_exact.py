@@ -48,10 +48,10 @@ LOOKS = {"reads": "open(path).read()", "ignores": "os.listdir(folder)"}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("resume") / "data", config=CONFIG) as found:
-        fleet.make_bucket(found)
-        yield found
-        check_doctor(found)
+    with serving(tmp_path_factory.mktemp("resume") / "data", config=CONFIG) as server:
+        fleet.make_bucket(server)
+        yield server
+        check_doctor(server)
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,7 @@ def check(server, name, stops, submit):
     for number, step in enumerate(sorted(chance.sample(range(5, steps - LAST_STEPS), stops)), 1):
         fleet.running(server, training.name, number)
         # its supervisor may be killed, and with it what it has not read yet
-        training.wait_until(lambda wanted=number: len(starts(server, training)) == wanted)
+        training.wait_until(lambda count=number: len(starts(server, training)) == count)
         training.wait_for(step)
         way = ways[number - 1].__name__
         sys.stdout.write(f"stop {number} of {stops} at about step {step} of {steps}: {way}\n")
@@ -105,11 +105,11 @@ def a_shuffle(chance, count):
 
 def check_the_story(server, training, ways):
     """Every stop was one, and was counted for what it was."""
-    found = native(server, training.name)
-    assert found["attempt"] == len(ways) + 1
+    job = native(server, training.name)
+    assert job["attempt"] == len(ways) + 1
     killed = ways.count(by_the_supervisors_death)
-    assert found["restarts"] == {"maintenance": len(ways) - killed, "infra": killed, "user": 0}
-    words = "\n".join(said(server, training.name))
+    assert job["restarts"] == {"maintenance": len(ways) - killed, "infra": killed, "user": 0}
+    words = "\n".join(primary_lines(server, training.name))
     assert len(starts(server, training)) == len(ways) + 1, words
     for step in re.findall(r"told to stop at step (\d+)", words):
         where = "what was saved at a notice is where it goes on"
@@ -118,14 +118,16 @@ def check_the_story(server, training, ways):
 
 def starts(server, training):
     """The steps that its attempts began at."""
-    words = "\n".join(said(server, training.name))
+    words = "\n".join(primary_lines(server, training.name))
     return re.findall(r"^(?:resumed from|started at) step (\d+)$", words, re.MULTILINE)
 
 
-def said(server, name):
+def primary_lines(server, name):
     """What the primary has printed; the dialects name it differently."""
-    primary = next(each for each in native(server, name)["replicas"] if each["role"] == "primary")
-    return fleet.said(server, name, primary["taskName"])
+    primary = next(
+        replica for replica in native(server, name)["replicas"] if replica["role"] == "primary"
+    )
+    return fleet.output_lines(server, name, primary["taskName"])
 
 
 def test_only_who_ignores_its_checkpoint_is_warned(server):

@@ -54,13 +54,13 @@ class Poller:
 
     def poll(self):
         """One poll; whether it brought anything."""
-        found = list(self._pages())
-        if self.entries and found and found[0] == self.entries[-1]:
-            found = found[1:]
-        self.entries += found
-        if found:
-            self._from = found[-1]["timestamp"]
-        return bool(found)
+        entries = list(self._pages())
+        if self.entries and entries and entries[0] == self.entries[-1]:
+            entries = entries[1:]
+        self.entries += entries
+        if entries:
+            self._from = entries[-1]["timestamp"]
+        return bool(entries)
 
     def _pages(self):
         document = {

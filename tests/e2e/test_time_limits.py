@@ -47,9 +47,9 @@ from trainshed_trainer import local_path
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("limits") / "data", config=CONFIG) as found:
-        yield found
-        check_doctor(found)
+    with serving(tmp_path_factory.mktemp("limits") / "data", config=CONFIG) as server:
+        yield server
+        check_doctor(server)
 
 
 def limited(name, code=LISTENS, **scheduling):
@@ -89,12 +89,12 @@ def pass_time_of(server, uid, seconds_s):
 def test_a_job_of_vertex_runs_no_longer_than_its_timeout(server):
     name = fleet.begun(server, limited("vertex", timeout=HOUR_S))
     pass_time(server, name, HOUR_S - SHORT_S)
-    found, event = cancelled(server, name)
-    assert found["state"] == "JOB_STATE_CANCELLED"
-    assert found["error"]["code"] == 4
-    assert f"{HOUR_S} s of scheduling.timeout" in found["error"]["message"]
-    assert event["message"] == found["error"]["message"]
-    assert fleet.said(server, name)[-1] == "told timeout"
+    job, event = cancelled(server, name)
+    assert job["state"] == "JOB_STATE_CANCELLED"
+    assert job["error"]["code"] == 4
+    assert f"{HOUR_S} s of scheduling.timeout" in job["error"]["message"]
+    assert event["message"] == job["error"]["message"]
+    assert fleet.output_lines(server, name)[-1] == "told timeout"
 
 
 @needs_gcloud
@@ -120,13 +120,13 @@ def test_a_job_of_ai_platform_runs_no_longer_than_its_max_running_time(
     fleet.wait_for_words(server, name, "began", task="master-replica-0")
     fleet.running(server, name)
     pass_time(server, name, HOUR_S - SHORT_S)
-    found, _ = cancelled(server, name)
-    assert found["state"] == "CANCELLED"
-    wanted = f"{HOUR_S} s of trainingInput.scheduling.maxRunningTime"
-    assert wanted in found["errorMessage"]
-    shown = yaml.safe_load(gcloud("ai-platform", "jobs", "describe", "limited").ok().stdout)
-    assert (shown["state"], shown["errorMessage"]) == ("CANCELLED", found["errorMessage"])
-    printed = fleet.said(server, name, "master-replica-0")
+    job, _ = cancelled(server, name)
+    assert job["state"] == "CANCELLED"
+    reason = f"{HOUR_S} s of trainingInput.scheduling.maxRunningTime"
+    assert reason in job["errorMessage"]
+    description = yaml.safe_load(gcloud("ai-platform", "jobs", "describe", "limited").ok().stdout)
+    assert (description["state"], description["errorMessage"]) == ("CANCELLED", job["errorMessage"])
+    printed = fleet.output_lines(server, name, "master-replica-0")
     assert printed[-1] == "told timeout"
 
 
@@ -152,22 +152,27 @@ def test_the_running_time_of_all_attempts_counts_and_the_wait_between_them_does_
     finally:
         fleet.resume(server)
     both = (name, anew)
-    wait_until(lambda: fleet.said(server, name).count("began") == 2)
+    wait_until(lambda: fleet.output_lines(server, name).count("began") == 2)
     fleet.wait_for_words(server, anew, "began")
     fleet.running(server, name, 2)
     fleet.running(server, anew)
     left_s = 3 * SHORT_S
-    for each in both:
-        pass_time(server, each, HOUR_S // 2 - left_s)
-    found, timeout = cancelled(server, name)
+    for job_name in both:
+        pass_time(server, job_name, HOUR_S // 2 - left_s)
+    job, timeout = cancelled(server, name)
     assert native(server, anew)["state"] == "RUNNING", "it began with the second attempt"
-    assert f"{HOUR_S} s of scheduling.timeout" in found["error"]["message"]
+    assert f"{HOUR_S} s of scheduling.timeout" in job["error"]["message"]
     assert native(server, name)["attempt"] == 2
     first, second = (event["time"] for event in fleet.story(server, name, "RUNNING"))
     (ended,) = fleet.ends_of(server, name, 1).values()
     ran_s = seconds(first, ended["time"]) + seconds(second, timeout["time"])
     assert ran_s >= left_s - 0.1, "beside what was passed over"
-    assert fleet.said(server, name) == ["began", "told maintenance", "began", "told timeout"]
+    assert fleet.output_lines(server, name) == [
+        "began",
+        "told maintenance",
+        "began",
+        "told timeout",
+    ]
     fleet.cancel(server, anew)
 
 
@@ -176,12 +181,12 @@ def test_a_job_waits_no_longer_than_it_says_unless_it_has_run(server):
     try:
         fleet.maintained(server, ran)
         waits = submit(server, limited("waits", maxWaitDuration=HOUR_S))
-        for each in (ran, waits):
-            pass_time(server, each, HOUR_S - SHORT_S)
-        found, _ = cancelled(server, waits)
-        assert found["error"]["code"] == 4
-        assert f"{HOUR_S} s of scheduling.maxWaitDuration" in found["error"]["message"]
-        assert "startTime" not in found
+        for job_name in (ran, waits):
+            pass_time(server, job_name, HOUR_S - SHORT_S)
+        job, _ = cancelled(server, waits)
+        assert job["error"]["code"] == 4
+        assert f"{HOUR_S} s of scheduling.maxWaitDuration" in job["error"]["message"]
+        assert "startTime" not in job
         assert native(server, ran)["state"] == "QUEUED", "it has waited as long, and longer"
     finally:
         fleet.resume(server)
@@ -198,10 +203,10 @@ def test_max_wait_time_of_ai_platform_which_is_half_an_hour_at_least(server):
         server.stop()
         pass_time_of(server, uid, HOUR_S // 2)
         server.start()
-        found, _ = cancelled(server, name)
+        job, _ = cancelled(server, name)
     finally:
         fleet.resume(server)
-    assert "1800 s of trainingInput.scheduling.maxWaitTime" in found["errorMessage"]
+    assert "1800 s of trainingInput.scheduling.maxWaitTime" in job["errorMessage"]
 
 
 def seconds(begin, end):
@@ -226,8 +231,8 @@ def test_jobs_that_ended_long_ago_are_forgotten_and_their_results_are_not(tmp_pa
         old = submit(server, document)
         wait_until(lambda: server.call("GET", f"/v1/{old}")[0] == NOT_FOUND)
         assert (folder / "buckets" / "results" / "old" / "model" / "model").read_text() == "weights"
-        found = native(server, runs)
-        assert found["state"] == "RUNNING"
-        wait_until(lambda: [path.name for path in (folder / "jobs").iterdir()] == [found["uid"]])
+        job = native(server, runs)
+        assert job["state"] == "RUNNING"
+        wait_until(lambda: [path.name for path in (folder / "jobs").iterdir()] == [job["uid"]])
         check_doctor(server)
         fleet.cancel(server, runs)

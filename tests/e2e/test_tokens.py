@@ -16,8 +16,8 @@ TALKS = "import time\nfor n in range(9999): print('line', n, flush=True); time.s
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("tokens") / "data", "--verbose") as found:
-        yield found
+    with serving(tmp_path_factory.mktemp("tokens") / "data", "--verbose") as server:
+        yield server
 
 
 def new_token(server, **wish):
@@ -38,17 +38,17 @@ def raw(server, verb, path, data=None, token=None):
 
 
 def test_a_stream_ends_when_its_token_is_revoked(server):
-    made = new_token(server, role="viewer", project=PROJECT)
+    token = new_token(server, role="viewer", project=PROJECT)
     job = good(server.call("POST", f"/v1/{PARENT}/customJobs", custom_job("talks", TALKS)))["name"]
     server.wait_for(f"/v1/{job}", {"JOB_STATE_RUNNING"})
     path = f"/trainshed/v1/projects/{PROJECT}/jobs/{job.rpartition('/')[2]}/logs?follow=true"
-    headers = {"Authorization": f"Bearer {made['token']}"}
+    headers = {"Authorization": f"Bearer {token['token']}"}
     with urllib.request.urlopen(
         urllib.request.Request(server.url + path, headers=headers), timeout=60
     ) as stream:
         assert stream.readline()
-        good(server.call("DELETE", f"/trainshed/v1/tokens/{made['id']}"))
-        assert raw(server, "GET", path, token=made["token"])[0] == 401
+        good(server.call("DELETE", f"/trainshed/v1/tokens/{token['id']}"))
+        assert raw(server, "GET", path, token=token["token"])[0] == 401
         for _ in stream:
             pass  # it ends, though the job goes on
     assert good(server.call("GET", f"/v1/{job}"))["state"] == "JOB_STATE_RUNNING"
@@ -81,13 +81,13 @@ def test_no_text_of_a_token_is_written_down_anywhere(server):
             assert raw(server, "GET", f"/as/{secret}{nothing}")[0] in (401, 404)
         raw(server, "GET", f"/v1/projects/{PROJECT}/jobs?access_token={secret}")
     audit = good(server.call("GET", "/trainshed/v1/audit"))["entries"]
-    assert {"POST /upload/storage/v1/b/{bucket}/o"} <= {each["method"] for each in audit}
+    assert {"POST /upload/storage/v1/b/{bucket}/o"} <= {entry["method"] for entry in audit}
     secrets = [text.encode() for text in (maker["token"], server.token, of_bucket)]
     files = [path for path in server.data_dir.rglob("*") if path.is_file()]
     assert {"serve.log", "trainshed.db"} <= {path.name for path in files}
     for path in files:
-        found = [secret for secret in secrets if secret in path.read_bytes()]
-        assert not found or path.name == "admin-token", path
+        leaks = [secret for secret in secrets if secret in path.read_bytes()]
+        assert not leaks or path.name == "admin-token", path
 
 
 def test_the_command_line_tells_the_audit_log(server):
@@ -95,7 +95,9 @@ def test_the_command_line_tells_the_audit_log(server):
     raw(server, "GET", "/v1/projects/alpha/jobs", token="tsd_nobody-has-this")
     words = ("audit", "list", "--data-dir", server.data_dir, "--since", "1h")
     done = finished([TRAINSHED, *words, "--limit", "1000", "--format", "json"])
-    found = [(each["status"], each["caller"], each["method"]) for each in json.loads(done.stdout)]
-    assert ("OK", "first-admin", "POST /trainshed/v1/tokens") in found
-    assert ("UNAUTHENTICATED", "", "GET /v1/projects/{project}/jobs") in found
+    entries = [
+        (entry["status"], entry["caller"], entry["method"]) for entry in json.loads(done.stdout)
+    ]
+    assert ("OK", "first-admin", "POST /trainshed/v1/tokens") in entries
+    assert ("UNAUTHENTICATED", "", "GET /v1/projects/{project}/jobs") in entries
     assert "first-admin" in finished([TRAINSHED, *words]).stdout

@@ -86,9 +86,9 @@ def study(code=TRAINER, *, trials=4, parallel=2, workers=0, pause=0.02, **spec):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("tuning"), "--anonymous") as found:
-        make_bucket(found)
-        yield found
+    with serving(tmp_path_factory.mktemp("tuning"), "--anonymous") as server:
+        make_bucket(server)
+        yield server
 
 
 def make_bucket(server):
@@ -101,40 +101,40 @@ def create(server, document):
 
 def ended(server, name, timeout_s=120):
     def look():
-        found = good(server.call("GET", f"/v1/{name}"))
-        return found if found["state"] in FINAL else None
+        job = good(server.call("GET", f"/v1/{name}"))
+        return job if job["state"] in FINAL else None
 
     return wait_until(look, lambda: native(server, name, "/explain"), timeout_s=timeout_s)
 
 
-def told(server, name):
+def settings_by_trial(server, name):
     """What the programs of all replicas of all trials were told, by trial."""
-    found = {}
+    settings = {}
     for line in log_lines(server, name):
         if line["message"].startswith("told "):
-            found.setdefault(line["trial"], []).append(json.loads(line["message"][5:]))
-    return found
+            settings.setdefault(line["trial"], []).append(json.loads(line["message"][5:]))
+    return settings
 
 
 def test_a_study_of_vertex_runs_to_its_end(server):
     name = create(server, study())
-    found = ended(server, name)
-    assert found["state"] == "JOB_STATE_SUCCEEDED"
-    assert [trial["id"] for trial in found["trials"]] == ["1", "2", "3", "4"]
-    heard = told(server, name)
-    for trial in found["trials"]:
+    tuning_job = ended(server, name)
+    assert tuning_job["state"] == "JOB_STATE_SUCCEEDED"
+    assert [trial["id"] for trial in tuning_job["trials"]] == ["1", "2", "3", "4"]
+    by_trial = settings_by_trial(server, name)
+    for trial in tuning_job["trials"]:
         assert trial["state"] == "SUCCEEDED"
         assert trial["finalMeasurement"]["stepCount"] == "5"
-        values = {each["parameterId"]: each["value"] for each in trial["parameters"]}
-        (said,) = heard[trial["id"]]
-        assert said["trial"] == said["spec"] == trial["id"]
-        assert said["job"] == name.rpartition("/")[2]
-        assert said["model"].endswith(f"/out/{trial['id']}/model/")
-        assert said["lr"] == values["lr"]
+        values = {parameter["parameterId"]: parameter["value"] for parameter in trial["parameters"]}
+        (settings,) = by_trial[trial["id"]]
+        assert settings["trial"] == settings["spec"] == trial["id"]
+        assert settings["job"] == name.rpartition("/")[2]
+        assert settings["model"].endswith(f"/out/{trial['id']}/model/")
+        assert settings["lr"] == values["lr"]
         assert trial["finalMeasurement"]["metrics"] == [
             {"metricId": "accuracy", "value": pytest.approx(0.9 - (values["lr"] - 0.3) ** 2)}
         ]
-        assert [each["stepCount"] for each in trial["measurements"]] == list("12345")
+        assert [measurement["stepCount"] for measurement in trial["measurements"]] == list("12345")
         job = good(server.call("GET", f"/v1/{trial['customJob']}"))
         assert job["displayName"] == f"digits-trial-{trial['id']}"
         base = job["jobSpec"]["baseOutputDirectory"]["outputUriPrefix"]
@@ -144,20 +144,20 @@ def test_a_study_of_vertex_runs_to_its_end(server):
 def test_lists_leave_trials_out(server):
     name = create(server, study(trials=1, parallel=1))
     ended(server, name)
-    listed = good(server.call("GET", TUNING))["hyperparameterTuningJobs"]
-    assert name in {job["name"] for job in listed}
-    assert not any("trials" in job for job in listed)
+    jobs = good(server.call("GET", TUNING))["hyperparameterTuningJobs"]
+    assert name in {job["name"] for job in jobs}
+    assert not any("trials" in job for job in jobs)
 
 
 def test_trials_may_be_clusters(server):
     name = create(server, study(trials=2, workers=2))
-    found = ended(server, name)
-    assert {trial["state"] for trial in found["trials"]} == {"SUCCEEDED"}
-    heard = told(server, name)
+    job = ended(server, name)
+    assert {trial["state"] for trial in job["trials"]} == {"SUCCEEDED"}
+    by_trial = settings_by_trial(server, name)
     for trial in ("1", "2"):
-        assert len(heard[trial]) == 3
-        assert {said["config"] for said in heard[trial]} == {trial}
-        assert len({said["lr"] for said in heard[trial]}) == 1
+        assert len(by_trial[trial]) == 3
+        assert {settings["config"] for settings in by_trial[trial]} == {trial}
+        assert len({settings["lr"] for settings in by_trial[trial]}) == 1
 
 
 def test_the_log_of_one_trial(server):
@@ -167,15 +167,17 @@ def test_the_log_of_one_trial(server):
     assert lines
     assert {line["trial"] for line in lines} == {"2"}
     number = name.rpartition("/")[2]
-    wanted = f'resource.type="ml_job" AND resource.labels.job_id="{number}"'
+    log_filter = f'resource.type="ml_job" AND resource.labels.job_id="{number}"'
     body = {"resourceNames": [f"projects/{PROJECT}"], "orderBy": "timestamp asc", "pageSize": 1000}
-    every = good(server.call("POST", "/v2/entries:list", {**body, "filter": wanted}))["entries"]
+    entries = good(server.call("POST", "/v2/entries:list", {**body, "filter": log_filter}))[
+        "entries"
+    ]
     label = "ml.googleapis.com/trial_id"
-    assert {each.get("labels", {}).get(label) for each in every} == {None, "1", "2"}
-    only = f'{wanted} AND labels."{label}"="1"'
+    assert {entry.get("labels", {}).get(label) for entry in entries} == {None, "1", "2"}
+    only = f'{log_filter} AND labels."{label}"="1"'
     some = good(server.call("POST", "/v2/entries:list", {**body, "filter": only}))["entries"]
     assert some
-    assert {each["labels"][label] for each in some} == {"1"}
+    assert {entry["labels"][label] for entry in some} == {"1"}
 
 
 def test_a_tuning_job_of_ai_platform(server):
@@ -218,33 +220,33 @@ def test_a_tuning_job_of_ai_platform(server):
     name = f"projects/{PROJECT}/jobs/census_1"
 
     def look():
-        found = good(server.call("GET", f"/v1/{name}"))
-        return found if found["state"] in {"SUCCEEDED", "FAILED", "CANCELLED"} else None
+        job = good(server.call("GET", f"/v1/{name}"))
+        return job if job["state"] in {"SUCCEEDED", "FAILED", "CANCELLED"} else None
 
-    found = wait_until(look, timeout_s=120)
-    assert found["state"] == "SUCCEEDED"
-    output = found["trainingOutput"]
+    job = wait_until(look, timeout_s=120)
+    assert job["state"] == "SUCCEEDED"
+    output = job["trainingOutput"]
     assert output["completedTrialCount"] == "3"
     assert output["isHyperparameterTuningJob"] is True
     assert {trial["trialId"] for trial in output["trials"]} == {"1", "2", "3"}
-    heard = told(server, name)
+    by_trial = settings_by_trial(server, name)
     for trial in output["trials"]:
-        (said,) = heard[trial["trialId"]]
-        assert said["job"] == "census_1"
-        assert said["config"] == trial["trialId"]
-        assert said["dir"].endswith(f"/census/{trial['trialId']}")
-        assert float(trial["hyperparameters"]["lr"]) == said["lr"]
+        (settings,) = by_trial[trial["trialId"]]
+        assert settings["job"] == "census_1"
+        assert settings["config"] == trial["trialId"]
+        assert settings["dir"].endswith(f"/census/{trial['trialId']}")
+        assert float(trial["hyperparameters"]["lr"]) == settings["lr"]
         assert trial["finalMetric"]["trainingStep"] == "5"
-    listed = good(server.call("GET", jobs)).get("jobs", [])
-    assert [job["jobId"] for job in listed] == ["census_1"], "no trial is in a list"
+    page = good(server.call("GET", jobs)).get("jobs", [])
+    assert [job["jobId"] for job in page] == ["census_1"], "no trial is in a list"
 
 
 def test_a_trial_without_the_metric_says_what_was_found_instead(server):
     wrong = TRAINER.replace('"accuracy"', '"acc"')
     name = create(server, study(wrong, trials=3, parallel=1))
-    found = ended(server, name)
-    assert found["state"] == "JOB_STATE_FAILED"
-    reasons = [trial["infeasibleReason"] for trial in found["trials"]]
+    job = ended(server, name)
+    assert job["state"] == "JOB_STATE_FAILED"
+    reasons = [trial["infeasibleReason"] for trial in job["trials"]]
     assert len(reasons) == 3
     for reason in reasons:
         assert "accuracy" in reason
@@ -255,9 +257,9 @@ def test_cancelling_ends_all_trials(server):
     name = create(server, study(trials=4, pause=600))
     wait_until(lambda: "2 running" in native(server, name, "/explain")["message"])
     good(server.call("POST", f"/v1/{name}:cancel", {}))
-    found = ended(server, name)
-    assert found["state"] == "JOB_STATE_CANCELLED"
-    assert {trial["state"] for trial in found["trials"]} == {"INFEASIBLE"}
+    job = ended(server, name)
+    assert job["state"] == "JOB_STATE_CANCELLED"
+    assert {trial["state"] for trial in job["trials"]} == {"INFEASIBLE"}
 
 
 @pytest.mark.slow
@@ -265,12 +267,14 @@ def test_a_study_outlives_its_server(tmp_path):
     with serving(tmp_path, "--anonymous") as server:
         make_bucket(server)
         name = create(server, study(trials=6, pause=0.4))
-        wait_until(lambda: len(told(server, name)) >= 2)
+        wait_until(lambda: len(settings_by_trial(server, name)) >= 2)
         for _ in range(2):
             server.kill()
             server.start()
-        found = ended(server, name)
-        assert found["state"] == "JOB_STATE_SUCCEEDED"
-        assert [trial["id"] for trial in found["trials"]] == ["1", "2", "3", "4", "5", "6"]
-        assert {trial["state"] for trial in found["trials"]} == {"SUCCEEDED"}
-        assert all(len(each) == 1 for each in told(server, name).values()), "a trial ran twice"
+        job = ended(server, name)
+        assert job["state"] == "JOB_STATE_SUCCEEDED"
+        assert [trial["id"] for trial in job["trials"]] == ["1", "2", "3", "4", "5", "6"]
+        assert {trial["state"] for trial in job["trials"]} == {"SUCCEEDED"}
+        assert all(len(settings) == 1 for settings in settings_by_trial(server, name).values()), (
+            "a trial ran twice"
+        )

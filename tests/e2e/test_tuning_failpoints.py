@@ -56,9 +56,9 @@ def quick(key, plan):
 
 @pytest.fixture
 def engine():
-    found = FakeEngine(nodes(4), script=quick)
-    yield found
-    assert found.violations == []
+    engine = FakeEngine(nodes(4), script=quick)
+    yield engine
+    assert engine.violations == []
 
 
 def test_a_study_whose_server_is_killed_everywhere(tmp_path, engine):
@@ -83,7 +83,7 @@ def test_a_study_whose_server_is_killed_everywhere(tmp_path, engine):
 
 
 def places_of(server):
-    return [place for place in server.seen() if LOOP in place and "apply" in place]
+    return [place for place in server.reached_places() if LOOP in place and "apply" in place]
 
 
 def kill_everywhere(server):
@@ -105,8 +105,8 @@ def kill_everywhere(server):
 
 def keep_busy(server):
     """See to it that a study is under way; the server may be killed meanwhile."""
-    found = studies(server)
-    if found is not None and all(study["state"] in FINAL for study in found):
+    jobs = studies(server)
+    if jobs is not None and all(study["state"] in FINAL for study in jobs):
         answer = server.try_call("POST", PATH, a_study())
         assert answer is None or answer[0] == 200, answer
 
@@ -125,13 +125,13 @@ def is_over(server, name):
 def check_end(server, name, engine):
     """As an undisturbed study ends: every trial once, in its one attempt."""
     wait_until(lambda: is_over(server, name), timeout_s=240)
-    _, found = server.call("GET", f"/v1/{name}")
-    assert found["state"] == "JOB_STATE_SUCCEEDED", found
-    assert [trial["id"] for trial in found["trials"]] == [str(n + 1) for n in range(TRIALS)]
-    assert {trial["state"] for trial in found["trials"]} == {"SUCCEEDED"}
-    jobs = [uid_of(trial["customJob"]) for trial in found["trials"]]
+    _, study = server.call("GET", f"/v1/{name}")
+    assert study["state"] == "JOB_STATE_SUCCEEDED", study
+    assert [trial["id"] for trial in study["trials"]] == [str(n + 1) for n in range(TRIALS)]
+    assert {trial["state"] for trial in study["trials"]} == {"SUCCEEDED"}
+    jobs = [uid_of(trial["customJob"]) for trial in study["trials"]]
     assert len(set(jobs)) == TRIALS
     launched = Counter(key.uid for key in engine.launches)
     assert {job: launched[job] for job in jobs} == dict.fromkeys(jobs, 1)
-    values = [trial["parameters"][0]["value"] for trial in found["trials"]]
+    values = [trial["parameters"][0]["value"] for trial in study["trials"]]
     assert len(set(values)) == TRIALS

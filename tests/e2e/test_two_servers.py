@@ -86,11 +86,11 @@ def test_one_of_two_servers_is_killed_and_its_jobs_end(servers, tmp_path):
             pool.submit(submit, servers[number % 2], custom_job(f"job-{number}", code))
             for number, code in enumerate(codes)
         ]
-        names = [each.result() for each in submits]
+        names = [future.result() for future in submits]
     for server in servers:
-        listed = all_pages(server, f"/v1/{PARENT}/customJobs?pageSize=3", "customJobs")
-        assert len(listed) == len({job["name"] for job in listed})
-        assert {job["name"] for job in listed} >= set(names)
+        jobs = all_pages(server, f"/v1/{PARENT}/customJobs?pageSize=3", "customJobs")
+        assert len(jobs) == len({job["name"] for job in jobs})
+        assert {job["name"] for job in jobs} >= set(names)
     for number, name in enumerate(names):
         servers[1 - number % 2].wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
 
@@ -142,9 +142,9 @@ def test_a_job_is_cancelled_through_either_server(servers):
 
 def test_a_token_revoked_on_one_server_is_soon_worthless_on_the_other(servers):
     first, second = servers
-    status, made = first.call("POST", "/trainshed/v1/tokens", {"name": "short", "role": "viewer"})
+    status, token = first.call("POST", "/trainshed/v1/tokens", {"name": "short", "role": "viewer"})
     assert status == 200
     path = f"/v1/{PARENT}/customJobs"
-    assert second.call("GET", path, token=made["token"])[0] == 200
-    assert first.call("DELETE", f"/trainshed/v1/tokens/{made['id']}")[0] == 200
-    wait_until(lambda: second.call("GET", path, token=made["token"])[0] == 401)
+    assert second.call("GET", path, token=token["token"])[0] == 200
+    assert first.call("DELETE", f"/trainshed/v1/tokens/{token['id']}")[0] == 200
+    wait_until(lambda: second.call("GET", path, token=token["token"])[0] == 401)

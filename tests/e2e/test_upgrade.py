@@ -53,10 +53,10 @@ def old_tree(tmp_path_factory):
     """The sources of the commit before, out of this repository's history."""
     folder = tmp_path_factory.mktemp("before")
     archive = ["git", "-C", str(ROOT), "archive", BEFORE, "src", "trainer"]
-    found = subprocess.run(archive, capture_output=True, check=False)
-    if found.returncode:
-        pytest.skip(f"the history before {BEFORE} is not here: {found.stderr.decode()[:200]}")
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=found.stdout, check=True)  # noqa: S607
+    history = subprocess.run(archive, capture_output=True, check=False)
+    if history.returncode:
+        pytest.skip(f"the history before {BEFORE} is not here: {history.stderr.decode()[:200]}")
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=history.stdout, check=True)  # noqa: S607
     return folder
 
 

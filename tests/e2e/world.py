@@ -37,9 +37,9 @@ class World:
             "name": "secret.txt",
             "upload": self.upload,
         }
-        found = of_bravo if real else {key: ghost_of(value) for key, value in of_bravo.items()}
+        ids = of_bravo if real else {key: ghost_of(value) for key, value in of_bravo.items()}
         fixed = {"location": "us-central1", "other": "alpha-bucket"}
-        return {**found, **fixed, "model": "1", "tensorboard": "1", "project": project}
+        return {**ids, **fixed, "model": "1", "tensorboard": "1", "project": project}
 
     def call(self, verb, path, token, document=None):
         """One request: (status, text)."""
@@ -82,7 +82,7 @@ def ghost_of(name):
     return "none" + name[4:]
 
 
-def told(answer, names):
+def mask_names(answer, names):
     """What was told, without the names that the caller gave."""
     status, text = answer
     for key, name in sorted(names.items(), key=lambda pair: -len(pair[1])):
@@ -162,8 +162,8 @@ def end(world):
 def check_strangers(world, verb, path, body):
     """Nobody is told 403, for clients hide a 401's words; a revoked token is told 401."""
     for token, status, word in ((None, 403, "credentials"), ("revoked", 401, "not known here")):
-        found, text = world.call(verb, path, token, body)
-        assert found == status, text
+        code, text = world.call(verb, path, token, body)
+        assert code == status, text
         assert word in text
 
 
@@ -176,8 +176,8 @@ def pipeline_inputs():
 
 def make_tokens(server):
     def token(project, role):
-        made = {"name": f"{project}-{role}", "project": project, "role": role}
-        return good(server.call("POST", "/trainshed/v1/tokens", made))
+        document = {"name": f"{project}-{role}", "project": project, "role": role}
+        return good(server.call("POST", "/trainshed/v1/tokens", document))
 
     path = f"/trainshed/v1/projects/{OWN}/bucketTokens"
     wish = {"bucket": "alpha-bucket", "expires": "12h"}  # a long run must not outlive it

@@ -42,15 +42,15 @@ def marked(mark, *codes, **more):
     return plan_of(cluster(*codes), mark, **more)
 
 
-def seen(engine, key=KEY):
+def observe(engine, key=KEY):
     return engine.observe([key])[0]
 
 
 def until(engine, *phases, key=KEY):
     """The first observation of one of these phases."""
     return wait_until(
-        lambda: (o := seen(engine, key)).phase in phases and o,
-        lambda: f"{key} is one of {phases}, not {seen(engine, key)}",
+        lambda: (o := observe(engine, key)).phase in phases and o,
+        lambda: f"{key} is one of {phases}, not {observe(engine, key)}",
     )
 
 

@@ -20,16 +20,16 @@ from trainshed.engines.supervise.kernel.kill import open_process_tree
 from trainshed.engines.supervise.kernel.limits import ReplicaLimits
 from trainshed.model.trainer_contract import JOB
 
-given = json.loads(sys.argv[1])
+settings = json.loads(sys.argv[1])
 
 
 def main():
     before = descriptors()
-    limits = [ReplicaLimits(*row) for row in given["limits"]]
+    limits = [ReplicaLimits(*row) for row in settings["limits"]]
     owned = open_process_tree(
-        "a test's", len(given["codes"]), limits, mark=os.environ[JOB], allow=given["allow"]
+        "a test's", len(settings["codes"]), limits, mark=os.environ[JOB], allow=settings["allow"]
     )
-    pids = [start(owned, index, code) for index, code in enumerate(given["codes"])]
+    pids = [start(owned, index, code) for index, code in enumerate(settings["codes"])]
     answer(places=owned.places, strategies=owned.strategies, remarks=owned.remarks, pids=pids)
     for line in sys.stdin:
         order, *rest = line.split()
@@ -84,7 +84,7 @@ def descriptors():
 
 
 def answer(**words):
-    os.write(given["answers"], json.dumps(words).encode() + b"\n")
+    os.write(settings["answers"], json.dumps(words).encode() + b"\n")
 
 
 if __name__ == "__main__":

@@ -141,9 +141,9 @@ class Owner:
 def owned(mark, *codes, allow=KILL_STRATEGIES, limits=(), job="", ready=True):
     """The owner of a tree once all its trainers are ready."""
     read, write = os.pipe()
-    given = {"allow": list(allow), "limits": limits, "codes": codes, "answers": write}
+    settings = {"allow": list(allow), "limits": limits, "codes": codes, "answers": write}
     process = subprocess.Popen(
-        [sys.executable, OWNER, json.dumps(given)],
+        [sys.executable, OWNER, json.dumps(settings)],
         env={**os.environ, MARK: mark, JOB: job},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -142,8 +142,8 @@ def add_folders(archive, names):
 
 def libraries(*paths):
     """Where the machine has the libraries that programs, or libraries, are linked with."""
-    told = subprocess.run(
+    output = subprocess.run(
         [program("ldd"), *paths], check=False, capture_output=True, text=True
     ).stdout
-    words = (word for line in told.splitlines() if line[:1] == "\t" for word in line.split())
+    words = (word for line in output.splitlines() if line[:1] == "\t" for word in line.split())
     return sorted({word for word in words if word.startswith("/")})

@@ -8,12 +8,12 @@ CRC = struct.Struct("<I")
 
 
 def varint(number):
-    found = b""
+    encoded = b""
     while True:
         number, low = number >> 7, number & 0x7F
-        found += bytes([low | (0x80 if number else 0)])
+        encoded += bytes([low | (0x80 if number else 0)])
         if not number:
-            return found
+            return encoded
 
 
 def field(number, kind, data):

@@ -41,7 +41,7 @@ class FakeSlurm:
         return getattr(self, f"_{name}")(*words)
 
     def called(self, name):
-        return [words for each, words, _ in self.calls if each == name]
+        return [words for command, words, _ in self.calls if command == name]
 
     def set(self, job, state, reason="None", nodes="n1"):
         """How a job is from now on."""
@@ -66,8 +66,8 @@ class FakeSlurm:
             return CommandResult(0, self.version)
         if self.refusal:
             return CommandResult(1, err=self.refusal)
-        said = dict(re.findall(r"^--(job-name|comment)=(.*)$", "\n".join(words), re.MULTILINE))
-        job = self.add(said["job-name"], said["comment"])
+        options = dict(re.findall(r"^--(job-name|comment)=(.*)$", "\n".join(words), re.MULTILINE))
+        job = self.add(options["job-name"], options["comment"])
         self.before_answer()
         return CommandResult(0, f"{job}\n")
 
@@ -79,7 +79,7 @@ class FakeSlurm:
                 if row
                 else CommandResult(1, err="Invalid job id specified")
             )
-        only = next((each[7:] for each in words if each.startswith("--name=")), None)
+        only = next((word[7:] for word in words if word.startswith("--name=")), None)
         with self._lock:
             lines = [
                 f"{job}|{row['state']}|{row['nodes']}|N/A|{row['name']}|{row['comment']}|"

@@ -100,7 +100,7 @@ class Healthy(FakeLibrary):
         """Functions that fill in one number last."""
         if name not in self.answers:
             raise AttributeError(name)
-        return lambda *given: self._filled(name, given[-1])
+        return lambda *args: self._filled(name, args[-1])
 
     def _filled(self, name, number):
         number._obj.value = self.answers[name]

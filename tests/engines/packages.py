@@ -5,7 +5,7 @@ from trainshed.engines.environments import cache
 
 def prepare(environment, **more):
     """What ``cache.prepare`` answers; the folder is free to be removed."""
-    found = cache.prepare(environment, **more)
-    if found.used is not None:
-        found.used.close()
-    return found
+    job_python = cache.prepare(environment, **more)
+    if job_python.used is not None:
+        job_python.used.close()
+    return job_python

@@ -91,7 +91,7 @@ class Recorder:
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def of(self, task_name: str, stream: Stream = "stdout") -> list[str]:
+    def texts(self, task_name: str, stream: Stream = "stdout") -> list[str]:
         return [text for name, text, kind in self.lines if (name, kind) == (task_name, stream)]
 
 
@@ -131,23 +131,23 @@ def without_cgroups() -> Any:
 
 def marked_processes(mark: str) -> list[int]:
     needle = f"{MARK}={mark}".encode()
-    found = []
+    pids = []
     for path in Path("/proc").iterdir():
         try:
             if path.name.isdecimal() and needle in (path / "environ").read_bytes().split(b"\0"):
-                found.append(int(path.name))
+                pids.append(int(path.name))
         except OSError:
             continue
-    return found
+    return pids
 
 
 def open_files(pid: int) -> list[Path]:
     """What a process has open; what it closes meanwhile is not."""
-    found = []
+    paths = []
     for path in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
-            found.append(path.readlink())
-    return found
+            paths.append(path.readlink())
+    return paths
 
 
 def is_stopped(pid: int) -> bool:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engines.support import python_replica
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices.gpus import GpuDevice
-from trainshed.engines.local.devices.leases import asked, choose, serves
+from trainshed.engines.local.devices.leases import choose, describe_request, serves
 from trainshed.engines.local.machine import accelerator_of
 from trainshed.model.roles import Role
 
@@ -18,7 +18,7 @@ T4, V100, A100 = "NVIDIA_TESLA_T4", "NVIDIA_TESLA_V100", "NVIDIA_TESLA_A100"
 NAMES = {T4: "Tesla T4", V100: "Tesla V100-SXM2-16GB", A100: "NVIDIA A100-SXM4-40GB"}
 
 
-def of(kind, *numbers):
+def make_gpus(kind, *numbers):
     return [GpuDevice(uuid=f"GPU-{kind}-{n}", name=NAMES[kind]) for n in numbers]
 
 
@@ -27,7 +27,7 @@ def wanting(count, kind=None):
 
 
 machines = st.lists(st.sampled_from(sorted(NAMES)), max_size=6).map(
-    lambda kinds: [device for n, kind in enumerate(kinds) for device in of(kind, n)]
+    lambda kinds: [device for n, kind in enumerate(kinds) for device in make_gpus(kind, n)]
 )
 asking = st.lists(
     st.builds(wanting, st.integers(0, 3), st.sampled_from([*sorted(NAMES), None])), max_size=4
@@ -52,28 +52,31 @@ def is_possible(replicas, devices, stand_ins):
 
 @given(asking, machines, aliases)
 def test_everybody_is_served_exactly_when_that_is_possible(replicas, devices, stand_ins):
-    found = choose(replicas, devices, stand_ins)
-    assert (found is not None) == is_possible(replicas, devices, stand_ins)
-    if found is None:
+    shares = choose(replicas, devices, stand_ins)
+    assert (shares is not None) == is_possible(replicas, devices, stand_ins)
+    if shares is None:
         return
-    given_out = [device for each in found for device in each]
-    assert len(set(given_out)) == len(given_out)
-    for replica, each in zip(replicas, found, strict=True):
-        assert len(each) == replica.gpu_count
-        assert len(set(map(accelerator_of, each))) <= 1
-        assert all(serves(device, replica, stand_ins) for device in each)
+    assigned = [device for share in shares for device in share]
+    assert len(set(assigned)) == len(assigned)
+    for replica, share in zip(replicas, shares, strict=True):
+        assert len(share) == replica.gpu_count
+        assert len(set(map(accelerator_of, share))) <= 1
+        assert all(serves(device, replica, stand_ins) for device in share)
 
 
 def test_a_replica_s_own_type_comes_before_those_that_stand_in_for_it():
-    devices = [*of(V100, 1, 2, 3), *of(T4, 4)]
-    assert choose([wanting(1, T4)], devices, {T4: "any"}) == [of(T4, 4)]
-    assert choose([wanting(2, T4)], devices, {T4: "any"}) == [of(V100, 1, 2)]
+    devices = [*make_gpus(V100, 1, 2, 3), *make_gpus(T4, 4)]
+    assert choose([wanting(1, T4)], devices, {T4: "any"}) == [make_gpus(T4, 4)]
+    assert choose([wanting(2, T4)], devices, {T4: "any"}) == [make_gpus(V100, 1, 2)]
     assert choose([wanting(2, T4)], devices, {T4: A100}) is None
 
 
 def test_whoever_takes_any_leaves_the_only_one_of_a_type_to_whom_it_is_named():
-    devices = [*of(A100, 1), *of(T4, 2)]
-    assert choose([wanting(1), wanting(1, A100)], devices, {}) == [of(T4, 2), of(A100, 1)]
+    devices = [*make_gpus(A100, 1), *make_gpus(T4, 2)]
+    assert choose([wanting(1), wanting(1, A100)], devices, {}) == [
+        make_gpus(T4, 2),
+        make_gpus(A100, 1),
+    ]
 
 
 @pytest.mark.parametrize("kind", [*NAMES, "NVIDIA_H100_MEGA_80GB", "TPU_V3", None])
@@ -84,4 +87,4 @@ def test_fake_devices_serve_every_type(kind):
 
 def test_what_is_asked_is_said_by_type():
     replicas = [wanting(4, T4), wanting(0), wanting(4, T4), wanting(1)]
-    assert asked(replicas) == f"8 {T4}, 1 GPU"
+    assert describe_request(replicas) == f"8 {T4}, 1 GPU"

@@ -53,7 +53,7 @@ def test_a_caller_is_not_unknown_while_the_runtime_does_not_answer():
     roots = ContainerRoots(PODMAN._replace(program="/bin/false"), {})
     for _ in range(2):
         with pytest.raises(OSError, match="cannot list the containers of podman"):
-            roots.asked()
+            roots.refresh()
 
 
 def test_podman_does_not_give_the_proxy_of_the_server_to_jobs():
@@ -121,8 +121,8 @@ def test_containers_of_a_server_have_no_rights_whoever_they_run_as(runtime, user
     assert "--read-only" in argv
     places = [value.partition(":")[0] for value in values(argv, "--tmpfs")]
     assert places == ["/tmp", "/var/tmp", "/run"]  # noqa: S108 - the container's own
-    asked = run_words(walled._replace(is_read_only=False), box())
-    assert not {"--read-only", "--tmpfs"}.intersection(asked)
+    writable = run_words(walled._replace(is_read_only=False), box())
+    assert not {"--read-only", "--tmpfs"}.intersection(writable)
 
 
 def test_a_container_without_peers_has_a_network_of_its_own():
@@ -160,7 +160,7 @@ def test_limits_are_those_of_the_plan_without_swap_on_top():
 
 
 @pytest.mark.parametrize(
-    ("limit", "replicas", "found"),
+    ("limit", "replicas", "expected"),
     [
         (None, 1, 32 * GIB),
         (None, 4, 8 * GIB),
@@ -169,8 +169,8 @@ def test_limits_are_those_of_the_plan_without_swap_on_top():
         (None, 10_000, SHM_BYTES_MIN),
     ],
 )
-def test_shared_memory_is_half_of_a_replica_s_share(limit, replicas, found):
-    assert shm_bytes(limit, 64 * GIB, replicas) == found
+def test_shared_memory_is_half_of_a_replica_s_share(limit, replicas, expected):
+    assert shm_bytes(limit, 64 * GIB, replicas) == expected
 
 
 def test_peers_are_resolvable_and_addresses_mean_what_they_mean_on_the_machine():
@@ -190,15 +190,15 @@ NAMES = st.from_regex(r"[A-Z_][A-Z0-9_]{0,8}", fullmatch=True)
 
 @given(st.dictionaries(NAMES, st.text(st.characters(exclude_characters="\0"), max_size=30)))
 def test_every_variable_reaches_its_container_as_it_is(env):
-    told = for_docker(env)
-    lines = told.file.split("\n")[:-1]
-    found = dict(line.split("=", 1) for line in lines)
+    docker_variables = for_docker(env)
+    lines = docker_variables.file.split("\n")[:-1]
+    received = dict(line.split("=", 1) for line in lines)
     assert not any("\r" in line for line in lines)
-    for flag in values(told.flags, "--env"):
+    for flag in values(docker_variables.flags, "--env"):
         name, is_there, value = flag.partition("=")
-        found[name] = value if is_there else told.process[name]
-    assert found == env
-    assert set(told.process) <= set(env)
+        received[name] = value if is_there else docker_variables.process[name]
+    assert received == env
+    assert set(docker_variables.process) <= set(env)
 
 
 @pytest.mark.parametrize(
@@ -211,20 +211,22 @@ def test_no_variable_of_a_job_changes_what_the_runtime_s_own_command_does(name):
 
 
 def test_a_value_of_many_lines_and_a_long_one_do_not_get_into_the_arguments():
-    told = for_docker({"KEY": "a\nb", "TF_CONFIG": "x" * 70_000, "Q": '"q"', "PLAIN": "#1 "})
-    assert told.flags == ("--env", "KEY", "--env", "TF_CONFIG", "--env", "Q")
-    assert told.file == "PLAIN=#1 \n"
+    docker_variables = for_docker(
+        {"KEY": "a\nb", "TF_CONFIG": "x" * 70_000, "Q": '"q"', "PLAIN": "#1 "}
+    )
+    assert docker_variables.flags == ("--env", "KEY", "--env", "TF_CONFIG", "--env", "Q")
+    assert docker_variables.file == "PLAIN=#1 \n"
 
 
 def test_apptainer_knows_variables_by_a_prefix():
-    found = variables("apptainer", {"A": "a\nb", "HOME": "/x", "PATH": "/bin"})
-    assert found == {"APPTAINERENV_A": "a\nb", "APPTAINERENV_PATH": "/bin"}
+    env = variables("apptainer", {"A": "a\nb", "HOME": "/x", "PATH": "/bin"})
+    assert env == {"APPTAINERENV_A": "a\nb", "APPTAINERENV_PATH": "/bin"}
 
 
 def test_the_runtime_s_own_command_gets_what_it_needs_and_no_secret():
-    known = {"PATH": "/bin", "DOCKER_HOST": "tcp://x", "HTTPS_PROXY": "p", "HOME": "/h"}
+    allowed = {"PATH": "/bin", "DOCKER_HOST": "tcp://x", "HTTPS_PROXY": "p", "HOME": "/h"}
     secret = {"TRAINSHED_TOKEN": "t", "PGPASSWORD": "p", "AIP_X": "1", "APPTAINERENV_X": "1"}
-    assert client_env({**known, **secret}) == known
+    assert client_env({**allowed, **secret}) == allowed
 
 
 def test_names_of_containers_are_the_same_whoever_asks():
@@ -258,16 +260,16 @@ def around(folder):
 
 def test_a_replica_gets_its_folders_its_file_of_variables_and_a_way_to_be_removed(tmp_path):
     env = {"AIP_MODEL_DIR": "/data/buckets/b/model/", "SECRET": "s3cr3t"}
-    found = replica_start(DOCKER, replica(), around(tmp_path), env=env, launcher_env={"HOME": "/h"})
-    *mounts, _passwd = values(found.argv, "--mount")
-    work, shown = tmp_path / "work", "/data/jobs/7/1/progress"
+    start = replica_start(DOCKER, replica(), around(tmp_path), env=env, launcher_env={"HOME": "/h"})
+    *mounts, _passwd = values(start.argv, "--mount")
+    work, progress = tmp_path / "work", "/data/jobs/7/1/progress"
     assert mounts == [
         f"type=bind,source={work},target={work}",
-        f"type=bind,source={shown},target={shown}",
+        f"type=bind,source={progress},target={progress}",
         "type=bind,source=/data/buckets/b,target=/gcs/b",
         "type=bind,source=/data/buckets/b,target=/data/buckets/b",
     ]
-    (file,) = values(found.argv, "--env-file")
+    (file,) = values(start.argv, "--env-file")
     assert (tmp_path / "env/workerpool0-0").samefile(file)
     assert (tmp_path / "env/workerpool0-0").stat().st_mode & 0o777 == 0o600
     text = (tmp_path / "env/workerpool0-0").read_text()
@@ -278,14 +280,14 @@ def test_a_replica_gets_its_folders_its_file_of_variables_and_a_way_to_be_remove
         "AIP_MODEL_DIR=/data/buckets/b/model/",
         "SECRET=s3cr3t",
     ]
-    assert "s3cr3t" not in " ".join(found.argv)
-    assert found.env == {"HOME": "/h"}
-    assert values(found.argv, "--name") == ["ts-7-1-workerpool0-0"]
-    assert [words[-2:] for words in found.cleanup] == [
+    assert "s3cr3t" not in " ".join(start.argv)
+    assert start.env == {"HOME": "/h"}
+    assert values(start.argv, "--name") == ["ts-7-1-workerpool0-0"]
+    assert [words[-2:] for words in start.cleanup] == [
         ("/usr/bin/docker", "label=trainshed.job=7/1")
     ]
-    assert values(found.argv, "--label") == ["trainshed.job=7/1"]
-    assert values(found.argv, "--memory") == [str(GIB)]
+    assert values(start.argv, "--label") == ["trainshed.job=7/1"]
+    assert values(start.argv, "--memory") == [str(GIB)]
 
 
 def test_docker_has_the_user_of_a_container_in_its_passwd_as_others_have_by_themselves(tmp_path):
@@ -297,9 +299,9 @@ def test_docker_has_the_user_of_a_container_in_its_passwd_as_others_have_by_them
         for runtime in (DOCKER, PODMAN, DOCKER._replace(user=None), DOCKER._replace(user="0:0"))
     }
     passwd = tmp_path / "env/workerpool0-0.passwd"
-    *others, last = mounts.pop(DOCKER)
+    *expected, last = mounts.pop(DOCKER)
     assert last == f"type=bind,source={passwd},target=/etc/passwd,readonly"
-    assert all(found == others for found in mounts.values())
+    assert all(specs == expected for specs in mounts.values())
     assert passwd.stat().st_mode & 0o777 == 0o644
     assert passwd.read_text().splitlines() == [
         "root:x:0:0::/:/bin/sh",
@@ -313,13 +315,13 @@ def test_what_the_job_says_of_its_home_holds(tmp_path):
 
 
 def test_a_container_of_apptainer_is_a_process_like_others(tmp_path):
-    found = replica_start(
+    start = replica_start(
         APPTAINER, replica(), around(tmp_path), env={"A": "1"}, launcher_env={"PATH": "/bin"}
     )
-    assert found.is_process
-    assert not found.cleanup
-    assert found.env["APPTAINERENV_A"] == "1"
-    assert found.env["PATH"] == "/bin"
+    assert start.is_process
+    assert not start.cleanup
+    assert start.env["APPTAINERENV_A"] == "1"
+    assert start.env["PATH"] == "/bin"
 
 
 def test_a_runtime_that_has_gone_is_told(tmp_path):
@@ -341,21 +343,21 @@ print(json.dumps({"Version": "28.2.2", "Components": [init]}))
 REFUSAL = "sys.exit('Cannot connect to the Docker daemon')"
 
 
-def look(folder, asked="auto", **more):
+def look(folder, requested="auto", **more):
     me = {"euid": 1000, "egid": 1000, **more}
-    return find(asked, environ={"PATH": str(folder)}, **me)
+    return find(requested, environ={"PATH": str(folder)}, **me)
 
 
 def test_the_first_runtime_that_answers_is_taken(tmp_path):
     installed(tmp_path, "docker", REFUSAL)
     installed(tmp_path, "podman", "print('4.3.1')")
-    found = look(tmp_path)
-    assert (found.runtime.name, found.runtime.version, found.runtime.user) == (
+    choice = look(tmp_path)
+    assert (choice.runtime.name, choice.runtime.version, choice.runtime.user) == (
         "podman",
         "4.3.1",
         USER,
     )
-    assert found.description == "podman 4.3.1, containers run as 1000:1000"
+    assert choice.description == "podman 4.3.1, containers run as 1000:1000"
     installed(tmp_path, "docker", ANSWER)
     assert look(tmp_path).runtime == Runtime(
         "docker", str(tmp_path / "docker"), "28.2.2", USER, has_init=True
@@ -384,11 +386,11 @@ def test_a_runtime_is_asked_only_if_it_was_chosen(tmp_path):
 
 @pytest.mark.parametrize(("name", "is_there"), [("docker", True), ("apptainer", False)])
 def test_no_job_of_a_server_that_is_root_runs_where_containers_are_their_caller_s(name, is_there):
-    found = Found(Runtime(name, f"/usr/bin/{name}", "1", UNPRIVILEGED))
-    walled = found.with_walls(is_read_only=True, is_root=True)
+    choice = Found(Runtime(name, f"/usr/bin/{name}", "1", UNPRIVILEGED))
+    walled = choice.with_walls(is_read_only=True, is_root=True)
     assert bool(walled.runtime) is is_there
     assert is_there or "allow_root_jobs" in walled.reason
-    assert found.with_walls(is_read_only=True).runtime
+    assert choice.with_walls(is_read_only=True).runtime
 
 
 def test_containers_of_a_server_that_is_root_are_not(tmp_path):

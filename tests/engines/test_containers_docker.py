@@ -38,8 +38,8 @@ def daemon():
 @pytest.fixture
 def start(daemon, tmp_path):
     """Starts a container as a supervisor would; what a test leaves is removed."""
-    found = find("docker", environ=daemon)
-    runtime, walled = found.runtime, found.with_walls(is_read_only=True).runtime
+    choice = find("docker", environ=daemon)
+    runtime, walled = choice.runtime, choice.with_walls(is_read_only=True).runtime
     bucket, work, progress = (tmp_path / name for name in ("bucket", "work", "progress"))
     for folder in (bucket, work, progress):
         folder.mkdir()
@@ -61,11 +61,11 @@ def start(daemon, tmp_path):
         replica = ReplicaPlan(
             role=Role.PRIMARY, index=0, task_name="w-0", argv=(), container=plan, **more
         )
-        told = {"TRAINSHED_JOB": MARK, **(env or {})}
+        variables = {"TRAINSHED_JOB": MARK, **(env or {})}
         how = (
             (walled, replica, around._replace(replicas=1)) if walls else (runtime, replica, around)
         )
-        begun = replica_start(*how, env=told, launcher_env=daemon)
+        begun = replica_start(*how, env=variables, launcher_env=daemon)
         process = subprocess.Popen(
             begun.argv, env=begun.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -92,7 +92,7 @@ def awaited(condition):
 
 
 @pytest.mark.parametrize(
-    ("command", "args", "told"),
+    ("command", "args", "expected"),
     [
         (None, None, "from CMD\n"),
         (None, ("echo from args",), "from args\n"),
@@ -100,8 +100,8 @@ def awaited(condition):
         (("echo", "from"), ("both",), "from both\n"),
     ],
 )
-def test_an_image_is_started_as_docker_starts_it(start, command, args, told):
-    assert ended(start(command, args)[0]) == (0, told, "")
+def test_an_image_is_started_as_docker_starts_it(start, command, args, expected):
+    assert ended(start(command, args)[0]) == (0, expected, "")
 
 
 def test_a_container_of_a_server_has_no_rights_closed_files_and_its_own_network(start, tmp_path):
@@ -135,11 +135,11 @@ def test_variables_arrive_as_they_are_and_the_image_s_stay(start):
         "DOCKER_HOST": "tcp://nowhere",
     }
     code, out, _ = ended(start(("env", "-0"), env=env)[0])
-    found = dict(entry.split("=", 1) for entry in out.rstrip("\0").split("\0"))
+    variables = dict(entry.split("=", 1) for entry in out.rstrip("\0").split("\0"))
     assert code == 0
-    assert env.items() <= found.items()
-    assert found["FROM_IMAGE"] == "yes"
-    assert found["TRAINSHED_JOB"] == MARK
+    assert env.items() <= variables.items()
+    assert variables["FROM_IMAGE"] == "yes"
+    assert variables["TRAINSHED_JOB"] == MARK
 
 
 def test_it_is_not_root_has_a_name_and_writes_where_the_job_may(start, tmp_path):
@@ -216,7 +216,7 @@ def test_what_a_killed_supervisor_leaves_is_found_by_its_label_and_by_its_mark(s
 
 def marked():
     """Processes of the attempt by their environment, which containers do not hide."""
-    found = []
+    paths = []
     for path in Path("/proc").iterdir():
         if not path.name.isdecimal() or int(path.name) == os.getpid():
             continue
@@ -225,8 +225,8 @@ def marked():
         except OSError:
             continue
         if f"TRAINSHED_JOB={MARK}".encode() in entries:
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths
 
 
 def test_whose_a_container_is_says_its_first_process(start, daemon):
@@ -234,10 +234,10 @@ def test_whose_a_container_is_says_its_first_process(start, daemon):
     assert process.stdout.readline() == "up\n"
     runtime = find("docker", environ=daemon).runtime
     roots = ContainerRoots(runtime, daemon)
-    assert roots.known() == {}
-    ((pid, key),) = roots.asked().items()
+    assert roots.read_cached() == {}
+    ((pid, key),) = roots.refresh().items()
     assert str(key) == MARK
     assert f"TRAINSHED_JOB={MARK}" in Path(f"/proc/{pid}/environ").read_text().split("\0")
-    assert roots.known() == {pid: key}
+    assert roots.read_cached() == {pid: key}
     end_containers(runtime, MARK, daemon)
-    awaited(lambda: roots.known() == {})
+    awaited(lambda: roots.read_cached() == {})

@@ -25,7 +25,7 @@ def daemon():
 
 @pytest.fixture
 def server(daemon, tmp_path):
-    found = ServerProcess(
+    server = ServerProcess(
         tmp_path,
         *("--fleet-policy", "emulate"),
         environ={**daemon, "TRAINSHED_CACHE_DIR": str(tmp_path / "cache")},
@@ -35,15 +35,15 @@ def server(daemon, tmp_path):
     bucket.mkdir(parents=True)
     (bucket / "data").write_text("from the bucket")
     try:
-        found.start()
-        make(found, "POST", f"/storage/v1/b?project={PROJECT}", {"name": "out"})
-        make(found, "POST", "/trainshed/v1/buckets/stage:adopt", {"project": PROJECT})
-        yield found
-        found.stop()
-        check_log(found)
+        server.start()
+        make(server, "POST", f"/storage/v1/b?project={PROJECT}", {"name": "out"})
+        make(server, "POST", "/trainshed/v1/buckets/stage:adopt", {"project": PROJECT})
+        yield server
+        server.stop()
+        check_log(server)
         wait_until(lambda: not container_names(daemon), lambda: container_names(daemon))
     finally:
-        end_all(found)
+        end_all(server)
 
 
 def make(server, verb, path, document):
@@ -61,9 +61,9 @@ def pool(script, **container):
 
 def submitted(server, *pools, **spec):
     document = {"displayName": "cj", "jobSpec": {"workerPoolSpecs": list(pools), **spec}}
-    status, found = server.call("POST", f"/v1/{PARENT}/customJobs", document)
-    assert status == 200, found
-    return found["name"]
+    status, body = server.call("POST", f"/v1/{PARENT}/customJobs", document)
+    assert status == 200, body
+    return body["name"]
 
 
 def end_of(server, name):
@@ -85,18 +85,18 @@ def test_a_job_of_images_runs_to_its_end(server, tmp_path):
     name = submitted(server, primary, worker, **base)
     assert end_of(server, name)["state"] == "JOB_STATE_SUCCEEDED"
     log = server.log_of(name)
-    for told in (
+    for text in (
         f"The image {IMAGE} runs in a container of docker, as the user of its project.",
         "from the bucket",
         f"for {name.rpartition('/')[2]}",
         f"user {IsolationOptions().uids[0]}",
         "worker",
     ):
-        assert told in log
+        assert text in log
     hosts = [line.split() for line in log.splitlines() if line.startswith("127.0.0.1")]
     names = {word for _, *words in hosts for word in words}
     assert {"workerpool0-0", "workerpool1-0"} <= names
-    assert sum(each.startswith("cmle-training-workerpool") for each in names) == 2
+    assert sum(host.startswith("cmle-training-workerpool") for host in names) == 2
     assert (tmp_path / "buckets/out/run/model/weights").exists()
     assert (tmp_path / "buckets/stage/copy").read_text() == "from the bucket"
     assert "containers      docker " in server.output()
@@ -104,10 +104,10 @@ def test_a_job_of_images_runs_to_its_end(server, tmp_path):
 
 def test_a_program_that_fails_is_told_with_its_exit_status(server):
     name = submitted(server, pool("echo last words >&2; exit 7"))
-    found = end_of(server, name)
-    assert found["state"] == "JOB_STATE_FAILED"
-    assert "7" in found["error"]["message"]
-    assert "last words" in found["error"]["message"]
+    job = end_of(server, name)
+    assert job["state"] == "JOB_STATE_FAILED"
+    assert "7" in job["error"]["message"]
+    assert "last words" in job["error"]["message"]
     assert "peak memory" not in server.log_of(name)  # docker's client has one, and it is not told
 
 
@@ -150,9 +150,9 @@ def test_a_server_without_a_runtime_refuses_an_image_and_names_both_ways_out(tmp
     try:
         server.start()
         document = {"displayName": "cj", "jobSpec": {"workerPoolSpecs": [pool("x")]}}
-        status, found = server.call("POST", f"/v1/{PARENT}/customJobs", document)
+        status, body = server.call("POST", f"/v1/{PARENT}/customJobs", document)
         assert status == 400
-        words = found["error"]["message"]
+        words = body["error"]["message"]
         assert 'the setting container_runtime is "none"' in words
         assert "[[image]]" in words
         assert "docker, podman or apptainer" in words

@@ -51,8 +51,8 @@ def test_descriptors_are_received_and_not_inherited(channel):
     data, received = descriptors.receive(ours, 10, 60)
     assert data == b"x"
     assert [os.get_inheritable(descriptor) for descriptor in received] == [False, False]
-    for made in descriptors.to_sockets(received):
-        made.close()
+    for connection in descriptors.to_sockets(received):
+        connection.close()
 
 
 def test_a_descriptor_that_is_no_socket_leaves_nothing_open(channel):

@@ -119,8 +119,8 @@ def test_where_the_system_s_directory_is_closed_to_us_the_temporary_one_is_used(
 
 @pytest.mark.usefixtures("system")
 def test_a_variable_says_where_instead(tmp_path):
-    given = {"TRAINSHED_LOCK_DIR": str(tmp_path / "given")}
-    assert device_locks.shared_directory(given) == tmp_path / "given"
+    env = {"TRAINSHED_LOCK_DIR": str(tmp_path / "given")}
+    assert device_locks.shared_directory(env) == tmp_path / "given"
 
 
 def test_a_directory_that_is_a_link_is_refused(tmp_path):

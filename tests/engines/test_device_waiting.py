@@ -93,5 +93,5 @@ def test_a_supervisor_of_the_release_before_finds_it_by_its_old_name(tmp_path, m
     new = command(sys.executable, UUIDS)
     old = [word.replace("devices.wait", "device_waiting") for word in new]
     assert old != list(new)
-    found = subprocess.run(old, capture_output=True, check=True)
-    assert found.stdout == found.stderr == b""
+    completed = subprocess.run(old, capture_output=True, check=True)
+    assert completed.stdout == completed.stderr == b""

@@ -18,17 +18,17 @@ def test_an_end_is_heard_of_once_also_if_a_forked_child_keeps_its_descriptor():
 
     watcher = EndWatcher()
     watcher.listen(hear)
-    kept = []
+    duplicates = []
     try:
         for number in (1, 2):
             with subprocess.Popen(["/bin/sleep", "600"]) as child:
                 watcher.watch(AttemptKey(number, 1), child.pid)
                 (descriptor,) = watcher._keys
-                kept.append(os.dup(descriptor))
+                duplicates.append(os.dup(descriptor))
                 child.kill()
                 assert came.acquire(timeout=60)
     finally:
         watcher.close()
-        for descriptor in kept:
+        for descriptor in duplicates:
             os.close(descriptor)
     assert heard == [AttemptKey(1, 1), AttemptKey(2, 1)]

@@ -87,9 +87,9 @@ class LocalWorld(ShellWorld):
 
 def shared(folder):
     """A folder of the test's that programs behind walls get to see."""
-    found = folder / "shared"
-    found.mkdir(exist_ok=True)
-    return found
+    path = folder / "shared"
+    path.mkdir(exist_ok=True)
+    return path
 
 
 class TestLocalEngine(ProgramContract):

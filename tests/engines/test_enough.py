@@ -39,7 +39,7 @@ class Interrupting(Recorder):
 def test_each_line_comes_after_its_stamp():
     sink = Stamping()
     foreground.run(plan_of(cluster(TELLS_TIMES)), sink)
-    written = [int(text) for text in sink.of("master-replica-0")]
+    written = [int(text) for text in sink.texts("master-replica-0")]
     assert len(sink.stamps) == len(written) == 5
     assert sorted(sink.stamps) == sink.stamps
     assert all(at <= stamp for at, stamp in zip(written, sink.stamps, strict=True))
@@ -54,4 +54,4 @@ def test_ctrl_c_while_a_run_ends_that_has_shown_enough_is_heard():
     ran = foreground.run(plan_of(cluster(IS_ASKED)), sink, enough=enough, grace_s=60.0)
     assert ran.outcome.exit_code == 130
     assert ran.outcome.message == "stopped by SIGINT"
-    assert sink.of("master-replica-0") == ["ready", "asked to end"]
+    assert sink.texts("master-replica-0") == ["ready", "asked to end"]

@@ -87,9 +87,9 @@ def entries(cache):
     )
 
 
-def run_module(found):
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(found.python_path_entries)}
-    command = [found.python, "-m", "trainer.task"]
+def run_module(job_python):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(job_python.python_path_entries)}
+    command = [job_python.python, "-m", "trainer.task"]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 
 
@@ -109,15 +109,15 @@ def wheel_of(tree, folder):
 
 def test_a_source_tree_installs_without_network_and_is_left_as_it_was(tree, cache):
     before = sorted(tree.rglob("*"))
-    found, notes = prepared(cache, tree)
-    assert run_module(found) == "trained\n"
+    job_python, notes = prepared(cache, tree)
+    assert run_module(job_python) == "trained\n"
     assert notes == ["installing source (kept for the next time)"]
     assert sorted(tree.rglob("*")) == before
 
 
 def test_what_the_interpreter_has_is_not_installed_again(tree, cache):
-    found, _ = prepared(cache, tree, requirements=("protobuf",))
-    (entry,) = map(Path, found.python_path_entries)
+    job_python, _ = prepared(cache, tree, requirements=("protobuf",))
+    (entry,) = map(Path, job_python.python_path_entries)
     assert sorted(path.name for path in entry.iterdir()) == ["trainer", "trainer-0.1.dist-info"]
 
 
@@ -131,15 +131,15 @@ def test_a_warm_start_installs_nothing(tree, cache, no_uv):
 
 def test_without_packages_nothing_is_made(cache, no_uv):
     no_uv()
-    found, _ = prepared(cache)
-    assert found == environments.JobPython(python=sys.executable)
+    job_python, _ = prepared(cache)
+    assert job_python == environments.JobPython(python=sys.executable)
     assert not cache.exists()
 
 
 @pytest.mark.parametrize("archive_of", [sdist_of, wheel_of])
 def test_an_archive_installs_as_the_tree_does(archive_of, tree, cache, tmp_path):
-    found, _ = prepared(cache, archive_of(tree, tmp_path))
-    assert run_module(found) == "trained\n"
+    job_python, _ = prepared(cache, archive_of(tree, tmp_path))
+    assert run_module(job_python) == "trained\n"
 
 
 def test_changed_content_is_another_environment_and_an_old_build_folder_changes_nothing(
@@ -176,7 +176,7 @@ def test_only_what_is_lacking_is_installed_beside_the_packages():
         f" + trainer @ {wheel.as_uri()}\n"
         f" + trainer==0.1 (from {wheel.as_uri()})\n"
     )
-    lacking = list(plan._planned(text, [wheel]))
+    lacking = list(plan._list_planned(text, [wheel]))
     assert lacking == ["numpy==1.26.4", "tabulate==0.10.0", "other @ https://host/other-1.whl"]
 
 
@@ -255,10 +255,10 @@ def test_two_jobs_at_once_install_once(tree, cache):
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
-    said = [job.communicate()[0] for job in jobs]
+    outputs = [job.communicate()[0] for job in jobs]
     assert [job.returncode for job in jobs] == [0, 0, 0]
-    assert "".join(said).count("note installing source") == 1
-    assert len({text.splitlines()[-1] for text in said}) == 1
+    assert "".join(outputs).count("note installing source") == 1
+    assert len({text.splitlines()[-1] for text in outputs}) == 1
     assert len(entries(cache)) == 1
 
 
@@ -328,19 +328,19 @@ def test_what_a_job_writes_into_its_own_project_is_no_part_of_the_package(tree):
 
 @pytest.mark.parametrize("bits", [0o020, 0o002, 0o022])
 def test_packages_are_not_imported_from_where_others_can_write(bits, tree, cache):
-    found, _ = prepared(cache, tree)
-    (home,) = map(Path, found.python_path_entries)
+    job_python, _ = prepared(cache, tree)
+    (home,) = map(Path, job_python.python_path_entries)
     for folder in (home, cache):
         folder.chmod(0o755 | bits)
         with pytest.raises(EngineFault, match=f"{folder.name} can be written by other users"):
             prepared(cache, tree)
         folder.chmod(0o700)
-    assert prepared(cache, tree)[0] == found
+    assert prepared(cache, tree)[0] == job_python
 
 
 def test_packages_are_not_imported_from_a_folder_of_another_user(tree, cache, monkeypatch):
-    found, _ = prepared(cache, tree)
-    (home,) = map(Path, found.python_path_entries)
+    job_python, _ = prepared(cache, tree)
+    (home,) = map(Path, job_python.python_path_entries)
     real = Path.stat
 
     def foreign(path, **more):
@@ -358,10 +358,10 @@ def test_packages_are_not_imported_from_a_folder_of_another_user(tree, cache, mo
 def test_a_cache_is_made_for_its_user_alone(tree, cache):
     before = os.umask(0)
     try:
-        found, _ = prepared(cache, tree)
+        job_python, _ = prepared(cache, tree)
     finally:
         os.umask(before)
-    (home,) = map(Path, found.python_path_entries)
+    (home,) = map(Path, job_python.python_path_entries)
     assert [stat.S_IMODE(path.stat().st_mode) for path in (cache, home)] == [0o700, 0o700]
 
 
@@ -401,15 +401,15 @@ def test_a_build_that_fails_leaves_nothing_at_all(tree, cache):
 def test_who_has_waited_for_a_build_that_failed_does_not_hold_a_lock_that_is_no_more(tmp_path):
     """Else the next job makes a new lock file, and two install at once."""
     path = tmp_path / "x.lock"
-    said = []
-    build = environments._locked(path, said.append)
+    notes = []
+    build = environments._hold_lock(path, notes.append)
     build.__enter__()
 
     def waited():
-        return said == ["another job is installing the same packages; waiting for it"]
+        return notes == ["another job is installing the same packages; waiting for it"]
 
     def wait_and_look():
-        with environments._locked(path, said.append), path.open() as fresh:
+        with environments._hold_lock(path, notes.append), path.open() as fresh:
             with pytest.raises(BlockingIOError):
                 fcntl.flock(fresh, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return "held"
@@ -436,8 +436,8 @@ def test_a_package_of_a_bucket_is_copied_before_it_is_looked_at(tree, tmp_path):
     package = tree.rename(buckets / "bkt" / "source")
     (tmp_path / "secret").write_text("outside")
     (package / "trainer" / "secret.txt").symlink_to(tmp_path / "secret")
-    found = replace(environment(package), buckets=str(buckets))
-    with content.own_copies(found, tmp_path) as own:
+    bucket_environment = replace(environment(package), buckets=str(buckets))
+    with content.own_copies(bucket_environment, tmp_path) as own:
         (copy,) = map(Path, own.packages)
         assert copy.name == "source"
         assert not copy.is_relative_to(buckets)
@@ -453,9 +453,9 @@ def test_a_package_of_a_bucket_is_not_read_over_a_link(cache, tmp_path, name):
     (tmp_path / "p.whl").write_text("outside")
     (bucket / "link").symlink_to(tmp_path / "p.whl")
     (bucket / "folder").symlink_to(tmp_path)
-    found = replace(environment(bucket / name), buckets=str(bucket.parent))
+    bucket_environment = replace(environment(bucket / name), buckets=str(bucket.parent))
     with pytest.raises(EngineFault, match=rf"the package .*/{name} lies behind a link"):
-        prepare(found, cache_dir=cache, note=lambda _: None)
+        prepare(bucket_environment, cache_dir=cache, note=lambda _: None)
 
 
 def test_what_a_builder_says_is_bounded_and_its_end_is_kept(tree, cache):

@@ -19,7 +19,7 @@ from trainshed.files.beneath import PathBeneath
 IMAGE = text(1, text(1, "image") + text(4, b"\x89PNG" * 100_000))
 
 
-def found(file):
+def read_scalars(file):
     return [(r.tag, r.step, r.value) for reports in file.read() for r in reports]
 
 
@@ -43,14 +43,14 @@ def test_both_ways_of_writing_a_scalar_are_read(path):
         + record(event(tensor("words", 7, "<i", 7)))
     )
     file = EventFile(PathBeneath.of_file(str(path)))
-    assert found(file) == [
+    assert read_scalars(file) == [
         ("loss", 3, 0.5),
         ("lr", 3, 0.25),
         ("acc", -4, 0.75),
         ("acc", 5, 0.1),
     ]
     assert file.trouble == ""
-    assert found(file) == []
+    assert read_scalars(file) == []
 
 
 def test_values_that_are_no_numbers_are_written_as_they_are(path):
@@ -64,7 +64,10 @@ def test_values_that_are_no_numbers_are_written_as_they_are(path):
 
 def test_a_record_larger_than_is_loaded_is_read_all_the_same(path):
     path.write_bytes(record(event(simple("loss", 1.0), IMAGE, simple("acc", 2.0), step=9)))
-    assert found(EventFile(PathBeneath.of_file(str(path)))) == [("loss", 9, 1.0), ("acc", 9, 2.0)]
+    assert read_scalars(EventFile(PathBeneath.of_file(str(path)))) == [
+        ("loss", 9, 1.0),
+        ("acc", 9, 2.0),
+    ]
 
 
 @given(st.data())
@@ -75,13 +78,13 @@ def test_a_file_that_grows_is_read_the_same_however_it_is_cut(tmp_path_factory, 
     )
     cuts = data.draw(st.lists(st.integers(0, len(whole)), max_size=5))
     path = tmp_path_factory.mktemp("events") / "x.tfevents"
-    file, seen = EventFile(PathBeneath.of_file(str(path))), []
+    file, rows = EventFile(PathBeneath.of_file(str(path))), []
     for cut in (*sorted(cuts), len(whole)):
         path.write_bytes(whole[:cut])
         assert file.has_changed() == (cut != file._size)
-        seen += found(file)
+        rows += read_scalars(file)
         assert not file.has_changed()
-    assert seen == [("loss", i, value) for i, value in enumerate(values)]
+    assert rows == [("loss", i, value) for i, value in enumerate(values)]
 
 
 @given(st.binary(max_size=200))
@@ -100,10 +103,10 @@ def test_no_file_breaks_the_reader(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("events") / "x.tfevents"
     good = record(event(simple("loss", 1.0)))
     path.write_bytes(good + record(data) + good + data)
-    found_here = [
-        each for each in found(EventFile(PathBeneath.of_file(str(path)))) if each[0] == "loss"
+    losses = [
+        row for row in read_scalars(EventFile(PathBeneath.of_file(str(path)))) if row[0] == "loss"
     ]
-    assert len(found_here) >= 2
+    assert len(losses) >= 2
 
 
 def test_a_damaged_record_costs_itself_and_a_damaged_length_the_rest(path):
@@ -111,12 +114,12 @@ def test_a_damaged_record_costs_itself_and_a_damaged_length_the_rest(path):
     bad[-6] ^= 1
     path.write_bytes(good + bad + good)
     file = EventFile(PathBeneath.of_file(str(path)))
-    assert [value for *_, value in found(file)] == [1.0, 1.0]
+    assert [value for *_, value in read_scalars(file)] == [1.0, 1.0]
     assert file.damaged == 1
     bad[3] ^= 1
     path.write_bytes(good + bad + good)
     file = EventFile(PathBeneath.of_file(str(path)))
-    assert [value for *_, value in found(file)] == [1.0]
+    assert [value for *_, value in read_scalars(file)] == [1.0]
     assert file.trouble == f"it is damaged at byte {len(good)}"
 
 
@@ -155,12 +158,12 @@ def test_a_reading_that_has_no_time_left_is_gone_on_with(tmp_path):
     for name in ("a", "b"):
         data = b"".join(record(event(simple(name, 1.0), step=i)) for i in range(50))
         (tmp_path / f"{name}.tfevents").write_bytes(data)
-    seen, before = [], -1
-    while len(seen) > before:
-        before = len(seen)
+    rows, before = [], -1
+    while len(rows) > before:
+        before = len(rows)
         sources = list(folder.read(time.monotonic(), is_last=True))
-        seen += [(r.tag, r.step) for source in sources for r in source.reports]
-    assert sorted(seen) == [(name, i) for name in "ab" for i in range(50)]
+        rows += [(r.tag, r.step) for source in sources for r in source.reports]
+    assert sorted(rows) == [(name, i) for name in "ab" for i in range(50)]
 
 
 def test_what_is_no_file_is_told_and_passed_over(tmp_path):
@@ -216,19 +219,19 @@ def check_tensorflows(path, write):
     """Check the scalars that are written below a path; when they were measured, in seconds."""
     folder = EventFolder(str(path))
     write()
-    found = [
+    reports = [
         (source.evaluates, report)
         for source in folder.read(time.monotonic() + 60.0, is_last=True)
         for report in source.reports
     ]
 
-    def of(tag):
-        return sorted((e, r.step, r.value) for e, r in found if r.tag == tag)
+    def rows_of(tag):
+        return sorted((e, r.step, r.value) for e, r in reports if r.tag == tag)
 
-    assert of("accuracy") == [(False, 0, 0.5), (False, 1, 1.5), (False, 2, 2.5)]
-    assert of("loss") == [(True, 12, 0.25)]
-    assert of("weights") == of("note") == []
+    assert rows_of("accuracy") == [(False, 0, 0.5), (False, 1, 1.5), (False, 2, 2.5)]
+    assert rows_of("loss") == [(True, 12, 0.25)]
+    assert rows_of("weights") == rows_of("note") == []
     for tag in ("epoch_loss", "epoch_mae"):
-        steps = [each[:2] for each in of(tag)]
+        steps = [row[:2] for row in rows_of(tag)]
         assert steps == [(False, 0), (False, 1), (True, 0), (True, 1)]
-    return [report.at_s for _, report in found]
+    return [report.at_s for _, report in reports]

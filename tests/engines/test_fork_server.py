@@ -139,7 +139,7 @@ def imported_by(module):
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.ImportFrom):
-            names = (f"{node.module}.{each.name}" for each in node.names)
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
             yield from filter(is_ours, (node.module, *names))
         elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
             waiting += ast.iter_child_nodes(node)

@@ -66,14 +66,14 @@ def test_no_more_is_dealt_than_is_free_and_nobody_gets_more_than_asked(replicas,
 
 @given(asking, st.integers(0, 40))
 def test_everybody_gets_all_of_it_when_there_is_enough(replicas, more):
-    wanted = tuple(r.gpu_count for r in replicas)
-    assert gpus.deal(replicas, sum(wanted) + more) == wanted
+    expected = tuple(r.gpu_count for r in replicas)
+    assert gpus.deal(replicas, sum(expected) + more) == expected
 
 
 @given(st.integers(1, 8), st.integers(1, 10), st.integers(0, 80))
-def test_replicas_that_train_together_and_ask_alike_get_alike(each, count, free):
-    replicas = [replace(r, gpu_count=each) for r in cluster("", *[""] * (count - 1))]
-    assert gpus.deal(replicas, free) == (min(each, free // count),) * count
+def test_replicas_that_train_together_and_ask_alike_get_alike(gpu_count, count, free):
+    replicas = [replace(r, gpu_count=gpu_count) for r in cluster("", *[""] * (count - 1))]
+    assert gpus.deal(replicas, free) == (min(gpu_count, free // count),) * count
 
 
 @given(asking, st.integers(0, 12))
@@ -91,14 +91,14 @@ def test_the_line_says_what_was_asked_for_and_what_there_is():
     replicas = [replace(r, **t4) for r in cluster(*[""] * 10)]
     none = (0,) * 10
 
-    def said(counts, machine, free):
+    def describe(counts, machine, free):
         return gpus.shortage(replicas, counts, machine=machine, free=free)
 
-    asked = "asked for 4 NVIDIA_TESLA_T4 per master and worker (40 in all); this machine has "
-    assert said(none, 0, 0) == asked + "none: the replicas run on the CPU"
-    assert said(none, 8, 3) == asked + "8, 3 of them free: the replicas run on the CPU"
-    assert said((2,) * 10, 20, 20) == asked + "20: each gets 2"
-    assert said((2,) + (1,) * 9, 20, 11) == asked + "20, 11 of them free: each gets 1 to 2"
+    prefix = "asked for 4 NVIDIA_TESLA_T4 per master and worker (40 in all); this machine has "
+    assert describe(none, 0, 0) == prefix + "none: the replicas run on the CPU"
+    assert describe(none, 8, 3) == prefix + "8, 3 of them free: the replicas run on the CPU"
+    assert describe((2,) * 10, 20, 20) == prefix + "20: each gets 2"
+    assert describe((2,) + (1,) * 9, 20, 11) == prefix + "20, 11 of them free: each gets 1 to 2"
 
 
 def test_groups_that_ask_differently_are_named_apart():
@@ -132,12 +132,12 @@ def test_each_replica_sees_its_own_devices_by_uuid_and_one_that_asks_for_none_se
         python_replica(Role.WORKER, 0, SHOW, gpu_count=2),
         python_replica(Role.WORKER, 1, SHOW),
     ]
-    _, seen = run_replicas(replicas, fake_gpus=4, settle_s=DEADLINE_S)
-    assert seen.of("master-replica-0") == ["GPU-fake-0000 GPU-fake-0000"]
+    _, recorder = run_replicas(replicas, fake_gpus=4, settle_s=DEADLINE_S)
+    assert recorder.texts("master-replica-0") == ["GPU-fake-0000 GPU-fake-0000"]
     two = "GPU-fake-0001,GPU-fake-0002"
-    assert seen.of("worker-replica-0") == [f"{two} {two}"]
-    assert seen.of("worker-replica-1") == [" void"]
-    assert seen.notes == []
+    assert recorder.texts("worker-replica-0") == [f"{two} {two}"]
+    assert recorder.texts("worker-replica-1") == [" void"]
+    assert recorder.notes == []
     locks = sorted(path.name for path in lock_dir.iterdir())
     assert locks == [f"GPU-fake-000{i}.lock" for i in range(3)]
 
@@ -146,12 +146,12 @@ def test_on_a_machine_without_gpus_one_line_says_so_and_no_variable_is_set(lock_
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("NVIDIA_VISIBLE_DEVICES", raising=False)
     replica = python_replica(Role.PRIMARY, 0, SHOW, gpu_count=1)
-    _, seen = run_replicas([replica])
-    assert seen.of("master-replica-0") == ["None None"]
-    said = (
+    _, recorder = run_replicas([replica])
+    assert recorder.texts("master-replica-0") == ["None None"]
+    message = (
         "asked for 1 GPU per master (1 in all); this machine has none: the replicas run on the CPU"
     )
-    assert seen.notes == [f"WARNING: {said}"]
+    assert recorder.notes == [f"WARNING: {message}"]
     assert not lock_dir.exists()
 
 
@@ -196,9 +196,9 @@ def test_devices_that_an_incomplete_round_leaves_over_are_free_for_the_next_job(
 
 def shares_of(replicas, devices, directory):
     """What each replica gets while nobody else asks, and what is said about it."""
-    seen = Recorder()
-    with leased(replicas, devices, seen.note, directory) as shares:
-        return [len(share.uuids) for share in shares], seen.notes
+    recorder = Recorder()
+    with leased(replicas, devices, recorder.note, directory) as shares:
+        return [len(share.uuids) for share in shares], recorder.notes
 
 
 def test_a_single_replica_that_asks_for_no_gpu_has_all_that_are_free_to_itself(tmp_path):
@@ -222,10 +222,10 @@ def test_a_single_replica_that_asks_for_no_gpu_has_all_that_are_free_to_itself(t
 
 
 def test_a_trainer_that_asks_for_no_gpu_is_told_of_all_of_them(lock_dir):
-    _, seen = run_replicas([python_replica(Role.PRIMARY, 0, SHOW)], fake_gpus=2)
+    _, recorder = run_replicas([python_replica(Role.PRIMARY, 0, SHOW)], fake_gpus=2)
     names = "GPU-fake-0000,GPU-fake-0001"
-    assert seen.of("master-replica-0") == [f"{names} {names}"]
-    assert seen.notes == []
+    assert recorder.texts("master-replica-0") == [f"{names} {names}"]
+    assert recorder.notes == []
     assert lock_dir.is_dir()
 
 
@@ -240,11 +240,11 @@ def test_a_trainer_that_asks_for_no_gpu_is_told_of_all_of_them(lock_dir):
 def test_several_replicas_that_ask_for_no_gpu_get_none_and_one_line_says_so(
     machine, notes, lock_dir
 ):
-    replicas = [replace(each, argv=("python", "-c", SHOW)) for each in cluster("", "", "")]
-    _, seen = run_replicas(replicas, fake_gpus=machine, settle_s=DEADLINE_S)
-    assert seen.notes == notes
+    replicas = [replace(replica, argv=("python", "-c", SHOW)) for replica in cluster("", "", "")]
+    _, recorder = run_replicas(replicas, fake_gpus=machine, settle_s=DEADLINE_S)
+    assert recorder.notes == notes
     if machine:
-        assert {text for _, text, _ in seen.lines} == {" void"}
+        assert {text for _, text, _ in recorder.lines} == {" void"}
     assert not lock_dir.exists()
 
 
@@ -259,10 +259,10 @@ def test_a_device_on_which_somebody_else_computes_is_not_given_and_the_process_i
     who = (
         "in use by processes of others: GPU-fake-0000 (process 41, 42), GPU-fake-0002 (process 43)"
     )
-    given, (few, told) = shares_of(two, devices, tmp_path)
-    assert given == [1]
+    counts, (few, holders) = shares_of(two, devices, tmp_path)
+    assert counts == [1]
     assert few.endswith("this machine has 3, 1 of them free: each gets 1")
-    assert told == who
+    assert holders == who
     assert shares_of(cluster(""), devices, tmp_path) == (
         [1],
         ["this machine has 3 GPUs, 1 of them free: the job gets 1", who],

@@ -47,14 +47,14 @@ ACTS = {
 @pytest.fixture
 def outside(tmp_path):
     """What each of the files would be if it were the program's own."""
-    found = tmp_path / "outside"
-    found.mkdir()
-    (found / "reduction.json").write_text(json.dumps(DOCUMENT))
-    (found / "output.metrics").write_text('{"loss": 1.0, "global_step": 1}\n')
-    (found / "events.tfevents").write_bytes(record(event(simple("loss", 2.0))))
-    (found / "notice").write_text("not ours")
-    (found / TASK).write_text("not ours")
-    return found
+    path = tmp_path / "outside"
+    path.mkdir()
+    (path / "reduction.json").write_text(json.dumps(DOCUMENT))
+    (path / "output.metrics").write_text('{"loss": 1.0, "global_step": 1}\n')
+    (path / "events.tfevents").write_bytes(record(event(simple("loss", 2.0))))
+    (path / "notice").write_text("not ours")
+    (path / TASK).write_text("not ours")
+    return path
 
 
 def content(place):
@@ -86,8 +86,8 @@ def check_unharmed(root, plan, outside):
     before = content(outside)
     engine = started(root, plan)
     engine.stop(KEY, order(1.0))
-    found = ended(engine)
-    assert found.reduction is None
+    observation = ended(engine)
+    assert observation.reduction is None
     assert content(outside) == before
     assert whole(root).reports == ()
     assert ran_s(AttemptFolder(folder(root))) is not None
@@ -97,9 +97,9 @@ def check_unharmed(root, plan, outside):
 @pytest.mark.parametrize("kind", ACTS)
 def test_whatever_lies_in_a_file_s_place_the_end_is_told(root, mark, outside, kind):
     plan = planted(root, mark, outside, ACTS[kind])
-    said = check_unharmed(root, plan, outside)
-    told = {"link": "it is a symbolic link", "huge": "no metrics"}
-    assert told.get(kind, "it is not a file") in said
+    description = check_unharmed(root, plan, outside)
+    reasons = {"link": "it is a symbolic link", "huge": "no metrics"}
+    assert reasons.get(kind, "it is not a file") in description
 
 
 def test_folders_that_were_replaced_by_links_lead_nowhere(root, mark, outside):
@@ -116,8 +116,12 @@ def test_a_link_at_a_bucket_s_top_is_the_administrators_and_below_it_nobodys(tmp
     (disk / "link").symlink_to(outside)
     (disk / "here" / "events.tfevents").write_bytes(record(event(simple("loss", 3.0))))
     (disk / "here" / "ckpt").write_text("weights")
-    found = [source for each in folders for source in each.read(float("inf"), is_last=True)]
-    assert [report.value for source in found for report in source.reports] == [3.0]
+    sources = [
+        source
+        for event_folder in folders
+        for source in event_folder.read(float("inf"), is_last=True)
+    ]
+    assert [report.value for source in sources for report in source.reports] == [3.0]
     watch = CheckpointWatch([str(buckets / "bkt" / "link")], roots)
     assert watch.warning() is None
     watch = CheckpointWatch([str(buckets / "bkt" / "here")], roots)

@@ -89,15 +89,15 @@ def test_no_line_breaks_the_reader(data):
 def test_every_report_is_told_once_if_it_was_ever_to_be_seen(tmp_path_factory, bursts, data):
     """Readings in between meet the file empty or cut; each burst is read whole at its end."""
     path = tmp_path_factory.mktemp("metrics") / "output.metrics"
-    file, seen, count = MetricFile(str(path)), [], 0
+    file, step_numbers, count = MetricFile(str(path)), [], 0
     for burst in bursts:
         count += burst
         whole = "".join(line(step) for step in range(max(0, count - KEPT), count))
         path.write_text(whole[: data.draw(st.integers(0, len(whole)))])
-        seen += steps(file.read())
+        step_numbers += steps(file.read())
         path.write_text(whole)
-        seen += steps(file.read())
-    assert seen == list(range(count))
+        step_numbers += steps(file.read())
+    assert step_numbers == list(range(count))
 
 
 def test_a_file_that_is_met_half_written_is_known_to_be(file, path):
@@ -124,13 +124,13 @@ def test_the_same_line_twice_are_two_reports(file, path):
 
 
 def test_a_file_that_grows_beyond_all_bounds_is_read_at_its_end(file, path):
-    seen, count = [], 0
+    step_numbers, count = [], 0
     for _ in range(6):
         with path.open("a") as out:
             out.write("".join(line(count + i) for i in range(1000)))
         count += 1000
-        seen += steps(file.read())
-    assert seen == list(range(count))
+        step_numbers += steps(file.read())
+    assert step_numbers == list(range(count))
     assert file.read() == []
 
 
@@ -150,7 +150,7 @@ def nothing(path):
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "expected"),
     [
         (nothing, "{} was never written"),
         (lambda p: p.touch(), "{} has no metrics"),
@@ -167,11 +167,11 @@ def nothing(path):
         ),
     ],
 )
-def test_people_are_written_what_was_found(file, path, make, told):
+def test_people_are_written_what_was_found(file, path, make, expected):
     make(path)
     for _ in range(3):
         file.read()
-    assert file.description() == told.format(path)
+    assert file.description() == expected.format(path)
 
 
 def test_a_socket_is_no_file(file, monkeypatch, tmp_path):

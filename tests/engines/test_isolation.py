@@ -89,20 +89,20 @@ def world(root, mark, tmp_path):
 def test_a_program_has_its_own_and_nothing_of_others(mode, world, root, tmp_path):
     end = world(mode, TRIES, tmp_path / "secret", tmp_path / "own", os.getpid())
     assert end.outcome.exit_code == 0, (end.outcome, texts(root))
-    found = json.loads(read_answer(root))
+    report = json.loads(read_answer(root))
     refused = {"FileNotFoundError", "PermissionError", "ProcessLookupError"}
     names = ("secret", "listing", "planted", "environ", "signal")
-    assert {name: found[name] for name in names if found[name] not in refused} == {}
-    assert [found[name] for name in ("bucket", "work", "tmp")] == ["written"] * 3
-    assert (found["there"], found["stdout"]) == ("7", "done")
-    assert (found["nnp"], found["umask"]) == ("1", "0o77")
+    assert {name: report[name] for name in names if report[name] not in refused} == {}
+    assert [report[name] for name in ("bucket", "work", "tmp")] == ["written"] * 3
+    assert (report["there"], report["stdout"]) == ("7", "done")
+    assert (report["nnp"], report["umask"]) == ("1", "0o77")
     homes = {"landlock": str(folder(root) / "machines/master-replica-0/root")}
-    assert found["home"] == homes.get(mode, "/root")
-    assert found["cwd"] == str(folder(root) / "work")
+    assert report["home"] == homes.get(mode, "/root")
+    assert report["cwd"] == str(folder(root) / "work")
     assert (tmp_path / "own/result").read_text() == "7"
     if mode == "users":
-        assert (found["uid"], found["gid"], found["groups"]) == (UID, UID, [UID])
-        assert set(found["caps"]) == {"0"}
+        assert (report["uid"], report["gid"], report["groups"]) == (UID, UID, [UID])
+        assert set(report["caps"]) == {"0"}
         assert (tmp_path / "own/result").stat().st_gid == UID
 
 
@@ -144,10 +144,10 @@ def test_only_what_is_passed_on_of_the_server_s_environment_reaches_a_program(
     plan = marked(mark, "import json, os; print(json.dumps(dict(os.environ)))")
     engine.launch(KEY, replace(plan, owner=Owner(project="alpha", number=0)), ())
     assert ended(engine).outcome.exit_code == 0
-    found = json.loads(read_answer(root))
-    assert (found["TEAM_NAME"], found["LC_ALL"]) == ("alpha", "C.UTF-8")
-    assert not {"AWS_SECRET", "PIP_INDEX_URL"} & set(found)
-    assert "hush" not in str(found)
+    env = json.loads(read_answer(root))
+    assert (env["TEAM_NAME"], env["LC_ALL"]) == ("alpha", "C.UTF-8")
+    assert not {"AWS_SECRET", "PIP_INDEX_URL"} & set(env)
+    assert "hush" not in str(env)
 
 
 def test_a_wall_that_cannot_be_built_keeps_the_program_from_running(world, root, monkeypatch):
@@ -177,8 +177,8 @@ def test_without_isolation_each_job_is_warned(root, mark):
     engine = engine_at(root, isolation=choose_isolation(IsolationOptions(), machine))
     engine.launch(KEY, marked(mark, "pass"), ())
     ended(engine)
-    (said,) = [text for text in texts(root, task="service") if "isolation none" in text]
-    assert "run as the server's user" in said
+    (warning,) = [text for text in texts(root, task="service") if "isolation none" in text]
+    assert "run as the server's user" in warning
 
 
 ROOT = Machine(is_root=True, no_containers="no docker", try_mode=lambda *_: "")
@@ -190,7 +190,7 @@ def only(*works):
 
 
 @pytest.mark.parametrize(
-    ("asked", "machine", "mode"),
+    ("options", "machine", "mode"),
     [
         (IsolationOptions(), ROOT, "users"),
         (IsolationOptions(), USER, "sandbox"),
@@ -209,12 +209,12 @@ def only(*works):
         (IsolationOptions(mode="container"), ROOT._replace(no_containers=""), "container"),
     ],
 )
-def test_the_strongest_that_works_is_chosen(asked, machine, mode):
-    assert choose_isolation(asked, machine).mode == mode
+def test_the_strongest_that_works_is_chosen(options, machine, mode):
+    assert choose_isolation(options, machine).mode == mode
 
 
 @pytest.mark.parametrize(
-    ("asked", "machine", "words"),
+    ("options", "machine", "words"),
     [
         (IsolationOptions(mode="users"), USER, "only root can run programs as other users"),
         (IsolationOptions(mode="none"), ROOT, "allow_root_jobs"),
@@ -230,9 +230,9 @@ def test_the_strongest_that_works_is_chosen(asked, machine, mode):
         ),
     ],
 )
-def test_what_cannot_be_had_stops_the_server(asked, machine, words):
+def test_what_cannot_be_had_stops_the_server(options, machine, words):
     with pytest.raises(UsageFault, match=words):
-        choose_isolation(asked, machine)
+        choose_isolation(options, machine)
 
 
 def test_calls_that_no_trainer_needs_are_refused_unless_the_settings_allow_them():
@@ -281,18 +281,18 @@ def test_landlock_refuses_the_ports_of_the_server_where_the_settings_say_so(refu
     engine = engine_at(root, isolation=isolation, pass_env=())
     with ExitStack() as held:
         probes = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
-        own, other = (each.getsockname()[1] for each in probes)
+        own, other = (probe.getsockname()[1] for probe in probes)
     plan = marked(mark, BINDS.replace("PORTS", f"({own}, {other}, 0)"))
     owner = Owner(project="alpha", number=NUMBER)
     engine.launch(KEY, replace(plan, owner=owner, server_ports=(own,)), ())
     assert ended(engine).outcome.exit_code == 0, texts(root)
     lines = [line for line in texts(root) if line.split()[0].isdecimal()]
-    said = "PermissionError" if refuses else "bound"
-    assert lines == [f"{own} {said}", f"{other} bound", "0 bound"]
+    outcome = "PermissionError" if refuses else "bound"
+    assert lines == [f"{own} {outcome}", f"{other} bound", "0 bound"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "version", "refuses", "note"),
+    ("setting", "version", "refuses", "note"),
     [
         (None, 3, False, "Linux 6.7"),
         (None, 4, True, ""),
@@ -302,10 +302,10 @@ def test_landlock_refuses_the_ports_of_the_server_where_the_settings_say_so(refu
     ],
 )
 def test_ports_are_refused_by_themselves_where_jobs_could_kill_what_holds_them(
-    asked, version, refuses, note, monkeypatch
+    setting, version, refuses, note, monkeypatch
 ):
     monkeypatch.setattr(landlock, "version", lambda: version)
-    isolation = choose_isolation(IsolationOptions(mode="landlock", refuse_ports=asked), USER)
+    isolation = choose_isolation(IsolationOptions(mode="landlock", refuse_ports=setting), USER)
     assert isolation.refuses_ports is refuses
     assert note in isolation.description
     assert bool(isolation.ports_note) is bool(note)

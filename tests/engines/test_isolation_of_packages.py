@@ -93,13 +93,15 @@ def test_a_package_is_built_as_its_project_and_its_environment_is_not_the_jobs_t
     engine.launch(KEY, plan, ())
     end = ended(engine).outcome
     assert end.exit_code == 0, (end, texts(root), texts(root, task="service"))
-    found = json.loads(read_answer(root))
+    report = json.loads(read_answer(root))
     refused = {"FileNotFoundError", "PermissionError", "OSError"}
     names = ("secret", "planted", "other", "beside", "changed", "added")
-    assert {name: found[name] for name in names if found[name] not in refused} == {}
-    assert found["environ"] == [None, None]
-    assert found["uid"] == (UIDS[0] + NUMBER if mode == "users" else os.geteuid())
-    (home,) = [each for each in (cache / f"projects/{NUMBER}").iterdir() if len(each.name) == 40]
+    assert {name: report[name] for name in names if report[name] not in refused} == {}
+    assert report["environ"] == [None, None]
+    assert report["uid"] == (UIDS[0] + NUMBER if mode == "users" else os.geteuid())
+    (home,) = [
+        folder for folder in (cache / f"projects/{NUMBER}").iterdir() if len(folder.name) == 40
+    ]
     assert {path.stat().st_uid for path in home.rglob("*")} == {os.geteuid()}
     assert not [path for path in home.rglob("*") if path.stat().st_mode & 0o022]
     assert not running(f"sleep\0{SLEEPS_S}\0")
@@ -159,11 +161,11 @@ def test_a_build_has_no_more_processes_than_a_replica(mode, root, mark, tmp_path
 
 def running(words):
     """The processes with this command."""
-    found = []
+    paths = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            found += [path] if path.read_text() == words else []
-    return found
+            paths += [path] if path.read_text() == words else []
+    return paths
 
 
 def test_what_a_build_puts_in_the_place_of_its_packages_is_not_shown_to_jobs(tmp_path, monkeypatch):
@@ -175,9 +177,9 @@ def test_what_a_build_puts_in_the_place_of_its_packages_is_not_shown_to_jobs(tmp
         place.target.symlink_to(tmp_path / "secret")
 
     monkeypatch.setattr(environments, "install", links)
-    asked = Environment(python=sys.executable, packages=(str(tmp_path / "wheel.whl"),))
+    environment = Environment(python=sys.executable, packages=(str(tmp_path / "wheel.whl"),))
     with pytest.raises(EngineFault, match="something in its place"):
-        environments.prepare(asked, cache_dir=tmp_path / "cache", note=print)
+        environments.prepare(environment, cache_dir=tmp_path / "cache", note=print)
     assert not [path for path in (tmp_path / "cache").iterdir() if path.is_symlink()]
 
 

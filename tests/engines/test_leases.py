@@ -43,9 +43,9 @@ def quick(monkeypatch):
     monkeypatch.setattr(leases, "_PAUSE_S", 0.005)
 
 
-def leaser(locks, machine, note=pytest.fail, by=ME, **more):
+def leaser(locks, machine, note=pytest.fail, owner=ME, **more):
     look = partial(find.fake_devices, machine, **more)
-    return DeviceLeaser(look=look, holder=by, note=note, aliases={}, lock_dir=locks)
+    return DeviceLeaser(look=look, holder=owner, note=note, aliases={}, lock_dir=locks)
 
 
 def held(locks, machine):
@@ -78,7 +78,7 @@ def test_an_attempt_without_gpus_locks_nothing_and_sees_none(tmp_path):
 
 def test_fewer_than_asked_for_is_none_and_the_fault_names_device_and_holder(locks):
     with (
-        closing(leaser(locks, 3, by=OTHER).lease(wanting(1, 1))),
+        closing(leaser(locks, 3, owner=OTHER).lease(wanting(1, 1))),
         pytest.raises(DevicesHeld) as fault,
     ):
         leaser(locks, 3, note=str).lease(wanting(1, 1), wait_s=0.0)
@@ -97,17 +97,17 @@ def test_a_machine_with_too_few_says_what_it_has(locks):
 
 
 def test_it_waits_for_a_lock_says_so_once_and_goes_on_when_it_is_free(locks):
-    theirs = leaser(locks, 2, by=OTHER).lease(wanting(2))
-    seen = Recorder()
+    theirs = leaser(locks, 2, owner=OTHER).lease(wanting(2))
+    recorder = Recorder()
 
     def note(text):
-        seen.note(text)
+        recorder.note(text)
         theirs.close()
 
     with closing(leaser(locks, 2, note).lease(wanting(2))) as lease:
         assert len(lease.uuids) == 2
     who = "is held by process 12 (attempt 9/3)"
-    assert seen.notes == [f"waiting for 2 GPU: GPU-fake-0000 {who}; GPU-fake-0001 {who}"]
+    assert recorder.notes == [f"waiting for 2 GPU: GPU-fake-0000 {who}; GPU-fake-0001 {who}"]
 
 
 @pytest.fixture
@@ -129,16 +129,16 @@ def computing(tmp_path):
 
 def test_it_waits_for_a_process_that_computes_whoever_has_the_lock(locks, tmp_path, computing):
     process = computing(0)
-    seen = Recorder()
+    recorder = Recorder()
 
     def note(text):
-        seen.note(text)
+        recorder.note(text)
         process.kill()  # and not collected: one that is over does not count
 
     env = {find.FOLDER: str(tmp_path)}
     with closing(leaser(locks, 1, note, env=env).lease(wanting(1))):
         pass
-    assert seen.notes == [
+    assert recorder.notes == [
         f"waiting for 1 GPU: GPU-fake-0000 is held by process {process.pid} (sleep)"
     ]
 
@@ -177,7 +177,7 @@ def test_what_strangers_hold_is_told_and_what_is_ours_is_not(
     monkeypatch.setenv(find.FOLDER, str(tmp_path))
     process = computing(3)
     ours = leaser(locks, 4).lease(wanting(1))
-    theirs = leaser(locks, 4, by=OTHER).lease(wanting(1))
+    theirs = leaser(locks, 4, owner=OTHER).lease(wanting(1))
     with closing(ours), closing(theirs):
         devices = find.fake_devices(4)
         mine = leased_below("/data/jobs", devices, locks)
@@ -215,15 +215,15 @@ class Worker:
             if counts is not None:
                 with suppress(DevicesHeld):
                     lease = leaser(self.locks, self.machine, str).lease(wanting(*counts), 0.0)
-            found = None if lease is None else [share.uuids for share in lease.shares]
-            channel.send(json.dumps(found).encode())
+            shares = None if lease is None else [share.uuids for share in lease.shares]
+            channel.send(json.dumps(shares).encode())
 
     def ask(self, counts):
         """The shares that it gets in the place of those it had; None when it gets none."""
         self.channel.send(json.dumps(counts).encode())
-        found = json.loads(self.channel.recv(10000))
-        self.uuids = tuple(uuid for share in found or () for uuid in share)
-        return found
+        shares = json.loads(self.channel.recv(10000))
+        self.uuids = tuple(uuid for share in shares or () for uuid in share)
+        return shares
 
     def kill(self):
         os.kill(self.pid, signal.SIGKILL)
@@ -251,12 +251,12 @@ def test_whatever_the_order_nobody_shares_and_who_can_be_served_is(
                 workers[number].kill()
                 workers[number] = Worker(locks, machine)
                 continue
-            others = [w for w in workers if w is not workers[number]]
-            free = machine - sum(len(w.uuids) for w in others)
-            found = workers[number].ask(None if act == "free" else act)
-            assert (found is not None) == (act != "free" and sum(act) <= free)
-            if found is not None:
-                assert [len(share) for share in found] == act
+            rest = [w for w in workers if w is not workers[number]]
+            free = machine - sum(len(w.uuids) for w in rest)
+            shares = workers[number].ask(None if act == "free" else act)
+            assert (shares is not None) == (act != "free" and sum(act) <= free)
+            if shares is not None:
+                assert [len(share) for share in shares] == act
             used = [uuid for worker in workers for uuid in worker.uuids]
             assert len(set(used)) == len(used)
             assert set(held(locks, machine)) == set(used)

@@ -17,7 +17,7 @@ from trainshed.engines.supervise.kernel.kill import CGROUP_KILL, open_process_tr
 from trainshed.engines.supervise.kernel.limits import (
     ReplicaLimits,
     Usage,
-    asked,
+    list_controllers,
     settings_v1,
     settings_v2,
 )
@@ -103,12 +103,12 @@ def test_the_log_says_that_a_replica_wanted_more_processes_than_it_may_have():
         "except OSError: print('full')\n"
     )
     plan = plan_of([python_replica(Role.PRIMARY, 0, code, processes_max=20)])
-    seen = Recorder()
-    assert run(plan, seen).exit_code == 0
-    assert seen.of("master-replica-0") == ["full"]
+    recorder = Recorder()
+    assert run(plan, recorder).exit_code == 0
+    assert recorder.texts("master-replica-0") == ["full"]
     assert (
         "WARNING: master-replica-0 was refused a process or thread once: it had as many as it may "
-        "(limits.processes_max)." in seen.notes
+        "(limits.processes_max)." in recorder.notes
     )
 
 
@@ -159,10 +159,10 @@ import os, signal, sys
 sys.path.insert(0, {str(Path(trainshed.__file__).parents[1])!r})
 from trainshed.engines.processes import cgroup
 from trainshed.engines.supervise.kernel.kill import open_process_tree
-from trainshed.engines.supervise.kernel.limits import Limits
+from trainshed.engines.supervise.kernel.limits import ReplicaLimits
 cgroup.own_directory = lambda *_: None
 uid = 1_900_060_606 if os.getuid() == 0 else os.getuid()
-tree = open_process_tree("bare", 1, [Limits(pids=20)], allow=[])
+tree = open_process_tree("bare", 1, [ReplicaLimits(pids=20)], allow=[])
 tree.enter(0, uid)
 os.setuid(uid)
 forked = []
@@ -185,9 +185,12 @@ def test_where_there_is_no_pids_cgroup_processes_are_limited_by_their_user():
 
 
 def test_which_controllers_some_limits_ask_for():
-    assert asked([]) == asked([ReplicaLimits()]) == ()
-    assert asked([ReplicaLimits(pids=3), ReplicaLimits(memory_bytes=1)]) == ("memory", "pids")
-    assert asked([ReplicaLimits(1, 1.0, 1)]) == ("memory", "cpu", "pids")
+    assert list_controllers([]) == list_controllers([ReplicaLimits()]) == ()
+    assert list_controllers([ReplicaLimits(pids=3), ReplicaLimits(memory_bytes=1)]) == (
+        "memory",
+        "pids",
+    )
+    assert list_controllers([ReplicaLimits(1, 1.0, 1)]) == ("memory", "cpu", "pids")
 
 
 def test_what_is_written_for_limits():
@@ -209,11 +212,11 @@ def test_what_is_written_for_limits():
     assert settings_v1(ReplicaLimits(cpus=0.001), "cpu")[1].text == "1000"  # the kernel's least
 
 
-def cgroup2(folder, given):
+def cgroup2(folder, controllers):
     """A folder that looks like a cgroup2 directory in which asking for controllers is refused."""
     folder.mkdir()
     (folder / "cgroup.procs").touch()
-    (folder / "cgroup.subtree_control").write_text(given)
+    (folder / "cgroup.subtree_control").write_text(controllers)
     (folder / "cgroup.subtree_control").chmod(0o444)
     return folder
 

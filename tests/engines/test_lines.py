@@ -51,9 +51,9 @@ def test_a_replica_may_write_very_long_partial_and_broken_lines():
         "os.write(1, b'caf\\xc3\\xa9 \\xff\\n')\n"
         "os.write(2, b'no newline')\n"
     )
-    outcome, seen = run_replicas(cluster(code))
-    *long, text = seen.of("master-replica-0")
+    outcome, recorder = run_replicas(cluster(code))
+    *long, text = recorder.texts("master-replica-0")
     assert outcome.exit_code == 0
     assert "".join(long) == "x" * 3_000_000
     assert text == "café �"
-    assert seen.of("master-replica-0", "stderr") == ["no newline"]
+    assert recorder.texts("master-replica-0", "stderr") == ["no newline"]

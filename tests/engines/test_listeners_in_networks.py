@@ -39,7 +39,7 @@ def greets(word):
     return GREETS.format(listeners=LISTENERS, word=word)
 
 
-def asked(engine, key=KEY):
+def await_listeners(engine, key=KEY):
     """What an attempt hands over, once it does."""
     for _ in range(int(WAIT_S_MAX / PAUSE_S)):
         listeners = engine.traits.ask_listeners(key)
@@ -70,8 +70,8 @@ def answering(listeners, name):
     finally:
         is_over.set()
         thread.join(WAIT_S_MAX)
-        for each in (*listeners.sockets, listeners.lifeline):
-            each.close()
+        for sock in (*listeners.sockets, listeners.lifeline):
+            sock.close()
 
 
 @pytest.mark.parametrize("layout", NetworkLayout)
@@ -91,7 +91,7 @@ def test_a_server_answers_each_job_where_it_looks_for_the_gateway(mode, layout, 
             listeners=LISTENERS,
         )
     for key, project in projects.items():
-        with answering(asked(engines[key], key), project):
+        with answering(await_listeners(engines[key], key), project):
             assert ended(engines[key], key).outcome.exit_code == 0, texts(root, key=key)
         for index, name in enumerate(("master-replica-0", "worker-replica-0")):
             assert texts(root, name, key) == [f"{project} hears {project} {index}"] * 3
@@ -99,10 +99,10 @@ def test_a_server_answers_each_job_where_it_looks_for_the_gateway(mode, layout, 
 
 def test_sockets_that_no_server_has_any_more_are_given_to_the_next_one(root, mark):
     first = launch_in_network(root, mark, greets("job"), listeners=LISTENERS)
-    gone = asked(first)
-    for each in (*gone.sockets, gone.lifeline):
-        each.close()  # as when its process is killed; what connects now waits
-    with answering(asked(engine_at(root)), "the next"):
+    listeners = await_listeners(first)
+    for sock in (*listeners.sockets, listeners.lifeline):
+        sock.close()  # as when its process is killed; what connects now waits
+    with answering(await_listeners(engine_at(root)), "the next"):
         assert ended(first).outcome.exit_code == 0, texts(root)
     assert texts(root) == ["the next hears job"] * 3
 
@@ -119,10 +119,10 @@ def test_neither_a_program_nor_a_child_of_the_server_inherits_the_sockets(mode, 
         layout=NetworkLayout.REPLICA,
         listeners=LISTENERS,
     )
-    listeners = asked(engine)
-    assert not any(each.get_inheritable() for each in (*listeners.sockets, listeners.lifeline))
-    for each in (*listeners.sockets, listeners.lifeline):
-        each.close()
+    listeners = await_listeners(engine)
+    assert not any(sock.get_inheritable() for sock in (*listeners.sockets, listeners.lifeline))
+    for sock in (*listeners.sockets, listeners.lifeline):
+        sock.close()
     for name in ("master-replica-0", "worker-replica-0"):
         wait_until(lambda name=name: texts(root, name), "it has listed what it has open")
         assert texts(root, name)[0].split() == ["0", "1", "2", "3"], "the last is the listing"
@@ -132,13 +132,13 @@ def test_neither_a_program_nor_a_child_of_the_server_inherits_the_sockets(mode, 
 
 def test_a_server_learns_that_the_network_of_an_attempt_has_ended(root, mark):
     engine = launch_in_network(root, mark, FOREVER, listeners=LISTENERS)
-    listeners = asked(engine)
+    listeners = await_listeners(engine)
     assert len(listeners.sockets) == len(LISTENERS)
     engine.stop(KEY, order(0.0))
     listeners.lifeline.settimeout(WAIT_S_MAX)
     assert listeners.lifeline.recv(1) == b""
-    for each in (*listeners.sockets, listeners.lifeline):
-        each.close()
+    for sock in (*listeners.sockets, listeners.lifeline):
+        sock.close()
     ended(engine)
     assert engine.traits.ask_listeners(KEY) is None
 

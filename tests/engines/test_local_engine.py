@@ -37,11 +37,11 @@ def test_an_attempt_is_starting_then_ready_then_ended(root, mark, tmp_path):
     assert until(engine, Phase.READY).task_names == names
     wait_until(lambda: texts(root) == ["one"], "the line is there while the replica runs")
     go.touch()
-    found = ended(engine)
-    assert found.outcome.exit_code == 3
-    assert [e.task_name for e in found.outcome.replicas] == list(names)
-    assert found.fault is None
-    assert found.task_names == names
+    observation = ended(engine)
+    assert observation.outcome.exit_code == 3
+    assert [e.task_name for e in observation.outcome.replicas] == list(names)
+    assert observation.fault is None
+    assert observation.task_names == names
     assert texts(root) == ["one"]
 
 
@@ -57,10 +57,10 @@ def test_one_that_was_stopped_before_never_starts(root, mark, tmp_path):
 
 
 def test_a_repeated_stop_does_not_shorten_the_grace(root, mark, tmp_path):
-    ready, told, go = tmp_path / "ready", tmp_path / "told", tmp_path / "go"
+    ready, notice, go = tmp_path / "ready", tmp_path / "told", tmp_path / "go"
     code = (
         "import signal, sys\n"
-        f"def save(*_):\n    {touching(told)}    pass\n"
+        f"def save(*_):\n    {touching(notice)}    pass\n"
         "signal.signal(15, save)\n" + touching(ready) + awaiting(go) + "print('saved')\n"
     )
     engine = engine_at(root)
@@ -68,24 +68,24 @@ def test_a_repeated_stop_does_not_shorten_the_grace(root, mark, tmp_path):
     wait_until(ready.exists, "the handler is there")
     for again in (engine, engine, engine_at(root)):
         again.stop(KEY, order(60.0))
-    wait_until(told.exists, "the replica was told")
+    wait_until(notice.exists, "the replica was told")
     engine.stop(KEY, order(60.0))
     go.touch()
-    found = ended(engine)
+    observation = ended(engine)
     assert texts(root) == ["saved"]
-    assert [(e.exit_code, e.stopped_by_us) for e in found.outcome.replicas] == [(0, True)]
+    assert [(e.exit_code, e.stopped_by_us) for e in observation.outcome.replicas] == [(0, True)]
 
 
 def test_what_cannot_be_started_has_ended_with_a_fault(root, mark):
     replica = replace(python_replica(Role.PRIMARY, 0, ""), argv=("/no/such/program",))
     engine = engine_at(root)
     engine.launch(KEY, plan_of([replica], mark), ())
-    found = ended(engine)
-    assert found.outcome.exit_code == 1
-    assert found.fault == (
+    observation = ended(engine)
+    assert observation.outcome.exit_code == 1
+    assert observation.fault == (
         "master-replica-0 cannot be started: /no/such/program: No such file or directory"
     )
-    assert found.task_names == ()
+    assert observation.task_names == ()
 
 
 def test_a_plan_that_cannot_be_read_has_ended_with_a_fault(root, mark):

@@ -152,11 +152,11 @@ RECORDS = st.one_of(
         runtime=st.none() | RUNTIMES,
     ),
 )
-def test_both_parts_of_a_plan_file_come_back_as_they_were(tmp_path_factory, asked, preparation):
+def test_both_parts_of_a_plan_file_come_back_as_they_were(tmp_path_factory, expected, preparation):
     path = tmp_path_factory.mktemp("plan") / "plan.json"
-    plan_file.write(str(path), asked, preparation)
+    plan_file.write(str(path), expected, preparation)
     assert plan_file.read(str(path)) == preparation
-    assert spec.read(str(path)) == asked
+    assert spec.read(str(path)) == expected
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -165,7 +165,7 @@ def test_records_are_read_on_from_anywhere_and_torn_ones_do_not_count(
     tmp_path_factory, written, data
 ):
     path = tmp_path_factory.mktemp("records") / "records.jsonl"
-    known, expected = AttemptRecords(), AttemptRecords()
+    attempt_records, expected = AttemptRecords(), AttemptRecords()
     for record in written:
         if data.draw(st.booleans()):
             with path.open("ab") as file:
@@ -173,18 +173,18 @@ def test_records_are_read_on_from_anywhere_and_torn_ones_do_not_count(
         records.append(str(path), record, durably=False)
         expected.learn(record)
         if data.draw(st.booleans()):
-            known.read(str(path))
-    known.read(str(path))
-    expected.offset = known.offset
-    assert known == expected
+            attempt_records.read(str(path))
+    attempt_records.read(str(path))
+    expected.offset = attempt_records.offset
+    assert attempt_records == expected
 
 
 def test_the_order_to_stop_never_gets_milder(tmp_path):
     folder = AttemptFolder(tmp_path / "7" / "1")
     assert folder.stop_order() is None
-    for grace_s, kept in ((10.0, 10.0), (math.pi, math.pi), (10.0, math.pi), (0.0, 0.0)):
+    for grace_s, expected_s in ((10.0, 10.0), (math.pi, math.pi), (10.0, math.pi), (0.0, 0.0)):
         folder.give_order(Order(grace_s=grace_s))
-        assert folder.stop_order().grace_s == kept
+        assert folder.stop_order().grace_s == expected_s
 
 
 def test_looking_at_the_lock_takes_it_from_nobody(tmp_path):
@@ -247,20 +247,20 @@ OLD_RECORDS = b"""
 def test_a_plan_file_of_the_release_before_is_read(tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(OLD_PLAN))
-    found = plan_file.read(str(path))
-    assert found.plan.primary.container == ContainerPlan(image="i", args=("x",))
-    assert found.plan.hosts == (("127.0.0.1", "a"),)
-    assert found.plan.metrics == MetricsPlan(files=("f",), tags=("loss",))
-    assert found.runtime.name == "docker"
+    preparation = plan_file.read(str(path))
+    assert preparation.plan.primary.container == ContainerPlan(image="i", args=("x",))
+    assert preparation.plan.hosts == (("127.0.0.1", "a"),)
+    assert preparation.plan.metrics == MetricsPlan(files=("f",), tags=("loss",))
+    assert preparation.runtime.name == "docker"
 
 
 def test_records_of_the_release_before_are_read(tmp_path):
     path = tmp_path / "records.jsonl"
     path.write_bytes(OLD_RECORDS)
-    known = AttemptRecords()
-    known.read(str(path))
-    assert known.began.places == {"cgroup": ["/x"]}
-    assert known.hung == {"workerpool0-0": Hang("workerpool0-0", 7.5)}
-    (ended,) = known.ended.outcome.replicas
+    attempt_records = AttemptRecords()
+    attempt_records.read(str(path))
+    assert attempt_records.began.places == {"cgroup": ["/x"]}
+    assert attempt_records.hung == {"workerpool0-0": Hang("workerpool0-0", 7.5)}
+    (ended,) = attempt_records.ended.outcome.replicas
     assert (ended.role, ended.status) == (Role.PRIMARY, 3)
-    assert known.decided.last_words == "w"
+    assert attempt_records.decided.last_words == "w"

@@ -14,9 +14,9 @@ from engines.attempts import (
     OTHER,
     ended,
     engine_at,
+    observe,
     order,
     record,
-    seen,
     supervisor,
     texts,
     until,
@@ -87,12 +87,12 @@ def test_two_jobs_never_share_and_the_second_begins_when_the_first_is_over(
     engine.launch(KEY, plan(mark, code + awaiting(go), 2), ())
     until(engine, Phase.READY)
     engine.launch(OTHER, plan(mark, code, 2), ())
-    said = wait_until(lambda: texts(root, "service", OTHER), "the second says that it waits")
+    notes = wait_until(lambda: texts(root, "service", OTHER), "the second says that it waits")
     who = f"process {supervisor(root)} (attempt {KEY})"
-    assert said == [
+    assert notes == [
         f"waiting for 2 GPU: GPU-fake-0000 is held by {who}; GPU-fake-0001 is held by {who}"
     ]
-    assert seen(engine, OTHER).phase is Phase.STARTING
+    assert observe(engine, OTHER).phase is Phase.STARTING
     go.touch()
     assert ended(engine).outcome.exit_code == 0
     assert ended(engine, OTHER).outcome.exit_code == 0
@@ -116,9 +116,9 @@ def test_an_attempt_that_cannot_have_its_devices_is_lost_and_not_failed(root, ma
     engine = engine_at(root, find_gpus=None, fake_gpus=3, gpu_wait_s=0.0)
     with closing(device_locks.try_lock(locks, "GPU-fake-0001", STRANGER)):
         engine.launch(KEY, plan(mark, "", 3), ())
-        found = until(engine, Phase.LOST, Phase.ENDED)
-    assert found.phase is Phase.LOST
-    assert found.fault == (
+        observation = until(engine, Phase.LOST, Phase.ENDED)
+    assert observation.phase is Phase.LOST
+    assert observation.fault == (
         "3 GPU not to be had in 0 s: GPU-fake-0001 is held by process 12 (a local run)"
     )
     assert free(locks)
@@ -193,7 +193,7 @@ def test_an_attempt_is_not_over_before_nobody_computes_on_its_devices(root, mark
     engine.launch(KEY, plan(mark, code, 1), ())
     wait_until(lambda: waiting_for("GPU-fake-0000", str(root)), "it waits for the device")
     assert record(root, "Decided")["exit_code"] == 0
-    assert seen(engine).phase is not Phase.ENDED
+    assert observe(engine).phase is not Phase.ENDED
     assert holder(locks, 0).what == f"attempt {KEY}"
     sleeper.kill()
     assert ended(engine).outcome.exit_code == 0
@@ -237,11 +237,11 @@ def test_a_gpu_with_a_problem_is_given_to_nobody_and_the_others_are(
 
 
 def test_a_driver_that_hangs_holds_up_nobody_but_who_asks_for_the_fleet(root, mark):
-    hangs, asked, goes_on = threading.Event(), threading.Event(), threading.Event()
+    hangs, query, goes_on = threading.Event(), threading.Event(), threading.Event()
 
     def devices():
         if hangs.is_set():
-            asked.set()
+            query.set()
             assert goes_on.wait(60)
         return find.fake_devices(1)
 
@@ -252,11 +252,11 @@ def test_a_driver_that_hangs_holds_up_nobody_but_who_asks_for_the_fleet(root, ma
     with ThreadPoolExecutor(1) as pool:
         try:
             fleet = pool.submit(engine.fleet)
-            assert asked.wait(60)
+            assert query.wait(60)
             (gpu,) = aside(engine.traits.gpus_now)
             assert gpu.gpu.uuid == "GPU-fake-0000"
             aside(lambda: engine.launch(KEY, plan(mark, "", 0), ()))
-            assert aside(lambda: seen(engine)).key == KEY
+            assert aside(lambda: observe(engine)).key == KEY
             assert not fleet.done()
         finally:
             goes_on.set()
@@ -265,18 +265,18 @@ def test_a_driver_that_hangs_holds_up_nobody_but_who_asks_for_the_fleet(root, ma
 
 def aside(call):
     """What a call returns on a thread of its own: one that hangs fails the test, and no more."""
-    found = Future()
-    threading.Thread(target=lambda: found.set_result(call()), daemon=True).start()
-    return found.result(60)
+    future = Future()
+    threading.Thread(target=lambda: future.set_result(call()), daemon=True).start()
+    return future.result(60)
 
 
 def test_a_machine_whose_gpus_are_all_lost_never_begins_to_emulate(root, monkeypatch):
-    found = [GpuDevice(uuid="GPU-a", name="Tesla T4")]
-    monkeypatch.setattr(find, "devices", lambda fake: find.fake_devices(fake) or tuple(found))
+    gpus = [GpuDevice(uuid="GPU-a", name="Tesla T4")]
+    monkeypatch.setattr(find, "devices", lambda fake: find.fake_devices(fake) or tuple(gpus))
     engine_at(root, find_gpus=None, fake_gpus=1).fleet()
     assert not root.with_name("gpus.json").exists()
     engine_at(root, find_gpus=None).fleet()
-    found.clear()
+    gpus.clear()
     (node,) = engine_at(root, find_gpus=None).fleet()
     assert node.policy is FleetPolicy.BEST_EFFORT
     assert node.gpus == node.gpus_held == {"NVIDIA_TESLA_T4": 1}

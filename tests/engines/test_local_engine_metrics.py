@@ -33,7 +33,7 @@ from trainshed.model.launch_plan import ContainerPlan
 COUNTS = {"hypertune": 400, "ignite": 400, "trainer": 400}
 
 
-def told(root):
+def count_reports(root):
     """An expression of a program: how many of its reports the supervisor has read so far."""
     reports = AttemptFolder(folder(root)).reports
     return f"(os.path.exists({reports!r}) and sum(1 for _ in open({reports!r}, 'rb')))"
@@ -44,16 +44,16 @@ def test_no_report_of_a_fast_program_is_lost_or_told_twice(root, mark, writer, c
     """One each millisecond; the file keeps a hundred, and no machine stands still for longer."""
     code = (
         f"{WRITERS[writer]}\nfor i in range({count}):\n    tune(i, i)\n    time.sleep(0.001)\n"
-        f"    while i - {told(root)} > 90: time.sleep(0.001)\n"
+        f"    while i - {count_reports(root)} > 90: time.sleep(0.001)\n"
     )
     engine = engine_at(root)
     engine.launch(KEY, trial(root, mark, code), ())
     assert ended(engine).outcome.exit_code == 0
-    found = engine.measured(KEY, 0)
-    assert steps(found) == list(range(count))
-    assert [report.value for report in found.reports] == [float(i) for i in range(count)]
-    assert all(a.elapsed_s <= b.elapsed_s for a, b in pairwise(found.reports))
-    assert found.found == f"{metric_file(root)} has the metric loss"
+    metrics = engine.measured(KEY, 0)
+    assert steps(metrics) == list(range(count))
+    assert [report.value for report in metrics.reports] == [float(i) for i in range(count)]
+    assert all(a.elapsed_s <= b.elapsed_s for a, b in pairwise(metrics.reports))
+    assert metrics.found == f"{metric_file(root)} has the metric loss"
     assert len(metric_file(root).read_text().splitlines()) == 100
 
 
@@ -125,7 +125,7 @@ def test_seconds_are_counted_from_the_program_s_start_and_never_wrong(root, mark
     passed = time.time() - began
     assert len(elapsed) == len(times)
     assert elapsed[1] == 0.0
-    assert all(0.3 <= each <= passed for each in (elapsed[0], *elapsed[2:]))
+    assert all(0.3 <= seconds <= passed for seconds in (elapsed[0], *elapsed[2:]))
 
 
 def test_values_that_are_no_numbers_are_numbers_that_are_none(root, mark):
@@ -133,9 +133,9 @@ def test_values_that_are_no_numbers_are_numbers_that_are_none(root, mark):
     engine = engine_at(root)
     engine.launch(KEY, trial(root, mark, code), ())
     ended(engine)
-    nan, *others = [report.value for report in whole(root).reports]
+    nan, *infinities = [report.value for report in whole(root).reports]
     assert math.isnan(nan)
-    assert others == [math.inf, -math.inf]
+    assert infinities == [math.inf, -math.inf]
 
 
 def test_each_replica_has_a_file_of_its_own(root, mark, tmp_path):
@@ -168,9 +168,9 @@ def test_summaries_are_read_while_the_program_runs(root, mark, tmp_path):
     wait_until(lambda: steps(engine.measured(KEY, 0)) == [1], "it is told while the program runs")
     engine.stop(KEY, order(0.0))
     ended(engine)
-    said = whole(root).found.split("; ")
-    assert said[0].endswith("was never written")
-    assert said[1] == f"event files in {tmp_path}/logs have the tag loss"
+    sentences = whole(root).found.split("; ")
+    assert sentences[0].endswith("was never written")
+    assert sentences[1] == f"event files in {tmp_path}/logs have the tag loss"
 
 
 def test_of_two_ways_to_a_metric_hypertune_s_counts(root, mark, tmp_path):
@@ -186,8 +186,8 @@ def test_of_two_ways_to_a_metric_hypertune_s_counts(root, mark, tmp_path):
     plan = trial(root, mark, code, tags=("loss", "lr"), summaries=[logs, logs / "train"])
     engine.launch(KEY, plan, ())
     ended(engine)
-    found = [(r.tag, r.step, r.value) for r in whole(root).reports]
-    assert sorted(found) == [("loss", 1, 0.25), ("loss", 2, 2.5), ("lr", 1, 0.5)]
+    rows = [(r.tag, r.step, r.value) for r in whole(root).reports]
+    assert sorted(rows) == [("loss", 1, 0.25), ("loss", 2, 2.5), ("lr", 1, 0.5)]
 
 
 def test_a_trial_may_report_by_summaries_alone_and_much(root, mark, tmp_path):
@@ -235,13 +235,13 @@ def test_containers_see_the_folder_of_the_metric_file_and_may_write_it(root, mar
     contained = replace(plan.primary, container=ContainerPlan(image="image"))
     plan = replace(plan, replicas=(contained,))
     site = ReplicaSite(key=KEY, folder=AttemptFolder(folder(root)), runtime=runtime, env={})
-    (made,) = plan_file.replicas_of(
+    (spec,) = plan_file.replicas_of(
         site, plan, JobPython(python=sys.executable), (plan_file.Share(),)
     )
     place = metric_file(root).parent
-    mounts = [word for word in made.argv if word.startswith("type=bind") and "hypertune" in word]
+    mounts = [word for word in spec.argv if word.startswith("type=bind") and "hypertune" in word]
     assert len(mounts) == 1
     assert f"source={place}" in mounts[0].replace('"', "")
     assert f"target={place}" in mounts[0].replace('"', "")
     assert place.stat().st_uid == uid
-    assert "/elsewhere" not in " ".join(made.argv)
+    assert "/elsewhere" not in " ".join(spec.argv)

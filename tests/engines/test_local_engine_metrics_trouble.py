@@ -11,8 +11,8 @@ from engines.attempts import (
     ended,
     engine_at,
     folder,
+    observe,
     order,
-    seen,
     supervisor,
     until,
 )
@@ -39,15 +39,15 @@ GARBAGE = {
 
 @pytest.mark.parametrize("what", GARBAGE)
 def test_garbage_is_told_and_ends_nothing(root, mark, what):
-    code, told = GARBAGE[what]
+    code, expected = GARBAGE[what]
     engine = engine_at(root)
     head = "path = os.environ['CLOUD_ML_HP_METRIC_FILE']\n"
     engine.launch(KEY, trial(root, mark, head + code), ())
     assert ended(engine).outcome.exit_code == 0
-    found = whole(root)
-    assert found.reports == ()
-    assert told in found.found
-    assert len(found.found) <= 2000
+    metrics = whole(root)
+    assert metrics.reports == ()
+    assert expected in metrics.found
+    assert len(metrics.found) <= 2000
 
 
 def test_a_folder_that_is_made_anew_is_watched_again(root, mark):
@@ -76,7 +76,7 @@ def test_a_full_disk_costs_no_report(root, mark, tmp_path):
         wait_until(done.exists, "it has reported")
         engine.stop(KEY, order(0.0))
         wait_until(lambda: not marked_processes(mark), "nothing of the job lives")
-        assert seen(engine).phase is Phase.READY
+        assert observe(engine).phase is Phase.READY
         assert engine.measured(KEY, 0).reports == ()
     ended(engine)
     assert steps(whole(root)) == list(range(50))

@@ -68,8 +68,8 @@ Traceback (most recent call last):
 trainer.NoData: nothing here
 after"""
     reader = SeverityReader()
-    found = [reader.of(line) for line in text.splitlines()]
-    assert found == ["INFO", *["ERROR"] * 4, "INFO", "INFO", *["ERROR"] * 3, "INFO"]
+    severities = [reader.of(line) for line in text.splitlines()]
+    assert severities == ["INFO", *["ERROR"] * 4, "INFO", "INFO", *["ERROR"] * 3, "INFO"]
 
 
 @given(st.text(max_size=400) | st.text(alphabet="-:[]| aE0123456789.T", max_size=400))
@@ -86,8 +86,8 @@ def test_any_line_has_a_severity_at_once(text):
 @example('{"message": "x", "loss": NaN}')
 @example('{"message": "x", "deep": ' + "[" * 900 + "]" * 900 + "}")
 def test_what_is_taken_for_a_payload_can_be_written_as_json(text):
-    found = payload_of(text)
-    assert found is None or json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
+    payload = payload_of(text)
+    assert payload is None or json.dumps(payload, allow_nan=False, ensure_ascii=False).encode()
 
 
 def test_a_structured_line_keeps_all_its_fields_and_has_a_message():

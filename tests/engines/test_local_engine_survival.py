@@ -15,8 +15,8 @@ from engines.attempts import (
     folder,
     lines,
     marked,
+    observe,
     record,
-    seen,
     segments,
     started,
     supervisor,
@@ -85,9 +85,9 @@ def test_a_killed_supervisor_is_a_lost_attempt_and_nothing_of_it_lives(root, mar
     engine.launch(KEY, marked(mark, code, FOREVER), ())
     wait_until(started.exists, "all processes run")
     os.kill(supervisor(root), signal.SIGKILL)
-    found = until(engine, Phase.LOST)
-    assert found.outcome is None
-    assert found.fault == "its supervisor was killed"
+    observation = until(engine, Phase.LOST)
+    assert observation.outcome is None
+    assert observation.fault == "its supervisor was killed"
     until(engine_at(root), Phase.LOST)
     assert_no_survivor(mark)
     engine.launch(KEY, marked(mark, "print('again')"), ())
@@ -107,7 +107,9 @@ def test_what_has_written_over_its_environment_is_known_and_ended_without_a_box_
         engine = started(root, marked(mark, code))
     wait_until(
         lambda: any(
-            each.command == "sleep 600" for known in engine.known() for each in known.living
+            process.command == "sleep 600"
+            for attempt in engine.list_attempts()
+            for process in attempt.living
         ),
         "it is known",
     )
@@ -132,7 +134,7 @@ def test_what_bears_no_mark_is_ended_by_a_second_subreaper_where_there_are_no_bo
         engine = started(root, marked(mark, STRANGER.format(name=MARK, mark=mark)))
     pid = supervisor(root)
     assert tree.parent_of(pid) == record(root, "Began")["places"]["reaper"][0]
-    wait_until(lambda: "command='sleep 600'" in str(engine.known()), "it is known")
+    wait_until(lambda: "command='sleep 600'" in str(engine.list_attempts()), "it is known")
     os.kill(pid, signal.SIGKILL)
     until(engine, Phase.LOST)
     assert_no_survivor(mark)
@@ -159,7 +161,7 @@ def test_it_is_not_lost_before_the_last_process_of_it_is_gone(root, mark, monkey
         undead.setattr(sweeping, "end_leftovers", lambda *_: [1])
         os.kill(supervisor(root), signal.SIGKILL)
         until(engine, Phase.UNKNOWN)
-        assert {seen(engine).phase for _ in range(20)} == {Phase.UNKNOWN}
+        assert {observe(engine).phase for _ in range(20)} == {Phase.UNKNOWN}
     until(engine, Phase.LOST)
 
 
@@ -173,9 +175,9 @@ def test_the_verdict_counts_though_the_supervisor_is_killed_while_it_stops_the_o
     pid = supervisor(root)
     wait_until(lambda: record(root, "Decided"), "the primary has ended")
     os.kill(pid, signal.SIGKILL)
-    found = ended(engine)
-    assert found.outcome.exit_code == 0
-    assert found.outcome.message.startswith("master-replica-0 exited with code 0")
+    observation = ended(engine)
+    assert observation.outcome.exit_code == 0
+    assert observation.outcome.message.startswith("master-replica-0 exited with code 0")
 
 
 def test_a_supervisor_that_never_began_is_given_up_and_cannot_begin_later(
@@ -188,16 +190,16 @@ def test_a_supervisor_that_never_began_is_given_up_and_cannot_begin_later(
         killed.setattr(start, "spawn", lambda *_: 0)
         begin.begin(KEY, attempt, Preparation(plan=marked(mark, touching(ran))))
     engine = engine_at(root)
-    assert seen(engine).phase is Phase.STARTING
+    assert observe(engine).phase is Phase.STARTING
     wall = time.time
     monkeypatch.setattr(time, "time", lambda: wall() + 400 * 86_400)
-    phases = [seen(engine).phase for _ in range(2)]
+    phases = [observe(engine).phase for _ in range(2)]
     assert phases == [Phase.STARTING] * 2, "a clock that is set forward ends nothing"
     monkeypatch.setattr(tracked, "BEGIN_S_MAX", 0.0)
     assert until(engine, Phase.LOST).fault == "its supervisor never began"
     assert subprocess.run(supervisor_argv(attempt.path), check=False).returncode == 0
     assert not ran.exists()
-    assert seen(engine).phase is Phase.LOST
+    assert observe(engine).phase is Phase.LOST
 
 
 def test_a_server_that_was_killed_before_the_process_launches_again(root, mark, monkeypatch):

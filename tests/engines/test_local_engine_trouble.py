@@ -12,9 +12,9 @@ from engines.attempts import (
     engine_at,
     folder,
     marked,
+    observe,
     order,
     record,
-    seen,
     until,
 )
 from engines.support import FOREVER, marked_processes, wait_until
@@ -29,7 +29,7 @@ def test_a_running_attempt_whose_lock_was_removed_is_not_taken_for_lost(root, ma
     until(engine_at(root), Phase.READY)
     (folder(root) / "lock").unlink()
     other = engine_at(root)
-    assert seen(other).phase is Phase.READY
+    assert observe(other).phase is Phase.READY
     other.stop(KEY, order(0.0))
     ended(other)
 
@@ -61,7 +61,7 @@ def test_a_folder_that_makes_no_sense_hides_no_other_attempt(root, mark, name):
     strange = folder(root, odd) / name
     strange.write_text('"strange"\n')
     ended(engine)
-    found = {observation.key: observation.phase for observation in engine.observe([odd, KEY])}
-    assert found == {odd: Phase.UNKNOWN, KEY: Phase.ENDED}
+    phases = {observation.key: observation.phase for observation in engine.observe([odd, KEY])}
+    assert phases == {odd: Phase.UNKNOWN, KEY: Phase.ENDED}
     strange.unlink()
     strange.with_name("plan.json").write_text("{}")

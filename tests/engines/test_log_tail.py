@@ -17,18 +17,18 @@ def folders(tmp_path_factory):
 def test_every_line_comes_once_and_in_order_whenever_it_is_looked_for(folders, steps):
     folder = folders.mktemp("attempt") / "log"
     writer = SegmentWriter(folder, segment_bytes_max=200)
-    tail, seen = LogTail(str(folder)), []
+    tail, lines = LogTail(str(folder)), []
     for text, is_flushed, reads in steps:
         writer.line("task", text, severity="INFO", stream="stdout")
         if is_flushed:
             writer.flush()
         for _ in range(reads):
-            seen += tail.read()
+            lines += tail.read()
     writer.close()
     while more := tail.read():
-        seen += more
+        lines += more
     tail.close()
-    assert [line.text for line in seen] == [text for text, _, _ in steps]
+    assert [line.text for line in lines] == [text for text, _, _ in steps]
 
 
 def test_segments_that_were_read_are_removed(tmp_path):

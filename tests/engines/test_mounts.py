@@ -52,9 +52,9 @@ def test_names_of_replicas_resolve_inside_and_not_outside(hosts, tmp_path):
         "sys.stdout.flush()\n"
         f"subprocess.run(['getent', 'hosts', {NAME!r}], check=True)"
     )
-    said, status = inside(private_mounts(hosts, ()), code, tmp_path)
-    assert status == 0, said
-    assert said.split() == ["127.0.0.1", "127.0.0.2", "127.0.0.1", "127.0.0.1", NAME]
+    output, status = inside(private_mounts(hosts, ()), code, tmp_path)
+    assert status == 0, output
+    assert output.split() == ["127.0.0.1", "127.0.0.2", "127.0.0.1", "127.0.0.1", NAME]
     with pytest.raises(socket.gaierror):
         socket.gethostbyname(NAME)
     assert mounted() == before
@@ -99,18 +99,18 @@ def test_a_bucket_that_does_not_exist_cannot_be_written_to(tmp_path):
 def test_what_cannot_be_mounted_is_said_and_the_rest_is_there(hosts, tmp_path):
     binds = [(str(tmp_path / "gone"), f"{GCS}/gone"), (str(tmp_path), f"{GCS}/here")]
     code = f"import socket, os\nsocket.gethostbyname({NAME!r}); os.stat('{GCS}/here/hosts')"
-    said, status = inside(private_mounts(hosts, binds), code, tmp_path)
-    assert status == 0, said
-    assert said == f"trainshed: a mount on {GCS}/gone failed: No such file or directory\n"
+    output, status = inside(private_mounts(hosts, binds), code, tmp_path)
+    assert status == 0, output
+    assert output == f"trainshed: a mount on {GCS}/gone failed: No such file or directory\n"
 
 
 @may_mount
 def test_a_place_outside_of_the_buckets_is_what_it_resolves_to(tmp_path):
     """A name with dots in it does not make folders on the machine."""
     enter = private_mounts(None, [(str(tmp_path), f"{GCS}/../no-such-folder")])
-    said, status = inside(enter, "", tmp_path)
+    output, status = inside(enter, "", tmp_path)
     assert status == 0
-    assert said == "trainshed: a mount on /no-such-folder failed: No such file or directory\n"
+    assert output == "trainshed: a mount on /no-such-folder failed: No such file or directory\n"
     assert not Path("/no-such-folder").exists()
 
 

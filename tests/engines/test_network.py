@@ -146,7 +146,7 @@ def listening(*places):
             server.close()
 
 
-def told(root, key=KEY):
+def read_objects(root, key=KEY):
     """The JSON objects that programs have written."""
     return [json.loads(line.text) for line in lines(root, key) if line.text.startswith("{")]
 
@@ -170,9 +170,9 @@ def test_a_job_reaches_the_machine_as_others_do_and_nothing_on_its_loopback(mode
         )
         end = ended(launch_in_network(root, mark, code, mode=mode))
     assert end.outcome.exit_code == 0, (end.outcome, texts(root))
-    (found,) = told(root)
-    assert found.pop("machine") == "connected"
-    assert "connected" not in found.values(), found
+    (outcomes,) = read_objects(root)
+    assert outcomes.pop("machine") == "connected"
+    assert "connected" not in outcomes.values(), outcomes
 
 
 #: Sends a datagram and begins a connection by each link; words: addresses, one last datagram.
@@ -233,8 +233,8 @@ def test_two_jobs_listen_on_one_port_and_do_not_reach_each_other(mode, root, mar
     )
     second = launch_in_network(root, mark, code, mode=mode, key=OTHER)
     assert until(second, Phase.ENDED, key=OTHER).outcome.exit_code == 0, texts(root, key=OTHER)
-    (found,) = told(root, OTHER)
-    assert "connected" not in found.values(), found
+    (outcomes,) = read_objects(root, OTHER)
+    assert "connected" not in outcomes.values(), outcomes
     assert "listens" in texts(root, key=OTHER)
     first.stop(KEY, order(0.0))
     ended(first)
@@ -292,8 +292,8 @@ def answering(address, answer):
 def test_no_program_can_remove_what_keeps_it_from_the_metadata(mode, layout, root, mark):
     end = ended(launch_in_network(root, mark, REMOVES_ROUTE, mode=mode, layout=layout))
     assert end.outcome.exit_code == 0, texts(root)
-    told = [line.rpartition(" ")[2] for line in texts(root) if line.startswith("remove")]
-    assert told == ["1", "1"], "EPERM, whoever it claims to be"
+    errors = [line.rpartition(" ")[2] for line in texts(root) if line.startswith("remove")]
+    assert errors == ["1", "1"], "EPERM, whoever it claims to be"
 
 
 @pytest.mark.usefixtures("machine")
@@ -366,7 +366,7 @@ def test_a_way_out_that_is_killed_is_told_and_started_again(root, mark):
         )
         engine = launch_in_network(root, mark, code)
         wait_until(lambda: "reached" in texts(root), "it reaches the machine")
-        (way_out,) = [each for each in tree.children(supervisor(root)) if command(each) == PROGRAM]
+        (way_out,) = [pid for pid in tree.children(supervisor(root)) if command(pid) == PROGRAM]
         os.kill(way_out, signal.SIGKILL)
         assert ended(engine).outcome.exit_code == 0
     assert "reached again" in texts(root)
@@ -410,7 +410,7 @@ def test_packages_are_built_in_the_network_of_their_job(mode, root, mark, tmp_pa
         engine = launch_in_network(root, mark, code, mode=mode, environment=environment)
         end = ended(engine)
     assert end.outcome.exit_code == 0, (end.outcome, texts(root, "service"))
-    (found,) = told(root)
-    assert "connected" not in {found["loopback"], found["metadata"]}
-    assert found["links"] == ["lo", "tap0"]
-    assert "nameserver 198.18.0.3" in found["resolver"]
+    (report,) = read_objects(root)
+    assert "connected" not in {report["loopback"], report["metadata"]}
+    assert report["links"] == ["lo", "tap0"]
+    assert "nameserver 198.18.0.3" in report["resolver"]

@@ -246,9 +246,9 @@ def test_the_supervisor_leaves_ending_signals_to_the_command_and_has_a_name_of_i
 def test_a_job_that_ends_by_itself_takes_its_daemons_with_it(code, means, mark):
     replicas = cluster(DAEMON + code, FOREVER)
     with without_cgroups() if means == "sweep" else nullcontext():
-        outcome, seen = run_replicas(replicas, mark, grace_s=0.2, settle_s=0.0)
+        outcome, recorder = run_replicas(replicas, mark, grace_s=0.2, settle_s=0.0)
     assert outcome.exit_code == (5 if code else 0)
-    assert seen.of("master-replica-0") == ["ready"]
+    assert recorder.texts("master-replica-0") == ["ready"]
     assert not marked_processes(mark)
 
 

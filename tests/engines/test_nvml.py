@@ -42,7 +42,7 @@ def test_without_a_driver_the_binding_is_not_imported():
 
 
 @pytest.mark.parametrize(
-    ("names", "kept"),
+    ("names", "expected"),
     [
         (None, [0, 1, 2]),
         ("", []),
@@ -53,8 +53,8 @@ def test_without_a_driver_the_binding_is_not_imported():
         ("-1", []),
     ],
 )
-def test_the_launcher_s_own_cuda_visible_devices_limits_what_it_gives(names, kept):
-    assert nvml.visible(DEVICES, names) == tuple(DEVICES[i] for i in kept)
+def test_the_launcher_s_own_cuda_visible_devices_limits_what_it_gives(names, expected):
+    assert nvml.visible(DEVICES, names) == tuple(DEVICES[i] for i in expected)
 
 
 class Computing(FakeLibrary):
@@ -84,11 +84,11 @@ class Process(ctypes.Structure):
 @pytest.mark.parametrize("suffix", ["_v3", "_v2"])
 @pytest.mark.parametrize("count", [0, 2, 200])
 def test_the_processes_of_others_on_a_device_are_found_by_old_and_new_drivers(suffix, count, drive):
-    others = [os.getpid() + 1 + i for i in range(count)]
+    pids = [os.getpid() + 1 + i for i in range(count)]
     name = f"nvmlDeviceGetComputeRunningProcesses{suffix}"
-    drive(Computing(name, [os.getpid(), *others]))
+    drive(Computing(name, [os.getpid(), *pids]))
     (device,) = devices(env={})
-    assert device.busy_pids == tuple(others)
+    assert device.busy_pids == tuple(pids)
 
 
 def test_a_driver_that_does_not_tell_of_processes_leaves_its_devices_usable(drive):
@@ -134,7 +134,7 @@ class Divided(FakeLibrary):
 
 
 @pytest.mark.parametrize(
-    ("names", "kept"),
+    ("names", "expected"),
     [
         (None, ["MIG-1", "MIG-2", "GPU-b"]),
         ("0", ["MIG-1", "MIG-2"]),
@@ -144,10 +144,10 @@ class Divided(FakeLibrary):
         ("2", []),
     ],
 )
-def test_a_divided_gpu_is_offered_as_its_instances_and_never_whole(names, kept, drive):
+def test_a_divided_gpu_is_offered_as_its_instances_and_never_whole(names, expected, drive):
     drive(Divided())
     env = {} if names is None else {"CUDA_VISIBLE_DEVICES": names}
-    assert [device.uuid for device in devices(env=env)] == kept
+    assert [device.uuid for device in devices(env=env)] == expected
 
 
 def test_a_divided_gpu_without_instances_offers_nothing(drive):

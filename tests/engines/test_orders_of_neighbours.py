@@ -5,7 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from engines.attempts import KEY, OTHER, ended, engine_at, folder, lines, marked, order, seen, texts
+from engines.attempts import (
+    KEY,
+    OTHER,
+    ended,
+    engine_at,
+    folder,
+    lines,
+    marked,
+    observe,
+    order,
+    texts,
+)
 from engines.isolating import isolation_of
 from engines.support import FOREVER, wait_until
 from trainshed.engines.local.attempts import attempt
@@ -108,16 +119,18 @@ def test_a_job_cannot_stop_a_neighbour_or_write_into_its_log(root, neighbours):
     engine, launch = neighbours
     launch(OTHER, ATTACKS + FOREVER, NUMBER + 1, str(folder(root)), json.dumps([STOP, LOG, BROKEN]))
 
-    def said():
+    def read_attacks():
         return [text for text in texts(root, key=OTHER) if text.startswith(("orphan", "did"))]
 
-    wait_until(lambda: len(said()) == 2, lambda: f"both have attacked, not {said()}")
-    orphan, done = sorted(said(), reverse=True)
+    wait_until(
+        lambda: len(read_attacks()) == 2, lambda: f"both have attacked, not {read_attacks()}"
+    )
+    orphan, done = sorted(read_attacks(), reverse=True)
     assert orphan != "orphan 0", "no message was sent"
     assert done == "did []"
-    wait_until(lambda: any("is refused" in each.text for each in lines(root)), "its log says so")
+    wait_until(lambda: any("is refused" in entry.text for entry in lines(root)), "its log says so")
     heard(root)
-    assert seen(engine).phase is Phase.READY
+    assert observe(engine).phase is Phase.READY
     assert "forged" not in [line.text for line in lines(root)]
     engine.stop(KEY, order(0.0))
     assert "stopped by a stranger" not in ended(engine).outcome.message
@@ -166,5 +179,5 @@ def test_a_process_of_another_job_is_refused_though_it_knows_the_secret(root, ma
     engine.launch(OTHER, replace(plan, replicas=(replace(replica, argv=argv),)), ())
     wait_until(lambda: "orphan" in texts(root, key=OTHER), "it has sent")
     heard(root)
-    assert seen(engine).phase is Phase.READY
+    assert observe(engine).phase is Phase.READY
     assert "forged" not in [line.text for line in lines(root)]

@@ -30,26 +30,28 @@ SHAPE = (
 
 
 def test_each_replica_has_googles_ports_where_it_has_a_namespace_for_itself():
-    found = own_addresses(SHAPE, NetworkLayout.REPLICA)
-    assert list(found) == [(each.role, each.index) for each in SHAPE]
-    assert {each.port for each in found.values()} == {2222}
-    assert {each.rendezvous_port for each in found.values()} == {3333}
-    assert found[Role.PRIMARY, 0].text == "198.18.1.16:2222"
-    assert found[Role.WORKER, 0].host == "198.18.1.17", "the order of a plan: primary, workers"
-    assert found[Role.PARAMETER_SERVER, 0].host == "198.18.1.19"
+    addresses = own_addresses(SHAPE, NetworkLayout.REPLICA)
+    assert list(addresses) == [(replica.role, replica.index) for replica in SHAPE]
+    assert {address.port for address in addresses.values()} == {2222}
+    assert {address.rendezvous_port for address in addresses.values()} == {3333}
+    assert addresses[Role.PRIMARY, 0].text == "198.18.1.16:2222"
+    assert addresses[Role.WORKER, 0].host == "198.18.1.17", "the order of a plan: primary, workers"
+    assert addresses[Role.PARAMETER_SERVER, 0].host == "198.18.1.19"
 
 
 @pytest.mark.parametrize("procs", [1, 32])
 def test_no_port_is_taken_twice_in_a_namespace_of_all_replicas(procs):
     shape = [ReplicaShape(Role.PRIMARY, 0)]
     shape += [ReplicaShape(Role.REDUCER, index, procs) for index in range(200)]
-    found = own_addresses(shape, NetworkLayout.JOB)
+    addresses = own_addresses(shape, NetworkLayout.JOB)
     ports = [
-        found[each.role, each.index].port + place for each in shape for place in range(each.ports)
+        addresses[replica.role, replica.index].port + place
+        for replica in shape
+        for place in range(replica.ports)
     ]
-    ports.append(found[Role.PRIMARY, 0].rendezvous_port)
+    ports.append(addresses[Role.PRIMARY, 0].rendezvous_port)
     assert len(set(ports)) == len(ports)
-    assert len({each.host for each in found.values()}) == len(shape)
+    assert len({address.host for address in addresses.values()}) == len(shape)
 
 
 @pytest.mark.parametrize("layout", NetworkLayout)

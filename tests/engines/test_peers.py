@@ -42,7 +42,7 @@ def connected():
 
 
 @pytest.mark.parametrize("family", ["4", "6"])
-@pytest.mark.parametrize("means", ["_asked", "_looked_up"])
+@pytest.mark.parametrize("means", ["_query_inode", "_read_inode"])
 def test_the_socket_at_the_other_end_is_found(connected, family, means):
     theirs, ours, pid = connected(family)
     inode = getattr(peers, means)(theirs, ours)
@@ -63,7 +63,7 @@ def test_whoever_comes_again_is_not_searched_for_but_a_later_process_is(connecte
     theirs, ours, pid = connected()
     assert peers.holder_of(theirs, ours, {os.getpid(): "ours"}) == "ours"
     with monkeypatch.context() as patched:
-        patched.setattr(peers, "_below", lambda _: ())
+        patched.setattr(peers, "_list_below", lambda _: ())
         assert peers.holder_of(theirs, ours, {os.getpid(): "ours"}) == "ours"
         assert peers.holder_of(theirs, ours, {pid: "other"}) is None
         patched.setitem(peers._recent, pid, (os.getpid(), "another start"))
@@ -141,7 +141,7 @@ sys.stdin.read()
 def test_a_process_in_a_network_of_its_own_is_found_by_the_table_of_that():
     argv = [sys.executable, "-c", ALONE]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        theirs, ours = (Endpoint(*each) for each in json.loads(child.stdout.readline()))
+        theirs, ours = (Endpoint(*pair) for pair in json.loads(child.stdout.readline()))
         assert peers.holder_in(theirs, ours, {os.getpid(): "us", child.pid: "it"}) == "it"
         assert peers.holder_in(theirs._replace(port=1), ours, {child.pid: "it"}) is None
         assert peers.socket_of(theirs, ours) == 0

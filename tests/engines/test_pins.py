@@ -45,7 +45,7 @@ def index_of(python, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("version", "found"),
+    ("version", "expected"),
     [
         ("2.12.0", "2.12.0"),
         ("2.12.*", "2.12.0"),
@@ -54,8 +54,10 @@ def index_of(python, tmp_path):
         ("3.0.0", "2.15.0"),
     ],
 )
-def test_the_next_version_up_is_nearest_and_then_the_last_before(version, found, python, tmp_path):
-    assert nearest("frame", version, index_of(python, tmp_path)).version == found
+def test_the_next_version_up_is_nearest_and_then_the_last_before(
+    version, expected, python, tmp_path
+):
+    assert nearest("frame", version, index_of(python, tmp_path)).version == expected
 
 
 def test_what_nobody_has_made_has_no_nearest(python, tmp_path):
@@ -67,44 +69,46 @@ def prepared(tmp_path, python, requires, *, relaxes):
     notes = []
     environment = Environment(python=python, packages=(str(package),))
     cache = tmp_path / "cache"
-    found = prepare(environment, cache_dir=cache, note=notes.append, relaxes=relaxes)
-    return found, notes
+    job_python = prepare(environment, cache_dir=cache, note=notes.append, relaxes=relaxes)
+    return job_python, notes
 
 
-def version_in(found, name="frame"):
+def version_in(job_python, name="frame"):
     code = f"import {name} as module; print(module.__version__)"
-    env = {"PYTHONPATH": ":".join(found.python_path_entries)}
-    return subprocess.check_output([found.python, "-c", code], env=env, text=True).strip()
+    env = {"PYTHONPATH": ":".join(job_python.python_path_entries)}
+    return subprocess.check_output([job_python.python, "-c", code], env=env, text=True).strip()
 
 
 def test_a_pin_that_cannot_be_met_fails_with_the_ways_out(tmp_path, python):
     with pytest.raises(EngineFault) as caught:
         prepared(tmp_path, python, ["frame==2.8.0"], relaxes=False)
-    said = str(caught.value)
-    assert "frame==2.8.0 (the nearest is 2.12.0)" in said
-    assert "relax_pins" in said
-    assert "[[environment]]" in said
+    message = str(caught.value)
+    assert "frame==2.8.0 (the nearest is 2.12.0)" in message
+    assert "relax_pins" in message
+    assert "[[environment]]" in message
 
 
 def test_relaxed_the_nearest_runs_and_the_log_says_so(tmp_path, python):
-    found, notes = prepared(tmp_path, python, ["frame (==2.8.0)"], relaxes=True)
-    assert version_in(found) == "2.12.0"
+    job_python, notes = prepared(tmp_path, python, ["frame (==2.8.0)"], relaxes=True)
+    assert version_in(job_python) == "2.12.0"
     assert FOUND.format("2.12.0") in notes
 
 
 def test_relaxed_a_pin_that_can_be_met_is_kept(tmp_path, python):
-    found, notes = prepared(tmp_path, python, ["frame==2.7.1"], relaxes=True)
-    assert version_in(found) == "2.7.1"
+    job_python, notes = prepared(tmp_path, python, ["frame==2.7.1"], relaxes=True)
+    assert version_in(job_python) == "2.7.1"
     assert not any("in its place" in note for note in notes)
 
 
 def test_what_the_interpreter_has_is_nearest_of_all(tmp_path, python):
     words = ["pip", "install", "--quiet", "--python", python, "frame==2.15.0"]
     subprocess.run([uv.find_uv(), *words], check=True)
-    found, notes = prepared(tmp_path, python, ["frame==2.8.0"], relaxes=True)
-    assert version_in(found) == "2.15.0"
+    job_python, notes = prepared(tmp_path, python, ["frame==2.8.0"], relaxes=True)
+    assert version_in(job_python) == "2.15.0"
     assert FOUND.format("2.15.0") in notes
-    assert not list(Path(found.python_path_entries[0]).glob("frame*")), "it is not installed again"
+    assert not list(Path(job_python.python_path_entries[0]).glob("frame*")), (
+        "it is not installed again"
+    )
 
 
 def test_a_package_that_is_nowhere_is_no_matter_of_pins(tmp_path):
@@ -134,40 +138,42 @@ def sources(tmp_path):
 @pytest.mark.usefixtures("sources")
 def test_relaxed_a_source_that_compiles_is_not_even_tried(tmp_path, python):
     """It would take minutes."""
-    found, notes = prepared(tmp_path, python, ["compiled==1.0", "pure==1.0"], relaxes=True)
-    assert version_in(found, "compiled") == "1.5.0"
+    job_python, notes = prepared(tmp_path, python, ["compiled==1.0", "pure==1.0"], relaxes=True)
+    assert version_in(job_python, "compiled") == "1.5.0"
     assert not (tmp_path / "index" / "compiled-1.0.tried").exists()
     assert "compiled==1.0 cannot be had for this Python; 1.5.0 runs in its place" in notes
-    assert version_in(found, "pure") == "1.0"
+    assert version_in(job_python, "pure") == "1.0"
     assert not any("pure==1.0 cannot" in note for note in notes)
 
 
 @pytest.mark.usefixtures("sources")
 def test_relaxed_a_source_that_does_not_build_is_relaxed_too(tmp_path, python):
-    found, notes = prepared(tmp_path, python, ["old==1.0", "alone==1.0"], relaxes=True)
-    assert version_in(found, "old") == "2.0"
+    job_python, notes = prepared(tmp_path, python, ["old==1.0", "alone==1.0"], relaxes=True)
+    assert version_in(job_python, "old") == "2.0"
     assert (tmp_path / "index" / "old-1.0.tried").exists()
     assert "old==1.0 cannot be had for this Python; 2.0 runs in its place" in notes
-    assert version_in(found, "alone") == "1.0"
+    assert version_in(job_python, "alone") == "1.0"
 
 
 @pytest.mark.usefixtures("sources")
 @pytest.mark.parametrize(
-    ("pin", "relaxes", "said"),
+    ("pin", "relaxes", "detail"),
     [
         ("compiled==1.0", False, " here (the nearest with one is 1.5.0), "),
         ("old==1.0", False, " here (the nearest with one is 2.0), "),
         ("broken==1.0", True, " here, "),
     ],
 )
-def test_a_source_that_does_not_build_fails_with_the_ways_out(pin, relaxes, said, tmp_path, python):
+def test_a_source_that_does_not_build_fails_with_the_ways_out(
+    pin, relaxes, detail, tmp_path, python
+):
     with pytest.raises(EngineFault) as caught:
         prepared(tmp_path, python, [pin], relaxes=relaxes)
     version = "{}.{}".format(*sys.version_info)
     lines = str(caught.value).splitlines()
     _, sentence, ways_out, *its_own = lines
     assert (
-        sentence == f"{pin} has no wheel for Python {version}{said}and its source does not build."
+        sentence == f"{pin} has no wheel for Python {version}{detail}and its source does not build."
     )
     assert ways_out.startswith("Ways out: ")
     assert ("relax_pins" in ways_out) is not relaxes
@@ -176,12 +182,12 @@ def test_a_source_that_does_not_build_fails_with_the_ways_out(pin, relaxes, said
 
 
 def test_a_package_of_very_many_pins_is_looked_at_for_a_bounded_time(tmp_path):
-    asked = []
+    queries = []
 
     def ask(words):
-        asked.append(words)
+        queries.append(words)
         return uv.UvResult(code=1, text="")
 
     many = pins.pinned([f"frame-{number}==1.0" for number in range(5000)], ())
     assert list(pins.unmet(many, Index(sys.executable, ask, tmp_path))) == []
-    assert len(asked) < 500
+    assert len(queries) < 500

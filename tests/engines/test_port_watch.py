@@ -142,8 +142,8 @@ def test_the_machine_s_sockets_are_read_and_their_holders_found(host):
 
 
 def warnings(root, key):
-    found = [line.text for line in lines(root, key=key) if line.severity == "WARNING"]
-    return [text for text in found if "port" in text]
+    messages = [line.text for line in lines(root, key=key) if line.severity == "WARNING"]
+    return [text for text in messages if "port" in text]
 
 
 def ready(root, key):

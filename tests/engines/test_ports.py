@@ -40,7 +40,7 @@ def test_from_a_given_start_each_replica_begins_behind_the_one_before():
 
 
 @pytest.fixture
-def taken():
+def busy_port():
     """A port that is taken, behind one that is free."""
     pairs = iter(lambda: free_ports(2), ())
     port = next(after for before, after in pairs if after == before + 1)
@@ -55,9 +55,9 @@ def test_from_a_given_start_ports_are_consecutive():
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_a_port_taken_from_a_given_start_is_named_with_the_flag(taken, before):
-    with pytest.raises(EngineFault, match=rf"port {taken} is taken .*--start-port"):
-        free_ports(before + 1, taken - before)
+def test_a_port_taken_from_a_given_start_is_named_with_the_flag(busy_port, before):
+    with pytest.raises(EngineFault, match=rf"port {busy_port} is taken .*--start-port"):
+        free_ports(before + 1, busy_port - before)
 
 
 def test_a_port_that_another_address_family_has_taken_is_not_free():

@@ -73,7 +73,7 @@ class Run:
         status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return status, json.loads(data) if data else None, locks
 
-    def said(self):
+    def read_output(self):
         return self.stdout.read_text().splitlines(), self.stderr.read_text().splitlines()
 
     def close(self):
@@ -106,11 +106,11 @@ def holder(locks, number):
 def test_the_locks_outlive_the_preparer_and_are_the_receiver_s(prepare, tmp_path, locks):
     run = prepare(wanting(1, 0, 2), fake_gpus=4)
     status, answer, handed = run.end()
-    assert (status, run.said()) == (0, ([], []))
+    assert (status, run.read_output()) == (0, ([], []))
     uuids = [f"GPU-fake-000{n}" for n in range(3)]
     assert answer["devices"] == uuids
-    seen = [each["env"]["CUDA_VISIBLE_DEVICES"] for each in answer["replicas"]]
-    assert seen == [uuids[0], "", ",".join(uuids[1:])]
+    visible = [replica["env"]["CUDA_VISIBLE_DEVICES"] for replica in answer["replicas"]]
+    assert visible == [uuids[0], "", ",".join(uuids[1:])]
     assert answer["replicas"][0]["argv"][0] == sys.executable
     assert answer["after"][1:] == ["-P", "-m", "trainshed.engines.local.devices.wait", *uuids]
     mine = DeviceHolder(pid=os.getpid(), what="attempt 7/1", root=str(tmp_path / "jobs"))
@@ -125,15 +125,15 @@ def test_devices_of_others_are_not_the_program_s_fault(prepare, locks):
         run = prepare(wanting(1, 1), fake_gpus=2, gpu_wait_s=0.0)
         assert run.end() == (preparing.HELD, None, [])
     why = "2 GPU not to be had in 0 s: GPU-fake-0001 is held by process 12 (attempt 9/3)"
-    assert run.said() == ([], [why])
+    assert run.read_output() == ([], [why])
     assert holder(locks, 0) is None
 
 
 def test_it_says_what_it_waits_for_and_goes_on_when_that_is_free(prepare, locks):
     theirs = device_locks.try_lock(locks, "GPU-fake-0000", STRANGER)
     run = prepare(wanting(1), fake_gpus=1)
-    said = wait_until(lambda: run.said()[0], "it says that it waits")
-    assert said == ["waiting for 1 GPU: GPU-fake-0000 is held by process 12 (attempt 9/3)"]
+    notes = wait_until(lambda: run.read_output()[0], "it says that it waits")
+    assert notes == ["waiting for 1 GPU: GPU-fake-0000 is held by process 12 (attempt 9/3)"]
     theirs.close()
     status, answer, handed = run.end()
     assert (status, answer["devices"]) == (0, ["GPU-fake-0000"])
@@ -143,7 +143,7 @@ def test_it_says_what_it_waits_for_and_goes_on_when_that_is_free(prepare, locks)
 def test_one_that_is_killed_while_it_waits_holds_nothing(prepare, locks):
     with closing(device_locks.try_lock(locks, "GPU-fake-0001", STRANGER)):
         run = prepare(wanting(2), fake_gpus=2)
-        wait_until(lambda: run.said()[0], "it says that it waits")
+        wait_until(lambda: run.read_output()[0], "it says that it waits")
         os.kill(run.pid, signal.SIGTERM)
         assert run.end() == (-signal.SIGTERM, None, [])
         assert holder(locks, 0) is None
@@ -162,7 +162,7 @@ def test_an_answer_of_any_length_comes_whole(prepare, locks):
         replica.env["LONG"] = "x" * 100_000
     status, answer, _ = prepare(replicas).end()
     assert status == 0
-    assert [len(each["env"]["LONG"]) for each in answer["replicas"]] == [100_000] * 31
+    assert [len(launch["env"]["LONG"]) for launch in answer["replicas"]] == [100_000] * 31
     assert not list(locks.iterdir())
 
 
@@ -171,15 +171,15 @@ def test_what_keeps_it_from_preparing_is_one_line(prepare, locks, monkeypatch):
     monkeypatch.setenv("TRAINSHED_LOCK_DIR", str(locks / "file"))
     run = prepare(wanting(1), fake_gpus=1)
     assert run.end() == (1, None, [])
-    assert run.said() == ([], [f"cannot lock a GPU: {locks}/file is not a directory"])
+    assert run.read_output() == ([], [f"cannot lock a GPU: {locks}/file is not a directory"])
 
 
 def test_a_fault_of_many_lines_is_whole_in_the_log(capsys):
     fault = preparing.EngineFault("the package does not build:\n  error: no compiler")
     assert preparing.say(fault, 1) == 1
-    said = capsys.readouterr()
-    assert said.out == "the package does not build:\n  error: no compiler\n"
-    assert said.err == "the package does not build: error: no compiler\n"
+    captured = capsys.readouterr()
+    assert captured.out == "the package does not build:\n  error: no compiler\n"
+    assert captured.err == "the package does not build: error: no compiler\n"
 
 
 def test_packages_that_take_for_ever_are_given_up():

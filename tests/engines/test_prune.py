@@ -14,7 +14,7 @@ from trainshed.model.launch_plan import Environment
 BYTES = 1 << 16
 
 
-def kept(root, name, used_s, *, says=f"{BYTES}\n"):
+def make_entry(root, name, used_s, *, says=f"{BYTES}\n"):
     """A folder of the cache with the file beside it."""
     (root / name).mkdir(parents=True)
     (root / name / "module.py").write_bytes(os.urandom(BYTES))
@@ -26,20 +26,20 @@ def kept(root, name, used_s, *, says=f"{BYTES}\n"):
 
 
 def test_the_longest_unused_goes_first_in_all_projects(tmp_path):
-    old = kept(tmp_path, "a" * 40, 1000)
-    older = kept(tmp_path / "projects/7", "b" * 40, 500, says="")
-    downloads = kept(tmp_path / "projects/8", "uv", 800)
+    old = make_entry(tmp_path, "a" * 40, 1000)
+    older = make_entry(tmp_path / "projects/7", "b" * 40, 500, says="")
+    downloads = make_entry(tmp_path / "projects/8", "uv", 800)
     prune.prune(tmp_path, 3 * BYTES)
-    assert [each.exists() for each in (old, older, downloads)] == [True, True, True]
+    assert [path.exists() for path in (old, older, downloads)] == [True, True, True]
     prune.prune(tmp_path, 2 * BYTES)
-    assert [each.exists() for each in (old, older, downloads)] == [True, False, True]
+    assert [path.exists() for path in (old, older, downloads)] == [True, False, True]
     prune.prune(tmp_path, BYTES)
-    assert [each.exists() for each in (old, older, downloads)] == [True, False, False]
+    assert [path.exists() for path in (old, older, downloads)] == [True, False, False]
     assert not list((tmp_path / "projects").glob("*/*")), "nor is anything else left of them"
 
 
 def test_looking_at_it_is_no_use_of_it(tmp_path):
-    kept(tmp_path, "a" * 40, 1000, says="")
+    make_entry(tmp_path, "a" * 40, 1000, says="")
     prune.prune(tmp_path, 10 * BYTES)
     beside = tmp_path / f"{'a' * 40}.used"
     assert beside.stat().st_mtime == 1000

@@ -43,9 +43,9 @@ def test_what_is_no_report_is_none(root, mark, text):
     wrong = f"import os\nopen(os.environ[{REDUCTION_REPORT!r}], 'w').write({text!r})"
     engine = engine_at(root)
     engine.launch(KEY, plan_of(with_reducer("pass" if text is None else wrong), mark), ())
-    found = ended(engine)
-    assert found.outcome.exit_code == 0
-    assert found.reduction is None
+    observation = ended(engine)
+    assert observation.outcome.exit_code == 0
+    assert observation.reduction is None
 
 
 def test_an_attempt_without_reducers_is_not_asked(root, mark):
@@ -66,17 +66,17 @@ def test_what_lies_in_a_report_s_place_makes_nobody_wait(tmp_path, kind):
 
 
 def test_a_local_run_asks_its_workers_and_leaves_nothing_behind():
-    seen = Recorder()
-    found = foreground.run(plan_of(with_reducer(TELL + WRITE, TELL)), seen)
-    assert found.reduction == REPORT
-    (path,) = {text for name, text, _ in seen.lines if name != "reducer-replica-0"}
+    recorder = Recorder()
+    ran = foreground.run(plan_of(with_reducer(TELL + WRITE, TELL)), recorder)
+    assert ran.reduction == REPORT
+    (path,) = {text for name, text, _ in recorder.lines if name != "reducer-replica-0"}
     assert not Path(path).parent.parent.exists()
 
 
 def test_a_local_run_without_reducers_is_not_asked():
-    seen = Recorder()
-    assert foreground.run(plan_of(cluster(TELL)), seen).reduction is None
-    assert seen.of("master-replica-0") == ["none"]
+    recorder = Recorder()
+    assert foreground.run(plan_of(cluster(TELL)), recorder).reduction is None
+    assert recorder.texts("master-replica-0") == ["none"]
 
 
 def test_a_launcher_s_own_report_is_nobody_else_s():

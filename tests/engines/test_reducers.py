@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from engines.attempts import KEY, ended, engine_at, order, record, seen
+from engines.attempts import KEY, ended, engine_at, observe, order, record
 from engines.support import FOREVER, cluster, plan_of, python_replica, wait_until
 from trainshed.engines.environments.job_python import JobPython
 from trainshed.engines.local.attempts.plan_file import commands_of
@@ -24,7 +24,7 @@ def test_a_reducer_that_waits_while_others_compute_does_not_hang(root, mark):
     """It is as silent as the worker, and was started with it."""
     engine = engine_at(root, hang_s=HANG_S, hang_stacks=False)
     engine.launch(KEY, with_reducer(mark, "while True: pass", FOREVER), ())
-    hung = wait_until(lambda: seen(engine).hung, "the worker hangs")
+    hung = wait_until(lambda: observe(engine).hung, "the worker hangs")
     assert [hang.task_name for hang in hung] == ["worker-replica-0"]
     engine.stop(KEY, order(0.0))
     ended(engine)

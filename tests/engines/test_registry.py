@@ -102,7 +102,7 @@ def test_a_server_runs_without_an_engine_that_cannot_be_made(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[[engine]]\nname = 'x'", "has no kind"),
         ("[[engine]]\nkind = 'local'\nslots = 3", "the key 'slots'"),
@@ -112,8 +112,8 @@ def test_a_server_runs_without_an_engine_that_cannot_be_made(tmp_path):
         ("[[engine]]\nkind = 'a'\nenvironments = { x = 'python' }", "paths of interpreters"),
     ],
 )
-def test_a_wrong_table_says_what_would_be_accepted(tmp_path, text, said):
-    with pytest.raises(UsageFault, match=said):
+def test_a_wrong_table_says_what_would_be_accepted(tmp_path, text, message):
+    with pytest.raises(UsageFault, match=message):
         tables(tmp_path, text)
 
 
@@ -138,5 +138,5 @@ def test_the_local_engine_is_the_default_and_takes_no_options(tmp_path):
 def test_what_is_known_without_metadata_is_what_is_installed():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     assert project["project"]["entry-points"][GROUP] == {
-        name: found.value for name, found in OWN.items()
+        name: entry_point.value for name, entry_point in OWN.items()
     }

@@ -35,8 +35,8 @@ def test_the_plan_wins_over_the_launcher_and_what_must_not_leak_does_not():
 def test_packages_come_before_the_import_path_that_is_there_already():
     (replica,) = cluster("")
     assert command_of(replica, {"PYTHONPATH": "/mine"}).env["PYTHONPATH"] == "/cache/1:/mine"
-    asked = replace(replica, env={"PYTHONPATH": "/theirs"})
-    assert command_of(asked, {"PYTHONPATH": "/mine"}).env["PYTHONPATH"] == "/cache/1:/theirs"
+    with_path = replace(replica, env={"PYTHONPATH": "/theirs"})
+    assert command_of(with_path, {"PYTHONPATH": "/mine"}).env["PYTHONPATH"] == "/cache/1:/theirs"
     bare = command_of(replica, {}, prepared=JobPython(python="/bin/py"))
     assert "PYTHONPATH" not in bare.env
 

@@ -108,9 +108,9 @@ def run(root, mark, tmp_path, wheels):
         )
         engines[mode].launch(key, plan, ())
         end = ended(engines[mode], key)
-        said = texts(root, key=key)
-        assert end.outcome.exit_code == 0, said
-        return said
+        output = texts(root, key=key)
+        assert end.outcome.exit_code == 0, output
+        return output
 
     return running
 
@@ -159,8 +159,8 @@ def test_installing_goes_to_the_replica_and_never_to_the_mapped_environment(
     mode, script, run, environment
 ):
     before = state_of(environment)
-    said = run(mode, environment / "bin/python", script.replace("install", "install -q"))
-    assert said[-1] == INSTALLS[script]
+    output = run(mode, environment / "bin/python", script.replace("install", "install -q"))
+    assert output[-1] == INSTALLS[script]
     assert state_of(environment) == before
 
 
@@ -200,12 +200,12 @@ def test_the_folders_that_trainers_expect_are_private_and_leave_no_trace(mode, r
     machine = {place: here(place) for place in ("/", *places)}
     command = f"python -c '{LOOKS}' {' '.join(places)}"
     for key in (KEY, OTHER):  # the second finds nothing of the first
-        found, home = json.loads(run(mode, sys.executable, command, key=key)[-1])
+        contents, home = json.loads(run(mode, sys.executable, command, key=key)[-1])
         if mode in MOUNTING or allowed():
-            assert {place: text for place, (_, text) in found.items()} == dict.fromkeys(
+            assert {place: text for place, (_, text) in contents.items()} == dict.fromkeys(
                 places, "here"
             )
-            assert not any("file" in before for before, _ in found.values())
+            assert not any("file" in before for before, _ in contents.values())
         if mode in MOUNTING:
             assert home == "/root"
     assert {place: here(place) for place in ("/", *places)} == machine
@@ -230,15 +230,15 @@ bash -lc 'PATH=/mine:$PATH; bash -lc "echo \\$PATH"' | cut -c 1-6
 apt-get install -y libgl1 2>&1
 echo "status $?"
 """
-    said = run(mode, environment / "bin/python", script)
+    output = run(mode, environment / "bin/python", script)
     if mode == "none":  # HOME is that of the server's user, with its profile
-        said = ["same", *said] if said[0] != "same" else said
-    assert said[:2] == ["same", "1.0"]
-    assert said[-1] == "status 100"
-    assert said[-2].startswith("apt-get: a job cannot install packages of the system; ")
+        output = ["same", *output] if output[0] != "same" else output
+    assert output[:2] == ["same", "1.0"]
+    assert output[-1] == "status 100"
+    assert output[-2].startswith("apt-get: a job cannot install packages of the system; ")
     if mode in MOUNTING:
-        assert said[2] == "/mine:"
-    assert len(said) == 5
+        assert output[2] == "/mine:"
+    assert len(output) == 5
 
 
 def test_what_a_place_has_on_the_machine_is_read_and_not_written(tmp_path):
@@ -251,8 +251,8 @@ def test_what_a_place_has_on_the_machine_is_read_and_not_written(tmp_path):
     (place / "data").write_text("7")
     more = PrivateFolders(str(skeleton), [(str(own), str(place))])
     code = f"import os; os.chdir({str(place)!r}); print(open('data').read()); open('data', 'w')"
-    said, status = inside(private_mounts(None, (), more), code, tmp_path)
-    assert (said, status) == ("7\n", 0)
+    output, status = inside(private_mounts(None, (), more), code, tmp_path)
+    assert (output, status) == ("7\n", 0)
     assert (place / "data").read_text() == "7"
     assert (own / "data").read_text() == ""
 
@@ -267,8 +267,8 @@ def test_every_kind_of_interpreter_installs(kind, run, tmp_path_factory):
         f"pip --version && pip install -q by_pip && {SAYS.format('by_pip')} && python -m pip list"
     )
     before = state_of(python.parent)
-    said = run("users", python, script)
-    assert said[1] == "2.0"
+    output = run("users", python, script)
+    assert output[1] == "2.0"
     assert state_of(python.parent) == before
 
 
@@ -276,10 +276,10 @@ def interpreter_of(kind, tmp_path_factory):
     if kind == "the interpreter itself":
         return Path(os.path.realpath(sys.executable))
     if kind == "an old one":
-        found = sorted(Path.home().glob(".pyenv/versions/3.[678].*/bin/python"))
-        if not found:
+        paths = sorted(Path.home().glob(".pyenv/versions/3.[678].*/bin/python"))
+        if not paths:
             pytest.skip("no old Python here")
-        return found[0]
+        return paths[0]
     path = tmp_path_factory.mktemp("environments") / "whole"
     subprocess.run([sys.executable, "-m", "venv", path], check=True)
     return path / "bin/python"
@@ -290,18 +290,22 @@ def test_home_can_be_written_beside_what_is_shown_of_the_servers_own_home(mode, 
     """A server keeps libraries in its own ~/.cache, and an interpreter may lie in its home."""
     if os.geteuid() or Path.home() != Path("/root"):
         pytest.skip("needs a server whose home is /root")
-    shown = Path(tempfile.mkdtemp(prefix="trainshed-test-", dir=made(Path.home() / ".cache")))
-    shown.chmod(0o755)
-    (shown / "library").write_text("7")
+    directory = Path(
+        tempfile.mkdtemp(prefix="trainshed-test-", dir=make_folder(Path.home() / ".cache"))
+    )
+    directory.chmod(0o755)
+    (directory / "library").write_text("7")
     try:
-        script = f"cat {shown}/library && mkdir ~/.cache/mylib && echo 8 > ~/.cache/mylib/x"
-        said = run(mode, sys.executable, f"{script} && cat ~/.cache/mylib/x", reads=(str(shown),))
+        script = f"cat {directory}/library && mkdir ~/.cache/mylib && echo 8 > ~/.cache/mylib/x"
+        output = run(
+            mode, sys.executable, f"{script} && cat ~/.cache/mylib/x", reads=(str(directory),)
+        )
     finally:
-        shutil.rmtree(shown)
-    assert said[-1] == "78"
+        shutil.rmtree(directory)
+    assert output[-1] == "78"
 
 
-def made(folder):
+def make_folder(folder):
     folder.mkdir(exist_ok=True)
     return folder
 
@@ -316,14 +320,14 @@ open("gs://my-bucket/naive/model", "w").close()
 @pytest.mark.parametrize("mode", MODES)
 def test_a_folder_gs_in_the_work_folder_is_told_in_the_log_once(mode, run, root, tmp_path):
     run(mode, sys.executable, WRITES_LOCALLY, binds=((str(tmp_path), "/gcs/my-bucket"),))
-    (told,) = [line for line in lines(root) if "local folder gs:" in line.text]
-    assert told.severity == "WARNING"
-    assert told.text.startswith(
+    (warning,) = [line for line in lines(root) if "local folder gs:" in line.text]
+    assert warning.severity == "WARNING"
+    assert warning.text.startswith(
         "the program wrote to a local folder gs:/my-bucket, and not to the bucket; open "
         "gs://my-bucket by TensorFlow's file API or a storage client"
     )
     has_gcs = mode in MOUNTING or (mode == "none" and allowed())
-    assert ("or write to /gcs/my-bucket/..." in told.text) == has_gcs
+    assert ("or write to /gcs/my-bucket/..." in warning.text) == has_gcs
 
 
 def test_a_link_gs_in_the_work_folder_is_not_followed(run, root):

@@ -25,29 +25,29 @@ from trainshed.model.roles import Role
 
 def test_all_replicas_run_and_every_line_is_delivered_under_its_name(mark):
     code = "import os, sys; print('out', os.getpid()); print('err', file=sys.stderr)"
-    outcome, seen = run_replicas(cluster(code, code, code), mark)
+    outcome, recorder = run_replicas(cluster(code, code, code), mark)
     names = ["master-replica-0", "worker-replica-0", "worker-replica-1"]
     assert outcome.exit_code == 0
     assert [(e.task_name, e.exit_code, e.stopped_by_us) for e in outcome.replicas] == [
         (name, 0, False) for name in names
     ]
-    assert all(seen.of(name)[0].startswith("out ") for name in names)
-    assert all(seen.of(name, "stderr") == ["err"] for name in names)
+    assert all(recorder.texts(name)[0].startswith("out ") for name in names)
+    assert all(recorder.texts(name, "stderr") == ["err"] for name in names)
 
 
 def test_output_arrives_while_the_replica_still_runs(mark, tmp_path):
     """The primary goes on only after the sink, having seen its line, makes the file."""
-    seen = Recorder()
+    recorder = Recorder()
 
     class Answering(Recorder):
         def line(self, replica, text, stream):
-            seen.line(replica, text, stream)
+            recorder.line(replica, text, stream)
             (tmp_path / "go").touch()
 
     code = "print('one')\n" + awaiting(tmp_path / "go") + "print('two')"
     outcome, _ = run_replicas(cluster(code), mark, sink=Answering())
     assert outcome.exit_code == 0
-    assert seen.of("master-replica-0") == ["one", "two"]
+    assert recorder.texts("master-replica-0") == ["one", "two"]
 
 
 def test_what_is_still_in_the_pipe_when_the_replica_has_long_ended_is_delivered(mark):
@@ -69,7 +69,7 @@ def test_what_is_still_in_the_pipe_when_the_replica_has_long_ended_is_delivered(
     slow = Slow()
     outcome, _ = run_replicas(cluster(code), mark, sink=slow)
     assert outcome.exit_code == 0
-    assert slow.of("master-replica-0")[1:] == ["0123456"] * 100_000
+    assert slow.texts("master-replica-0")[1:] == ["0123456"] * 100_000
 
 
 def test_the_primary_s_exit_code_is_the_job_s(mark):
@@ -102,17 +102,19 @@ def test_workers_of_an_all_reduce_job_may_finish_their_last_lines_after_the_prim
     primary = f"import os; os.symlink(str(os.getpid()), {link!r})"
     waiting = f"import os, time\nwhile not os.path.islink({link!r}): time.sleep(0.01)\n"
     worker = waiting + gone % link + "print('last')"
-    outcome, seen = run_replicas(cluster(primary, worker), mark, settle_s=60.0)
-    assert seen.of("worker-replica-0") == ["last"]
+    outcome, recorder = run_replicas(cluster(primary, worker), mark, settle_s=60.0)
+    assert recorder.texts("worker-replica-0") == ["last"]
     assert not outcome.replicas[1].stopped_by_us
 
 
 def test_reducers_are_stopped_when_workers_that_use_them_have_finished(mark):
     """They would be waited for until the test's own time is over."""
     reducer = python_replica(Role.REDUCER, 0, FOREVER)
-    outcome, seen = run_replicas([*cluster("", "print('last')"), reducer], mark, settle_s=3600.0)
+    outcome, recorder = run_replicas(
+        [*cluster("", "print('last')"), reducer], mark, settle_s=3600.0
+    )
     assert outcome.exit_code == 0
-    assert seen.of("worker-replica-0") == ["last"]
+    assert recorder.texts("worker-replica-0") == ["last"]
     assert [e.stopped_by_us for e in outcome.replicas] == [False, False, True]
 
 
@@ -129,17 +131,17 @@ def test_a_replica_that_fails_ends_the_job_with_its_code_and_is_named(role, mark
 
 def test_a_worker_that_ends_early_with_0_ends_nothing(mark, tmp_path):
     """The primary ends after it has seen the worker's process gone."""
-    told = tmp_path / "worker"
-    worker = f"import os; os.symlink(str(os.getpid()), {str(told)!r})"
+    link = tmp_path / "worker"
+    worker = f"import os; os.symlink(str(os.getpid()), {str(link)!r})"
     primary = (
         "import os, time\n"
-        f"while not os.path.islink({str(told)!r}): time.sleep(0.01)\n"
-        f"while os.path.exists('/proc/' + os.readlink({str(told)!r})): time.sleep(0.01)\n"
+        f"while not os.path.islink({str(link)!r}): time.sleep(0.01)\n"
+        f"while os.path.exists('/proc/' + os.readlink({str(link)!r})): time.sleep(0.01)\n"
         "print('alone')"
     )
-    outcome, seen = run_replicas(cluster(primary, worker), mark)
+    outcome, recorder = run_replicas(cluster(primary, worker), mark)
     assert outcome.exit_code == 0
-    assert seen.of("master-replica-0") == ["alone"]
+    assert recorder.texts("master-replica-0") == ["alone"]
     assert [e.stopped_by_us for e in outcome.replicas] == [False, False]
 
 
@@ -160,8 +162,8 @@ def test_a_replica_may_use_its_grace_to_save_and_what_it_says_is_delivered(mark,
         "def save(*_): time.sleep(0.2); print('saved'); sys.exit(0)\n"
         "signal.signal(15, save)\n" + touching(ready) + FOREVER
     )
-    outcome, seen = run_replicas(cluster(awaiting(ready), worker), mark, settle_s=0.0)
-    assert seen.of("worker-replica-0") == ["saved"]
+    outcome, recorder = run_replicas(cluster(awaiting(ready), worker), mark, settle_s=0.0)
+    assert recorder.texts("worker-replica-0") == ["saved"]
     assert (outcome.replicas[1].exit_code, outcome.replicas[1].stopped_by_us) == (0, True)
 
 
@@ -190,9 +192,9 @@ def test_a_python_that_cannot_be_executed_is_named(tmp_path):
 
 def test_a_module_that_does_not_import_tells_its_own_error_on_the_stream():
     module = replace(python_replica(Role.PRIMARY, 0, ""), argv=("python", "-m", "no_such_trainer"))
-    outcome, seen = run_replicas([module])
+    outcome, recorder = run_replicas([module])
     own = f"{sys.executable}: No module named no_such_trainer"
-    assert seen.of("master-replica-0", "stderr") == [own]
+    assert recorder.texts("master-replica-0", "stderr") == [own]
     assert outcome.exit_code == 1
     assert f": {own}" in outcome.message
     assert "\n" not in outcome.message
@@ -249,33 +251,33 @@ def test_thirteen_replicas_run_at_once_and_none_of_their_lines_is_lost(mark, tmp
         *cluster(*codes[:10]),
         *(python_replica(Role.PARAMETER_SERVER, i, code) for i, code in enumerate(codes[10:])),
     ]
-    outcome, seen = run_replicas(replicas, mark)
+    outcome, recorder = run_replicas(replicas, mark)
     assert outcome.exit_code == 0
     assert len(outcome.replicas) == 13
     for replica in replicas:
-        assert seen.of(replica.task_name) == [str(i) for i in range(200)]
+        assert recorder.texts(replica.task_name) == [str(i) for i in range(200)]
 
 
 def test_what_the_plan_could_not_grant_is_said_before_anything_runs():
-    seen = Recorder()
+    recorder = Recorder()
 
     class Ordered(Recorder):
         def line(self, _replica, text, _stream):
-            seen.notes.append(text)
+            recorder.notes.append(text)
 
         def note(self, text):
-            seen.notes.append(text)
+            recorder.notes.append(text)
 
     run(plan_of(cluster("print('ran')"), notes=("no TPU",)), Ordered())
-    assert seen.notes == ["no TPU", "ran"]
+    assert recorder.notes == ["no TPU", "ran"]
 
 
 def test_a_missing_package_is_told_with_the_python_that_lacks_it(mark):
     code = "raise ModuleNotFoundError(\"No module named 'xgboost'\")"
-    outcome, seen = run_replicas(cluster(code), mark)
-    said = f"runs in {sys.executable}, which has no xgboost; use --python, or [[environment]]"
-    assert said in outcome.message
-    assert any(said in note for note in seen.notes)
+    outcome, recorder = run_replicas(cluster(code), mark)
+    hint = f"runs in {sys.executable}, which has no xgboost; use --python, or [[environment]]"
+    assert hint in outcome.message
+    assert any(hint in note for note in recorder.notes)
 
 
 def test_a_module_of_the_programs_own_gets_no_advice_on_interpreters(tmp_path):

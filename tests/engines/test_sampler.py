@@ -38,13 +38,15 @@ def library(drive, monkeypatch):
 
 @pytest.fixture
 def sampler():
-    with closing(Sampler(pause_s=0.01)) as found:
-        yield found
+    with closing(Sampler(pause_s=0.01)) as sampler:
+        yield sampler
 
 
-def first(sampler, wanted=lambda _: True):
+def first(sampler, is_expected=lambda _: True):
     """The first reading that is as wanted."""
-    wait_until(lambda: (now := sampler.reading(GPU.uuid)) is not None and wanted(now), "a reading")
+    wait_until(
+        lambda: (now := sampler.reading(GPU.uuid)) is not None and is_expected(now), "a reading"
+    )
     return sampler.reading(GPU.uuid)
 
 
@@ -62,10 +64,10 @@ def test_a_gpu_is_read_while_somebody_listens_and_the_driver_is_closed_after(lib
         | pynvml.nvmlClocksEventReasonHwThermalSlowdown
     )
     sampler.start()
-    found = first(sampler)
-    assert (found.used_bytes, found.use, found.use_minute) == (6 << 30, 0.4, 0.4)
-    assert (found.power_w, found.temperature_c, found.ecc_errors) == (312.5, 61, 0)
-    assert found.throttled == ("sw power cap", "hw thermal slowdown")
+    reading = first(sampler)
+    assert (reading.used_bytes, reading.use, reading.use_minute) == (6 << 30, 0.4, 0.4)
+    assert (reading.power_w, reading.temperature_c, reading.ecc_errors) == (312.5, 61, 0)
+    assert reading.throttled == ("sw power cap", "hw thermal slowdown")
     assert sampler.driver == "580.65.06"
     assert sampler.problem(GPU) == ""
     sampler.close()
@@ -84,10 +86,16 @@ def test_what_a_card_does_not_measure_is_unknown_and_the_rest_is_there(library, 
     library.refuse(NOT_SUPPORTED, "nvmlDeviceGetRemappedRows")
     del library.answers["nvmlDeviceGetTotalEccErrors"]  # an old library has no such function
     sampler.start()
-    found = first(sampler)
-    unknown = (found.use, found.use_minute, found.power_w, found.ecc_errors, found.throttled)
+    reading = first(sampler)
+    unknown = (
+        reading.use,
+        reading.use_minute,
+        reading.power_w,
+        reading.ecc_errors,
+        reading.throttled,
+    )
     assert unknown == (None,) * 5
-    assert found.used_bytes == 7 << 30  # the older function tells what the newer refuses
+    assert reading.used_bytes == 7 << 30  # the older function tells what the newer refuses
     assert sampler.problem(GPU) == ""
 
 
@@ -119,8 +127,10 @@ def test_xids_of_programs_close_nothing_and_are_told_once(library, sampler, capl
     assert sampler.xid_counts(PART)[31] == 3
     assert sampler.problem(GPU) == ""
     sampler.close()
-    told = [record.message for record in caplog.records if "Xid 31" in record.message]
-    assert told == ["the GPU GPU-1234: Xid 31 (GPU memory page fault, mostly the program's own)"]
+    messages = [record.message for record in caplog.records if "Xid 31" in record.message]
+    assert messages == [
+        "the GPU GPU-1234: Xid 31 (GPU memory page fault, mostly the program's own)"
+    ]
 
 
 def test_the_first_cause_stays(library, sampler):
@@ -142,18 +152,18 @@ def test_a_recovery_that_the_driver_asks_for_closes_the_gpu(library, sampler):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "problem"),
     [
         (lambda it: setattr(it, "rows", (0, 1, 0, 1)), "a row of its memory could not be remapped"),
         (lambda it: setattr(it, "recovery", 2), "the driver asks for a reset"),
         (lambda it: it.refuse(LOST, "nvmlDeviceGetPowerUsage"), "the driver has lost it"),
     ],
 )
-def test_what_the_driver_says_without_an_event_closes_too(change, said, library, sampler):
+def test_what_the_driver_says_without_an_event_closes_too(change, problem, library, sampler):
     change(library)
     sampler.start()
     wait_until(lambda: sampler.problem(GPU), "it is closed")
-    assert sampler.problem(GPU).startswith(said)
+    assert sampler.problem(GPU).startswith(problem)
 
 
 def test_rows_that_wait_for_a_reset_close_nothing(library, sampler):
@@ -180,20 +190,20 @@ def test_a_driver_that_breaks_leaves_figures_out_and_nothing_else(library, sampl
 
 def test_without_a_driver_there_is_no_thread(drive):
     drive(None)
-    with closing(Sampler()) as found:
-        found.start()
+    with closing(Sampler()) as sampler:
+        sampler.start()
         assert "gpu-sampler" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_a_closed_gpu_is_held_at_once_though_the_look_is_fresh_and_told_once(
     library, sampler, caplog
 ):
-    seen = Inventory(Path("/data/jobs"), lambda: (GPU,), 3600.0, sampler.problem)
-    assert seen.status().held == {}
+    inventory = Inventory(Path("/data/jobs"), lambda: (GPU,), 3600.0, sampler.problem)
+    assert inventory.status().held == {}
     library.xids.put(79)
     sampler.start()
     wait_until(lambda: sampler.problem(GPU), "it is closed")
     for _ in range(2):
-        status = seen.status()
+        status = inventory.status()
         assert status.held == status.faulty == {GPU.uuid: sampler.problem(GPU)}
     assert len([text for text in caplog.messages if "cannot be given out: Xid 79" in text]) == 1

@@ -76,17 +76,17 @@ def ready(root):
     ],
 )
 def test_its_end_is_told_as_it_was(run, code, exit_code, signum):
-    (found,) = ended(run(code)).outcome.replicas
-    assert (found.exit_code, found.signal) == (exit_code, signum)
-    assert not found.stopped_by_us
+    (replica_exit,) = ended(run(code)).outcome.replicas
+    assert (replica_exit.exit_code, replica_exit.signal) == (exit_code, signum)
+    assert not replica_exit.stopped_by_us
 
 
 def test_it_hears_that_it_is_to_end_and_has_its_grace(run, root):
     engine = run(SAVES)
     ready(root)
     engine.stop(KEY, order(60.0))
-    (found,) = ended(engine).outcome.replicas
-    assert (found.exit_code, found.killed) == (0, False)
+    (replica_exit,) = ended(engine).outcome.replicas
+    assert (replica_exit.exit_code, replica_exit.killed) == (0, False)
     assert "saved" in texts(root)
 
 
@@ -94,8 +94,8 @@ def test_one_who_does_not_end_is_killed_when_the_grace_is_over_and_not_before(ru
     engine = run(DEAF)
     ready(root)
     engine.stop(KEY, order(1.5))
-    (found,) = ended(engine).outcome.replicas
-    assert found.killed
+    (replica_exit,) = ended(engine).outcome.replicas
+    assert replica_exit.killed
     assert texts(root).count("asked") == 1
     assert_no_survivor(mark)
 
@@ -111,13 +111,13 @@ def test_a_killed_supervisor_leaves_nothing_whatever_it_has_forked(run, root, ma
 
 def named(word):
     """Processes whose first word it is."""
-    found = []
+    paths = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            found += [path] if path.read_bytes().split(b"\0")[0] == word.encode() else []
+            paths += [path] if path.read_bytes().split(b"\0")[0] == word.encode() else []
         except OSError:
             continue
-    return found
+    return paths
 
 
 def test_bubblewrap_itself_has_none_of_the_jobs_variables(run, root, mark):

@@ -48,19 +48,19 @@ def verdict(machine, families, number, *arguments, architecture=None):
             return word
 
 
-def of(machine, numbers):
+def pick_number(machine, numbers):
     return numbers[MACHINES.index(machine)]
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_what_trainers_need_is_allowed(machine):
     for name, numbers in NEEDED.items():
-        assert verdict(machine, STRICT, of(machine, numbers), 7) == ALLOWED, name
+        assert verdict(machine, STRICT, pick_number(machine, numbers), 7) == ALLOWED, name
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_family_is_refused_unless_it_is_left_out(machine):
-    perf = of(machine, (298, 241))
+    perf = pick_number(machine, (298, 241))
     assert verdict(machine, STRICT, perf) == refused(errno.EPERM)
     assert verdict(machine, set(STRICT) - {PERF}, perf) == ALLOWED
 
@@ -83,7 +83,7 @@ def test_every_family_refuses_some_call_and_no_other_of_the_list(family):
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_processes_and_threads_are_made_and_namespaces_are_not(machine):
-    clone, unshare = of(machine, (56, 220)), of(machine, (272, 97))
+    clone, unshare = pick_number(machine, (56, 220)), pick_number(machine, (272, 97))
     threads, of_fork, user = 0x3D0F00, 0x11, 0x10000000
     assert verdict(machine, STRICT, clone, threads) == ALLOWED
     assert verdict(machine, STRICT, clone, of_fork) == ALLOWED
@@ -95,16 +95,16 @@ def test_processes_and_threads_are_made_and_namespaces_are_not(machine):
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_terminal_is_used_and_not_typed_into(machine):
-    ioctl = of(machine, (16, 29))
+    ioctl = pick_number(machine, (16, 29))
     assert verdict(machine, STRICT, ioctl, 0, 0x5401) == ALLOWED
     assert verdict(machine, STRICT, ioctl, 0, 0x5412) == refused(errno.EPERM)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_sockets_are_those_of_networks_and_files(machine):
-    socket = of(machine, (41, 198))
+    socket = pick_number(machine, (41, 198))
     verdicts = [verdict(machine, STRICT, socket, family) for family in range(46)]
-    assert [n for n, each in enumerate(verdicts) if each == ALLOWED] == [1, 2, 10, 16]
+    assert [n for n, answer in enumerate(verdicts) if answer == ALLOWED] == [1, 2, 10, 16]
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.attempts import KEY, ended, engine_at, marked, order, read_answer, seen, texts
+from engines.attempts import KEY, ended, engine_at, marked, observe, order, read_answer, texts
 from engines.isolating import isolation_of
 from engines.support import wait_until
 from trainshed.model.launch_plan import Owner
@@ -171,7 +171,7 @@ def test_the_supervisor_prints_the_stacks_of_a_program_that_hangs(
     engine = engine_at(root, isolation=isolation_of(mode, tmp_path), pass_env=(), hang_s=1.0)
     plan = replace(marked(mark, HANGS), owner=Owner(project="alpha", number=7))
     engine.launch(KEY, plan, ())
-    (hang,) = wait_until(lambda: seen(engine).hung, "the hang was found")
+    (hang,) = wait_until(lambda: observe(engine).hung, "the hang was found")
     assert "waiting_here" in hang.stacks
     engine.stop(KEY, order(0.0))
     ended(engine)

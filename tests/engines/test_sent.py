@@ -10,9 +10,9 @@ from trainshed.engines.supervise.record.sent import PLAN, keep, sent
 
 @pytest.fixture
 def folder(tmp_path):
-    found = AttemptFolder(str(tmp_path / "7" / "1"))
-    found.make()
-    return found
+    folder = AttemptFolder(str(tmp_path / "7" / "1"))
+    folder.make()
+    return folder
 
 
 def test_nothing_was_sent(folder):

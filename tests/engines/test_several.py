@@ -30,14 +30,14 @@ class Broken(FakeEngine):
     def observe(self, _keys):
         raise RuntimeError("broken")
 
-    def known(self):
+    def list_attempts(self):
         raise RuntimeError("broken")
 
 
 def engines_of(served, failed=None):
-    found = Engines({name: ServedEngine(engine=one) for name, one in served.items()}, failed)
-    found.ask(lambda keys: {key: NAMES[key] for key in keys})
-    return found
+    engines = Engines({name: ServedEngine(engine=one) for name, one in served.items()}, failed)
+    engines.ask(lambda keys: {key: NAMES[key] for key in keys})
+    return engines
 
 
 @pytest.fixture
@@ -50,18 +50,18 @@ def test_each_attempt_is_asked_of_its_engine_and_one_that_names_none_of_the_firs
     for key in (ONE, TWO, OLD):
         engines.stop(key, STOP)
     assert [set(one.stops) for one in pair.values()] == [{ONE, OLD}, {TWO}]
-    assert {seen.key for seen in engines.observe([ONE, TWO, OLD])} == {ONE, TWO, OLD}
+    assert {observation.key for observation in engines.observe([ONE, TWO, OLD])} == {ONE, TWO, OLD}
     assert [(node.engine, node.name) for node in engines.fleet()] == [("a", "n"), ("b", "n")]
 
 
 def test_an_engine_that_fails_takes_the_others_not_down():
     engines = engines_of({"a": Broken([]), "b": FakeEngine([Node(name="n")])})
     assert [node.engine for node in engines.fleet()] == ["b"]
-    phases = {seen.key: seen.phase for seen in engines.observe([ONE, TWO])}
+    phases = {observation.key: observation.phase for observation in engines.observe([ONE, TWO])}
     assert phases[ONE] is Phase.UNKNOWN
     assert engines.fleet_of("a") is None
     assert engines.known_of("a") is None
-    assert engines.known() == []
+    assert engines.list_attempts() == []
     assert engines.healths()["a"].reason is Reason.ENGINE_AWAY
     assert engines.healths()["b"] is None
     assert engines.health() is None
@@ -71,7 +71,7 @@ def test_an_engine_that_could_not_be_made_is_told_and_its_attempts_are_left_alon
     engines = engines_of({"a": pair["a"]}, {"b": NEVER})
     assert engines.healths()["b"] == NEVER
     assert engines.are_several
-    assert [seen.phase for seen in engines.observe([TWO])] == [Phase.UNKNOWN]
+    assert [observation.phase for observation in engines.observe([TWO])] == [Phase.UNKNOWN]
     with pytest.raises(OSError, match="without the engine b: at most 4 nodes"):
         engines.stop(TWO, STOP)
     assert not pair["a"].stops
@@ -79,9 +79,9 @@ def test_an_engine_that_could_not_be_made_is_told_and_its_attempts_are_left_alon
 
 def test_attempts_of_an_engine_that_has_no_table_any_more_are_not_taken_for_anothers(pair):
     engines = engines_of({"a": pair["a"]})
-    (seen,) = engines.observe([TWO])
-    assert seen.phase is Phase.UNKNOWN
-    assert seen.waits.message == "this server runs without the engine b"
+    (observation,) = engines.observe([TWO])
+    assert observation.phase is Phase.UNKNOWN
+    assert observation.waits.message == "this server runs without the engine b"
     with pytest.raises(OSError, match="without the engine b"):
         engines.stop(TWO, STOP)
 
@@ -90,12 +90,12 @@ def test_an_attempt_whose_engine_was_forgotten_to_make_room_is_not_taken_for_ano
     pair, monkeypatch
 ):
     monkeypatch.setattr(several, "_REMEMBERED_MAX", 1)
-    asked = []
-    monkeypatch.setattr(pair["a"], "observe", lambda keys: asked.extend(keys) or [])
+    observed_keys = []
+    monkeypatch.setattr(pair["a"], "observe", lambda keys: observed_keys.extend(keys) or [])
     engines = engines_of(pair)
     engines.stop(TWO, STOP)
     engines.observe([TWO, ONE])
-    assert asked == [ONE]
+    assert observed_keys == [ONE]
 
 
 def test_since_when_it_is_away_stays_until_it_is_back(pair):
@@ -111,20 +111,20 @@ def test_since_when_it_is_away_stays_until_it_is_back(pair):
 def test_what_engines_object_and_what_nodes_do():
     theirs = FakeEngine([])
     theirs.traits = Traits(reach=NodeLocation.ANY, python="python3", places=PlacedBy.ENGINE)
-    theirs.judge = lambda asked: NEVER if asked.wants.get("trainshed-q") == "low" else None
+    theirs.judge = lambda needs: NEVER if needs.wants.get("trainshed-q") == "low" else None
     served = {
         "a": ServedEngine(engine=FakeEngine([])),
         "b": ServedEngine(engine=theirs, labels={"trainshed-q": "low"}),
     }
-    asked = JobNeeds(demand=JobDemand(region=None, groups=()))
+    needs = JobNeeds(demand=JobDemand(region=None, groups=()))
     judged = []
 
     def never(demand):
         judged.append(demand.engine)
 
-    assert Engines(served).judging(asked, never)("a") is None
-    assert Engines(served).judging(asked, never)("b") == NEVER
-    own = JobNeeds(demand=asked.demand, wants={"trainshed-q": "high"})
+    assert Engines(served).judging(needs, never)("a") is None
+    assert Engines(served).judging(needs, never)("b") == NEVER
+    own = JobNeeds(demand=needs.demand, wants={"trainshed-q": "high"})
     assert Engines(served).judging(own, never)("b") is None
     assert judged == ["a"]
 
@@ -143,10 +143,10 @@ def test_waits_in_queues_are_measured_once_from_the_first_hand_over():
     waits.handed_over(ONE)
     now[0] = 2.0
     waits.handed_over(ONE)
-    waits.seen("a", [Observation(key=ONE, phase=Phase.WAITING)])
+    waits.record("a", [Observation(key=ONE, phase=Phase.WAITING)])
     now[0] = 5.0
     for _ in range(2):
-        waits.seen("a", [Observation(key=ONE, phase=Phase.READY)])
+        waits.record("a", [Observation(key=ONE, phase=Phase.READY)])
     assert waits.waited() == {"a": (1, 5.0)}
 
 

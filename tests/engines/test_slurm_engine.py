@@ -45,15 +45,15 @@ def no_spare_time(monkeypatch):
 
 def eventually(look):
     deadline = time.monotonic() + DEADLINE_S
-    while not (found := look()):
+    while not (answer := look()):
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    return found
+    return answer
 
 
 def claim(project="vision", **more):
-    each = Demand(vcpus=1, memory_gb=1.0)
-    groups = (GroupDemand(role=Role.PRIMARY, count=1, each=each),)
+    demand = Demand(vcpus=1, memory_gb=1.0)
+    groups = (GroupDemand(role=Role.PRIMARY, count=1, each=demand),)
     return Claim(
         engine="slurm", demand=JobDemand(region=None, groups=groups), project=project, **more
     )
@@ -102,18 +102,18 @@ class World:
             file.write(f"{job} n1\n")
         self.record(Began(1, 1, "boot"), Ready(("primary-0",)), key=key)
 
-    def record(self, *found, key=KEY):
-        for each in found:
-            records.append(self.attempt(key).records, each, durably=False)
+    def record(self, *entries, key=KEY):
+        for entry in entries:
+            records.append(self.attempt(key).records, entry, durably=False)
 
 
 @pytest.fixture
 def world(tmp_path, monkeypatch):
     monkeypatch.setattr(poll, "FAST_S", 0.02)
     monkeypatch.setattr(poll, "TICK_S", 0.01)
-    found = World(tmp_path)
-    yield found
-    for engine in found.engines:
+    world = World(tmp_path)
+    yield world
+    for engine in world.engines:
         with closing(engine):
             pass
 
@@ -147,7 +147,7 @@ def test_one_submission_however_often_it_is_launched(world):
     engine = launched(world)
     engine.launch(KEY, plan_of(), claim())
     world.engine().launch(KEY, plan_of(), claim())
-    (words,) = [each for each in world.slurm.called("sbatch") if "--version" not in each]
+    (words,) = [argv for argv in world.slurm.called("sbatch") if "--version" not in argv]
     assert f"--comment={KEY}" in words
     assert f"--job-name={NAME}" in words
     assert "--dependency=singleton" in words
@@ -221,9 +221,9 @@ def test_nothing_secret_reaches_slurm(world):
     engine = world.engine()
     engine.launch(KEY, plan_of(env={"API_KEY": "k3y"}), claim())
     eventually(lambda: world.slurm.called("squeue"))
-    seen = repr(world.slurm.calls)
-    assert SECRET not in seen
-    assert "k3y" not in seen
+    calls = repr(world.slurm.calls)
+    assert SECRET not in calls
+    assert "k3y" not in calls
     assert all(env["SLURM_CONF"] == "/etc/s.conf" for _, _, env in world.slurm.calls)
 
 
@@ -349,30 +349,30 @@ def test_a_spool_that_is_away_costs_no_job(world):
 def test_an_old_slurm_is_refused_in_health(world):
     world.slurm.version = "slurm 20.11.9"
     engine = world.engine()
-    found = eventually(engine.health)
-    assert found.message == "Slurm is 20.11; accepted is 22.05 or newer"
+    problem = eventually(engine.health)
+    assert problem.message == "Slurm is 20.11; accepted is 22.05 or newer"
 
 
 def test_it_waits_with_the_words_of_slurm(world):
     engine = launched(world)
     world.slurm.set("1", "PENDING", "JobHeldUser", "")
-    found = eventually(
+    observations = eventually(
         lambda: [o for o in engine.observe([KEY]) if o.waits and o.waits.reason is Reason.HELD]
     )
-    assert found[0].phase is Phase.WAITING
+    assert observations[0].phase is Phase.WAITING
 
 
 def test_where_it_is_placed_is_said(world):
     engine = begun(world)
-    found = eventually(lambda: engine.observe([KEY])[0].placed)
-    assert found == (Seat(role=Role.PRIMARY, index=0, node="n1", engine="slurm"),)
+    seats = eventually(lambda: engine.observe([KEY])[0].placed)
+    assert seats == (Seat(role=Role.PRIMARY, index=0, node="n1", engine="slurm"),)
 
 
 def test_suspended_it_stands_still(world):
     engine = begun(world)
     world.slurm.set("1", "SUSPENDED")
-    found = eventually(lambda: [o for o in engine.observe([KEY]) if o.waits])[0]
-    assert (found.phase, found.waits.reason) == (Phase.READY, Reason.HELD)
+    observation = eventually(lambda: [o for o in engine.observe([KEY]) if o.waits])[0]
+    assert (observation.phase, observation.waits.reason) == (Phase.READY, Reason.HELD)
 
 
 def test_a_quick_end_says_where_it_was(world):
@@ -408,11 +408,11 @@ def test_a_signal_that_nobody_of_ours_sent_is_explained_by_slurm(
         world.record(exit_of(signal=15, interrupted=True))
         assert engine.observe([KEY])[0].phase is Phase.READY  # not believed yet
     world.slurm.set("1", state)
-    found = until(engine, Phase.ENDED, Phase.LOST)
-    assert (found.phase, found.loss) == (Phase.LOST, loss)
-    assert words in found.fault
+    observation = until(engine, Phase.ENDED, Phase.LOST)
+    assert (observation.phase, observation.loss) == (Phase.LOST, loss)
+    assert words in observation.fault
     world.slurm.forget("1")
-    assert until(world.engine(), Phase.ENDED, Phase.LOST) == found
+    assert until(world.engine(), Phase.ENDED, Phase.LOST) == observation
 
 
 @pytest.mark.parametrize(
@@ -422,8 +422,8 @@ def test_what_ends_within_the_grace_of_a_preemption_is_maintenance(world, messag
     engine = begun(world)
     world.record(exit_of(143, interrupted=True, message=message))
     world.slurm.set("1", "FAILED")
-    found = until(engine, Phase.ENDED, Phase.LOST)
-    assert (found.phase, found.loss) == (Phase.LOST, loss)
+    observation = until(engine, Phase.ENDED, Phase.LOST)
+    assert (observation.phase, observation.loss) == (Phase.LOST, loss)
 
 
 def test_a_program_that_killed_itself_has_ended_so(world):
@@ -456,8 +456,8 @@ def test_an_answer_without_the_job_is_no_loss(world):
 def test_a_job_that_slurm_does_not_know_twice_and_that_says_nothing_is_lost(world):
     engine = begun(world)
     world.slurm.forget("1")
-    found = until(engine, Phase.LOST)
-    assert found.loss is Loss.INFRA
+    observation = until(engine, Phase.LOST)
+    assert observation.loss is Loss.INFRA
 
 
 @pytest.mark.usefixtures("no_spare_time")
@@ -467,8 +467,8 @@ def test_what_a_controller_that_does_not_work_misses_is_not_lost(world):
     world.slurm.is_up = False
     world.slurm.forget("1")
     until(engine, Phase.UNKNOWN)
-    asked = engine._poller.seen.number
-    eventually(lambda: engine.observe([KEY]) and engine._poller.seen.number > asked + 5)
+    number = engine._poller.last_answer.number
+    eventually(lambda: engine.observe([KEY]) and engine._poller.last_answer.number > number + 5)
     assert engine.observe([KEY])[0].phase is Phase.UNKNOWN
     world.slurm.is_up = True
     until(engine, Phase.LOST)
@@ -478,8 +478,8 @@ def test_records_that_are_late_are_waited_for(world):
     engine = begun(world)
     engine._attempt(KEY).lost_after_s = 3600.0
     world.slurm.set("1", "COMPLETED")
-    asked = engine._poller.seen.number
-    eventually(lambda: engine.observe([KEY]) and engine._poller.seen.number > asked + 2)
+    number = engine._poller.last_answer.number
+    eventually(lambda: engine.observe([KEY]) and engine._poller.last_answer.number > number + 2)
     assert engine.observe([KEY])[0].phase is Phase.READY
     world.record(Decided(0, "it ended"), exit_of(0))
     assert until(engine, Phase.ENDED).outcome.exit_code == 0
@@ -495,8 +495,8 @@ def test_a_job_that_slurm_forgot_at_once_ends_by_its_records(world):
 def test_a_job_requeued_by_somebody_is_lost_and_cancelled(world):
     engine = begun(world)
     world.slurm.set("1", "PENDING", "BeginTime", "")
-    found = until(engine, Phase.LOST)
-    assert "requeued" in found.fault
+    observation = until(engine, Phase.LOST)
+    assert "requeued" in observation.fault
     assert ("1",) in map(tuple, world.slurm.called("scancel"))
 
 
@@ -511,8 +511,8 @@ def test_an_unknown_word_is_unknown(world):
 def test_what_can_never_start_fails_with_slurms_words(world):
     engine = launched(world)
     world.slurm.set("1", "PENDING", "AccountNotAllowed", "")
-    found = until(engine, Phase.ENDED)
-    assert "AccountNotAllowed" in found.fault
+    observation = until(engine, Phase.ENDED)
+    assert "AccountNotAllowed" in observation.fault
     eventually(lambda: ("1",) in map(tuple, world.slurm.called("scancel")))
 
 
@@ -592,7 +592,7 @@ def test_a_job_named_like_ours_is_not_taken_for_ours(world):
     engine.stop(KEY, ORDER)
     eventually(lambda: len(world.slurm.called("scancel")))
     assert world.slurm.rows[planted]["state"] == "RUNNING"
-    assert {each.key for each in engine.known()} == {KEY}
+    assert {attempt.key for attempt in engine.list_attempts()} == {KEY}
 
 
 def test_a_claim_that_was_planted_is_refused_with_its_path(world):
@@ -642,14 +642,14 @@ def test_paths_of_the_nodes_are_mapped(world):
 
 def test_the_manifest_is_what_is_sent(world):
     engine = world.engine(account={"vision": "a1"})
-    shown = engine.manifest(KEY, plan_of(), claim())
+    manifest = engine.manifest(KEY, plan_of(), claim())
     assert not Path(world.attempt().path).exists()
     engine.launch(KEY, plan_of(), claim())
     words = world.slurm.called("sbatch")[-1]
-    assert shown["command"].endswith(" ".join(words[-4:]))
-    assert "--account=a1" in shown["command"]
-    kept = json.loads(Path(world.attempt().plan).read_text("utf-8"))
-    assert json.loads(shown["plan.json"]) == kept
+    assert manifest["command"].endswith(" ".join(words[-4:]))
+    assert "--account=a1" in manifest["command"]
+    plan = json.loads(Path(world.attempt().plan).read_text("utf-8"))
+    assert json.loads(manifest["plan.json"]) == plan
 
 
 def test_forget_leaves_nothing_and_refuses_what_lives(world):
@@ -660,7 +660,7 @@ def test_forget_leaves_nothing_and_refuses_what_lives(world):
     assert engine.forget(KEY.uid)  # its job is about to go by itself
     assert not Path(world.attempt().job).exists()
     world.slurm.set("1", "COMPLETED")
-    assert engine.known() == []  # though Slurm shows it for a while
+    assert engine.list_attempts() == []  # though Slurm shows it for a while
 
 
 @pytest.mark.usefixtures("no_spare_time")
@@ -703,8 +703,8 @@ def test_at_rest_slurm_is_asked_seldom(world):
 
 def test_gpus_of_a_type_are_asked_for_by_slurms_word_for_them(world):
     def gpus(gpu_type):
-        each = Demand(gpu_type=gpu_type, gpu_count=2)
-        groups = (GroupDemand(role=Role.PRIMARY, count=1, each=each),)
+        demand = Demand(gpu_type=gpu_type, gpu_count=2)
+        groups = (GroupDemand(role=Role.PRIMARY, count=1, each=demand),)
         return Claim(engine="slurm", demand=JobDemand(region=None, groups=groups))
 
     engine = world.engine()
@@ -730,10 +730,12 @@ def test_what_cannot_be_read_is_unknown_however_often_it_is_asked_for(world):
 
 def answers(engine, count):
     """Wait for so many more answers of Slurm, and look at each."""
-    until_number = engine._poller.seen.number + count
+    until_number = engine._poller.last_answer.number + count
     return eventually(
         lambda: [
-            found for found in engine.observe([KEY]) if engine._poller.seen.number >= until_number
+            observation
+            for observation in engine.observe([KEY])
+            if engine._poller.last_answer.number >= until_number
         ]
     )[0]
 
@@ -754,8 +756,8 @@ def test_an_attempt_whose_number_was_never_read_is_lost_once_slurm_has_forgotten
     engine = launched(world)
     engine.close()
     world.begin()
-    kept = Path(world.attempt().path, "slurm.json")
-    kept.write_text(json.dumps({**json.loads(kept.read_text("utf-8")), "job": "", "since_s": 0}))
+    path = Path(world.attempt().path, "slurm.json")
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "job": "", "since_s": 0}))
     world.slurm.forget("1")
     assert "does not know" in until(world.engine(), Phase.LOST).fault
 
@@ -791,20 +793,20 @@ def test_who_only_looks_asks_and_changes_nothing(world):
     for key in (KEY, other):
         world.attempt(key).give_order(Order(grace_s=0.0))
         os.utime(world.attempt(key).order, (0, 0))
-    before = sorted((str(each), each.lstat().st_mtime_ns) for each in world.spool.rglob("*"))
+    before = sorted((str(path), path.lstat().st_mtime_ns) for path in world.spool.rglob("*"))
     calls = len(world.slurm.calls)
     looks = world.engine(serves=False)
-    assert {each.key for each in looks.known()} == {KEY, other}
+    assert {attempt.key for attempt in looks.list_attempts()} == {KEY, other}
     assert looks._poller._thread is None
     assert [name for name, *_ in world.slurm.calls[calls:]] == ["squeue"]
-    after = sorted((str(each), each.lstat().st_mtime_ns) for each in world.spool.rglob("*"))
+    after = sorted((str(path), path.lstat().st_mtime_ns) for path in world.spool.rglob("*"))
     assert after == before
 
 
 def test_an_order_is_carried_out_for_a_job_whose_number_was_lost_with_a_server(world):
     launched(world).close()
-    kept = Path(world.attempt().path, "slurm.json")
-    kept.write_text(json.dumps({**json.loads(kept.read_text("utf-8")), "job": ""}))
+    path = Path(world.attempt().path, "slurm.json")
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "job": ""}))
     world.attempt().give_order(Order(grace_s=1.0))
     world.engine()
     eventually(lambda: world.slurm.rows["1"]["state"] == "CANCELLED")
@@ -835,7 +837,7 @@ def test_an_order_for_what_was_never_submitted_is_done_some_day(world, monkeypat
 def test_what_was_sent_is_what_its_manifest_said(world):
     engine = world.engine()
     assert engine.traits.sent(KEY) == {}
-    said = engine.manifest(KEY, plan_of(), claim())
+    manifest = engine.manifest(KEY, plan_of(), claim())
     engine.launch(KEY, plan_of(), claim())
-    assert engine.traits.sent(KEY) == dict(said)
-    assert "sbatch --parsable" in said["command"]
+    assert engine.traits.sent(KEY) == dict(manifest)
+    assert "sbatch --parsable" in manifest["command"]

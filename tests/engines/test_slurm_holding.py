@@ -48,7 +48,7 @@ class Launcher:
         self._thread.start()
 
     def _keep(self):
-        self.next = hold.kept(self.folder)
+        self.next = hold.await_next_attempt(self.folder)
 
     def end(self):
         """The folder of what it runs next."""
@@ -67,10 +67,10 @@ def keeps(world):
         return launchers[-1]
 
     yield keep
-    for each in launchers:
-        each.folder.make()
-        hold.release(each.folder)
-        each.end()
+    for launcher in launchers:
+        launcher.folder.make()
+        hold.release(launcher.folder)
+        launcher.end()
 
 
 @pytest.fixture(autouse=True)
@@ -94,12 +94,12 @@ def is_held(world, key=KEY):
 
 
 def ended(engine, key=KEY):
-    found = until(engine, Phase.ENDED, Phase.LOST, key=key)
-    assert found.phase is Phase.ENDED, found
-    return found
+    observation = until(engine, Phase.ENDED, Phase.LOST, key=key)
+    assert observation.phase is Phase.ENDED, observation
+    return observation
 
 
-def kept(world, monkeypatch, keeps, **options):
+def keep_allocation(world, monkeypatch, keeps, **options):
     engine = failed(world, monkeypatch, **options)
     launcher = keeps()
     eventually(lambda: is_held(world))
@@ -109,20 +109,20 @@ def kept(world, monkeypatch, keeps, **options):
 
 
 def submissions(world):
-    return [each for each in world.slurm.called("sbatch") if "--version" not in each]
+    return [argv for argv in world.slurm.called("sbatch") if "--version" not in argv]
 
 
 def test_the_next_attempt_goes_into_the_kept_allocation(world, monkeypatch, keeps):
-    engine, launcher = kept(world, monkeypatch, keeps)
+    engine, launcher = keep_allocation(world, monkeypatch, keeps)
     eventually(lambda: world.slurm.rows["1"]["comment"] == f"{KEY} kept")
     engine.launch(SECOND, plan_of(), claim())
     assert launcher.end() == world.attempt(SECOND).path
     assert len(submissions(world)) == 1
     assert world.slurm.rows["1"]["comment"] == str(SECOND)
     assert Path(world.attempt(SECOND).path, "claim").read_text("utf-8") == "1 n1\n"
-    found = until(engine, Phase.STARTING, key=SECOND)
-    assert found.placed_how == "in the allocation kept from attempt 1 (Slurm job 1)"
-    assert [seat.node for seat in found.placed] == ["n1"]
+    observation = until(engine, Phase.STARTING, key=SECOND)
+    assert observation.placed_how == "in the allocation kept from attempt 1 (Slurm job 1)"
+    assert [seat.node for seat in observation.placed] == ["n1"]
     assert world.slurm.rows["1"]["state"] == "RUNNING"
 
 
@@ -165,7 +165,7 @@ def test_without_the_setting_nothing_is_kept(world):
     launched(world)
     world.begin()
     world.record(KILLED)
-    assert hold.kept(world.attempt()) is None
+    assert hold.await_next_attempt(world.attempt()) is None
     assert not is_held(world)
 
 
@@ -180,31 +180,31 @@ def own_allocation(world, engine, launcher):
 
 
 def test_never_with_a_node_that_takes_no_jobs(world, monkeypatch, keeps):
-    engine, launcher = kept(world, monkeypatch, keeps)
+    engine, launcher = keep_allocation(world, monkeypatch, keeps)
     world.slurm.set("1", "RUNNING", nodes="n2")  # it is drained
     own_allocation(world, engine, launcher)
 
 
 def test_never_with_a_node_that_an_attempt_was_lost_with(world, monkeypatch, keeps):
-    engine, launcher = kept(world, monkeypatch, keeps)
-    monkeypatch.setattr(engine, "_avoided", lambda _: ("n1",))
+    engine, launcher = keep_allocation(world, monkeypatch, keeps)
+    monkeypatch.setattr(engine, "_list_lost_nodes", lambda _: ("n1",))
     own_allocation(world, engine, launcher)
 
 
 def test_never_where_too_little_time_is_left(world, monkeypatch, keeps):
-    engine, launcher = kept(world, monkeypatch, keeps)
+    engine, launcher = keep_allocation(world, monkeypatch, keeps)
     world.slurm.left = "1:00:00\n"
     own_allocation(world, engine, launcher)
 
 
 def test_never_where_something_else_is_asked(world, monkeypatch, keeps):
-    engine, launcher = kept(world, monkeypatch, keeps)
+    engine, launcher = keep_allocation(world, monkeypatch, keeps)
     monkeypatch.setattr(holding, "shape_of", lambda _: "another")
     own_allocation(world, engine, launcher)
 
 
 def test_time_that_is_left_is_enough_for_what_may_still_run(world, monkeypatch, keeps):
-    engine, launcher = kept(world, monkeypatch, keeps)
+    engine, launcher = keep_allocation(world, monkeypatch, keeps)
     world.slurm.left = "10:00\n"
     engine.launch(SECOND, plan_of(), claim(running_s_max=300.0))
     assert launcher.end() == world.attempt(SECOND).path
@@ -220,7 +220,7 @@ def test_an_order_that_nobody_takes_is_withdrawn(world, monkeypatch):
     monkeypatch.setattr(holding, "TAKE_S", 0.1)
     engine.launch(SECOND, plan_of(), claim())
     assert len(submissions(world)) == 2
-    names = {each.name for each in Path(world.attempt().path).iterdir()}
+    names = {path.name for path in Path(world.attempt().path).iterdir()}
     assert {"withdrawn", "release"} <= names
     assert not {"next", "taken"} & names
 
@@ -231,7 +231,7 @@ def test_one_of_the_two_wins_an_order(tmp_path, winner):
     folder.make()
     Path(folder.path, "next").write_text("2")
     moves = {
-        "launcher": lambda: hold._ordered(folder) is not None,
+        "launcher": lambda: hold._take_order(folder) is not None,
         "server": lambda: hold.renamed(folder, hold.WITHDRAWN),
     }
     assert moves.pop(winner)()
@@ -241,7 +241,7 @@ def test_one_of_the_two_wins_an_order(tmp_path, winner):
 @pytest.mark.parametrize("where", ["write_json", "_is_taken", "Taker"])
 def test_a_server_that_is_killed_on_the_way_starts_it_once(world, monkeypatch, keeps, where):
     """Before the order, after it, and after it was taken."""
-    engine, launcher = kept(world, monkeypatch, keeps)
+    engine, launcher = keep_allocation(world, monkeypatch, keeps)
     place = holding.KeptAllocations if where == "_is_taken" else holding
     with monkeypatch.context() as patch:
         patch.setattr(place, where, lambda *_args, **_more: interrupt())
@@ -257,7 +257,7 @@ def test_a_server_that_is_killed_on_the_way_starts_it_once(world, monkeypatch, k
 
 
 def test_a_job_that_is_over_keeps_nothing(world, monkeypatch, keeps):
-    engine, launcher = kept(world, monkeypatch, keeps)
+    engine, launcher = keep_allocation(world, monkeypatch, keeps)
     engine.stop(KEY, END)
     assert launcher.end() is None
     assert world.slurm.rows["1"]["state"] == "CANCELLED"
@@ -295,7 +295,7 @@ def test_nor_what_its_launcher_was_about_to_keep(world, monkeypatch, keeps):
 def test_an_allocation_that_the_next_attempt_has_is_not_given_back_for_the_last(
     world, monkeypatch, keeps
 ):
-    engine, launcher = kept(world, monkeypatch, keeps)
+    engine, launcher = keep_allocation(world, monkeypatch, keeps)
     engine.launch(SECOND, plan_of(), claim())
     launcher.end()
     engine.stop(KEY, AGAIN)
@@ -305,16 +305,16 @@ def test_an_allocation_that_the_next_attempt_has_is_not_given_back_for_the_last(
 
 
 def test_what_is_kept_is_no_leftover_until_its_time_is_over(world, monkeypatch, keeps):
-    engine, _ = kept(world, monkeypatch, keeps)
-    assert [each.living for each in engine.known()] == [()]
+    engine, _ = keep_allocation(world, monkeypatch, keeps)
+    assert [attempt.living for attempt in engine.list_attempts()] == [()]
     path = Path(world.attempt().path, "held")
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "until_s": 0}))
     monkeypatch.setattr(slurm_engine, "_CANCEL_S", 0.0)
-    assert [len(each.living) for each in engine.known()] == [1]
+    assert [len(attempt.living) for attempt in engine.list_attempts()] == [1]
 
 
 def test_to_forget_a_job_gives_back_what_is_kept(world, monkeypatch, keeps):
-    engine, launcher = kept(world, monkeypatch, keeps)
+    engine, launcher = keep_allocation(world, monkeypatch, keeps)
     eventually(lambda: not engine._orders)
     assert not engine.forget(KEY.uid)
     assert launcher.end() is None

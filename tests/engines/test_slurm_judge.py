@@ -13,18 +13,20 @@ from trainshed.model.roles import Role
 
 T4 = "NVIDIA_TESLA_T4"
 CLUSTER = ClusterState(
-    tuple(parse.nodes(NODES)), {each.name: each for each in parse.partitions(PARTITIONS)}, {}
+    tuple(parse.nodes(NODES)),
+    {partition.name: partition for partition in parse.partitions(PARTITIONS)},
+    {},
 )
 MAIN = options.read({"spool": "/s"})
 SHORT = options.read({"spool": "/s", "partition": "short", "wishes": ["partition"]})
 
 
 def group(role, count, *, cpus=1, gb=1.0, gpus=0, gpu_type=T4):  # noqa: PLR0913
-    each = Demand(vcpus=cpus, memory_gb=gb, gpu_type=gpu_type if gpus else None, gpu_count=gpus)
-    return GroupDemand(role=role, count=count, each=each)
+    demand = Demand(vcpus=cpus, memory_gb=gb, gpu_type=gpu_type if gpus else None, gpu_count=gpus)
+    return GroupDemand(role=role, count=count, each=demand)
 
 
-def asked(*groups, **more):
+def needs_of(*groups, **more):
     return JobNeeds(demand=JobDemand(region=None, groups=groups), **more)
 
 
@@ -39,7 +41,7 @@ def asked(*groups, **more):
     ],
 )
 def test_what_fits_when_all_is_free_is_never_refused(groups):
-    assert judged(asked(*groups), CLUSTER, MAIN) is None
+    assert judged(needs_of(*groups), CLUSTER, MAIN) is None
 
 
 @pytest.mark.parametrize(
@@ -71,41 +73,41 @@ def test_the_field_and_the_largest_are_named(groups, field, role, accepted):
     cluster = CLUSTER._replace(
         nodes=tuple(n for n in CLUSTER.nodes if field != "replica_count" or n.name != "n3")
     )
-    found = judged(asked(*groups), cluster, MAIN)
-    assert found.reason is Reason.NO_SUCH_NODE
-    assert (found.change.field, found.change.role) == (field, role)
-    assert found.change.accepted == accepted
-    assert accepted in found.message or accepted.split(" ")[0] in found.message
+    refusal = judged(needs_of(*groups), cluster, MAIN)
+    assert refusal.reason is Reason.NO_SUCH_NODE
+    assert (refusal.change.field, refusal.change.role) == (field, role)
+    assert refusal.change.accepted == accepted
+    assert accepted in refusal.message or accepted.split(" ")[0] in refusal.message
 
 
 def test_the_time_of_a_partition():
-    job = asked(group(Role.PRIMARY, 1), running_s_max=3600.0)
+    job = needs_of(group(Role.PRIMARY, 1), running_s_max=3600.0)
     assert judged(job, CLUSTER, MAIN) is None
-    found = judged(job, CLUSTER, SHORT)
-    assert (found.change.field, found.change.accepted) == ("running_max", "3290s")
-    longest = asked(group(Role.PRIMARY, 1), running_s_max=3290.0)
+    refusal = judged(job, CLUSTER, SHORT)
+    assert (refusal.change.field, refusal.change.accepted) == ("running_max", "3290s")
+    longest = needs_of(group(Role.PRIMARY, 1), running_s_max=3290.0)
     assert judged(longest, CLUSTER, SHORT) is None
 
 
 def test_the_nodes_of_a_partition_for_one_job():
     nodes = (*CLUSTER.nodes, CLUSTER.nodes[0]._replace(name="n9"))
     cluster = CLUSTER._replace(nodes=nodes)
-    found = judged(
-        asked(group(Role.PRIMARY, 1, gpus=4), group(Role.WORKER, 2, gpus=4)), cluster, SHORT
+    refusal = judged(
+        needs_of(group(Role.PRIMARY, 1, gpus=4), group(Role.WORKER, 2, gpus=4)), cluster, SHORT
     )
-    assert "gives a job 2 at the most" in found.message
+    assert "gives a job 2 at the most" in refusal.message
 
 
 def test_partitions_and_wishes_that_are_not_there():
-    found = judged(
-        asked(group(Role.PRIMARY, 1), wants={"trainshed-slurm-partition": "gpu"}), CLUSTER, SHORT
+    refusal = judged(
+        needs_of(group(Role.PRIMARY, 1), wants={"trainshed-slurm-partition": "gpu"}), CLUSTER, SHORT
     )
-    assert found.message == "the cluster has no partition gpu; it has: main, short, shut"
-    found = judged(
-        asked(group(Role.PRIMARY, 1), wants={"trainshed-slurm-qos": "x"}), CLUSTER, SHORT
+    assert refusal.message == "the cluster has no partition gpu; it has: main, short, shut"
+    refusal = judged(
+        needs_of(group(Role.PRIMARY, 1), wants={"trainshed-slurm-qos": "x"}), CLUSTER, SHORT
     )
-    assert "accepted are: trainshed-slurm-partition" in found.message
+    assert "accepted are: trainshed-slurm-partition" in refusal.message
 
 
 def test_a_cluster_that_was_never_seen_refuses_nothing():
-    assert judged(asked(group(Role.PRIMARY, 1, gpus=99)), ClusterState(), MAIN) is None
+    assert judged(needs_of(group(Role.PRIMARY, 1, gpus=99)), ClusterState(), MAIN) is None

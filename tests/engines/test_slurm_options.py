@@ -8,18 +8,22 @@ from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 
 
-def read(**given):
-    return options.read({"spool": "/shared", **given})
+def read(**settings):
+    return options.read({"spool": "/shared", **settings})
 
 
 def test_what_is_not_said_has_a_default():
-    found = read()
-    assert (found.spool_of_nodes, found.python, found.lost_after_s) == ("/shared", "python3", 90.0)
-    assert found.policy is FleetPolicy.EXACT
+    settings = read()
+    assert (settings.spool_of_nodes, settings.python, settings.lost_after_s) == (
+        "/shared",
+        "python3",
+        90.0,
+    )
+    assert settings.policy is FleetPolicy.EXACT
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("settings", "words"),
     [
         ({"partion": "x"}, "no setting 'partion'; accepted are: spool,"),
         ({"spool": ""}, "needs `spool`"),
@@ -40,27 +44,27 @@ def test_what_is_not_said_has_a_default():
         ({"partitions": {"NVIDIA_L4": "a b"}}, "a name of Slurm's"),
     ],
 )
-def test_bad_settings(given, words):
+def test_bad_settings(settings, words):
     with pytest.raises(UsageFault) as caught:
-        read(**given)
+        read(**settings)
     assert words in str(caught.value)
 
 
 def test_the_account_of_a_project():
-    found = read(account={"vision": "a1", "*": "rest"})
-    assert [found.account_of(each) for each in ("vision", "other")] == ["a1", "rest"]
+    settings = read(account={"vision": "a1", "*": "rest"})
+    assert [settings.account_of(project) for project in ("vision", "other")] == ["a1", "rest"]
     assert read(account="all").account_of("x") == "all"
     assert read().account_of("x") == ""
 
 
 def test_wishes_are_labels_that_the_configuration_allows():
-    found = read(wishes=["partition", "nice"])
+    settings = read(wishes=["partition", "nice"])
     wants = {
         "trainshed-slurm-partition": "gpu",
         "trainshed-engine": "s",
         "trainshed-slurm-nice": "5",
     }
-    assert wishes_of(wants, found) == {"partition": "gpu", "nice": "5"}
+    assert wishes_of(wants, settings) == {"partition": "gpu", "nice": "5"}
 
 
 @pytest.mark.parametrize(

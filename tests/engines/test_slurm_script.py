@@ -40,9 +40,11 @@ def demand(*groups):
     )
 
 
-def asked(*groups, packing=False, nodes=100, policy=FleetPolicy.EXACT, **more):
-    found = demand(*groups)
-    shape = shape_of(roles_of(found), found, policy, packing=packing, fitting=lambda _: nodes)
+def submission_of(*groups, packing=False, nodes=100, policy=FleetPolicy.EXACT, **more):
+    job_demand = demand(*groups)
+    shape = shape_of(
+        roles_of(job_demand), job_demand, policy, packing=packing, fitting=lambda _: nodes
+    )
     words = tuple("t4" if part.need.gpus else "" for part in shape.parts)
     return Submission(
         key=KEY,
@@ -57,43 +59,45 @@ def asked(*groups, packing=False, nodes=100, policy=FleetPolicy.EXACT, **more):
     )
 
 
-def sbatch(found):
-    return shlex.join(script.sbatch_words(found))
+def sbatch(submission):
+    return shlex.join(script.sbatch_words(submission))
 
 
-def steps(found):
-    return [(shlex.join(each.argv), each.first, each.tasks) for each in script.steps(found)]
+def steps(submission):
+    return [(shlex.join(step.argv), step.first, step.tasks) for step in script.steps(submission)]
 
 
 def test_one_replica():
-    found = asked((Role.PRIMARY, 1, 4, 15.0, 0), minutes=66)
-    assert sbatch(found) == (
+    submission = submission_of((Role.PRIMARY, 1, 4, 15.0, 0), minutes=66)
+    assert sbatch(submission) == (
         f"{COMMON} --job-name=ts-abc-{KEY.uid} --comment={KEY} --dependency=singleton --time=66 "
         "--ntasks=1 --cpus-per-task=4 --mem-per-cpu=3840M b.sh /s/j/2 py w.pyz"
     )
-    assert steps(found) == [(f"{SRUN} --ntasks=1 --cpus-per-task=4 {WARDEN}", 0, 1)]
+    assert steps(submission) == [(f"{SRUN} --ntasks=1 --cpus-per-task=4 {WARDEN}", 0, 1)]
 
 
 def test_equal_shapes_are_one_plain_job():
-    found = asked((Role.PRIMARY, 1, 4, 16.0, 2), (Role.WORKER, 3, 4, 16.0, 2), partition="gpu")
-    assert sbatch(found) == (
+    submission = submission_of(
+        (Role.PRIMARY, 1, 4, 16.0, 2), (Role.WORKER, 3, 4, 16.0, 2), partition="gpu"
+    )
+    assert sbatch(submission) == (
         f"{COMMON} --job-name=ts-abc-{KEY.uid} --comment={KEY} --dependency=singleton "
         "--partition=gpu --ntasks=4 --cpus-per-task=4 --mem-per-cpu=4096M --nodes=4 "
         "--ntasks-per-node=1 --gres=gpu:t4:2 b.sh /s/j/2 py w.pyz"
     )
-    assert steps(found) == [(f"{SRUN} --ntasks=4 --cpus-per-task=4 {WARDEN}", 0, 4)]
+    assert steps(submission) == [(f"{SRUN} --ntasks=4 --cpus-per-task=4 {WARDEN}", 0, 4)]
 
 
 def test_replicas_share_a_node_where_there_are_too_few():
-    found = asked((Role.PRIMARY, 1, 1, 0, 1), (Role.WORKER, 7, 1, 0, 1), nodes=6)
+    submission = submission_of((Role.PRIMARY, 1, 1, 0, 1), (Role.WORKER, 7, 1, 0, 1), nodes=6)
     assert "--ntasks=8 --cpus-per-task=1 --nodes=4 --ntasks-per-node=2 --gres=gpu:t4:2" in sbatch(
-        found
+        submission
     )
-    assert "--ntasks-per-node=2 --gpu-bind=per_task:1" in steps(found)[0][0]
+    assert "--ntasks-per-node=2 --gpu-bind=per_task:1" in steps(submission)[0][0]
 
 
 def test_different_shapes_are_components_with_names_of_their_own():
-    found = asked(
+    submission = submission_of(
         (Role.PRIMARY, 1, 4, 0, 1),
         (Role.WORKER, 2, 4, 0, 4),
         (Role.PARAMETER_SERVER, 2, 2, 0, 0),
@@ -103,23 +107,23 @@ def test_different_shapes_are_components_with_names_of_their_own():
         nice="5",
         exclude=("n1", "n2"),
     )
-    each = (
+    flags = (
         f"--comment={KEY} --dependency=singleton --account=a --qos=q --reservation=r --nice=5 "
         "--exclude=n1,n2"
     )
     name = f"--job-name=ts-abc-{KEY.uid}"
-    assert sbatch(found) == (
-        f"{COMMON} {name} {each} --ntasks=1 --cpus-per-task=4 --nodes=1 --ntasks-per-node=1 "
-        f"--gres=gpu:t4:1 : {name}.1 {each} --ntasks=2 --cpus-per-task=4 --nodes=2 "
-        f"--ntasks-per-node=1 --gres=gpu:t4:4 : {name}.2 {each} --ntasks=2 --cpus-per-task=2 "
+    assert sbatch(submission) == (
+        f"{COMMON} {name} {flags} --ntasks=1 --cpus-per-task=4 --nodes=1 --ntasks-per-node=1 "
+        f"--gres=gpu:t4:1 : {name}.1 {flags} --ntasks=2 --cpus-per-task=4 --nodes=2 "
+        f"--ntasks-per-node=1 --gres=gpu:t4:4 : {name}.2 {flags} --ntasks=2 --cpus-per-task=2 "
         "b.sh /s/j/2 py w.pyz"
     )
     more = SRUN.removeprefix("srun ")
-    assert steps(found) == [
+    assert steps(submission) == [
         (
             " : ".join(
-                f"{each} {WARDEN}"
-                for each in (
+                f"{srun} {WARDEN}"
+                for srun in (
                     f"{SRUN} --ntasks=1 --cpus-per-task=4",
                     f"{more} --ntasks=2 --cpus-per-task=4",
                     f"{more} --ntasks=2 --cpus-per-task=2",
@@ -132,18 +136,18 @@ def test_different_shapes_are_components_with_names_of_their_own():
 
 
 def test_packing_puts_small_replicas_beside_large_ones():
-    found = asked(
+    submission = submission_of(
         (Role.PRIMARY, 1, 2, 1.0, 0),
         (Role.WORKER, 2, 4, 8.0, 4),
         (Role.PARAMETER_SERVER, 3, 1, 1.0, 0),
         packing=True,
     )
-    assert sbatch(found).endswith(
+    assert sbatch(submission).endswith(
         "--nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=8 --mem=11264M --gres=gpu:t4:4 "
         "b.sh /s/j/2 py w.pyz"
     )
-    words = [each for each, _, _ in steps(found)]
-    assert [(first, tasks) for _, first, tasks in steps(found)] == [(0, 1), (1, 2), (3, 3)]
+    words = [command for command, _, _ in steps(submission)]
+    assert [(first, tasks) for _, first, tasks in steps(submission)] == [(0, 1), (1, 2), (3, 3)]
     assert "--exact --ntasks=1 --ntasks-per-node=1 --nodes=1 --cpus-per-task=2" in words[0]
     assert "--mem=1024M --gres=none" in words[0]
     assert "--exact --ntasks=2 --ntasks-per-node=1 --nodes=2 --cpus-per-task=4" in words[1]
@@ -155,14 +159,14 @@ def test_packing_puts_small_replicas_beside_large_ones():
 
 
 def test_best_effort_asks_for_gpus_alone():
-    found = sbatch(asked((Role.PRIMARY, 1, 32, 120.0, 2), policy=FleetPolicy.BEST_EFFORT))
-    assert "--cpus-per-task=1 --nodes=1" in found
-    assert "--mem" not in found
+    command = sbatch(submission_of((Role.PRIMARY, 1, 32, 120.0, 2), policy=FleetPolicy.BEST_EFFORT))
+    assert "--cpus-per-task=1 --nodes=1" in command
+    assert "--mem" not in command
 
 
 def test_a_percent_sign_in_a_folder_is_no_pattern_of_slurms():
-    found = replace(asked((Role.PRIMARY, 1, 1, 0, 0)), folder="/s/100%x/2")
-    assert "--output=/s/100%%x/2/runner.txt" in script.sbatch_words(found)
+    submission = replace(submission_of((Role.PRIMARY, 1, 1, 0, 0)), folder="/s/100%x/2")
+    assert "--output=/s/100%%x/2/runner.txt" in script.sbatch_words(submission)
 
 
 @pytest.fixture

@@ -12,23 +12,23 @@ from trainshed.engines.supervise.record.folder import AttemptFolder
 
 @pytest.fixture
 def folder(tmp_path):
-    found = AttemptFolder(str(tmp_path / "7" / "1"))
-    found.make()
-    return found
+    folder = AttemptFolder(str(tmp_path / "7" / "1"))
+    folder.make()
+    return folder
 
 
 @pytest.fixture
 def synced(monkeypatch):
     """The inodes that were brought to the disk."""
-    found = set()
+    inodes = set()
     sync = os.fsync
 
     def note(descriptor):
-        found.add(os.fstat(descriptor).st_ino)
+        inodes.add(os.fstat(descriptor).st_ino)
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", note)
-    return found
+    return inodes
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ def job(state="PENDING", reason="", component=0, start_s=None):
 
 
 @pytest.mark.parametrize(
-    ("word", "found"),
+    ("word", "expected"),
     [
         ("PENDING", S.PENDING),
         ("CONFIGURING", S.STARTING),
@@ -35,12 +35,12 @@ def job(state="PENDING", reason="", component=0, start_s=None):
         ("EXPEDITING", S.UNKNOWN),
     ],
 )
-def test_states(word, found):
-    assert states.state_of([job(word)]) is found
+def test_states(word, expected):
+    assert states.state_of([job(word)]) is expected
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "expected"),
     [
         (("RUNNING", "COMPLETED"), S.RUNNING),
         (("CANCELLED", "NODE_FAIL"), S.NODE_LOST),
@@ -51,8 +51,8 @@ def test_states(word, found):
         ((), S.UNKNOWN),
     ],
 )
-def test_a_job_of_several_components_is_over_when_all_are(words, found):
-    assert states.state_of([job(word) for word in words]) is found
+def test_a_job_of_several_components_is_over_when_all_are(words, expected):
+    assert states.state_of([job(word) for word in words]) is expected
 
 
 @pytest.mark.parametrize(
@@ -77,16 +77,16 @@ def test_a_job_of_several_components_is_over_when_all_are(words, found):
     ],
 )
 def test_reasons_are_said_in_our_words_and_quoted(word, reason):
-    found = states.waiting_for([job(reason=word)])
-    assert found.reason is reason
-    assert word in found.message
-    assert "its job 5: " in found.message
-    assert found.blockers == (), "it is not in its own way"
+    explanation = states.waiting_for([job(reason=word)])
+    assert explanation.reason is reason
+    assert word in explanation.message
+    assert "its job 5: " in explanation.message
+    assert explanation.blockers == (), "it is not in its own way"
 
 
 def test_the_start_that_slurm_expects_is_said():
-    found = states.waiting_for([job(reason="Resources", start_s=1795461300.0)])
-    assert "expects to start it at 2026-11-23 19:15:00Z" in found.message
+    explanation = states.waiting_for([job(reason="Resources", start_s=1795461300.0)])
+    assert "expects to start it at 2026-11-23 19:15:00Z" in explanation.message
 
 
 def test_components_that_wait_for_another_say_nothing():

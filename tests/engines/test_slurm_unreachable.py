@@ -16,7 +16,7 @@ from trainshed.model.explanation import Reason
 KEY = AttemptKey(4611686018427387904, 2)
 
 
-def seen(state, *nodes):
+def last_answer(state, *nodes):
     row = SlurmJob("7", 0, state, "", nodes, None, "ts-here-4611686018427387904", str(KEY))
     return LastAnswer({"7": [row]}, 3)
 
@@ -30,23 +30,25 @@ def attempt(tmp_path):
 
 
 def test_it_is_unknown_and_says_who_may_end_that(attempt):
-    found = attempt.observation(seen("RUNNING", "n1", "n3"), lambda: frozenset({"n3", "n9"}))
-    assert found.phase is Phase.UNKNOWN
-    assert found.waits.reason is Reason.ENGINE_AWAY
-    assert "Slurm does not reach n3" in found.waits.message
-    assert f"trainshed attempts fence {KEY}" in found.waits.message
-    assert found.waits.blockers == ("n3",)
+    observation = attempt.observation(
+        last_answer("RUNNING", "n1", "n3"), lambda: frozenset({"n3", "n9"})
+    )
+    assert observation.phase is Phase.UNKNOWN
+    assert observation.waits.reason is Reason.ENGINE_AWAY
+    assert "Slurm does not reach n3" in observation.waits.message
+    assert f"trainshed attempts fence {KEY}" in observation.waits.message
+    assert observation.waits.blockers == ("n3",)
 
 
 def test_a_node_that_answers_again_heals_it(attempt):
-    attempt.observation(seen("RUNNING", "n3"), lambda: frozenset({"n3"}))
-    found = attempt.observation(seen("RUNNING", "n3"), frozenset)
-    assert (found.phase, found.waits) == (Phase.STARTING, None)
+    attempt.observation(last_answer("RUNNING", "n3"), lambda: frozenset({"n3"}))
+    observation = attempt.observation(last_answer("RUNNING", "n3"), frozenset)
+    assert (observation.phase, observation.waits) == (Phase.STARTING, None)
 
 
 def test_an_administrators_word_makes_it_lost_for_good(attempt):
-    attempt.observation(seen("RUNNING", "n3"), lambda: frozenset({"n3"}))
+    attempt.observation(last_answer("RUNNING", "n3"), lambda: frozenset({"n3"}))
     spool.keep_end(attempt.folder, EndInSlurm("somebody said so", Loss.INFRA, ("n3",)))
-    found = attempt.observation(seen("RUNNING", "n3"), lambda: frozenset({"n3"}))
-    assert (found.phase, found.loss) == (Phase.LOST, Loss.INFRA)
-    assert attempt.observation(seen("RUNNING", "n3"), frozenset).phase is Phase.LOST
+    observation = attempt.observation(last_answer("RUNNING", "n3"), lambda: frozenset({"n3"}))
+    assert (observation.phase, observation.loss) == (Phase.LOST, Loss.INFRA)
+    assert attempt.observation(last_answer("RUNNING", "n3"), frozenset).phase is Phase.LOST

@@ -73,7 +73,7 @@ class Clock(Loop):
         self.now_s = at_s
 
 
-class DockerVariables:
+class DeafReplicas:
     """Stands for replicas that end of nothing."""
 
     def __init__(self, clock):
@@ -100,17 +100,17 @@ def test_the_last_fifth_of_a_grace_and_five_seconds_at_most_are_everybody_s(
     tmp_path, grace_s, everybody_s
 ):
     clock = Clock()
-    told = DockerVariables(clock)
-    ending = Teardown(clock, AttemptFolder(tmp_path), told, lambda *_: None)
+    replicas = DeafReplicas(clock)
+    ending = Teardown(clock, AttemptFolder(tmp_path), replicas, lambda *_: None)
     ending.begin(Order(grace_s))
     clock.run_until(100.0 + grace_s)
     clock.close()
-    assert told.at_s == {"replicas": 0.0, "everybody": everybody_s, "killed": grace_s}
+    assert replicas.at_s == {"replicas": 0.0, "everybody": everybody_s, "killed": grace_s}
 
 
 def test_a_notice_that_takes_a_while_takes_nothing_of_the_grace(tmp_path, monkeypatch):
     clock = Clock()
-    replicas = DockerVariables(clock)
+    replicas = DeafReplicas(clock)
     ending = Teardown(clock, AttemptFolder(tmp_path), replicas, lambda *_: None)
 
     def write_slowly(_):

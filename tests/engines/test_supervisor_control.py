@@ -61,9 +61,9 @@ def test_a_supervisor_keeps_no_descriptor_that_comes_with_a_message(root, engine
         for _ in range(40):
             socket.send_fds(stranger, [b"{}"], [file.fileno()] * 3)
     for _ in range(40):
-        asked = engine.traits.ask_listeners(KEY)
-        assert asked.sockets == ()  # it has the machine's network
-        asked.lifeline.close()
+        listeners = engine.traits.ask_listeners(KEY)
+        assert listeners.sockets == ()  # it has the machine's network
+        listeners.lifeline.close()
     # it keeps those of the last four servers, and may have opened files of its own
     wait_until(
         lambda: len(list(Path(f"/proc/{pid}/fd").iterdir())) < before + 10, "it has closed them"
@@ -115,12 +115,12 @@ def test_a_job_gives_its_own_supervisor_no_orders(root, mark):
     engine = engine_at(root)
     code = SENDS.format(folder=str(folder(root)))
     engine.launch(KEY, marked(mark, code + FOREVER), ())
-    wait_until(lambda: any("sent" in each.text for each in lines(root)), "it has sent")
+    wait_until(lambda: any("sent" in line.text for line in lines(root)), "it has sent")
     wait_until(
-        lambda: any("is refused" in each.text for each in lines(root)), "the log tells of it"
+        lambda: any("is refused" in line.text for line in lines(root)), "the log tells of it"
     )
-    (told,) = [each for each in lines(root) if "is refused" in each.text]
-    assert told.severity == "WARNING"
+    (warning,) = [line for line in lines(root) if "is refused" in line.text]
+    assert warning.severity == "WARNING"
     assert_obeys(root, engine)
 
 
@@ -155,18 +155,18 @@ def test_what_makes_no_sense_is_passed_over_or_cut_off(root, engine, data):
 
 
 @pytest.mark.parametrize(
-    "given", [7, {"grace_s": "soon"}, {"strange": 1}, {"grace_s": 10**400}, {"grace_s": []}]
+    "document", [7, {"grace_s": "soon"}, {"strange": 1}, {"grace_s": 10**400}, {"grace_s": []}]
 )
-def test_an_order_that_makes_no_sense_is_none(root, engine, given):
-    assert attempt.send_order(AttemptFolder(folder(root)), given)
+def test_an_order_that_makes_no_sense_is_none(root, engine, document):
+    assert attempt.send_order(AttemptFolder(folder(root)), document)
     assert_obeys(root, engine)
 
 
 def test_lines_that_a_program_wrote_elsewhere_come_into_its_log(root, engine):
     emoji = "\N{GRINNING FACE}" * 40_000
     half = "half a character: \ud83d"
-    given = [("hello", "WARNING"), (half, "INFO"), (emoji, "INFO")]
-    wait_until(lambda: engine.traits.add_lines(KEY, "cloud-logging", given), "it hears somebody")
+    entries = [("hello", "WARNING"), (half, "INFO"), (emoji, "INFO")]
+    wait_until(lambda: engine.traits.add_lines(KEY, "cloud-logging", entries), "it hears somebody")
 
     def added():
         return [line for line in lines(root) if line.task_name == "cloud-logging"]
@@ -176,10 +176,10 @@ def test_lines_that_a_program_wrote_elsewhere_come_into_its_log(root, engine):
     assert [line.severity for line in added()][:2] == ["WARNING", "INFO"]
 
 
-@pytest.mark.parametrize("given", [7, [7], [["x"]], None])
-def test_lines_that_make_no_sense_are_none(root, engine, given):
+@pytest.mark.parametrize("entries", [7, [7], [["x"]], None])
+def test_lines_that_make_no_sense_are_none(root, engine, entries):
     key = AttemptFolder(folder(root)).read_key()
-    message = json.dumps({"do": "log", "task": "x", "lines": given, "key": key}).encode()
+    message = json.dumps({"do": "log", "task": "x", "lines": entries, "key": key}).encode()
     with connected(root) as client:
         client.sendall(message)
     assert_obeys(root, engine)
@@ -191,9 +191,9 @@ def test_an_order_without_the_secret_of_the_attempt_is_refused(root, engine):
     with connected(root) as client:
         for key in keys:
             client.sendall(json.dumps({"do": "stop", "order": AT_ONCE, **key}).encode())
-        wait_until(lambda: any("is refused" in each.text for each in lines(root)), "it says so")
+        wait_until(lambda: any("is refused" in line.text for line in lines(root)), "it says so")
     assert_obeys(root, engine)
-    assert sum("is refused" in each.text for each in lines(root)) == 1
+    assert sum("is refused" in line.text for line in lines(root)) == 1
 
 
 def test_a_supervisor_without_a_secret_obeys_the_order_on_the_disk(root, mark, monkeypatch):
@@ -204,7 +204,7 @@ def test_a_supervisor_without_a_secret_obeys_the_order_on_the_disk(root, mark, m
     until(engine, Phase.READY)
     control = AttemptFolder(folder(root))
     wait_until(lambda: attempt.send_order(control, AT_ONCE), "it has a socket")
-    wait_until(lambda: any("is refused" in each.text for each in lines(root)), "it says so")
+    wait_until(lambda: any("is refused" in line.text for line in lines(root)), "it says so")
     engine.stop(KEY, order(0.0))
     assert ended(engine).outcome.interrupted
 

@@ -25,11 +25,13 @@ def engine(root, monkeypatch):
 @pytest.mark.parametrize("count", [10, 44, 60])
 def test_replicas_are_started_only_where_files_are_left_for_all_that_follows(engine, mark, count):
     engine.launch(KEY, marked(mark, *[FOREVER] * count), ())
-    found = until(engine, Phase.READY, Phase.ENDED)
-    if found.phase is Phase.ENDED:
-        assert found.fault == f"cannot start {count} processes: too few open files are allowed"
+    observation = until(engine, Phase.READY, Phase.ENDED)
+    if observation.phase is Phase.ENDED:
+        assert (
+            observation.fault == f"cannot start {count} processes: too few open files are allowed"
+        )
         return
     engine.stop(KEY, order(60.0))
-    found = ended(engine)
-    assert found.fault is None
-    assert found.outcome.interrupted
+    observation = ended(engine)
+    assert observation.fault is None
+    assert observation.outcome.interrupted

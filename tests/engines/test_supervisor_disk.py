@@ -20,9 +20,9 @@ from engines.attempts import (
     engine_at,
     folder,
     marked,
+    observe,
     order,
     record,
-    seen,
     supervisor,
     texts,
     until,
@@ -77,11 +77,11 @@ def test_programs_wait_while_nothing_can_be_written_and_no_line_is_lost(root, ma
         go.touch()
         wait_until(lambda: has_full_pipe(mark), "the log cannot be written")
         assert not done.exists()
-        assert seen(engine).phase is Phase.READY
+        assert observe(engine).phase is Phase.READY
     assert ended(engine).outcome.exit_code == 0
     assert [int(text[:7]) for text in texts(root)] == list(range(COUNT))
-    (said,) = texts(root, "service")
-    assert said.startswith("The log could not be written for")
+    (note,) = texts(root, "service")
+    assert note.startswith("The log could not be written for")
 
 
 def test_a_job_s_end_waits_for_the_disk_but_its_stop_does_not(root, mark):
@@ -92,7 +92,7 @@ def test_a_job_s_end_waits_for_the_disk_but_its_stop_does_not(root, mark):
     with refusing_writes(supervisor(root)):
         engine.stop(KEY, order(5.0))
         wait_until(lambda: not marked_processes(mark), "nothing of the job lives")
-        assert seen(engine).phase is Phase.READY
+        assert observe(engine).phase is Phase.READY
         assert record(root, "Ended") is None
     assert ended(engine).outcome.interrupted
 
@@ -130,7 +130,7 @@ def test_one_that_cannot_write_that_it_began_does_nothing_until_it_can(
     attempt = AttemptFolder(folder(root))
     wait_until(attempt.is_held, "the supervisor has come")
     wait_until((folder(root) / "records.jsonl").exists, "it has tried to write")
-    assert seen(engine).phase is Phase.STARTING
+    assert observe(engine).phase is Phase.STARTING
     assert not ran.exists()
     unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     resource.prlimit(engine._attempt(KEY).child, resource.RLIMIT_FSIZE, unlimited)
@@ -202,7 +202,7 @@ def test_a_job_that_prints_leaves_room_on_the_disk_and_its_end_is_told_on_a_full
     waits = "MiB are free on the server's disk: programs that write wait"
     wait_until(lambda: any(waits in text for text in texts(root, "service")), "the log waits")
     assert room.free_bytes(small_disk) > 1 << 20
-    assert seen(engine).phase is Phase.READY
+    assert observe(engine).phase is Phase.READY
     fill(small_disk / "ballast")
     with pytest.raises(EngineFault, match="No space left"):  # to be repeated, and obeyed already
         engine.stop(KEY, order(0.0))

@@ -26,7 +26,7 @@ def test_a_replica_that_outgrows_its_limit_is_named_with_the_memory_it_used(root
     assert outcome.message.startswith(
         "master-replica-0 was killed by SIGKILL: out of memory at its limit of 64 MiB (peak "
     )
-    assert [each.oom for each in outcome.replicas] == [True, False]
+    assert [replica.oom for replica in outcome.replicas] == [True, False]
     assert outcome.replicas[0].peak_memory_bytes <= 64 * MIB
     assert not outcome.replicas[0].killed, "not by us"
 
@@ -37,9 +37,9 @@ def test_a_program_that_dies_of_its_age_is_told_what_helps(root, mark):
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, code), ())
     outcome = ended(engine).outcome
-    said = "module 'collections' has no attribute 'Mapping' (the abstract classes have left"
-    assert said in outcome.message
-    assert said in outcome.last_words
+    hint = "module 'collections' has no attribute 'Mapping' (the abstract classes have left"
+    assert hint in outcome.message
+    assert hint in outcome.last_words
     assert any("import them of collections.abc" in text for text in texts(root, "service"))
 
 

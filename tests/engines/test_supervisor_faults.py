@@ -16,8 +16,8 @@ from engines.attempts import (
     engine_at,
     folder,
     marked,
+    observe,
     record,
-    seen,
     texts,
     until,
 )
@@ -76,9 +76,9 @@ def engine_with(root, code, monkeypatch):
 def test_a_mistake_of_ours_is_told_and_leaves_nothing_behind(root, mark, monkeypatch):
     engine = engine_with(root, FAILS, monkeypatch)
     engine.launch(KEY, marked(mark, FORKS, FOREVER), ())
-    found = until(engine, Phase.LOST, Phase.ENDED)
-    assert found.phase is Phase.LOST, "our mistake is not the program's"
-    assert found.fault == "the local engine failed: RuntimeError: a mistake of ours"
+    observation = until(engine, Phase.LOST, Phase.ENDED)
+    assert observation.phase is Phase.LOST, "our mistake is not the program's"
+    assert observation.fault == "the local engine failed: RuntimeError: a mistake of ours"
     assert "RuntimeError" in (folder(root) / "runner.txt").read_text()
     assert_no_survivor(mark)
 
@@ -86,9 +86,11 @@ def test_a_mistake_of_ours_is_told_and_leaves_nothing_behind(root, mark, monkeyp
 def test_a_machine_without_room_for_its_processes_is_no_fault_of_the_job(root, mark, monkeypatch):
     engine = engine_with(root, FORKLESS, monkeypatch)
     engine.launch(KEY, marked(mark, FOREVER, FOREVER), ())
-    found = until(engine, Phase.LOST, Phase.ENDED)
-    assert found.phase is Phase.LOST
-    assert found.fault.startswith("cannot start 2 processes: Resource temporarily unavailable")
+    observation = until(engine, Phase.LOST, Phase.ENDED)
+    assert observation.phase is Phase.LOST
+    assert observation.fault.startswith(
+        "cannot start 2 processes: Resource temporarily unavailable"
+    )
 
 
 def test_a_plan_file_that_cannot_be_read_is_a_fault(root, mark, monkeypatch):
@@ -129,4 +131,4 @@ def test_killed_supervisors_leave_nothing_and_the_next_attempts_run_once(root, m
         engine.launch(second, marked(mark, "print('second')"), ())
         assert ended(engine, second).outcome.exit_code == 0
         assert texts(root, key=second) == ["second"]
-        assert seen(engine, key).phase is Phase.LOST
+        assert observe(engine, key).phase is Phase.LOST

@@ -11,9 +11,9 @@ from engines.attempts import (
     ended,
     engine_at,
     folder,
+    observe,
     order,
     record,
-    seen,
     supervisor,
     texts,
     until,
@@ -80,9 +80,9 @@ def begin(site, mark, code="", *, prepare=None, count=1, **programs):
         replicas = [replica._replace(cleanup=cleanup) for replica in replicas]
     else:
         replicas = plan_file.outlines_of(site, plan)
-    made = plan_file.spec_of(site, plan, replicas, prepare=prepare)
-    made = made._replace(after=programs.get("after"))
-    plan_file.write(site.folder.plan, made, Preparation(plan=plan))
+    spec = plan_file.spec_of(site, plan, replicas, prepare=prepare)
+    spec = spec._replace(after=programs.get("after"))
+    plan_file.write(site.folder.plan, spec, Preparation(plan=plan))
     spawn(supervisor_argv(site.folder.path), {**os.environ, MARK: mark}, site.folder.words)
 
 
@@ -118,17 +118,17 @@ def test_a_preparer_completes_the_replicas_and_hands_over_its_locks(root, mark, 
 def test_a_preparer_that_fails_fails_the_attempt_with_its_last_words(root, mark, site):
     code = "import sys; print('building'); sys.exit('no such package: x')"
     begin(site, mark, prepare=python(code))
-    found = ended(engine_at(root))
-    assert found.fault == "no such package: x"
-    assert found.outcome.exit_code == 1
+    observation = ended(engine_at(root))
+    assert observation.fault == "no such package: x"
+    assert observation.outcome.exit_code == 1
     assert texts(root, "service") == ["building"]
 
 
 def test_devices_that_others_have_are_the_machine_s_fault(root, mark, site):
     code = "import os, sys; sys.stderr.write('GPU-1 is held\\n'); sys.exit(os.EX_TEMPFAIL)"
     begin(site, mark, prepare=python(code))
-    found = until(engine_at(root), Phase.LOST)
-    assert found.fault == "GPU-1 is held"
+    observation = until(engine_at(root), Phase.LOST)
+    assert observation.fault == "GPU-1 is held"
 
 
 @pytest.mark.parametrize(
@@ -157,9 +157,9 @@ def test_an_attempt_that_is_stopped_while_it_is_prepared_never_starts(root, mark
     wait_until(child.exists, "it is being prepared")
     engine = engine_at(root)
     engine.stop(KEY, order(0.2))
-    found = ended(engine)
-    assert found.outcome.message == "stopped before it was started"
-    assert found.outcome.interrupted
+    observation = ended(engine)
+    assert observation.outcome.message == "stopped before it was started"
+    assert observation.outcome.interrupted
     assert record(root, "Ready") is None
     assert not left_of(root, mark)
 
@@ -173,7 +173,7 @@ def test_what_a_replica_s_end_leaves_alive_is_ended_before_the_end_is_told(
     cleanup = (python(f"import os; os.unlink({str(outsider)!r})"), ("/no/such/runtime",))
     begin(site, mark, "pass", cleanup=cleanup)
     engine = engine_at(root)
-    wait_until(lambda: seen(engine).phase is Phase.ENDED or outsider.exists(), "any")
+    wait_until(lambda: observe(engine).phase is Phase.ENDED or outsider.exists(), "any")
     ended(engine)
     assert not outsider.exists()
     assert "Containers of the job may be left: not all could be removed." in texts(root, "service")
@@ -224,9 +224,9 @@ def test_all_replicas_start_or_none(root, mark, site, tmp_path):
         + "answer()"
     )
     begin(site, mark, prepare=python(code), count=3)
-    found = ended(engine_at(root))
-    assert found.fault == (
+    observation = ended(engine_at(root))
+    assert observation.fault == (
         "worker-replica-1 cannot be started: /no/such/program: No such file or directory"
     )
-    ends = {each.signal for each in found.outcome.replicas[:2]}
+    ends = {replica.signal for replica in observation.outcome.replicas[:2]}
     assert ends <= {signal.SIGTERM, signal.SIGKILL}

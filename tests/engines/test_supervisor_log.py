@@ -37,7 +37,7 @@ def say(writer, text):
 @given(TEXTS, DISKS)
 def test_a_disk_that_takes_pieces_or_nothing_costs_no_line(tmp_path_factory, texts, disk):
     folder = tmp_path_factory.mktemp("attempt") / "log"
-    answers = iter([each for each in disk if each])
+    answers = iter([step for step in disk if step])
 
     def write(descriptor, data):
         answer = next(answers, None)
@@ -57,9 +57,9 @@ def test_a_disk_that_takes_pieces_or_nothing_costs_no_line(tmp_path_factory, tex
     assert writer.sync()
     assert not writer.is_blocked
     writer.close()
-    found = lines_in(folder)
-    assert [line.text for line in found] == texts
-    assert all(a.stamp_ns < b.stamp_ns for a, b in pairwise(found))
+    lines = lines_in(folder)
+    assert [line.text for line in lines] == texts
+    assert all(a.stamp_ns < b.stamp_ns for a, b in pairwise(lines))
     for path in folder.glob(SEGMENT_PATTERN):
         assert path.read_bytes().endswith(b"\n"), "no line goes over two segments"
 
@@ -176,7 +176,7 @@ def test_while_the_log_cannot_be_written_nothing_is_read_and_the_log_says_so_lat
     assert output.finish()
     writer.close()
     loop.close()
-    found = [line.text for line in lines_in(tmp_path / "away" / "log")]
-    assert found[0] == "one"
-    assert "could not be written for" in found[1]
-    assert found[2:] == [str(number) for number in range(1000)]
+    texts = [line.text for line in lines_in(tmp_path / "away" / "log")]
+    assert texts[0] == "one"
+    assert "could not be written for" in texts[1]
+    assert texts[2:] == [str(number) for number in range(1000)]

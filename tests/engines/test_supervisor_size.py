@@ -51,8 +51,8 @@ def test_a_supervisor_stays_small_while_its_replicas_talk(root, mark):
 def test_a_supervisor_needs_the_standard_library_and_little_of_it():
     source = str(Path(trainshed.__file__).parent.parent)
     argv = [sys.executable, "-I", "-S", "-c", MODULES, source]
-    found = subprocess.run(argv, capture_output=True, text=True, check=True)
-    assert found.stdout.splitlines() == ["trainshed", ""]
+    completed = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert completed.stdout.splitlines() == ["trainshed", ""]
 
 
 def test_nothing_of_the_server_is_open_in_a_supervisor_or_its_replicas(root, mark, tmp_path):

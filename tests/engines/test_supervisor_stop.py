@@ -14,9 +14,9 @@ from engines.attempts import (
     engine_at,
     folder,
     marked,
+    observe,
     order,
     record,
-    seen,
     started,
     supervisor,
     texts,
@@ -74,8 +74,8 @@ def test_a_shorter_grace_shortens_what_is_left_of_a_longer_one(root, mark):
     wait_until(lambda: record(root, "Decided"), "the order was heard")
     engine.stop(KEY, order(7200.0))
     engine.stop(KEY, order(0.2))
-    found = ended(engine).outcome
-    assert [(e.signal, e.killed, e.stopped_by_us) for e in found.replicas] == [
+    outcome = ended(engine).outcome
+    assert [(e.signal, e.killed, e.stopped_by_us) for e in outcome.replicas] == [
         (signal.SIGKILL, True, True)
     ] * 2
 
@@ -83,9 +83,13 @@ def test_a_shorter_grace_shortens_what_is_left_of_a_longer_one(root, mark):
 def test_what_had_time_to_end_was_not_killed(root, mark):
     engine = started(root, marked(mark, "print('ready', flush=True)\n" + FOREVER))
     engine.stop(KEY, order(60.0))
-    (found,) = ended(engine).outcome.replicas
-    assert (found.signal, found.killed, found.stopped_by_us) == (signal.SIGTERM, False, True)
-    assert 0.0 <= found.notice_s <= found.seconds
+    (replica_exit,) = ended(engine).outcome.replicas
+    assert (replica_exit.signal, replica_exit.killed, replica_exit.stopped_by_us) == (
+        signal.SIGTERM,
+        False,
+        True,
+    )
+    assert 0.0 <= replica_exit.notice_s <= replica_exit.seconds
 
 
 def test_a_job_that_had_ended_by_itself_was_not_interrupted(root, mark, tmp_path):
@@ -106,9 +110,9 @@ def test_a_machine_that_goes_down_interrupts_its_jobs(root, mark, tmp_path):
     go = tmp_path / "go"
     engine = started(root, marked(mark, READS_NOTICE + awaiting(go)))
     supervisor(root)
-    known = AttemptRecords()
-    known.read(engine._attempt(KEY).folder.records)
-    identity.send(identity_of(known.began), signal.SIGTERM)
+    attempt_records = AttemptRecords()
+    attempt_records.read(engine._attempt(KEY).folder.records)
+    identity.send(identity_of(attempt_records.began), signal.SIGTERM)
     wait_until(lambda: len(texts(root)) > 1, "the replica was told")
     assert json.loads(texts(root)[1])["reason"] == "maintenance"
     go.touch()
@@ -126,10 +130,10 @@ def test_an_order_that_nobody_told_of_is_found(root, mark):
 
 
 def test_a_suspended_program_hears_that_it_shall_end(root, mark, tmp_path):
-    told = tmp_path / "told"
+    notice = tmp_path / "told"
     code = (
         "import os, signal, sys, time\n"
-        f"def end(*_):\n    {touching(told)}    sys.exit(0)\n"
+        f"def end(*_):\n    {touching(notice)}    sys.exit(0)\n"
         "signal.signal(15, end)\nprint('ready', flush=True)\n"
         "os.kill(os.getpid(), signal.SIGSTOP)\nwhile True: time.sleep(0.01)"
     )
@@ -138,7 +142,7 @@ def test_a_suspended_program_hears_that_it_shall_end(root, mark, tmp_path):
     wait_until(lambda: is_stopped(replica), "it is suspended")
     engine.stop(KEY, order(3600.0))
     ended(engine)
-    assert told.exists()
+    assert notice.exists()
 
 
 def test_replicas_are_written_who_they_are(root, mark):
@@ -212,7 +216,7 @@ def suspended(root, mark):
 
 def test_a_suspended_supervisor_is_told_of_and_wakes_when_it_is_to_end(root, mark):
     engine, pid = suspended(root, mark)
-    assert [each.suspended for each in engine.known()] == [pid]
+    assert [attempt.suspended for attempt in engine.list_attempts()] == [pid]
     engine.stop(KEY, order(60.0))
     assert ended(engine).outcome.interrupted
 
@@ -225,10 +229,10 @@ def test_a_supervisor_that_stays_suspended_is_killed_after_its_time_and_swept(
     for grace_s in (None, 3600.0):
         if grace_s is not None:  # nobody wakes it
             engine._attempt(KEY).folder.give_order(Order(grace_s=grace_s))
-        assert {seen(engine).phase for _ in range(5)} == {Phase.READY}
+        assert {observe(engine).phase for _ in range(5)} == {Phase.READY}
         assert is_stopped(pid)
     engine._attempt(KEY).folder.give_order(Order(grace_s=0.0))
-    assert seen(engine).phase is Phase.READY
+    assert observe(engine).phase is Phase.READY
     monkeypatch.setattr(attempts, "STILL_S_MAX", 0.0)
     until(engine, Phase.LOST)
     assert_no_survivor(mark)

@@ -9,9 +9,9 @@ from engines.attempts import (
     folder,
     lines,
     marked,
+    observe,
     order,
     record,
-    seen,
     texts,
     until,
 )
@@ -45,17 +45,17 @@ def test_a_replica_that_hangs_is_named_with_its_stacks_until_it_goes_on(root, ma
     works = "while True: pass"
     engine = engine_at(root, hang_s=HANG_S)
     engine.launch(KEY, marked(mark, works, code), ())
-    (hang,) = wait_until(lambda: seen(engine).hung, "the hang was found")
+    (hang,) = wait_until(lambda: observe(engine).hung, "the hang was found")
     assert hang.task_name == "worker-replica-0"
     assert hang.seconds >= HANG_S
     assert hang.stacks == "Thread 1 (idle)\n    train (task.py:7)"
-    assert seen(engine).phase is Phase.READY
-    said = wait_until(lambda: len(of_service(root)) > 2 and of_service(root), "the log says it")
-    assert said[0].text.startswith("worker-replica-0 has shown no progress for")
-    assert [line.severity for line in said] == ["WARNING"] * 3
-    assert said[2].text == "worker-replica-0:     train (task.py:7)"
+    assert observe(engine).phase is Phase.READY
+    warnings = wait_until(lambda: len(of_service(root)) > 2 and of_service(root), "the log says it")
+    assert warnings[0].text.startswith("worker-replica-0 has shown no progress for")
+    assert [line.severity for line in warnings] == ["WARNING"] * 3
+    assert warnings[2].text == "worker-replica-0:     train (task.py:7)"
     go.touch()
-    wait_until(lambda: not seen(engine).hung, "it has gone on")
+    wait_until(lambda: not observe(engine).hung, "it has gone on")
     again = "worker-replica-0 makes progress again"
     wait_until(lambda: again in texts(root, "service"), "the log says that too")
     engine.stop(KEY, order(0.0))
@@ -72,7 +72,7 @@ def test_a_heartbeat_is_progress(root, mark, tmp_path):
     )
     engine = engine_at(root, hang_s=HANG_S, hang_stacks=False)
     engine.launch(KEY, marked(mark, code, FOREVER), ())
-    (hang,) = wait_until(lambda: seen(engine).hung, "the other hangs")
+    (hang,) = wait_until(lambda: observe(engine).hung, "the other hangs")
     assert hang.task_name == "worker-replica-0"
     assert hang.stacks == ""
     go.touch()
@@ -89,16 +89,16 @@ def test_nobody_looks_where_no_time_was_set(root, mark):
 
 @pytest.mark.parametrize("reads", [True, False])
 def test_a_restarted_program_that_ignores_its_checkpoints_is_warned_of(root, mark, tmp_path, reads):
-    kept = tmp_path / "checkpoints" / "step-7.pt"
-    kept.parent.mkdir()
-    kept.write_text("weights")
-    code = f"open({str(kept)!r}).read()" if reads else "pass"
+    checkpoint = tmp_path / "checkpoints" / "step-7.pt"
+    checkpoint.parent.mkdir()
+    checkpoint.write_text("weights")
+    code = f"open({str(checkpoint)!r}).read()" if reads else "pass"
     engine = engine_at(root)
-    engine.launch(SECOND, marked(mark, code, checkpoints=(str(kept.parent),)), ())
+    engine.launch(SECOND, marked(mark, code, checkpoints=(str(checkpoint.parent),)), ())
     ended(engine, SECOND)
-    said = of_service(root, SECOND)
-    assert [line.severity for line in said] == ([] if reads else ["WARNING"])
-    assert reads or str(kept) in said[0].text
+    warnings = of_service(root, SECOND)
+    assert [line.severity for line in warnings] == ([] if reads else ["WARNING"])
+    assert reads or str(checkpoint) in warnings[0].text
 
 
 def test_a_first_attempt_has_nothing_to_resume_from(root, mark, tmp_path):

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from engines.attempts import KEY, engine_at, seen, supervisor, until
+from engines.attempts import KEY, engine_at, observe, supervisor, until
 from engines.support import marked_processes, plan_of, python_replica, wait_until
 from trainshed.engines.container_runtime import Found, Runtime
 from trainshed.engines.local.devices import locks as device_locks
@@ -48,7 +48,7 @@ def killed_with_a_container(root, mark, runtime, gpus, monkeypatch):
     wait_until(lambda: living.exists() and living.read_text(), "the container runs")
     until(engine, Phase.READY)
     os.kill(supervisor(root), signal.SIGKILL)
-    wait_until(lambda: not marked_processes(mark) or seen(engine), "it is dead")
+    wait_until(lambda: not marked_processes(mark) or observe(engine), "it is dead")
     return engine, living
 
 

@@ -36,8 +36,8 @@ def test_without_its_plan_nobody_can_say_it(tmp_path):
 
 def test_what_was_decided_stands_though_the_supervisor_failed_afterwards():
     end = Ended(Outcome(exit_code=1, message="ours"), fault="the local engine failed", lost=True)
-    known = AttemptRecords(decided=Decided(0, "all is done", "", False), ended=end)
-    found = recorded(AttemptKey(1, 1), known)
-    assert (found.phase, found.outcome.exit_code) == (Phase.ENDED, 0)
-    known.decided = None
-    assert recorded(AttemptKey(1, 1), known).phase is Phase.LOST
+    records = AttemptRecords(decided=Decided(0, "all is done", "", False), ended=end)
+    observation = recorded(AttemptKey(1, 1), records)
+    assert (observation.phase, observation.outcome.exit_code) == (Phase.ENDED, 0)
+    records.decided = None
+    assert recorded(AttemptKey(1, 1), records).phase is Phase.LOST

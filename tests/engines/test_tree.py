@@ -12,10 +12,10 @@ DEEPER_THAN_THE_STACK = 5_000
 
 def below(parents, monkeypatch):
     """What is found where each process of 2, 3, ... has the parent that is given for it."""
-    kept = {}
+    children = {}
     for child, parent in enumerate(parents, start=2):
-        kept.setdefault(parent, []).append(child)
-    monkeypatch.setattr(tree, "children", lambda pid: kept.get(pid, []))
+        children.setdefault(parent, []).append(child)
+    monkeypatch.setattr(tree, "children", lambda pid: children.get(pid, []))
     return list(tree.descendants(ROOT))
 
 
@@ -28,9 +28,9 @@ def test_a_chain_of_any_length_is_walked(monkeypatch):
 def test_parents_come_before_their_children_and_all_are_found(picks):
     parents = [1 + pick % pid for pid, pick in enumerate(picks, start=1)]
     with pytest.MonkeyPatch.context() as patch:
-        found = below(parents, patch)
-    assert sorted(child for _, child in found) == list(range(2, len(parents) + 2))
-    seen = {ROOT}
-    for parent, child in found:
-        assert parent in seen
-        seen.add(child)
+        pairs = below(parents, patch)
+    assert sorted(child for _, child in pairs) == list(range(2, len(parents) + 2))
+    pids = {ROOT}
+    for parent, child in pairs:
+        assert parent in pids
+        pids.add(child)

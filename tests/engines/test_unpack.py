@@ -52,8 +52,8 @@ def test_an_sdist_is_unpacked_with_its_links(tmp_path, name, mode):
     members = [("p-1/a/x.py", b"x = 1"), link("p-1/y.py", "a/x.py"), link("p-1/a/z", "../a/x.py"),
                link("p-1/hard", "p-1/a/x.py", tarfile.LNKTYPE)]  # fmt: skip
     unpack(tar(tmp_path / name, *members, mode=mode), tmp_path / "out", 2 * MIB)
-    for each in ("a/x.py", "y.py", "a/z", "hard"):
-        assert (tmp_path / "out/p-1" / each).read_bytes() == b"x = 1"
+    for inner in ("a/x.py", "y.py", "a/z", "hard"):
+        assert (tmp_path / "out/p-1" / inner).read_bytes() == b"x = 1"
 
 
 def test_a_zip_is_unpacked(tmp_path):
@@ -155,9 +155,9 @@ def test_owner_and_mode_are_not_the_archives_to_choose(tmp_path):
     entry = tarfile.TarInfo("x")
     entry.uid, entry.gid, entry.mode = 4242, 4242, 0o6777
     unpack(tar(tmp_path / "p.tar.gz", entry), tmp_path / "out", MIB)
-    found = (tmp_path / "out/x").stat()
-    assert (found.st_uid, found.st_gid) == (os.geteuid(), os.getegid())
-    assert found.st_mode & 0o7777 == 0o755
+    facts = (tmp_path / "out/x").stat()
+    assert (facts.st_uid, facts.st_gid) == (os.geteuid(), os.getegid())
+    assert facts.st_mode & 0o7777 == 0o755
 
 
 @pytest.mark.usefixtures("python")
@@ -167,8 +167,8 @@ def test_nothing_leads_out_of_a_package(tmp_path, members):
     path = tar(tmp_path / "p.tar.gz", *members)
     with pytest.raises(shutil.ReadError):
         unpack(path, tmp_path / "in/out", MIB)
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["in", "p.tar.gz"]
-    assert [each.name for each in (tmp_path / "in").iterdir()] == ["out"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["in", "p.tar.gz"]
+    assert [entry.name for entry in (tmp_path / "in").iterdir()] == ["out"]
 
 
 @pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil"])

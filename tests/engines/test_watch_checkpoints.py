@@ -27,9 +27,9 @@ def folder(tmp_path):
 
 @pytest.fixture
 def watch(folder):
-    found = CheckpointWatch([str(folder), str(folder / "not-there")])
-    yield found
-    found.close()
+    watch = CheckpointWatch([str(folder), str(folder / "not-there")])
+    yield watch
+    watch.close()
 
 
 def elsewhere(program, folder):
@@ -38,9 +38,9 @@ def elsewhere(program, folder):
 
 def test_one_that_reads_none_is_warned_of_with_the_newest(watch, folder):
     elsewhere("import sys, os; print(list(os.walk(sys.argv[1])))", folder)
-    said = watch.warning()
-    assert "none of the 1 files" in said
-    assert str(folder / "step-3" / "model.bin") in said
+    warning = watch.warning()
+    assert "none of the 1 files" in warning
+    assert str(folder / "step-3" / "model.bin") in warning
 
 
 def test_one_that_opens_it_is_not(watch, folder):

@@ -38,16 +38,16 @@ def test_cpu_time_counts_for_a_program_that_never_beats(watch):
     busy = 0
     for now in range(10, 500, 10):
         busy += WORKS_NS
-        found = watch.look(float(now), [busy, 0])
-        assert all(index == 1 for index, _ in found)
+        hangs = watch.look(float(now), [busy, 0])
+        assert all(index == 1 for index, _ in hangs)
     assert watch.recovered() == []
 
 
 def test_a_waiting_process_uses_a_little_of_a_processor_and_still_hangs(watch):
-    told = []
+    hangs = []
     for now in range(10, 300, 10):
-        told += watch.look(float(now), [now * 1_000_000, now * 1_000_000])
-    assert [index for index, _ in told] == [0, 1]
+        hangs += watch.look(float(now), [now * 1_000_000, now * 1_000_000])
+    assert [index for index, _ in hangs] == [0, 1]
 
 
 def test_a_line_is_a_sign_and_a_hang_that_ends_is_told_once(watch):
@@ -62,11 +62,11 @@ def test_a_line_is_a_sign_and_a_hang_that_ends_is_told_once(watch):
 
 def test_a_program_that_beats_is_judged_by_its_heart_though_it_spins(watch, files):
     beat(files[0], 1)
-    told, busy = [], 0
+    hangs, busy = [], 0
     for now in range(10, 400, 10):
         busy += WORKS_NS
-        told += watch.look(float(now), [busy, busy])
-    assert [index for index, _ in told] == [0]
+        hangs += watch.look(float(now), [busy, busy])
+    assert [index for index, _ in hangs] == [0]
 
 
 def test_every_beat_is_a_sign_whatever_the_wall_says(watch, files):

@@ -86,8 +86,8 @@ def test_a_full_disk_tears_no_line_and_doubles_none(tmp_path, monkeypatch):
         assert not log.write()
     log.add([Report("lr", float("nan"), 9, 1.0)])
     assert log.write(durably=True)
-    *found, last = map(decode, path.read_bytes().splitlines())
-    assert found == reports
+    *written, last = map(decode, path.read_bytes().splitlines())
+    assert written == reports
     assert last.tag == "lr"
     assert math.isnan(last.value)
 
@@ -97,9 +97,9 @@ def test_a_full_disk_tears_no_line_and_doubles_none(tmp_path, monkeypatch):
 
 @pytest.fixture
 def loop():
-    made = Loop()
-    yield made
-    made.close()
+    loop = Loop()
+    yield loop
+    loop.close()
 
 
 def watched(loop, tmp_path, **metrics):
@@ -158,9 +158,9 @@ def test_more_than_the_kernel_can_tell_may_be_any_file(tmp_path):
         for _ in range(limit // 2 + 1):
             one.write(b"x")
             other.write(b"x")
-    told = []
+    changes = []
     while (names := events.changed()) != set():
-        told.append(names)
+        changes.append(names)
     events.close()
-    assert told[0] == {"file-0", "file-1"}
-    assert told[-1] is None
+    assert changes[0] == {"file-0", "file-1"}
+    assert changes[-1] is None

@@ -105,9 +105,9 @@ def test_a_way_out_that_cannot_be_started_again_is_told_once_and_the_job_goes_on
     wait_until(lambda: any(why in text for text in warnings(root)), "the log says so")
     engine.stop(KEY, order(0.0))
     assert ended(engine).outcome.interrupted
-    killed, *others = warnings(root)
+    killed, *rest = warnings(root)
     assert "slirp4netns was ended by signal 9" in killed
-    assert len(others) == 1
+    assert len(rest) == 1
     assert not marked_processes(mark)
 
 

@@ -10,7 +10,7 @@ def make_wheel(folder, name, version, *, tag="py3-none-any", requires=()):
     stem = f"{name.replace('-', '_')}-{version}"
     info = f"{stem}.dist-info"
     metadata = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
-    metadata += [f"Requires-Dist: {each}" for each in requires]
+    metadata += [f"Requires-Dist: {requirement}" for requirement in requires]
     files = {f"{name.replace('-', '_')}.py": f"__version__ = {version!r}\n"}
     files |= {
         f"{info}/METADATA": "\n".join(metadata) + "\n",

@@ -24,8 +24,8 @@ def test_an_examples_steps_and_samples_are_found(example, tmp_path):
     flags = ("--processes", 2, "--runs", runs, "--seconds", 2, "--out", out)
     outcome = call(example, "plan", "calibrate", *program, *flags)
     assert outcome.code == 0, outcome.story()
-    made = read(out.read_text())
-    assert [run.kind.value for run in made.runs] == runs.split(","), outcome.story()
-    assert made.training.batch_per_accelerator == batch
-    assert made.training.gradient_bytes > 0
-    assert made.trainer_digest
+    calibration = read(out.read_text())
+    assert [run.kind.value for run in calibration.runs] == runs.split(","), outcome.story()
+    assert calibration.training.batch_per_accelerator == batch
+    assert calibration.training.gradient_bytes > 0
+    assert calibration.trainer_digest

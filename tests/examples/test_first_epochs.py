@@ -36,9 +36,9 @@ def case(example, args, *marks, **fewer):
 def test_it_trains_from_its_configuration(example, args, fewer, tmp_path):
     """With fewer replicas of each role than it has, and each role that it has."""
     document = yaml.safe_load((EXAMPLES / example / "config.yaml").read_text())
-    asked = document["trainingInput"]
-    assert fewer.keys() <= asked.keys()
-    asked |= fewer
+    training_input = document["trainingInput"]
+    assert fewer.keys() <= training_input.keys()
+    training_input |= fewer
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
     cluster = ("--config", tmp_path / "config.yaml", "--job-dir", tmp_path / "job")
     outcome = call(example, *TRAIN, *cluster, "--", *args)

@@ -1,4 +1,4 @@
-"""The sample run of ``gpu-check`` says in one line of JSON how long it took (R24)."""
+"""The sample run of ``gpu-check`` says in one line of JSON how long it took."""
 
 import json
 import subprocess
@@ -22,10 +22,10 @@ def test_one_line_of_json_is_all_it_prints():
     done = steps("--device", "cpu", "--steps", "3")
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()
-    found = json.loads(line)
-    assert set(found) == {"device", "steps", "seconds"}
-    assert (found["device"], found["steps"]) == ("cpu", 3)
-    assert found["seconds"] > 0
+    report = json.loads(line)
+    assert set(report) == {"device", "steps", "seconds"}
+    assert (report["device"], report["steps"]) == ("cpu", 3)
+    assert report["seconds"] > 0
 
 
 @pytest.mark.full

@@ -1,4 +1,4 @@
-"""A model in two pieces learns what the whole one learns, replicated or not (R21)."""
+"""A model in two pieces learns what the whole one learns, replicated or not."""
 
 import json
 

@@ -37,9 +37,9 @@ def called(*argv):
 
 
 def test_the_demo_measures_plans_and_draws(tmp_path):
-    told = called("./demo.sh", tmp_path)
-    assert "what more hosts would bring" in told
-    assert "limited by links between hosts" in told
+    output = called("./demo.sh", tmp_path)
+    assert "what more hosts would bring" in output
+    assert "limited by links between hosts" in output
     assert (tmp_path / "plan.png").read_bytes().startswith(PNG)
     assert "<html" in (tmp_path / "plan.html").read_text()
 
@@ -47,8 +47,10 @@ def test_the_demo_measures_plans_and_draws(tmp_path):
 def test_hosts_behind_links_are_drawn_beside_the_plan(tmp_path):
     if reason := links().why_not():
         pytest.skip(reason)
-    told = called(sys.executable, "check.py", "--hosts", "1,2", "--seconds", "3", "--out", tmp_path)
-    assert "PLANNED SAMPLES/S" in told
+    output = called(
+        sys.executable, "check.py", "--hosts", "1,2", "--seconds", "3", "--out", tmp_path
+    )
+    assert "PLANNED SAMPLES/S" in output
     assert (tmp_path / "planned-and-measured.png").read_bytes().startswith(PNG)
 
 

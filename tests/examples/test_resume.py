@@ -89,7 +89,7 @@ def test_a_notice_saves_the_step_it_comes_in_and_the_next_start_goes_on_from_the
     )
     with world:
         assert world.wait() == [143], world.printed()
-    told = re.search(r"told to stop at step (\d+): .*maintenance.*node a", world.printed())
-    assert told, world.printed()
+    match = re.search(r"told to stop at step (\d+): .*maintenance.*node a", world.printed())
+    assert match, world.printed()
     notice.unlink()
-    assert f"resumed from step {told[1]}\n" in undisturbed(world)
+    assert f"resumed from step {match[1]}\n" in undisturbed(world)

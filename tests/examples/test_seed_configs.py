@@ -45,8 +45,8 @@ def test_a_replica_that_answers_to_another_name_is_found_out():
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_the_configurations_ask_for_thirteen_replicas(path):
-    asked = yaml.safe_load(path.read_text())["trainingInput"]
-    assert (asked["workerCount"], asked["parameterServerCount"]) == (9, 3)
+    training_input = yaml.safe_load(path.read_text())["trainingInput"]
+    assert (training_input["workerCount"], training_input["parameterServerCount"]) == (9, 3)
 
 
 def start(environ, *argv):

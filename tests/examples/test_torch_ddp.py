@@ -61,8 +61,8 @@ def test_it_leaves_metrics_a_curve_and_the_last_three_checkpoints(whole):
     assert whole.metrics[-1]["loss"] < whole.metrics[0]["loss"] / 10
     assert whole.metrics[-1]["accuracy"] == whole.result["accuracy"]
     assert (whole.job_dir / "learning-curve.png").read_bytes().startswith(PNG)
-    kept = sorted(path.name for path in whole.job_dir.glob("checkpoint-*"))
-    assert kept == [f"checkpoint-{epoch:04d}.pt" for epoch in (18, 19, 20)]
+    checkpoints = sorted(path.name for path in whole.job_dir.glob("checkpoint-*"))
+    assert checkpoints == [f"checkpoint-{epoch:04d}.pt" for epoch in (18, 19, 20)]
 
 
 def test_only_rank_0_reports(whole):

@@ -56,10 +56,10 @@ def test_as_a_job_it_learns_through_reducers(tmp_path):
 def test_two_workers_learn_the_same_by_a_ring_and_by_reducers(where):
     text = compared(where)
     assert "2 workers, and 2 reducers" in text
-    found = {name: accuracy for name, _, accuracy in RESULT.findall(text)}
-    assert set(found) == {"ring", "reducers"}
+    accuracies = {name: accuracy for name, _, accuracy in RESULT.findall(text)}
+    assert set(accuracies) == {"ring", "reducers"}
     # the sum of two is the same in any order, so the weights are, bit for bit
-    assert found["ring"] == found["reducers"]
+    assert accuracies["ring"] == accuracies["reducers"]
     limit = GAIN.search(text)
     assert limit
     if "one host, by loopback" in text:

@@ -57,11 +57,11 @@ def without_hypertune(tmp_path):
 def test_googles_own_package_reports_every_epoch(tmp_path):
     done = trial(tmp_path, "--epochs", 3, "--learning_rate", "0.01", "--batch_size", "64.0")
     assert done.returncode == 0, done.stderr
-    told = reports(tmp_path)
-    assert [(each["global_step"], each["trial"]) for each in told] == [
+    rows = reports(tmp_path)
+    assert [(row["global_step"], row["trial"]) for row in rows] == [
         ("1", "7"), ("2", "7"), ("3", "7"),
     ]  # fmt: skip
-    last = float(told[-1]["accuracy"])
+    last = float(rows[-1]["accuracy"])
     assert last > 0.7
     assert json.loads((tmp_path / "model" / "result.json").read_text()) == {"accuracy": last}
     assert (tmp_path / "model" / "model.npz").stat().st_size > 0
@@ -72,9 +72,9 @@ def test_googles_own_package_reports_every_epoch(tmp_path):
 def test_without_it_the_same_is_reported_by_our_library(tmp_path, without_hypertune):
     done = trial(tmp_path, "--epochs", 2, **without_hypertune)
     assert done.returncode == 0, done.stderr
-    told = reports(tmp_path)
-    assert [each["global_step"] for each in told] == ["1", "2"]
-    assert set(told[0]) == {"accuracy", "global_step", "checkpoint_path", "timestamp", "trial"}
+    rows = reports(tmp_path)
+    assert [row["global_step"] for row in rows] == ["1", "2"]
+    assert set(rows[0]) == {"accuracy", "global_step", "checkpoint_path", "timestamp", "trial"}
 
 
 @pytest.mark.full
@@ -102,7 +102,7 @@ def parameters(document):
 def test_the_study_is_the_same_in_both_dialects():
     vertex = yaml.safe_load((FOLDER / "hpt.yaml").read_text())
     ml = yaml.safe_load((FOLDER / "config.yaml").read_text())["trainingInput"]["hyperparameters"]
-    names = [each["parameterName"] for each in ml["params"]]
+    names = [parameter["parameterName"] for parameter in ml["params"]]
     assert list(parameters(vertex["studySpec"]["parameters"])) == [*names, "momentum"]
     assert (ml["maxTrials"], ml["maxParallelTrials"]) == (24, 2)
     assert (vertex["maxTrialCount"], vertex["parallelTrialCount"]) == (24, 2)
@@ -112,12 +112,12 @@ def test_the_study_is_the_same_in_both_dialects():
 @needs("sklearn")
 def test_every_tuned_parameter_is_an_argument_of_the_trainer():
     vertex = yaml.safe_load((FOLDER / "hpt.yaml").read_text())
-    told = subprocess.run(
+    usage = subprocess.run(
         [sys.executable, "-m", "trainer.task", "--help"],
         cwd=FOLDER, capture_output=True, text=True, timeout=TIMEOUT_S, check=True,
     ).stdout  # fmt: skip
     for name in parameters(vertex["studySpec"]["parameters"]):
-        assert f"--{name} " in told
+        assert f"--{name} " in usage
 
 
 @pytest.mark.full
@@ -134,7 +134,7 @@ class Demo:
     """How ``make demo-tuning`` went, with flags of its own: what it said, and what it left."""
 
     code: int
-    said: str
+    output: str
     data: Path
 
     def trials(self):
@@ -162,7 +162,7 @@ def demo(tmp_path):
             timeout=TIMEOUT_S,
             check=False,
         )
-        return Demo(code=done.returncode, said=done.stdout, data=tmp_path / "data")
+        return Demo(code=done.returncode, output=done.stdout, data=tmp_path / "data")
 
     yield run_with
     wait_until(lambda: not list(left(cache)), lambda: f"left behind: {list(left(cache))}")
@@ -188,29 +188,29 @@ class TestDemo:
     pytestmark = SERVICE
 
     def test_the_study_finds_a_good_network_and_writes_its_report(self, demo):
-        found = demo("--max-trial-count", 8)
-        assert found.code == 0, found.said
-        assert "state: SUCCEEDED" in found.said
-        trials = found.trials()
+        outcome = demo("--max-trial-count", 8)
+        assert outcome.code == 0, outcome.output
+        assert "state: SUCCEEDED" in outcome.output
+        trials = outcome.trials()
         assert [trial["trial"] for trial in trials] == [str(number) for number in range(1, 9)]
         assert {trial["state"] for trial in trials} == {"SUCCEEDED"}
         assert max(float(trial["metrics.accuracy"]) for trial in trials) > 0.9
-        assert "importances" in (found.data / "digits.html").read_text().lower()
+        assert "importances" in (outcome.data / "digits.html").read_text().lower()
         for trial in trials:
             assert bool(trial["parameters.momentum"]) == (trial["parameters.optimizer"] == "sgd")
-            has_model = found.model(trial["trial"]).is_file()
+            has_model = outcome.model(trial["trial"]).is_file()
             assert int(trial["step"]) == EPOCHS or not has_model
             assert has_model or trial["stopped_early"] == "true"
 
     def test_trials_that_cannot_become_good_are_stopped_early(self, demo, tmp_path):
-        found = demo("--config", self.in_fixed_order(tmp_path / "grid.yaml"))
-        assert found.code == 0, found.said
-        rates = [float(trial["parameters.learning_rate"]) for trial in found.trials()]
-        steps = [int(trial["step"]) for trial in found.trials()]
+        outcome = demo("--config", self.in_fixed_order(tmp_path / "grid.yaml"))
+        assert outcome.code == 0, outcome.output
+        rates = [float(trial["parameters.learning_rate"]) for trial in outcome.trials()]
+        steps = [int(trial["step"]) for trial in outcome.trials()]
         assert rates == [0.01, 0.011, 0.012, 1e-6, 1.1e-6]
-        assert steps[:3] == [EPOCHS] * 3, found.said
-        assert max(steps[3:]) < ENDLESS, found.said
-        assert {trial["state"] for trial in found.trials()} == {"SUCCEEDED"}
+        assert steps[:3] == [EPOCHS] * 3, outcome.output
+        assert max(steps[3:]) < ENDLESS, outcome.output
+        assert {trial["state"] for trial in outcome.trials()} == {"SUCCEEDED"}
 
     def in_fixed_order(self, path):
         """The study as a grid: three good learning rates, and then two that are far too small.

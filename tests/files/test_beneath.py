@@ -39,8 +39,8 @@ def tree(way, tmp_path):  # noqa: ARG001 - names are resolved in one of both way
     (root / "a" / "same").symlink_to("file")
     (root / "loop").symlink_to("loop")
     (root / "magic").symlink_to("/proc/self/root")
-    with Beneath(root) as found:
-        yield found
+    with Beneath(root) as opened_root:
+        yield opened_root
 
 
 def number(call):
@@ -129,7 +129,7 @@ NAMES = st.lists(
 @given(st.lists(st.tuples(st.sampled_from(["read", "stat", "make_folders"]), NAMES), max_size=8))
 def test_both_ways_agree(tmp_path_factory, calls):
     """On what is found, and on what is refused and why."""
-    found = []
+    answers = []
     for resolve in (beneath.by_kernel, beneath.by_parts):
         root = tmp_path_factory.mktemp("both")
         (root / "a" / "deep").mkdir(parents=True)
@@ -138,19 +138,19 @@ def test_both_ways_agree(tmp_path_factory, calls):
             (root / name).symlink_to(to)
         with pytest.MonkeyPatch.context() as patch, Beneath(root) as tree:
             patch.setattr(beneath, "_resolve", lambda way=resolve: way)
-            found.append([answer(tree, *call) for call in calls])
-    assert found[0] == found[1]
+            answers.append([answer(tree, *call) for call in calls])
+    assert answers[0] == answers[1]
 
 
 def answer(tree, call, name):
     try:
-        made = getattr(tree, call)(name)
+        opened = getattr(tree, call)(name)
     except OSError as error:
         return error.errno
     if call == "read":
-        with made:
-            return made.read()
-    return call == "stat" and made.st_mode
+        with opened:
+            return opened.read()
+    return call == "stat" and opened.st_mode
 
 
 def test_no_descriptor_is_lost(tree):

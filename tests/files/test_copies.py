@@ -28,8 +28,8 @@ def tree(tmp_path):
 def test_files_are_copied_with_modes_and_times_links_as_links_and_nothing_else(tree, tmp_path):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tree / "socket"))
-        found = list(copy_tree(tree, tmp_path / "to"))
-    assert found == [("a/b/file", 7, hashlib.sha256(b"content").hexdigest())]
+        entries = list(copy_tree(tree, tmp_path / "to"))
+    assert entries == [("a/b/file", 7, hashlib.sha256(b"content").hexdigest())]
     copy = tmp_path / "to" / "a" / "b" / "file"
     assert copy.read_bytes() == b"content"
     assert copy.stat().st_mode & 0o777 == 0o640
@@ -44,10 +44,10 @@ def test_what_is_there_stays_and_what_is_not_wanted_is_left_out(tree, tmp_path):
     (tmp_path / "to" / "a").mkdir(parents=True)
     (tmp_path / "to" / "a" / "other").write_bytes(b"old")
 
-    def wanted(name, kind):
+    def select(name, kind):
         return name != "a/b" or kind is not FileKind.FOLDER
 
-    assert list(copy_tree(tree, tmp_path / "to", wanted)) == []
+    assert list(copy_tree(tree, tmp_path / "to", select)) == []
     assert (tmp_path / "to" / "a" / "other").read_bytes() == b"old"
     assert not (tmp_path / "to" / "a" / "b").exists()
 
@@ -127,8 +127,8 @@ def test_links_below_the_target_lead_the_copy_nowhere(tree, tmp_path):
     target.mkdir()
     (target / "a").symlink_to(outside)
     (target / "link").write_text("a file is here")
-    found, remarks = copied(tree, target)
-    assert found == []
+    entries, remarks = copied(tree, target)
+    assert entries == []
     assert list(outside.iterdir()) == []
     assert (target / "a").is_symlink()
     assert remarks[Remark.IN_THE_WAY] == (2, "a")
@@ -228,8 +228,8 @@ def test_a_file_that_shrinks_while_it_is_copied_is_a_remark(tree, tmp_path, monk
         return real(source, target)
 
     monkeypatch.setattr(copies, "copy_file", shrink)
-    found, remarks = copied(tree, tmp_path / "to")
-    assert found == [("a/b/file", 3, hashlib.sha256(b"con").hexdigest())]
+    entries, remarks = copied(tree, tmp_path / "to")
+    assert entries == [("a/b/file", 3, hashlib.sha256(b"con").hexdigest())]
     assert remarks == {Remark.SPECIAL: (1, "pipe"), Remark.CHANGED: (1, "a/b/file")}
 
 

@@ -50,10 +50,10 @@ def test_what_is_put_in_while_a_tree_is_removed_goes_with_it(tmp_path, monkeypat
 def test_a_tree_that_is_deeper_than_the_stack_is_walked_and_its_root_comes_last(tmp_path):
     deepen(tmp_path, 1500)
     (tmp_path / "link").symlink_to(tmp_path / "a")
-    found = [(name, files) for name, files, _ in opened_folders(tmp_path)]
-    assert len(found) == 1501
-    assert found[0] == ("a", [])
-    assert found[-1] == ("", ["link"])
+    folders = [(name, files) for name, files, _ in opened_folders(tmp_path)]
+    assert len(folders) == 1501
+    assert folders[0] == ("a", [])
+    assert folders[-1] == ("", ["link"])
     remove_tree(tmp_path / "a")  # pytest could not
 
 

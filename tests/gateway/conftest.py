@@ -7,9 +7,9 @@ from gateway.replica import ONE, Replica, World
 
 @pytest.fixture(scope="module")
 def _world(tmp_path_factory):
-    found = World(tmp_path_factory.mktemp("data"))
-    yield found
-    found.close()
+    world = World(tmp_path_factory.mktemp("data"))
+    yield world
+    world.close()
 
 
 @pytest.fixture
@@ -23,6 +23,6 @@ def world(_world):
 
 @pytest.fixture
 def replica(world):
-    found = Replica(world)
-    yield found
-    found.close()
+    replica = Replica(world)
+    yield replica
+    replica.close()

@@ -34,16 +34,16 @@ class Owners:
     """The part of a store that knows whose buckets are whose."""
 
     def __init__(self):
-        self.known = {"mine": "one", "theirs": "two"}
+        self.projects = {"mine": "one", "theirs": "two"}
 
     def bucket(self, name):
-        return (self.known[name], datetime.now(UTC)) if name in self.known else None
+        return (self.projects[name], datetime.now(UTC)) if name in self.projects else None
 
     def buckets(self, project):
-        return [name for name, owner in self.known.items() if owner == project]
+        return [name for name, owner in self.projects.items() if owner == project]
 
     def add_bucket(self, name, project):
-        return self.known.setdefault(name, project)
+        return self.projects.setdefault(name, project)
 
     def project(self, name):
         return name, "1001"
@@ -147,8 +147,8 @@ class Replica:
 
     def plain(self):
         """A connection in the clear."""
-        found = socket.create_connection(self._world.address, timeout=WAIT_S_MAX)
-        return Wire(self._stack.enter_context(found))
+        sock = socket.create_connection(self._world.address, timeout=WAIT_S_MAX)
+        return Wire(self._stack.enter_context(sock))
 
     def tls(self, host="storage.googleapis.com", *, connect=True):
         """One to a host of Google's, by the proxy or directly; its certificate is checked."""
@@ -157,8 +157,8 @@ class Replica:
             wire.send(f"CONNECT {host}:443 HTTP/1.1\r\nHost: {host}:443\r\n\r\n")
             assert wire.answer().status == 200
         context = ssl.create_default_context(cafile=self._world.bundle)
-        found = context.wrap_socket(wire.socket, server_hostname=host)
-        return Wire(self._stack.enter_context(found), host, self._world.token)
+        sock = context.wrap_socket(wire.socket, server_hostname=host)
+        return Wire(self._stack.enter_context(sock), host, self._world.token)
 
 
 class Answer:
@@ -196,9 +196,9 @@ class Wire:
         return self.answer(bodiless=verb == "HEAD")
 
     def begin(self, verb, target, *, token=None, length=0, **headers):
-        shown = token if token is not None else self._token() if self._token else ""
+        bearer = token if token is not None else self._token() if self._token else ""
         lines = [f"{verb} {target} HTTP/1.1", f"Host: {self._host}"]
-        lines += [f"Authorization: Bearer {shown}"] if shown else []
+        lines += [f"Authorization: Bearer {bearer}"] if bearer else []
         lines += [f"Content-Length: {length}"] if length or verb in ("POST", "PUT") else []
         lines += [f"{name.replace('_', '-')}: {text}" for name, text in headers.items()]
         self.send("\r\n".join([*lines, "", ""]))
@@ -207,15 +207,15 @@ class Wire:
         while b"\r\n\r\n" not in self._read:
             self._more()
         head, _, self._read = self._read.partition(b"\r\n\r\n")
-        found = Answer(head, b"")
+        answer = Answer(head, b"")
         length = 0 if bodiless else int(_lower(head).get(b"content-length", b"0"))
         if _lower(head).get(b"transfer-encoding") == b"chunked":
-            found.body = self._chunks()
-            return found
+            answer.body = self._chunks()
+            return answer
         while len(self._read) < length:
             self._more()
-        found.body, self._read = self._read[:length], self._read[length:]
-        return found
+        answer.body, self._read = self._read[:length], self._read[length:]
+        return answer
 
     def _chunks(self):
         body = b""
@@ -238,10 +238,10 @@ class Wire:
 
     def rest(self):
         """What comes until the gateway closes the connection."""
-        found = self._read
+        content = self._read
         while piece := self.socket.recv(1 << 16):
-            found += piece
-        return found
+            content += piece
+        return content
 
 
 def _lower(head):

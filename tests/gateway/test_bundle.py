@@ -20,20 +20,21 @@ def authority(tmp_path):
 def subjects(bundle):
     context = ssl.create_default_context(cafile=bundle)
     return [
-        dict(pair for part in each["subject"] for pair in part) for each in context.get_ca_certs()
+        dict(pair for part in certificate["subject"] for pair in part)
+        for certificate in context.get_ca_certs()
     ]
 
 
 def test_it_holds_ours_and_the_machine_s_and_everybody_may_read_it(tmp_path, authority):
     bundle = ensure_bundle(tmp_path, authority)
-    names = [each.get("commonName") for each in subjects(bundle)]
+    names = [subject.get("commonName") for subject in subjects(bundle)]
     assert names.count("Trainshed local authority") == 1
     assert len(names) > 50
     assert stat.S_IMODE(bundle.stat().st_mode) == 0o644
     assert stat.S_IMODE(bundle.parent.stat().st_mode) == 0o755
     assert f"ca_certificates_file = {bundle}" in (bundle.parent / "boto.cfg").read_text()
     assert (bundle.parent / ".curlrc").read_text() == f'cacert = "{bundle}"\n'
-    assert [each["commonName"] for each in subjects(bundle.parent / "ca.pem")] == [
+    assert [subject["commonName"] for subject in subjects(bundle.parent / "ca.pem")] == [
         "Trainshed local authority"
     ]
 

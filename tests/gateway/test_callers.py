@@ -24,7 +24,7 @@ def test_a_foreign_process_gets_nothing(replica, world):
     wire.send("CONNECT storage.googleapis.com:443 HTTP/1.1\r\n\r\n")
     assert wire.answer().status == 403
     assert replica.tls(connect=False).ask("GET", "/mine/x").status == 403
-    assert {each["status"] for each in world.denied} == {"PERMISSION_DENIED"}
+    assert {entry["status"] for entry in world.denied} == {"PERMISSION_DENIED"}
 
 
 def test_a_program_in_a_loop_does_not_fill_the_audit_log():

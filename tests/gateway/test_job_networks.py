@@ -29,22 +29,22 @@ class Supervisors:
     def __init__(self):
         self.ends = {}
         self.addresses = {}
-        self.asked = []
+        self.requests = []
         self.living = []
         self.expect = None
         self.counts = {}
         self.is_away = False
 
     def ask(self, key):
-        self.asked.append(key)
+        self.requests.append(key)
         if key not in self.counts:
             return None
         ours, self.ends[key] = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(self.counts[key])]
-        self.addresses[key] = [each.getsockname() for each in sockets]
+        self.addresses[key] = [listener.getsockname() for listener in sockets]
         return JobListeners(tuple(sockets), ours)
 
-    def heard(self, expect):
+    def subscribe(self, expect):
         self.expect = expect
 
     def all_living(self):
@@ -55,17 +55,19 @@ class Supervisors:
 
 @pytest.fixture
 def supervisors():
-    found = Supervisors()
-    yield found
-    for end in found.ends.values():
+    supervisors = Supervisors()
+    yield supervisors
+    for end in supervisors.ends.values():
         end.close()
 
 
 @pytest.fixture
 def networks(supervisors):
-    found = JobNetworks(supervisors.ask, supervisors.heard, supervisors.all_living, sockets_max=4)
-    yield found
-    found.close()
+    networks = JobNetworks(
+        supervisors.ask, supervisors.subscribe, supervisors.all_living, sockets_max=4
+    )
+    yield networks
+    networks.close()
 
 
 def wait_until(is_so):
@@ -76,7 +78,7 @@ def wait_until(is_so):
     raise AssertionError
 
 
-def taken(networks, count=1):
+def take_changes(networks, count=1):
     """Changes until there are so many."""
     opened, ended = [], []
 
@@ -93,12 +95,12 @@ def taken(networks, count=1):
 def test_an_attempt_that_begins_is_asked_until_it_answers(supervisors, networks):
     networks.start()
     supervisors.expect(ONE)
-    wait_until(lambda: len(supervisors.asked) > 2)
+    wait_until(lambda: len(supervisors.requests) > 2)
     supervisors.counts[ONE] = 2
-    opened, _ = taken(networks, 2)
-    assert [each.key for each in opened] == [ONE, ONE]
-    for each in opened:
-        each.socket.close()
+    opened, _ = take_changes(networks, 2)
+    assert [change.key for change in opened] == [ONE, ONE]
+    for change in opened:
+        change.socket.close()
 
 
 def test_an_attempt_that_does_not_answer_is_asked_for_as_long_as_it_lives(
@@ -109,12 +111,12 @@ def test_an_attempt_that_does_not_answer_is_asked_for_as_long_as_it_lives(
     monkeypatch.setattr(job_networks, "_LOOK_UP_S", 0.05)
     supervisors.living = [ONE]
     networks.start()
-    wait_until(lambda: supervisors.asked.count(ONE) > 3)
+    wait_until(lambda: supervisors.requests.count(ONE) > 3)
     supervisors.living = []
     wait_until(lambda: not networks._waiting)
     supervisors.living = [ONE]
     supervisors.counts[ONE] = 1
-    opened, _ = taken(networks)
+    opened, _ = take_changes(networks)
     opened[0].socket.close()
 
 
@@ -124,20 +126,20 @@ def test_a_server_that_starts_asks_the_attempts_that_live(supervisors, networks)
     supervisors.is_away = True
     networks.start()
     supervisors.is_away = False
-    opened, _ = taken(networks)
-    assert [each.key for each in opened] == [ONE]
+    opened, _ = take_changes(networks)
+    assert [change.key for change in opened] == [ONE]
     opened[0].socket.close()
-    wait_until(lambda: TWO in supervisors.asked)
-    assert supervisors.asked.count(TWO) == 1  # it has the machine's network
+    wait_until(lambda: TWO in supervisors.requests)
+    assert supervisors.requests.count(TWO) == 1  # it has the machine's network
 
 
 def test_sockets_of_an_attempt_that_ends_are_given_back(supervisors, networks):
     networks.start()
     supervisors.counts[ONE] = 1
     supervisors.expect(ONE)
-    opened, _ = taken(networks)
+    opened, _ = take_changes(networks)
     supervisors.ends[ONE].close()
-    _, ended = taken(networks)
+    _, ended = take_changes(networks)
     assert ended == [opened[0].socket]
     ended[0].close()
 
@@ -148,10 +150,10 @@ def test_an_attempt_whose_sockets_would_be_too_many_is_not_served(supervisors, n
     for key, count in ((ONE, 3), (TWO, 0), (OTHER, 1)):
         supervisors.expect(key)
         if count:
-            opened, _ = taken(networks, count)
-            for each in opened:
-                each.socket.close()
-        wait_until(lambda key=key: key in supervisors.asked)
+            opened, _ = take_changes(networks, count)
+            for change in opened:
+                change.socket.close()
+        wait_until(lambda key=key: key in supervisors.requests)
     wait_until(lambda: "cannot serve attempt" in caplog.text)
 
 
@@ -162,7 +164,7 @@ class InNetworks(World):
         super().__init__(data_dir)
         self.caller = None
         supervisors.counts = dict.fromkeys(PROJECTS, 1)
-        self.networks = JobNetworks(supervisors.ask, supervisors.heard, supervisors.all_living)
+        self.networks = JobNetworks(supervisors.ask, supervisors.subscribe, supervisors.all_living)
         self.listener = GatewayListener(
             data_dir / "second", self.make_serving, networks=self.networks
         )
@@ -176,10 +178,10 @@ class InNetworks(World):
 
 @pytest.fixture
 def inside(tmp_path, supervisors):
-    found = InNetworks(tmp_path, supervisors)
-    yield found
-    found.listener.close()
-    found.close()
+    inside = InNetworks(tmp_path, supervisors)
+    yield inside
+    inside.listener.close()
+    inside.close()
 
 
 def test_a_caller_is_known_by_the_network_that_its_socket_listens_in(inside, supervisors):

@@ -43,10 +43,10 @@ def test_other_hosts_are_reached_through_a_tunnel(replica, world, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as far:
 
         def echo():
-            found, _ = far.accept()
-            with found:
-                while piece := found.recv(1 << 16):
-                    found.sendall(piece.upper())
+            sock, _ = far.accept()
+            with sock:
+                while piece := sock.recv(1 << 16):
+                    sock.sendall(piece.upper())
 
         thread = threading.Thread(target=echo)
         thread.start()
@@ -76,7 +76,7 @@ def test_no_tunnel_leads_to_this_machine(replica):
 
 
 def test_a_connection_whose_tunnel_fails_in_an_unknown_way_is_closed(replica, world, monkeypatch):
-    def fail(*_given):
+    def fail(*_args):
         raise UnicodeError("label too long")
 
     monkeypatch.setattr(world.serving._server._entrance.tunnels, "_is_full", fail)
@@ -143,8 +143,8 @@ def test_a_file_that_shrinks_while_it_is_served_is_one_line_in_the_log(
     objects = type(world.objects)
     open_object = objects.open
 
-    def open_and_shrink(self, bucket, name, *given, **named):
-        opened = open_object(self, bucket, name, *given, **named)
+    def open_and_shrink(self, bucket, name, *args, **named):
+        opened = open_object(self, bucket, name, *args, **named)
         os.truncate(self.buckets.path(bucket) / name, size // 2)
         return opened
 
@@ -154,11 +154,11 @@ def test_a_file_that_shrinks_while_it_is_served_is_one_line_in_the_log(
     wire.begin("GET", "/storage/v1/b/mine/o/shrinks?alt=media")
     answer = wire.rest() if size > 1000 else wire.answer().head.encode()
     assert (b" 200 " in answer) == (size > 1000)
-    lines = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert [line[:41] for line in lines] == ["cannot serve gs://mine/shrinks to its end"] * (
         size > 1000
     )
-    assert not any(each.exc_info for each in caplog.records)
+    assert not any(record.exc_info for record in caplog.records)
 
 
 @pytest.mark.parametrize(
@@ -235,16 +235,16 @@ class Echo:
     """Answers one connection with a byte."""
 
     def __init__(self):
-        self.made = threading.Event()
+        self.called = threading.Event()
 
     def __call__(self):
-        self.made.set()
+        self.called.set()
         return self
 
     def run(self, listeners, _jobs):
-        found, _ = listeners[0].accept()
-        with found:
-            found.sendall(b"x")
+        sock, _ = listeners[0].accept()
+        with sock:
+            sock.sendall(b"x")
 
     def stop(self):
         pass
@@ -253,9 +253,9 @@ class Echo:
         return False
 
 
-def heard(place):
-    with socket.create_connection((place.host, place.port), timeout=WAIT_S_MAX) as found:
-        return found.recv(1)
+def receive_byte(place):
+    with socket.create_connection((place.host, place.port), timeout=WAIT_S_MAX) as sock:
+        return sock.recv(1)
 
 
 def test_what_answers_is_made_when_somebody_connects_and_the_next_server_has_the_port(tmp_path):
@@ -263,12 +263,12 @@ def test_what_answers_is_made_when_somebody_connects_and_the_next_server_has_the
     first = GatewayListener(tmp_path, echo)
     assert not (tmp_path / FILE).exists()
     place = first.open()
-    assert (first.open(), echo.made.is_set()) == (place, False)
-    assert heard(place) == b"x"
+    assert (first.open(), echo.called.is_set()) == (place, False)
+    assert receive_byte(place) == b"x"
     first.close()
     second = GatewayListener(tmp_path, again)
     second.open_again()
-    assert (second.open().port, heard(place)) == (place.port, b"x")
+    assert (second.open().port, receive_byte(place)) == (place.port, b"x")
     second.close()
 
 
@@ -292,11 +292,11 @@ def test_a_second_server_takes_the_place_of_the_first(tmp_path):
     first.close()
     for _ in range(WAIT_S_MAX * 10):
         try:
-            assert heard(place) == b"x"
+            assert receive_byte(place) == b"x"
             break
         except ConnectionRefusedError:
             threading.Event().wait(0.1)
-    assert echo.made.is_set()
+    assert echo.called.is_set()
     second.close()
 
 
@@ -312,7 +312,7 @@ def test_a_second_server_gives_no_job_the_port_that_a_stranger_took_from_the_fir
         first.kill()
         wait_until(lambda: f"cannot listen on 127.0.0.1:{port}" in second.open().refusal)
     wait_until(lambda: not second.open().refusal)
-    assert heard(second.open()) == b"x"
+    assert receive_byte(second.open()) == b"x"
     second.close()
 
 
@@ -320,20 +320,20 @@ def test_no_job_is_given_the_gateway_s_port_while_another_program_has_it(tmp_pat
     with taken_port_of_jobs(tmp_path) as port:
         listener = GatewayListener(tmp_path, Echo())
         listener.open_again()
-        said = f"cannot listen on 127.0.0.1:{port}: .* by process {os.getpid()} .*attempt 1/1"
-        assert re.search(said, listener.open().refusal)
+        reason = f"cannot listen on 127.0.0.1:{port}: .* by process {os.getpid()} .*attempt 1/1"
+        assert re.search(reason, listener.open().refusal)
     wait_until(lambda: not listener.open().refusal)
-    assert (listener.open().port, heard(listener.open())) == (port, b"x")
+    assert (listener.open().port, receive_byte(listener.open())) == (port, b"x")
     listener.close()
 
 
 def test_the_gateway_takes_another_port_where_no_job_was_given_the_first(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = sock.getsockname()[1]
         (tmp_path / FILE).write_text(json.dumps({"port": port, "direct": None}))
         listener = GatewayListener(tmp_path, Echo())
         place = listener.open()
-        assert (place.port != port, heard(place)) == (True, b"x")
+        assert (place.port != port, receive_byte(place)) == (True, b"x")
     listener.close()
 
 

@@ -51,13 +51,13 @@ def test_a_folder_is_given_whole(ask):
 
 
 def test_a_token_opens_storage(ask, replica):
-    found = json.loads(ask(f"{DEFAULT}/token?scopes=x").body)
-    assert (found["token_type"], 3000 < found["expires_in"] < 3600) == ("Bearer", True)
-    assert replica.tls().ask("GET", "/mine", token=found["access_token"]).status == 200
+    token = json.loads(ask(f"{DEFAULT}/token?scopes=x").body)
+    assert (token["token_type"], 3000 < token["expires_in"] < 3600) == ("Bearer", True)
+    assert replica.tls().ask("GET", "/mine", token=token["access_token"]).status == 200
     by_email = DEFAULT.replace("default", "job-11@one.trainshed.invalid")
-    assert json.loads(ask(f"{by_email}/token").body)["expires_in"] == found["expires_in"]
+    assert json.loads(ask(f"{by_email}/token").body)["expires_in"] == token["expires_in"]
     info = replica.tls("oauth2.googleapis.com").ask(
-        "GET", f"/tokeninfo?access_token={found['access_token']}"
+        "GET", f"/tokeninfo?access_token={token['access_token']}"
     )
     assert json.loads(info.body)["email"] == "job-11@one.trainshed.invalid"
 

@@ -21,7 +21,7 @@ class Google(BaseHTTPRequestHandler):
     """Google's storage, as an anonymous caller sees it."""
 
     def do_GET(self):
-        self.server.asked.append(
+        self.server.requests.append(
             (self.path, {name.lower(): text for name, text in self.headers.items()})
         )
         status, body = self.server.answers.get(self.path, (404, b'{"error": "not yours"}'))
@@ -43,7 +43,7 @@ class Reader(World):
 
     def __init__(self, data_dir):
         self.google = ThreadingHTTPServer(("127.0.0.1", 0), Google)
-        self.google.asked, self.google.answers = [], {}
+        self.google.requests, self.google.answers = [], {}
         threading.Thread(target=self.google.serve_forever, daemon=True).start()
         self.port = self.google.server_address[1]
         self.connect = self._connect
@@ -60,9 +60,9 @@ class Reader(World):
 
 @pytest.fixture
 def _world(tmp_path):
-    found = Reader(tmp_path / "data")
-    yield found
-    found.close()
+    reader = Reader(tmp_path / "data")
+    yield reader
+    reader.close()
 
 
 @pytest.fixture
@@ -84,8 +84,8 @@ def test_an_object_is_read_without_a_token_of_the_job(world, google, replica):
         assert (answer.status, answer.body) == (200, BYTES)
         assert answer.header("X-Goog-Hash")
         assert not answer.header("Set-Cookie")
-    assert len(google.asked) == len(asks)
-    for _, headers in google.asked:
+    assert len(google.requests) == len(asks)
+    for _, headers in google.requests:
         assert headers["range"] == "bytes=0-"
         assert not {"authorization", "cookie"} & set(headers)
     assert replica.tls().ask("HEAD", "/data-of-all/a%2Fb.txt").status == 200
@@ -94,8 +94,8 @@ def test_an_object_is_read_without_a_token_of_the_job(world, google, replica):
 
 def test_a_bucket_that_can_be_listed_is_there(google, replica):
     google.answers["/storage/v1/b/data-of-all/o?maxResults=1&fields=kind"] = 200, b"{}"
-    found = json.loads(replica.tls().ask("GET", "/storage/v1/b/data-of-all?fields=location").body)
-    assert found["location"].lower() == BUCKET_LOCATION  # as TensorFlow is told to want it
+    bucket = json.loads(replica.tls().ask("GET", "/storage/v1/b/data-of-all?fields=location").body)
+    assert bucket["location"].lower() == BUCKET_LOCATION  # as TensorFlow is told to want it
     layout = replica.tls().ask("GET", "/storage/v1/b/data-of-all/storageLayout")
     assert json.loads(layout.body)["bucket"] == "data-of-all"
     assert replica.tls().ask("GET", "/storage/v1/b/another").status == 404
@@ -105,7 +105,7 @@ def test_what_is_here_is_never_asked_for_there(world, google, replica):
     world.put("x", b"ours")
     assert replica.tls().ask("GET", "/mine/x").body == b"ours"
     assert replica.tls().ask("GET", "/mine/missing").status == 404
-    assert not google.asked
+    assert not google.requests
 
 
 def test_only_reading_goes_there(google, replica):
@@ -116,7 +116,7 @@ def test_only_reading_goes_there(google, replica):
         ("GET", f"/data-of-all/x?{SIGNATURE}=00"),
     ]:
         assert replica.tls().ask(verb, target, body=b"x" if verb[0] == "P" else b"").status >= 400
-    assert not google.asked
+    assert not google.requests
 
 
 def test_what_nobody_may_read_there_is_not_there_whether_another_project_has_it(google, replica):
@@ -127,7 +127,7 @@ def test_what_nobody_may_read_there_is_not_there_whether_another_project_has_it(
         answers[bucket] = answer.status, answer.body.replace(bucket.encode(), b"")
     assert answers["theirs"] == answers["nobody"]
     assert answers["nobody"][0] == 404
-    assert len(google.asked) == 2
+    assert len(google.requests) == 2
 
 
 def test_what_may_be_tried_again_is_said_so(google, replica):
@@ -136,15 +136,15 @@ def test_what_may_be_tried_again_is_said_so(google, replica):
 
 
 def test_a_machine_without_a_way_to_google_asks_once_in_a_while(world, replica):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        world.port = taken.getsockname()[1]
-    asked = []
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        world.port = sock.getsockname()[1]
+    attempts = []
     connect = world.connect
-    world.connect = lambda: asked.append(1) or connect()
+    world.connect = lambda: attempts.append(1) or connect()
     for _ in range(3):
         answer = replica.tls().ask("GET", "/data-of-all/x")
         assert (answer.status, b"does not exist" in answer.body) == (404, True)
-    assert len(asked) == 1
+    assert len(attempts) == 1
 
 
 def test_an_address_that_is_none_in_http_keeps_nobody_from_asking(google, replica):

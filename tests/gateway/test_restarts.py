@@ -18,10 +18,10 @@ class Store:
     def __init__(self):
         self.state = JobState.RUNNING
         self.is_away = False
-        self.asked = 0
+        self.query_count = 0
 
     def job_by_uid(self, uid):
-        self.asked += 1
+        self.query_count += 1
         if self.is_away:
             raise StoreFault("gone")
         status = JobStatus(state=self.state)
@@ -32,7 +32,7 @@ class Store:
         return name, "1001"
 
     def holding(self):
-        self.asked += 1
+        self.query_count += 1
         return [SimpleNamespace(uid=ONE.uid, attempt=ONE.attempt)]
 
 
@@ -40,14 +40,14 @@ class Engine:
     """One that has just been started: it knows whom it was asked for."""
 
     def __init__(self):
-        self.seen = set()
+        self.keys = set()
 
     def observe(self, keys):
-        self.seen.update(keys)
+        self.keys.update(keys)
         return ()
 
     def attempt_at(self, _theirs, _ours):
-        return ONE if ONE in self.seen else None
+        return ONE if ONE in self.keys else None
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_strangers_do_not_have_the_store_asked_as_often_as_they_like(store):
     whose = AttemptOfPeer(store, Engine(), lambda *_: None, clock=lambda: now[0])
     assert [whose(*ENDS) for _ in range(9)] == [None] * 9
     now[0] = 1.0
-    assert (whose(*ENDS), store.asked) == (None, 2)
+    assert (whose(*ENDS), store.query_count) == (None, 2)
 
 
 @pytest.mark.parametrize("state", JobState)

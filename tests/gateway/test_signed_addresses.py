@@ -52,8 +52,8 @@ def signed(account, *, path="/mine/a%20b~c", life_s=3600, at=NOW, verb="GET"):
         "X-Goog-SignedHeaders": "host",
     }
     pairs = "&".join(f"{name}={quote(text, safe='-_.~')}" for name, text in sorted(query.items()))
-    asked = f"{verb}\n{path}\n{pairs}\nhost:{HOST}\n\nhost\nUNSIGNED-PAYLOAD"
-    digest = hashlib.sha256(asked.encode()).hexdigest()
+    request = f"{verb}\n{path}\n{pairs}\nhost:{HOST}\n\nhost\nUNSIGNED-PAYLOAD"
+    digest = hashlib.sha256(request.encode()).hexdigest()
     words = f"GOOG4-RSA-SHA256\n{at:%Y%m%dT%H%M%SZ}\n{scope}\n{digest}".encode()
     signature = account.key.sign(words, PKCS1v15(), SHA256()).hex()
     query = {**query, "X-Goog-Signature": signature}
@@ -61,14 +61,18 @@ def signed(account, *, path="/mine/a%20b~c", life_s=3600, at=NOW, verb="GET"):
 
 
 def refused(access, address):
-    with pytest.raises(AddressRefused) as found:
+    with pytest.raises(AddressRefused) as error:
         access.of_address(address)
-    return found.value.word
+    return error.value.word
 
 
 def test_it_is_known_who_has_signed(access, account):
-    found = access.of_address(signed(account))
-    assert (found.name, found.project, found.role) == (account.email, "one", AccessRole.VIEWER)
+    principal = access.of_address(signed(account))
+    assert (principal.name, principal.project, principal.role) == (
+        account.email,
+        "one",
+        AccessRole.VIEWER,
+    )
 
 
 @pytest.mark.parametrize(

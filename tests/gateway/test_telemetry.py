@@ -40,11 +40,11 @@ class World:
 
     def __init__(self, data_dir):
         self.peer = PEER
-        self.said = []
+        self.notices = []
         self.lines = []
         self.keeps = True
-        self.kept = Telemetry(lambda _, text: self.said.append(text), self._keep)
-        self.dropped = Telemetry(lambda _, text: self.said.append(text))
+        self.recording = Telemetry(lambda _, text: self.notices.append(text), self._keep)
+        self.dropped = Telemetry(lambda _, text: self.notices.append(text))
         self._listeners = []
         self._data_dir = data_dir
 
@@ -103,20 +103,20 @@ class Client:
         """A status and an answer by REST."""
         plain = socket.create_connection(("127.0.0.1", self._port), timeout=WAIT_S_MAX)
         context = ssl.create_default_context(cafile=self._ca)
-        found = http.client.HTTPSConnection(host)
-        found.sock = context.wrap_socket(plain, server_hostname=host)
-        found.request(verb, path, json.dumps(document))
-        answer = found.getresponse()
+        connection = http.client.HTTPSConnection(host)
+        connection.sock = context.wrap_socket(plain, server_hostname=host)
+        connection.request(verb, path, json.dumps(document))
+        answer = connection.getresponse()
         status, body = answer.status, json.loads(answer.read())
-        found.close()
+        connection.close()
         return status, body
 
 
 @pytest.fixture
 def world(tmp_path):
-    found = World(tmp_path)
-    yield found
-    found.close()
+    world = World(tmp_path)
+    yield world
+    world.close()
 
 
 def test_what_is_written_ends_without_an_error_and_is_told_once(world):
@@ -127,7 +127,7 @@ def test_what_is_written_ends_without_an_error_and_is_told_once(world):
         assert client.post(LOGGING_HOST, "/v2/entries:write", {"entries": []}) == (200, {})
         series = "/v3/projects/p/timeSeries"
         assert client.post(MONITORING_HOST, series, {"timeSeries": []}) == (200, {})
-    about_logs, about_series = world.said
+    about_logs, about_series = world.notices
     assert "Cloud Logging, of which nothing is kept here" in about_logs
     assert 'telemetry = "log"' in about_logs
     assert "Cloud Monitoring, of which nothing is kept here" in about_series
@@ -144,7 +144,7 @@ def test_a_metric_descriptor_is_answered_with_itself(world):
 
 
 def test_entries_become_lines_where_they_are_kept(world):
-    client = world.serve(world.kept)
+    client = world.serve(world.recording)
     client.call(WRITE, ONE_ENTRY)
     entries = [
         {"severity": "NOTICE", "textPayload": "two\nlines"},
@@ -161,18 +161,18 @@ def test_entries_become_lines_where_they_are_kept(world):
         ("said", "INFO"),
         ('{"message": "said", "step": 1}', "CRITICAL"),
     ]
-    assert not world.said
+    assert not world.notices
 
 
 def test_a_client_is_told_to_come_again_where_no_line_can_be_written(world):
-    client = world.serve(world.kept)
+    client = world.serve(world.recording)
     world.keeps = False
     assert client.refused(WRITE)[0] == "UNAVAILABLE"
     assert client.post(LOGGING_HOST, "/v2/entries:write", {"entries": []})[0] == 503
 
 
 def test_more_entries_than_are_read_at_once_are_refused_not_dropped(world):
-    client = world.serve(world.kept)
+    client = world.serve(world.recording)
     entry = {"severity": "INFO", "textPayload": "x"}
     status, answer = client.post(LOGGING_HOST, "/v2/entries:write", {"entries": [entry] * 12_000})
     assert (status, answer["error"]["status"]) == (429, "RESOURCE_EXHAUSTED")
@@ -182,7 +182,7 @@ def test_more_entries_than_are_read_at_once_are_refused_not_dropped(world):
 
 
 def test_entries_that_cannot_be_read_are_refused(world):
-    client = world.serve(world.kept)
+    client = world.serve(world.recording)
     assert client.post(LOGGING_HOST, "/v2/entries:write", float("nan"))[0] == 400
     with pytest.raises(grpc.RpcError) as failed:
         client.call(WRITE, b"\x22\xff")
@@ -190,7 +190,7 @@ def test_entries_that_cannot_be_read_are_refused(world):
 
 
 def test_more_lines_than_are_taken_at_once_by_grpc_are_refused_not_dropped(world):
-    client = world.serve(world.kept)
+    client = world.serve(world.recording)
     with pytest.raises(grpc.RpcError) as failed:
         client.call(WRITE, ONE_ENTRY * (LINES_MAX + 1))
     assert failed.value.code().name == "RESOURCE_EXHAUSTED"
@@ -212,10 +212,10 @@ def test_more_lines_than_are_taken_at_once_by_grpc_are_refused_not_dropped(world
     ],
 )
 def test_other_calls_by_grpc_are_refused_at_once_in_a_sentence(world, name, code, words):
-    found, details = world.serve(world.dropped).refused(name, "pubsub.googleapis.com")
-    assert found == code
+    status, details = world.serve(world.dropped).refused(name, "pubsub.googleapis.com")
+    assert status == code
     assert words in details
-    assert not world.said
+    assert not world.notices
 
 
 def test_reading_by_rest_is_refused_in_a_sentence(world):
@@ -227,7 +227,7 @@ def test_reading_by_rest_is_refused_in_a_sentence(world):
 
 
 def test_strangers_and_attempts_that_have_ended_write_nothing(world):
-    client = world.serve(world.kept)
+    client = world.serve(world.recording)
     world.peer = None
     assert client.refused(WRITE)[0] == "UNAVAILABLE"  # its connection has been closed
     assert client.post(LOGGING_HOST, "/v2/entries:write", {"entries": []})[0] == 403
@@ -263,7 +263,7 @@ def pass_on(come, go):
 def test_a_program_cannot_write_in_the_name_of_a_job_whose_socket_name_it_takes(world, tmp_path):
     """In the mode landlock programs of jobs are the server's user, and see all sockets' names."""
     before = set(unix_sockets("trainshed-"))
-    client = world.serve(world.kept)
+    client = world.serve(world.recording)
     options = [("grpc.ssl_target_name_override", LOGGING_HOST)]
     trust = grpc.ssl_channel_credentials(client._ca.read_bytes())
     with grpc.secure_channel(f"127.0.0.1:{client._port}", trust, options) as channel:
@@ -292,9 +292,9 @@ def check_forged(name, path):
 
 
 def suppressed(function):
-    def call(*given):
+    def call(*args):
         with suppress(OSError):
-            function(*given)
+            function(*args)
 
     return call
 
@@ -314,20 +314,20 @@ class Stories:
     """A store's events."""
 
     def __init__(self):
-        self.found = []
+        self.rows = []
 
     def add_event(self, uid, event):
-        seq = len(self.found) + 1
-        known = {"seq": seq, "uid": uid, "attempt": 1, "stamp_ns": seq}
-        said = {"kind": event.kind, "message": event.message, "data": event.data}
-        self.found.append(StoredEvent(**known, **said))
+        seq = len(self.rows) + 1
+        position = {"seq": seq, "uid": uid, "attempt": 1, "stamp_ns": seq}
+        content = {"kind": event.kind, "message": event.message, "data": event.data}
+        self.rows.append(StoredEvent(**position, **content))
 
     def events(self, uid, *, after=0, limit=1000):
-        return [each for each in self.found if each.uid == uid and each.seq > after][:limit]
+        return [event for event in self.rows if event.uid == uid and event.seq > after][:limit]
 
 
 def test_a_job_is_told_once_whatever_restarts_there_are():
     stories = Stories()
     for _server in range(2):
         Telemetry(tell_in_story(stories)).take(PEER, LOGGING_HOST)
-    assert [each.kind for each in stories.found] == ["TELEMETRY_DROPPED"]
+    assert [event.kind for event in stories.rows] == ["TELEMETRY_DROPPED"]

@@ -16,7 +16,7 @@ PROXY = {"https_proxy": "http://us%40er:secret@127.0.0.1:{port}", "no_proxy": "l
 
 
 @pytest.mark.parametrize(
-    ("host", "proxies", "found"),
+    ("host", "proxies", "proxy"),
     [
         ("example.com", {}, None),
         ("example.com", {"HTTPS_PROXY": "http://proxy:3128"}, ("proxy", 3128, "")),
@@ -25,8 +25,8 @@ PROXY = {"https_proxy": "http://us%40er:secret@127.0.0.1:{port}", "no_proxy": "l
         ("example.com", {"https_proxy": "socks5://proxy:1"}, None),
     ],
 )
-def test_the_proxy_is_the_one_that_the_variables_name(host, proxies, found):
-    assert proxy_for(host, proxies) == found
+def test_the_proxy_is_the_one_that_the_variables_name(host, proxies, proxy):
+    assert proxy_for(host, proxies) == proxy
 
 
 @pytest.mark.parametrize("status", [b"200 OK", b"407 Proxy Authentication Required"])
@@ -36,10 +36,10 @@ def test_a_tunnel_goes_through_the_machines_proxy(status):
         named = {name: text.format(port=proxy.getsockname()[1]) for name, text in PROXY.items()}
 
         def far():
-            found, _ = proxy.accept()
-            with found:
-                head = found.recv(1 << 16)
-                found.sendall(b"HTTP/1.1 " + status + b"\r\n\r\nearly")
+            sock, _ = proxy.accept()
+            with sock:
+                head = sock.recv(1 << 16)
+                sock.sendall(b"HTTP/1.1 " + status + b"\r\n\r\nearly")
                 near.shutdown(socket.SHUT_WR)
                 return head
 
@@ -52,9 +52,9 @@ def test_a_tunnel_goes_through_the_machines_proxy(status):
 
         with near, ours:
             head, refused = asyncio.run(run())
-            shown = base64.b64encode(b"us@er:secret")
+            credentials = base64.b64encode(b"us@er:secret")
             assert head.startswith(b"CONNECT example.com:443 HTTP/1.1\r\n")
-            assert b"Proxy-Authorization: Basic " + shown in head
+            assert b"Proxy-Authorization: Basic " + credentials in head
             if status.startswith(b"200"):
                 assert near.recv(1 << 16).endswith(b"\r\n\r\nearly")
                 assert refused is None
@@ -123,39 +123,39 @@ def test_no_tunnel_leads_to_an_address_of_the_machines_own_interfaces():
 
 
 def test_a_name_that_resolves_to_this_machine_gets_no_tunnel(monkeypatch):
-    asked = []
+    hosts = []
 
     def resolve(host, port, *_, **_named):
-        asked.append(host)
+        hosts.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     for proxies in ({}, {"https_proxy": "http://proxy.invalid:1"}):
         refused = tunnel_to("innocent.example", 80, proxies)
         assert (refused.status, "no tunnel leads" in refused.why) == (403, True)
-    assert asked == ["innocent.example"] * 2
+    assert hosts == ["innocent.example"] * 2
 
 
 def test_a_tunnel_is_connected_to_the_address_that_was_judged(monkeypatch):
     """A name that resolves to another address the second time."""
     with socket.create_server(("127.0.0.1", 0)) as far:
-        asked = []
+        hosts = []
 
         def resolve(host, port, *_, **_named):
-            asked.append(host)
-            assert len(asked) == 1
+            hosts.append(host)
+            assert len(hosts) == 1
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
         monkeypatch.setattr(socket, "getaddrinfo", resolve)
-        judged = []
+        addresses = []
 
         def judge(address, _only_public):
-            judged.append(str(address))
+            addresses.append(str(address))
             return ""
 
         port = far.getsockname()[1]
         assert tunnel_to("twice.example", port, {}, refuse=judge, ends=True) is None
-        assert (asked, judged) == (["twice.example"], ["127.0.0.1"])
+        assert (hosts, addresses) == (["twice.example"], ["127.0.0.1"])
 
 
 def test_a_job_leaves_half_of_the_tunnels_to_others():

@@ -19,7 +19,7 @@ def code_of(answer):
     return answer.status, re.search("<Code>(.*)</Code>", answer.body.decode())[1]
 
 
-def found(answer, tag):
+def find_texts(answer, tag):
     return re.findall(f"<{tag}>(.*?)</{tag}>", answer.body.decode())
 
 
@@ -51,7 +51,7 @@ def test_an_object_is_stored_and_removed(xml):
     wrong = xml.ask("PUT", "/mine/put/it", body=b"x", Content_MD5="kAFQmDzST7DWlj99KOF/cg==")
     assert wrong.status == 400
     copied = xml.ask("PUT", "/mine/put/copy", x_goog_copy_source="/mine/put/it")
-    assert found(copied, "ETag") == ['"900150983cd24fb0d6963f7d28e17f72"']
+    assert find_texts(copied, "ETag") == ['"900150983cd24fb0d6963f7d28e17f72"']
     assert xml.ask("DELETE", "/mine/put/it").status == 204
     assert code_of(xml.ask("DELETE", "/mine/put/it")) == (404, "NoSuchKey")
 
@@ -59,28 +59,34 @@ def test_an_object_is_stored_and_removed(xml):
 def test_a_bucket_is_listed_by_folders_and_in_pages(xml, world):
     for name in ("list/a", "list/b/1", "list/b/2", "list/c&d"):
         world.put(name, b"x")
-    assert found(xml.ask("GET", "/mine?prefix=list/"), "Key") == [
+    assert find_texts(xml.ask("GET", "/mine?prefix=list/"), "Key") == [
         "list/a", "list/b/1", "list/b/2", "list/c&amp;d",
     ]  # fmt: skip
     folders = xml.ask("GET", "/mine?prefix=list/&delimiter=/")
-    assert found(folders, "Key") == ["list/a", "list/c&amp;d"]
-    assert found(folders, "CommonPrefixes") == ["<Prefix>list/b/</Prefix>"]
+    assert find_texts(folders, "Key") == ["list/a", "list/c&amp;d"]
+    assert find_texts(folders, "CommonPrefixes") == ["<Prefix>list/b/</Prefix>"]
     first = xml.ask("GET", "/mine?prefix=list/&delimiter=/&max-keys=2")
-    assert (found(first, "IsTruncated"), found(first, "NextMarker")) == (["true"], ["list/b/"])
+    assert (find_texts(first, "IsTruncated"), find_texts(first, "NextMarker")) == (
+        ["true"],
+        ["list/b/"],
+    )
     rest = xml.ask("GET", "/mine?prefix=list/&delimiter=/&marker=list/b/")
-    assert (found(rest, "Key"), found(rest, "IsTruncated")) == (["list/c&amp;d"], ["false"])
+    assert (find_texts(rest, "Key"), find_texts(rest, "IsTruncated")) == (
+        ["list/c&amp;d"],
+        ["false"],
+    )
 
 
 def test_the_newer_list_goes_on_where_its_page_ended(xml, world):
     for name in ("two/a", "two/b", "two/c"):
         world.put(name, b"x")
     first = xml.ask("GET", "/mine?list-type=2&prefix=two/&max-keys=2")
-    assert (found(first, "Key"), found(first, "KeyCount")) == (["two/a", "two/b"], ["2"])
-    (token,) = found(first, "NextContinuationToken")
+    assert (find_texts(first, "Key"), find_texts(first, "KeyCount")) == (["two/a", "two/b"], ["2"])
+    (token,) = find_texts(first, "NextContinuationToken")
     rest = xml.ask("GET", f"/mine?list-type=2&prefix=two/&continuation-token={token}")
-    assert found(rest, "Key") == ["two/c"]
+    assert find_texts(rest, "Key") == ["two/c"]
     behind = xml.ask("GET", "/mine?list-type=2&prefix=two/&start-after=two/a")
-    assert found(behind, "Key") == ["two/b", "two/c"]
+    assert find_texts(behind, "Key") == ["two/b", "two/c"]
 
 
 def test_an_address_may_say_how_the_bytes_are_described(xml, world):

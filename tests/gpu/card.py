@@ -69,10 +69,10 @@ class Card:
 
     def pids(self):
         """Every process on one of them that was not there when this was first asked."""
-        found = {pid for gpu in self.look() for pid in gpu["pids"]}
+        pids = {pid for gpu in self.look() for pid in gpu["pids"]}
         if self._strangers is None:
-            self._strangers = found
-        return found - self._strangers
+            self._strangers = pids
+        return pids - self._strangers
 
     def set(self, gpu, name, text):
         """Let something become of a GPU that does not exist."""

@@ -51,16 +51,16 @@ def pytest_runtest_logreport(report):
 def card(tmp_path_factory):
     """The machine's own GPUs in ``make test-gpu``, those of our own driver everywhere else."""
     how = cards.real() if cards.IS_REAL else cards.fake(tmp_path_factory.mktemp("card"))
-    with how as found:
-        found.pids()  # what this starts is for all of them
-        yield found
+    with how as machine:
+        machine.pids()  # what this starts is for all of them
+        yield machine
 
 
 @pytest.fixture(scope="session")
 def gpu_server(card, tmp_path_factory):
     """A server of that machine, for all tests that leave it as it was."""
-    with jobs.serving(card, tmp_path_factory.mktemp("gpus") / "data") as found:
-        yield found
+    with jobs.serving(card, tmp_path_factory.mktemp("gpus") / "data") as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -50,12 +50,12 @@ def hold(server, job_id, *words, gpus=1, mib=MIB_HELD):
     return submit(server, job_of(job_id, HOLD, mib, *(words or ("hold",)), gpus=gpus))
 
 
-def said(server, name):
+def read_report(server, name):
     """What the job says of the devices that it has, once it does."""
-    return wait_until(lambda: _said(server, name), lambda: server.log_of(name))
+    return wait_until(lambda: _parse_report(server, name), lambda: server.log_of(name))
 
 
-def _said(server, name):
+def _parse_report(server, name):
     lines = [line for line in server.log_of(name).splitlines() if line.startswith('{"told')]
     return json.loads(lines[-1]) if lines else None
 
@@ -63,19 +63,19 @@ def _said(server, name):
 def running(server, name):
     """The same of a job that runs."""
     server.wait_for(f"/v1/{name}", {"RUNNING"})
-    return said(server, name)
+    return read_report(server, name)
 
 
 def waiting(server, name):
     """Why a job waits, once it has been looked at."""
-    found = native(server, name, "/explain").get("waiting")
-    return found if found and found["reason"] != "NOT_LOOKED_AT" else None
+    explanation = native(server, name, "/explain").get("waiting")
+    return explanation if explanation and explanation["reason"] != "NOT_LOOKED_AT" else None
 
 
 def node(server):
     """What ``trainshed nodes`` says of the machine."""
-    (found,) = support.good(server.call("GET", "/trainshed/v1/nodes"))["nodes"]
-    return found
+    (machine,) = support.good(server.call("GET", "/trainshed/v1/nodes"))["nodes"]
+    return machine
 
 
 def devices(server):
@@ -85,25 +85,25 @@ def devices(server):
 
 def check_sight(server, card):
     """A job sees its own devices, also where it forgets which they are, as the mode promises."""
-    told, devices = _seen(server, "one", gpus=1)
+    visible, devices = _probe_devices(server, "one", gpus=1)
     uuids = [bare(uuid) for uuid in card.uuids]
-    assert told == devices
+    assert visible == devices
     assert len(set(devices) & set(uuids)) == 1
-    assert _seen(server, "none", gpus=0) == ([], [])
-    _, blind = _seen(server, "blind", "--blind", gpus=1)
-    _, none = _seen(server, "blind_none", "--blind", gpus=0)
+    assert _probe_devices(server, "none", gpus=0) == ([], [])
+    _, blind = _probe_devices(server, "blind", "--blind", gpus=1)
+    _, none = _probe_devices(server, "blind_none", "--blind", gpus=0)
     is_kept = node(server)["isolation"] in PROMISING
     assert (len(blind), none) == (1, []) if is_kept else blind == none == uuids
 
 
-def _seen(server, job_id, *words, gpus):
+def _probe_devices(server, job_id, *words, gpus):
     """What a job is told of its devices and what it can open; it ends at once."""
     name = hold(server, job_id, "leave", *words, gpus=gpus, mib=16)
-    found = server.wait_for(f"/v1/{name}", {"SUCCEEDED", "FAILED"})
-    assert found["state"] == "SUCCEEDED", server.log_of(name)
-    what = said(server, name)
-    told = what["told"].split(",") if what["told"] else []
-    return [bare(uuid) for uuid in told], what["devices"]
+    job = server.wait_for(f"/v1/{name}", {"SUCCEEDED", "FAILED"})
+    assert job["state"] == "SUCCEEDED", server.log_of(name)
+    report = read_report(server, name)
+    visible = report["told"].split(",") if report["told"] else []
+    return [bare(uuid) for uuid in visible], report["devices"]
 
 
 def bare(uuid):

@@ -1,4 +1,4 @@
-"""GPUs are those that the driver names, and a job sees its own and no other (R10)."""
+"""GPUs are those that the driver names, and a job sees its own and no other."""
 
 import os
 import shutil
@@ -63,12 +63,12 @@ def test_a_container_has_its_jobs_devices_and_no_other(card, gpu_image, tmp_path
             job = jobs.job_of(name, jobs.HOLD, 16, "leave", "--blind", gpus=gpus)
             job["trainingInput"]["masterConfig"]["imageUri"] = gpu_image
             server.wait_for(f"/v1/{submit(server, job)}", {"SUCCEEDED"})
-            found = jobs.said(server, f"projects/{PROJECT}/jobs/{name}")
-            assert len(found["devices"]) == gpus
+            report = jobs.read_report(server, f"projects/{PROJECT}/jobs/{name}")
+            assert len(report["devices"]) == gpus
 
 
 def test_the_machine_has_the_devices_that_nvidia_smi_shows(card):
     rows = card.output(card.smi, SMI, "--format=csv,noheader,nounits").splitlines()
-    found = card.output(sys.executable, "-c", LOOK).splitlines()
-    assert found == rows
+    lines = card.output(sys.executable, "-c", LOOK).splitlines()
+    assert lines == rows
     assert [gpu["uuid"] for gpu in card.look()] == [row.split(", ")[1] for row in rows]

@@ -1,4 +1,4 @@
-"""The examples of PyTorch use the GPU that they see, and what they promise holds there (R21)."""
+"""The examples of PyTorch use the GPU that they see, and what they promise holds there."""
 
 import json
 import re
@@ -68,10 +68,10 @@ def test_two_processes_of_torch_ddp_that_see_one_card_train_on_their_cpus(torch_
 def test_the_pieces_of_a_model_share_the_card_that_they_see(torch_device, tmp_path):
     args = ["--epochs", 2]
     env = one_card(torch_device)
-    told = undisturbed(
+    output = undisturbed(
         World(example="model-parallel", job_dir=tmp_path, size=2, args=args, env=env)
     )
-    assert f"rank 0: piece 0 of replica 0 on {torch_device}\n" in told
+    assert f"rank 0: piece 0 of replica 0 on {torch_device}\n" in output
     assert result_of(tmp_path)["max_difference"] < 1e-9
 
 

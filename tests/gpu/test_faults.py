@@ -14,23 +14,23 @@ THROTTLED = 0x08 | 0x80
 @pytest.fixture(scope="module")
 def breakable(tmp_path_factory):
     """A card that no machine has: what becomes of it is written to its files."""
-    with cards.fake(tmp_path_factory.mktemp("breakable")) as found:
-        found.pids()  # what this starts is for all of them
-        yield found
+    with cards.fake(tmp_path_factory.mktemp("breakable")) as card:
+        card.pids()  # what this starts is for all of them
+        yield card
 
 
 @pytest.fixture(scope="module")
 def server(breakable, tmp_path_factory):
-    with jobs.serving(breakable, tmp_path_factory.mktemp("broken") / "data") as found:
-        yield found
+    with jobs.serving(breakable, tmp_path_factory.mktemp("broken") / "data") as server:
+        yield server
 
 
 def once(server, gpu, is_so):
     """What is said of a GPU once something is so."""
 
     def look():
-        found = devices(server)[gpu]
-        return found if is_so(found) else None
+        device = devices(server)[gpu]
+        return device if is_so(device) else None
 
     return wait_until(look, lambda: devices(server))
 
@@ -51,10 +51,10 @@ def is_faulty(device):
 def test_errors_and_lower_clocks_are_shown(breakable, server):
     breakable.set(0, "ecc", 3)
     breakable.set(0, "throttled", THROTTLED)
-    found = once(server, 0, lambda device: device.get("reading", {}).get("throttled"))
-    assert found["state"] == "FREE"
-    assert found["reading"]["eccErrors"] == 3
-    assert len(found["reading"]["throttled"]) == 2
+    faulty = once(server, 0, lambda device: device.get("reading", {}).get("throttled"))
+    assert faulty["state"] == "FREE"
+    assert faulty["reading"]["eccErrors"] == 3
+    assert len(faulty["reading"]["throttled"]) == 2
 
 
 def test_one_with_an_xid_that_only_a_reset_ends_is_given_to_nobody(breakable, server):
@@ -72,6 +72,6 @@ def test_one_with_an_xid_that_only_a_reset_ends_is_given_to_nobody(breakable, se
 def test_one_that_falls_off_is_given_to_nobody(breakable, server):
     before = devices(server)[1]
     breakable.set(1, "gone", "")
-    found = once(server, 1, is_faulty)
-    assert found["uuid"] == before["uuid"]
-    assert found["problem"]
+    lost = once(server, 1, is_faulty)
+    assert lost["uuid"] == before["uuid"]
+    assert lost["problem"]

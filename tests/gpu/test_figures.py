@@ -1,4 +1,4 @@
-"""``benchmarks/gpu.py`` goes through on any machine, and leaves its figures in a file (R24).
+"""``benchmarks/gpu.py`` goes through on any machine, and leaves its figures in a file.
 
 Its rehearsal is tried here: no figure of it means anything, and none is looked at.
 """
@@ -38,30 +38,30 @@ def rehearsed(out, *words):
 
 
 def test_figures_and_the_machine_they_were_taken_on_are_in_a_file(tmp_path):
-    done, found = rehearsed(tmp_path, "--only", "cancel")
+    done, document = rehearsed(tmp_path, "--only", "cancel")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert {"date", "device", "torch", "cpus", "dry"} <= set(found)
-    assert {row["measure"] for row in found["figures"]} == {"cancel"}
-    assert all({"name", "value", "unit", "goal", "of"} <= set(row) for row in found["figures"])
+    assert {"date", "device", "torch", "cpus", "dry"} <= set(document)
+    assert {row["measure"] for row in document["figures"]} == {"cancel"}
+    assert all({"name", "value", "unit", "goal", "of"} <= set(row) for row in document["figures"])
     assert "a cancelled job's GPU is empty" in done.stdout
-    assert "picture" in found["not_measured"] or (
+    assert "picture" in document["not_measured"] or (
         (tmp_path / "gpu-figures.png").read_bytes().startswith(PNG)
     )
 
 
 def test_when_the_time_is_over_no_measure_begins_and_each_is_named(tmp_path):
-    done, found = rehearsed(tmp_path, "--seconds", "0")
+    done, document = rehearsed(tmp_path, "--seconds", "0")
     assert done.returncode == 1
-    assert found["not_measured"]["steps"] == "the time was over"
-    assert found["figures"] == []
+    assert document["not_measured"]["steps"] == "the time was over"
+    assert document["figures"] == []
 
 
 def test_a_measure_that_fails_says_why_and_keeps_what_it_had(tmp_path):
     code = BROKEN.format(path=str(BENCHMARKS), out=str(tmp_path))
     subprocess.run([sys.executable, "-c", code], check=True)
-    found = json.loads((tmp_path / "rows").read_text())
-    assert [row["name"] for row in found["rows"]] == ["first"]
-    assert found["reason"] == "ValueError: the card is on fire"
+    outcome = json.loads((tmp_path / "rows").read_text())
+    assert [row["name"] for row in outcome["rows"]] == ["first"]
+    assert outcome["reason"] == "ValueError: the card is on fire"
 
 
 @pytest.mark.full
@@ -69,6 +69,6 @@ def test_a_measure_that_fails_says_why_and_keeps_what_it_had(tmp_path):
 @pytest.mark.parametrize("name", ["steps", "start", "reduction", "sampling", "check"])
 def test_every_measure_goes_through(name, tmp_path):
     pytest.importorskip("torch", reason="torch is not installed")
-    done, found = rehearsed(tmp_path, "--only", name)
-    assert found["not_measured"].get(name) is None, done.stdout + done.stderr
-    assert found["figures"], done.stdout
+    done, document = rehearsed(tmp_path, "--only", name)
+    assert document["not_measured"].get(name) is None, done.stdout + done.stderr
+    assert document["figures"], done.stdout

@@ -1,4 +1,4 @@
-"""Frameworks in a job see its GPU and no other, and train on it (R10, R21)."""
+"""Frameworks in a job see its GPU and no other, and train on it."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,52 +21,52 @@ def ran(server, program, gpus=1):
         pytest.skip(f"not installed: {framework}")
     code = (PROGRAMS / f"{program}.py").read_text()
     name = submit(server, jobs.job_of(f"{program}_{gpus}", code, gpus=gpus))
-    found = server.wait_for(f"/v1/{name}", OVER)
-    assert found["state"] == "SUCCEEDED", server.log_of(name)
-    said = jobs.said(server, name)
-    if "lacks" in said:
-        pytest.skip(said["lacks"])
-    return said
+    job = server.wait_for(f"/v1/{name}", OVER)
+    assert job["state"] == "SUCCEEDED", server.log_of(name)
+    report = jobs.read_report(server, name)
+    if "lacks" in report:
+        pytest.skip(report["lacks"])
+    return report
 
 
-def check_devices(said, card):
+def check_devices(report, card):
     """It has one device of the machine's, and the framework knows the same."""
-    assert said["told"] in card.uuids
-    if "uuids" in said:
-        assert [f"GPU-{uuid}" for uuid in said["uuids"]] == [said["told"]]
+    assert report["told"] in card.uuids
+    if "uuids" in report:
+        assert [f"GPU-{uuid}" for uuid in report["uuids"]] == [report["told"]]
     else:
-        assert said["count"] == 1
+        assert report["count"] == 1
 
 
-def check_losses(said):
-    for precision, (first, last) in said["losses"].items():
+def check_losses(report):
+    for precision, (first, last) in report["losses"].items():
         assert last < first / 2, (precision, first, last)
 
 
 def test_torch_trains_in_mixed_precision(card, gpu_server, torch_device):
-    said = ran(gpu_server, "torch_mixed")
-    assert said["device"] == torch_device, said
-    check_losses(said)
+    report = ran(gpu_server, "torch_mixed")
+    assert report["device"] == torch_device, report
+    check_losses(report)
     if torch_device == "cuda":
-        check_devices(said, card)
+        check_devices(report, card)
 
 
 def test_two_processes_of_a_job_share_its_card_over_gloo(card, gpu_server, torch_device):
-    said = ran(gpu_server, "torch_shared")
-    assert (said["device"], said["told"] in card.uuids) == (torch_device, True)
-    assert said["same"]
-    assert said["difference"] < 1e-9
+    report = ran(gpu_server, "torch_shared")
+    assert (report["device"], report["told"] in card.uuids) == (torch_device, True)
+    assert report["same"]
+    assert report["difference"] < 1e-9
 
 
 @pytest.mark.skipif(not cards.IS_REAL, reason="there is no GPU that they could compute on")
 @pytest.mark.parametrize("program", ["jax_grad", "cupy_fit", "tf_mirrored"])
 def test_other_frameworks_have_the_jobs_card(card, gpu_server, program):
-    said = ran(gpu_server, program)
-    check_devices(said, card)
-    check_losses(said)
+    report = ran(gpu_server, program)
+    check_devices(report, card)
+    check_losses(report)
 
 
 def test_a_job_without_a_card_trains_on_its_cpu(gpu_server):
-    said = ran(gpu_server, "torch_mixed", gpus=0)
-    assert (said["device"], said["uuids"], said["told"]) == ("cpu", [], "")
-    check_losses(said)
+    report = ran(gpu_server, "torch_mixed", gpus=0)
+    assert (report["device"], report["uuids"], report["told"]) == ("cpu", [], "")
+    check_losses(report)

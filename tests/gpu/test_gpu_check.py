@@ -1,4 +1,4 @@
-"""``trainshed gpu-check`` on a ResNet and a transformer, GPU against CPU (R24)."""
+"""``trainshed gpu-check`` on a ResNet and a transformer, GPU against CPU."""
 
 import json
 
@@ -22,9 +22,11 @@ def checked(model, *words):
 @pytest.mark.parametrize("model", ["resnet", "transformer"])
 def test_a_model_is_tried_on_what_the_machine_has(model, torch_device):
     sizes = REAL if torch_device == "cuda" else TINY
-    found, outcome = checked(model, "--steps", 2, *sizes)
-    assert found["cpu_seconds"] > 0, outcome.story()
-    assert bool(found["gpu"]) == (torch_device == "cuda")
-    if found["gpu"]:
-        assert found["gpu_seconds"] > 0, outcome.story()
-        assert found["speedup"] == pytest.approx(found["cpu_seconds"] / found["gpu_seconds"])
+    measured, outcome = checked(model, "--steps", 2, *sizes)
+    assert measured["cpu_seconds"] > 0, outcome.story()
+    assert bool(measured["gpu"]) == (torch_device == "cuda")
+    if measured["gpu"]:
+        assert measured["gpu_seconds"] > 0, outcome.story()
+        assert measured["speedup"] == pytest.approx(
+            measured["cpu_seconds"] / measured["gpu_seconds"]
+        )

@@ -1,4 +1,4 @@
-"""Jobs and GPUs: shown as they are, held by one at a time, empty and free afterwards (R10)."""
+"""Jobs and GPUs: shown as they are, held by one at a time, empty and free afterwards."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def free(card, server, job_id):
     """Another job gets every GPU."""
     name = jobs.hold(server, job_id, "leave", gpus=len(card.uuids), mib=16)
     server.wait_for(f"/v1/{name}", {"SUCCEEDED"})
-    assert len(jobs.said(server, name)["devices"]) == len(card.uuids)
+    assert len(jobs.read_report(server, name)["devices"]) == len(card.uuids)
 
 
 def test_after_a_cancel(card, gpu_server):
@@ -95,18 +95,19 @@ def test_a_killed_servers_jobs_keep_their_gpus_until_they_end(card, gpu_server):
 
 def test_each_device_is_shown_with_what_nvidia_smi_shows(card, gpu_server):
     rows = card.output(card.smi, SMI, "--format=csv,noheader,nounits").splitlines()
-    found = devices(gpu_server)
-    shown = [
-        (str(each["index"]), each["uuid"], each["name"], each["pciBusId"].lower()) for each in found
+    listed_devices = devices(gpu_server)
+    summaries = [
+        (str(device["index"]), device["uuid"], device["name"], device["pciBusId"].lower())
+        for device in listed_devices
     ]
-    told = [row.split(", ") for row in rows]
-    assert shown == [(*row[:3], row[3].lower()) for row in told]
-    for each, row in zip(found, told, strict=True):
-        assert abs(each["memoryBytes"] / MIB - int(row[4])) < 1
-        assert each["type"] in jobs.node(gpu_server)["gpus"]
+    expected = [row.split(", ") for row in rows]
+    assert summaries == [(*row[:3], row[3].lower()) for row in expected]
+    for device, row in zip(listed_devices, expected, strict=True):
+        assert abs(device["memoryBytes"] / MIB - int(row[4])) < 1
+        assert device["type"] in jobs.node(gpu_server)["gpus"]
 
 
 def test_a_program_that_wants_more_memory_than_there_is_fails_of_that(gpu_server):
     name = jobs.hold(gpu_server, "too_large", mib=MIB_TOO_MANY)
-    found = gpu_server.wait_for(f"/v1/{name}", {"FAILED"})
-    assert "memory was full" in found["errorMessage"], found["errorMessage"]
+    job = gpu_server.wait_for(f"/v1/{name}", {"FAILED"})
+    assert "memory was full" in job["errorMessage"], job["errorMessage"]

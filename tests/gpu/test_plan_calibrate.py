@@ -19,15 +19,15 @@ def test_all_runs_of_a_host_are_measured_and_planned_with(model, torch_device, t
     sizes = REAL if torch_device == "cuda" else TINY
     words = ("--runs", "A,B,C,D" if count > 1 else "A,B", "--seconds", 20, "--out", out)
     how = ("--gpus" if torch_device == "cuda" else "--processes", count)
-    made = call("gpu-check", "plan", "calibrate", "--script", PROGRAM, *words, *how, "--",
+    outcome = call("gpu-check", "plan", "calibrate", "--script", PROGRAM, *words, *how, "--",
                 "--model", model, *sizes)  # fmt: skip
-    assert made.code == 0, made.story()
-    found = read(out.read_text())
-    runs = {run.kind.value: run for run in found.runs}
-    assert list(runs) == (["A", "B", "C", "D"] if count > 1 else ["A", "B"]), made.story()
-    assert found.training.parameters > 0, "the hooks have counted them"
-    assert found.training.batch_per_accelerator == (64 if torch_device == "cuda" else 2)
-    assert found.host.accelerator != "CPU" or torch_device == "cpu"
+    assert outcome.code == 0, outcome.story()
+    calibration = read(out.read_text())
+    runs = {run.kind.value: run for run in calibration.runs}
+    assert list(runs) == (["A", "B", "C", "D"] if count > 1 else ["A", "B"]), outcome.story()
+    assert calibration.training.parameters > 0, "the hooks have counted them"
+    assert calibration.training.batch_per_accelerator == (64 if torch_device == "cuda" else 2)
+    assert calibration.host.accelerator != "CPU" or torch_device == "cpu"
     planned = call("gpu-check", "plan", "--calibration", out, "--what-if", f"gpus={count}")
     assert planned.code == 0, planned.story()
     assert "samples" in planned.text.lower()

@@ -17,8 +17,8 @@ MB = 1 << 20
 
 @pytest.fixture(scope="module")
 def reducers():
-    with reducer_processes(2) as found:
-        yield found
+    with reducer_processes(2) as processes:
+        yield processes
 
 
 @contextlib.contextmanager
@@ -38,20 +38,20 @@ def ranks(torch_device, tmp_path):
     """What ranks find that run a program with some reducers."""
 
     def run(program, reducers=(), world=2, **variables):
-        listed = ",".join(f"127.0.0.1:{reducer.port}" for reducer in reducers)
+        addresses = ",".join(f"127.0.0.1:{reducer.port}" for reducer in reducers)
         variables = {
             "DEVICE": torch_device,
             "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # the same bits in every run
             "GLOO_SOCKET_IFNAME": "lo",
             "NCCL_SOCKET_IFNAME": "lo",
-            "TRAINSHED_REDUCERS": listed,
+            "TRAINSHED_REDUCERS": addresses,
             "TRAINSHED_REDUCTION_ROUTE": "always",
             # they are on one host, and shall reduce all the same
             "TRAINSHED_REDUCTION_LOCAL": "0",
             **variables,
         }
-        each = [{}] * world
-        return run_world(program, tmp_path, variables, each, programs=PROGRAMS)
+        environments = [{}] * world
+        return run_world(program, tmp_path, variables, environments, programs=PROGRAMS)
 
     return run
 

@@ -27,11 +27,11 @@ def run(card, out, *words):
 def test_a_test_of_it_runs_on_what_the_driver_names(card, tmp_path):
     done = run(card, tmp_path / "out", "--only", ONE)
     assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads((tmp_path / "out/gpu-tests.json").read_text())
-    assert [(test["name"].rpartition("::")[2], test["outcome"]) for test in found["tests"]] == [
+    report = json.loads((tmp_path / "out/gpu-tests.json").read_text())
+    assert [(test["name"].rpartition("::")[2], test["outcome"]) for test in report["tests"]] == [
         (ONE, "passed")
     ]
-    assert cards.H100 in found["gpu"]
+    assert cards.H100 in report["gpu"]
     assert "missing: " in done.stdout
 
 

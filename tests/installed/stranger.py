@@ -56,7 +56,7 @@ class Environment:
 
     def run(self, *words, cwd, env=MappingProxyType({})):
         """A command in a clean environment; what it printed."""
-        done = subprocess.run(
+        process = subprocess.run(
             [self.bin / words[0], *words[1:]],
             env={**self.environ, **env},
             cwd=cwd,
@@ -66,17 +66,19 @@ class Environment:
             timeout=180,
             check=False,
         )
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        assert process.returncode == 0, process.stdout
+        return process.stdout
 
     def link(self, dist, *extras):
         """Everybody else's packages that our wheel asks for."""
         (wheel,) = dist.glob("trainshed-*.whl")
         info = zipfile.Path(wheel, f"{'-'.join(wheel.name.split('-')[:2])}.dist-info/")
-        for found in asked(metadata.PathDistribution(info), extras, {}).values():
-            tops = {file.parts[0] for file in found.files or ()}
+        for distribution in collect_distributions(
+            metadata.PathDistribution(info), extras, {}
+        ).values():
+            tops = {file.parts[0] for file in distribution.files or ()}
             for name in tops - {"..", "__pycache__"}:
-                self._link(name, Path(found.locate_file(name)))
+                self._link(name, Path(distribution.locate_file(name)))
         if not (self.bin / "uv").exists():
             (self.bin / "uv").symlink_to(UV)
 
@@ -88,14 +90,16 @@ class Environment:
             place.symlink_to(path)
 
 
-def asked(distribution, extras, found):
+def collect_distributions(distribution, extras, distributions):
     """Distributions by name, and all that they ask for in turn; ours are not among them."""
-    for each in map(Requirement, distribution.requires or ()):
-        wanted = [{"extra": extra} for extra in (*extras, "")]
-        if each.marker is not None and not any(map(each.marker.evaluate, wanted)):
+    for requirement in map(Requirement, distribution.requires or ()):
+        environments = [{"extra": extra} for extra in (*extras, "")]
+        if requirement.marker is not None and not any(
+            map(requirement.marker.evaluate, environments)
+        ):
             continue
-        key = (each.name, *sorted(each.extras))
-        if each.name not in OURS and key not in found:
-            found[key] = metadata.distribution(each.name)
-            asked(found[key], each.extras, found)
-    return found
+        key = (requirement.name, *sorted(requirement.extras))
+        if requirement.name not in OURS and key not in distributions:
+            distributions[key] = metadata.distribution(requirement.name)
+            collect_distributions(distributions[key], requirement.extras, distributions)
+    return distributions

@@ -53,19 +53,19 @@ def dist(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def stranger(dist, tmp_path_factory):
-    found = Environment(tmp_path_factory.mktemp("stranger") / "venv")
-    found.link(dist, "server")
-    found.install(dist, "trainshed[server]")
-    return found
+    environment = Environment(tmp_path_factory.mktemp("stranger") / "venv")
+    environment.link(dist, "server")
+    environment.install(dist, "trainshed[server]")
+    return environment
 
 
 @pytest.fixture(scope="module")
 def server(stranger, tmp_path_factory):
-    found = ServerProcess(tmp_path_factory.mktemp("data"), environ=stranger.environ)
-    found.program = (stranger.bin / "trainshed",)
-    found.start()
-    yield found
-    found.stop()
+    server = ServerProcess(tmp_path_factory.mktemp("data"), environ=stranger.environ)
+    server.program = (stranger.bin / "trainshed",)
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +107,8 @@ def test_the_trainer_library_needs_nothing_and_is_of_the_same_version(dist, tmp_
 
 
 def test_the_command_and_the_server_say_the_version(stranger, server, tmp_path):
-    said = f"trainshed {trainshed.__version__}\n"
-    assert stranger.run("trainshed", "--version", cwd=tmp_path) == said
+    version_line = f"trainshed {trainshed.__version__}\n"
+    assert stranger.run("trainshed", "--version", cwd=tmp_path) == version_line
     assert server.output().startswith(f"Trainshed {trainshed.__version__} serves on ")
 
 
@@ -125,8 +125,8 @@ def test_arguments_are_tuned(command):
     assert study != text
     (command.folder / "study.yaml").write_text(study)
     text = submitted(command, "tuned", "--config", "study.yaml")
-    found = json.loads(command("ai-platform", "jobs", "describe", "tuned", "--format", "json"))
-    assert [each["state"] for each in found["trainingOutput"]["trials"]] == ["SUCCEEDED"] * 2, text
+    job = json.loads(command("ai-platform", "jobs", "describe", "tuned", "--format", "json"))
+    assert [trial["state"] for trial in job["trainingOutput"]["trials"]] == ["SUCCEEDED"] * 2, text
 
 
 def test_what_maintenance_stops_resumes(command, server):

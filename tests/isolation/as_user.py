@@ -54,12 +54,12 @@ def closed_folder(path):
     return None
 
 
-def open_way(closed, shown):
-    """Have nothing but ``shown`` in the closed folder."""
-    descriptor = os.open(shown, os.O_PATH)
+def open_way(closed, folder):
+    """Have nothing but ``folder`` in the closed folder."""
+    descriptor = os.open(folder, os.O_PATH)
     mount("tmpfs", closed, "tmpfs", 0, b"mode=755")
-    shown.mkdir(parents=True)
-    mount(f"/proc/self/fd/{descriptor}", shown, None, BIND | RECURSIVE)
+    folder.mkdir(parents=True)
+    mount(f"/proc/self/fd/{descriptor}", folder, None, BIND | RECURSIVE)
     os.close(descriptor)
 
 

@@ -74,7 +74,9 @@ class Row:
     reason: str
 
     def fits(self, name, mode):
-        return mode in self.modes and any(fnmatchcase(name, each) for each in self.names.split())
+        return mode in self.modes and any(
+            fnmatchcase(name, pattern) for pattern in self.names.split()
+        )
 
 
 #: The first that fits counts.
@@ -227,14 +229,14 @@ def table():
 
 def labels():
     """What is written in the first column, and an attempt that it stands for."""
-    found = {}
+    rows = {}
     for name in ATTEMPTS:
-        target = next((each for each in TARGETS if name.endswith(f"_{each}")), None)
+        target = next((target for target in TARGETS if name.endswith(f"_{target}")), None)
         stem = name.removesuffix(f"_{target}") if target else name
-        is_for_all = target and all(f"{stem}_{each}" in ATTEMPTS for each in TARGETS)
+        is_for_all = target and all(f"{stem}_{target}" in ATTEMPTS for target in TARGETS)
         label = f"{stem}: server, holder, supervisor, others" if is_for_all else name
-        found.setdefault(label.replace("_", " "), name)
-    return found
+        rows.setdefault(label.replace("_", " "), name)
+    return rows
 
 
 def cell(name, mode, reasons, used):

@@ -71,7 +71,7 @@ def read(path, count=1 << 16):
     return f"{len(data)} bytes of {path}"
 
 
-def listed(path):
+def count_names(path):
     return f"{len(os.listdir(path))} names in {path}"
 
 
@@ -94,11 +94,11 @@ def called(name, *arguments):
     ctypes.set_errno(0)
     function = getattr(LIBC, name)
     function.restype = ctypes.c_long
-    found = function(*arguments)
-    if found < 0:
+    status = function(*arguments)
+    if status < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-    return found
+    return status
 
 
 def in_child(function, *arguments):
@@ -212,7 +212,7 @@ def read_foreign_work(facts):
 
 @attempt("files")
 def read_foreign_environment(facts):
-    return listed(facts["foreign_environment"])
+    return count_names(facts["foreign_environment"])
 
 
 @attempt("files")
@@ -475,7 +475,7 @@ def trace(pid, _process):
 
 @targets
 def list_descriptors_of(pid, _process):
-    return listed(f"/proc/{pid}/fd")
+    return count_names(f"/proc/{pid}/fd")
 
 
 @targets
@@ -492,12 +492,12 @@ def steal_descriptor_of(pid, _process):
 
 @targets
 def enter_root_of(pid, _process):
-    return listed(f"/proc/{pid}/root/")
+    return count_names(f"/proc/{pid}/root/")
 
 
 @targets
 def enter_folder_of(pid, _process):
-    return listed(f"/proc/{pid}/cwd/")
+    return count_names(f"/proc/{pid}/cwd/")
 
 
 @targets
@@ -546,9 +546,9 @@ def find_foreign_attempt_in_command_lines(facts):
 
 
 def connected(kind, address):
-    with socket.socket(kind, socket.SOCK_STREAM) as found:
-        found.settimeout(10)
-        found.connect(address)
+    with socket.socket(kind, socket.SOCK_STREAM) as sock:
+        sock.settimeout(10)
+        sock.connect(address)
     return f"connected to {address!r}"
 
 
@@ -570,15 +570,15 @@ def said_at(address, port):
         return b""
 
 
-def connected_nearby(facts, port, wanted):
+def connected_nearby(facts, port, banner):
     """Look for a TCP port at all addresses that may be the machine's or a neighbour's.
 
-    ``wanted`` is in the first bytes that come from there.
+    ``banner`` is in the first bytes that come from there.
     """
-    addresses = (*NEAR, *(each.strip("[]") for each in facts["own_addresses"]))
+    addresses = (*NEAR, *(address.strip("[]") for address in facts["own_addresses"]))
     with ThreadPoolExecutor(len(addresses)) as pool:
-        heads = {each: pool.submit(said_at, each, port) for each in addresses}
-    reached = [address for address, head in heads.items() if wanted in head.result()]
+        heads = {address: pool.submit(said_at, address, port) for address in addresses}
+    reached = [address for address, head in heads.items() if banner in head.result()]
     if reached:
         return f"port {port} of {', '.join(reached)}"
     raise Denied("at no address")
@@ -618,7 +618,7 @@ def find_way_to_metadata(_facts):
     """Where clouds hand out credentials of the machine; a datagram socket asks for the route."""
     ways, fault = [], None
     named = ("169.254.169.254", "192.0.0.192", "168.63.129.16", "100.100.100.200")
-    four = [(each, 80) for each in named]
+    four = [(host, 80) for host in named]
     six = [("fe80::1", 80, 0, index) for index, _ in socket.if_nameindex()]
     for address in (*four, *six):
         family = socket.AF_INET if len(address) == 2 else socket.AF_INET6
@@ -869,14 +869,14 @@ def connect_to_grpc_of_gateway(facts):
 @attempt("environment")
 def find_secrets_in_environment(facts):
     """Variables of the server that a job has no use for, its proxy's password among them."""
-    found = sorted(
+    names = sorted(
         name
         for name, value in os.environ.items()
         if name in facts["secret_variables"] or facts["proxy_password"] in value
     )
-    if not found:
+    if not names:
         raise Denied("none of them is there")
-    return ", ".join(found)
+    return ", ".join(names)
 
 
 # ---- privileges ----
@@ -987,10 +987,10 @@ def leave_chroot(facts):
 def read_disk(_facts):
     """The device that the root file system lies on."""
     disks = ("/dev/vda", "/dev/sda", "/dev/nvme0n1", "/dev/xvda")
-    found = [each for each in disks if os.path.exists(each)]
-    if not found:
+    readable = [disk for disk in disks if os.path.exists(disk)]
+    if not readable:
         raise Denied("no disk is there")
-    return read(found[0], 512)
+    return read(readable[0], 512)
 
 
 @attempt("privileges")
@@ -1264,11 +1264,11 @@ def call_as_32_bits(_facts):
         with mmap.mmap(-1, mmap.PAGESIZE, prot=rights) as page:
             page.write(getpid)
             start = ctypes.c_char.from_buffer(page)
-            found = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(start))()
+            status = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(start))()
             del start
-        if found < 0:
-            raise Denied(os.strerror(-found))
-        return f"process {found}"
+        if status < 0:
+            raise Denied(os.strerror(-status))
+        return f"process {status}"
 
     return in_child(call)
 
@@ -1302,12 +1302,12 @@ def plant_links(facts):
         os.path.join(exchange, "reduction.json"): facts["token"],
         os.path.join(exchange, "link-to-token"): facts["token"],
     }
-    made = 0
+    count = 0
     for place, target in places.items():
         with contextlib.suppress(FileExistsError):
             os.symlink(target, place)
-        made += os.path.islink(place)
-    return f"{made} links"
+        count += os.path.islink(place)
+    return f"{count} links"
 
 
 @attempt("links")
@@ -1509,10 +1509,10 @@ def main():
     facts["own_folder"] = os.path.join(own_attempt(), "work")
     os.chdir(facts["own_folder"])
     facts["own_environment"] = environment()
-    for found in built():
-        print("built " + json.dumps(found), flush=True)
-    for found in outcomes(facts, groups):
-        print("tried " + json.dumps(found), flush=True)
+    for outcome in built():
+        print("built " + json.dumps(outcome), flush=True)
+    for outcome in outcomes(facts, groups):
+        print("tried " + json.dumps(outcome), flush=True)
     print("hostile trainer is done", flush=True)
 
 

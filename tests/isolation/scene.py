@@ -212,7 +212,7 @@ def victim(scene):
     upload(scene, "beta-bucket", "secret.txt", b"the secret of beta")
     code = f"{VICTIM}# {scene.folder.name}\n"  # another run of the tests has a victim too
     scene.victim = name = submit(scene, BETA, program(scene, "-c", code))
-    port = said(scene, name, port_in)
+    port = find_in_log(scene, name, port_in)
     (attempt,) = {
         path.parent for path in (scene.data / "jobs").glob("*/*/records.jsonl")
         if (path.parent / "work" / "secret").exists()
@@ -232,22 +232,22 @@ def foreign_environment(scene):
     """Packages of beta's, as an earlier job has left them."""
     folder = scene.cache / "0123456789abcdef" / "beta"
     folder.mkdir(parents=True)
-    for each in (scene.cache, folder.parent, folder):
-        each.chmod(0o700)
-        os.chown(each, scene.uid, scene.uid)
+    for path in (scene.cache, folder.parent, folder):
+        path.chmod(0o700)
+        os.chown(path, scene.uid, scene.uid)
     return folder
 
 
-def said(scene, name, find):
+def find_in_log(scene, name, find):
     """What is found in the log of a job, which must not end before."""
 
     def look():
-        found = find(scene.server.log_of(name))
+        match = find(scene.server.log_of(name))
         state = good(scene.server.call("GET", f"/v1/{name}"))["state"]
-        assert found or state not in FINAL, seen(scene, name)
-        return found
+        assert match or state not in FINAL, read_logs(scene, name)
+        return match
 
-    return wait_until(look, lambda: seen(scene, name))
+    return wait_until(look, lambda: read_logs(scene, name))
 
 
 def port_in(log):
@@ -305,12 +305,14 @@ def noted(scene, file, key, otherwise=None):
 def own_addresses():
     """Those of the machine's interfaces, but for loopback and link-local ones."""
     addresses = [
-        ipaddress.ip_address(each.address.partition("%")[0])
-        for each in itertools.chain.from_iterable(psutil.net_if_addrs().values())
-        if each.family in {socket.AF_INET, socket.AF_INET6}
+        ipaddress.ip_address(interface.address.partition("%")[0])
+        for interface in itertools.chain.from_iterable(psutil.net_if_addrs().values())
+        if interface.family in {socket.AF_INET, socket.AF_INET6}
     ]
-    own = [each for each in addresses if not each.is_loopback and not each.is_link_local]
-    return [f"[{each}]" if each.version == 6 else str(each) for each in own]
+    own = [
+        address for address in addresses if not address.is_loopback and not address.is_link_local
+    ]
+    return [f"[{address}]" if address.version == 6 else str(address) for address in own]
 
 
 def folder_of_bucket(scene):
@@ -335,13 +337,13 @@ def tried(scene, *, build=False):
     facts = facts_of(scene, foreign)
     make_bucket(scene, ALPHA, "alpha-bucket")
     name = submit(scene, ALPHA, packaged(scene, facts) if build else uploaded(scene))
-    said(scene, name, lambda log: "hostile trainer is up" in log)
+    find_in_log(scene, name, lambda log: "hostile trainer is up" in log)
     facts |= facts_of_job(scene, foreign) | {"gateway_port": scene.ports[1]}
     upload(scene, "alpha-bucket", "facts.json", json.dumps(facts).encode())
     wait_in_world(scene, name)
     log = scene.server.log_of(name)
     assert "hostile trainer is done" in log, log
-    assert said(scene, job, port_in)
+    assert find_in_log(scene, job, port_in)
     cancel(scene, job)
     return outcomes_in(log, "tried"), outcomes_in(log, "built")
 
@@ -391,24 +393,24 @@ def outlived(scene):
 
 
 def processes_named(word):
-    found = []
+    pids = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            found += [process.pid] if process.cmdline()[:1] == [word] else []
-    return found
+            pids += [process.pid] if process.cmdline()[:1] == [word] else []
+    return pids
 
 
 def outcomes_in(log, word):
     lines = [line.partition(" ")[2] for line in log.splitlines() if line.startswith(f"{word} ")]
-    found = map(json.loads, lines)
-    return {each["attempt"]: (each["outcome"], each["detail"]) for each in found}
+    rows = map(json.loads, lines)
+    return {row["attempt"]: (row["outcome"], row["detail"]) for row in rows}
 
 
 def facts_of_job(scene, foreign):
     """What it knows of itself only when it runs."""
     folders = map(AttemptFolder, (scene.data / "jobs").glob("*/*"))
-    others = (each for each in folders if each.path != foreign["foreign_attempt"])
-    (own,) = [each.holder().pid for each in others if each.is_held()]
+    own_folders = (attempt for attempt in folders if attempt.path != foreign["foreign_attempt"])
+    (own,) = [attempt.holder().pid for attempt in own_folders if attempt.is_held()]
     return {"supervisor": process_facts(own)}
 
 
@@ -426,7 +428,7 @@ def cancel(scene, name):
     scene.server.wait_for(f"/v1/{name}", FINAL)
 
 
-def seen(scene, name):
+def read_logs(scene, name):
     return f"{scene.server.log_of(name)}\n{scene.server.output()[-2000:]}"
 
 

@@ -76,8 +76,8 @@ def head(path):
 
 def entries_of(folder):
     try:
-        with os.scandir(folder) as found:
-            return list(found)
+        with os.scandir(folder) as entries:
+            return list(entries)
     except OSError:
         return []
 
@@ -101,8 +101,8 @@ def main():
     for place in [str(Path.cwd()), str(options.job_dir.parent), *options.place]:
         search.files(place)
     options.job_dir.mkdir(parents=True, exist_ok=True)
-    told = {"met": search.met, "looked_at": search.looked_at}
-    (options.job_dir / "told.json").write_text(json.dumps(told))
+    report = {"met": search.met, "looked_at": search.looked_at}
+    (options.job_dir / "told.json").write_text(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -27,16 +27,16 @@ def results_of(mode, folder):
     """By example: the job's last state, and what it has written of its result."""
     with staged(mode) as scene:
         make_bucket(scene, ALPHA, "alpha-bucket")
-        found = {}
+        results = {}
         for example in EXAMPLES:
             args, modules, fewer = CASES[example]
             if is_there(modules):
                 state, log = trained(scene, example, args, fewer, folder)
                 assert ("network: of its own" in log) is (mode is OWN_USERS) or example == "tuning"
-                found[example] = state, result_of(scene, example)
+                results[example] = state, result_of(scene, example)
         if is_there(TORCH):
-            found["torch-reduction"] = reduced(scene)[0], result_of(scene, "torch-reduction")
-        return found
+            results["torch-reduction"] = reduced(scene)[0], result_of(scene, "torch-reduction")
+        return results
 
 
 def result_of(scene, example):

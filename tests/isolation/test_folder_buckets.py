@@ -29,8 +29,8 @@ def test_links_of_a_job_in_a_folder_bucket_lead_nowhere():
         for stolen in ("token", "shadow", "etc%2Fpasswd"):
             status, _ = scene.server.call("GET", f"/storage/v1/b/scratch/o/{stolen}?alt=media")
             assert status == 404
-        listed = good(scene.server.call("GET", "/storage/v1/b/scratch/o"))
-        assert listed.get("items", []) == []
+        objects = good(scene.server.call("GET", "/storage/v1/b/scratch/o"))
+        assert objects.get("items", []) == []
         with pytest.raises(urllib.error.HTTPError) as refused:
             upload(scene, "scratch", "etc/ld.so.preload", b"of the job")
         with refused.value as answer:

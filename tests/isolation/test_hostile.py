@@ -33,14 +33,14 @@ pytestmark = pytest.mark.slow
 PACKAGES = "write_own_environment"
 
 
-def differences(found, wanted):
+def differences(outcomes_of_job, expected):
     """What is otherwise than the table says, with the reason that the kernel gave."""
-    tried_names = [name for name in wanted if ATTEMPTS[name][0] in TRIED]
-    outcomes = {name: found.get(name, ("not tried", "")) for name in tried_names}
+    tried_names = [name for name in expected if ATTEMPTS[name][0] in TRIED]
+    outcomes = {name: outcomes_of_job.get(name, ("not tried", "")) for name in tried_names}
     return {
-        name: (f"{wanted[name]} in the table", *outcome)
+        name: (f"{expected[name]} in the table", *outcome)
         for name, outcome in outcomes.items()
-        if outcome[0] != wanted[name]
+        if outcome[0] != expected[name]
     }
 
 
@@ -57,9 +57,9 @@ def differences(found, wanted):
 )
 def test_a_hostile_trainer_can_do_what_the_table_says_and_no_more(mode):
     with staged(mode) as scene:
-        found, _ = tried(scene)
+        outcomes, _ = tried(scene)
         left, log = outlived(scene)
-    assert not differences(found, {**outcomes_of(mode), PACKAGES: ABSENT})
+    assert not differences(outcomes, {**outcomes_of(mode), PACKAGES: ABSENT})
     assert not left
     assert ("denied" in log.splitlines()) == (mode in WALLS), log
 
@@ -71,9 +71,9 @@ def test_the_same_in_a_container():
     with docker_daemon.docker_with_image() as environ:
         python_image.make(environ)
         with staged(DOCKER, environ=environ) as scene:
-            found, _ = tried(scene)
+            outcomes, _ = tried(scene)
             left, log = outlived(scene)
-    assert not differences(found, {**outcomes_of(DOCKER), PACKAGES: ABSENT})
+    assert not differences(outcomes, {**outcomes_of(DOCKER), PACKAGES: ABSENT})
     assert not left
     assert "denied" in log.splitlines(), log
 
@@ -90,9 +90,9 @@ def test_the_same_with_podman(mode):
         podman_store.running(environ, mode.uid, mode.image),
         staged(mode, environ=environ) as scene,
     ):
-        found, _ = tried(scene)
+        outcomes, _ = tried(scene)
         left, log = outlived(scene)
-    assert not differences(found, {**outcomes_of(mode), PACKAGES: ABSENT})
+    assert not differences(outcomes, {**outcomes_of(mode), PACKAGES: ABSENT})
     assert not left
     assert "denied" in log.splitlines(), log
 
@@ -101,9 +101,9 @@ def test_the_same_with_podman(mode):
 @pytest.mark.parametrize("mode", [*PROCESSES, NONE_USER, NONE_ROOT], ids=lambda mode: mode.name)
 def test_the_same_holds_for_its_package_and_while_that_is_built(mode):
     with staged(mode) as scene:
-        found, built = tried(scene, build=True)
-    wanted = outcomes_of(mode)
-    assert not differences(found, wanted)
-    tells = {name: each for name, each in wanted.items() if ATTEMPTS[name][0] in GROUPS}
+        outcomes, built = tried(scene, build=True)
+    expected = outcomes_of(mode)
+    assert not differences(outcomes, expected)
+    tells = {name: outcome for name, outcome in expected.items() if ATTEMPTS[name][0] in GROUPS}
     unknown = {name: ABSENT for name in tells if name.endswith("_supervisor") or name == PACKAGES}
     assert not differences(built, {**tells, **unknown})

@@ -15,7 +15,7 @@ import yaml
 from conformance.gcloud import needs_gcloud
 from e2e.support import FINAL, good
 from isolation.expected import LANDLOCK, NONE_ROOT, USERS, Mode
-from isolation.scene import ALPHA, BETA, make_bucket, said, staged, upload
+from isolation.scene import ALPHA, BETA, find_in_log, make_bucket, staged, upload
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), needs_gcloud]
 
@@ -102,9 +102,9 @@ def project_of(warm, gcloud_at, tmp_path):
         wish = {"name": name, "project": name, "role": "submitter"}
         token = good(scene.server.call("POST", "/trainshed/v1/tokens", wish))["token"]
         env = gcloud_at(scene.server.url, token) | {"CLOUDSDK_CORE_PROJECT": name}
-        found = Project(scene, lambda *argv: warm(argv, env, tmp_path), name, tmp_path)
-        make_bucket(scene, name, found.bucket)
-        return found
+        project = Project(scene, lambda *argv: warm(argv, env, tmp_path), name, tmp_path)
+        make_bucket(scene, name, project.bucket)
+        return project
 
     return making
 
@@ -133,7 +133,7 @@ def begun(beta, mode: Mode):
     }
     jobs = (package, beta.create(word, container))
     for job in jobs:
-        said(beta.scene, job, lambda log: word in log)
+        find_in_log(beta.scene, job, lambda log: word in log)
     return Trace(word, jobs)
 
 
@@ -149,8 +149,8 @@ def searched(alpha, trace, since):
         "alpha_job", SEARCHING.read_text(), "--since", str(since), *sum(words, ()), *argv
     )
     alpha.wait(job)
-    told = json.loads(alpha.result("out/told.json"))
-    return told["met"][trace.word], told["met"][own], told["looked_at"]
+    report = json.loads(alpha.result("out/told.json"))
+    return report["met"][trace.word], report["met"][own], report["looked_at"]
 
 
 def end(beta, trace):
@@ -198,14 +198,14 @@ def test_without_walls_it_meets_every_trace(project_of):
 
 def check_gcloud_tells_nothing(alpha, trace):
     """Beta's jobs are told like jobs that never were."""
-    listed = alpha.gcloud("ai-platform", "jobs", "list", "--format=value(jobId)").ok()
-    assert listed.stdout.split() == ["alpha_job"]
-    listed = alpha.gcloud("ai", "custom-jobs", "list", f"--region={REGION}").ok()
-    assert listed.stdout == ""
+    listing = alpha.gcloud("ai-platform", "jobs", "list", "--format=value(jobId)").ok()
+    assert listing.stdout.split() == ["alpha_job"]
+    listing = alpha.gcloud("ai", "custom-jobs", "list", f"--region={REGION}").ok()
+    assert listing.stdout == ""
     number = trace.jobs[1].rpartition("/")[2]
     for words in verbs():
-        foreign = told(alpha, words, BETA, "beta_job", number)
-        assert foreign == told(alpha, words, NEVER, "none_job", "9" * len(number))
+        foreign = ask_gcloud(alpha, words, BETA, "beta_job", number)
+        assert foreign == ask_gcloud(alpha, words, NEVER, "none_job", "9" * len(number))
         assert foreign.code == 1
 
 
@@ -222,17 +222,17 @@ def verbs():
     yield ("ai", "custom-jobs", "list", "--region", REGION, "--project", "{project}")
 
 
-def told(alpha, words, project, job, number):
+def ask_gcloud(alpha, words, project, job, number):
     """How gcloud answers, without the names that it was given."""
     names = {"project": project, "job": job, "number": number}
     answer = alpha.gcloud(*(word.format(**names) for word in words))
-    said = answer.stderr + answer.stdout
+    output = answer.stderr + answer.stdout
     for key, name in names.items():
-        said = said.replace(name, f"<{key}>")
-    return Told(answer.code, said)
+        output = output.replace(name, f"<{key}>")
+    return Reply(answer.code, output)
 
 
 @dataclass
-class Told:
+class Reply:
     code: int
-    said: str
+    output: str

@@ -154,8 +154,8 @@ class World:
         self._scene.server.kill()
         run_by_root("restore", self._backup, self._scene)
         self._scene.server.start()
-        made = self._scene.folder / "home" / "ld.so.preload"
-        return {"made": str(made) if made.exists() else ""}
+        preload = self._scene.folder / "home" / "ld.so.preload"
+        return {"made": str(preload) if preload.exists() else ""}
 
     # ---- while the server is away ----
 

@@ -41,22 +41,22 @@ SPENT = replace(FACTS, budgets=Budgets(maintenance=0, infra=0, user=0))
 ORDER = StopOrder(grace_s=1.0, reason=StopReason.MAINTENANCE, message="The node goes away.")
 
 
-def seen(phase, code=None, *, names=("a",), **fields):
+def observation_of(phase, code=None, *, names=("a",), **fields):
     interrupted = fields.pop("interrupted", False)
     outcome = code if code is None else Outcome(code, "it ended", interrupted=interrupted)
     return Observation(AttemptKey(7, 2), phase, outcome, task_names=names, **fields)
 
 
-STARTING = seen(Phase.STARTING)
-READY = seen(Phase.READY)
-OVER = seen(Phase.ENDED, 0)
-FAILED = seen(Phase.ENDED, 3)
-KILLED = seen(Phase.ENDED, 137)
-ORDERED = seen(Phase.ENDED, 143, interrupted=True)
-NEVER_RAN = seen(Phase.ENDED, 1, names=(), fault="no such program")
-LOST = seen(Phase.LOST, fault="no power")
-EVICTED = seen(Phase.LOST, fault="no power", loss=Loss.MAINTENANCE)
-TOO_LONG = seen(Phase.LOST, fault="its queue allows an hour", loss=Loss.LIMIT)
+STARTING = observation_of(Phase.STARTING)
+READY = observation_of(Phase.READY)
+OVER = observation_of(Phase.ENDED, 0)
+FAILED = observation_of(Phase.ENDED, 3)
+KILLED = observation_of(Phase.ENDED, 137)
+ORDERED = observation_of(Phase.ENDED, 143, interrupted=True)
+NEVER_RAN = observation_of(Phase.ENDED, 1, names=(), fault="no such program")
+LOST = observation_of(Phase.LOST, fault="no power")
+EVICTED = observation_of(Phase.LOST, fault="no power", loss=Loss.MAINTENANCE)
+TOO_LONG = observation_of(Phase.LOST, fault="its queue allows an hour", loss=Loss.LIMIT)
 
 #: (state, what is seen, what is known): the event, the code of the error, whose budget pays.
 TABLE = [
@@ -97,23 +97,23 @@ TABLE = [
 def test_what_is_seen_means_one_thing(row):
     state, observation, facts, event, code, charged = row
     assert matters(state, observation)
-    found = judge(state, observation, facts)
-    assert (type(found.event), found.error and found.error.code) == (event, code)
-    assert found.charged is charged
-    assert decide(state, found.event).state is not state
+    judgement = judge(state, observation, facts)
+    assert (type(judgement.event), judgement.error and judgement.error.code) == (event, code)
+    assert judgement.charged is charged
+    assert decide(state, judgement.event).state is not state
     if not needs_facts(state, observation):
-        assert judge(state, observation, AttemptFacts()) == found
+        assert judge(state, observation, AttemptFacts()) == judgement
 
 
 @pytest.mark.parametrize("state", JobState)
 @pytest.mark.parametrize("phase", Phase)
 def test_only_what_the_table_names_means_anything(state, phase):
     named = {(row[0], row[1].phase) for row in TABLE}
-    assert matters(state, seen(phase, 0)) is ((state, phase) in named)
+    assert matters(state, observation_of(phase, 0)) is ((state, phase) in named)
 
 
 def test_an_engine_that_cannot_say_is_never_a_reason():
-    assert not any(matters(state, seen(Phase.UNKNOWN)) for state in JobState)
+    assert not any(matters(state, observation_of(Phase.UNKNOWN)) for state in JobState)
 
 
 @pytest.mark.parametrize("observation", [ORDERED, LOST])
@@ -124,8 +124,8 @@ def test_a_job_with_a_pending_error_fails_of_it_when_its_attempt_is_gone(observa
 
 
 def test_an_order_is_counted_once_and_the_last_one_leaves_an_error():
-    found = restart_ordered(ORDER, Cause.MAINTENANCE, FACTS)
-    assert (type(found.event), found.charged, found.stop, found.error) == (
+    judgement = restart_ordered(ORDER, Cause.MAINTENANCE, FACTS)
+    assert (type(judgement.event), judgement.charged, judgement.stop, judgement.error) == (
         RestartOrdered, Cause.MAINTENANCE, ORDER, None,
     )  # fmt: skip
     facts = replace(FACTS, scheduling=Scheduling(disable_retries=True))

@@ -27,7 +27,7 @@ CAUSES = st.sampled_from(Cause)
 
 @given(CAUSES, USED, BUDGETS)
 def test_each_cause_has_a_budget_of_its_own(cause, used, budgets):
-    """PEERS E22: maintenance must not use up what is kept for faults."""
+    """Maintenance must not use up what is kept for faults."""
     allowed = may_restart(cause, used, Scheduling(), budgets)
     for other in set(Cause) - {cause}:
         assert may_restart(cause, used.plus(other), Scheduling(), budgets) is allowed
@@ -53,29 +53,31 @@ def test_by_default_a_job_survives_three_losses_and_any_number_of_maintenances()
     for attempt in (1, 2, 3):
         assert after_loss(attempt, "no power", used, Scheduling(), Budgets()) == RestartGranted()
         used = used.plus(Cause.INFRA).plus(Cause.MAINTENANCE)
-    found = after_loss(7, "no power", used, Scheduling(), Budgets())
-    assert found == GaveUp(message="Attempt 7 was lost (no power), and all 3 restarts are used up.")
+    loss_event = after_loss(7, "no power", used, Scheduling(), Budgets())
+    assert loss_event == GaveUp(
+        message="Attempt 7 was lost (no power), and all 3 restarts are used up."
+    )
     many = replace(used, maintenance=1000)
     assert may_restart(Cause.MAINTENANCE, many, Scheduling(), Budgets())
 
 
 @pytest.mark.parametrize(
-    ("scheduling", "budgets", "told"),
+    ("scheduling", "budgets", "reason"),
     [
         (Scheduling(disable_retries=True), Budgets(), "disableRetries forbids another"),
         (Scheduling(), Budgets(infra=0), "it may not be restarted"),
     ],
 )
-def test_a_job_that_is_given_up_is_told_why(scheduling, budgets, told):
-    found = after_loss(1, "", Restarts(), scheduling, budgets)
-    assert found == GaveUp(message=f"Attempt 1 was lost, and {told}.")
+def test_a_job_that_is_given_up_is_told_why(scheduling, budgets, reason):
+    loss_event = after_loss(1, "", Restarts(), scheduling, budgets)
+    assert loss_event == GaveUp(message=f"Attempt 1 was lost, and {reason}.")
 
 
 @given(st.integers(0, 255))
 def test_only_what_a_signal_ended_may_succeed_another_time(status):
-    found = class_of(status)
-    assert (found is ExitClass.SUCCESS) == (status == 0)
-    assert (found is ExitClass.RECOVERABLE) == (status > 128)
+    exit_class = class_of(status)
+    assert (exit_class is ExitClass.SUCCESS) == (status == 0)
+    assert (exit_class is ExitClass.RECOVERABLE) == (status > 128)
     granted = after_failure(status, Restarts(), Scheduling(), Budgets(user=1))
     assert granted == (RestartGranted() if status > 128 else None)
     assert after_failure(status, Restarts(), Scheduling(), Budgets()) is None
@@ -96,12 +98,12 @@ def test_only_what_a_signal_ended_may_succeed_another_time(status):
     ],
 )
 def test_limits_are_the_jobs_own_or_the_defaults(scheduling, default, running, waiting):
-    found = limits_of(scheduling, default)
-    assert (found.running_s_max, found.waiting_s_max) == (running, waiting)
+    limits = limits_of(scheduling, default)
+    assert (limits.running_s_max, limits.waiting_s_max) == (running, waiting)
 
 
 @pytest.mark.parametrize(
-    ("dialect", "has_run", "scheduling", "told"),
+    ("dialect", "has_run", "scheduling", "words"),
     [
         (
             Dialect.ML_V1,
@@ -124,7 +126,7 @@ def test_limits_are_the_jobs_own_or_the_defaults(scheduling, default, running, w
         ),
     ],
 )
-def test_a_job_whose_time_is_over_is_told_in_its_own_words(dialect, has_run, scheduling, told):
-    found = overdue(dialect, scheduling, has_run=has_run, ran_s=604_801.2)
-    assert told in found
-    assert ("604801 s" in found) == (has_run and not scheduling.running_s_max)
+def test_a_job_whose_time_is_over_is_told_in_its_own_words(dialect, has_run, scheduling, words):
+    message = overdue(dialect, scheduling, has_run=has_run, ran_s=604_801.2)
+    assert words in message
+    assert ("604801 s" in message) == (has_run and not scheduling.running_s_max)

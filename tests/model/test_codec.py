@@ -73,7 +73,7 @@ def test_a_mapping_of_another_kind_is_written_as_an_object(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "found",
+    "document",
     [
         None,
         [],
@@ -87,9 +87,9 @@ def test_a_mapping_of_another_kind_is_written_as_an_object(monkeypatch):
         {"color": "red", "inner": {"name": "a"}, "limits": ["1"]},
     ],
 )
-def test_what_is_no_such_value_is_refused(found):
+def test_what_is_no_such_value_is_refused(document):
     with pytest.raises(ValueError, match=r"no Outer|no Color|is not a valid|argument"):
-        decode(Outer, found)
+        decode(Outer, document)
 
 
 def test_a_whole_number_does_for_a_float():

@@ -80,12 +80,12 @@ def exit_of(task_name="workerpool0-0", **fields):
 
 @pytest.mark.parametrize("case", CASES)
 def test_nothing_is_said_twice(case):
-    fields, message, last_words, told = CASES[case]
+    fields, message, last_words, expected = CASES[case]
     ended = exit_of(**fields)
     outcome = Outcome(
         exit_code=ended.status, replicas=(ended,), message=message, last_words=last_words
     )
-    assert failure(outcome, None) == told
+    assert failure(outcome, None) == expected
 
 
 def test_a_replica_out_of_memory_is_named_though_another_one_decides():
@@ -118,9 +118,9 @@ NOTICED = {
 }
 
 
-@pytest.mark.parametrize("told", NOTICED)
-def test_a_notice_is_told_with_what_came_of_it(told):
-    assert when_stopped(exit_of(**NOTICED[told]), noticed=True) == told
+@pytest.mark.parametrize("words", NOTICED)
+def test_a_notice_is_told_with_what_came_of_it(words):
+    assert when_stopped(exit_of(**NOTICED[words]), noticed=True) == words
 
 
 def test_what_had_no_notice_was_stopped():
@@ -132,7 +132,7 @@ def test_what_had_no_notice_was_stopped():
 
 
 @pytest.mark.parametrize(
-    ("ended", "known", "words"),
+    ("ended", "facts", "words"),
     [
         (
             {"signal": 9},
@@ -154,9 +154,9 @@ def test_what_had_no_notice_was_stopped():
         ),
     ],
 )
-def test_a_supervisor_says_what_the_kernel_did(ended, known, words):
+def test_a_supervisor_says_what_the_kernel_did(ended, facts, words):
     fields = {"exit_code": None, "signal": None, "stopped_by_us": False, **ended}
     replica = ReplicaExit(
         role=Role.PRIMARY, index=0, task_name="workerpool0-0", seconds=0.1, **fields
     )
-    assert how(replica, **known) == words
+    assert how(replica, **facts) == words

@@ -48,12 +48,12 @@ OTHERS = (
 )
 
 
-@pytest.mark.parametrize(("line", "asked"), FULL.items())
-def test_a_gpu_without_memory_left_is_told_with_what_helps(line, asked):
-    said = advice(["Traceback (most recent call last):", line])
-    assert said.startswith("the GPU's memory was full")
-    assert asked in said
-    assert "smaller batch" in said
+@pytest.mark.parametrize(("line", "amount"), FULL.items())
+def test_a_gpu_without_memory_left_is_told_with_what_helps(line, amount):
+    advised = advice(["Traceback (most recent call last):", line])
+    assert advised.startswith("the GPU's memory was full")
+    assert amount in advised
+    assert "smaller batch" in advised
 
 
 @pytest.mark.parametrize("line", BROKEN)
@@ -67,11 +67,11 @@ def test_the_hosts_memory_and_errors_of_programs_are_left_alone(line):
 
 
 def test_what_a_framework_says_after_the_error_does_not_hide_it():
-    said = [
+    lines = [
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.",
         *["[rank0]:"] * 30,
     ]
-    assert "1.00 GiB" in advice(said)
+    assert "1.00 GiB" in advice(lines)
 
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB."
@@ -87,8 +87,8 @@ LATER = (
 
 @pytest.mark.parametrize("line", LATER)
 def test_a_full_memory_that_a_program_went_on_from_is_not_what_it_died_of(line):
-    said = [OOM, "trying a batch of 32", "Traceback (most recent call last):", "  File", line]
-    assert "memory was full" not in advice(said)
+    lines = [OOM, "trying a batch of 32", "Traceback (most recent call last):", "  File", line]
+    assert "memory was full" not in advice(lines)
 
 
 def test_an_error_before_a_full_memory_does_not_hide_it():
@@ -100,7 +100,7 @@ def test_what_a_program_died_of_last_is_its_age():
 
 
 def test_launchers_and_other_ranks_that_report_the_error_do_not_hide_it():
-    said = [
+    lines = [
         f"[rank0]: {OOM}",
         "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
         "[rank2]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3370",
@@ -110,4 +110,4 @@ def test_launchers_and_other_ranks_that_report_the_error_do_not_hide_it():
         "trainer.task FAILED",
         "subprocess.CalledProcessError: Command '['python', 'task.py']' returned non-zero exit",
     ]
-    assert "2.00 GiB" in advice(said)
+    assert "2.00 GiB" in advice(lines)

@@ -45,12 +45,12 @@ def test_what_json_can_say_is_read_as_it_was_meant(value, ascii_only):
     st.binary(max_size=60) | st.text('[]{}",:\\u d8019eE+-.NaInf\n', max_size=40).map(str.encode)
 )
 def test_any_bytes_are_read_or_refused_in_a_sentence(data):
-    said = None
+    message = None
     try:
         read_json(data)
     except BadJson as error:
-        said = str(error)
-    assert said != ""  # None is no message at all
+        message = str(error)
+    assert message != ""  # None is no message at all
 
 
 def deep(levels):

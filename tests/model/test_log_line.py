@@ -40,9 +40,9 @@ def test_what_most_programs_write_is_plain():
 
 @given(st.lists(st.text(st.characters(exclude_characters="\n"))))
 def test_many_lines_at_once_are_the_bytes_of_each(texts):
-    each = [
+    lines = [
         encode(LogLine(7 + at, 'wor"ker', text, "INFO", "stderr", "3"))
         for at, text in enumerate(texts)
     ]  # fmt: skip
     more = {"severity": "INFO", "stream": "stderr", "trial": "3"}
-    assert encode_all(7, 'wor"ker', texts, **more) == b"".join(each)
+    assert encode_all(7, 'wor"ker', texts, **more) == b"".join(lines)

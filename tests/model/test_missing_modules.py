@@ -47,8 +47,8 @@ def test_the_missing_module_is_the_one_that_the_program_died_of(lines, module):
 
 @pytest.mark.parametrize("module", ["torch", "tensorflow", "xgboost", "cv2", "google.cloud"])
 def test_a_missing_package_names_the_python_and_both_ways_to_choose_another(module):
-    said = f"runs in {PYTHON}, which has no {module}; use --python, or [[environment]]"
-    assert said in advise(module, PYTHON, OWN)
+    sentence = f"runs in {PYTHON}, which has no {module}; use --python, or [[environment]]"
+    assert sentence in advise(module, PYTHON, OWN)
 
 
 @pytest.mark.parametrize("module", ["helpers", "helper", "tasks", "trainr", "torch"])
@@ -57,10 +57,10 @@ def test_a_module_of_the_users_own_is_no_reason_for_another_python(module):
 
 
 def test_a_module_that_is_neither_is_named_with_both_reasons_and_no_choice_of_a_python():
-    said = advise("feature_store_of_ours", PYTHON, OWN)
-    assert f"{PYTHON} has no module feature_store_of_ours" in said
-    assert "setup.py" in said
-    assert "--python" not in said
+    sentence = advise("feature_store_of_ours", PYTHON, OWN)
+    assert f"{PYTHON} has no module feature_store_of_ours" in sentence
+    assert "setup.py" in sentence
+    assert "--python" not in sentence
 
 
 def test_a_module_that_the_command_names_and_that_is_not_there_gets_no_advice():

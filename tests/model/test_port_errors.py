@@ -42,9 +42,9 @@ OTHERS = (
 
 @pytest.mark.parametrize(("line", "port"), NAMED.items())
 def test_a_port_in_use_is_named_with_what_helps(line, port):
-    said = advice(["Traceback (most recent call last):", line])
-    assert said.startswith(f"the port {port} is in use by another process: listen on port 0")
-    assert "trainshed-network=replica" in said
+    sentence = advice(["Traceback (most recent call last):", line])
+    assert sentence.startswith(f"the port {port} is in use by another process: listen on port 0")
+    assert "trainshed-network=replica" in sentence
 
 
 @pytest.mark.parametrize("line", UNNAMED)

@@ -10,7 +10,7 @@ def report(**model):
 
 
 @pytest.mark.parametrize(
-    ("stack", "kept"),
+    ("stack", "expected"),
     [
         ("torch 2.9 cuda", "torch 2.9 cuda"),
         ("torch \ud800", "torch "),
@@ -19,5 +19,5 @@ def report(**model):
         (None, ""),
     ],
 )
-def test_of_a_stack_what_can_be_printed_stays(stack, kept):
-    assert step_times_of(report(stack=stack)).stack == kept
+def test_of_a_stack_what_can_be_printed_stays(stack, expected):
+    assert step_times_of(report(stack=stack)).stack == expected

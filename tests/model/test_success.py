@@ -47,24 +47,24 @@ def ended(number, code=0, *, signum=None, stopped=False):
     ],
 )
 def test_the_primary_or_the_first_failure_decides(exits, code):
-    found = success.job_end(PRIMARY, exits)
-    assert (found and found.exit_code) == code
+    end = success.job_end(PRIMARY, exits)
+    assert (end and end.exit_code) == code
 
 
 @given(st.lists(st.builds(ended, st.integers(0, 2), st.integers(0, 3), stopped=st.booleans())))
 def test_a_job_succeeds_only_by_its_primary_and_fails_only_with_a_code_that_was_seen(exits):
-    found = success.job_end(PRIMARY, exits)
+    end = success.job_end(PRIMARY, exits)
     own = [e for e in exits if not e.stopped_by_us]
-    if found is None:
+    if end is None:
         assert all(e.status == 0 and e.role is not Role.PRIMARY for e in own)
-    elif found.exit_code == 0:
-        assert found.decider.role is Role.PRIMARY
+    elif end.exit_code == 0:
+        assert end.decider.role is Role.PRIMARY
     else:
-        assert found.exit_code in {e.status for e in own}
+        assert end.exit_code in {e.status for e in own}
 
 
 @pytest.mark.parametrize(
-    ("found", "text"),
+    ("end", "text"),
     [
         (
             success.job_end(PRIMARY, [ended(2, 3)]),
@@ -90,9 +90,9 @@ def test_a_job_succeeds_only_by_its_primary_and_fails_only_with_a_code_that_was_
         ),
     ],
 )
-def test_the_message_names_the_replica_its_end_and_its_last_words(found, text):
-    words = "ValueError: bad" if found.exit_code in {0, 3} else ""
-    assert success.message(found, words) == text
+def test_the_message_names_the_replica_its_end_and_its_last_words(end, text):
+    words = "ValueError: bad" if end.exit_code in {0, 3} else ""
+    assert success.message(end, words) == text
 
 
 def test_a_real_time_signal_has_a_name_too():

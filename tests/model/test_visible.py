@@ -15,7 +15,7 @@ HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("plain, größer, 東京, Ünïcödé, 👍", None),
         ("a\tb\nc", None),
@@ -27,8 +27,8 @@ HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
         ("\u06cc\u200c\u0647, \U0001f468\u200d\U0001f469", None),
     ],
 )
-def test_what_a_terminal_would_obey_is_shown(text, shown):
-    assert visible(text) == (text if shown is None else shown)
+def test_what_a_terminal_would_obey_is_shown(text, expected):
+    assert visible(text) == (text if expected is None else expected)
 
 
 def test_in_one_line_nobody_makes_another():
@@ -37,13 +37,13 @@ def test_in_one_line_nobody_makes_another():
 
 @given(ANY)
 def test_nothing_hidden_is_left_and_the_rest_is_as_it_was(text):
-    shown = visible(text)
+    printable = visible(text)
     assert not [
-        c for c in shown if unicodedata.category(c) in HIDDEN and c not in "\n\t\u200c\u200d"
+        c for c in printable if unicodedata.category(c) in HIDDEN and c not in "\n\t\u200c\u200d"
     ]
-    assert visible(shown) == shown
-    shown.encode()
-    assert (hidden(text.replace("\n", "").replace("\t", "")) is None) == (shown == text)
+    assert visible(printable) == printable
+    printable.encode()
+    assert (hidden(text.replace("\n", "").replace("\t", "")) is None) == (printable == text)
 
 
 @given(st.recursive(ANY, lambda inner: st.lists(inner) | st.dictionaries(ANY, inner)))

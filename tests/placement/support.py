@@ -26,9 +26,9 @@ def node(name, gpus=0, *, gpu_type=T4, **more):
 def demand(  # noqa: PLR0913 - words of a test
     gpus=0, workers=0, *, servers=0, gpu_type=T4, region=US, vcpus=0
 ):
-    each = Demand(gpu_type=gpu_type if gpus else None, gpu_count=gpus, vcpus=vcpus)
+    size = Demand(gpu_type=gpu_type if gpus else None, gpu_count=gpus, vcpus=vcpus)
     counts = {Role.PRIMARY: 1, Role.WORKER: workers}
-    groups = [GroupDemand(role=r, count=n, each=each) for r, n in counts.items() if n]
+    groups = [GroupDemand(role=r, count=n, each=size) for r, n in counts.items() if n]
     if servers:
         role = Role.PARAMETER_SERVER
         groups.append(GroupDemand(role=role, count=servers, each=Demand(vcpus=vcpus)))
@@ -36,7 +36,7 @@ def demand(  # noqa: PLR0913 - words of a test
 
 
 def queued(  # noqa: PLR0913 - words of a test
-    uid, asked, *, project="p", priority=0, seconds=100.0, order=None
+    uid, job_demand, *, project="p", priority=0, seconds=100.0, order=None
 ):
     return QueuedJob(
         uid=uid,
@@ -44,7 +44,7 @@ def queued(  # noqa: PLR0913 - words of a test
         name=f"projects/{project}/jobs/j{uid}",
         priority=priority,
         order=uid if order is None else order,
-        demand=asked,
+        demand=job_demand,
         running_s_max=seconds,
     )
 
@@ -82,14 +82,14 @@ def assert_sound(nodes, quotas, holding):
         assert [(s.role, s.index) for s in job.seats] == want
         sizes = {g.role: g.each for g in job.demand.groups}
         for seat in job.seats:
-            each, where = sizes[seat.role], by_name[seat.node]
+            size, where = sizes[seat.role], by_name[seat.node]
             assert where.state is NodeState.READY
             assert None in (where.region, job.demand.region) or where.region == job.demand.region
             used[seat.node]["slots"] += 1
             if where.policy is not FleetPolicy.EMULATE:
-                used[seat.node][each.gpu_type] += each.gpu_count
+                used[seat.node][size.gpu_type] += size.gpu_count
             if where.policy is FleetPolicy.EXACT:
-                used[seat.node]["vcpus"] += each.vcpus
+                used[seat.node]["vcpus"] += size.vcpus
         for kind, count in job.demand.gpus.items():
             in_use[job.project, job.demand.region, kind] += count
     for n in nodes:

@@ -18,9 +18,9 @@ def fine(_name):
 def test_the_first_that_has_no_objection_in_the_configured_order():
     assert choose(None, "us-central1", [HERE, THERE], fine).engine == "local"
     assert choose(None, None, [THERE, HERE], fine).engine == "slurm"
-    found = choose(None, None, [HERE, THERE], {"local": NEVER}.get)
-    assert found.engine == "slurm"
-    assert found.sentence == "Goes to the engine slurm; passed over: local (at most 4 nodes)."
+    choice = choose(None, None, [HERE, THERE], {"local": NEVER}.get)
+    assert choice.engine == "slurm"
+    assert choice.sentence == "Goes to the engine slurm; passed over: local (at most 4 nodes)."
 
 
 def test_regions_count_unless_the_job_names_its_engine():
@@ -44,9 +44,9 @@ def test_a_name_that_no_engine_has():
 
 def test_an_engine_that_is_away_is_the_last_choice_and_still_one():
     assert choose(None, None, [GONE, HERE], fine).engine == "local"
-    found = choose(None, None, [GONE, HERE], {"local": NEVER}.get)
-    assert found.engine == "slurm"
-    assert [one.engine for one in found.passed] == ["local"]
+    choice = choose(None, None, [GONE, HERE], {"local": NEVER}.get)
+    assert choice.engine == "slurm"
+    assert [one.engine for one in choice.passed] == ["local"]
     assert choose("slurm", None, [GONE, HERE], fine).engine == "slurm"
     assert choose(None, None, [GONE], fine).sentence == ""
 

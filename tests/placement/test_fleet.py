@@ -8,15 +8,15 @@ from trainshed.placement.gang import place
 from trainshed.placement.topology import Where
 
 
-def places(nodes, asked):
-    return place(FleetUsage.of(nodes), 1, asked) is not None
+def places(nodes, job_demand):
+    return place(FleetUsage.of(nodes), 1, job_demand) is not None
 
 
 def test_exact_nodes_count_vcpus_and_the_others_do_not():
-    asked = demand(vcpus=8)
-    assert not places([node("a", vcpus=4, policy=FleetPolicy.EXACT)], asked)
-    assert places([node("a", vcpus=8, policy=FleetPolicy.EXACT)], asked)
-    assert places([node("a", vcpus=4, policy=FleetPolicy.BEST_EFFORT)], asked)
+    job_demand = demand(vcpus=8)
+    assert not places([node("a", vcpus=4, policy=FleetPolicy.EXACT)], job_demand)
+    assert places([node("a", vcpus=8, policy=FleetPolicy.EXACT)], job_demand)
+    assert places([node("a", vcpus=4, policy=FleetPolicy.BEST_EFFORT)], job_demand)
 
 
 def test_gpus_are_counted_unless_emulated():
@@ -25,10 +25,10 @@ def test_gpus_are_counted_unless_emulated():
 
 
 def test_gpus_that_somebody_else_holds_are_not_given_out():
-    taken = node("a", 4, gpus_held={T4: 1})
-    assert places([taken], demand(3))
-    assert not places([taken], demand(4))
-    fleet = FleetUsage.of([taken])
+    busy = node("a", 4, gpus_held={T4: 1})
+    assert places([busy], demand(3))
+    assert not places([busy], demand(4))
+    fleet = FleetUsage.of([busy])
     assert [place(fleet, uid, demand(1)) is not None for uid in range(4)] == [True] * 3 + [False]
 
 
@@ -40,11 +40,11 @@ def test_slots_bound_the_replicas_under_every_policy():
 
 
 def test_a_stand_in_serves_the_type_that_it_is_named_for():
-    asked = demand(2)
+    job_demand = demand(2)
     v100 = node("a", 2, gpu_type=V100)
-    assert not places([v100], asked)
-    assert places([node("a", 2, gpu_type=V100, gpu_alias={T4: V100})], asked)
-    assert places([node("a", 2, gpu_type=V100, gpu_alias={T4: ANY_GPU})], asked)
+    assert not places([v100], job_demand)
+    assert places([node("a", 2, gpu_type=V100, gpu_alias={T4: V100})], job_demand)
+    assert places([node("a", 2, gpu_type=V100, gpu_alias={T4: ANY_GPU})], job_demand)
 
 
 def test_the_type_itself_is_preferred_to_a_stand_in_and_both_to_none():

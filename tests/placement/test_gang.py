@@ -84,21 +84,23 @@ def test_a_gang_is_whole_or_absent_and_no_node_is_over_its_room(nodes, jobs):
 
 
 @settings(deadline=None)
-@given(nodes=fleets(), asked=demands(), data=st.data())
-def test_the_order_of_the_nodes_changes_nothing(nodes, asked, data):
+@given(nodes=fleets(), job_demand=demands(), data=st.data())
+def test_the_order_of_the_nodes_changes_nothing(nodes, job_demand, data):
     shuffled = data.draw(st.permutations(nodes))
-    assert place(FleetUsage.of(nodes), 1, asked) == place(FleetUsage.of(shuffled), 1, asked)
+    assert place(FleetUsage.of(nodes), 1, job_demand) == place(
+        FleetUsage.of(shuffled), 1, job_demand
+    )
 
 
 @settings(deadline=None)
-@given(nodes=fleets(), asked=demands())
-def test_seats_can_be_taken_again_on_an_equal_fleet_and_never_beyond_its_room(nodes, asked):
+@given(nodes=fleets(), job_demand=demands())
+def test_seats_can_be_taken_again_on_an_equal_fleet_and_never_beyond_its_room(nodes, job_demand):
     first, second = FleetUsage.of(nodes), FleetUsage.of(nodes)
-    seats = place(first, 1, asked)
+    seats = place(first, 1, job_demand)
     if seats is not None:
-        assert place_at(second, 1, asked, seats)
+        assert place_at(second, 1, job_demand, seats)
         assert second.rooms == first.rooms
-        while place_at(second, 2 + len(second.holders()), asked, seats):
+        while place_at(second, 2 + len(second.holders()), job_demand, seats):
             assert min(map(min, second.rooms)) >= 0
         assert second.holders()
 
@@ -128,8 +130,8 @@ def fits_by_trying(rooms, sizes):
 )
 def test_equal_replicas_find_places_whenever_there_are_any(rooms, size, count):
     nodes = [node(f"n{i}", gpus) for i, gpus in enumerate(rooms)]
-    found = place(FleetUsage.of(nodes), 1, demand(size, workers=count - 1))
-    assert (found is not None) == fits_by_trying(rooms, [size] * count)
+    seats = place(FleetUsage.of(nodes), 1, demand(size, workers=count - 1))
+    assert (seats is not None) == fits_by_trying(rooms, [size] * count)
 
 
 @settings(deadline=None)
@@ -144,9 +146,9 @@ def test_sizes_that_divide_each_other_find_places_whenever_there_are_any(rooms, 
         GroupDemand(role=role, count=count, each=Demand(gpu_type=T4, gpu_count=size))
         for role, count, size in zip(Role, counts, sizes, strict=False)
     )
-    found = place(FleetUsage.of(nodes), 1, JobDemand(region=None, groups=groups))
+    seats = place(FleetUsage.of(nodes), 1, JobDemand(region=None, groups=groups))
     items = [size for count, size in zip(counts, sizes, strict=True) for _ in range(count)]
-    assert (found is not None) == fits_by_trying(rooms, items)
+    assert (seats is not None) == fits_by_trying(rooms, items)
 
 
 @settings(deadline=None)
@@ -157,11 +159,11 @@ def test_sizes_that_divide_each_other_find_places_whenever_there_are_any(rooms, 
 )
 def test_a_placement_uses_the_fewest_nodes(slots, size, count):
     nodes = [node(f"n{i}", gpus, slots=n) for i, (gpus, n) in enumerate(slots)]
-    found = place(FleetUsage.of(nodes), 1, demand(size, workers=count - 1))
-    if found is not None:
+    seats = place(FleetUsage.of(nodes), 1, demand(size, workers=count - 1))
+    if seats is not None:
         most = sorted((min(gpus // size, n) for gpus, n in slots), reverse=True)
         fewest = next(k for k in range(len(most) + 1) if sum(most[:k]) >= count)
-        assert len(nodes_of(found)) == fewest
+        assert len(nodes_of(seats)) == fewest
 
 
 def test_a_gang_of_512_is_placed_on_a_thousand_nodes():

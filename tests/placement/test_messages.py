@@ -7,7 +7,7 @@ from trainshed.placement.messages import of_each
 
 
 @pytest.mark.parametrize(
-    ("each", "words"),
+    ("demand", "words"),
     [
         (Demand(), "a free slot"),
         (Demand(vcpus=16), "16 vCPUs"),
@@ -18,5 +18,5 @@ from trainshed.placement.messages import of_each
         ),
     ],
 )
-def test_a_demand_is_said_by_what_it_has(each, words):
-    assert of_each(each) == words
+def test_a_demand_is_said_by_what_it_has(demand, words):
+    assert of_each(demand) == words

@@ -50,17 +50,17 @@ def test_what_no_rule_counts_is_never_over():
 )
 def test_what_is_in_use_is_what_was_taken_and_not_released(steps):
     quotas = Quotas([QuotaRule(accelerator=T4, limit=0)])
-    taken = {}
+    claims = {}
     for uid, project, gpus, take in steps:
         if take:
             quotas.take(uid, project, demand(gpus))
-            taken[uid] = (project, gpus)
+            claims[uid] = (project, gpus)
         else:
             quotas.release(uid)
-            taken.pop(uid, None)
+            claims.pop(uid, None)
     for project in "pq":
         exceeded = quotas.exceeded(project, demand(1))[0]
-        assert exceeded.in_use == sum(n for p, n in taken.values() if p == project)
+        assert exceeded.in_use == sum(n for p, n in claims.values() if p == project)
         assert set(quotas.users(exceeded.claim.bucket)) == {
-            uid for uid, (p, n) in taken.items() if p == project and n
+            uid for uid, (p, n) in claims.items() if p == project and n
         }

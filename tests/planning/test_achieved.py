@@ -28,17 +28,17 @@ ACHIEVED = "Reduction: 1.43 times a ring of the same links"
 
 
 def test_achieved_stands_beside_what_the_links_promised():
-    found = achieved(REPORT)
-    assert found.sentence == (f"{ACHIEVED}; predicted 1.50 (4 reducers, 812 rounds, 52 GB).")
-    assert found.numbers["gain"] == pytest.approx(1.431, abs=1e-3)
-    assert (found.numbers["predicted"], found.numbers["planned"]) == (1.5, None)
+    note = achieved(REPORT)
+    assert note.sentence == (f"{ACHIEVED}; predicted 1.50 (4 reducers, 812 rounds, 52 GB).")
+    assert note.numbers["gain"] == pytest.approx(1.431, abs=1e-3)
+    assert (note.numbers["predicted"], note.numbers["planned"]) == (1.5, None)
 
 
 def test_the_catalog_s_promise_is_told_where_it_was_another():
     assert achieved(REPORT, 1.5).sentence == achieved(REPORT).sentence
-    told = achieved(REPORT, 1.31)
-    assert told.sentence.endswith("52 GB); the catalog's machines promised 1.31.")
-    assert told.numbers["planned"] == 1.31
+    note = achieved(REPORT, 1.31)
+    assert note.sentence.endswith("52 GB); the catalog's machines promised 1.31.")
+    assert note.numbers["planned"] == 1.31
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,10 @@ REPORTS = st.fixed_dictionaries(
 
 @given(REPORTS, st.none() | st.floats(0, 10))
 def test_any_report_has_its_sentence_and_numbers_that_json_can_hold(document, planned):
-    found = achieved(report_of(json.loads(json.dumps(document))), planned)
-    assert found.sentence.startswith("Reduction: ")
-    assert "nan" not in found.sentence
-    json.dumps(found.numbers, allow_nan=False)
+    note = achieved(report_of(json.loads(json.dumps(document))), planned)
+    assert note.sentence.startswith("Reduction: ")
+    assert "nan" not in note.sentence
+    json.dumps(note.numbers, allow_nan=False)
 
 
 ANYTHING = st.recursive(
@@ -116,11 +116,11 @@ def test_a_document_with_anything_in_it_is_a_report_or_refused(document, data):
     name = data.draw(st.sampled_from(sorted(document)))
     document[name] = data.draw(ANYTHING)
     try:
-        found = report_of(document)
+        report = report_of(document)
     except ValueError:
         return
-    assert isinstance(found, ReductionReport)
-    assert achieved(found).sentence
+    assert isinstance(report, ReductionReport)
+    assert achieved(report).sentence
 
 
 @pytest.mark.parametrize(

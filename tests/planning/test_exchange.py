@@ -25,7 +25,7 @@ def alike(workers, reducers, rate=1.0):
 
 @pytest.mark.parametrize(
     ("workers", "reducers", "expected"),
-    # contracts/reduction.md 7 (R = N) and section 9, point 5 (N = 4, R = 2)
+    # docs/sources/reduction.md 7, with R = N, and with N = 4 and R = 2
     [(2, 2, 1.0), (4, 4, 1.5), (8, 8, 1.75), (16, 16, 1.875), (4, 2, 1.25), (4, 0, 1.0)],
 )
 def test_the_gains_of_the_contract_come_out(workers, reducers, expected):
@@ -43,22 +43,22 @@ def test_reducers_that_sum_alone_lose_where_they_are_few():
 def test_equal_links_give_the_optimum_of_byteps(workers, share, rate):
     reducers = round(share * workers)
     n, k = workers, reducers
-    found = best(alike(n, k, rate))
+    split = best(alike(n, k, rate))
     whole = n * n + k * n - 2 * k
-    assert found.seconds_per_gbit * rate == pytest.approx(2 * n * (n - 1) / whole)
-    assert found.worker_share == pytest.approx((n - k) / whole)
-    assert found.reducers_share == pytest.approx(k * 2 * (n - 1) / whole)
+    assert split.seconds_per_gbit * rate == pytest.approx(2 * n * (n - 1) / whole)
+    assert split.worker_share == pytest.approx((n - k) / whole)
+    assert split.reducers_share == pytest.approx(k * 2 * (n - 1) / whole)
 
 
 @given(LINKS)
 def test_everything_is_summed_once_and_no_link_carries_more_than_it_can(links):
     n = links.workers
-    for found in (best(links), ring(links)):
-        assert n * found.worker_share + found.reducers_share == pytest.approx(1)
-        carried = 1 + (n - 2) * found.worker_share
-        assert carried <= links.worker_gbps * found.seconds_per_gbit * (1 + 1e-9)
-        by_reducers = n * found.reducers_share
-        assert by_reducers <= links.reducers_gbps * found.seconds_per_gbit * (1 + 1e-9)
+    for split in (best(links), ring(links)):
+        assert n * split.worker_share + split.reducers_share == pytest.approx(1)
+        carried = 1 + (n - 2) * split.worker_share
+        assert carried <= links.worker_gbps * split.seconds_per_gbit * (1 + 1e-9)
+        by_reducers = n * split.reducers_share
+        assert by_reducers <= links.reducers_gbps * split.seconds_per_gbit * (1 + 1e-9)
 
 
 @given(LINKS)
@@ -84,10 +84,10 @@ def test_the_shares_that_are_predicted_are_those_that_workers_take(workers, work
     rates = [worker, *reducers]
     if max(rates) <= NOISE * min(rates):  # taken for one rate, measured with noise
         reducers = [worker] * len(reducers)
-    found = best(Links(workers=workers, worker_gbps=worker, reducers_gbps=math.fsum(reducers)))
-    taken = fractions(workers, Rates(worker, tuple(reducers)), workers_reduce=True)
-    assert sum(taken[: len(reducers)]) == pytest.approx(found.reducers_share)
-    assert taken[len(reducers) :] == pytest.approx([found.worker_share] * workers, abs=1e-9)
+    split = best(Links(workers=workers, worker_gbps=worker, reducers_gbps=math.fsum(reducers)))
+    shares = fractions(workers, Rates(worker, tuple(reducers)), workers_reduce=True)
+    assert sum(shares[: len(reducers)]) == pytest.approx(split.reducers_share)
+    assert shares[len(reducers) :] == pytest.approx([split.worker_share] * workers, abs=1e-9)
 
 
 def test_a_single_worker_has_nothing_to_exchange():
@@ -96,7 +96,7 @@ def test_a_single_worker_has_nothing_to_exchange():
 
 
 def test_a_gigabit_of_gradient_takes_its_time():
-    links = alike(4, 4, rate=0.2)  # 64 MB at 200 Mbit/s, contracts/reduction.md 3.3
+    links = alike(4, 4, rate=0.2)  # 64 MB at 200 Mbit/s, docs/sources/reduction.md 3.3
     assert best(links).seconds(64e6) == pytest.approx(2.56)
     assert ring(links).seconds(64e6) == pytest.approx(3.84)
 

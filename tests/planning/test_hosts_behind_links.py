@@ -25,8 +25,8 @@ def test_a_ring_and_reducers_are_predicted_and_their_order_is_right():
     )
     if done.stderr.startswith("shaped links"):
         pytest.skip(done.stderr.strip())
-    found = json.loads(done.stdout[done.stdout.index("[\n") :])
-    ring, reducers, ratio = found
+    rows = json.loads(done.stdout[done.stdout.index("[\n") :])
+    ring, reducers, ratio = rows
     for one in (ring, reducers):
         assert one["low"] < one["predicted"] < one["high"]
         assert one["error"] < NEAR, one

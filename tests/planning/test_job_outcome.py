@@ -16,11 +16,11 @@ def outcome(step_s):
 
 
 def test_a_job_as_it_was_measured_is_inside():
-    found = outcome(0.26)
-    assert found.is_inside
-    assert found.sentence.startswith("1,000 steps: predicted 4.3 min [")
-    assert found.sentence.endswith("took 4.3 min, inside; goodput 0.93")
-    assert found.numbers["inside"] is True
+    report = outcome(0.26)
+    assert report.is_inside
+    assert report.sentence.startswith("1,000 steps: predicted 4.3 min [")
+    assert report.sentence.endswith("took 4.3 min, inside; goodput 0.93")
+    assert report.numbers["inside"] is True
 
 
 def test_a_job_of_twice_the_time_is_a_miss():
@@ -34,25 +34,25 @@ def test_what_is_refused_has_no_outcome():
 
 
 @pytest.mark.parametrize(
-    ("steps", "said"),
+    ("steps", "lines"),
     [((0.26,), []), ((0.26, 0.52), ["1 of 2 jobs inside their 80 % intervals."])],
 )
-def test_several_jobs_are_counted(steps, said):
-    assert list(score([outcome(each).numbers for each in steps])) == said
+def test_several_jobs_are_counted(steps, lines):
+    assert list(score([outcome(step_s).numbers for step_s in steps])) == lines
 
 
 def test_without_goodput_and_with_a_price_the_cost_is_said():
     run = Run(kind=RunKind.JOB, accelerators=16, hosts=2, steps=1000, step_s=0.26)
     price = HourPrice(amount=36.0, currency="USD", dates=(), sources=())
-    found = outcome_of("job_1", CALIBRATION, run, price=price)
-    assert "goodput" not in found.sentence
-    assert found.sentence.endswith("cost 2.60 of 2.60 USD")
+    report = outcome_of("job_1", CALIBRATION, run, price=price)
+    assert "goodput" not in report.sentence
+    assert report.sentence.endswith("cost 2.60 of 2.60 USD")
 
 
 def test_jobs_of_several_classes_are_counted_apart():
     alone = Run(kind=RunKind.JOB, accelerators=8, hosts=1, steps=1000, step_s=0.2)
     far = Run(kind=RunKind.JOB, accelerators=32, hosts=4, steps=1000, step_s=2.7)
-    numbers = [outcome_of("job", CALIBRATION, each).numbers for each in (alone, far)]
+    numbers = [outcome_of("job", CALIBRATION, run).numbers for run in (alone, far)]
     whole, *classes = score(numbers)
     assert whole.startswith("1 of 2")
-    assert sorted(each.rpartition(": ")[2] for each in classes) == ["0 of 1", "1 of 1"]
+    assert sorted(line.rpartition(": ")[2] for line in classes) == ["0 of 1", "1 of 1"]

@@ -17,11 +17,11 @@ from trainshed.planning.what_ifs import PlanLimits
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "text"),
     [(0.0, "0"), (math.inf, "inf"), (0.01234, "0.0123"), (12.34, "12.3"), (123456.0, "123,456")],
 )
-def test_figures_have_three_digits_and_no_exponent(value, shown):
-    assert figure(value) == shown
+def test_figures_have_three_digits_and_no_exponent(value, text):
+    assert figure(value) == text
 
 
 def test_no_interval_is_no_word():
@@ -37,8 +37,8 @@ def test_what_was_measured_is_no_times_of_itself():
 def test_one_is_not_called_several():
     job = replace(JOB, hosts=1)
     often = Interruptions(per_machine_hour=20.0, checkpoint_every_s=3600, restart_s=300)
-    found = planned(8, job=job, reducers=0, wishes=PlanWishes(interruptions=often))
-    assert found.own.answer.message.startswith("1 machine would be interrupted")
+    plan = planned(8, job=job, reducers=0, wishes=PlanWishes(interruptions=often))
+    assert plan.own.answer.message.startswith("1 machine would be interrupted")
     assert plural(1, "host") == "1 host"
     assert plural(1200, "host") == "1,200 hosts"
 
@@ -46,9 +46,11 @@ def test_one_is_not_called_several():
 def test_limits_are_named_where_they_are_asked():
     limits = PlanLimits(deadline_s=3 * 3600.0, budget=1e6)
     (line,) = [
-        each
-        for each in recommendations(planned(8, 16, reducers=0, wishes=PlanWishes(limits=limits)))
-        if each.startswith("meets it")
+        sentence
+        for sentence in recommendations(
+            planned(8, 16, reducers=0, wishes=PlanWishes(limits=limits))
+        )
+        if sentence.startswith("meets it")
     ]
     assert "deadline 3.0 h" in line
     assert "budget 1,000,000" in line
@@ -62,9 +64,11 @@ def test_a_plan_without_figures_has_nothing_to_remark():
 def test_a_budget_alone_is_named_and_what_nothing_meets_is_explained():
     limits = PlanLimits(budget=1.0)
     (line,) = [
-        each
-        for each in recommendations(planned(8, 16, reducers=0, wishes=PlanWishes(limits=limits)))
-        if each.startswith("meets it")
+        sentence
+        for sentence in recommendations(
+            planned(8, 16, reducers=0, wishes=PlanWishes(limits=limits))
+        )
+        if sentence.startswith("meets it")
     ]
     assert "accepted: a later deadline" in line
     assert line.endswith("(budget 1.00 USD)")
@@ -74,6 +78,8 @@ def test_machines_without_a_name_and_a_price_have_hours():
     host = replace(JOB.host, machine_type="")
     calibration = replace(CALIBRATION, host=replace(CALIBRATION.host, machine_type=""))
     plan = planned(8, 16, reducers=0, job=replace(JOB, host=host), calibration=calibration)
-    assert all(" on " not in each for each in recommendations(plan))
-    assert any("accelerator-hours (no price is known)" in each for each in recommendations(plan))
-    assert not any(each.startswith("Prices") for each in remarks(plan))
+    assert all(" on " not in sentence for sentence in recommendations(plan))
+    assert any(
+        "accelerator-hours (no price is known)" in sentence for sentence in recommendations(plan)
+    )
+    assert not any(sentence.startswith("Prices") for sentence in remarks(plan))

@@ -16,10 +16,10 @@ def own(rows, head='currency = "EUR"\ndate = "2026-11-01"\n'):
 
 
 def test_attached_accelerators_are_paid_beside_their_machines():
-    found = PriceList().of([V100])
-    assert found.amount == pytest.approx(2 * (1.52 + 8 * 2.48))
-    assert found.currency == "USD"
-    assert found.dates == ("2021-06-21", "2026-07-30")
+    price = PriceList().of([V100])
+    assert price.amount == pytest.approx(2 * (1.52 + 8 * 2.48))
+    assert price.currency == "USD"
+    assert price.dates == ("2021-06-21", "2026-07-30")
 
 
 def test_accelerators_that_a_machine_brings_are_in_its_price():
@@ -37,8 +37,8 @@ def test_one_machine_without_a_price_leaves_the_cluster_without():
 
 def test_own_prices_win_and_another_currency_leaves_the_catalog_out():
     rows = '[[machine]]\nname = "n1-standard-32"\nper_hour = 9.5\n'
-    found = PriceList(own=own(rows)).of([V100])
-    assert (found.amount, found.currency, found.dates) == (19.0, "EUR", ("2026-11-01",))
+    price = PriceList(own=own(rows)).of([V100])
+    assert (price.amount, price.currency, price.dates) == (19.0, "EUR", ("2026-11-01",))
     with_reducers = [V100, Machines(count=4, machine_type="n1-highcpu-16")]
     assert PriceList(own=own(rows)).of(with_reducers) is None
     in_dollars = own(rows, 'currency = "USD"\n')
@@ -48,11 +48,11 @@ def test_own_prices_win_and_another_currency_leaves_the_catalog_out():
 
 
 def test_energy_and_what_a_machine_loses_of_its_value():
-    found = own(
+    prices = own(
         '[[machine]]\nname = "box"\nwatts = 900\nper_kwh = 0.32\n'
         "bought_for = 18000\nyears = 4\nuse = 0.5\n"
     )
-    assert found.per_hour["box"] == pytest.approx(0.9 * 0.32 + 18000 / (4 * 8766 * 0.5))
+    assert prices.per_hour["box"] == pytest.approx(0.9 * 0.32 + 18000 / (4 * 8766 * 0.5))
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,6 @@ def test_a_day_may_be_a_date_of_toml_or_a_text():
 
 
 def test_interruptions_cost_half_of_what_lies_between_checkpoints_and_the_restart():
-    found = Interruptions(per_machine_hour=0.1, checkpoint_every_s=1800, restart_s=300)
-    assert found.times(1) == pytest.approx(1 / (1 - 0.1 * 1200 / 3600))
-    assert found.times(30) == math.inf
+    interruptions = Interruptions(per_machine_hour=0.1, checkpoint_every_s=1800, restart_s=300)
+    assert interruptions.times(1) == pytest.approx(1 / (1 - 0.1 * 1200 / 3600))
+    assert interruptions.times(30) == math.inf

@@ -17,20 +17,20 @@ WAITING = StepTimes(
 
 
 def test_steps_are_told_with_their_rate_and_their_goodput():
-    found = steps_achieved(TIMES, ran_s=4.0)
-    assert found is not None
-    assert found.sentence == (
+    steps = steps_achieved(TIMES, ran_s=4.0)
+    assert steps is not None
+    assert steps.sentence == (
         "Steps: 40, 50 ms each (50 to 50), 640 samples/s a replica; goodput 0.50."
     )
-    assert found.numbers["goodput"] == 0.5
+    assert steps.numbers["goodput"] == 0.5
 
 
 def test_a_job_that_waits_for_its_input_is_told_what_helps():
-    found = steps_achieved(WAITING)
-    assert found is not None
-    assert found.is_input_bound
-    assert "bound by input, 40 % of their time: more loader workers" in found.sentence
-    assert found.numbers["goodput"] is None
+    steps = steps_achieved(WAITING)
+    assert steps is not None
+    assert steps.is_input_bound
+    assert "bound by input, 40 % of their time: more loader workers" in steps.sentence
+    assert steps.numbers["goodput"] is None
 
 
 def test_nothing_is_said_of_few_steps():

@@ -29,37 +29,37 @@ def test_too_few_would_be_no_question_and_no_host_none():
 
 
 def test_little_efficiency_is_said_with_what_would_help():
-    found = note(HEAVY, hosts=8)
-    assert found.message.startswith("64 GPUs: ")
-    assert "% efficiency." in found.message
-    assert "reducers would make it" in found.message
-    assert found.numbers["efficiency"][1] < 0.5
+    hint = note(HEAVY, hosts=8)
+    assert hint.message.startswith("64 GPUs: ")
+    assert "% efficiency." in hint.message
+    assert "reducers would make it" in hint.message
+    assert hint.numbers["efficiency"][1] < 0.5
 
 
 def test_that_fewer_would_do_is_said_once():
-    found = note(HEAVY, hosts=4)
-    assert found.message.count("8 GPUs would") == 1
-    assert "times less" in found.message
+    hint = note(HEAVY, hosts=4)
+    assert hint.message.count("8 GPUs would") == 1
+    assert "times less" in hint.message
 
 
 def test_of_a_job_with_reducers_they_are_not_said_again():
-    found = note(HEAVY, hosts=8, reducers=replace(JOB.reducers, count=2))
-    assert "would make it" not in found.message
+    hint = note(HEAVY, hosts=8, reducers=replace(JOB.reducers, count=2))
+    assert "would make it" not in hint.message
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3])
 def test_input_is_named_from_a_tenth_of_a_step_on(share):
     waits = replace(RUNS[-1], wait_share=share)
-    found = note(replace(CALIBRATION, runs=(*RUNS[:-1], waits)), hosts=2)
-    assert (found is not None) == (share > 0.1)
-    if found:
-        assert "30 % of time" in found.message
-        assert "loader workers" in found.message
-        assert found.numbers["cheaper_accelerators"] is None
+    hint = note(replace(CALIBRATION, runs=(*RUNS[:-1], waits)), hosts=2)
+    assert (hint is not None) == (share > 0.1)
+    if hint:
+        assert "30 % of time" in hint.message
+        assert "loader workers" in hint.message
+        assert hint.numbers["cheaper_accelerators"] is None
 
 
 def test_where_no_price_is_known_accelerator_hours_are_compared():
     unknown = replace(JOB.host, machine_type="own")
     calibration = replace(HEAVY, host=replace(HEAVY.host, machine_type="own"))
-    found = note(calibration, hosts=8, host=unknown)
-    assert "accelerator-hours" in found.message
+    hint = note(calibration, hosts=8, host=unknown)
+    assert "accelerator-hours" in hint.message

@@ -43,15 +43,15 @@ JOB = PlannedJob(host=HOST, per_host=8, hosts=4, reducers=REDUCERS)
 WORK = TrainingWork(samples=1e8, global_batch=2048, words="for 100,000,000 samples")
 
 
-def planned(*accelerators, calibration=CALIBRATION, job=JOB, wishes=None, work=WORK, **asked):
-    question = Question(accelerators=accelerators, **asked)
+def planned(*accelerators, calibration=CALIBRATION, job=JOB, wishes=None, work=WORK, **fields):
+    question = Question(accelerators=accelerators, **fields)
     return plan_of(
         job, question, [calibration] if calibration else [], work, wishes or PlanWishes()
     )
 
 
 def rows(plan):
-    return [(each.cluster.accelerators, each.cluster.reducers) for each in plan.options]
+    return [(option.cluster.accelerators, option.cluster.reducers) for option in plan.options]
 
 
 def test_the_job_itself_is_among_its_what_ifs():
@@ -61,24 +61,24 @@ def test_the_job_itself_is_among_its_what_ifs():
 
 
 def test_reducers_stand_beside_what_they_make_faster_and_never_idle():
-    found = planned(8, 16, 32)
-    assert rows(found) == [(8, 0), (16, 0), (32, 0), (32, 4)]
-    assert "4 reducers would make it" in head(found)
-    assert "its reducers pay: time x price falls" in list(found.notes(found.options[-1]))
+    plan = planned(8, 16, 32)
+    assert rows(plan) == [(8, 0), (16, 0), (32, 0), (32, 4)]
+    assert "4 reducers would make it" in head(plan)
+    assert "its reducers pay: time x price falls" in list(plan.notes(plan.options[-1]))
     too_many = planned(32, reducers=40)
     assert "4 reducers match the workers, and more are idle" in too_many.notes(too_many.options[0])
     assert too_many.marks.fastest is None
-    said = "nothing is recommended: 4 reducers match the workers, and more are idle"
-    assert list(recommendations(too_many)) == [said]
-    assert list(recommendations(planned(32, 64, reducers=40))) == [said], "of the job itself"
+    refusal = "nothing is recommended: 4 reducers match the workers, and more are idle"
+    assert list(recommendations(too_many)) == [refusal]
+    assert list(recommendations(planned(32, 64, reducers=40))) == [refusal], "of the job itself"
 
 
 def test_a_job_with_too_few_reducers_hears_of_more():
     few = replace(JOB, reducers=replace(REDUCERS, count=2))
-    found = planned(8, job=few)
-    assert rows(found) == [(8, 0), (32, 0), (32, 4), (32, 2)]
-    assert found.own.cluster.reducers == 2
-    assert "4 reducers would make it" in head(found)
+    plan = planned(8, job=few)
+    assert rows(plan) == [(8, 0), (32, 0), (32, 4), (32, 2)]
+    assert plan.own.cluster.reducers == 2
+    assert "4 reducers would make it" in head(plan)
     enough = planned(8, job=replace(JOB, reducers=replace(REDUCERS, count=4)))
     assert rows(enough) == [(8, 0), (32, 0), (32, 4)]
     assert "would make it" not in head(enough)
@@ -97,27 +97,27 @@ def test_the_sentence_says_times_time_price_and_what_binds():
 
 def test_the_fewest_that_no_more_are_sure_to_beat_are_fastest():
     alone = calibrated(TRAINING, replace(HOST, network_gbps=8), RUNS[:1])
-    found = planned(8, 16, 32, calibration=alone, job=replace(JOB, host=alone.host), reducers=0)
-    assert found.marks.fastest.cluster.accelerators == 8
-    assert "no difference that can be told from 8" in list(found.notes(found.options[1]))
+    plan = planned(8, 16, 32, calibration=alone, job=replace(JOB, host=alone.host), reducers=0)
+    assert plan.marks.fastest.cluster.accelerators == 8
+    assert "no difference that can be told from 8" in list(plan.notes(plan.options[1]))
 
 
 def test_the_knee_is_where_a_doubling_of_price_is_worth_less():
-    found = planned(8, 16, 32, 64, reducers=0, batch=BatchRule.KEEP_GLOBAL)
+    plan = planned(8, 16, 32, 64, reducers=0, batch=BatchRule.KEEP_GLOBAL)
     strict = planned(8, 16, 32, 64, reducers=0, batch=BatchRule.KEEP_GLOBAL,
                      wishes=PlanWishes(worth=0.9))  # fmt: skip
-    assert strict.marks.knee.cluster.accelerators < found.marks.fastest.cluster.accelerators
-    assert found.marks.cheapest.cluster.accelerators == 8
+    assert strict.marks.knee.cluster.accelerators < plan.marks.fastest.cluster.accelerators
+    assert plan.marks.cheapest.cluster.accelerators == 8
 
 
 def test_a_deadline_holds_at_the_pessimistic_end_and_the_cheapest_that_meets_it_is_named():
     hour = 3600
-    found = planned(
+    plan = planned(
         8, 16, 32, 64, reducers=0, wishes=PlanWishes(limits=PlanLimits(deadline_s=8 * hour))
     )
-    assert found.marks.meets.cluster.accelerators == 16
-    assert found.marks.meets.time_s.high <= 8 * hour
-    assert any(line.startswith("meets it") for line in recommendations(found))
+    assert plan.marks.meets.cluster.accelerators == 16
+    assert plan.marks.meets.time_s.high <= 8 * hour
+    assert any(line.startswith("meets it") for line in recommendations(plan))
     late = planned(8, 16, wishes=PlanWishes(limits=PlanLimits(deadline_s=60.0)))
     assert late.refused.field == "deadline"
     poor = planned(8, 16, wishes=PlanWishes(limits=PlanLimits(budget=1.0)))
@@ -133,28 +133,28 @@ def test_larger_batches_need_more_samples_where_the_critical_batch_is_known():
 
 
 def test_without_a_calibration_there_are_bounds_and_the_command_that_measures():
-    found = planned(8, calibration=None)
-    assert found.refused.field == "calibration"
-    assert "between 1 and 32 times one" in head(found)
-    assert "trainshed plan calibrate" in head(found)
-    assert list(recommendations(found)) == []
-    assert all(each.time_s is None for each in found.options)
+    plan = planned(8, calibration=None)
+    assert plan.refused.field == "calibration"
+    assert "between 1 and 32 times one" in head(plan)
+    assert "trainshed plan calibrate" in head(plan)
+    assert list(recommendations(plan)) == []
+    assert all(option.time_s is None for option in plan.options)
 
 
 def test_other_hosts_need_their_own_calibration_or_the_same_accelerator():
     wide = replace(HOST, machine_type="n1-standard-64")
     other = replace(HOST, machine_type="a2-highgpu-8g", accelerator="NVIDIA_TESLA_A100")
-    found = planned(16, kinds=(wide, other), reducers=0)
+    plan = planned(16, kinds=(wide, other), reducers=0)
     by_type = {}
-    for each in found.options:
-        by_type.setdefault(each.cluster.host.machine_type, []).append(each)
-    assert all(each.prediction for each in by_type["n1-standard-64"])
-    assert [each.answer.field for each in by_type["a2-highgpu-8g"]] == ["calibration"] * 2
-    assert found.own.cluster.host.machine_type == "n1-standard-32"
+    for option in plan.options:
+        by_type.setdefault(option.cluster.host.machine_type, []).append(option)
+    assert all(option.prediction for option in by_type["n1-standard-64"])
+    assert [option.answer.field for option in by_type["a2-highgpu-8g"]] == ["calibration"] * 2
+    assert plan.own.cluster.host.machine_type == "n1-standard-32"
 
 
 @pytest.mark.parametrize(
-    ("asked", "field"),
+    ("fields", "field"),
     [
         ({"accelerators": (100_000,)}, "gpus"),
         ({"accelerators": (13,)}, "gpus"),
@@ -164,50 +164,50 @@ def test_other_hosts_need_their_own_calibration_or_the_same_accelerator():
         ({"batch": BatchRule.KEEP_GLOBAL, "accelerators": (1,), "largest_batch": 256}, "batch"),
     ],
 )
-def test_what_cannot_be_known_is_refused_by_the_name_of_its_field(asked, field):
+def test_what_cannot_be_known_is_refused_by_the_name_of_its_field(fields, field):
     whole = calibrated(TRAINING, HOST, RUNS[1:])  # nothing was measured on fewer than 8
-    found = plan_of(JOB, Question(**asked), [whole], WORK, PlanWishes())
-    assert found.refused.field == field
-    assert found.refused.accepted
+    plan = plan_of(JOB, Question(**fields), [whole], WORK, PlanWishes())
+    assert plan.refused.field == field
+    assert plan.refused.accepted
 
 
 def test_a_model_that_was_measured_on_one_accelerator_is_not_held_by_two():
-    found = planned(8, 16, model_parallel=2)
-    assert found.refused.field == "model-parallel"
-    assert "1 accelerator trained when it was measured" in found.refused.message
-    assert found.refused.accepted.startswith("1; or")
+    plan = planned(8, 16, model_parallel=2)
+    assert plan.refused.field == "model-parallel"
+    assert "1 accelerator trained when it was measured" in plan.refused.message
+    assert plan.refused.accepted.startswith("1; or")
 
 
 def test_a_batch_that_does_not_fit_is_not_told_to_stay_as_it_is():
-    found = planned(8, largest_batch=32.0)
-    assert found.refused.accepted == "a calibration with a smaller batch"
-    found = planned(1, largest_batch=256.0, batch=BatchRule.KEEP_GLOBAL)
-    assert "--batch keep-local" in found.options[0].answer.accepted
+    plan = planned(8, largest_batch=32.0)
+    assert plan.refused.accepted == "a calibration with a smaller batch"
+    plan = planned(1, largest_batch=256.0, batch=BatchRule.KEEP_GLOBAL)
+    assert "--batch keep-local" in plan.options[0].answer.accepted
 
 
 def test_what_no_host_may_carry_is_refused_and_not_in_the_usual_list():
     job = replace(JOB, fitting=(4, 8))
     assert rows(planned(job=job, reducers=0)) == [(4, 0), (8, 0), (16, 0), (32, 0), (64, 0)]
-    found = planned(3, 8, job=job, reducers=0)
-    assert found.options[0].answer.field == "gpus"
-    assert "n1-standard-32 cannot have 3 NVIDIA_TESLA_V100" in found.options[0].answer.message
-    assert "4 or 8 on each host" in found.options[0].answer.accepted
+    plan = planned(3, 8, job=job, reducers=0)
+    assert plan.options[0].answer.field == "gpus"
+    assert "n1-standard-32 cannot have 3 NVIDIA_TESLA_V100" in plan.options[0].answer.message
+    assert "4 or 8 on each host" in plan.options[0].answer.accepted
 
 
 def test_hosts_that_were_not_measured_are_refused_by_name():
     other = replace(HOST, machine_type="n1-standard-8", accelerator="NVIDIA_TESLA_T4")
-    found = planned(8, kinds=(other,), reducers=0).options[-1]
+    option = planned(8, kinds=(other,), reducers=0).options[-1]
     message = "measured was NVIDIA_TESLA_V100 of n1-standard-32, not NVIDIA_TESLA_T4 of n1-standard"
-    assert found.answer.message.startswith(message)
+    assert option.answer.message.startswith(message)
 
 
 def test_money_and_hours_are_never_compared():
     own = OwnPrices(source="own", currency="EUR", per_hour={"n1-standard-32": 1e6})
-    found = planned(8, 16, 32, wishes=PlanWishes(prices=PriceList(own=own)))
-    assert found.options[-1].cost is None, "its reducers have no price"
-    assert found.marks.fastest is found.options[-1]
-    assert found.marks.cheapest.cluster.accelerators == 8
-    assert found.marks.knee.cost
+    plan = planned(8, 16, 32, wishes=PlanWishes(prices=PriceList(own=own)))
+    assert plan.options[-1].cost is None, "its reducers have no price"
+    assert plan.marks.fastest is plan.options[-1]
+    assert plan.marks.cheapest.cluster.accelerators == 8
+    assert plan.marks.knee.cost
 
 
 def test_reducers_do_not_serve_parameter_servers():
@@ -224,9 +224,9 @@ def test_words_of_counts_times_and_money():
 
 def test_more_hosts_over_a_thin_link_are_said_to_be_slower():
     thin = calibrated(TRAINING, replace(HOST, network_gbps=0.1), RUNS[:2])
-    found = planned(8, 16, calibration=thin, job=replace(JOB, host=thin.host), reducers=0)
+    plan = planned(8, 16, calibration=thin, job=replace(JOB, host=thin.host), reducers=0)
     with_reducers = planned(8, 16, calibration=thin, job=replace(JOB, host=thin.host))
     assert "; 8 GPUs would take " in head(with_reducers)
     assert "would make it" not in head(with_reducers), "they would help less"
-    assert "slower than 8" in list(found.notes(found.options[1]))
-    assert found.marks.fastest is found.options[0]
+    assert "slower than 8" in list(plan.notes(plan.options[1]))
+    assert plan.marks.fastest is plan.options[0]

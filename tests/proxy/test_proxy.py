@@ -69,10 +69,9 @@ def connect(proxy, host, port=443, secret=None):
     """The status of a CONNECT, its body if it is refused, and the socket."""
     parts = urlsplit(proxy.url)
     client = socket.create_connection((parts.hostname, parts.port), timeout=60)
-    shown = base64.b64encode(f"run:{secret or parts.password}".encode()).decode()
-    head = (
-        f"CONNECT {host}:{port} HTTP/1.1\r\nHost: x\r\nProxy-Authorization: Basic {shown}\r\n\r\n"
-    )
+    credentials = base64.b64encode(f"run:{secret or parts.password}".encode()).decode()
+    basic = f"Proxy-Authorization: Basic {credentials}"
+    head = f"CONNECT {host}:{port} HTTP/1.1\r\nHost: x\r\n{basic}\r\n\r\n"
     client.sendall(head.encode())
     answer = http.client.HTTPResponse(client, method="CONNECT")
     answer.begin()

@@ -130,19 +130,21 @@ def test_variables_lead_every_client_to_the_proxy_and_to_its_authority(run):
 
 
 def test_variables_that_would_lead_past_the_proxy_are_replaced(run):
-    given = {
+    environ = {
         "no_proxy": "inner.example, .googleapis.com, *.com",
         "grpc_proxy": "http://127.0.0.1:1",
         "STORAGE_EMULATOR_HOST": "http://127.0.0.1:1",
     }
-    variables = variables_of(run(sys.executable, "-c", SHOW, **given))
+    variables = variables_of(run(sys.executable, "-c", SHOW, **environ))
     assert variables["no_proxy"] == "localhost,127.0.0.1,::1,inner.example"
     assert not {"grpc_proxy", "STORAGE_EMULATOR_HOST"} & set(variables)
 
 
 def test_trainshed_in_the_command_acts_on_the_server_of_the_run(run, server):
-    shown = [f"{TRAINSHED} buckets create made-within", 'echo "$TRAINSHED_DATA_DIR"']
-    done = run("sh", "-c", " && ".join(shown), flags=("--project", "demo"), TRAINSHED_DATA_DIR="/x")
+    commands = [f"{TRAINSHED} buckets create made-within", 'echo "$TRAINSHED_DATA_DIR"']
+    done = run(
+        "sh", "-c", " && ".join(commands), flags=("--project", "demo"), TRAINSHED_DATA_DIR="/x"
+    )
     assert done.returncode == 0, done.stderr
     assert "gs://made-within is there, for project demo" in done.stdout
     assert done.stdout.splitlines()[-1] == str(server.data_dir)

@@ -79,38 +79,38 @@ def fork_actors(orders):
 
 
 def act(line):
-    asked = line.hear()
-    if asked:
-        {"worker": work, "reducer": reduce}[asked.pop("role")](line, asked)
+    order = line.hear()
+    if order:
+        {"worker": work, "reducer": reduce}[order.pop("role")](line, order)
 
 
-def reduce(line, asked):
+def reduce(line, order):
     """Reduce until the test has gone or says otherwise."""
-    with socket.create_server((asked["host"], 0)) as listener:
-        reducer = Reducer(listener, asked["token"].encode(), index=asked["index"])
+    with socket.create_server((order["host"], 0)) as listener:
+        reducer = Reducer(listener, order["token"].encode(), index=order["index"])
         reducer.start()
         line.say(pid=os.getpid(), address=reducer.address)
         line.hear()
         reducer.close()
 
 
-def work(line, asked):
+def work(line, order):
     """Join, sum until it fails or is enough, and say how it ended."""
-    if not asked.pop("probes"):
+    if not order.pop("probes"):
         probing.SMALL, probing.LARGE, probing.LARGEST = 4 << 10, 64 << 10, 64 << 10
-    summed = Summing(line, asked)
-    rounds, own = asked.pop("rounds"), None
-    host = asked.pop("host")
-    if asked.pop("reduces"):
+    summed = Summing(line, order)
+    rounds, own = order.pop("rounds"), None
+    host = order.pop("host")
+    if order.pop("reduces"):
         listener = socket.create_server((host, 0))
-        own = Reducer(listener, asked["token"].encode(), index=asked["rank"])
+        own = Reducer(listener, order["token"].encode(), index=order["rank"])
         own.start()
     line.say(pid=os.getpid(), address=own and own.address)
-    found = line.hear()
-    if found is None:
+    addresses = line.hear()
+    if addresses is None:
         return
     try:
-        client = joined({**asked, **found})
+        client = joined({**order, **addresses})
         line.say(joined=True)
         summed.until_it_ends(client, rounds)
     except ReductionError as error:
@@ -122,23 +122,23 @@ def work(line, asked):
             own.wait_over(10.0)
 
 
-def joined(asked):
-    places = [tuple(address) for address in asked.pop("reducers")]
-    asked["own"] = [tuple(address) for address in asked["own"]]
-    return Client.connect(places, **{**asked, "token": asked["token"].encode()})
+def joined(order):
+    places = [tuple(address) for address in order.pop("reducers")]
+    order["own"] = [tuple(address) for address in order["own"]]
+    return Client.connect(places, **{**order, "token": order["token"].encode()})
 
 
 class Summing:
     """Tensors whose sums are known, all of a round under way at once."""
 
-    def __init__(self, line, asked):
+    def __init__(self, line, order):
         self._line = line
-        self._rank = asked["rank"]
-        self._factor = asked["world"] * (asked["world"] + 1) // 2
-        sizes = asked.pop("sizes")
+        self._rank = order["rank"]
+        self._factor = order["world"] * (order["world"] + 1) // 2
+        sizes = order.pop("sizes")
         self._patterns = [(np.arange(size) % PATTERN).astype(np.float32) for size in sizes]
         self._tensors = [np.empty(size, np.float32) for size in sizes]
-        self._scale = Scale() if asked.pop("weighs", False) else None
+        self._scale = Scale() if order.pop("weighs", False) else None
         self.rounds = 0
         self.wrong = 0
 

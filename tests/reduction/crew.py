@@ -88,7 +88,7 @@ def bytes_of(tensor):
 def give(client, tensor, *, average=False):
     """Begin an all-reduce of a tensor in place; how it ends."""
     wait = Wait()
-    dtype = next(each for each, name in TORCH.items() if name == tensor.dtype)
+    dtype = next(kind for kind, name in TORCH.items() if name == tensor.dtype)
     client.allreduce(bytes_of(tensor), dtype, average=average, done=wait)
     return wait
 
@@ -101,13 +101,13 @@ def listener():
 
 def together(calls, seconds=DEADLINE_S):
     """Call all at once, each in a thread; what each returned or raised."""
-    found = [None] * len(calls)
+    answers = [None] * len(calls)
 
     def run(place):
         try:
-            found[place] = calls[place]()
+            answers[place] = calls[place]()
         except Exception as error:  # noqa: BLE001 - told to who asked
-            found[place] = error
+            answers[place] = error
 
     threads = [threading.Thread(target=run, args=(place,)) for place in range(len(calls))]
     for thread in threads:
@@ -115,28 +115,28 @@ def together(calls, seconds=DEADLINE_S):
     for thread in threads:
         thread.join(seconds)
         assert not thread.is_alive(), "a call has not returned"
-    return found
+    return answers
 
 
-def good(found):
+def good(answers):
     """What calls returned, if none of them raised."""
-    for each in found:
-        if isinstance(each, Exception):
-            raise each
-    return found
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return answers
 
 
 @contextlib.contextmanager
 def reducers(count, **settings):
     """So many reducers, which end with the block."""
-    made = []
+    started = []
     try:
         for index in range(count):
-            made.append(Reducer(listener(), TOKEN, index=index, **settings))
-            made[-1].start()
-        yield made
+            started.append(Reducer(listener(), TOKEN, index=index, **settings))
+            started[-1].start()
+        yield started
     finally:
-        together([reducer.close for reducer in made])
+        together([reducer.close for reducer in started])
 
 
 def connecting(pool, rank, world, *, epoch, **settings):
@@ -153,10 +153,10 @@ def joined(pool, world, *, own=(), epoch=None, **settings):
     team.epoch = epoch or team.epoch
     settings["own"] = [reducer.address for reducer in own]
     calls = [connecting(pool, rank, world, epoch=team.epoch, **settings) for rank in range(world)]
-    found = together(calls)
-    team.clients = [each for each in found if isinstance(each, Client)]
+    answers = together(calls)
+    team.clients = [answer for answer in answers if isinstance(answer, Client)]
     try:
-        good(found)
+        good(answers)
         yield team
     finally:
         team.close()

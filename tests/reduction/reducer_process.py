@@ -64,8 +64,8 @@ class ReducerProcess:
     @property
     def addresses(self):
         """Where each of its processes says that it listens, by its number among all."""
-        said = [line.split(": listening on ") for line in self.lines if "listening" in line]
-        return {int(who.split()[1]): where for who, where in said}
+        words = [line.split(": listening on ") for line in self.lines if "listening" in line]
+        return {int(who.split()[1]): where for who, where in words}
 
     def children(self):
         with suppress(psutil.Error):
@@ -78,10 +78,10 @@ class ReducerProcess:
         self._reader.join(DEADLINE_S)
         return status
 
-    def wait_for(self, found):
+    def wait_for(self, is_met):
         with self._changed:
-            self._changed.wait_for(lambda: found() or self._is_silent, DEADLINE_S)
-            assert found(), self.lines
+            self._changed.wait_for(lambda: is_met() or self._is_silent, DEADLINE_S)
+            assert is_met(), self.lines
 
     def _read(self):
         for line in self.process.stdout:
@@ -128,7 +128,7 @@ class Working:
 def sum_over(reducers, *, world, token=TOKEN, epoch=None):
     """What each of ``world`` workers gets for rank+1, summed by these reducers."""
     epoch = epoch or time.time_ns()
-    found, faults = {}, []
+    sums, faults = {}, []
 
     def work(rank):
         values = np.full(10_000, rank + 1, dtype=np.float32)
@@ -147,7 +147,7 @@ def sum_over(reducers, *, world, token=TOKEN, epoch=None):
             client.close()
         except (ReductionError, OSError, AssertionError) as fault:
             faults.append(fault)
-        found[rank] = set(values.tolist())
+        sums[rank] = set(values.tolist())
 
     threads = [threading.Thread(target=work, args=(rank,)) for rank in range(world)]
     for thread in threads:
@@ -156,4 +156,4 @@ def sum_over(reducers, *, world, token=TOKEN, epoch=None):
         thread.join(DEADLINE_S)
     if faults:
         raise faults[0]
-    return found
+    return sums

@@ -57,18 +57,18 @@ class Actor:
 
     def begun(self):
         """What it says first: its process, and where it listens if it reduces."""
-        said = self.hear()
-        assert said, f"{self.name} did not begin"
-        self.pid = said["pid"]
-        return said["address"]
+        message = self.hear()
+        assert message, f"{self.name} did not begin"
+        self.pid = message["pid"]
+        return message["address"]
 
     def until(self, key):
         """The next message that has ``key``."""
         while True:
-            said = self.hear()
-            assert said is not None, f"{self.name} has ended without a word"
-            if key in said:
-                return said
+            message = self.hear()
+            assert message is not None, f"{self.name} has ended without a word"
+            if key in message:
+                return message
 
     def signal(self, number):
         """Only what is still there has its number."""
@@ -119,8 +119,8 @@ class Cast:
 
     def ends(self, but=()):
         """How it ended for each worker that is asked, by name."""
-        asked = [worker for worker in self.workers if worker not in but]
-        return {worker.name: worker.until("error") for worker in asked}
+        workers = [worker for worker in self.workers if worker not in but]
+        return {worker.name: worker.until("error") for worker in workers}
 
     def close(self):
         for actor in [*self.workers, *self.reducers]:
@@ -138,31 +138,31 @@ def cast(fork, workers, reducers, *, hosts=None, **settings):
     for index, actor in enumerate(pool):
         actor.say(role="reducer", host=hosts[workers + index], index=index, token=token)
     places = [actor.begun() for actor in pool]
-    made = cast_at(fork, places, token, workers, hosts=hosts, **settings)
-    made.reducers = pool
-    return made
+    stage = cast_at(fork, places, token, workers, hosts=hosts, **settings)
+    stage.reducers = pool
+    return stage
 
 
 def cast_at(  # noqa: PLR0913 - a group has this many settings
     fork, places, token, world, *, sizes, hosts=None, hybrid=False, rounds=None, **settings
 ):
     """Start a group at reducers that are there already."""
-    made = Cast([fork(f"worker {rank}") for rank in range(world)], [])
+    stage = Cast([fork(f"worker {rank}") for rank in range(world)], [])
     about = {"world": world, "epoch": time.time_ns(), "timeout": 60.0, "probes": False}
-    for rank, actor in enumerate(made.workers):
+    for rank, actor in enumerate(stage.workers):
         what = {"role": "worker", "rank": rank, "host": (hosts or [HOST] * world)[rank]}
         more = {"reduces": hybrid, "sizes": sizes, "rounds": rounds, "token": token}
         actor.say(**what, **more, **{**about, **settings})
-    own = [actor.begun() for actor in made.workers]
-    for actor in made.workers:
+    own = [actor.begun() for actor in stage.workers]
+    for actor in stage.workers:
         actor.say(reducers=places, own=own if hybrid else [])
-    return made
+    return stage
 
 
 @contextlib.contextmanager
 def nursery():
-    made = Nursery()
+    parent = Nursery()
     try:
-        yield made
+        yield parent
     finally:
-        made.close()
+        parent.close()

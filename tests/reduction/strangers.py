@@ -103,7 +103,7 @@ def serving(answer):
         thread.join(DEADLINE_S)
 
 
-def impostor(said, *, version=handshake.VERSION, token=b"wrong" * 8):
+def impostor(received, *, version=handshake.VERSION, token=b"wrong" * 8):
     """What answers as a reducer with another token or version; keeps what it was told."""
 
     def answer(sock):
@@ -113,6 +113,6 @@ def impostor(said, *, version=handshake.VERSION, token=b"wrong" * 8):
         sock.sendall(head + handshake.proof(token, b"reducer", greeting, challenge))
         with contextlib.suppress(OSError):
             while more := sock.recv(1 << 10):
-                said.append(more)
+                received.append(more)
 
     return answer

@@ -66,10 +66,10 @@ def test_all_ranks_get_the_bits_of_a_sum_in_the_order_of_ranks(world, pool, hybr
     sizes = [0, 1, 2, 3, GRAIN - 1, GRAIN, GRAIN + 1, 777]
     sizes += around(PIECE_MIN, places * SHARE_MIN, places * RING)
     kinds = itertools.cycle(itertools.product(TORCH.values(), (False, True)))
-    wanted = zip(sizes * 2, kinds, strict=False)
+    cases = zip(sizes * 2, kinds, strict=False)
     with crew(world, pool, hybrid=hybrid) as team:
         under_way = []
-        for seed, (count, (dtype, average)) in enumerate(wanted):
+        for seed, (count, (dtype, average)) in enumerate(cases):
             tensors = [drawn(rank, count, dtype, seed) for rank in range(world)]
             right = expected(tensors, average=average)
             under_way.append((right, tensors, team.begin(tensors, average=average)))
@@ -83,7 +83,7 @@ def test_a_large_tensor_over_the_largest_rings():
     with crew(3, 2) as team:
         tensors = [drawn(rank, 5_000_001, torch.float32) for rank in range(3)]
         right = expected(tensors)
-        assert all(same_bits(each, right) for each in team.reduce(tensors))
+        assert all(same_bits(total, right) for total in team.reduce(tensors))
 
 
 def test_infinities_and_nan_come_through_as_pytorch_makes_them():
@@ -135,13 +135,13 @@ def test_credit_that_shrinks_below_a_piece_does_not_stop_the_sending():
 
 
 def faults(waits):
-    found = [wait.error() for wait in waits]
-    assert all(isinstance(each, ReductionError) for each in found)
-    return found
+    errors = [wait.error() for wait in waits]
+    assert all(isinstance(error, ReductionError) for error in errors)
+    return errors
 
 
 @pytest.mark.parametrize(
-    ("other", "average", "said"),
+    ("other", "average", "words"),
     [
         (torch.ones(1001), False, "1001 float32, sum"),
         (torch.ones(2000, dtype=torch.float16), False, "2000 float16, sum"),
@@ -149,13 +149,13 @@ def faults(waits):
         (torch.ones(2_000_000), False, "float32, sum"),
     ],
 )
-def test_ranks_that_call_different_things_are_both_named_on_every_rank(other, average, said):
+def test_ranks_that_call_different_things_are_both_named_on_every_rank(other, average, words):
     with crew(3, 2) as team:
         mine = [give(client, torch.ones(1000)) for client in team.clients[:2]]
         theirs = give(team.clients[2], other, average=average)
         for error in faults([*mine, theirs]):
             assert "worker 2 called all-reduce" in str(error) or "worker 2 with" in str(error)
-            assert said in str(error)
+            assert words in str(error)
             assert "1000 float32, sum" in str(error)
             assert error.round is not None
 
@@ -164,12 +164,12 @@ def test_an_empty_tensor_on_one_rank_alone_is_no_sum_of_different_rounds():
     with crew(2) as team:
         ones = [torch.ones(100), torch.ones(100)]
         give(team.clients[0], torch.ones(0)).result()
-        waits = [give(client, each) for client, each in zip(team.clients, ones, strict=True)]
+        waits = [give(client, tensor) for client, tensor in zip(team.clients, ones, strict=True)]
         assert all("every rank must call the same" in str(error) for error in faults(waits))
 
 
 @pytest.mark.parametrize(
-    ("buffer", "said"),
+    ("buffer", "reason"),
     [
         (memoryview(bytearray(6)), "no float32 elements"),
         (memoryview(bytes(8)), "no writable bytes"),
@@ -177,10 +177,10 @@ def test_an_empty_tensor_on_one_rank_alone_is_no_sum_of_different_rounds():
         (memoryview(bytearray(16))[::2], "no writable bytes"),
     ],
 )
-def test_nothing_is_reduced_that_cannot_be(buffer, said):
+def test_nothing_is_reduced_that_cannot_be(buffer, reason):
     """It is refused before any other rank hears of it."""
     with crew(1) as team:
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=reason):
             team.clients[0].allreduce(buffer, Dtype.FLOAT32, average=False, done=Wait())
         team.reduce([torch.ones(4)])
 
@@ -316,9 +316,9 @@ def test_a_group_needs_a_reducer():
 def test_a_reducer_that_is_not_there_is_named_when_the_time_is_over():
     with reducers(1) as pool:
         pass
-    found = together([connecting(pool, 0, 1, epoch=1, join_timeout=0.3)])[0]
-    assert found.culprit == "reducer 0"
-    assert "cannot reach reducer 0" in str(found)
+    error = together([connecting(pool, 0, 1, epoch=1, join_timeout=0.3)])[0]
+    assert error.culprit == "reducer 0"
+    assert "cannot reach reducer 0" in str(error)
 
 
 def test_a_worker_that_comes_late_is_waited_for_longer_than_silence_would_be():
@@ -333,7 +333,7 @@ def test_a_worker_that_comes_late_is_waited_for_longer_than_silence_would_be():
 
         clients = good(together([calls[0], late]))
         tensors = [torch.ones(100), torch.ones(100)]
-        waits = [give(client, each) for client, each in zip(clients, tensors, strict=True)]
+        waits = [give(client, tensor) for client, tensor in zip(clients, tensors, strict=True)]
         for wait in waits:
             wait.result()
         together([client.close for client in clients])
@@ -348,8 +348,8 @@ def test_a_worker_that_cannot_reach_one_reducer_ends_the_group_at_the_others():
             connecting([*pool, *gone], 0, 2, epoch=epoch, join_timeout=3.0),
             connecting(pool, 1, 2, epoch=epoch),
         ]
-        lost, told = together(calls)
-        assert lost.culprit == told.culprit == "reducer 1"
+        lost, relayed = together(calls)
+        assert lost.culprit == relayed.culprit == "reducer 1"
 
 
 def test_a_group_may_fail_while_its_connections_are_begun(monkeypatch):
@@ -370,9 +370,9 @@ def test_a_group_may_fail_while_its_connections_are_begun(monkeypatch):
 
     monkeypatch.setattr(Lane, "start", start)
     with reducers(2) as pool:
-        found = connecting(pool, 0, 1, epoch=1)
+        connect = connecting(pool, 0, 1, epoch=1)
         with pytest.raises(ReductionError, match="a reducer was lost"):
-            found()
+            connect()
         for thread in failing:
             thread.join()
     assert faults == []
@@ -380,8 +380,8 @@ def test_a_group_may_fail_while_its_connections_are_begun(monkeypatch):
 
 def test_who_waits_for_others_in_vain_is_told_so():
     with reducers(1) as pool:
-        found = together([connecting(pool, 0, 2, epoch=1, join_timeout=0.3)])[0]
-        assert "not every worker has come to reducer 0 within 0.3 s" in str(found)
+        error = together([connecting(pool, 0, 2, epoch=1, join_timeout=0.3)])[0]
+        assert "not every worker has come to reducer 0 within 0.3 s" in str(error)
 
 
 def count_of_descriptors():

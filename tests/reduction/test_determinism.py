@@ -53,23 +53,23 @@ def hashes(team, delays):
 
 
 def test_runs_of_three_delays_and_two_sizes_of_pieces_have_one_hash(monkeypatch):
-    found = set()
+    digests = set()
     for piece, delays in itertools.product(PIECES, DELAYS.values()):
         monkeypatch.setattr(pacing, "PIECE_MIN", piece)
         monkeypatch.setattr(pacing, "PIECE_MAX", piece)
         for _ in range(RUNS):
             with crew(WORLD, 2) as team:
                 assert team.clients[0]._lanes[0].pace.piece <= piece
-                found |= hashes(team, delays)
-    assert len(found) == 1
+                digests |= hashes(team, delays)
+    assert len(digests) == 1
 
 
 def test_neither_do_they_depend_on_the_reducers():
-    found = set()
+    digests = set()
     for pool, hybrid in [(1, False), (2, False), (3, False), (0, True), (2, True)]:
         with crew(WORLD, pool, hybrid=hybrid) as team:
-            found |= hashes(team, DELAYS["at once"])
-    assert len(found) == 1
+            digests |= hashes(team, DELAYS["at once"])
+    assert len(digests) == 1
 
 
 def test_other_inputs_have_other_bits():

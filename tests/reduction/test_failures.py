@@ -15,7 +15,7 @@ from reduction.stage import ACTOR, FULL, Actor, cast, nursery, some_random
 pytestmark = pytest.mark.slow
 
 KILLS = 500 if FULL else 8
-#: Promised is 2 s (contracts/reduction.md 5); a busy machine may take longer to say so.
+#: Promised is 2 s (docs/sources/reduction.md 5); a busy machine may take longer to say so.
 TOLD_S = 10.0
 #: Long enough that a process which stands still for two seconds is not taken for lost.
 TIMEOUT_S = 4.0
@@ -26,21 +26,21 @@ SIZES = [1, 1000, 70_000, 300_000]
 
 @pytest.fixture(scope="module")
 def fork():
-    with nursery() as made:
-        yield made.fork
+    with nursery() as parent:
+        yield parent.fork
 
 
 @contextlib.contextmanager
 def on_stage(*args, **settings):
-    made = cast(*args, **settings)
+    stage = cast(*args, **settings)
     try:
-        yield made
+        yield stage
     finally:
-        made.close()
+        stage.close()
 
 
 def actor_named(stage, name):
-    return next(each for each in [*stage.workers, *stage.reducers] if each.name == name)
+    return next(actor for actor in [*stage.workers, *stage.reducers] if actor.name == name)
 
 
 def check_all_heard(stage, victim, since, most_s, *, culprit=None):
@@ -140,12 +140,12 @@ def test_a_link_that_is_cut_is_heard_of_when_the_timeout_is_over(cut):
 
         where = [net.address(host) for host in range(5)]
         settings = {"sizes": SIZES, "hosts": where, "timeout": TIMEOUT_S}
-        made = stack.enter_context(on_stage(fork, 3, 2, **settings)).going()
-        victim = [*made.workers, *made.reducers][cut]
+        stage = stack.enter_context(on_stage(fork, 3, 2, **settings)).going()
+        victim = [*stage.workers, *stage.reducers][cut]
         since = time.monotonic()
         net.cut(cut)
-        check_all_heard(made, victim, since, 2 * TIMEOUT_S + TOLD_S)
-        if victim in made.workers:
+        check_all_heard(stage, victim, since, 2 * TIMEOUT_S + TOLD_S)
+        if victim in stage.workers:
             assert victim.until("error")["wrong"] == 0
 
 
@@ -162,8 +162,8 @@ def test_kills_at_any_moment_hang_nobody_and_blame_the_right_one(fork):
             since = time.monotonic()
             victim.signal(signal.SIGKILL)
             ends = stage.ends(but=[victim])
-        found = {end["culprit"] for end in ends.values()}
-        assert found == {victim.name}, (number, victim.name, ends)
+        culprits = {end["culprit"] for end in ends.values()}
+        assert culprits == {victim.name}, (number, victim.name, ends)
         assert all(end["wrong"] == 0 for end in ends.values()), (number, ends)
         slowest = max(slowest, *(end["at"] - since for end in ends.values()))
     sys.stdout.write(f"{KILLS} kills, the slowest was heard of after {slowest:.3f} s\n")

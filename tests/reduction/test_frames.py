@@ -64,8 +64,8 @@ def test_an_error_says_on_the_other_side_what_it_said_here(error):
     assert frames.parse_head(front) == (Frame.ERROR, len(body))
     heard = frames.parse_error(body)
     assert (heard.blame, heard.culprit, heard.round) == (error.blame, error.culprit, error.round)
-    said = str(error).encode("utf-8", "replace")[: frames.TEXT_MAX].decode("utf-8", "ignore")
-    assert str(heard) == "".join(c if c.isprintable() else "?" for c in said)
+    words = str(error).encode("utf-8", "replace")[: frames.TEXT_MAX].decode("utf-8", "ignore")
+    assert str(heard) == "".join(c if c.isprintable() else "?" for c in words)
 
 
 @given(st.data())

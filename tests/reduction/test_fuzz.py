@@ -37,8 +37,8 @@ NOISE = 6 << 20
 
 @pytest.fixture(scope="module")
 def fork():
-    with nursery() as made:
-        yield made.fork
+    with nursery() as parent:
+        yield parent.fork
 
 
 @pytest.fixture
@@ -107,21 +107,21 @@ def send(sock, data):
 
 def script(chance):
     """What a worker says that does everything well, in one of several orders."""
-    said, number = b"", 0
+    data, number = b"", 0
     for _ in range(chance.randrange(1, 5)):
         segment = Segment(number, chance.randrange(1, 200), chance.choice(list(Dtype)), number % 2)
-        said += frames.segment_frame(segment)
+        data += frames.segment_frame(segment)
         left = segment.nbytes
         while left:
             piece = min(left, chance.choice([4, 64, 400]))
-            said += frames.head(Frame.DATA, piece) + chance.randbytes(piece)
+            data += frames.head(Frame.DATA, piece) + chance.randbytes(piece)
             left -= piece
         number += 1
         if chance.random() < 0.3:
-            said += frames.head(Frame.HEARTBEAT, 5) + b"hello"
+            data += frames.head(Frame.HEARTBEAT, 5) + b"hello"
     blame = Culprit(Kind.WORKER, chance.randrange(9))
     error = ReductionError("a disk is full", blame=blame, round_=number)
-    return said + chance.choice([b"", frames.head(Frame.GOODBYE), frames.error_frame(error)])
+    return data + chance.choice([b"", frames.head(Frame.GOODBYE), frames.error_frame(error)])
 
 
 def greet_badly(chance, address):
@@ -156,9 +156,9 @@ def by_two(count, act, chance):
             act(own)
 
     seeds = [random.Random(chance.randrange(1 << 62)) for _ in range(2)]  # noqa: S311 - the same
-    for found in together([lambda own=own: many(own) for own in seeds], seconds=1000):
-        if isinstance(found, Exception):
-            raise found
+    for answer in together([lambda own=own: many(own) for own in seeds], seconds=1000):
+        if isinstance(answer, Exception):
+            raise answer
 
 
 def sums_are_right(fork, reducer):
@@ -207,13 +207,13 @@ def complaints(reducer):
 
 def settled(size):
     """Its size when the threads of those who came before are gone."""
-    found = size.now()
+    sizes = size.now()
     while True:
         time.sleep(0.3)
         again = size.now()
-        if again[:2] == found[:2]:
+        if again[:2] == sizes[:2]:
             return again
-        found = again
+        sizes = again
 
 
 def test_broken_frames_of_workers_that_hold_the_token_harm_only_their_own_group(fork, chance):

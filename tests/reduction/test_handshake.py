@@ -60,11 +60,11 @@ def _quick(monkeypatch):
 def sums_are_right(team, seed=0):
     tensors = [drawn(rank, 10_000, torch.float32, seed) for rank in range(len(team.clients))]
     right = expected(tensors)
-    return all(same_bits(each, right) for each in team.reduce(tensors))
+    return all(same_bits(tensor, right) for tensor in team.reduce(tensors))
 
 
 def test_messages_are_short():
-    """contracts/reduction.md 6: a stranger is heard for fewer than 128 bytes."""
+    """docs/sources/reduction.md 6: a stranger is heard for fewer than 128 bytes."""
     answer = handshake.CHALLENGE.size + handshake.PROOF_SIZE
     assert max(handshake.HELLO.size, answer, handshake.PROOF_SIZE) < 128
 
@@ -80,8 +80,8 @@ def test_arbitrary_bytes_are_a_greeting_or_a_value_error(data, begins_well):
     if begins_well:
         data = hello().pack()[:6] + data[6:]
     with contextlib.suppress(ValueError):
-        found = handshake.parse_hello(data)
-        assert 0 <= found.rank < found.world <= handshake.WORLD_MAX
+        greeting = handshake.parse_hello(data)
+        assert 0 <= greeting.rank < greeting.world <= handshake.WORLD_MAX
 
 
 @given(st.binary(min_size=handshake.CHALLENGE.size, max_size=handshake.CHALLENGE.size))
@@ -111,10 +111,10 @@ def test_a_proof_is_for_one_side_of_one_connection(greeting, challenge, data):
 def test_a_worker_with_another_token_is_refused_and_the_group_goes_on():
     with crew(2) as team:
         wrong = {"token": b"another" * 8, "epoch": team.epoch + 1}
-        found = together([connecting(team.reducers, 0, 2, **wrong)])[0]
-        assert isinstance(found, ReductionError)
-        assert "does not hold this job's token" in str(found)
-        assert found.culprit == "reducer 0"
+        error = together([connecting(team.reducers, 0, 2, **wrong)])[0]
+        assert isinstance(error, ReductionError)
+        assert "does not hold this job's token" in str(error)
+        assert error.culprit == "reducer 0"
         assert sums_are_right(team)
 
 
@@ -127,13 +127,13 @@ def test_a_stranger_whose_proof_is_wrong_is_told_nothing_and_disturbs_nobody():
 
 
 def test_a_worker_says_nothing_to_a_reducer_that_does_not_hold_the_token():
-    said = []
-    with serving(impostor(said)) as address, reducers(1) as pool:
+    received = []
+    with serving(impostor(received)) as address, reducers(1) as pool:
         pool[0].address, own = address, pool[0].address
-        found = together([connecting(pool, 0, 1, epoch=1)])[0]
+        error = together([connecting(pool, 0, 1, epoch=1)])[0]
         pool[0].address = own
-    assert "does not hold this job's token" in str(found)
-    assert not said
+    assert "does not hold this job's token" in str(error)
+    assert not received
 
 
 def test_a_proof_that_was_overheard_opens_nothing():
@@ -150,12 +150,12 @@ def test_a_proof_that_was_overheard_opens_nothing():
 
 
 def test_versions_that_differ_are_told_to_the_worker():
-    said = []
-    with serving(impostor(said, version=7)) as address, reducers(1) as pool:
+    received = []
+    with serving(impostor(received, version=7)) as address, reducers(1) as pool:
         pool[0].address, own = address, pool[0].address
-        found = together([connecting(pool, 0, 1, epoch=1)])[0]
+        error = together([connecting(pool, 0, 1, epoch=1)])[0]
         pool[0].address = own
-    assert "the reducer speaks version 7, this worker 1" in str(found)
+    assert "the reducer speaks version 7, this worker 1" in str(error)
 
 
 def test_a_worker_of_another_version_learns_the_reducer_s():
@@ -175,9 +175,9 @@ def test_what_is_no_reducer_at_all_is_named():
 
     with serving(answer) as address, reducers(1) as pool:
         pool[0].address, own = address, pool[0].address
-        found = together([connecting(pool, 0, 1, epoch=1)])[0]
+        error = together([connecting(pool, 0, 1, epoch=1)])[0]
         pool[0].address = own
-    assert "not a Trainshed reducer" in str(found)
+    assert "not a Trainshed reducer" in str(error)
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, handshake.HELLO.size - 1, handshake.HELLO.size])
@@ -225,20 +225,20 @@ def test_more_strangers_than_may_be_pending_disturb_no_group(monkeypatch):
 
 
 def test_the_token_is_on_no_wire():
-    said = []
+    received = []
 
     def listen(sock):
         with contextlib.suppress(OSError):
             while more := sock.recv(1 << 10):
-                said.append(more)
+                received.append(more)
                 sock.sendall(bytes(100))
 
     with serving(listen) as address, reducers(1) as pool:
         pool[0].address, own = address, pool[0].address
         together([connecting(pool, 0, 1, epoch=1)])
         pool[0].address = own
-    assert said
-    assert TOKEN not in b"".join(said)
+    assert received
+    assert TOKEN not in b"".join(received)
 
 
 def test_nothing_is_taken_for_a_worker_that_has_only_greeted():

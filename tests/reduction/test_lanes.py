@@ -35,9 +35,9 @@ def lane_on(sock, fail):
     return Lane(Reached(Link(sock, 60.0), 1 << 20, HERE), 60.0, fail, print)
 
 
-def reset(sock, *said):
+def reset(sock, *messages):
     """Say something and end with a reset, as a process does that dies with bytes unread."""
-    sock.sendall(b"".join(said))
+    sock.sendall(b"".join(messages))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     sock.close()
 
@@ -145,7 +145,7 @@ def test_silence_is_called_so(ends):
 
 
 @pytest.mark.parametrize(
-    ("sent", "said"),
+    ("sent", "reason"),
     [
         (head(Frame.DATA, 64) + bytes(64), "results that nobody asked for"),
         (head(Frame.SEGMENT, 24) + bytes(24), "a SEGMENT frame out of place"),
@@ -153,13 +153,13 @@ def test_silence_is_called_so(ends):
         (b"\xff" * 8, "255 is not a valid Frame"),
     ],
 )
-def test_a_reducer_that_breaks_the_protocol_is_blamed(ends, sent, said):
+def test_a_reducer_that_breaks_the_protocol_is_blamed(ends, sent, reason):
     ours, theirs = ends
     failures = []
     thread = receiving(lane_on(ours, failures.append))
     theirs.sendall(sent)
     thread.join(DEADLINE_S)
-    assert said in str(failures[0])
+    assert reason in str(failures[0])
     assert failures[0].culprit == "reducer 0"
 
 

@@ -42,11 +42,11 @@ class Model:
 
     def whole(self):
         """What every rank must get in the end."""
-        found = bytearray()
+        total = bytearray()
         for start, segment in zip(self.starts, self.segments, strict=True):
             for position in range(start, start + segment.nbytes):
-                found.append(sum(self.byte(rank, position) for rank in range(self.world)) % 251)
-        return found
+                total.append(sum(self.byte(rank, position) for rank in range(self.world)) % 251)
+        return total
 
     def position(self, rank):
         return self.starts[self.begun[rank] - 1] + self.sent[rank]
@@ -144,16 +144,16 @@ def take(model, act, rank, wish):
 
 def ledger_of(world, *ranks, ring=128):
     """A ledger in which these ranks have announced the first segment."""
-    made = Ledger(world, ring)
+    ledger = Ledger(world, ring)
     for rank in ranks:
-        made.announce(rank, ONE)
-    return made
+        ledger.announce(rank, ONE)
+    return ledger
 
 
 def test_another_segment_than_the_first_one_is_an_error_that_names_both():
-    made = ledger_of(3, 1)
+    ledger = ledger_of(3, 1)
     with pytest.raises(ReductionError) as raised:
-        made.announce(2, ONE._replace(count=17))
+        ledger.announce(2, ONE._replace(count=17))
     assert raised.value.culprit == "worker 2"
     assert raised.value.round == 0
     assert str(raised.value) == (
@@ -163,28 +163,28 @@ def test_another_segment_than_the_first_one_is_an_error_that_names_both():
 
 
 def test_a_rank_may_be_rounds_ahead_and_is_compared_with_who_comes_later():
-    made = ledger_of(2, 0)
-    made.arrived(0, made.place_for(0, 64) + 64)
-    made.announce(0, TWO)
-    made.announce(1, ONE)
-    made.arrived(1, 64)
+    ledger = ledger_of(2, 0)
+    ledger.arrived(0, ledger.place_for(0, 64) + 64)
+    ledger.announce(0, TWO)
+    ledger.announce(1, ONE)
+    ledger.arrived(1, 64)
     with pytest.raises(ReductionError, match="worker 1 called all-reduce with round 1: 8"):
-        made.announce(1, TWO._replace(count=8))
+        ledger.announce(1, TWO._replace(count=8))
 
 
 def test_a_segment_must_be_complete_before_the_next():
-    made = ledger_of(1, 0)
-    made.arrived(0, 32)
+    ledger = ledger_of(1, 0)
+    ledger.arrived(0, 32)
     with pytest.raises(ValueError, match="before the last one has ended"):
-        made.announce(0, TWO)
+        ledger.announce(0, TWO)
 
 
 @pytest.mark.parametrize(
-    ("nbytes", "said"),
+    ("nbytes", "reason"),
     [(65, "more bytes than its segment"), (4 << 20, "more bytes than its segment"), (6, "element")],
 )
-def test_bytes_that_may_not_come_are_refused(nbytes, said):
-    with pytest.raises(ValueError, match=said):
+def test_bytes_that_may_not_come_are_refused(nbytes, reason):
+    with pytest.raises(ValueError, match=reason):
         ledger_of(1, 0).place_for(0, nbytes)
 
 
@@ -194,53 +194,53 @@ def test_bytes_without_a_segment_are_refused():
 
 
 def test_bytes_beyond_the_credit_are_refused_until_results_are_sent():
-    made = Ledger(1, 64)
-    made.announce(0, ONE._replace(count=32))
-    made.arrived(0, 64)
+    ledger = Ledger(1, 64)
+    ledger.announce(0, ONE._replace(count=32))
+    ledger.arrived(0, 64)
     with pytest.raises(ValueError, match="credit"):
-        made.place_for(0, 4)
-    stretch = made.ready()
-    made.summed(stretch)
+        ledger.place_for(0, 4)
+    stretch = ledger.ready()
+    ledger.summed(stretch)
     with pytest.raises(ValueError, match="credit"):
-        made.place_for(0, 4)
-    made.sending(0, stretch.end)
-    assert made.place_for(0, 64) == 64
+        ledger.place_for(0, 4)
+    ledger.sending(0, stretch.end)
+    assert ledger.place_for(0, 64) == 64
 
 
 def test_who_leaves_while_others_are_in_a_round_is_an_error():
-    made = ledger_of(2, 0)
+    ledger = ledger_of(2, 0)
     with pytest.raises(
         ReductionError, match="worker 1 has left the group before round 0"
     ) as raised:
-        made.leave(1)
+        ledger.leave(1)
     assert raised.value.culprit == "worker 1"
 
 
 def test_a_round_after_someone_left_is_an_error():
-    made = Ledger(3, 128)
-    made.leave(2)
+    ledger = Ledger(3, 128)
+    ledger.leave(2)
     with pytest.raises(ReductionError, match="worker 2 has left") as raised:
-        made.announce(0, ONE)
+        ledger.announce(0, ONE)
     assert (raised.value.culprit, raised.value.round) == ("worker 2", 0)
 
 
 def test_nobody_leaves_with_bytes_owed_or_awaited():
     for arrived in (0, 32, 64):
-        made = ledger_of(2, 0, 1)
-        made.arrived(0, arrived)
+        ledger = ledger_of(2, 0, 1)
+        ledger.arrived(0, arrived)
         with pytest.raises(ValueError, match="goodbye in the middle"):
-            made.leave(0)
+            ledger.leave(0)
 
 
 def test_those_who_are_waited_for_are_those_who_are_behind():
-    made = ledger_of(3, 0)
-    assert (made.round_under_way(), made.behind()) == (0, [1, 2])
-    made.announce(1, ONE)
-    assert made.behind() == [2]
-    made.announce(2, ONE)
-    made.arrived(0, 64)
-    made.arrived(2, 64)
-    assert made.behind() == [1]
-    made.arrived(1, 64)
-    made.summed(made.ready())
-    assert (made.round_under_way(), made.behind()) == (None, [])
+    ledger = ledger_of(3, 0)
+    assert (ledger.round_under_way(), ledger.behind()) == (0, [1, 2])
+    ledger.announce(1, ONE)
+    assert ledger.behind() == [2]
+    ledger.announce(2, ONE)
+    ledger.arrived(0, 64)
+    ledger.arrived(2, 64)
+    assert ledger.behind() == [1]
+    ledger.arrived(1, 64)
+    ledger.summed(ledger.ready())
+    assert (ledger.round_under_way(), ledger.behind()) == (None, [])

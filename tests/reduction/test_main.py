@@ -27,18 +27,18 @@ from trainshed_trainer.reduction.errors import ReductionError
 
 def refused(*flags, python=COMMAND, **environ):
     """What it says and the status that it ends with, where it cannot begin."""
-    known = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    found = subprocess.run(
+    base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    process = subprocess.run(
         [*python, *flags],
-        env={**known, "TRAINSHED_REDUCTION_TOKEN": TOKEN, **environ},
+        env={**base, "TRAINSHED_REDUCTION_TOKEN": TOKEN, **environ},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert found.stdout == ""
-    assert "Traceback" not in found.stderr
-    return found.returncode, found.stderr
+    assert process.stdout == ""
+    assert "Traceback" not in process.stderr
+    return process.returncode, process.stderr
 
 
 def test_it_sums_for_the_workers_of_its_job_and_ends_when_it_is_told():
@@ -98,8 +98,8 @@ def test_it_listens_where_its_job_says_and_nowhere_else():
     spec = cluster_spec(["10.9.9.9:2222", f"127.0.0.9:{port}"], 1)
     with ReducerProcess(is_named=True, environ={"CLUSTER_SPEC": spec}) as reducer:
         assert reducer.addresses == {1: f"127.0.0.9:{port}"}
-        found = psutil.Process(reducer.process.pid).net_connections("tcp")
-        assert [each.laddr for each in found] == [("127.0.0.9", port)]
+        connections = psutil.Process(reducer.process.pid).net_connections("tcp")
+        assert [connection.laddr for connection in connections] == [("127.0.0.9", port)]
 
 
 def test_flags_win_over_the_job_s_address():
@@ -134,17 +134,17 @@ def test_it_imports_torch_for_nobody_who_needs_none():
 
 
 def test_a_port_that_is_taken_is_named():
-    with socket.create_server((HOST, 0)) as taken:
-        port = taken.getsockname()[1]
-        code, said = refused("--host", HOST, "--port", str(port))
-    assert (code, said) == (
+    with socket.create_server((HOST, 0)) as listener:
+        port = listener.getsockname()[1]
+        code, output = refused("--host", HOST, "--port", str(port))
+    assert (code, output) == (
         2,
         f"trainshed-reducer: port {port} of {HOST} is taken; choose another with --port\n",
     )
 
 
 @pytest.mark.parametrize(
-    ("flags", "environ", "said"),
+    ("flags", "environ", "output"),
     [
         ((), {}, "no address to listen on: give --host and --port"),
         (("--host", HOST), {}, "no address to listen on"),
@@ -162,11 +162,11 @@ def test_a_port_that_is_taken_is_named():
         ),
     ],
 )
-def test_what_keeps_it_from_beginning_is_one_line(flags, environ, said):
+def test_what_keeps_it_from_beginning_is_one_line(flags, environ, output):
     code, words = refused(*flags, **environ)
     assert code == 2
     assert words.startswith("trainshed-reducer: ")
-    assert said in words
+    assert output in words
     assert len(words.splitlines()) == 1
 
 
@@ -174,21 +174,21 @@ def test_a_python_without_numpy_is_told_what_to_install(tmp_path):
     venv.create(tmp_path / "bare", symlinks=True)
     sources = (Path(trainshed.__file__).parents[1], Path(trainshed_trainer.__file__).parents[1])
     python = (str(tmp_path / "bare/bin/python"), "-m", "trainshed.reduction")
-    code, said = refused(
+    code, output = refused(
         *("--host", HOST, "--port", "2222"),
         python=python,
         PYTHONPATH=os.pathsep.join(map(str, sources)),
     )
     assert code == 2
-    assert "pip install numpy" in said
+    assert "pip install numpy" in output
 
 
 def test_its_help_has_an_example_and_every_flag():
-    found = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True)
+    process = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True)
     for word in ("example", "TRAINSHED_REDUCTION_TOKEN_FILE=token trainshed-reducer --host"):
-        assert word in found.stdout
+        assert word in process.stdout
     for flag in ("--procs", "--max-memory", "--timeout", "--idle-timeout", "--index"):
-        assert flag in found.stdout
+        assert flag in process.stdout
 
 
 def test_nobody_learns_the_secret_from_its_command_line():

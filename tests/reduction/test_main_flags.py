@@ -7,7 +7,7 @@ from trainshed.reduction.settings import ReducerSettings, ReducerSetupError, set
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "fields"),
     [
         (["--max-memory", "512M"], {"max_memory": 512 << 20}),
         (["--max-memory", "1000"], {"max_memory": 1000}),
@@ -15,8 +15,8 @@ from trainshed.reduction.settings import ReducerSettings, ReducerSetupError, set
         (["--procs", "4", "--index", "8"], {"procs": 4, "index": 8}),
     ],
 )
-def test_what_flags_mean(words, found):
-    assert settings_of(words) == ReducerSettings(**found)
+def test_what_flags_mean(words, fields):
+    assert settings_of(words) == ReducerSettings(**fields)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from trainshed_trainer.reduction.reducer import RING_MAX
 
 pytestmark = pytest.mark.slow
 
-#: The promise of issue 6 and contracts/reduction.md 8, G9 and G10, in bytes.
+#: The promise of issue 6 and docs/sources/reduction.md 8, G9 and G10, in bytes.
 BASE = 35_000_000
 PER_RING = 1.1
 WORKER_MOST = 2 << 20
@@ -20,8 +20,8 @@ WORKER_MOST = 2 << 20
 
 @pytest.fixture(scope="module")
 def fork():
-    with nursery() as made:
-        yield made.fork
+    with nursery() as parent:
+        yield parent.fork
 
 
 def peak_of(pid):

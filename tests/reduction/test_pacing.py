@@ -33,12 +33,12 @@ def test_two_pieces_at_least_are_under_way(ring, rate):
 
 @given(RINGS, RATES, RATES)
 def test_more_goodput_never_means_less_credit(ring, one, other):
-    found = []
+    windows = []
     for rate in sorted((one, other)):
         pace = SendWindow(ring)
         pace.follow(rate)
-        found.append(pace.credit)
-    assert found == sorted(found)
+        windows.append(pace.credit)
+    assert windows == sorted(windows)
 
 
 def test_credit_is_what_moves_in_forty_milliseconds():

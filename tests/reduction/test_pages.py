@@ -35,11 +35,11 @@ def test_the_reference_names_every_flag_of_a_reducer_and_no_other():
 
 
 def test_the_plan_is_printed_as_it_stands_there(capsys):
-    command, shown = re.search(
+    command, output = re.search(
         r"^\$ trainshed (reduction plan .*)\n((?:.+\n|\n)*?)```", HOW_TO, re.MULTILINE
     ).groups()
     assert main(command.split()) == 0
-    assert shown in capsys.readouterr().out
+    assert output in capsys.readouterr().out
 
 
 def test_every_block_of_python_in_the_how_to_can_be_read():

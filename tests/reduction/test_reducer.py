@@ -42,7 +42,7 @@ def _quick(monkeypatch):
 def sums_are_right(team, seed=0):
     tensors = [drawn(rank, 10_000, torch.float32, seed) for rank in range(len(team.clients))]
     right = expected(tensors)
-    return all(same_bits(each, right) for each in team.reduce(tensors))
+    return all(same_bits(tensor, right) for tensor in team.reduce(tensors))
 
 
 def alone(pool, rank, world, epoch, **settings):
@@ -63,15 +63,15 @@ def test_a_newer_epoch_ends_the_older():
 
 def test_an_older_epoch_is_refused_and_the_newer_goes_on():
     with crew(2) as team:
-        found = alone(team.reducers, 0, 2, team.epoch - 1)
-        assert "a newer epoch of this job has begun" in str(found)
+        error = alone(team.reducers, 0, 2, team.epoch - 1)
+        assert "a newer epoch of this job has begun" in str(error)
         assert sums_are_right(team)
 
 
 def test_a_rank_that_is_there_already_is_refused_and_the_group_goes_on():
     with crew(2) as team:
-        found = alone(team.reducers, 1, 2, team.epoch)
-        assert "worker 1 is here already" in str(found)
+        error = alone(team.reducers, 1, 2, team.epoch)
+        assert "worker 1 is here already" in str(error)
         assert sums_are_right(team)
 
 
@@ -80,8 +80,8 @@ def test_who_comes_late_to_a_group_that_has_failed_is_told_why():
         with joined(pool, 2) as team:
             team.clients[0]._fail(ReductionError("a disk is full", blame=Culprit(Kind.WORKER, 0)))
             soon(team.clients[1].failed)
-            found = alone(pool, 1, 2, team.epoch)
-        assert (str(found), found.culprit) == ("a disk is full", "worker 0")
+            error = alone(pool, 1, 2, team.epoch)
+        assert (str(error), error.culprit) == ("a disk is full", "worker 0")
 
 
 def test_who_comes_to_a_group_that_is_over_is_told_so():
@@ -94,8 +94,8 @@ def test_who_comes_to_a_group_that_is_over_is_told_so():
 
 def test_a_stray_worker_that_counts_others_does_not_end_a_group_at_work():
     with crew(2) as team:
-        found = alone(team.reducers, 2, 3, team.epoch)
-        assert "worker 2 counts 3 workers" in str(found)
+        error = alone(team.reducers, 2, 3, team.epoch)
+        assert "worker 2 counts 3 workers" in str(error)
         assert sums_are_right(team)
 
 
@@ -103,8 +103,8 @@ def test_workers_that_count_each_other_differently_all_hear_of_it():
     with reducers(1) as pool:
         epoch = time.time_ns()
         calls = [connecting(pool, 0, 3, epoch=epoch), connecting(pool, 1, 2, epoch=epoch)]
-        found = together(calls)
-        assert all("workers and has this reducer at place 0" in str(error) for error in found)
+        errors = together(calls)
+        assert all("workers and has this reducer at place 0" in str(error) for error in errors)
 
 
 def test_workers_that_list_the_reducers_in_another_order_all_hear_of_it():
@@ -115,22 +115,22 @@ def test_workers_that_list_the_reducers_in_another_order_all_hear_of_it():
             connecting(pool, 0, 2, epoch=epoch),
             connecting(pool[::-1], 1, 2, epoch=epoch),
         ]
-        found = together(calls)
-        assert all(isinstance(error, ReductionError) for error in found)
-        assert all("at place" in str(error) for error in found)
+        errors = together(calls)
+        assert all(isinstance(error, ReductionError) for error in errors)
+        assert all("at place" in str(error) for error in errors)
 
 
 def test_a_world_that_memory_does_not_suffice_for_is_refused_before_any_is_taken(monkeypatch):
-    taken = []
-    monkeypatch.setattr(epochs, "_rings", lambda *_: taken.append(1))
+    allocations = []
+    monkeypatch.setattr(epochs, "_rings", lambda *_: allocations.append(1))
     with reducers(1, max_memory=3 * reducing.RING_MIN - 1) as pool:
-        found = alone(pool, 0, 2, 1)
-        assert str(found) == (
+        error = alone(pool, 0, 2, 1)
+        assert str(error) == (
             f"reducer 0 has {3 * reducing.RING_MIN - 1} bytes of memory, and 2 workers need at"
             f" least {3 * reducing.RING_MIN} (--max-memory)"
         )
-        assert found.culprit == "reducer 0"
-    assert not taken
+        assert error.culprit == "reducer 0"
+    assert not allocations
 
 
 def test_rings_share_the_memory_that_is_allowed():
@@ -148,9 +148,11 @@ def test_memory_that_is_not_to_be_had_is_said_to_every_worker(monkeypatch):
     monkeypatch.setattr(epochs, "_rings", nothing)
     with reducers(1) as pool:
         epoch = time.time_ns()
-        found = together([connecting(pool, rank, 2, epoch=epoch) for rank in range(2)])
-        assert {str(error) for error in found} == {"reducer 0 has no memory for 2 workers: no more"}
-        assert {error.culprit for error in found} == {"reducer 0"}
+        errors = together([connecting(pool, rank, 2, epoch=epoch) for rank in range(2)])
+        assert {str(error) for error in errors} == {
+            "reducer 0 has no memory for 2 workers: no more"
+        }
+        assert {error.culprit for error in errors} == {"reducer 0"}
 
 
 def test_the_memory_of_a_group_is_given_back():
@@ -307,16 +309,16 @@ def out_of_place():
 
 
 @pytest.mark.parametrize(
-    ("world", "sent", "said"), [pytest.param(*rest, id=name) for name, *rest in out_of_place()]
+    ("world", "sent", "reason"), [pytest.param(*rest, id=name) for name, *rest in out_of_place()]
 )
-def test_whoever_breaks_the_protocol_is_told_how_and_blamed(world, sent, said):
+def test_whoever_breaks_the_protocol_is_told_how_and_blamed(world, sent, reason):
     with reducers(1) as pool, admitted(pool[0].address, world=world) as sock:
         if world == 1:
             assert next_frame(sock)[0] is Frame.READY
         sock.sendall(sent)
         error = error_of(sock)
         assert "worker 0 broke the protocol" in str(error)
-        assert said in str(error)
+        assert reason in str(error)
         assert error.culprit == "worker 0"
 
 
@@ -360,5 +362,5 @@ def test_close_ends_its_threads_and_lets_its_port_go():
     soon(lambda: threading.active_count() <= before)
     with contextlib.closing(listener()) as again:
         assert again.getsockname() != reducer.address
-    found = alone([reducer], 0, 1, 2, join_timeout=0.2)
-    assert "cannot reach" in str(found)
+    error = alone([reducer], 0, 1, 2, join_timeout=0.2)
+    assert "cannot reach" in str(error)

@@ -79,18 +79,18 @@ def sent_s(net, sizes: dict[int, int], receiver: int) -> float:
     takes = start(net, receiver, RECEIVES, net.address(receiver), len(sizes))
     port = int(takes.stdout.readline())
     senders = [start(net, h, SENDS, net.address(receiver), port, n) for h, n in sizes.items()]
-    said = [each.communicate()[0].split() for each in senders]
-    assert {congestion for _, congestion in said} == {"cubic"}
-    return float(takes.communicate()[0]) - min(float(began) for began, _ in said)
+    reports = [sender.communicate()[0].split() for sender in senders]
+    assert {congestion for _, congestion in reports} == {"cubic"}
+    return float(takes.communicate()[0]) - min(float(began) for began, _ in reports)
 
 
 def within_band(measure: Callable[[], float], size: int, rate_mbit: float) -> bool:
     """Never faster than the link; not much slower, as soon as the machine is left alone once."""
     least_s = 8 * (size - BURST) / (rate_mbit * 1e6)
     for _ in range(8):
-        found_s = measure()
-        assert found_s >= least_s
-        if found_s < 2 * least_s:
+        elapsed_s = measure()
+        assert elapsed_s >= least_s
+        if elapsed_s < 2 * least_s:
             return True
     return False
 
@@ -105,7 +105,7 @@ def alive(pid: int) -> bool:
 def held_by_anybody(inodes: set[int]) -> bool:
     names = {f"net:[{inode}]" for inode in inodes}
     for process in Path("/proc").glob("[0-9]*"):
-        for link in [process / "ns" / "net", *listed(process / "fd")]:
+        for link in [process / "ns" / "net", *list_folder(process / "fd")]:
             try:
                 if str(link.readlink()) in names:
                     return True
@@ -114,7 +114,7 @@ def held_by_anybody(inodes: set[int]) -> bool:
     return False
 
 
-def listed(folder: Path) -> list[Path]:
+def list_folder(folder: Path) -> list[Path]:
     try:
         return list(folder.iterdir())
     except OSError:
@@ -129,7 +129,7 @@ def wait_until(true: Callable[[], bool]) -> None:
 
 
 def inodes_of(net) -> set[int]:
-    return {os.fstat(each).st_ino for each in [*net.hosts, net.switch]}
+    return {os.fstat(fd).st_ino for fd in [*net.hosts, net.switch]}
 
 
 @needs_links
@@ -172,17 +172,17 @@ def test_two_networks_live_beside_each_other(net):
 @needs_links
 def test_nothing_is_left_after_an_error():
     fault = "something went wrong in there"
-    found = []
+    started = []
 
     def fail() -> None:
         with shaped.network(2, 100) as net:
-            found.extend([net.start(0, ["sleep", "1000"]), inodes_of(net)])
+            started.extend([net.start(0, ["sleep", "1000"]), inodes_of(net)])
             assert held_by_anybody(inodes_of(net))
             raise ValueError(fault)
 
     with pytest.raises(ValueError, match=fault):
         fail()
-    child, inodes = found
+    child, inodes = started
     assert child.returncode == -signal.SIGKILL
     assert not held_by_anybody(inodes)
 

@@ -24,10 +24,10 @@ WORLDS = st.integers(1, 64)
 def seconds(world, rates, shares):
     """How long a tensor of one byte takes: the time of the busiest link."""
     reducers, workers = shares[: len(rates.reducers)], shares[len(rates.reducers) :]
-    each = workers[0] if workers else 0.0
-    worker = (1 + (world - 2) * each if workers else 1.0) / rates.worker
-    others = [world * share / rate for share, rate in zip(reducers, rates.reducers, strict=True)]
-    return max([worker, *others])
+    portion = workers[0] if workers else 0.0
+    worker = (1 + (world - 2) * portion if workers else 1.0) / rates.worker
+    times = [world * share / rate for share, rate in zip(reducers, rates.reducers, strict=True)]
+    return max([worker, *times])
 
 
 @given(WORLDS, RATES, POOLS)
@@ -41,7 +41,7 @@ def test_shares_are_of_one_whole(world, worker, pool):
 
 @given(st.integers(2, 64), st.integers(0, 64), RATES)
 def test_equal_links_have_the_shares_of_byteps(world, pool, rate):
-    """contracts/reduction.md 1; without reducers it is the ring's, and from N reducers on all."""
+    """docs/sources/reduction.md 1; without reducers the ring's, and from N reducers on all."""
     shares = fractions(world, Rates(rate, (rate,) * pool), workers_reduce=True)
     if pool >= world:
         right = [1 / pool] * pool + [0.0] * world
@@ -86,7 +86,7 @@ def test_noise_is_no_difference(factors):
 @given(
     st.integers(0, 1 << 22),
     st.sampled_from([2, 4]),
-    st.lists(st.floats(0, 1), min_size=1, max_size=9).filter(lambda each: max(each) > 1e-6),
+    st.lists(st.floats(0, 1), min_size=1, max_size=9).filter(lambda weights: max(weights) > 1e-6),
     st.integers(0, 1000),
 )
 def test_parts_cover_every_element_once(count, itemsize, weights, turn):

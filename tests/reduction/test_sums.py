@@ -18,17 +18,17 @@ HALVES = (Dtype.FLOAT16, Dtype.BFLOAT16)
 def summed(tensors, *, average):
     rows = [tensor.view(torch.uint8).numpy() for tensor in tensors]
     out = np.empty_like(rows[0])
-    dtype = next(each for each, name in TORCH.items() if name == tensors[0].dtype)
+    dtype = next(kind for kind, name in TORCH.items() if name == tensors[0].dtype)
     sums.add(dtype, rows, out, average=average)
     return torch.from_numpy(out).view(tensors[0].dtype)
 
 
 def check(tensors, *, average):
     """The same bits as PyTorch's; a NaN is a NaN whatever its payload, on which PyTorch differs."""
-    found, right = summed(tensors, average=average), expected(tensors, average=average)
+    total, right = summed(tensors, average=average), expected(tensors, average=average)
     nan = right.isnan()
-    assert torch.equal(found.isnan(), nan)
-    assert same_bits(found[~nan], right[~nan])
+    assert torch.equal(total.isnan(), nan)
+    assert same_bits(total[~nan], right[~nan])
 
 
 @pytest.mark.parametrize("dtype", TORCH.values())

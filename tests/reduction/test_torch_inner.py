@@ -16,46 +16,46 @@ CUDA = torch.device("cuda")
 
 
 @pytest.fixture
-def seen(monkeypatch):
+def visible_gpus(monkeypatch):
     """GPUs that a rank sees, and whether nccl was asked for one."""
-    found = SimpleNamespace(uuids=["GPU-1"], nccl=0)
+    gpus = SimpleNamespace(uuids=["GPU-1"], nccl=0)
 
     def nccl(*_):
-        found.nccl += 1
+        gpus.nccl += 1
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(found.uuids))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(gpus.uuids))
     monkeypatch.setattr(
-        torch.cuda, "get_device_properties", lambda at: SimpleNamespace(uuid=found.uuids[at])
+        torch.cuda, "get_device_properties", lambda at: SimpleNamespace(uuid=gpus.uuids[at])
     )
     monkeypatch.setattr(torch_inner, "is_nccl_available", lambda: True)
     monkeypatch.setattr(torch_inner, "nccl_backend", nccl)
     monkeypatch.setattr(torch_inner, "register", lambda *_: None)
-    return found
+    return gpus
 
 
 def grouped(make):
     """What each of two ranks makes, with a store that they share."""
     store = dist.HashStore()
     with ThreadPoolExecutor(2) as pool:
-        made = [pool.submit(make, store, rank, 2, TIMEOUT) for rank in range(2)]
-        return [each.result() for each in made]
+        futures = [pool.submit(make, store, rank, 2, TIMEOUT) for rank in range(2)]
+        return [future.result() for future in futures]
 
 
-def test_ranks_on_one_gpu_get_gloo_for_it(seen):
+def test_ranks_on_one_gpu_get_gloo_for_it(visible_gpus):
     for inner in grouped(torch_inner.inner_group):
         assert inner.crowded
         assert inner.by_gloo(CUDA)
         assert inner.by_gloo(torch.device("cpu"))
-    assert seen.nccl == 0
+    assert visible_gpus.nccl == 0
 
 
-def test_ranks_that_may_choose_among_gpus_get_nccl(seen):
-    seen.uuids = ["GPU-1", "GPU-2"]
+def test_ranks_that_may_choose_among_gpus_get_nccl(visible_gpus):
+    visible_gpus.uuids = ["GPU-1", "GPU-2"]
     for inner in grouped(torch_inner.inner_group):
         assert not inner.crowded
         assert not inner.by_gloo(CUDA)
-    assert seen.nccl == 2
+    assert visible_gpus.nccl == 2
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_ranks_share_a_gpu_where_one_has_the_only_one_of_another(uuids, shared):
     assert torch_inner.share_a_gpu(uuids) is shared
 
 
-def test_the_log_says_that_ranks_share_a_gpu(seen, capfd, monkeypatch):
+def test_the_log_says_that_ranks_share_a_gpu(visible_gpus, capfd, monkeypatch):
     monkeypatch.setattr(torch_group, "_SAID", set())
     for group in grouped(ReductionGroup):
         group.shutdown()
     assert capfd.readouterr().err.count("ranks share a GPU, which nccl cannot") == 1
-    assert seen.nccl == 0
+    assert visible_gpus.nccl == 0

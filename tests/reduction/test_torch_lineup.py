@@ -21,7 +21,7 @@ class Recorder:
         self._name, self._calls = name, calls
 
     def __getattr__(self, verb):
-        return lambda *given: self._calls.append((self._name, verb, *given))
+        return lambda *args: self._calls.append((self._name, verb, *args))
 
 
 @pytest.mark.parametrize("how", ["shutdown", "abort"])

@@ -53,8 +53,8 @@ def test_the_environment_may_name_the_host_and_turn_local_sums_on_and_off():
 
 @pytest.mark.parametrize(("reducers", "hybrid"), [(0, True), (2, True), (3, False), (4, False)])
 def test_workers_reduce_too_where_reducers_are_fewer_than_they(reducers, hybrid):
-    listed = ",".join(f"10.0.0.{index}:2222" for index in range(reducers))
-    plan = planned(words({"TRAINSHED_REDUCERS": listed, HOST: "10.1.0.1"}))
+    addresses = ",".join(f"10.0.0.{index}:2222" for index in range(reducers))
+    plan = planned(words({"TRAINSHED_REDUCERS": addresses, HOST: "10.1.0.1"}))
     assert plan.hybrid is hybrid
     assert plan.reducers == [(f"10.0.0.{index}", 2222) for index in range(reducers)]
     assert plan.addresses == ["10.1.0.1"] * 3
@@ -64,10 +64,10 @@ def test_workers_reduce_too_where_reducers_are_fewer_than_they(reducers, hybrid)
 def test_a_token_is_made_only_where_no_reducer_needs_the_jobs_own():
     token = {"TRAINSHED_REDUCTION_TOKEN": "x" * 32}
     one = {"TRAINSHED_REDUCERS": "10.0.0.1:2222"}
-    made = planned(words({})).token
-    assert made is not None
-    assert len(made) >= 64
-    assert made != planned(words({})).token
+    own_token = planned(words({})).token
+    assert own_token is not None
+    assert len(own_token) >= 64
+    assert own_token != planned(words({})).token
     for environ in (token, one, {**token, **one}, {"TRAINSHED_REDUCTION_TOKEN_FILE": "/t"}):
         assert planned(words(environ)).token is None
 
@@ -137,11 +137,11 @@ def test_time_counts_while_anything_is_under_way_and_once():
 
 
 def test_whoever_waits_is_told_of_the_end():
-    told, error = [], ReductionError("worker 1 is lost")
+    outcomes, error = [], ReductionError("worker 1 is lost")
     meter = Meter()
-    meter.counted(1, told.append)(None)
-    meter.counted(1, told.append)(error)
-    assert told == [None, error]
+    meter.counted(1, outcomes.append)(None)
+    meter.counted(1, outcomes.append)(error)
+    assert outcomes == [None, error]
 
 
 def test_the_report_compares_what_was_achieved_with_a_ring(tmp_path):

@@ -48,8 +48,8 @@ class Host:
         self.upstream = Upstream()
         store = dist.HashStore()
         with ThreadPoolExecutor(2) as pool:
-            made = [pool.submit(local_groups, store, [1, 4], rank, PATIENCE) for rank in (1, 4)]
-            self.groups = [each.result() for each in made]
+            futures = [pool.submit(local_groups, store, [1, 4], rank, PATIENCE) for rank in (1, 4)]
+            self.groups = [future.result() for future in futures]
         self.leader = Leader(self.groups[0], self.upstream, LAYOUT)
         self.member = Member(self.groups[1], 1)
 
@@ -69,8 +69,8 @@ class Host:
 
     def close(self):
         with ThreadPoolExecutor(2) as pool:
-            for each in (pool.submit(self.leader.close), pool.submit(self.member.close)):
-                each.result()
+            for future in (pool.submit(self.leader.close), pool.submit(self.member.close)):
+                future.result()
         vars(self).clear()  # pytest keeps the host; gloo's connections end with the last reference
 
 
@@ -88,12 +88,12 @@ def values_of(works):
 
 
 def errors_of(works):
-    found = []
+    errors = []
     for work in works:
         with pytest.raises(ReductionError) as raised:
             work.wait()
-        found.append(raised.value)
-    return found
+        errors.append(raised.value)
+    return errors
 
 
 def test_a_host_gives_one_sum_and_all_of_its_ranks_get_the_result(host):

@@ -21,8 +21,8 @@ def assert_same(things):
 
 
 def test_everything_that_torch_can_do_works_over_reducers(tmp_path):
-    with reducers(3) as listed:
-        variables = {"TRAINSHED_REDUCERS": listed, **ALWAYS}
+    with reducers(3) as addresses:
+        variables = {"TRAINSHED_REDUCERS": addresses, **ALWAYS}
         answers = run_world("everything", tmp_path, variables, [{}] * 3)
     assert_right(answers)
     for how in ("group", "gloo", "hook"):
@@ -32,9 +32,9 @@ def test_everything_that_torch_can_do_works_over_reducers(tmp_path):
 
 @pytest.mark.full  # examples/test_first_epochs.py trains one
 def test_an_unchanged_trainer_reduces_with_a_share_of_each_worker(tmp_path):
-    with reducers(1) as listed:
+    with reducers(1) as addresses:
         variables = {
-            "TRAINSHED_REDUCERS": listed,
+            "TRAINSHED_REDUCERS": addresses,
             "TRAINSHED_TORCH_BACKEND": "reduction",
             "TRAINSHED_REDUCTION_REPORT": str(tmp_path / "report"),
         }
@@ -49,9 +49,9 @@ def test_an_unchanged_trainer_reduces_with_a_share_of_each_worker(tmp_path):
 
 
 def test_workers_reduce_too_where_reducers_are_slower_than_a_ring(tmp_path):
-    with reducers(2) as listed:
+    with reducers(2) as addresses:
         hosts = [{"TRAINSHED_REDUCTION_HOST": f"127.0.0.{rank + 1}"} for rank in range(2)]
-        answers = run_world("slow_reducers", tmp_path, {"TRAINSHED_REDUCERS": listed}, hosts)
+        answers = run_world("slow_reducers", tmp_path, {"TRAINSHED_REDUCERS": addresses}, hosts)
     assert_right(answers)
 
 
@@ -75,8 +75,8 @@ VICTIMS = [
 @pytest.mark.parametrize(("names", "victim"), VICTIMS)
 def test_a_rank_of_a_shared_host_that_dies_ends_all_all_reduces(tmp_path, names, victim):
     variables = {"VICTIM": str(victim), "TRAINSHED_REDUCTION_LOCAL": "1", **ALWAYS}
-    each = [{"TRAINSHED_REDUCTION_HOSTNAME": name} for name in names]
-    answers = run_world("dying", tmp_path, variables, each)
+    environments = [{"TRAINSHED_REDUCTION_HOSTNAME": name} for name in names]
+    answers = run_world("dying", tmp_path, variables, environments)
     assert answers.pop(victim) == {}
     for answer in answers:
         assert answer["backward raised it"]
@@ -84,10 +84,10 @@ def test_a_rank_of_a_shared_host_that_dies_ends_all_all_reduces(tmp_path, names,
 
 
 def test_ranks_that_share_a_host_send_its_gradient_once(tmp_path):
-    with reducers(1) as listed:
-        variables = {"TRAINSHED_REDUCERS": listed, "TRAINSHED_REDUCTION_LOCAL": "1", **ALWAYS}
-        each = [{"TRAINSHED_REDUCTION_HOSTNAME": name} for name in "aab"]
-        answers = run_world("hosts", tmp_path, variables, each)
+    with reducers(1) as addresses:
+        variables = {"TRAINSHED_REDUCERS": addresses, "TRAINSHED_REDUCTION_LOCAL": "1", **ALWAYS}
+        environments = [{"TRAINSHED_REDUCTION_HOSTNAME": name} for name in "aab"]
+        answers = run_world("hosts", tmp_path, variables, environments)
     assert_right(answers)
     assert_same(answer["digest"] for answer in answers)
     for answer in answers[:2]:
@@ -96,9 +96,9 @@ def test_ranks_that_share_a_host_send_its_gradient_once(tmp_path):
 
 
 def test_a_group_that_cannot_be_formed_fails_on_all_ranks_with_one_reason(tmp_path):
-    with reducers(2) as listed:
-        each = [{}, {"TRAINSHED_REDUCTION_TOKEN": "f" * 32}]
-        answers = run_world("unformed", tmp_path, {"TRAINSHED_REDUCERS": listed}, each)
+    with reducers(2) as addresses:
+        environments = [{}, {"TRAINSHED_REDUCTION_TOKEN": "f" * 32}]
+        answers = run_world("unformed", tmp_path, {"TRAINSHED_REDUCERS": addresses}, environments)
     reasons = [
         "worker 1 holds another token than worker 0",
         "TRAINSHED_REDUCTION_ROUTE is measured or always, not 'sometimes'",
@@ -106,8 +106,8 @@ def test_a_group_that_cannot_be_formed_fails_on_all_ranks_with_one_reason(tmp_pa
         "TRAINSHED_REDUCERS: 'nowhere' is no host:port",
     ]
     for answer in answers:
-        said = [
+        errors = [
             error.replace("worker 0: ", "").replace("worker 1: ", "") for error in answer["errors"]
         ]
-        assert said == reasons
+        assert errors == reasons
         assert answer["left"] == 0

@@ -60,18 +60,18 @@ def nearly(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def sums(rank: int, world: int, *, exactly: bool = True) -> dict[str, bool]:
     """Sums have the bits that are promised; gloo's, where it is faster, need not."""
-    found = {}
+    checks = {}
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         for size in SIZES:
             tensor, right = part(rank, size, dtype), in_rank_order(world, size, dtype)
             dist.all_reduce(tensor)
             same = same_bits if exactly else nearly
-            found[f"sum {dtype} {size}"] = same(tensor, right)
+            checks[f"sum {dtype} {size}"] = same(tensor, right)
             tensor = part(rank, size, dtype)
             right = in_rank_order(world, size, dtype, average=True)
             dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
-            found[f"average {dtype} {size}"] = nearly(tensor, right)
-    return found
+            checks[f"average {dtype} {size}"] = nearly(tensor, right)
+    return checks
 
 
 def several_at_once(rank: int, world: int, *, exactly: bool = True) -> dict[str, bool]:
@@ -113,7 +113,7 @@ def other_reductions(rank: int, world: int) -> dict[str, bool]:
         "max": bool((largest == world - 1).all()),
         "doubles": bool((wide == sum(range(world)) / world).all()),
         "turned": bool((turned == sum(range(1, world + 1))).all()),
-        "coalesced": all(bool((each == world).all()) for each in pair),
+        "coalesced": all(bool((tensor == world).all()) for tensor in pair),
         "reduce": rank != 0 or reduced.tolist() == [world] * 4,
     }
 
@@ -122,9 +122,9 @@ def collectives(rank: int, world: int) -> dict[str, bool]:
     """What is no all-reduce."""
     dist.barrier()
     dist.monitored_barrier()
-    me, ranks = torch.full((1,), float(rank)), [float(each) for each in range(world)]
-    said = me.clone()
-    dist.broadcast(said, 1)
+    me, ranks = torch.full((1,), float(rank)), [float(number) for number in range(world)]
+    copy = me.clone()
+    dist.broadcast(copy, 1)
     gathered = [torch.zeros(1) for _ in ranks]
     dist.all_gather(gathered, me)
     flat = torch.zeros(world)
@@ -136,18 +136,18 @@ def collectives(rank: int, world: int) -> dict[str, bool]:
     collected = [torch.zeros(1) for _ in ranks] if rank == 0 else None
     dist.gather(me, collected, dst=0)
     mine = torch.zeros(1)
-    dist.scatter(mine, [torch.tensor([each]) for each in ranks] if rank == 0 else None)
+    dist.scatter(mine, [torch.tensor([number]) for number in ranks] if rank == 0 else None)
     objects = [None] * world
     dist.all_gather_object(objects, {"rank": rank})
     return {
-        "broadcast": said.item() == 1,
-        "all_gather": [each.item() for each in gathered] == ranks,
+        "broadcast": copy.item() == 1,
+        "all_gather": [number.item() for number in gathered] == ranks,
         "all_gather_into_tensor": flat.tolist() == ranks,
         "reduce_scatter": scattered.tolist() == [world, world],
         "all_to_all": swapped.tolist() == ranks,
-        "gather": collected is None or [each.item() for each in collected] == ranks,
+        "gather": collected is None or [number.item() for number in collected] == ranks,
         "scatter": mine.item() == rank,
-        "objects": objects == [{"rank": each} for each in range(world)],
+        "objects": objects == [{"rank": number} for number in range(world)],
         "send": sent_on(rank) == 1,
     }
 
@@ -172,15 +172,15 @@ def sent_on(rank: int) -> float:
 
 def sub_groups(rank: int) -> dict[str, bool]:
     some = dist.new_group([0, 1])
-    found = {}
+    checks = {}
     if rank < 2:
         tensor = torch.full((200_000,), float(rank + 1))
         dist.all_reduce(tensor, group=some)
-        found["a group of some"] = bool((tensor == 3).all())
+        checks["a group of some"] = bool((tensor == 3).all())
         tensor = torch.full((10,), float(rank + 1))
         dist.all_reduce(tensor, op=dist.ReduceOp.AVG, group=some)
-        found["their average"] = bool((tensor == 1.5).all())
-    return found
+        checks["their average"] = bool((tensor == 1.5).all())
+    return checks
 
 
 def digest(model: torch.nn.Module) -> str:
@@ -227,28 +227,28 @@ def rounds() -> int:
 def everything(rank: int, world: int, store: str) -> dict:
     """Pure reducers: what is summed, what is passed on, DDP, and the hook on a gloo group."""
     join("reduction", rank, world, store)
-    found = {**sums(rank, world), **several_at_once(rank, world)}
+    checks = {**sums(rank, world), **several_at_once(rank, world)}
     before = rounds()
-    found |= {**other_reductions(rank, world), **collectives(rank, world), **sub_groups(rank)}
-    found |= again_and_again(world)
-    found["they need no reducers"] = rounds() == before
+    checks |= {**other_reductions(rank, world), **collectives(rank, world), **sub_groups(rank)}
+    checks |= again_and_again(world)
+    checks["they need no reducers"] = rounds() == before
     confirm()
     by_group = trained(rank)
-    found["DDP needs them"] = rounds() > before
+    checks["DDP needs them"] = rounds() > before
     dist.destroy_process_group()
     join("gloo", rank, world, store + "2")
-    found["no wish, no reducers"] = not isinstance(dist.group.WORLD, ReductionGroup)
+    checks["no wish, no reducers"] = not isinstance(dist.group.WORLD, ReductionGroup)
     by_gloo = trained(rank)
     state = ReductionState.from_env()
     before = state.lineup.client._round
     by_hook = trained(rank, state, reduction_hook)
     state.confirm()
-    found["the hook reduces"] = state.lineup.client._round > before
+    checks["the hook reduces"] = state.lineup.client._round > before
     state.close()
     dist.destroy_process_group()
     models = {"group": by_group, "gloo": by_gloo, "hook": by_hook}
     return {
-        "found": found,
+        "found": checks,
         "digests": {name: digest(model) for name, model in models.items()},
         "values": {name: values(model) for name, model in models.items()},
     }
@@ -257,16 +257,16 @@ def everything(rank: int, world: int, store: str) -> dict:
 def unchanged(rank: int, world: int, store: str) -> dict:
     """A trainer that asks for gloo, or for nothing, and never ends its group."""
     join("gloo", rank, world, store)
-    found = {"a group with reducers": isinstance(dist.group.WORLD, ReductionGroup)}
-    found["by the name it knows"] = dist.get_backend() == "gloo"
-    found["that has plain parts"] = type(dist.new_group([0, 1])) is not ReductionGroup
+    checks = {"a group with reducers": isinstance(dist.group.WORLD, ReductionGroup)}
+    checks["by the name it knows"] = dist.get_backend() == "gloo"
+    checks["that has plain parts"] = type(dist.new_group([0, 1])) is not ReductionGroup
     dist.monitored_barrier()
     before = rounds()
-    found |= sums(rank, world, exactly=False)
-    found |= several_at_once(rank, world, exactly=False)
+    checks |= sums(rank, world, exactly=False)
+    checks |= several_at_once(rank, world, exactly=False)
     model = trained(rank)
     return {
-        "found": found,
+        "found": checks,
         "digest": digest(model),
         "routes": str(dist.group.WORLD._routing._routes["cpu"]),
         "by reducers": rounds() - before,
@@ -287,33 +287,33 @@ def dying(rank: int, world: int, store: str) -> dict:
         except RuntimeError as error:
             raised = error
             break
-    found = {"backward raised it": "ReductionError" in repr(raised), "sums are right": right}
+    checks = {"backward raised it": "ReductionError" in repr(raised), "sums are right": right}
     for call in (lambda: dist.all_reduce(reduced), lambda: dist.all_reduce(torch.ones(1)), confirm):
         try:
             call()
         except ReductionError as error:
-            found.setdefault("errors", []).append([str(error), error.culprit])
+            checks.setdefault("errors", []).append([str(error), error.culprit])
     dist.destroy_process_group()
-    return found
+    return checks
 
 
 def hosts(rank: int, world: int, store: str) -> dict:
     """Ranks that share hosts, by the names that they were given."""
     join("reduction", rank, world, store)
-    found = several_at_once(rank, world, exactly=False)
+    checks = several_at_once(rank, world, exactly=False)
     tensor = part(rank, 300_001, torch.float32)
     dist.all_reduce(tensor)
     right = in_rank_order(world, tensor.numel(), tensor.dtype)
-    found["sum"] = nearly(tensor, right)
+    checks["sum"] = nearly(tensor, right)
     tensor = part(rank, 300_001, torch.bfloat16)
     dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
     right = in_rank_order(world, tensor.numel(), tensor.dtype, average=True)
-    found["average"] = nearly(tensor, right)
+    checks["average"] = nearly(tensor, right)
     model = trained(rank)
     lineup = dist.group.WORLD.lineup
-    found["one client a host"] = (lineup.client is not None) == (rank in (0, 2))
+    checks["one client a host"] = (lineup.client is not None) == (rank in (0, 2))
     confirm()
-    answer = {"found": found, "digest": digest(model)}
+    answer = {"found": checks, "digest": digest(model)}
     return answer | {"errors": after_the_leader(rank, lineup)}
 
 
@@ -322,14 +322,14 @@ def after_the_leader(rank: int, lineup: object) -> list:
     dist.barrier()
     if rank == 0:
         lineup.client._fail(ReductionError("reducer 0 has caught fire"))
-    told = []
+    errors = []
     for _ in range(2):
         try:
             dist.all_reduce(torch.ones(100_000))
         except ReductionError as error:
-            told.append(str(error))
+            errors.append(str(error))
     dist.destroy_process_group()
-    return told
+    return errors
 
 
 def unformed(rank: int, world: int, store: str) -> dict:
@@ -345,7 +345,7 @@ def unformed(rank: int, world: int, store: str) -> dict:
             join("reduction", rank, world, f"{store}{number}")
         except ReductionError as error:
             errors.append(str(error))
-    left = [each for each in gc.get_objects() if isinstance(each, ReductionGroup)]
+    left = [group for group in gc.get_objects() if isinstance(group, ReductionGroup)]
     return {"errors": errors, "left": len(left)}
 
 
@@ -355,11 +355,11 @@ def slow_reducers(rank: int, world: int, store: str) -> dict:
     torch_routing.measured = lambda *_: verdicts.pop(0)
     join("reduction", rank, world, store)
     plan = dist.group.WORLD.lineup.plan
-    found = {"the workers reduce too": plan.hybrid and len(plan.reducers) == world}
-    found |= sums(rank, world)
-    found["they were measured twice"] = not verdicts
+    checks = {"the workers reduce too": plan.hybrid and len(plan.reducers) == world}
+    checks |= sums(rank, world)
+    checks["they were measured twice"] = not verdicts
     dist.destroy_process_group()
-    return {"found": found}
+    return {"found": checks}
 
 
 if __name__ == "__main__":

@@ -38,15 +38,15 @@ def reducers(count: int) -> Iterator[str]:
             stack.callback(reducer.close)
             reducer.start()
             started.append(reducer)
-        yield ",".join(f"{host}:{port}" for host, port in (each.address for each in started))
+        yield ",".join(f"{host}:{port}" for host, port in (reducer.address for reducer in started))
 
 
 def environment(**variables: str) -> dict[str, str]:
     """What a rank is told: this process's environment without what steers us, and ``variables``."""
     steering = ("TRAINSHED_", "MASTER_", "CLUSTER_SPEC", "TF_CONFIG", "RANK", "WORLD_SIZE")
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(steering)}
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(steering)}
     return {
-        **kept,
+        **inherited,
         "TRAINSHED_REDUCTION_TOKEN": TOKEN,
         "TRAINSHED_REDUCTION_HOST": "127.0.0.1",
         "OMP_NUM_THREADS": "1",
@@ -58,23 +58,25 @@ def run_world(
     program: str,
     folder: Path,
     variables: Mapping[str, str],
-    each: Sequence[Mapping[str, str]],
+    environments: Sequence[Mapping[str, str]],
     *,
     programs: Path = PROGRAMS,
 ) -> list[dict[str, Any]]:
-    """Run a program on ``len(each)`` ranks; what each found, by rank.
+    """Run a program on ``len(environments)`` ranks; what each found, by rank.
 
-    ``each`` has what a rank is told beyond ``variables``.  A rank that is to be killed finds
-    nothing; any other that fails is this test's failure, with all that the ranks said.
+    ``environments`` has what a rank is told beyond ``variables``.  A rank that is to be killed
+    finds nothing; any other that fails is this test's failure, with all that the ranks said.
     """
     store = folder / f"{program}.store"
-    words = [[programs, program, rank, len(each), store] for rank in range(len(each))]
-    files = [folder / f"{program}-{rank}" for rank in range(len(each))]
+    words = [
+        [programs, program, rank, len(environments), store] for rank in range(len(environments))
+    ]
+    files = [folder / f"{program}-{rank}" for rank in range(len(environments))]
     # torch looks for its backend when it is imported, and the backend at what it is told then
     start = _executed if BACKEND in variables or ON_GPU else _forked
     running = []
     try:
-        for argv, own, file in zip(words, each, files, strict=True):
+        for argv, own, file in zip(words, environments, files, strict=True):
             env = environment(**variables, **own)
             running.append(start(argv, env, file.with_suffix(".out"), file.with_suffix(".log")))
         codes = [process.wait(timeout=PATIENCE_S) for process in running]

@@ -8,9 +8,9 @@ from trainshed.store.opening import open_store
 
 @pytest.fixture
 def store(tmp_path):
-    found = open_store(new_database(tmp_path))
-    yield found
-    found.close()
+    store = open_store(new_database(tmp_path))
+    yield store
+    store.close()
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from trainshed.api.handlers import page
 
 def read_page(logs, project, query):
     """A page as ``entries:list`` answers it."""
-    found = logs.entries(project, query)
-    entries = [entry.render() for entry in found.entries]
+    log_page = logs.entries(project, query)
+    entries = [entry.render() for entry in log_page.entries]
     return SimpleNamespace(
         entries=entries,
-        next_page_token=found.next_page_token,
-        document=page("entries", entries, found.next_page_token),
+        next_page_token=log_page.next_page_token,
+        document=page("entries", entries, log_page.next_page_token),
     )
 
 

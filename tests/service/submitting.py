@@ -81,8 +81,10 @@ class Desk:
 
     def put(self, record, state: JobState):
         """Bring a job into a state, as the controller would."""
-        known = self.store.job_by_uid(record.uid)
-        assert self.store.apply([Step(uid=known.uid, version=known.version, state=state)]) == [True]
+        stored = self.store.job_by_uid(record.uid)
+        assert self.store.apply([Step(uid=stored.uid, version=stored.version, state=state)]) == [
+            True
+        ]
         return self.store.job_by_uid(record.uid)
 
 
@@ -105,10 +107,10 @@ def refusal(call, *args, **named) -> Refusal:
     """The refusal of a call, with fields by rule at hand."""
     try:
         call(*args, **named)
-    except Refusal as found:
-        return found
+    except Refusal as error:
+        return error
     raise AssertionError("the call was not refused")
 
 
-def fields(found: Refusal):
-    return [violation.field for violation in found.violations]
+def fields(error: Refusal):
+    return [violation.field for violation in error.violations]

@@ -14,14 +14,14 @@ from trainshed.service.auth.access import ANONYMOUS, REMEMBERED_S, Access, diges
 
 
 def refusal(access, header, *, loopback=True):
-    with pytest.raises(Refusal) as found:
+    with pytest.raises(Refusal) as error:
         access.caller(header, loopback=loopback)
-    return found.value.code, found.value.message
+    return error.value.code, error.value.message
 
 
 def test_a_token_says_who_calls_from_where_and_as_what(store, access):
-    made = tokens.create(store, {"name": "laptop", "project": "demo", "role": "viewer"})
-    for header in (f"Bearer {made['token']}", f"bearer  {made['token']} "):
+    token = tokens.create(store, {"name": "laptop", "project": "demo", "role": "viewer"})
+    for header in (f"Bearer {token['token']}", f"bearer  {token['token']} "):
         caller = access.caller(header, loopback=False)
         assert caller == Caller(name="laptop", project="demo", role=AccessRole.VIEWER)
 
@@ -31,9 +31,9 @@ def test_the_store_never_learns_a_tokens_text(store, tmp_path):
     assert text.startswith("tsd_")
     assert store.token(digest_of(text)).name == "submitter"
     store.close()
-    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert digest_of(text).encode() in kept
-    assert text.encode() not in kept
+    content = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert digest_of(text).encode() in content
+    assert text.encode() not in content
 
 
 @pytest.mark.parametrize("header", [None, "", "  "])
@@ -61,21 +61,21 @@ def test_anonymous_callers_are_let_in_from_this_machine_alone(store, clock):
 
 
 def test_a_revoked_token_is_refused_in_the_words_for_an_unknown_one(store, access, clock):
-    made = tokens.create(store, {})
-    header = f"Bearer {made['token']}"
+    token = tokens.create(store, {})
+    header = f"Bearer {token['token']}"
     access.caller(header, loopback=True)
-    tokens.revoke(store, made["id"])
+    tokens.revoke(store, token["id"])
     access.caller(header, loopback=True)  # another server may remember it for a moment
     clock.now += REMEMBERED_S
     assert refusal(access, header) == refusal(access, "Bearer tsd_never-was")
 
 
 def test_a_clock_that_is_set_back_keeps_no_revoked_token_alive(store, access, clock):
-    made = tokens.create(store, {})
-    access.caller(f"Bearer {made['token']}", loopback=True)
-    tokens.revoke(store, made["id"])
+    token = tokens.create(store, {})
+    access.caller(f"Bearer {token['token']}", loopback=True)
+    tokens.revoke(store, token["id"])
     clock.now -= 3600
-    assert refusal(access, f"Bearer {made['token']}")[0] is Code.UNAUTHENTICATED
+    assert refusal(access, f"Bearer {token['token']}")[0] is Code.UNAUTHENTICATED
 
 
 def test_a_token_that_was_refused_is_accepted_as_soon_as_it_is_known(store, access):
@@ -86,11 +86,11 @@ def test_a_token_that_was_refused_is_accepted_as_soon_as_it_is_known(store, acce
 
 
 def test_a_known_token_is_looked_up_once_in_its_time(store, clock):
-    asked = []
+    digests = []
 
     class Counting:
         def token(self, digest):
-            asked.append(digest)
+            digests.append(digest)
             return store.token(digest)
 
         def keys(self, _):
@@ -100,10 +100,10 @@ def test_a_known_token_is_looked_up_once_in_its_time(store, clock):
     header = f"Bearer {tokens.create(store, {})['token']}"
     for _ in range(5):
         access.caller(header, loopback=True)
-    assert len(asked) == 1
+    assert len(digests) == 1
     clock.now += REMEMBERED_S
     access.caller(header, loopback=True)
-    assert len(asked) == 2
+    assert len(digests) == 2
 
 
 ROLES = list(AccessRole)

@@ -44,10 +44,10 @@ def caller(access, text):
 
 
 def refused(access, text):
-    with pytest.raises(Refusal) as found:
+    with pytest.raises(Refusal) as error:
         caller(access, text)
-    assert found.value.code is Code.UNAUTHENTICATED
-    return found.value.message
+    assert error.value.code is Code.UNAUTHENTICATED
+    return error.value.message
 
 
 def part(value):
@@ -55,14 +55,14 @@ def part(value):
 
 
 def test_a_registered_account_is_known_by_what_it_signs(access, account):
-    found = caller(access, account.sign(NOW))
-    assert (found.name, found.project) == (account.email, "demo")
-    assert found.role is AccessRole.SUBMITTER
+    principal = caller(access, account.sign(NOW))
+    assert (principal.name, principal.project) == (account.email, "demo")
+    assert principal.role is AccessRole.SUBMITTER
 
 
 def test_a_key_without_its_kid_is_found_all_the_same(store, account, stranger):
-    for each in (stranger, account):
-        document = {"email": account.email, "publicKey": each.public_pem}
+    for signer in (stranger, account):
+        document = {"email": account.email, "publicKey": signer.public_pem}
         signing_keys.add(store, document)
     access = Access(store, anonymous=False, clock=lambda: NOW)
     assert caller(access, account.sign(NOW)).name == account.email
@@ -175,17 +175,17 @@ def test_a_grant_is_answered_with_a_token_that_works(access, account):
 
 def test_a_token_is_refreshed_with_itself_and_never_beyond_its_end(store):
     access = Access(store, anonymous=False, clock=lambda: NOW)
-    made = tokens.create(store, {"name": "laptop", "role": "submitter"})
-    answer = access.exchange(made["token"])
-    assert answer["access_token"] == made["token"]
+    token = tokens.create(store, {"name": "laptop", "role": "submitter"})
+    answer = access.exchange(token["token"])
+    assert answer["access_token"] == token["token"]
     assert answer["expires_in"] == 3600
 
 
 def test_a_grant_of_a_stranger_is_refused(access, stranger):
     for assertion in (stranger.sign(NOW), "", "tsd_x"):
-        with pytest.raises(Refusal) as found:
+        with pytest.raises(Refusal) as error:
             access.exchange(assertion)
-        assert found.value.code is Code.UNAUTHENTICATED
+        assert error.value.code is Code.UNAUTHENTICATED
 
 
 def test_googles_own_library_signs_what_is_accepted_here(store, account):
@@ -196,14 +196,14 @@ def test_googles_own_library_signs_what_is_accepted_here(store, account):
 
     signing_keys.add(store, account.registration())
     access = Access(store, anonymous=False, clock=time.time)
-    made = service_account.Credentials.from_service_account_info(account.key_file())
+    service_credentials = service_account.Credentials.from_service_account_info(account.key_file())
     for credentials in (
-        made.with_scopes([CLOUD]).with_always_use_jwt_access(True),
-        made.with_always_use_jwt_access(True),
+        service_credentials.with_scopes([CLOUD]).with_always_use_jwt_access(True),
+        service_credentials.with_always_use_jwt_access(True),
     ):
         credentials._create_self_signed_jwt("https://aiplatform.googleapis.com/")
         credentials.refresh(None)
         assert caller(access, credentials.token).name == account.email
-    grant = made.with_scopes([CLOUD])._make_authorization_grant_assertion()
+    grant = service_credentials.with_scopes([CLOUD])._make_authorization_grant_assertion()
     text = grant.decode() if isinstance(grant, bytes) else grant
     assert caller(access, access.exchange(text)["access_token"]).name == account.email

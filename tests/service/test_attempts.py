@@ -58,21 +58,21 @@ def job(store):
 
 
 def refusal(attempts, uid, attempt):
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(Refusal) as error:
         attempts.fence(uid, attempt, WHO)
-    return caught.value.code, caught.value.message
+    return error.value.code, error.value.message
 
 
-def said(store, job):
-    return [each for each in store.events(job.uid) if "FENCED" in each.kind]
+def fence_events(store, job):
+    return [event for event in store.events(job.uid) if "FENCED" in event.kind]
 
 
 def test_the_engine_gets_the_word_and_the_story_who_said_it(store, cluster, attempts, job):
-    found = attempts.fence(job.uid, 1, WHO)
-    assert found["job"] == job.name
-    assert (found["attempt"], found["engine"]) == (1, "cluster")
+    answer = attempts.fence(job.uid, 1, WHO)
+    assert answer["job"] == job.name
+    assert (answer["attempt"], answer["engine"]) == (1, "cluster")
     assert cluster.fenced == [AttemptKey(job.uid, 1)]
-    (event,) = said(store, job)
+    (event,) = fence_events(store, job)
     assert (event.kind, event.attempt, event.data["by"]) == ("FENCED", 1, WHO)
     assert event.message == "ada says that nothing of attempt 1 lives any more; it counts as lost."
 
@@ -81,24 +81,24 @@ def test_the_story_has_it_before_the_engine_acts(store, cluster, attempts, job):
     cluster.objection = OSError("no answer")
     code, message = refusal(attempts, job.uid, 1)
     assert (code, "no answer" in message) == (Code.UNAVAILABLE, True)
-    assert [each.kind for each in said(store, job)] == ["FENCED"]
+    assert [event.kind for event in fence_events(store, job)] == ["FENCED"]
 
 
 def test_an_engine_that_knows_better_is_told_in_the_story(store, cluster, attempts, job):
     cluster.objection = EngineFault("its program writes lines")
     code, message = refusal(attempts, job.uid, 1)
     assert (code, "its program writes lines" in message) == (Code.FAILED_PRECONDITION, True)
-    assert [each.kind for each in said(store, job)] == ["FENCED", "NOT_FENCED"]
+    assert [event.kind for event in fence_events(store, job)] == ["FENCED", "NOT_FENCED"]
 
 
-@pytest.mark.parametrize("phase", [each for each in Phase if each is not Phase.UNKNOWN])
+@pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.UNKNOWN])
 def test_an_attempt_that_the_engine_sees_is_not_fenced(store, cluster, attempts, job, phase):
     cluster.phase = phase
     code, message = refusal(attempts, job.uid, 1)
     assert code is Code.FAILED_PRECONDITION
     assert "is not unknown: " in message
     assert "cluster" in message
-    assert (cluster.fenced, said(store, job)) == ([], [])
+    assert (cluster.fenced, fence_events(store, job)) == ([], [])
 
 
 def test_an_engine_that_always_knows_takes_no_word(store, cluster, attempts, job):
@@ -106,7 +106,7 @@ def test_an_engine_that_always_knows_takes_no_word(store, cluster, attempts, job
     code, message = refusal(attempts, job.uid, 1)
     assert code is Code.FAILED_PRECONDITION
     assert "cluster always knows by itself" in message
-    assert said(store, job) == []
+    assert fence_events(store, job) == []
 
 
 def test_what_is_not_there_is_named(attempts, job):

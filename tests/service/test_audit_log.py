@@ -31,8 +31,8 @@ def test_what_is_noted_is_there_when_the_server_has_ended(store):
     log.start()
     log.add(**FIELDS)
     log.stop()
-    [found] = listing(store, {})["entries"]
-    assert {name: found[name] for name in FIELDS} == FIELDS
+    [entry] = listing(store, {})["entries"]
+    assert {name: entry[name] for name in FIELDS} == FIELDS
 
 
 def test_a_server_that_runs_writes_by_itself(store):
@@ -55,7 +55,7 @@ def test_while_the_database_is_away_entries_wait_in_their_order():
     log.add(**{**FIELDS, "status": "NOT_FOUND"})
     store.is_away = False
     log.write()
-    assert [each.status for each in store.entries] == ["OK", "NOT_FOUND"]
+    assert [entry.status for entry in store.entries] == ["OK", "NOT_FOUND"]
 
 
 def test_what_finds_no_room_is_counted(monkeypatch):

@@ -25,11 +25,11 @@ SIZE = int(FACTOR * 8_000_000)
 
 @pytest.fixture(scope="module")
 def way(tmp_path_factory):
-    with bodies.way(str(tmp_path_factory.mktemp("bodies"))) as found:
-        yield found
+    with bodies.way(str(tmp_path_factory.mktemp("bodies"))) as way:
+        yield way
 
 
-def calls_of(taken, body):
+def calls_of(take, body):
     """How many functions are called, a measure that no other program changes; and the answer."""
     count = 0
 
@@ -39,7 +39,7 @@ def calls_of(taken, body):
 
     sys.setprofile(counted)
     try:
-        answer = taken(body)
+        answer = take(body)
     finally:
         sys.setprofile(None)
     return count, answer
@@ -85,16 +85,19 @@ def test_a_body_takes_a_bounded_memory_and_gives_it_back(way, name):
 @pytest.mark.parametrize("count", [1, VIOLATIONS_MAX, VIOLATIONS_MAX + 1, 5000])
 @pytest.mark.parametrize("text", ["short", "a" * 10_000, "\U0001f600" * 3000, "\x1b" * 5000])
 def test_an_answer_says_how_many_more_violations_there_are(count, text):
-    found = [
+    violations = [
         Violation(field=f"f{i}.{text}", rule="wrong-type", message=text, accepted=text)
         for i in range(count)
     ]
-    refusal = Refusal(Code.INVALID_ARGUMENT, text * 3, found)
+    refusal = Refusal(Code.INVALID_ARGUMENT, text * 3, violations)
     assert len(refusal_response(refusal).body) <= bodies.ANSWER_BYTES_MAX
-    shown = status_json(refusal)["error"]["details"][0]["fieldViolations"]
-    assert 0 < len(shown) <= VIOLATIONS_MAX
-    if len(shown) == count:
-        assert shown[-1]["field"].startswith(f"f{count - 1}.")
+    field_violations = status_json(refusal)["error"]["details"][0]["fieldViolations"]
+    assert 0 < len(field_violations) <= VIOLATIONS_MAX
+    if len(field_violations) == count:
+        assert field_violations[-1]["field"].startswith(f"f{count - 1}.")
     else:
-        assert shown[-1] == {"field": "", "description": f"and {count - len(shown) + 1} more"}
-        assert shown[0]["field"].startswith("f0.")
+        assert field_violations[-1] == {
+            "field": "",
+            "description": f"and {count - len(field_violations) + 1} more",
+        }
+        assert field_violations[0]["field"].startswith("f0.")

@@ -24,9 +24,9 @@ POOL = "jobSpec.workerPoolSpecs[0]"
 
 def with_words(**words):
     """A Vertex pool whose container has these words beside its command."""
-    found = pool()
-    found["containerSpec"] |= words
-    return found
+    worker_pool = pool()
+    worker_pool["containerSpec"] |= words
+    return worker_pool
 
 
 def packages(uri):
@@ -111,20 +111,20 @@ def create(desk, kind, document):
 
 @pytest.mark.parametrize(("kind", "make", "field"), CASES)
 def test_a_foreign_bucket_is_refused_like_one_that_is_not_there(owners, kind, make, field):
-    told = []
+    messages = []
     for bucket in (FOREIGN, NOBODYS, "by-hand"):
-        found = refusal(create, owners, kind, make(bucket))
-        assert (found.code, fields(found)) == (Code.INVALID_ARGUMENT, [field])
-        assert bucket in found.message
-        told.append(found.message.replace(bucket, "BUCKET"))
-    assert len(set(told)) == 1
+        error = refusal(create, owners, kind, make(bucket))
+        assert (error.code, fields(error)) == (Code.INVALID_ARGUMENT, [field])
+        assert bucket in error.message
+        messages.append(error.message.replace(bucket, "BUCKET"))
+    assert len(set(messages)) == 1
     assert not owners.store.waiting_count()
     assert owners.store.bucket(NOBODYS) is None  # nothing is made, and nothing is taken
     create(owners, kind, make(OWN))
 
 
 def test_a_pipeline_is_judged_like_its_child(owners):
-    told = []
+    messages = []
     for bucket in (FOREIGN, NOBODYS):
         inputs = custom_job()["jobSpec"] | {
             "baseOutputDirectory": {"outputUriPrefix": f"gs://{bucket}"}
@@ -135,20 +135,20 @@ def test_a_pipeline_is_judged_like_its_child(owners):
             "custom_task_1.0.0.yaml",
             "trainingTaskInputs": inputs,
         }
-        found = refusal(owners.pipelines.create, "demo", "us-central1", document, creator="ann")
-        assert fields(found) == ["trainingTaskInputs.baseOutputDirectory.outputUriPrefix"]
-        told.append(found.message.replace(bucket, "BUCKET"))
-    assert told[0] == told[1]
+        error = refusal(owners.pipelines.create, "demo", "us-central1", document, creator="ann")
+        assert fields(error) == ["trainingTaskInputs.baseOutputDirectory.outputUriPrefix"]
+        messages.append(error.message.replace(bucket, "BUCKET"))
+    assert messages[0] == messages[1]
 
 
 @pytest.mark.parametrize("place", ["/etc", "/srv/x", "../out", "a/../../b", "~/out", "~root"])
 def test_a_path_of_the_server_s_machine_is_no_place_for_results(desk, place):
     base = {"baseOutputDirectory": {"outputUriPrefix": place}}
     for call, document in ((desk.ml, ml_job(jobDir=place)), (desk.custom, custom_job(**base))):
-        found = refusal(call, document)
-        assert found.code is Code.INVALID_ARGUMENT
-        assert "a path of the server's machine" in found.message
-        assert "gs://BUCKET/PATH" in found.message
+        error = refusal(call, document)
+        assert error.code is Code.INVALID_ARGUMENT
+        assert "a path of the server's machine" in error.message
+        assert "gs://BUCKET/PATH" in error.message
     desk.ml(ml_job(jobDir="out"))  # below the folder in which the job starts
 
 
@@ -175,9 +175,9 @@ def test_no_path_climbs_from_an_own_bucket_into_its_neighbour(store, tmp_path, c
     desk, launch = Desk(store), launching(store, tmp_path, images(*MAPPED))
     plain = "cat /gcs/stage/..x /gcs/stage/a..b /gcs/stage"
     record = desk.custom(custom_job(pool(["sh", "-c", climbing, plain])))
-    *_, climbed, others = launch(record, 1, []).primary.argv
+    *_, climbed, mapped = launch(record, 1, []).primary.argv
     assert climbed == climbing
-    assert others == plain.replace("/gcs/", f"{tmp_path}/buckets/")
+    assert mapped == plain.replace("/gcs/", f"{tmp_path}/buckets/")
 
 
 @pytest.mark.parametrize("owner", ["other", None])

@@ -40,9 +40,11 @@ def test_the_names_are_loopbacks_and_the_configured_ones(tmp_path, monkeypatch):
     monkeypatch.setattr(certificates, "address_of_machine", lambda: "192.0.2.9")
     names = [ANY, "Trainer.LAN:8443", "10.0.0.7", "[fd00::1]:8080", "", "bücher"]
     files = ensure_tls(tmp_path, names)
-    found = read(files.certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    dns = set(found.value.get_values_for_type(x509.DNSName))
-    addresses = set(map(str, found.value.get_values_for_type(x509.IPAddress)))
+    extension = read(files.certificate).extensions.get_extension_for_class(
+        x509.SubjectAlternativeName
+    )
+    dns = set(extension.value.get_values_for_type(x509.DNSName))
+    addresses = set(map(str, extension.value.get_values_for_type(x509.IPAddress)))
     assert dns == {"localhost", "trainer.lan", socket.gethostname().lower()}
     assert addresses == {"127.0.0.1", "::1", "10.0.0.7", "fd00::1", "192.0.2.9"}
 
@@ -58,8 +60,10 @@ def test_a_new_name_renews_the_certificate_under_the_same_authority_and_key(tmp_
     files = ensure_tls(tmp_path, ["a.lan"])
     ca, key = files.ca.read_bytes(), files.key.read_bytes()
     ensure_tls(tmp_path, ["b.lan"])
-    found = read(files.certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    assert {"a.lan", "b.lan"} <= set(found.value.get_values_for_type(x509.DNSName))
+    extension = read(files.certificate).extensions.get_extension_for_class(
+        x509.SubjectAlternativeName
+    )
+    assert {"a.lan", "b.lan"} <= set(extension.value.get_values_for_type(x509.DNSName))
     assert (files.ca.read_bytes(), files.key.read_bytes()) == (ca, key)
 
 
@@ -110,16 +114,16 @@ def test_a_file_that_is_lost_or_torn_is_made_good(tmp_path, name, content):
 def test_the_bundle_trusts_us_and_the_public_authorities(tmp_path):
     files = ensure_tls(tmp_path, [])
     context = ssl.create_default_context(cafile=str(files.bundle))
-    names = [dict(pair[0] for pair in found["subject"]) for found in context.get_ca_certs()]
+    names = [dict(pair[0] for pair in ca["subject"]) for ca in context.get_ca_certs()]
     assert len(names) > 50
     assert [n for n in names if n.get("commonName") == "Trainshed local authority"]
 
 
 def test_servers_that_start_together_agree(tmp_path):
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda n: ensure_tls(tmp_path, [f"s{n}.lan"]), range(6)))
-    assert len(set(found)) == 1
-    read(found[0].certificate).verify_directly_issued_by(read(found[0].ca))
+        files = list(pool.map(lambda n: ensure_tls(tmp_path, [f"s{n}.lan"]), range(6)))
+    assert len(set(files)) == 1
+    read(files[0].certificate).verify_directly_issued_by(read(files[0].ca))
 
 
 class Echo(grpc.GenericRpcHandler):
@@ -140,10 +144,10 @@ def test_grpc_speaks_tls_with_it(tmp_path, target):
             assert channel.unary_unary("/a.B/C")(b"hello", timeout=60) == b"hello"
         with (
             grpc.secure_channel(f"{target}:{port}", grpc.ssl_channel_credentials()) as channel,
-            pytest.raises(grpc.RpcError) as found,
+            pytest.raises(grpc.RpcError) as error,
         ):
             channel.unary_unary("/a.B/C")(b"hello", timeout=60)
-        assert found.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert error.value.code() is grpc.StatusCode.UNAVAILABLE
     finally:
         server.stop(None).wait()
 

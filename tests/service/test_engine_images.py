@@ -40,19 +40,19 @@ def test_a_row_maps_an_image_where_its_environment_is():
 
 
 def test_what_nobody_has_asked_stands_in_for_nothing_unless_it_is_the_default():
-    found = images_of(engines_of(torch="/t/python"), (), (), have_tables=True)
-    assert found.of("there").stand_in(program(GOOGLES)) is None
+    images = images_of(engines_of(torch="/t/python"), (), (), have_tables=True)
+    assert images.of("there").stand_in(program(GOOGLES)) is None
     engines = engines_of(torch="/t/python", default="/d/python")
-    found = images_of(engines, (), (), have_tables=True)
-    assert found.of("there").stand_in(program(GOOGLES)).python == "/d/python"
+    images = images_of(engines, (), (), have_tables=True)
+    assert images.of("there").stand_in(program(GOOGLES)).python == "/d/python"
 
 
 def test_what_an_engine_knows_of_its_interpreters_decides():
     versions = {"/t/python": {"python": "3.10.1", "torch": "1.13.1"}}
     engines = engines_of(lambda python: versions.get(python, {}), torch="/t/python", default="/d/p")
-    found = images_of(engines, (), (), have_tables=True).of("there").stand_in(program(GOOGLES))
-    assert found.python == "/t/python"
-    assert "PyTorch 1.13.1" in found.note
+    stand_in = images_of(engines, (), (), have_tables=True).of("there").stand_in(program(GOOGLES))
+    assert stand_in.python == "/t/python"
+    assert "PyTorch 1.13.1" in stand_in.note
 
 
 def reread_images(file):

@@ -1,4 +1,4 @@
-"""Jobs that are over are forgotten after some days: rows, story and folder (R11)."""
+"""Jobs that are over are forgotten after some days: rows, story and folder."""
 
 import time
 
@@ -51,9 +51,9 @@ class Shelf:
 
 @pytest.fixture
 def shelf(tmp_path):
-    made = Shelf(tmp_path)
-    yield made
-    made.store.close()
+    shelf = Shelf(tmp_path)
+    yield shelf
+    shelf.store.close()
 
 
 def test_what_is_over_for_long_enough_goes_and_nothing_else(shelf):
@@ -116,7 +116,7 @@ def test_a_store_that_keeps_its_jobs_does_not_hold_the_caller(shelf):
 
 def test_a_folder_that_cannot_be_removed_keeps_no_other_job(shelf):
     """One that a container left to root would otherwise fill the disk with all that came after."""
-    stuck, *others = [shelf.job(JobState.SUCCEEDED) for _ in range(250)]
+    stuck, *removable = [shelf.job(JobState.SUCCEEDED) for _ in range(250)]
     shelf.clock.forward(DAY_S)
 
     def remove(uid):
@@ -128,22 +128,22 @@ def test_a_folder_that_cannot_be_removed_keeps_no_other_job(shelf):
         shelf.tidy(0.5, remove)
     assert shelf.folders == {stuck}
     assert shelf.store.job_by_uid(stuck) is not None
-    assert all(shelf.store.job_by_uid(uid) is None for uid in others)
+    assert all(shelf.store.job_by_uid(uid) is None for uid in removable)
 
 
 def test_where_no_folder_can_be_removed_it_is_not_tried_for_ever(shelf):
     for _ in range(150):
         shelf.job(JobState.SUCCEEDED)
     shelf.clock.forward(DAY_S)
-    tried = []
+    attempts = []
 
     def refuse(uid):
-        tried.append(uid)
+        attempts.append(uid)
         raise PermissionError("read-only")
 
     with pytest.raises(PermissionError):
         shelf.tidy(0.5, refuse)
-    assert len(tried) == len(set(tried)) <= 150
+    assert len(attempts) == len(set(attempts)) <= 150
 
 
 def test_a_wall_clock_that_was_set_makes_no_job_old(tmp_path):
@@ -172,7 +172,7 @@ def test_however_many_go_it_rests_as_long_as_it_works(shelf):
         now_s += 0.01
         return shelf.engine.forget(uid)
 
-    found = shelf.expiry(0.5, remove, rest=rests.append, monotonic=lambda: now_s).tidy()
-    assert found == 60
+    count = shelf.expiry(0.5, remove, rest=rests.append, monotonic=lambda: now_s).tidy()
+    assert count == 60
     assert sum(rests) == pytest.approx(now_s)
     assert 0.0 < max(rests) <= 0.5

@@ -15,17 +15,17 @@ def mode(path):
 @pytest.fixture
 def data(tmp_path):
     """As an older release left it under the usual umask."""
-    found = tmp_path / "data"
+    folder = tmp_path / "data"
     for name in ("", "jobs", "uploads/parts", "objects", "tls", "buckets/bkt/logs"):
-        (found / name).mkdir(parents=True, exist_ok=True)
-        (found / name).chmod(0o755)
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / name).chmod(0o755)
     for name in ("trainshed.db", "trainshed.db-wal", "admin-token", "tls/ca.key"):
-        (found / name).touch()
-        (found / name).chmod(0o644)
+        (folder / name).touch()
+        (folder / name).chmod(0o644)
     for name in ("server.json", "tls/ca.pem", "buckets/bkt/object"):
-        (found / name).touch()
-        (found / name).chmod(0o644)
-    return found
+        (folder / name).touch()
+        (folder / name).chmod(0o644)
+    return folder
 
 
 def test_a_directory_of_an_older_release_is_closed_and_that_is_said_once(data, caplog):
@@ -35,8 +35,8 @@ def test_a_directory_of_an_older_release_is_closed_and_that_is_said_once(data, c
     secrets = ("trainshed.db", "trainshed.db-wal", "admin-token", "tls/ca.key")
     assert {mode(data / name) for name in secrets} == {0o600}
     assert (mode(data / "buckets/bkt"), mode(data / "buckets/bkt/object")) == (0o750, 0o644)
-    (told,) = [record.message for record in caplog.records]
-    assert told == f"closed to other users of this machine: {data} and 10 more"
+    (message,) = [record.message for record in caplog.records]
+    assert message == f"closed to other users of this machine: {data} and 10 more"
     caplog.clear()
     make_private(data)
     assert not caplog.records

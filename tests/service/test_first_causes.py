@@ -128,8 +128,8 @@ def test_a_name_in_lower_case_is_noted_with_its_field():
     ],
 )
 def test_a_call_is_refused_with_the_first_cause_alone(desk, document, field):
-    found = refusal(desk.jobs.create, JobKind.CUSTOM_JOB, PROJECT, PLACE, document, creator="ann")
-    assert fields(found) == [field]
+    error = refusal(desk.jobs.create, JobKind.CUSTOM_JOB, PROJECT, PLACE, document, creator="ann")
+    assert fields(error) == [field]
 
 
 def test_a_call_in_lower_case_is_stored_in_the_enums_own_names_with_a_note(desk):

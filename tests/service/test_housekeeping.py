@@ -42,7 +42,7 @@ def test_one_that_was_never_begun_can_be_ended():
 
 
 @pytest.mark.parametrize(
-    ("skews", "told"),
+    ("skews", "words"),
     [
         ([0, 1, -4, 5], []),
         ([3600, 3599, 3602], ["3600 s ahead of"]),
@@ -54,20 +54,20 @@ def test_one_that_was_never_begun_can_be_ended():
         ([4, 4, 8], ["8 s ahead"]),
     ],
 )
-def test_a_clock_that_was_set_is_told_once_for_each_change(caplog, skews, told):
-    seen = iter(skews)
-    watch = ClockWatch(lambda: float(next(seen)))
+def test_a_clock_that_was_set_is_told_once_for_each_change(caplog, skews, words):
+    readings = iter(skews)
+    watch = ClockWatch(lambda: float(next(readings)))
     for _ in skews:
         watch.look()
     messages = [record.getMessage() for record in caplog.records]
-    assert len(messages) == len(told)
-    assert all(word in message for word, message in zip(told, messages, strict=True))
+    assert len(messages) == len(words)
+    assert all(word in message for word, message in zip(words, messages, strict=True))
 
 
 def test_a_disk_that_gets_full_is_told_once_and_so_is_its_end(caplog, tmp_path):
 
-    seen = iter([0, 1 << 20, 1, 0, 0, 5 << 20])
-    watch = DiskWatch(tmp_path, lambda _: next(seen))
+    free_bytes = iter([0, 1 << 20, 1, 0, 0, 5 << 20])
+    watch = DiskWatch(tmp_path, lambda _: next(free_bytes))
     for _ in range(6):
         watch.look()
     messages = [record.getMessage() for record in caplog.records]

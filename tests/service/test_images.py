@@ -50,9 +50,9 @@ def package(version, python=None):
 
 @pytest.mark.usefixtures("fleet")
 def test_the_nearest_environment_stands_in_and_the_job_is_told_the_difference():
-    found = images(environments=(OLD, MID)).stand_in(container(TORCH_1))
-    assert (found.environment, found.python) == ("mid", "/mid")
-    assert found.note == (
+    stand_in = images(environments=(OLD, MID)).stand_in(container(TORCH_1))
+    assert (stand_in.environment, stand_in.python) == ("mid", "/mid")
+    assert stand_in.note == (
         f"Asked for PyTorch 1.13 on Python 3.10 ({TORCH_1}); runs in environment mid: "
         "PyTorch 1.13.1, Python 3.10."
     )
@@ -68,9 +68,9 @@ def test_the_nearest_environment_stands_in_and_the_job_is_told_the_difference():
     [("2.5", "3.7", "old"), ("2.8", "3.7", "mid"), ("2.11", "3.7", "mid"), ("1.15", "3.7", "old")],
 )
 def test_a_runtime_version_runs_with_the_nearest_tensorflow(version, python, environment):
-    found = images(environments=(OLD, MID)).stand_in(package(version, python))
-    assert found.environment == environment
-    assert f"(runtime version {version})" in found.note
+    stand_in = images(environments=(OLD, MID)).stand_in(package(version, python))
+    assert stand_in.environment == environment
+    assert f"(runtime version {version})" in stand_in.note
 
 
 @pytest.mark.usefixtures("fleet")
@@ -88,9 +88,9 @@ def test_what_a_runtime_version_had_and_is_not_here_is_said_before_the_program_r
 @pytest.mark.usefixtures("fleet")
 def test_where_nobody_has_the_framework_the_job_runs_and_is_told_so():
     uri = "europe-docker.pkg.dev/vertex-ai/training/xgboost-cpu.1-6:latest"
-    found = images(environments=(DEAD,)).stand_in(container(uri))
-    assert found.environment == "default"
-    assert found.note.endswith("runs in environment default: no XGBoost, Python 3.11.")
+    stand_in = images(environments=(DEAD,)).stand_in(container(uri))
+    assert stand_in.environment == "default"
+    assert stand_in.note.endswith("runs in environment default: no XGBoost, Python 3.11.")
 
 
 @pytest.mark.usefixtures("fleet")
@@ -131,9 +131,9 @@ OWN = "registry.example/me/own:1"
 
 @pytest.mark.usefixtures("fleet")
 def test_an_image_that_nothing_stands_in_for_runs_itself_where_there_is_a_runtime():
-    found = images(containers=DOCKER).stand_in(container(OWN))
-    assert found.is_container
-    assert found.note == f"The image {OWN} runs in a container of docker, as user 1000:1000."
+    stand_in = images(containers=DOCKER).stand_in(container(OWN))
+    assert stand_in.is_container
+    assert stand_in.note == f"The image {OWN} runs in a container of docker, as user 1000:1000."
     assert images().stand_in(container(OWN)) is None
 
 
@@ -167,13 +167,13 @@ def test_a_row_that_asks_for_containers_says_nothing_that_they_know_themselves(r
 
 
 def test_without_a_runtime_the_refusal_says_why_and_names_both_ways_out(store):
-    found = refusal(Desk(store, images()).custom, custom_job(pool(image=OWN)))
-    (violation,) = found.violations
+    error = refusal(Desk(store, images()).custom, custom_job(pool(image=OWN)))
+    (violation,) = error.violations
     assert violation.field.endswith("containerSpec.imageUri")
     assert "docker is installed but its daemon does not answer" in violation.message
     assert "docker, podman or apptainer" in violation.accepted
     assert mapped_by(violation.accepted) == {"image": OWN, "environment": "default"}
-    assert violation.accepted in found.message  # what most clients show is not cut off
+    assert violation.accepted in error.message  # what most clients show is not cut off
 
 
 def test_a_refusal_for_an_unknown_entry_point_says_which_lines_of_settings_give_it(store):
@@ -188,8 +188,8 @@ def test_a_refusal_for_an_unknown_entry_point_says_which_lines_of_settings_give_
 
 def mapped_by(text):
     """The table whose lines a refusal tells in one line."""
-    told = re.search(r"\[\[image\]\] / .*?(?=, or what|;)", text)[0]
-    (table,) = tomllib.loads(told.replace(" / ", "\n"))["image"]
+    row = re.search(r"\[\[image\]\] / .*?(?=, or what|;)", text)[0]
+    (table,) = tomllib.loads(row.replace(" / ", "\n"))["image"]
     return table
 
 
@@ -205,16 +205,16 @@ def test_with_a_runtime_a_container_needs_no_command(store):
 
 @pytest.mark.parametrize("name", ["--privileged", "-v", "a b", "$(x)", "x;y"])
 def test_what_is_no_name_of_an_image_is_refused(store, name):
-    found = refusal(Desk(store, images(containers=DOCKER)).custom, custom_job(pool(image=name)))
-    assert [violation.rule for violation in found.violations] == ["image-name"]
+    error = refusal(Desk(store, images(containers=DOCKER)).custom, custom_job(pool(image=name)))
+    assert [violation.rule for violation in error.violations] == ["image-name"]
 
 
 def test_all_of_google_s_images_and_runtime_versions_have_a_stand_in():
     table = images()
     for row in rows("vertex_images", "image"):
-        found = table.stand_in(container(f"asia-docker.pkg.dev/{row['path']}"))
-        assert found is not None, row["path"]
-        assert f"Asked for {row['framework']} " in found.note
+        stand_in = table.stand_in(container(f"asia-docker.pkg.dev/{row['path']}"))
+        assert stand_in is not None, row["path"]
+        assert f"Asked for {row['framework']} " in stand_in.note
     for repository in rows("vertex_images", "repository"):
         for uri in repository["examples"]:
             assert table.stand_in(container(uri)) is not None, uri
@@ -228,7 +228,7 @@ def test_all_of_google_s_images_and_runtime_versions_have_a_stand_in():
 
 @pytest.mark.usefixtures("fleet")
 @pytest.mark.parametrize(
-    ("name", "environment", "asked"),
+    ("name", "environment", "software"),
     [
         ("gcr.io/cloud-ml-public/training/pytorch-gpu.1-4", "mid", "PyTorch 1.4"),
         ("gcr.io/cloud-aiplatform/training/tf2-cpu.2-3:latest", "old", "TensorFlow 2.3"),
@@ -240,10 +240,10 @@ def test_all_of_google_s_images_and_runtime_versions_have_a_stand_in():
         (f"{DLC}/{HF}.1-2.transformers.4-42.ubuntu2204.py310", "mid", "PyTorch 1.2 on Python 3.10"),
     ],
 )
-def test_a_name_of_google_s_says_what_is_in_the_image(name, environment, asked):
-    found = images(environments=(OLD, MID)).stand_in(container(name))
-    assert found.environment == environment
-    assert found.note.startswith(f"Asked for {asked} ({name}); ")
+def test_a_name_of_google_s_says_what_is_in_the_image(name, environment, software):
+    stand_in = images(environments=(OLD, MID)).stand_in(container(name))
+    assert stand_in.environment == environment
+    assert stand_in.note.startswith(f"Asked for {software} ({name}); ")
 
 
 def test_an_interpreter_is_asked_for_what_it_has(tmp_path):

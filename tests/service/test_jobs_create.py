@@ -35,7 +35,7 @@ KINDS[detect.DocumentKind.TUNING_JOB] = JobKind.TUNING_JOB
 
 #: The recorded calls that are refused, and the field that is named for it.
 REFUSED = {
-    "gcloud-3.2-hyperparameters": "trainingInput.runtimeVersion",  # the contract elides it
+    "gcloud-3.2-hyperparameters": "trainingInput.runtimeVersion",  # it is not in the recording
     "gcloud-3.2-hyperparameters-misspelled": "trainingInput.hyperparameters.goal",
     "gcloud-5.3-config-misspelled": "jobSpec.workerPoolSpecs[0].replicaCountX",
     "gcloud-6.1-tuning": "studySpec.parameters[0].doubleValueSpec",  # GRID_SEARCH over a DOUBLE
@@ -67,17 +67,17 @@ def test_a_recorded_call_is_stored_as_it_was_sent_or_refused_by_field(desk, name
         return desk.jobs.create(kind, PROJECT, location, document, creator="ann")
 
     if name in REFUSED:
-        found = refusal(create)
-        assert found.code is Code.INVALID_ARGUMENT
-        assert fields(found)[0] == REFUSED[name]
-        assert REFUSED[name] in found.message
+        error = refusal(create)
+        assert error.code is Code.INVALID_ARGUMENT
+        assert fields(error)[0] == REFUSED[name]
+        assert REFUSED[name] in error.message
     else:
         record = create()
         is_study = record.job.spec.is_study  # its trials are queued, not the study itself
         assert record.job.status.state is (JobState.PREPARING if is_study else JobState.QUEUED)
-        shown = SHOWN[kind](record.job)
+        answer = SHOWN[kind](record.job)
         spec = detect.parse(document).spec
-        assert detect.parse(shown).spec.request == spec.request
+        assert detect.parse(answer).spec.request == spec.request
         assert desk.store.expanded(record.uid).groups
 
 
@@ -87,22 +87,22 @@ def test_the_refused_requests_are_recorded_ones():
 
 
 def test_a_job_is_durable_before_the_controller_is_woken(store):
-    seen = []
+    counts = []
 
     class Watching(Desk):
         def wake(self):
-            seen.append(store.waiting_count())
+            counts.append(store.waiting_count())
 
     Watching(store).ml(ml_job())
-    assert seen == [1]
+    assert counts == [1]
 
 
 def test_a_job_id_is_taken_once_and_a_repetition_of_the_same_call_gets_its_job(desk):
     first = desk.ml(ml_job(), retry_key="k")
     assert desk.ml(ml_job(), retry_key="k").uid == first.uid
-    found = refusal(desk.ml, ml_job(), retry_key="other")
-    assert (found.code, found.code.http) == (Code.ALREADY_EXISTS, 409)
-    assert found.message == "projects/demo/jobs/job_1 already exists"
+    error = refusal(desk.ml, ml_job(), retry_key="other")
+    assert (error.code, error.code.http) == (Code.ALREADY_EXISTS, 409)
+    assert error.message == "projects/demo/jobs/job_1 already exists"
     assert desk.ml(ml_job(), project="other").uid != first.uid
     assert (
         desk.custom(custom_job(), retry_key="c").uid == desk.custom(custom_job(), retry_key="c").uid
@@ -129,10 +129,10 @@ def test_a_job_id_is_taken_once_and_a_repetition_of_the_same_call_gets_its_job(d
     ],
 )
 def test_an_ml_job_is_refused_by_the_caller_s_own_field_names(desk, document, named):
-    found = refusal(desk.ml, document)
-    assert found.code is Code.INVALID_ARGUMENT
-    assert fields(found) == named
-    assert all(name in found.message for name in named)
+    error = refusal(desk.ml, document)
+    assert error.code is Code.INVALID_ARGUMENT
+    assert fields(error) == named
+    assert all(name in error.message for name in named)
     assert not desk.store.waiting_count()
 
 
@@ -165,9 +165,9 @@ def test_an_ml_job_is_refused_by_the_caller_s_own_field_names(desk, document, na
     ],
 )
 def test_a_custom_job_is_refused_by_the_caller_s_own_field_names(desk, document, named):
-    found = refusal(desk.custom, document)
-    assert found.code is Code.INVALID_ARGUMENT
-    assert fields(found) == named
+    error = refusal(desk.custom, document)
+    assert error.code is Code.INVALID_ARGUMENT
+    assert fields(error) == named
 
 
 @pytest.mark.parametrize("kind", KINDS.values())
@@ -179,39 +179,39 @@ def test_a_network_label_of_another_value_is_refused_by_name_in_every_dialect(de
     }[kind]
     place = "" if kind is JobKind.ML_JOB else PLACE
     labelled = {**document, "labels": {"trainshed-network": "host"}}
-    found = refusal(desk.jobs.create, kind, PROJECT, place, labelled, creator="ann")
-    assert fields(found) == ["labels"]
-    assert "trainshed-network must be job or replica, got 'host'" in found.message
+    error = refusal(desk.jobs.create, kind, PROJECT, place, labelled, creator="ann")
+    assert fields(error) == ["labels"]
+    assert "trainshed-network must be job or replica, got 'host'" in error.message
     labelled["labels"] = {"trainshed-network": "replica"}
     desk.jobs.create(kind, PROJECT, place, labelled, creator="ann")
 
 
 def test_a_message_alone_tells_the_first_faults_and_how_many_there_are(desk):
     many = custom_job(*[pool(image="me/own:1", machineType="n9-huge")] * 4, name="")
-    found = refusal(desk.custom, many)
-    assert len(found.violations) == 9
-    assert found.message.endswith("; and 6 more")
-    assert "there is no machine type n9-huge" in found.message
+    error = refusal(desk.custom, many)
+    assert len(error.violations) == 9
+    assert error.message.endswith("; and 6 more")
+    assert "there is no machine type n9-huge" in error.message
 
 
 @pytest.mark.parametrize("document", [None, [], "{}", 3])
 def test_a_body_that_is_no_object_is_refused(desk, document):
-    found = refusal(desk.ml, document)
-    assert found.code is Code.INVALID_ARGUMENT
-    assert "must be a JSON object" in found.message
+    error = refusal(desk.ml, document)
+    assert error.code is Code.INVALID_ARGUMENT
+    assert "must be a JSON object" in error.message
 
 
 def test_an_unknown_location_is_refused_as_the_catalog_says(desk):
-    found = refusal(desk.custom, custom_job(), location="mars")
-    assert fields(found) == ["location"]
-    assert "there is no region mars" in found.message
+    error = refusal(desk.custom, custom_job(), location="mars")
+    assert fields(error) == ["location"]
+    assert "there is no region mars" in error.message
 
 
 def test_a_custom_image_is_told_both_ways_out(desk):
-    found = refusal(desk.custom, custom_job(pool(image="me/own:1")))
-    assert "me/own:1" in found.message
-    assert "[[image]]" in found.message
-    assert "container runtime" in found.message
+    error = refusal(desk.custom, custom_job(pool(image="me/own:1")))
+    assert "me/own:1" in error.message
+    assert "[[image]]" in error.message
+    assert "container runtime" in error.message
 
 
 def test_a_reduction_server_s_image_needs_no_mapping_and_has_a_place_like_others(desk):
@@ -268,19 +268,19 @@ T4 = {"acceleratorType": "NVIDIA_TESLA_T4"}
 def test_a_job_that_no_node_can_ever_hold_is_refused_with_what_would_do(store):
     store.see_nodes("local", [NODE])
     desk = Desk(store)
-    found = refusal(desk.custom, custom_job(pool(**T4, acceleratorCount=4)))
-    assert (found.code, found.code.http) == (Code.FAILED_PRECONDITION, 400)
-    assert "4" in found.message
-    assert "2" in found.message
+    error = refusal(desk.custom, custom_job(pool(**T4, acceleratorCount=4)))
+    assert (error.code, error.code.http) == (Code.FAILED_PRECONDITION, 400)
+    assert "4" in error.message
+    assert "2" in error.message
     desk.custom(custom_job(pool(**T4, acceleratorCount=2)))
 
 
 def test_a_job_beyond_its_project_s_quota_is_refused_at_once(store):
     store.see_nodes("local", [NODE])
     desk = Desk(store, quotas=(QuotaRule(accelerator="NVIDIA_TESLA_T4", limit=1),))
-    found = refusal(desk.custom, custom_job(pool(**T4, acceleratorCount=2)))
-    assert (found.code, found.code.http) == (Code.RESOURCE_EXHAUSTED, 429)
-    assert "NVIDIA_TESLA_T4" in found.message
+    error = refusal(desk.custom, custom_job(pool(**T4, acceleratorCount=2)))
+    assert (error.code, error.code.http) == (Code.RESOURCE_EXHAUSTED, 429)
+    assert "NVIDIA_TESLA_T4" in error.message
     desk.custom(custom_job(pool(**T4, acceleratorCount=1)))
 
 
@@ -309,14 +309,14 @@ def test_a_study_goes_on_only_from_one_that_is_over_and_alike(desk):
 
     first = create("first")
     for job_id, word in (("nobody", "there is no"), ("first", "not over")):
-        found = refusal(create, "second", resumePreviousJobId=job_id)
-        assert fields(found) == ["trainingInput.hyperparameters.resumePreviousJobId"]
-        assert word in found.message
+        error = refusal(create, "second", resumePreviousJobId=job_id)
+        assert fields(error) == ["trainingInput.hyperparameters.resumePreviousJobId"]
+        assert word in error.message
     desk.jobs.cancel(JobKind.ML_JOB, PROJECT, "", "first")
     end(desk.store, first.uid)
     other = [{"parameterName": "x", "type": "DOUBLE", "minValue": 0, "maxValue": 1}]
-    found = refusal(create, "second", resumePreviousJobId="first", params=other)
-    assert "other parameters" in found.message
+    error = refusal(create, "second", resumePreviousJobId="first", params=other)
+    assert "other parameters" in error.message
     second = create("second", resumePreviousJobId="first")
     assert second.job.spec.study.resume_previous_uid == first.uid
 
@@ -343,12 +343,14 @@ def test_a_study_that_goes_on_and_names_no_parameters_has_those_of_the_earlier_o
         study = record.job.spec.study
         assert (study.parameters, study.metrics) == (earlier.parameters, earlier.metrics)
         assert study.trial_count_max == 3
-        shown = ml_v1.job(record.job)["trainingInput"]["hyperparameters"]
-        assert shown["params"] == ml_v1.job(first.job)["trainingInput"]["hyperparameters"]["params"]
+        tuning = ml_v1.job(record.job)["trainingInput"]["hyperparameters"]
+        assert (
+            tuning["params"] == ml_v1.job(first.job)["trainingInput"]["hyperparameters"]["params"]
+        )
     assert third.job.spec.study.resume_previous_uid == second.uid
     for job_id in ("nobody", "third"):
-        found = refusal(create, "fourth", {**only, "resume_previous_job_id": job_id})
-        assert fields(found) == ["trainingInput.hyperparameters.resumePreviousJobId"]
+        error = refusal(create, "fourth", {**only, "resume_previous_job_id": job_id})
+        assert fields(error) == ["trainingInput.hyperparameters.resumePreviousJobId"]
 
 
 def end(store, uid):

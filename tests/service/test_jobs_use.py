@@ -36,9 +36,9 @@ def test_a_job_is_found_by_its_name_only(desk):
         (JobKind.CUSTOM_JOB, PROJECT, PLACE, "7"),
         (JobKind.ML_JOB, PROJECT, "", job_id),
     ]:
-        found = refusal(desk.jobs.get, *where)
-        assert found.code is Code.NOT_FOUND
-        assert found.message.endswith(f"/{where[0].value}/{where[3]} does not exist")
+        error = refusal(desk.jobs.get, *where)
+        assert error.code is Code.NOT_FOUND
+        assert error.message.endswith(f"/{where[0].value}/{where[3]} does not exist")
         assert refusal(desk.jobs.cancel, *where).code is Code.NOT_FOUND
 
 
@@ -47,9 +47,9 @@ def test_a_waiting_job_says_its_place_and_why_it_waits(desk):
     second = desk.ml(ml_job("second"))
     why = Explanation(reason=Reason.CAPACITY, message="All nodes are in use.")
     desk.store.explain({second.uid: why})
-    shown = ml_v1.job(desk.get(second).job)
-    assert shown["jobPosition"] == "2"
-    assert shown["errorMessage"] == "All nodes are in use."
+    answer = ml_v1.job(desk.get(second).job)
+    assert answer["jobPosition"] == "2"
+    assert answer["errorMessage"] == "All nodes are in use."
     running = desk.put(second, JobState.RUNNING)
     assert desk.get(running).job.status.queue_position is None
     assert "errorMessage" not in ml_v1.job(desk.get(running).job)
@@ -59,19 +59,23 @@ def test_pages_hold_every_job_once_newest_first(desk):
     ids = [desk.ml(ml_job(f"j{i}")).job.job_id for i in range(7)]
     desk.custom(custom_job())
     desk.ml(ml_job("foreign"), project="other")
-    found, token = [], ""
+    job_ids, token = [], ""
     for _ in range(4):
         page, token = listed(desk, JobKind.ML_JOB, PROJECT, "", page_size=2, page_token=token)
-        found += [record.job.job_id for record in page]
-    assert found == ids[::-1]
+        job_ids += [record.job.job_id for record in page]
+    assert job_ids == ids[::-1]
     assert token == ""
 
 
 def test_a_list_of_a_location_holds_its_jobs_and_a_dash_stands_for_all(desk):
     here, there = desk.custom(custom_job()), desk.custom(custom_job(), location="us-east1")
-    for location, wanted in ((PLACE, [here]), ("us-east1", [there]), (ANY_LOCATION, [there, here])):
+    for location, expected in (
+        (PLACE, [here]),
+        ("us-east1", [there]),
+        (ANY_LOCATION, [there, here]),
+    ):
         page, _ = listed(desk, JobKind.CUSTOM_JOB, PROJECT, location)
-        assert [record.uid for record in page] == [record.uid for record in wanted]
+        assert [record.uid for record in page] == [record.uid for record in expected]
     assert listed(desk, JobKind.TUNING_JOB, PROJECT, PLACE) == ([], "")
 
 
@@ -107,9 +111,9 @@ def test_a_page_token_belongs_to_one_list_for_a_while(desk):
         lambda: one(page_token=base64.b64encode(json.dumps(["x"]).encode()).decode()),
         lambda: one(page_token=base64.b64encode(b'["x", 1e999, 1, 1]').decode()),
     ):
-        found = refusal(call)
-        assert found.code is Code.INVALID_ARGUMENT
-        assert "page_token" in found.message
+        error = refusal(call)
+        assert error.code is Code.INVALID_ARGUMENT
+        assert "page_token" in error.message
     desk.now += timedelta(seconds=TOKEN_S_MAX + 1)
     assert "expired" in refusal(one, page_token=token).message
 
@@ -125,8 +129,8 @@ def test_a_page_token_with_forged_numbers_is_refused(desk, forged, at):
     content = json.loads(base64.urlsafe_b64decode(token))
     content[at] = forged
     token = base64.urlsafe_b64encode(json.dumps(content).encode()).decode()
-    found = refusal(listed, desk, JobKind.ML_JOB, PROJECT, "", page_size=1, page_token=token)
-    assert (found.code, found.message) == (
+    error = refusal(listed, desk, JobKind.ML_JOB, PROJECT, "", page_size=1, page_token=token)
+    assert (error.code, error.message) == (
         Code.INVALID_ARGUMENT,
         "the page_token is none that this server gives",
     )
@@ -136,8 +140,8 @@ def test_a_page_has_a_documented_size_and_a_negative_one_is_refused(desk):
     for i in range(21):
         desk.ml(ml_job(f"j{i}"))
     assert len(listed(desk, JobKind.ML_JOB, PROJECT, "")[0]) == 20
-    found = refusal(listed, desk, JobKind.ML_JOB, PROJECT, "", page_size=-1)
-    assert found.code is Code.INVALID_ARGUMENT
+    error = refusal(listed, desk, JobKind.ML_JOB, PROJECT, "", page_size=-1)
+    assert error.code is Code.INVALID_ARGUMENT
 
 
 def test_cancel_ends_a_waiting_job_and_asks_a_running_one_to_end(desk):
@@ -169,8 +173,8 @@ def test_a_job_that_is_over_can_be_deleted_and_is_gone(desk, state):
     name = (JobKind.CUSTOM_JOB, PROJECT, PLACE, record.job.job_id)
     operation = desk.jobs.delete(*name)
     assert operation.done
-    shown = deletion(operation.name, operation.create_time)
-    assert shown["response"] == {"@type": "type.googleapis.com/google.protobuf.Empty"}
+    answer = deletion(operation.name, operation.create_time)
+    assert answer["response"] == {"@type": "type.googleapis.com/google.protobuf.Empty"}
     parent, _, operation_id = operation.name.rpartition("/")
     assert parent == f"projects/{PROJECT}/locations/{PLACE}/operations"
     assert OperationService(desk.store).get(PROJECT, PLACE, operation_id) == operation
@@ -181,9 +185,9 @@ def test_a_job_that_is_over_can_be_deleted_and_is_gone(desk, state):
 
 def test_a_job_that_is_not_over_is_cancelled_before_it_is_deleted(desk):
     record = desk.custom(custom_job())
-    found = refusal(desk.jobs.delete, JobKind.CUSTOM_JOB, PROJECT, PLACE, record.job.job_id)
-    assert found.code is Code.FAILED_PRECONDITION
-    assert "cancel it first" in found.message
+    error = refusal(desk.jobs.delete, JobKind.CUSTOM_JOB, PROJECT, PLACE, record.job.job_id)
+    assert error.code is Code.FAILED_PRECONDITION
+    assert "cancel it first" in error.message
 
 
 def test_an_operation_is_known_by_its_own_project_and_place_only(desk):
@@ -213,8 +217,8 @@ def test_a_stale_etag_refuses_the_patch_and_today_s_lets_it_pass(desk):
     etag = base64.b64encode(desk.ml(ml_job()).job.etag).decode()
     patched = patch(desk, {"labels": {"b": "2"}, "etag": etag}, "labels,etag")
     for mask in ("labels,etag", "labels", "etag"):
-        found = refusal(patch, desk, {"labels": {"c": "3"}, "etag": etag}, mask)
-        assert (found.code, found.code.http) == (Code.ABORTED, 409)
+        error = refusal(patch, desk, {"labels": {"c": "3"}, "etag": etag}, mask)
+        assert (error.code, error.code.http) == (Code.ABORTED, 409)
     etag = base64.b64encode(patched.job.etag).decode()
     assert patch(desk, {"etag": etag}, "etag").job.labels == {"b": "2"}
 
@@ -222,19 +226,19 @@ def test_a_stale_etag_refuses_the_patch_and_today_s_lets_it_pass(desk):
 def test_a_patch_of_a_job_that_has_just_been_forgotten_finds_none(desk, monkeypatch):
     created = desk.ml(ml_job())
     desk.store.apply([cancel_step(created)])
-    found = desk.store.job
+    find_job = desk.store.job
 
-    def found_last(*name):
-        record = found(*name)
+    def find_and_forget(*name):
+        record = find_job(*name)
         desk.store.forget([record.uid])
         return record
 
-    monkeypatch.setattr(desk.store, "job", found_last)
+    monkeypatch.setattr(desk.store, "job", find_and_forget)
     assert refusal(patch, desk, {"labels": {"a": "1"}}, "labels").code is Code.NOT_FOUND
 
 
 @pytest.mark.parametrize(
-    ("document", "mask", "told"),
+    ("document", "mask", "reason"),
     [
         ({"labels": {}}, "trainingInput.region,labels", "trainingInput.region cannot be changed"),
         ({"state": "FAILED"}, "", "state cannot be changed"),
@@ -245,11 +249,11 @@ def test_a_patch_of_a_job_that_has_just_been_forgotten_finds_none(desk, monkeypa
         ([], "labels", "a JSON object"),
     ],
 )
-def test_a_patch_of_anything_else_is_refused(desk, document, mask, told):
+def test_a_patch_of_anything_else_is_refused(desk, document, mask, reason):
     desk.ml(ml_job())
-    found = refusal(patch, desk, document, mask)
-    assert found.code is Code.INVALID_ARGUMENT
-    assert told in found.message
+    error = refusal(patch, desk, document, mask)
+    assert error.code is Code.INVALID_ARGUMENT
+    assert reason in error.message
 
 
 def test_a_patch_of_an_unknown_job_is_not_found(desk):

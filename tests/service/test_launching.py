@@ -142,12 +142,12 @@ def test_mount_paths_become_folders_at_the_start_of_words_only(desk, launch, tmp
     container["containerSpec"]["env"] = [{"name": "DATA", "value": "/gcs/stage"}]
     plan = launch(desk.custom(custom_job(container)), 1, [])
     root = tmp_path / "buckets"
-    told = f"cp {root}/stage/a.tar.gz /x/gcs/stage/b --to='{root}/stage' /gcsx /gcs/A!"
-    assert plan.primary.argv == ("sh", "-c", told, f"--data={root}/my.data/x", "/gcs")
+    expected = f"cp {root}/stage/a.tar.gz /x/gcs/stage/b --to='{root}/stage' /gcsx /gcs/A!"
+    assert plan.primary.argv == ("sh", "-c", expected, f"--data={root}/my.data/x", "/gcs")
     assert plan.primary.env["DATA"] == f"{root}/stage"
     assert f"/gcs/stage became {root}/stage." in "\n".join(plan.notes)
-    asked = json.loads(plan.primary.env["CLUSTER_SPEC"])["job"]["workerPoolSpecs"]
-    assert asked[0]["containerSpec"]["command"] == command
+    pools = json.loads(plan.primary.env["CLUSTER_SPEC"])["job"]["workerPoolSpecs"]
+    assert pools[0]["containerSpec"]["command"] == command
 
 
 def test_a_pool_runs_in_its_own_image_s_environment(store, tmp_path):
@@ -206,8 +206,8 @@ def test_a_job_sees_the_buckets_of_its_project_that_are_there_and_no_others(desk
     script = "cat /gcs/stage/x /gcs/yours/x /gcs/nobodys/x /gcs/nowhere/x"
     plan = launch(desk.custom(custom_job(pool(["sh", "-c", script]))), 1, [])
     assert plan.binds == ((str(root / "stage"), "/gcs/stage"),)
-    told = script.replace("/gcs/stage", str(root / "stage"))
-    assert plan.primary.argv[-1] == told  # what is not the project's stays as it was written
+    expected = script.replace("/gcs/stage", str(root / "stage"))
+    assert plan.primary.argv[-1] == expected  # what is not the project's stays as it was written
     notes = "\n".join(plan.notes)
     for name in ("yours", "nobodys", "nowhere"):
         assert f"is not there: the project has no bucket {name}." in notes
@@ -309,7 +309,10 @@ def test_a_runtime_that_has_gone_since_is_told(with_docker, store, tmp_path):
 
 
 def sdist(folder, name):
-    """A package as from_local_script uploads it, with colons in its name (vertex-sdk.md 4.3)."""
+    """A package as from_local_script uploads it, with colons in its name.
+
+    The source is docs/sources/vertex.md 4.3.
+    """
     top = folder / "src/demo-0.1"
     (top / "demo").mkdir(parents=True)
     (top / "demo/__init__.py").write_text("")
@@ -330,10 +333,10 @@ def test_an_uploaded_package_runs_to_its_end_in_its_own_folder(desk, launch, tmp
     document = ml_job(packageUris=[uri], pythonModule="demo.task", jobDir="gs://out/j")
     record = desk.ml(document)
     plan = launch(record, 1, [])
-    seen = Recorder()
-    outcome = run(plan, seen, cache_dir=str(tmp_path / "cache"))
+    recorder = Recorder()
+    outcome = run(plan, recorder, cache_dir=str(tmp_path / "cache"))
     assert outcome.exit_code == 0, outcome.message
-    assert seen.of("master-replica-0") == ["trained"]
+    assert recorder.texts("master-replica-0") == ["trained"]
     assert (tmp_path / "buckets/out/j/done").read_text() == plan.cwd
 
 
@@ -342,9 +345,9 @@ def test_a_shell_command_finds_the_environment_s_programs_and_the_buckets(desk, 
     (tmp_path / "buckets/stage/text").write_text("from the bucket")
     script = "cat /gcs/stage/text && echo && python -c 'import sys; print(sys.executable)'"
     plan = launch(desk.custom(custom_job(pool(["sh", "-c", script]))), 1, [])
-    seen = Recorder()
-    assert run(plan, seen).exit_code == 0
-    text, python = seen.of("workerpool0-0")
+    recorder = Recorder()
+    assert run(plan, recorder).exit_code == 0
+    text, python = recorder.texts("workerpool0-0")
     assert text == "from the bucket"
     assert Path(python).parent == Path(sys.executable).parent
 
@@ -432,11 +435,11 @@ def test_a_container_with_a_network_of_its_own_asks_no_resolver_for_the_metadata
 ):
     """Google's logging client does, at its start; without a resolver each question takes 10 s."""
     monkeypatch.setattr(engine, "bridge_address", lambda _runtime: "172.17.0.1")
-    found = DOCKER.with_walls(is_read_only=True)
+    runtime = DOCKER.with_walls(is_read_only=True)
     launch = Launching(
         store,
-        LocalEngine(tmp_path / "jobs", containers=found),
-        images=images(containers=found),
+        LocalEngine(tmp_path / "jobs", containers=runtime),
+        images=images(containers=runtime),
         buckets=Buckets(root=tmp_path / "buckets"),
         library=tmp_path / LIBRARY,
         open_gateway=lambda: place._replace(also=("172.17.0.1",)),

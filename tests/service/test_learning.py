@@ -8,7 +8,7 @@ import pytest
 from planning.test_steps_achieved import TIMES
 from service.submitting import PROJECT
 from store.builders import add, go, place
-from trainshed.api import native_models as shown
+from trainshed.api import native_models
 from trainshed.catalog.open import catalog_for
 from trainshed.model.job import Accelerator, JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.refusals import Refusal
@@ -56,10 +56,10 @@ def _workers(pool, count):
     )
 
 
-def ended(store, job_id, of=None, **data):
+def ended(store, job_id, job_spec=None, **data):
     """A job whose steps came to this."""
-    found = of or spec()
-    uid = add(store, project=PROJECT, job_id=job_id, spec=found, expanded=found).uid
+    job_spec = job_spec or spec()
+    uid = add(store, project=PROJECT, job_id=job_id, spec=job_spec, expanded=job_spec).uid
     place(store, uid)
     go(store, uid, JobState.RUNNING)
     event = NewEvent(kind=STEPS, message="Steps.", data={**DATA, **data})
@@ -81,11 +81,11 @@ def test_the_first_job_teaches_and_the_next_one_is_held_against_it(store, learni
     assert (run.accelerators, run.hosts, run.batch_per_accelerator) == (2, 1, 16)
     second = ended(store, "second")
     learning.learn()
-    told = store.events(second)[-1]
-    assert told.kind == "OUTCOME"
-    assert told.message.startswith("40 steps: predicted 2.0 s [")
-    assert "inside" in told.message
-    assert "USD" in told.message
+    event = store.events(second)[-1]
+    assert event.kind == "OUTCOME"
+    assert event.message.startswith("40 steps: predicted 2.0 s [")
+    assert "inside" in event.message
+    assert "USD" in event.message
     assert store.calibrations(PROJECT, 9)[0].jobs == 2
 
 
@@ -95,7 +95,7 @@ def test_a_job_counts_once_whoever_looks(store, learning):
     for _ in range(3):
         learning.learn()
     assert store.calibrations(PROJECT, 9)[0].jobs == 2
-    assert [each.content["job"] for each in store.outcomes(PROJECT, 9)] == ["second"]
+    assert [outcome.content["job"] for outcome in store.outcomes(PROJECT, 9)] == ["second"]
 
 
 def test_jobs_that_teach_take_their_share_of_a_processor(store):
@@ -112,13 +112,13 @@ def test_jobs_that_teach_take_their_share_of_a_processor(store):
 def test_of_two_servers_one_writes(store, learning):
     ended(store, "first")
     [(uid, event)] = store.unscored(9)
-    made = learning._learned(store.job_by_uid(uid), event)
-    assert store.learn(uid, event.attempt, made)
-    assert not store.learn(uid, event.attempt, made)
+    score = learning._score_attempt(store.job_by_uid(uid), event)
+    assert store.learn(uid, event.attempt, score)
+    assert not store.learn(uid, event.attempt, score)
     ended(store, "second")
     [(uid, event)] = store.unscored(9)
-    assert not store.learn(uid, event.attempt, made), "another has taught it meanwhile"
-    assert [found for found, _ in store.unscored(9)] == [uid], "it is looked at again"
+    assert not store.learn(uid, event.attempt, score), "another has taught it meanwhile"
+    assert [job_uid for job_uid, _ in store.unscored(9)] == [uid], "it is looked at again"
 
 
 def test_a_slow_job_is_a_miss_and_is_told_everywhere(store, learning):
@@ -127,7 +127,7 @@ def test_a_slow_job_is_a_miss_and_is_told_everywhere(store, learning):
     learning.learn()
     (outcome,) = learned.outcomes(store, PROJECT, 9)["outcomes"]
     assert outcome["inside"] is False
-    assert shown.Outcome.model_validate(outcome).took_s == 20
+    assert native_models.Outcome.model_validate(outcome).took_s == 20
     assert store.events(uid)[-1].data["severity"] == "WARNING"
     explained = Stories(store).explain(PROJECT, "slow")
     assert explained["outcome"] == store.events(uid)[-1].message
@@ -140,7 +140,7 @@ def test_outcomes_come_page_by_page(store, learning):
     learning.learn()
     page = learned.outcomes(store, PROJECT, 2)
     rest = learned.outcomes(store, PROJECT, 2, page["nextPageToken"])
-    assert [each["job"] for each in page["outcomes"] + rest["outcomes"]] == [
+    assert [outcome["job"] for outcome in page["outcomes"] + rest["outcomes"]] == [
         "fourth",
         "third",
         "second",
@@ -149,7 +149,7 @@ def test_outcomes_come_page_by_page(store, learning):
     odd = [token_of(parts_of(page["nextPageToken"])[0], *place) for place in ((1, 2), (1, True, 1))]
     for project, token in (
         ("p2", page["nextPageToken"]),
-        *((PROJECT, each) for each in (*odd, "x")),
+        *((PROJECT, page_token) for page_token in (*odd, "x")),
     ):
         with pytest.raises(Refusal, match="pageToken"):
             learned.outcomes(store, project, 2, token)
@@ -162,7 +162,7 @@ def test_jobs_of_another_kind_teach_apart(store, learning):
         ended(store, name, spec(program=program))
     ended(store, "d", parameters=1e6)
     learning.learn()
-    assert sorted(each.jobs for each in store.calibrations(PROJECT, 9)) == [1, 1, 2]
+    assert sorted(calibration.jobs for calibration in store.calibrations(PROJECT, 9)) == [1, 1, 2]
 
 
 def test_more_hosts_are_of_the_same_calibration(store, learning):
@@ -176,7 +176,7 @@ def test_more_hosts_are_of_the_same_calibration(store, learning):
 
 
 @pytest.mark.parametrize(
-    ("of", "data"),
+    ("job_spec", "data"),
     [
         (spec(also=(ReplicaGroup(role=Role.REDUCER, machine_type="n1-highcpu-16"),)), {}),
         (spec(), {"step_s": -1.0}),
@@ -186,8 +186,8 @@ def test_more_hosts_are_of_the_same_calibration(store, learning):
         (spec(), {"parameters": 1e-300}),
     ],
 )
-def test_what_cannot_be_compared_teaches_nothing(store, learning, of, data):
-    ended(store, "odd", of, **data)
+def test_what_cannot_be_compared_teaches_nothing(store, learning, job_spec, data):
+    ended(store, "odd", job_spec, **data)
     learning.learn()
     assert not store.unscored(9)
     assert not store.calibrations(PROJECT, 9)
@@ -213,7 +213,7 @@ def test_a_calibration_that_cannot_be_read_begins_anew_and_is_told(store, learni
     assert len(jobs_known(store)) == 1
     ended(store, "third")
     learning.learn()
-    assert [each.content["job"] for each in store.outcomes(PROJECT, 9)] == ["third"]
+    assert [outcome.content["job"] for outcome in store.outcomes(PROJECT, 9)] == ["third"]
 
 
 def spoil(store):

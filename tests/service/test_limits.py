@@ -15,8 +15,8 @@ def test_a_job_s_own_limits_are_kept_in_either_dialect(desk):
     desk.custom(custom_job(scheduling=custom))
     desk.ml(ml_job(scheduling={"maxRunningTime": "3600s", "maxWaitTime": "1800s"}))
     desk.custom(custom_job())
-    found = {waiting.running_s_max for waiting in desk.store.waiting(limit=9)}
-    assert found == {3600.0, 604_800.0}, "seven days is what both dialects promise"
+    limits = {waiting.running_s_max for waiting in desk.store.waiting(limit=9)}
+    assert limits == {3600.0, 604_800.0}, "seven days is what both dialects promise"
 
 
 @pytest.mark.parametrize(("default", "limit"), [(None, None), (0.0, None), (60.0, 60.0)])

@@ -97,16 +97,16 @@ def test_pages_of_a_search_give_what_the_filter_lets_through(
         text = f"({text}) AND {times}" if text else times
     matches = read_log_filter(text).matches
     expected = [entry.insert_id for entry in entries if matches(entry)]
-    found, token = [], ""
+    insert_ids, token = [], ""
     while True:
         size = data.draw(st.integers(1, 60))
         query = EntriesQuery(filter=text, descending=descending, page_size=size, page_token=token)
         page = read_page(logs, "p", query)
         assert len(page.entries) <= size
-        found += [entry["insertId"] for entry in page.entries]
+        insert_ids += [entry["insertId"] for entry in page.entries]
         if not (token := page.next_page_token):
             break
-    assert found == (expected[::-1] if descending else expected)
+    assert insert_ids == (expected[::-1] if descending else expected)
 
 
 def test_a_long_search_gives_a_page_without_entries_and_goes_on(project, monkeypatch):
@@ -159,8 +159,8 @@ def test_a_word_is_searched_without_decoding_the_lines_that_lack_it(project, mon
     monkeypatch.setattr(log_files, "decode", lambda data: decoded.append(data) or decode(data))
     page = read_page(logs, "p", EntriesQuery(filter="resource.labels.job_id=j_1 0.2", page_size=50))
     assert len(page.entries) == 10
-    others = [data for data in decoded if b"0.2" not in data and b"\\u" not in data]
-    assert len(others) <= 4, "the ends of two segments, and nothing else that has no escapes"
+    unmatched = [data for data in decoded if b"0.2" not in data and b"\\u" not in data]
+    assert len(unmatched) <= 4, "the ends of two segments, and nothing else that has no escapes"
 
 
 def test_a_job_that_ended_before_the_time_in_the_filter_is_not_opened(tmp_path):

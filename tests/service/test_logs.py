@@ -84,7 +84,7 @@ def ask(logs, job_id="j_run", project="p", **more):
     return read_page(logs, project, EntriesQuery(filter=FILTER.format(job_id), **more))
 
 
-def said(page):
+def messages_of(page):
     return [entry["jsonPayload"]["message"] for entry in page.entries]
 
 
@@ -96,13 +96,13 @@ def test_lines_and_events_are_merged_in_the_order_in_which_they_came(store, logs
     sink.flush()
     store.add_event(record.uid, NewEvent(kind="FAILED", message="three"))
     page = ask(logs)
-    assert said(page)[-3:] == ["one", "two", "three"]
+    assert messages_of(page)[-3:] == ["one", "two", "three"]
     assert [e["severity"] for e in page.entries[-3:]] == ["INFO", "INFO", "ERROR"]
     names = [e["resource"]["labels"]["task_name"] for e in page.entries[-3:]]
     assert names == ["service", "master-replica-0", "service"]
     assert page.next_page_token == ""
     assert page.document["entries"] == page.entries
-    assert said(ask(logs, descending=True)) == said(page)[::-1]
+    assert messages_of(ask(logs, descending=True)) == messages_of(page)[::-1]
     sink.close()
 
 
@@ -110,18 +110,18 @@ def test_a_vertex_job_is_asked_for_by_its_number(store, logs):
     record = add_job(store, kind=JobKind.CUSTOM_JOB, job_id="")
     store.add_event(record.uid, NewEvent(kind="RUNNING", message="here"))
     page = ask(logs, str(record.uid))
-    assert said(page)[-1] == "here"
+    assert messages_of(page)[-1] == "here"
     assert page.entries[-1]["resource"]["labels"]["job_id"] == str(record.uid)
 
 
-@pytest.mark.parametrize("asked", ["j_run", "nobody", "1", "007", "²"])
-def test_other_projects_jobs_and_unknown_ones_have_no_entries(store, logs, asked):
+@pytest.mark.parametrize("job_id", ["j_run", "nobody", "1", "007", "²"])
+def test_other_projects_jobs_and_unknown_ones_have_no_entries(store, logs, job_id):
     record = add_job(store)
     vertex = add_job(store, kind=JobKind.CUSTOM_JOB, job_id="")
     sink = sink_of(logs, record)
     say(sink, "secret")
     sink.close()
-    assert ask(logs, asked, project="other").document == {}
+    assert ask(logs, job_id, project="other").document == {}
     assert ask(logs, str(vertex.uid), project="other").document == {}
 
 
@@ -130,7 +130,7 @@ def test_two_projects_may_have_a_job_of_one_name(store, logs):
         record = add_job(store, project)
         store.add_event(record.uid, NewEvent(kind="RUNNING", message=f"of {project}"))
     for project in ("p", "q"):
-        assert said(ask(logs, project=project))[-1] == f"of {project}"
+        assert messages_of(ask(logs, project=project))[-1] == f"of {project}"
 
 
 def test_a_task_is_asked_for_alone(store, logs):
@@ -146,8 +146,8 @@ def test_a_task_is_asked_for_alone(store, logs):
         ("service", [*story, "installing"]),
         ("nobody", []),
     ):
-        wanted = render("j_run", task_name=task)
-        assert said(read_page(logs, "p", EntriesQuery(filter=wanted))) == expected
+        filter_text = render("j_run", task_name=task)
+        assert messages_of(read_page(logs, "p", EntriesQuery(filter=filter_text))) == expected
 
 
 class DockerVariables:
@@ -158,9 +158,9 @@ class DockerVariables:
         self._events = events
 
     def job(self, project, kind, job_id):
-        found = self._record
-        wanted = (found.job.project, found.kind, found.job.job_id)
-        return found if (project, kind, job_id) == wanted else None
+        record = self._record
+        key = (record.job.project, record.kind, record.job.job_id)
+        return record if (project, kind, job_id) == key else None
 
     def job_by_uid(self, _uid):
         return self._record
@@ -172,9 +172,9 @@ class DockerVariables:
 @pytest.fixture(scope="module")
 def record(tmp_path_factory):
     store = open_store(new_database(tmp_path_factory.mktemp("store")))
-    found = add_job(store)
+    record = add_job(store)
     store.close()
-    return found
+    return record
 
 
 STAMPS = st.lists(st.integers(1, 40), max_size=20, unique=True).map(sorted)
@@ -206,14 +206,14 @@ def test_pages_of_any_sizes_give_the_same_entries_in_strict_order(
     first = data.draw(st.none() | st.integers(0, 41))
     before = data.draw(st.none() | st.integers(0, 41))
     descending = data.draw(st.booleans())
-    wanted = render("j_run", from_ns=first, before_ns=before)
-    query = EntriesQuery(filter=wanted, descending=descending, page_size=1000)
+    filter_text = render("j_run", from_ns=first, before_ns=before)
+    query = EntriesQuery(filter=filter_text, descending=descending, page_size=1000)
     whole = read_page(logs, "p", query).entries
     assert sorted(said_of(whole)) == sorted(
-        each
+        label
         for stamps, name in ((line_stamps, "line"), (event_stamps, "event"))
         for s in stamps
-        for each in [f"{name} {s}"]
+        for label in [f"{name} {s}"]
         if (first is None or s >= first) and (before is None or s < before)
     )
     keys = [(entry["timestamp"], entry["insertId"]) for entry in whole]
@@ -249,8 +249,8 @@ def test_a_page_of_very_long_lines_ends_early(store, logs, monkeypatch):
         say(sink, str(n) * 100)
     say(sink, "9" * 1000)
     sink.close()
-    wanted = render("j_run", task_name="master-replica-0")
-    query, sizes = EntriesQuery(filter=wanted, page_size=1000), []
+    filter_text = render("j_run", task_name="master-replica-0")
+    query, sizes = EntriesQuery(filter=filter_text, page_size=1000), []
     while True:
         page = read_page(logs, "p", query)
         sizes.append(len(page.entries))
@@ -272,9 +272,9 @@ def test_a_page_token_is_good_for_its_own_question_only(store, logs):
         {"project": "q"},
         {"descending": True},
     ):
-        with pytest.raises(Refusal, match="pageToken: it belongs to another") as caught:
+        with pytest.raises(Refusal, match="pageToken: it belongs to another") as error:
             ask(logs, **more, page_token=token)
-        assert caught.value.code is Code.INVALID_ARGUMENT
+        assert error.value.code is Code.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize(
@@ -299,14 +299,14 @@ def test_following_ends_when_the_job_has_ended_and_all_was_read(store, logs):
 
     worker = threading.Thread(target=work)
     worker.start()
-    found = list(follow(logs, record))
+    lines = list(follow(logs, record))
     worker.join()
-    mine = [line.text for line in found if line.task_name == "master-replica-0"]
+    mine = [line.text for line in lines if line.task_name == "master-replica-0"]
     assert mine == [str(n) for n in range(count)]
     story = [event.message for event in store.events(record.uid)]
-    assert [line.text for line in found if line.task_name == "service"] == story
-    assert found[-1].text == "done"
-    again = follow(logs, record, after_ns=found[-2].stamp_ns)
+    assert [line.text for line in lines if line.task_name == "service"] == story
+    assert lines[-1].text == "done"
+    again = follow(logs, record, after_ns=lines[-2].stamp_ns)
     assert [line.text for line in again] == ["done"]
 
 
@@ -383,12 +383,12 @@ def test_a_reading_of_long_lines_ends_early_and_none_is_left_out(store, logs):
     for text in texts:
         say(sink, text)
     sink.close()
-    cursor, found = logs.cursor(record, task="master-replica-0"), []
+    cursor, read_texts = logs.cursor(record, task="master-replica-0"), []
     while not cursor.has_all:
         lines = cursor.read()
         assert sum(len(line.text) for line in lines) < 2 * READ_LENGTH_MAX
-        found += texts_of(lines)
-    assert found == texts
+        read_texts += texts_of(lines)
+    assert read_texts == texts
 
 
 def texts_of(lines):

@@ -90,8 +90,8 @@ IN_ORDER = [f"{number}:{line}" for line in range(LINES) for number in range(1, T
 @contextmanager
 def so_many_more_files(more):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken = {int(path.name) for path in Path("/proc/self/fd").iterdir()}
-    free = (descriptor for descriptor in count() if descriptor not in taken)
+    open_descriptors = {int(path.name) for path in Path("/proc/self/fd").iterdir()}
+    free = (descriptor for descriptor in count() if descriptor not in open_descriptors)
     resource.setrlimit(resource.RLIMIT_NOFILE, (next(islice(free, more, None)), hard))
     try:
         yield
@@ -101,33 +101,33 @@ def so_many_more_files(more):
 
 def page(logs, size, **more):
     query = 'resource.type="ml_job" AND resource.labels.job_id="census"'
-    found = read_page(logs, "p", EntriesQuery(filter=query, page_size=size, **more))
-    return [entry["jsonPayload"]["message"] for entry in found.entries]
+    log_page = read_page(logs, "p", EntriesQuery(filter=query, page_size=size, **more))
+    return [entry["jsonPayload"]["message"] for entry in log_page.entries]
 
 
 @pytest.mark.parametrize("descending", [False, True])
 def test_a_page_holds_only_the_logs_open_that_it_shows(logs, descending):
     with so_many_more_files(TRIALS // 2):
-        found = page(logs, 10, descending=descending)
-    assert found == (IN_ORDER[::-1] if descending else IN_ORDER)[:10]
+        messages = page(logs, 10, descending=descending)
+    assert messages == (IN_ORDER[::-1] if descending else IN_ORDER)[:10]
 
 
 @pytest.mark.parametrize("descending", [False, True])
 def test_a_page_of_all_lines_has_each_once_and_in_order(logs, descending):
-    found = page(logs, 1000, descending=descending)
-    assert found == (IN_ORDER[::-1] if descending else IN_ORDER)
+    messages = page(logs, 1000, descending=descending)
+    assert messages == (IN_ORDER[::-1] if descending else IN_ORDER)
 
 
 def test_lines_come_in_the_order_of_time_and_not_trial_by_trial(logs, monkeypatch):
     monkeypatch.setattr(log_stream, "READ_MAX", 7)
     cursor = logs.cursor(logs.store.record)
-    found: list[LogLine] = []
+    all_lines: list[LogLine] = []
     while not cursor.is_over:
         lines = cursor.read()
         assert len(lines) <= 7
-        found += lines
-    assert [line.text for line in found] == IN_ORDER
-    assert [line.trial for line in found] == [text.partition(":")[0] for text in IN_ORDER]
+        all_lines += lines
+    assert [line.text for line in all_lines] == IN_ORDER
+    assert [line.trial for line in all_lines] == [text.partition(":")[0] for text in IN_ORDER]
 
 
 def test_trials_that_ended_long_before_are_not_looked_at(logs):

@@ -9,24 +9,24 @@ from trainshed.service.jobs.manifests import BLOT, blotted
 PLAIN = {"WORD": "a 'b'\n\u00e9", "KEYBOARD": "qwerty", "TOKENIZER_PATH": "/x", "argv": ["a", "b"]}
 
 
-def shown(value):
+def blot_plan(value):
     return json.loads(blotted("plan.json", json.dumps(value)))
 
 
 def test_all_else_is_as_it_was():
-    assert shown({"replicas": [{"env": PLAIN}]}) == {"replicas": [{"env": PLAIN}]}
+    assert blot_plan({"replicas": [{"env": PLAIN}]}) == {"replicas": [{"env": PLAIN}]}
 
 
 @pytest.mark.parametrize(
     "name", ["HF_TOKEN", "aws_secret_access_key", "DB_PASSWORD", "API_KEY", "STORAGE_EMULATOR_HOST"]
 )
 def test_variables_that_are_named_like_secrets(name):
-    assert shown({"env": {name: "s3cr3t"}}) == {"env": {name: BLOT}}
+    assert blot_plan({"env": {name: "s3cr3t"}}) == {"env": {name: BLOT}}
 
 
 def test_the_name_of_a_secrets_file_is_none():
     env = {"TRAINSHED_REDUCTION_TOKEN_FILE": "/shared/progress/token"}
-    assert shown({"env": env}) == {"env": env}
+    assert blot_plan({"env": env}) == {"env": env}
 
 
 @pytest.mark.parametrize("name", ["plan.json", "command"])

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from service.submitting import PLACE, PROJECT, fields, refusal
-from service.test_pipelines import child_of, create, pipeline, shown
+from service.test_pipelines import child_of, create, pipeline, render_pipeline
 from trainshed.api.handlers import _model
 from trainshed.model.refusals import Code
 from trainshed.model.resource_names import MODELS
@@ -51,14 +51,14 @@ def uploaded(desk, model_id="", **model):
 @pytest.mark.parametrize("state", JobState)
 def test_a_pipelines_model_is_there_once_its_job_has_succeeded(desk, state):
     view = training(desk, state)
-    found, wanted = listed(desk)[0], shown(view)["modelToUpload"]
+    models, model_to_upload = listed(desk)[0], render_pipeline(view)["modelToUpload"]
     if state is not JobState.SUCCEEDED:
-        assert found == []
-        assert "name" not in wanted
+        assert models == []
+        assert "name" not in model_to_upload
         assert refusal(get, desk, view.job.job_id).code is Code.NOT_FOUND
         return
-    [model] = found
-    assert wanted["name"] == model["name"] == f"{PREFIX}/{view.job.job_id}"
+    [model] = models
+    assert model_to_upload["name"] == model["name"] == f"{PREFIX}/{view.job.job_id}"
     assert model["artifactUri"] == f"{BASE}/model"
     assert (model["displayName"], model["versionId"]) == ("mm", "1")
     assert model["trainingPipeline"].endswith(f"trainingPipelines/{view.job.job_id}")
@@ -120,8 +120,8 @@ def test_an_uploaded_model_is_found_listed_and_deleted(desk):
     ],
 )
 def test_an_upload_is_refused_by_field(desk, document, field):
-    found = refusal(desk.models.upload, PROJECT, PLACE, document)
-    assert (found.code, fields(found)) == (Code.INVALID_ARGUMENT, [field])
+    error = refusal(desk.models.upload, PROJECT, PLACE, document)
+    assert (error.code, fields(error)) == (Code.INVALID_ARGUMENT, [field])
 
 
 @pytest.mark.parametrize("document", [None, [], "x"])

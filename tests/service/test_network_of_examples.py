@@ -63,7 +63,9 @@ def test_an_example_s_environment_differs_by_addresses_and_ports_only(plans, exa
     difference = "".join(_difference(on_host, own))
     check_golden(GOLDEN / f"{example}.diff", difference)
     assert _environments(own, _names_of(own)) == _environments(on_host, _names_of(on_host))
-    assert [each.argv for each in own.replicas] == [each.argv for each in on_host.replicas]
+    assert [replica.argv for replica in own.replicas] == [
+        replica.argv for replica in on_host.replicas
+    ]
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -117,7 +119,7 @@ def _lines(replica):
 
 def _environments(plan, names):
     """The variables of each replica with names in the place of addresses and ports."""
-    found = {}
+    environments = {}
     for replica in plan.replicas:
         env = dict(replica.env)
         for address, name in names.items():
@@ -125,8 +127,8 @@ def _environments(plan, names):
         if "MASTER_ADDR" in env:
             env["MASTER_ADDR"] = "PRIMARY"
             env["MASTER_PORT"] = "RENDEZVOUS"
-        found[replica.task_name] = env
-    return found
+        environments[replica.task_name] = env
+    return environments
 
 
 def _names_of(plan):

@@ -32,13 +32,13 @@ ERRORS = replace(READING, ecc_errors=3, throttled=())
 
 @pytest.fixture
 def store(tmp_path):
-    found = open_store(new_database(tmp_path))
-    found.see_nodes(
+    store = open_store(new_database(tmp_path))
+    store.see_nodes(
         "test",
         [Node(name="n1", devices=(HERE, BROKEN, PART)), Node(name="n2", devices=(AWAY,))],
     )
-    yield found
-    found.close()
+    yield store
+    store.close()
 
 
 def now(attempt=None):
@@ -52,26 +52,26 @@ def now(attempt=None):
     ]
 
 
-def devices(found):
-    return {gpu["uuid"]: gpu for node in found["nodes"] for gpu in node["devices"]}
+def devices(listing):
+    return {gpu["uuid"]: gpu for node in listing["nodes"] for gpu in node["devices"]}
 
 
 def test_figures_are_of_the_answering_servers_machine_and_what_is_unmeasured_is_none(store):
-    found = devices(NodeService(store=store, gpus_now=now).listing())
-    assert found["GPU-1"]["reading"] == {
+    gpus = devices(NodeService(store=store, gpus_now=now).listing())
+    assert gpus["GPU-1"]["reading"] == {
         "at": "2026-11-23T12:00:00.123Z", "usedBytes": 1 << 30, "use": 0.5, "useMinute": None,
         "powerW": 312.5, "temperatureC": 61, "eccErrors": None, "throttled": ["hw slowdown"],
     }  # fmt: skip
-    assert found["GPU-1"]["state"] == "HELD"
-    assert (found["GPU-2"]["state"], found["GPU-2"]["problem"]) == ("FAULTY", "Xid 79")
-    assert (found["GPU-9"]["state"], found["GPU-9"]["who"]) == ("FOREIGN", "process 9 (python)")
-    assert not {"reading", "job"} & (found["GPU-2"].keys() | found["GPU-9"].keys())
+    assert gpus["GPU-1"]["state"] == "HELD"
+    assert (gpus["GPU-2"]["state"], gpus["GPU-2"]["problem"]) == ("FAULTY", "Xid 79")
+    assert (gpus["GPU-9"]["state"], gpus["GPU-9"]["who"]) == ("FOREIGN", "process 9 (python)")
+    assert not {"reading", "job"} & (gpus["GPU-2"].keys() | gpus["GPU-9"].keys())
 
 
 def test_a_server_whose_engine_cannot_tell_shows_what_is_stored(store):
-    found = devices(NodeService(store=store).listing())
-    assert [gpu["state"] for gpu in found.values()] == ["FREE", "FAULTY", "FREE", "FOREIGN"]
-    assert found["GPU-1"]["pciBusId"] == "00000000:3B:00.0"
+    gpus = devices(NodeService(store=store).listing())
+    assert [gpu["state"] for gpu in gpus.values()] == ["FREE", "FAULTY", "FREE", "FOREIGN"]
+    assert gpus["GPU-1"]["pciBusId"] == "00000000:3B:00.0"
 
 
 def test_the_job_is_named_to_those_who_may_see_its_project(store):
@@ -79,15 +79,15 @@ def test_the_job_is_named_to_those_who_may_see_its_project(store):
     nodes = NodeService(store=store, gpus_now=lambda: now(AttemptKey(int(job.uid), 1)))
     (held,) = store.holding()
     mine = devices(nodes.listing(lambda project: project == held.project))
-    others = devices(nodes.listing(lambda _: False))
+    foreign = devices(nodes.listing(lambda _: False))
     assert held.name
     assert mine["GPU-1"]["job"] == held.name
-    assert others["GPU-1"]["job"] is None
+    assert foreign["GPU-1"]["job"] is None
 
 
 def test_metrics_have_what_is_measured_and_no_zero_for_what_is_not(store):
     page = text_string_to_metric_families(ServerMetrics(store, now).text())
-    found = {
+    samples = {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in page
         for sample in family.samples
@@ -95,7 +95,7 @@ def test_metrics_have_what_is_measured_and_no_zero_for_what_is_not(store):
     }
     first = (("gpu", "0"), ("node", "n1"))
     part = (("gpu", "2.0"), ("node", "n1"))
-    assert {key: value for key, value in found.items() if key[0] != "trainshed_gpu_info"} == {
+    assert {key: value for key, value in samples.items() if key[0] != "trainshed_gpu_info"} == {
         ("trainshed_gpu_utilization_ratio", *first): 0.5,
         ("trainshed_gpu_memory_used_bytes", *first): 1 << 30,
         ("trainshed_gpu_memory_used_bytes", *part): 3,
@@ -109,7 +109,7 @@ def test_metrics_have_what_is_measured_and_no_zero_for_what_is_not(store):
         ("trainshed_node_gpus", ("node", "n1"), ("state", "free"), ("type", "PART")): 1,
         ("trainshed_node_gpus", ("node", "n2"), ("state", "foreign"), ("type", "T4")): 1,
     }
-    (info,) = [dict(key[1:]) for key in found if ("uuid", "GPU-1") in key]
+    (info,) = [dict(key[1:]) for key in samples if ("uuid", "GPU-1") in key]
     assert (info["model"], info["driver"]) == (HERE.name, "580.65.06")
 
 

@@ -13,18 +13,20 @@ def test_a_submit_beyond_the_limit_is_refused_until_a_job_is_over(store):
     first = desk.ml(ml_job("job_1"))
     desk.custom(custom_job())
     for call, document in ((desk.ml, ml_job("job_3")), (desk.custom, custom_job())):
-        found = refusal(call, document)
-        assert (found.code, found.code.http) == (Code.RESOURCE_EXHAUSTED, 429)
-        assert "project demo has 2 jobs that are not over, and may have 2" in found.message
-        assert "limits.project_jobs_max" in found.message
+        error = refusal(call, document)
+        assert (error.code, error.code.http) == (Code.RESOURCE_EXHAUSTED, 429)
+        assert "project demo has 2 jobs that are not over, and may have 2" in error.message
+        assert "limits.project_jobs_max" in error.message
     desk.ml(ml_job("job_3"), project="other")
     desk.put(first, JobState.CANCELLED)
     desk.ml(ml_job("job_3"))
     assert store.open_count(PROJECT) == 2
 
 
-@pytest.mark.parametrize(("after_s", "asked"), [(COUNTED_S_MAX / 2, 1), (COUNTED_S_MAX * 2, 2)])
-def test_the_store_is_asked_once_a_second(after_s, asked):
+@pytest.mark.parametrize(
+    ("after_s", "query_count"), [(COUNTED_S_MAX / 2, 1), (COUNTED_S_MAX * 2, 2)]
+)
+def test_the_store_is_asked_once_a_second(after_s, query_count):
     now, asks = [5.0], []
 
     def count(project):
@@ -35,7 +37,7 @@ def test_the_store_is_asked_once_a_second(after_s, asked):
     jobs.admit("demo")
     now[0] += after_s
     jobs.admit("demo")
-    assert len(asks) == asked
+    assert len(asks) == query_count
 
 
 def test_no_limit_asks_nobody():

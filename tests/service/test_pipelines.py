@@ -1,4 +1,4 @@
-"""Training pipelines: a document around a real job (contracts/vertex-sdk.md 4.4)."""
+"""Training pipelines: a document around a real job (docs/sources/vertex.md 4.4)."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def child_of(desk, view):
     return desk.jobs.get(JobKind.CUSTOM_JOB, PROJECT, PLACE, view.backing_custom_job.split("/")[-1])
 
 
-def shown(view):
+def render_pipeline(view):
     return render.training_pipeline(
         view.job, backing_custom_job=view.backing_custom_job, model=view.model
     )
@@ -57,13 +57,16 @@ def shown(view):
 def test_inputs_come_back_as_they_were_sent_to_the_last_digit(desk, name):
     document = request(name)
     view = create(desk, document)
-    for found in (shown(view), shown(desk.pipelines.get(PROJECT, PLACE, view.job.job_id))):
-        sent, back = document["trainingTaskInputs"], found["trainingTaskInputs"]
+    for answer in (
+        render_pipeline(view),
+        render_pipeline(desk.pipelines.get(PROJECT, PLACE, view.job.job_id)),
+    ):
+        sent, back = document["trainingTaskInputs"], answer["trainingTaskInputs"]
         assert json.dumps(back, sort_keys=True) == json.dumps(sent, sort_keys=True)
-        assert found.get("modelToUpload") == document.get("modelToUpload")
-        assert found["trainingTaskMetadata"] == {"backingCustomJob": view.backing_custom_job}
-        assert found["displayName"] == document["displayName"]
-        assert found["state"] == "PIPELINE_STATE_QUEUED"
+        assert answer.get("modelToUpload") == document.get("modelToUpload")
+        assert answer["trainingTaskMetadata"] == {"backingCustomJob": view.backing_custom_job}
+        assert answer["displayName"] == document["displayName"]
+        assert answer["state"] == "PIPELINE_STATE_QUEUED"
     assert desk.woken == 1
 
 
@@ -90,8 +93,8 @@ def test_the_child_is_a_custom_job_like_any_other(desk):
 def test_the_log_says_where_the_model_will_be(desk):
     view = create(desk, request("vertex-4.4-pipeline"))
     notes = desk.store.notes(child_of(desk, view).uid)
-    (told,) = [note for note in notes if "modelToUpload" in note]
-    assert "gs://stage/aiplatform-custom-training-2026-11-20-23:53:46.097/model/" in told
+    (message,) = [note for note in notes if "modelToUpload" in note]
+    assert "gs://stage/aiplatform-custom-training-2026-11-20-23:53:46.097/model/" in message
     view = create(desk, pipeline())
     assert not any("model" in note for note in desk.store.notes(child_of(desk, view).uid))
 
@@ -101,34 +104,34 @@ def test_a_pipeline_is_what_its_child_is(desk, state):
     view = create(desk, pipeline())
     if state is not JobState.QUEUED:
         desk.put(child_of(desk, view), state)
-    found = shown(desk.pipelines.get(PROJECT, PLACE, view.job.job_id))
-    told = {
+    answer = render_pipeline(desk.pipelines.get(PROJECT, PLACE, view.job.job_id))
+    words = {
         JobState.ENQUEUED: "QUEUED",
         JobState.PREPARING: "PENDING",
         JobState.RESTARTING: "RUNNING",
     }
-    word = told.get(state, state.value)
-    assert found["state"] == f"PIPELINE_STATE_{word}"
-    assert ("endTime" in found) is state.is_final
-    assert ("error" in found) is (state in {JobState.FAILED, JobState.CANCELLED})
+    word = words.get(state, state.value)
+    assert answer["state"] == f"PIPELINE_STATE_{word}"
+    assert ("endTime" in answer) is state.is_final
+    assert ("error" in answer) is (state in {JobState.FAILED, JobState.CANCELLED})
 
 
 def test_a_cancelled_pipeline_has_the_code_by_which_the_sdk_knows_it(desk):
     view = create(desk, pipeline())
     for _ in range(2):
         desk.pipelines.cancel(PROJECT, PLACE, view.job.job_id, by="ann")
-    found = shown(desk.pipelines.get(PROJECT, PLACE, view.job.job_id))
-    assert found["state"] == "PIPELINE_STATE_CANCELLED"
-    assert found["error"]["code"] == 1
+    answer = render_pipeline(desk.pipelines.get(PROJECT, PLACE, view.job.job_id))
+    assert answer["state"] == "PIPELINE_STATE_CANCELLED"
+    assert answer["error"]["code"] == 1
     assert child_of(desk, view).job.status.state is JobState.CANCELLED
 
 
 def test_a_pipeline_that_is_over_can_be_deleted_and_its_child_stays(desk):
     view = create(desk, pipeline())
     where = (PROJECT, PLACE, view.job.job_id)
-    found = refusal(desk.pipelines.delete, *where)
-    assert found.code is Code.FAILED_PRECONDITION
-    assert "cancel it first" in found.message
+    error = refusal(desk.pipelines.delete, *where)
+    assert error.code is Code.FAILED_PRECONDITION
+    assert "cancel it first" in error.message
     desk.put(child_of(desk, view), JobState.SUCCEEDED)
     assert desk.pipelines.delete(*where).done
     assert refusal(desk.pipelines.get, *where).code is Code.NOT_FOUND
@@ -140,23 +143,23 @@ def test_a_pipeline_whose_child_was_deleted_is_still_there(desk):
     child = desk.put(child_of(desk, view), JobState.SUCCEEDED)
     desk.jobs.delete(JobKind.CUSTOM_JOB, PROJECT, PLACE, child.job.job_id)
     where = (PROJECT, PLACE, view.job.job_id)
-    assert shown(desk.pipelines.get(*where))["state"] == "PIPELINE_STATE_SUCCEEDED"
+    assert render_pipeline(desk.pipelines.get(*where))["state"] == "PIPELINE_STATE_SUCCEEDED"
     desk.pipelines.cancel(*where)
     assert desk.pipelines.delete(*where).done
 
 
 @pytest.mark.parametrize("pipeline_id", ["7", "x", "", "1/2", "٣", "9" * 19, "-1"])
 def test_an_unknown_pipeline_is_named(desk, pipeline_id):
-    found = refusal(desk.pipelines.get, PROJECT, PLACE, pipeline_id)
-    assert found.code is Code.NOT_FOUND
-    assert f"trainingPipelines/{pipeline_id} does not exist" in found.message
+    error = refusal(desk.pipelines.get, PROJECT, PLACE, pipeline_id)
+    assert error.code is Code.NOT_FOUND
+    assert f"trainingPipelines/{pipeline_id} does not exist" in error.message
 
 
 def test_a_pipeline_is_found_in_its_own_project_and_place_only(desk):
     pipeline_id = create(desk, pipeline()).job.job_id
     for project, place in (("other", PLACE), (PROJECT, "us-east1")):
-        found = refusal(desk.pipelines.get, project, place, pipeline_id)
-        assert found.code is Code.NOT_FOUND
+        error = refusal(desk.pipelines.get, project, place, pipeline_id)
+        assert error.code is Code.NOT_FOUND
 
 
 def test_a_repeated_call_makes_no_second_pipeline(desk):
@@ -167,11 +170,11 @@ def test_a_repeated_call_makes_no_second_pipeline(desk):
 
 def test_pages_and_filters_are_those_of_pipelines(desk):
     ids = [create(desk, pipeline(f"tp{i}")).job.job_id for i in range(5)]
-    found, token = [], ""
+    job_ids, token = [], ""
     for _ in range(3):
         page, token = listed(desk, page_size=2, page_token=token)
-        found += [view.job.job_id for view in page]
-    assert (found, token) == (ids[::-1], "")
+        job_ids += [view.job.job_id for view in page]
+    assert (job_ids, token) == (ids[::-1], "")
 
     def named(text):
         page, _ = listed(desk, filter_text=text)
@@ -201,13 +204,13 @@ def test_pages_and_filters_are_those_of_pipelines(desk):
     ],
 )
 def test_a_pipeline_is_refused_by_field_and_nothing_is_stored(desk, document, field):
-    found = refusal(create, desk, document)
-    assert found.code is Code.INVALID_ARGUMENT
-    assert field in fields(found)
+    error = refusal(create, desk, document)
+    assert error.code is Code.INVALID_ARGUMENT
+    assert field in fields(error)
     assert not desk.store.waiting_count()
     assert listed(desk) == ([], "")
 
 
 def test_only_the_custom_task_is_run_and_a_refusal_names_it(desk: Desk):
-    found = refusal(create, desk, request("shape-vertex-automl-pipeline"))
-    assert "custom_task_1.0.0.yaml" in found.message
+    error = refusal(create, desk, request("shape-vertex-automl-pipeline"))
+    assert "custom_task_1.0.0.yaml" in error.message

@@ -30,14 +30,14 @@ def taught(store, learning):  # noqa: F811 - the fixture
     learning.learn()
 
 
-def submitted(store, notes, job_id, of=None, *, project=PROJECT):
-    found = of or spec()
-    uid = add(store, project=project, job_id=job_id, spec=found, expanded=found).uid
-    notes.add(uid, project, found)
+def submitted(store, notes, job_id, job_spec=None, *, project=PROJECT):
+    job_spec = job_spec or spec()
+    uid = add(store, project=project, job_id=job_id, spec=job_spec, expanded=job_spec).uid
+    notes.add(uid, project, job_spec)
     return uid
 
 
-def told(store, uid):
+def plan_notes(store, uid):
     return [event for event in store.events(uid) if event.kind == KIND]
 
 
@@ -45,7 +45,7 @@ def told(store, uid):
 def test_a_job_that_will_wait_for_its_input_hears_that_and_what_helps(store, notes):
     uid = submitted(store, notes, "second")
     notes.write()
-    (note,) = told(store, uid)
+    (note,) = plan_notes(store, uid)
     assert note.message.startswith("From jobs of this trainer: It is predicted to wait")
     assert "40 % of time" in note.message
     assert "loader workers" in note.message
@@ -62,7 +62,7 @@ def test_a_job_that_scales_badly_hears_its_efficiency_and_what_would_cost_less(
     learning.learn()
     uid = submitted(store, notes, "many", spec(8))
     notes.write()
-    (note,) = told(store, uid)
+    (note,) = plan_notes(store, uid)
     assert "16 GPUs: " in note.message
     assert "% efficiency" in note.message
     assert "times less" in note.message
@@ -74,12 +74,12 @@ def test_a_job_that_is_well_hears_nothing(store, notes, learning):  # noqa: F811
     learning.learn()
     uid = submitted(store, notes, "second")
     notes.write()
-    assert not told(store, uid)
+    assert not plan_notes(store, uid)
 
 
 @pytest.mark.usefixtures("taught")
 @pytest.mark.parametrize(
-    "of",
+    "job_spec",
     [
         replace(spec(), labels={"trainshed-plan": "off"}),
         spec(program=Program(kind=ProgramKind.CONTAINER, image_uri="registry.test/another")),
@@ -89,17 +89,17 @@ def test_a_job_that_is_well_hears_nothing(store, notes, learning):  # noqa: F811
     ],
     ids=["silent", "another trainer", "another machine", "machines unlike", "nothing"],
 )
-def test_these_hear_nothing(store, notes, of):
-    uid = submitted(store, notes, "quiet", of)
+def test_these_hear_nothing(store, notes, job_spec):
+    uid = submitted(store, notes, "quiet", job_spec)
     notes.write()
-    assert [each.message for each in told(store, uid)] == []
+    assert [event.message for event in plan_notes(store, uid)] == []
 
 
 @pytest.mark.usefixtures("taught")
 def test_another_project_s_jobs_teach_nothing_here(store, notes):
     uid = submitted(store, notes, "second", project="elsewhere")
     notes.write()
-    assert not told(store, uid)
+    assert not plan_notes(store, uid)
 
 
 @pytest.mark.usefixtures("taught")
@@ -107,7 +107,7 @@ def test_a_job_that_is_over_hears_nothing_more(store, notes):
     uid = ended(store, "second")
     notes.add(uid, PROJECT, spec())
     notes.write()
-    assert not told(store, uid)
+    assert not plan_notes(store, uid)
 
 
 @pytest.mark.usefixtures("taught")
@@ -117,34 +117,36 @@ def test_notes_take_a_hundredth_of_a_processor(store, notes):
     slow = replace(notes, turns=turns)
     uids = [submitted(store, slow, f"job_{count}") for count in range(2)]
     slow.write()
-    assert [len(told(store, uid)) for uid in uids] == [1, 0], "it has worked for long enough"
+    assert [len(plan_notes(store, uid)) for uid in uids] == [1, 0], "it has worked for long enough"
     now[0] += 4.9
     slow.write()
-    assert not told(store, uids[1]), "it rests: 50 ms are a hundredth of 5 s"
+    assert not plan_notes(store, uids[1]), "it rests: 50 ms are a hundredth of 5 s"
     now[0] += 0.2
     slow.write()
-    assert told(store, uids[1])
+    assert plan_notes(store, uids[1])
 
 
 @pytest.mark.usefixtures("taught")
 def test_many_alike_are_thought_of_once_and_too_many_go_without(store, notes):
-    made = SubmitNotes(store=store, catalog=catalog_for(Dialect.AIPLATFORM_V1, None, (), None))
+    submit_notes = SubmitNotes(
+        store=store, catalog=catalog_for(Dialect.AIPLATFORM_V1, None, (), None)
+    )
     turns = CpuBudget(share=SHARE, work_clock=lambda: 0.0)
-    quick = replace(notes, make=lambda: made.look, turns=turns)
+    quick = replace(notes, make=lambda: submit_notes.look, turns=turns)
     uids = [submitted(store, quick, f"job_{count}") for count in range(5)]
     for _ in range(996):
         quick.add(uids[-1], PROJECT, replace(spec(), groups=()))
     quick.write()
-    assert [len(told(store, uid)) for uid in uids] == [0, 1, 1, 1, 1]
-    assert len(made._known) == 1
+    assert [len(plan_notes(store, uid)) for uid in uids] == [0, 1, 1, 1, 1]
+    assert len(submit_notes._notes) == 1
 
 
 @pytest.mark.usefixtures("taught")
 def test_a_note_that_fails_rests_as_well_and_the_others_are_made_later(store, notes):
     now, worked, looked = [100.0], [0.0], []
 
-    def look(asked):
-        looked.append(asked.uid)
+    def look(request):
+        looked.append(request.uid)
         worked[0] += 0.05
         if len(looked) == 1:
             raise ValueError("nobody can read this")
@@ -167,7 +169,7 @@ def test_a_calibration_that_cannot_be_read_gives_no_note_and_is_told_once(store,
     quick = replace(notes, turns=CpuBudget(share=SHARE, work_clock=lambda: 0.0))
     uids = [submitted(store, quick, f"job_{count}") for count in range(2)]
     quick.write()
-    assert not any(told(store, uid) for uid in uids)
+    assert not any(plan_notes(store, uid) for uid in uids)
     assert caplog.text.count("is no help") == 1
 
 

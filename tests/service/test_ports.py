@@ -236,8 +236,8 @@ def test_the_port_of_the_other_family_is_reserved(tmp_path, host, twin):
 
 def test_a_port_that_the_server_picks_is_free_in_both_families(tmp_path, monkeypatch):
     """The kernel picks by one address alone, and may offer the same port at each try."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        taken_port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        taken_port = sock.getsockname()[1]
 
         def listen_at_the_taken_port_first(role, host, port, backlog):
             with suppress(OSError):
@@ -258,8 +258,8 @@ def test_a_port_that_the_server_picks_is_free_in_both_families(tmp_path, monkeyp
 
 
 def test_a_server_starts_where_no_port_is_free_in_both_families(tmp_path, monkeypatch, caplog):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        taken_port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        taken_port = sock.getsockname()[1]
 
         def listen_at_the_taken_port(role, host, port, backlog):
             return listening.listen(role, host, port or taken_port, backlog)
@@ -275,8 +275,8 @@ def test_a_server_starts_where_no_port_is_free_in_both_families(tmp_path, monkey
 
 
 def test_a_port_that_the_caller_names_is_used_although_the_other_family_has_it(tmp_path, caplog):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = sock.getsockname()[1]
         ports = HeldPorts(tmp_path, {})
         try:
             ports.listen("api", "::1", port, 8).close()

@@ -79,8 +79,8 @@ def test_packages_are_local_files_or_objects_of_a_bucket_and_each_is_installed_o
     (tmp_path / "buckets/bucket").mkdir(parents=True)
     (tmp_path / "buckets/bucket/r.whl").write_text("")
     (tmp_path / "a.tar.gz").write_text("")
-    found = environment(tmp_path, "gs://bucket/r.whl", "a.tar.gz")
-    assert found.packages == (
+    env = environment(tmp_path, "gs://bucket/r.whl", "a.tar.gz")
+    assert env.packages == (
         str(tmp_path / "buckets/bucket/r.whl"),
         str(tmp_path / "a.tar.gz"),
     )

@@ -10,8 +10,8 @@ from trainshed.service.jobs.quotas import QuotaUse, list_quotas
 
 
 def holding(project, gpus, gpu_type=T4, region="us-central1"):
-    asked = demand(gpus, gpu_type=gpu_type, region=region)
-    return SimpleNamespace(project=project, demand=asked)
+    job_demand = demand(gpus, gpu_type=gpu_type, region=region)
+    return SimpleNamespace(project=project, demand=job_demand)
 
 
 def listed(rules=(), holdings=(), project=None):

@@ -39,16 +39,16 @@ def launching(store, folder, table):
 
 
 def reducers(count=2, env=(), **container):
-    found = pool((), SERVER, count=count)
-    found["containerSpec"] |= {"env": [{"name": n, "value": v} for n, v in env], **container}
-    return found
+    worker_pool = pool((), SERVER, count=count)
+    worker_pool["containerSpec"] |= {"env": [{"name": n, "value": v} for n, v in env], **container}
+    return worker_pool
 
 
 def reduced(desk, third, *, image="REG/p/img:1"):
     return desk.custom(custom_job(pool(image=image, **T4), pool(image=image, **T4), third))
 
 
-def of(plan, role):
+def replicas_of(plan, role):
     return [replica for replica in plan.replicas if replica.role is role]
 
 
@@ -58,7 +58,7 @@ def test_reducers_run_in_our_interpreter_and_listen_where_their_job_says(desk, l
         *(Role.PRIMARY, Role.WORKER),
         *(Role.REDUCER, Role.REDUCER),
     ]
-    for reducer in of(plan, Role.REDUCER):
+    for reducer in replicas_of(plan, Role.REDUCER):
         assert reducer.argv[:4] == (sys.executable, "-P", "-m", "trainshed.reduction")
         assert reducer.container is None
     cluster = json.loads(plan.primary.env["CLUSTER_SPEC"])["cluster"]
@@ -76,9 +76,9 @@ def test_the_processes_of_a_reducer_have_neighbouring_ports_that_nobody_else_has
         int(place.rpartition(":")[2]) for place in plan.primary.env["TRAINSHED_REDUCERS"].split(",")
     ]
     assert listed == [port + proc for port in ports for proc in range(3)]
-    others = [cluster[f"workerpool{n}"][0].rpartition(":")[2] for n in (0, 1)]
-    taken = [*listed, *map(int, others), int(plan.primary.env["MASTER_PORT"])]
-    assert len(set(taken)) == len(taken) == 9
+    pool_ports = [cluster[f"workerpool{n}"][0].rpartition(":")[2] for n in (0, 1)]
+    all_ports = [*listed, *map(int, pool_ports), int(plan.primary.env["MASTER_PORT"])]
+    assert len(set(all_ports)) == len(all_ports) == 9
 
 
 def test_the_secret_is_a_private_file_of_the_attempt_and_nothing_else_has_it(desk, launch, store):
@@ -99,10 +99,10 @@ def test_an_attempt_that_is_planned_again_keeps_its_secret_and_the_next_has_anot
     record = reduced(desk, reducers())
     first, again, second = (launch(record, attempt, []) for attempt in (1, 1, 2))
     path, same, other = (Path(plan.primary.env[FILE]) for plan in (first, again, second))
-    kept = path.read_text()
+    secret = path.read_text()
     assert path == same != other
     launch(record, 1, [])
-    assert path.read_text() == kept != other.read_text()
+    assert path.read_text() == secret != other.read_text()
     assert list(path.parent.iterdir()) == [path], "no drafts are left"
 
 
@@ -119,9 +119,9 @@ def test_containers_of_other_users_can_read_the_secret_and_their_folder_nobody_e
     plan = launching(store, tmp_path, table)(
         reduced(Desk(store, table), reducers(), image=OWN), 1, []
     )
-    primary, _worker, *found = plan.replicas
+    primary, _worker, *reducer_replicas = plan.replicas
     assert primary.container
-    assert not any(reducer.container for reducer in found)
+    assert not any(reducer.container for reducer in reducer_replicas)
     path = Path(primary.env[FILE])
     assert path.stat().st_mode & 0o444 == 0o444
     assert path.parent.stat().st_mode & 0o077 == 0
@@ -151,7 +151,7 @@ def test_where_machines_are_reserved_exactly_a_reducer_has_its_machine_s_limits(
     desk.store.see_nodes("local", [node])
     record = reduced(desk, reducers(count=1))
     seats = [Seat(role=role, index=0, node="n") for role in (Role.PRIMARY, Role.REDUCER)]
-    (reducer,) = of(launch(record, 1, seats), Role.REDUCER)
+    (reducer,) = replicas_of(launch(record, 1, seats), Role.REDUCER)
     assert reducer.cpus_max == 4
     assert reducer.memory_bytes_max == 15 << 30
 
@@ -161,12 +161,12 @@ def test_what_a_reducer_runs_is_not_to_be_found_in_the_folder_of_the_job(desk, l
     plan = launch(reduced(desk, reducers(count=1)), 1, [])
     for name in ("trainshed", "numpy", "socket"):
         (Path(plan.cwd) / f"{name}.py").write_text("raise SystemExit('the job decides')")
-    (reducer,) = of(plan, Role.REDUCER)
-    found = subprocess.run(
+    (reducer,) = replicas_of(plan, Role.REDUCER)
+    process = subprocess.run(
         [*reducer.argv, "--help"], cwd=plan.cwd, capture_output=True, text=True, check=False
     )
-    assert found.returncode == 0, found.stderr
-    assert "trainshed-reducer" in found.stdout
+    assert process.returncode == 0, process.stderr
+    assert "trainshed-reducer" in process.stdout
 
 
 def test_whoever_writes_a_secret_first_has_its_way(tmp_path):

@@ -29,8 +29,8 @@ def sentence(store, job):
 def test_a_job_that_starts_again_says_so_and_how_often_it_did(store, job):
     go(store, job.uid, JobState.RESTARTING, restarts=Restarts(maintenance=1, infra=2))
     assert sentence(store, job) == "Attempt 1 is being ended; the next one will begin."
-    shown = Stories(store).job(PROJECT, job.job.job_id)
-    assert shown["restarts"] == {"maintenance": 1, "infra": 2, "user": 0}
+    story = Stories(store).job(PROJECT, job.job.job_id)
+    assert story["restarts"] == {"maintenance": 1, "infra": 2, "user": 0}
 
 
 def test_a_long_story_is_not_read_to_explain_its_job(store, job, monkeypatch):
@@ -60,9 +60,9 @@ def test_a_job_whose_time_is_over_says_so_before_and_after_its_end(store, job):
 def test_a_job_in_the_queue_of_its_engine_says_what_that_says(store):
     record = add(store, project=PROJECT)
     hand_over(store, record.uid)
-    shown = Stories(store).job(PROJECT, record.job.job_id)
-    assert (shown["state"], shown["waiting"]["reason"]) == ("ENQUEUED", "ENGINE_QUEUE")
-    assert "queuePosition" not in shown["waiting"]
+    story = Stories(store).job(PROJECT, record.job.job_id)
+    assert (story["state"], story["waiting"]["reason"]) == ("ENQUEUED", "ENGINE_QUEUE")
+    assert "queuePosition" not in story["waiting"]
     why = Explanation(
         reason=Reason.HELD, message="Ann has held it.", position=4, since_s=1_795_219_200.0
     )

@@ -19,9 +19,9 @@ TWELVE = replace(STUDY, trial_count_max=12, trial_count_parallel=2)
 
 @pytest.fixture
 def store(tmp_path):
-    found = open_store(new_database(tmp_path))
-    yield found
-    found.close()
+    store = open_store(new_database(tmp_path))
+    yield store
+    store.close()
 
 
 def study_after(store, count):
@@ -35,10 +35,10 @@ def over(store, record, count):
     """So many trials of a study run and are over."""
     numbers = range(1, count + 1)
     jobs = tuple(NewTrial(trial=trial(n), job=trial_job(n)) for n in numbers)
-    for each in advance(store, record.uid, new_trials=jobs):
-        place(store, each.job_uid)
-        go(store, each.job_uid, JobState.RUNNING)
-        go(store, each.job_uid, JobState.FAILED)
+    for new_trial in advance(store, record.uid, new_trials=jobs):
+        place(store, new_trial.job_uid)
+        go(store, new_trial.job_uid, JobState.RUNNING)
+        go(store, new_trial.job_uid, JobState.FAILED)
     bad = [trial(n, state=TrialState.INFEASIBLE, infeasible_reason="it failed") for n in numbers]
     advance(store, record.uid, trials=tuple(bad))
 
@@ -49,10 +49,10 @@ def test_three_trials_tell_the_end(store):
 
 def test_programs_have_it_in_numbers(store):
     record = add_study(store, study=TWELVE)
-    asked = Stories(store).job, record.job.project, record.job.job_id
-    assert "ending" not in asked[0](*asked[1:])
+    query = Stories(store).job, record.job.project, record.job.job_id
+    assert "ending" not in query[0](*query[1:])
     over(store, record, 3)
-    ending = Ending.model_validate(asked[0](*asked[1:])["ending"])
+    ending = Ending.model_validate(query[0](*query[1:])["ending"])
     assert ending.left_s == sorted(ending.left_s)
     assert len(ending.left_s) == 3
 

@@ -29,11 +29,11 @@ def mode(path):
 
 
 def test_the_first_start_makes_a_token_that_only_its_owner_reads(store, tmp_path):
-    found = first_token(store, tmp_path)
-    assert found.path == tmp_path / ADMIN_FILE
-    assert found.path.read_text() == f"{found.made}\n"
-    assert mode(found.path) == 0o600
-    token = store.token(digest_of(found.made))
+    first = first_token(store, tmp_path)
+    assert first.path == tmp_path / ADMIN_FILE
+    assert first.path.read_text() == f"{first.made}\n"
+    assert mode(first.path) == 0o600
+    token = store.token(digest_of(first.made))
     assert (token.role, token.project) == (AccessRole.ADMIN, ALL_PROJECTS)
 
 
@@ -43,10 +43,10 @@ def test_the_mode_is_right_whatever_the_umask_is(store, tmp_path, umask):
     (tmp_path / "data" / "first-start.lock").touch()
     before = os.umask(umask)
     try:
-        found = first_token(store, tmp_path / "data")
+        first = first_token(store, tmp_path / "data")
     finally:
         os.umask(before)
-    assert mode(found.path) == 0o600
+    assert mode(first.path) == 0o600
 
 
 def test_later_starts_use_the_same_token_and_show_it_no_more(store, tmp_path):
@@ -86,39 +86,39 @@ def test_a_revoked_first_token_stays_revoked(store, tmp_path):
 
 
 def test_of_servers_that_start_together_one_makes_the_token(store, tmp_path):
-    made = []
+    texts = []
     together = threading.Barrier(4)
 
     def start():
         together.wait()
-        made.append(first_token(store, tmp_path).made)
+        texts.append(first_token(store, tmp_path).made)
 
     threads = [threading.Thread(target=start) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [text for text in made if text] == [(tmp_path / ADMIN_FILE).read_text().strip()]
+    assert [text for text in texts if text] == [(tmp_path / ADMIN_FILE).read_text().strip()]
     assert len(store.tokens()) == 1
 
 
 def test_a_token_is_shown_once_and_listed_without_its_text(store):
-    made = tokens.create(store, {"name": "n", "project": "demo", "role": "viewer"})
+    token = tokens.create(store, {"name": "n", "project": "demo", "role": "viewer"})
     listed = tokens.listing(store)["tokens"]
-    text = made.pop("token")
-    assert listed == [{**made, "revoked": False}]
+    text = token.pop("token")
+    assert listed == [{**token, "revoked": False}]
     assert text not in str(listed)
     assert digest_of(text) not in str(listed)
-    assert made.keys() == {"id", "name", "project", "role", "createTime"}
+    assert token.keys() == {"id", "name", "project", "role", "createTime"}
 
 
 def test_revoking_is_final_and_needs_a_token_that_exists(store):
-    made = tokens.create(store, {})
-    assert tokens.revoke(store, made["id"]) == {}
+    token = tokens.create(store, {})
+    assert tokens.revoke(store, token["id"]) == {}
     assert tokens.listing(store)["tokens"][0]["revoked"] is True
-    with pytest.raises(Refusal) as found:
+    with pytest.raises(Refusal) as error:
         tokens.revoke(store, "nothing")
-    assert found.value.code is Code.NOT_FOUND
+    assert error.value.code is Code.NOT_FOUND
 
 
 @pytest.mark.parametrize(
@@ -139,10 +139,10 @@ def test_revoking_is_final_and_needs_a_token_that_exists(store):
     ],
 )
 def test_a_token_that_cannot_be_is_refused_and_nothing_is_kept(store, document, word):
-    with pytest.raises(Refusal) as found:
+    with pytest.raises(Refusal) as error:
         tokens.create(store, document)
-    assert found.value.code is Code.INVALID_ARGUMENT
-    assert word in found.value.message
+    assert error.value.code is Code.INVALID_ARGUMENT
+    assert word in error.value.message
     assert list(store.tokens()) == []
 
 
@@ -168,9 +168,9 @@ def test_a_key_without_an_id_is_named_by_its_fingerprint(store, account):
 
 def test_a_key_id_is_not_taken_over(store, account):
     signing_keys.add(store, account.registration())
-    with pytest.raises(Refusal) as found:
+    with pytest.raises(Refusal) as error:
         signing_keys.add(store, account.registration(email="boss@demo.example", role="admin"))
-    assert found.value.code is Code.ALREADY_EXISTS
+    assert error.value.code is Code.ALREADY_EXISTS
     signing_keys.remove(store, account.kid)
     with pytest.raises(Refusal):
         signing_keys.remove(store, account.kid)
@@ -189,9 +189,9 @@ def test_a_key_id_is_not_taken_over(store, account):
     ],
 )
 def test_a_key_that_cannot_be_used_is_refused(store, account, change, word):
-    with pytest.raises(Refusal) as found:
+    with pytest.raises(Refusal) as error:
         signing_keys.add(store, account.registration(**change))
-    assert word in found.value.message
+    assert word in error.value.message
 
 
 def test_a_weak_key_and_a_private_key_are_refused(store, account):
@@ -199,10 +199,10 @@ def test_a_weak_key_and_a_private_key_are_refused(store, account):
         (Account(bits=1024).public_pem, "1024 bits"),
         (account.private_pem, "publicKey"),
     ):
-        with pytest.raises(Refusal) as found:
+        with pytest.raises(Refusal) as error:
             signing_keys.add(store, account.registration(publicKey=pem))
-        assert word in found.value.message
-        assert "PRIVATE" not in found.value.message
+        assert word in error.value.message
+        assert "PRIVATE" not in error.value.message
 
 
 @pytest.mark.parametrize(

@@ -72,9 +72,9 @@ def imported(python, env):
 def test_a_python_without_the_library_is_given_the_server_s(started, bare, tmp_path):
     env = started(bare)
     assert imported(bare, env) == OURS
-    shown = tmp_path / LIBRARY
-    assert env["PYTHONPATH"] == str(shown)
-    names = sorted(path.name for path in shown.iterdir())
+    library = tmp_path / LIBRARY
+    assert env["PYTHONPATH"] == str(library)
+    names = sorted(path.name for path in library.iterdir())
     assert names == ["trainshed_trainer", "trainshed_trainer.dist-info"], "and nothing else"
 
 
@@ -90,11 +90,11 @@ def test_one_that_has_it_keeps_its_own(started, bare, tmp_path):
 
 
 def test_what_is_on_the_path_comes_first(started, bare, tmp_path):
-    shown = str(tmp_path / LIBRARY)
-    given = started(bare, environ={"PYTHONPATH": "/the/server/s"})
-    assert given["PYTHONPATH"] == os.pathsep.join(["/the/server/s", shown])
-    given = started(bare, {"PYTHONPATH": "/the/server/s"}, [("PYTHONPATH", "/the/job/s")])
-    assert given["PYTHONPATH"] == os.pathsep.join(["/the/job/s", shown])
+    library = str(tmp_path / LIBRARY)
+    env = started(bare, environ={"PYTHONPATH": "/the/server/s"})
+    assert env["PYTHONPATH"] == os.pathsep.join(["/the/server/s", library])
+    env = started(bare, {"PYTHONPATH": "/the/server/s"}, [("PYTHONPATH", "/the/job/s")])
+    assert env["PYTHONPATH"] == os.pathsep.join(["/the/job/s", library])
 
 
 def test_torch_finds_the_reduction_backend_where_the_library_is_given(started, bare):
@@ -112,9 +112,9 @@ def test_torch_finds_the_reduction_backend_where_the_library_is_given(started, b
 def test_what_is_given_is_what_an_installation_brings():
     with (OURS.parents[1] / "pyproject.toml").open("rb") as file:
         groups = tomllib.load(file)["project"]["entry-points"]
-    found = configparser.ConfigParser(delimiters=("=",))
-    found.read_string(ENTRY_POINTS)
-    assert groups == {name: dict(found[name]) for name in found.sections()}
+    parser = configparser.ConfigParser(delimiters=("=",))
+    parser.read_string(ENTRY_POINTS)
+    assert groups == {name: dict(parser[name]) for name in parser.sections()}
 
 
 def test_an_older_server_s_entry_points_are_renewed(started, bare, tmp_path):

@@ -112,7 +112,7 @@ class Cluster:
 
     def end(self) -> None:
         """End whatever runs in its network: daemons, steps, and programs of jobs."""
-        self.wait_for(lambda: not self._kill(self._everything()))
+        self.wait_for(lambda: not self._kill(self._list_processes()))
         if self._holder:
             self._holder.kill()
             self._holder.wait()
@@ -142,7 +142,7 @@ class Cluster:
         self.wait_for(lambda: not self._controllers())
 
     def _controllers(self) -> list[int]:
-        return [pid for pid in self._everything() if _name(pid) == "slurmctld"]
+        return [pid for pid in self._list_processes() if _name(pid) == "slurmctld"]
 
     def forget_state(self) -> None:
         """What the controller kept is gone; it must not run."""
@@ -161,7 +161,7 @@ class Cluster:
     def kill_job(self, number: str) -> None:
         """Kill all that runs in an allocation, at once; its daemons are well and see it."""
         cgroup = f"/job_{number}/".encode()
-        self._kill([pid for pid in self._everything() if cgroup in _read(pid, "cgroup")])
+        self._kill([pid for pid in self._list_processes() if cgroup in _read(pid, "cgroup")])
 
     def crash_daemon(self, node: str) -> None:
         """Its slurmd ends; steps and their programs live on."""
@@ -171,7 +171,7 @@ class Cluster:
         """Daemon, steps and programs of a node."""
         marks = {f"TRAINSHED_TEST_NODE={node}".encode(), f"SLURMD_NODENAME={node}".encode()}
         cgroup = f"/slurm_{node}/".encode()
-        inside = self._everything()
+        inside = self._list_processes()
         own = {pid for pid in inside if marks & _environ(pid) or cgroup in _read(pid, "cgroup")}
         return sorted(own)
 
@@ -207,7 +207,7 @@ class Cluster:
 
     def programs(self, word: bytes) -> list[int]:
         """Processes in it that have a word among theirs."""
-        return [pid for pid in self._everything() if word in _read(pid, "cmdline").split(b"\0")]
+        return [pid for pid in self._list_processes() if word in _read(pid, "cmdline").split(b"\0")]
 
     def finished(self) -> list[dict[str, str]]:
         """Every allocation that has ended, as Slurm has counted them."""
@@ -231,7 +231,7 @@ class Cluster:
         return self.all_idle()
 
     def _revive(self) -> None:
-        names = {pid: _name(pid) for pid in self._everything()}
+        names = {pid: _name(pid) for pid in self._list_processes()}
         if "slurmctld" not in names.values():
             self.start_controller()
         alive = {node for pid in names for node in self.nodes if pid == self._daemon_of(node)}
@@ -318,13 +318,13 @@ class Cluster:
             stderr=subprocess.DEVNULL,
         )
 
-    def _everything(self) -> list[int]:
+    def _list_processes(self) -> list[int]:
         """What lives in the cluster's network, but for the one that holds it open."""
         if not self._holder:
             return []
         own = _network(self._holder.pid)
-        found = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-        return [pid for pid in found if pid != self._holder.pid and own == _network(pid)]
+        pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+        return [pid for pid in pids if pid != self._holder.pid and own == _network(pid)]
 
     def _kill(self, pids: Sequence[int], signum: int = signal.SIGKILL) -> Sequence[int]:
         for pid in pids:
@@ -440,13 +440,13 @@ def main() -> None:
     """Keep a cluster until SIGTERM or SIGINT."""
     if reason := why_not():
         sys.exit(reason)
-    told = {signal.SIGTERM, signal.SIGINT}
+    signals = {signal.SIGTERM, signal.SIGINT}
     with running_cluster(LARGE if "--large" in sys.argv else SMALL) as cluster:
-        signal.pthread_sigmask(signal.SIG_BLOCK, told)
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         waiting = Path(f"{sys.argv[1]}.new")
         waiting.write_text(f"{cluster.folder}\n")
         waiting.rename(sys.argv[1])  # whoever waits for it reads all of it
-        signal.sigwait(told)
+        signal.sigwait(signals)
 
 
 if __name__ == "__main__":

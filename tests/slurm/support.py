@@ -25,7 +25,7 @@ def table(cluster, **more):
 
 def _toml(value):
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{key} = {_toml(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)
@@ -60,12 +60,12 @@ def waits_for(file):
 def come_to(server, name, state, *, timeout_s=120):
     """Wait until a job is in a state; what the native API says then."""
 
-    def there():
-        found = native(server, name)
-        assert found["state"] == state or found["state"] not in FINAL, story_text(server, name)
-        return found if found["state"] == state else None
+    def job_in_state():
+        job = native(server, name)
+        assert job["state"] == state or job["state"] not in FINAL, story_text(server, name)
+        return job if job["state"] == state else None
 
-    return wait_until(there, lambda: story_text(server, name), timeout_s=timeout_s)
+    return wait_until(job_in_state, lambda: story_text(server, name), timeout_s=timeout_s)
 
 
 def allocations(cluster, uids=()):
@@ -75,10 +75,10 @@ def allocations(cluster, uids=()):
     meanwhile; one that ends between the two readings is in both, and has one number.
     """
 
-    def listed():
+    def list_jobs():
         names = dict(line.split(maxsplit=1) for line in cluster.jobs("%A %j"))
         names |= {row["JobId"]: row["Name"] for row in cluster.finished()}
         ours = sorted(name.strip() for name in names.values() if name.startswith("ts-"))
         return (ours,) if set(uids) <= {name.rpartition("-")[2] for name in ours} else None
 
-    return wait_until(listed, lambda: f"Slurm has shown no allocation of some of {uids}")[0]
+    return wait_until(list_jobs, lambda: f"Slurm has shown no allocation of some of {uids}")[0]

@@ -50,18 +50,18 @@ OF_ENGINES = {
 
 @pytest.fixture
 def server(cluster, tmp_path):
-    with on_cluster(cluster, tmp_path / "cluster") as found:
-        fleet.make_bucket(found)
-        yield found
+    with on_cluster(cluster, tmp_path / "cluster") as server:
+        fleet.make_bucket(server)
+        yield server
 
 
 @pytest.fixture
 def here(tmp_path):
     """Without a gateway, which a cluster has none of either."""
     config = "[gateway]\nenabled = false\n"
-    with serving(tmp_path / "here", config=config) as found:
-        fleet.make_bucket(found)
-        yield found
+    with serving(tmp_path / "here", config=config) as server:
+        fleet.make_bucket(server)
+        yield server
 
 
 @TORCH
@@ -74,16 +74,16 @@ def test_torch_resume_ends_with_the_same_bits_though_its_node_dies(server, here,
     cluster.kill_node(dead)
     fleet.running(server, training.name, 2)
     assert training.weights() == straight
-    found = native(server, training.name)
-    assert found["restarts"] == {"infra": 1, "maintenance": 0, "user": 0}
-    assert dead not in {each["node"] for each in found["replicas"]}
-    said = fleet.said(server, training.name, "master-replica-0")
-    assert any(line.startswith("resumed from step ") for line in said)
+    job = native(server, training.name)
+    assert job["restarts"] == {"infra": 1, "maintenance": 0, "user": 0}
+    assert dead not in {replica["node"] for replica in job["replicas"]}
+    lines = fleet.output_lines(server, training.name, "master-replica-0")
+    assert any(line.startswith("resumed from step ") for line in lines)
 
 
 @pytest.mark.parametrize(("example", "epochs", "distance"), TRAINED.values(), ids=TRAINED)
 def test_an_example_learns_the_same_as_on_one_machine(server, here, example, epochs, distance):
-    there, ours = (trained(each, example, epochs) for each in (server, here))
+    there, ours = (trained(service, example, epochs) for service in (server, here))
     assert there.keys() == ours.keys()
     for key in there.keys() - OF_A_RUN:
         if isinstance(there[key], str):
@@ -114,15 +114,15 @@ def trained(server, example, epochs):
 
 
 def test_environments_are_equal_but_for_addresses_and_folders(server, here):
-    there, ours = (shown(each) for each in (server, here))
+    there, ours = (environments_of(service) for service in (server, here))
     diff = list(difflib.unified_diff(ours, there, "here", "on the cluster", lineterm="", n=0))
     sys.stdout.write("\n".join(diff))
-    told = [line for line in diff if re.match(r"[+-]\w", line)]
-    names = {line[1:].partition(" ")[2].partition("=")[0] for line in told}
-    assert names <= OF_ENGINES, "\n".join(told)
+    changes = [line for line in diff if re.match(r"[+-]\w", line)]
+    names = {line[1:].partition(" ")[2].partition("=")[0] for line in changes}
+    assert names <= OF_ENGINES, "\n".join(changes)
 
 
-def shown(server):
+def environments_of(server):
     """What programs of all roles see, with a word for each address and folder."""
     counts = {"workerCount": "1", "parameterServerCount": "1", "evaluatorCount": "1"}
     kinds = ("master", "worker", "parameterServer", "evaluator")
@@ -134,19 +134,19 @@ def shown(server):
     training = {f"{kind}Type": "n1-standard-4" for kind in kinds}
     training |= {f"{kind}Config": container for kind in kinds}
     name = submit(server, ml_job("shows", **training, **counts))
-    found = fleet.ended(server, name)
-    assert found["state"] == "SUCCEEDED", fleet.story_text(server, name)
+    job = fleet.ended(server, name)
+    assert job["state"] == "SUCCEEDED", fleet.story_text(server, name)
     folder = server.data_dir / "buckets" / BUCKET / "shown"
     paths = sorted(path for path in folder.iterdir() if not path.suffix)
     assert len(paths) == 4
     return [
-        f"{path.name} {key}={_alike(value, found['uid'])}"
+        f"{path.name} {key}={_mask_addresses(value, job['uid'])}"
         for path in paths
         for key, value in sorted(json.loads(path.read_text()).items())
     ]
 
 
-def _alike(text, uid):
+def _mask_addresses(text, uid):
     text = re.sub(r"(/[\w.-]+)+", "FOLDER", text.replace(str(uid), "UID"))
     text = re.sub(r"\b(\d+\.\d+\.\d+\.\d+|localhost)(:\d+)?\b", "ADDRESS", text)
     return re.sub(r"(?<!\d)\d{4,5}(?!\d)", "PORT", text)

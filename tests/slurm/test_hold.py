@@ -54,7 +54,7 @@ def claims(cluster, server):
     """The numbers of the jobs of Slurm's that each attempt of its only job has run in."""
     installation = (server.data_dir / "installation").read_text().strip()
     (job,) = (cluster.shared / "spool" / installation / "jobs").iterdir()
-    attempts = sorted(int(each.name) for each in job.iterdir())
+    attempts = sorted(int(path.name) for path in job.iterdir())
     return [(job / str(number) / "claim").read_text().split()[0] for number in attempts]
 
 
@@ -63,16 +63,14 @@ def test_a_program_that_fails_is_tried_again_in_the_same_allocation(cluster, tmp
     marks.mkdir()
     with keeping(cluster, tmp_path / "data") as server:
         name = submit(server, a_job("dies", DIES.format(folder=str(marks), attempts=3)))
-        found = fleet.ended(server, name)
-        assert (found["state"], found["attempt"]) == ("SUCCEEDED", 3), fleet.story_text(
-            server, name
-        )
-        assert fleet.said(server, name) == ["attempt 1", "attempt 2", "attempt 3"]
-        first, *others = claims(cluster, server)
-        assert others == [first, first]
-        said = fleet.story_text(server, name)
+        job = fleet.ended(server, name)
+        assert (job["state"], job["attempt"]) == ("SUCCEEDED", 3), fleet.story_text(server, name)
+        assert fleet.output_lines(server, name) == ["attempt 1", "attempt 2", "attempt 3"]
+        first, *later = claims(cluster, server)
+        assert later == [first, first]
+        story = fleet.story_text(server, name)
         for number in (1, 2):
-            assert f"in the allocation kept from attempt {number} (Slurm job {first})" in said
+            assert f"in the allocation kept from attempt {number} (Slurm job {first})" in story
         cluster.wait_for(lambda: not cluster.jobs())
 
 
@@ -81,10 +79,8 @@ def test_a_job_that_hangs_goes_on_in_the_same_allocation(cluster, tmp_path):
     more = "[hangs]\nrestart = true\n"
     with keeping(cluster, tmp_path / "data", more, hang_s=3) as server:
         name = submit(server, a_job("hangs", HANGS.format(flag=str(cluster.shared / "hung"))))
-        found = fleet.ended(server, name)
-        assert (found["state"], found["attempt"]) == ("SUCCEEDED", 2), fleet.story_text(
-            server, name
-        )
+        job = fleet.ended(server, name)
+        assert (job["state"], job["attempt"]) == ("SUCCEEDED", 2), fleet.story_text(server, name)
         first, second = claims(cluster, server)
         assert first == second
 
@@ -100,8 +96,8 @@ def test_a_server_that_is_killed_meanwhile_finds_what_was_kept(cluster, tmp_path
         server.kill()
         cluster.wait_for(lambda: any(marks.iterdir()))
         server.start()
-        found = fleet.ended(server, name)
-        assert (found["state"], found["attempt"]) == ("SUCCEEDED", 2)
+        job = fleet.ended(server, name)
+        assert (job["state"], job["attempt"]) == ("SUCCEEDED", 2)
         first, second = claims(cluster, server)
         assert first == second
 
@@ -134,8 +130,8 @@ def test_a_node_that_is_to_be_empty_is_not_kept(cluster, tmp_path):
 
 def _state(server, node):
     """As an engine has it that starts no attempts on it."""
-    found = good(server.call("GET", "/trainshed/v1/nodes"))["nodes"]
-    return next(each["state"] for each in found if each["name"].endswith(node))
+    rows = good(server.call("GET", "/trainshed/v1/nodes"))["nodes"]
+    return next(row["state"] for row in rows if row["name"].endswith(node))
 
 
 KEY = AttemptKey(4_611_686_018_427_400_000 + os.getpid(), 1)
@@ -151,8 +147,8 @@ def _plan():
 
 
 def _claim():
-    each = Demand(vcpus=1, memory_gb=1.0)
-    groups = (GroupDemand(role=Role.PRIMARY, count=1, each=each),)
+    demand = Demand(vcpus=1, memory_gb=1.0)
+    groups = (GroupDemand(role=Role.PRIMARY, count=1, each=demand),)
     return Claim(engine="slurm", demand=JobDemand(region=None, groups=groups))
 
 
@@ -181,7 +177,7 @@ def comments(cluster):
 def test_squeue_shows_what_is_kept_until_the_job_is_over(cluster, tmp_path):
     with held(cluster, tmp_path, HOLD_S) as engine:
         cluster.wait_for(lambda: comments(cluster) == [f"{KEY} kept"])
-        assert [each.living for each in engine.known()] == [()]
+        assert [attempt.living for attempt in engine.list_attempts()] == [()]
         engine.stop(KEY, END)
         cluster.wait_for(lambda: not comments(cluster))
         cluster.wait_for(lambda: engine.forget(KEY.uid))

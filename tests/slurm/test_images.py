@@ -5,7 +5,7 @@ import pytest
 from e2e import fleet
 from e2e.support import submit
 from slurm.support import a_job, on_cluster
-from warden.stand_in import apptainer, given
+from warden.stand_in import apptainer, read_calls
 
 pytestmark = [pytest.mark.slow, pytest.mark.full, pytest.mark.timeout(300)]
 
@@ -39,14 +39,14 @@ def test_a_job_runs_in_its_image(cluster, folder, tmp_path):
     with on_cluster(cluster, tmp_path / "data", containers=str(program)) as server:
         words = {"command": ["python3", "-c", SAYS], "args": [ODD]}
         name = submit(server, in_image("in-image", **words))
-        found = fleet.ended(server, name)
-        assert found["state"] == "SUCCEEDED", fleet.story_text(server, name)
-        said = "\n".join(fleet.said(server, name))
-        assert "strange []" in said
+        job = fleet.ended(server, name)
+        assert job["state"] == "SUCCEEDED", fleet.story_text(server, name)
+        output = "\n".join(fleet.output_lines(server, name))
+        assert "strange []" in output
         own = submit(server, in_image("its-own"))
         assert fleet.ended(server, own)["state"] == "SUCCEEDED", fleet.story_text(server, own)
-        assert fleet.said(server, own) == ["the image's own program"]
-    first = next(each for each in given(folder) if each["words"][0] == "exec")
+        assert fleet.output_lines(server, own) == ["the image's own program"]
+    first = next(call for call in read_calls(folder) if call["words"][0] == "exec")
     at = first["words"].index(f"docker://{IMAGE}")
     assert first["words"][at + 1 :] == ["python3", "-c", SAYS, ODD]
     assert first["env"]["APPTAINERENV_ODD"] == ODD

@@ -75,8 +75,8 @@ def _runs(server, name):
 
 
 def _state(server, name):
-    found = server.try_call("GET", f"/v1/{name}")
-    return found and found[1].get("state")
+    response = server.try_call("GET", f"/v1/{name}")
+    return response and response[1].get("state")
 
 
 def are_cancelled(server, jobs):
@@ -104,12 +104,10 @@ def check(server, jobs, cluster):
                 lambda name=name: fleet.story_text(server, name),
             )
     for name in [name for fate in ("lives", "ended") for name in jobs.those(fate)]:
-        found = native(server, name)
-        assert (found["attempt"], found.get("restarts")) == (1, None), fleet.story_text(
-            server, name
-        )
+        job = native(server, name)
+        assert (job["attempt"], job.get("restarts")) == (1, None), fleet.story_text(server, name)
     for name in jobs.those("lives"):
-        assert fleet.said(server, name) == ["began"]
+        assert fleet.output_lines(server, name) == ["began"]
     check_allocations(server, jobs, cluster)
 
 

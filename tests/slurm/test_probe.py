@@ -15,48 +15,48 @@ from trainshed.engines.slurm.spool import Spool
 
 @pytest.fixture
 def probed(cluster, tmp_path):
-    return partial(_probed, cluster, tmp_path)
+    return partial(_probe, cluster, tmp_path)
 
 
-def _probed(cluster, folder, **options):
-    found = read({"spool": str(folder), "commands": str(cluster.bin), **options})
-    queue = Queue(Commands(folder=found.commands), "probing")
-    spool = Spool(found.spool, found.spool_of_nodes, "probing")
+def _probe(cluster, folder, **options):
+    settings = read({"spool": str(folder), "commands": str(cluster.bin), **options})
+    queue = Queue(Commands(folder=settings.commands), "probing")
+    spool = Spool(settings.spool, settings.spool_of_nodes, "probing")
     spool.open()
-    findings = {each.check: each for each in probing.probe(queue, spool, found)}
+    findings = {finding.check: finding for finding in probing.probe(queue, spool, settings)}
     assert not list((folder / "probing").glob("probe-*"))
     return findings
 
 
 def test_a_cluster_that_is_well_has_nothing_to_change(probed):
-    found = probed(python=sys.executable, environments={"tests": sys.executable})
-    unwell = [each for each in found.values() if not each.is_well]
+    findings = probed(python=sys.executable, environments={"tests": sys.executable})
+    unwell = [finding for finding in findings.values() if not finding.is_well]
     assert not unwell
-    assert list(found)[:2] == ["version", "process tracking"]
-    assert {"shared folder, seen from a node", "shared folder, seen from here"} <= found.keys()
-    assert "probing" not in found["python"].found
-    assert found["environment tests"].found.startswith(f"Python {sys.version_info[0]}.")
+    assert list(findings)[:2] == ["version", "process tracking"]
+    assert {"shared folder, seen from a node", "shared folder, seen from here"} <= findings.keys()
+    assert "probing" not in findings["python"].found
+    assert findings["environment tests"].found.startswith(f"Python {sys.version_info[0]}.")
 
 
 def test_what_an_environment_holds_is_kept_and_one_that_is_not_there_is_named(probed, tmp_path):
-    found = probed(
+    findings = probed(
         python=sys.executable,
         environments={"tests": sys.executable, "gone": "/nowhere/bin/python"},
     )
-    assert not found["environment gone"].is_well
-    assert found["environment gone"].found.endswith("has no /nowhere/bin/python")
+    assert not findings["environment gone"].is_well
+    assert findings["environment gone"].found.endswith("has no /nowhere/bin/python")
     spool = Spool(str(tmp_path), str(tmp_path), "probing")
-    kept = Interpreters(spool)
-    kept.look()
-    assert kept.versions(sys.executable)["pytest"] == pytest.__version__
-    assert kept.versions("/nowhere/bin/python") == {}
+    interpreters = Interpreters(spool)
+    interpreters.look()
+    assert interpreters.versions(sys.executable)["pytest"] == pytest.__version__
+    assert interpreters.versions("/nowhere/bin/python") == {}
 
 
 def test_a_node_without_the_interpreter_is_named(probed):
-    found = probed(python="/nowhere/python3")["python"]
-    assert not found.is_well
-    assert found.found.endswith("has no /nowhere/python3")
-    assert "3.9" in found.advice
+    finding = probed(python="/nowhere/python3")["python"]
+    assert not finding.is_well
+    assert finding.found.endswith("has no /nowhere/python3")
+    assert "3.9" in finding.advice
 
 
 def test_an_answer_that_is_no_document_is_no_answer(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from e2e import fleet
-from e2e.reduction_jobs import CHOICE, DONE, GPU, LEAVES, SUMS, TORCH, job, said
+from e2e.reduction_jobs import CHOICE, DONE, GPU, LEAVES, SUMS, TORCH, job, lines_by_task
 from e2e.support import native, serving, submit, wait_until
 from e2e.test_reduction import lean
 from examples.cluster import needs
@@ -38,16 +38,16 @@ client.close()
 @pytest.fixture
 def server(cluster, tmp_path, lean):
     """Programs have a Python without the trainer library: it comes with the job."""
-    known = {**options(cluster)["environments"], "lean": str(lean)}
-    config = IMAGE + table(cluster, environments=known)
-    with serving(tmp_path / "data", config=config) as found:
-        yield found
+    environments = {**options(cluster)["environments"], "lean": str(lean)}
+    config = IMAGE + table(cluster, environments=environments)
+    with serving(tmp_path / "data", config=config) as server:
+        yield server
 
 
 def check_the_sum(server, name):
-    found = fleet.ended(server, name)
-    assert found["state"] == "SUCCEEDED", fleet.story_text(server, name)
-    words = said(server, name)
+    document = fleet.ended(server, name)
+    assert document["state"] == "SUCCEEDED", fleet.story_text(server, name)
+    words = lines_by_task(server, name)
     assert "SUM 3.0" in words["workerpool0-0"]
     assert "SUM 3.0" in words["workerpool1-0"]
     for index in (0, 1):
@@ -59,7 +59,7 @@ def check_the_sum(server, name):
 def test_reducers_sum_on_nodes_of_their_own_and_end_with_their_job(server, cluster):
     name = submit(server, job("summed", LEAVES))
     check_the_sum(server, name)
-    places = {each["taskName"]: each["node"] for each in native(server, name)["replicas"]}
+    places = {replica["taskName"]: replica["node"] for replica in native(server, name)["replicas"]}
     assert len(places) == 4
     assert len({*places.values()}) == 4
     cluster.wait_for(lambda: not cluster.programs(b"trainshed.reduction"))
@@ -73,28 +73,28 @@ def test_a_trainer_with_torch_chooses_them_by_its_environment_alone(server):
 
 
 def test_their_secret_is_in_nothing_that_others_can_read(server, cluster):
-    told, go = cluster.shared / "secret", cluster.shared / "go-secret"
-    code = TELLS.replace("SECRET", str(told)).replace("GO", str(go))
+    secret_file, go = cluster.shared / "secret", cluster.shared / "go-secret"
+    code = TELLS.replace("SECRET", str(secret_file)).replace("GO", str(go))
     name = submit(server, job("secret", code))
-    wait_until(told.exists, lambda: fleet.story_text(server, name))
-    secret = told.read_bytes().strip()
-    told.unlink()
+    wait_until(secret_file.exists, lambda: fleet.story_text(server, name))
+    secret = secret_file.read_bytes().strip()
+    secret_file.unlink()
     assert len(secret) >= 16
-    seen = said_by_slurm(cluster)
-    assert b"BatchFlag=1" in seen
-    assert b"claim" in seen, "the script was shown"
-    assert secret not in seen
+    output = slurm_output(cluster)
+    assert b"BatchFlag=1" in output
+    assert b"claim" in output, "the script was shown"
+    assert secret not in output
     assert not list(processes_with(secret))
     keeps = [path for path in files_below(cluster.folder) if secret in path.read_bytes()]
     assert keeps
     assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in keeps} == {0}
     go.touch()
     check_the_sum(server, name)
-    log = "\n".join(line for lines in said(server, name).values() for line in lines)
+    log = "\n".join(line for lines in lines_by_task(server, name).values() for line in lines)
     assert secret not in log.encode()
 
 
-def said_by_slurm(cluster):
+def slurm_output(cluster):
     """All that anybody can ask of it."""
     (number, *_) = cluster.jobs("%A")
     words = (
@@ -103,7 +103,7 @@ def said_by_slurm(cluster):
         ("scontrol", "show", "step"),
         ("scontrol", "write", "batch_script", number, "-"),
     )
-    return "\n".join(cluster.run(*each) for each in words).encode()
+    return "\n".join(cluster.run(*command) for command in words).encode()
 
 
 def processes_with(secret):

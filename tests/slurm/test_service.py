@@ -52,9 +52,9 @@ while not (folder / "evaluator").exists():
 
 @pytest.fixture(scope="module")
 def server(session_cluster, tmp_path_factory):
-    with on_cluster(session_cluster, tmp_path_factory.mktemp("slurm") / "data") as found:
-        fleet.make_bucket(found)
-        yield found
+    with on_cluster(session_cluster, tmp_path_factory.mktemp("slurm") / "data") as server:
+        fleet.make_bucket(server)
+        yield server
 
 
 @pytest.fixture(autouse=True)
@@ -63,16 +63,16 @@ def _nodes_are_free(cluster):
 
 
 def test_jobs_of_both_dialects_run_on_the_cluster(server, cluster):
-    names = [submit(server, each) for each in (ml_job("ml_1"), custom_job("vertex-1", workers=2))]
+    names = [submit(server, job) for job in (ml_job("ml_1"), custom_job("vertex-1", workers=2))]
     for name in names:
-        found = fleet.ended(server, name)
-        assert found["state"] == "SUCCEEDED", fleet.story_text(server, name)
-        assert {each["node"] for each in found["replicas"]} <= {*cluster.nodes}
-        said = [line for line in log_lines(server, name) if line["message"] == "trained"]
-        assert 1 <= len(said) <= len(found["replicas"])
-    assert fleet.said(server, names[1]) == ["trained"]
+        job = fleet.ended(server, name)
+        assert job["state"] == "SUCCEEDED", fleet.story_text(server, name)
+        assert {replica["node"] for replica in job["replicas"]} <= {*cluster.nodes}
+        lines = [line for line in log_lines(server, name) if line["message"] == "trained"]
+        assert 1 <= len(lines) <= len(job["replicas"])
+    assert fleet.output_lines(server, names[1]) == ["trained"]
     sent = native(server, names[1], "/manifest")
-    parts = {each["name"]: each["text"] for each in sent["parts"]}
+    parts = {part["name"]: part["text"] for part in sent["parts"]}
     assert (sent["attempt"], sent["engine"]) == (1, "cluster")
     assert "sbatch --parsable" in parts["command"]
     assert parts["command"].split()[-4].rpartition("/")[2] in parts
@@ -90,9 +90,9 @@ def test_a_gang_of_all_roles_finds_each_other(server, cluster):
     training |= {f"{kind}Config": container | more for kind, more in kinds.items()}
     counts = {"workerCount": "2", "parameterServerCount": "1", "evaluatorCount": "1"}
     name = submit(server, ml_job("roles", **training, **counts))
-    found = fleet.ended(server, name)
-    assert found["state"] == "SUCCEEDED", fleet.story_text(server, name)
-    heard = fleet.said(server, name, "master-replica-0")
+    job = fleet.ended(server, name)
+    assert job["state"] == "SUCCEEDED", fleet.story_text(server, name)
+    heard = fleet.output_lines(server, name, "master-replica-0")
     assert heard[0].startswith("master 0")
     assert [line.split(" gpus=")[0] for line in heard[1:]] == [
         "heard worker 0",
@@ -101,7 +101,7 @@ def test_a_gang_of_all_roles_finds_each_other(server, cluster):
     ]
     assert all(len(line.split("=")[1].split(",")) == 2 for line in heard[1:3])
     assert heard[3] == "heard ps 0 gpus="
-    assert fleet.said(server, name, "evaluator-replica-0") == ["evaluator 0 gpus="]
+    assert fleet.output_lines(server, name, "evaluator-replica-0") == ["evaluator 0 gpus="]
 
 
 def test_a_gang_waits_in_the_queue_says_why_and_is_placed_when_there_is_room(server, cluster):
@@ -111,11 +111,11 @@ def test_a_gang_waits_in_the_queue_says_why_and_is_placed_when_there_is_room(ser
         for number in range(4)
     ]
     gang = submit(server, a_job("gang", machine=WHOLE_NODE, workers=3))
-    found = come_to(server, gang, "ENQUEUED")
+    job = come_to(server, gang, "ENQUEUED")
     why = fleet.wait_until(lambda: fleet.reason(native(server, gang)))
     assert why["reason"] in {"CAPACITY", "ENGINE_QUEUE"}, why
     assert good(server.call("GET", f"/v1/{gang}"))["state"] == "JOB_STATE_QUEUED"
-    assert not found["replicas"]
+    assert not job["replicas"]
     go.touch()
     assert fleet.ended(server, gang)["state"] == "SUCCEEDED"
     for name in small:
@@ -146,15 +146,15 @@ for words in (os.fsencode(sys.argv[1]), os.environb[b"ODD"]):
 
 @pytest.mark.parametrize("more", [("x" * 100_000, ""), ("", "y" * 100_000)], ids=["args", "env"])
 def test_words_of_any_kind_arrive_byte_for_byte(server, more):
-    word, text = (ODD + each for each in more)  # both are in CLUSTER_SPEC too: 128 KiB a variable
+    word, text = (ODD + extra for extra in more)  # both are in CLUSTER_SPEC too: 128 KiB a variable
     document = a_job('it\'s "odd" $HOME `id` \u00fc', ARRIVED)
     container = document["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
     container["args"].append(word)
     container["env"] = [{"name": "ODD", "value": text}]
     name = submit(server, document)
-    found = fleet.ended(server, name)
-    assert found["state"] == "SUCCEEDED", fleet.story_text(server, name)
-    assert fleet.said(server, name) == [
+    job = fleet.ended(server, name)
+    assert job["state"] == "SUCCEEDED", fleet.story_text(server, name)
+    assert fleet.output_lines(server, name) == [
         f"{len(sent)} {hashlib.sha256(sent).hexdigest()}" for sent in (word.encode(), text.encode())
     ]
     assert good(server.call("GET", f"/v1/{name}"))["displayName"] == document["displayName"]
@@ -173,8 +173,8 @@ def create(gcloud, name, code):
 def test_gcloud_submits_lists_and_cancels(server, gcloud, cluster):
     done = create(gcloud, "by-gcloud", "print('hello')")
     assert server.wait_for(f"/v1/{done}", FINAL)["state"] == "JOB_STATE_SUCCEEDED"
-    listed = gcloud("ai", "custom-jobs", "list", "--format", "value(displayName)").ok().stdout
-    assert "by-gcloud" in listed.split()
+    output = gcloud("ai", "custom-jobs", "list", "--format", "value(displayName)").ok().stdout
+    assert "by-gcloud" in output.split()
     other = create(gcloud, "to-cancel", waits_for(cluster.shared / "never"))
     fleet.running(server, other)
     gcloud("ai", "custom-jobs", "cancel", other).ok()
@@ -201,8 +201,8 @@ def test_gcloud_drives_a_job_of_ai_platform(server, real_gcloud, cluster):
     assert described.strip() == "SUCCEEDED"
     waiting = ml_job("ml_cancelled", waits_for(cluster.shared / "never"))
     other = fleet.begun(server, waiting)
-    listed = jobs("list", "--format=value(jobId)").ok().stdout
-    assert {"ml_streamed", "ml_cancelled"} <= set(listed.split())
+    output = jobs("list", "--format=value(jobId)").ok().stdout
+    assert {"ml_streamed", "ml_cancelled"} <= set(output.split())
     jobs("cancel", "ml_cancelled").ok()
     assert fleet.ended(server, other)["state"] == "CANCELLED"
 

@@ -39,9 +39,9 @@ def runs(cluster, number):
 def test_a_job_that_somebody_cancels_is_lost_by_somebody_else(world, cluster):
     engine, key = ready(world, WAITS)
     cluster.run("scancel", number_of(cluster, key))
-    found = until(engine, key, Phase.LOST, Phase.ENDED)
-    assert (found.phase, found.loss) == (Phase.LOST, Loss.INFRA)
-    assert "somebody else has stopped" in found.fault
+    observation = until(engine, key, Phase.LOST, Phase.ENDED)
+    assert (observation.phase, observation.loss) == (Phase.LOST, Loss.INFRA)
+    assert "somebody else has stopped" in observation.fault
 
 
 def test_a_job_that_somebody_holds_waits_and_says_so(world, cluster):
@@ -52,9 +52,9 @@ def test_a_job_that_somebody_holds_waits_and_says_so(world, cluster):
         cluster.run("scontrol", "hold", number)
         eventually(
             lambda: [
-                each
-                for each in engine.observe([key])
-                if each.waits is not None and each.waits.reason is Reason.HELD
+                observation
+                for observation in engine.observe([key])
+                if observation.waits is not None and observation.waits.reason is Reason.HELD
             ],
             "it is said that it is held",
         )
@@ -69,11 +69,13 @@ def test_a_job_that_somebody_suspends_stands_still_and_goes_on(world, cluster):
     number = number_of(cluster, key)
     eventually(lambda: runs(cluster, number), "it runs")
     cluster.run("scontrol", "suspend", number)
-    found = eventually(
-        lambda: [each for each in engine.observe([key]) if each.waits is not None],
+    observation = eventually(
+        lambda: [
+            observation for observation in engine.observe([key]) if observation.waits is not None
+        ],
         "it is said that it stands still",
     )[0]
-    assert (found.phase, found.waits.reason) == (Phase.READY, Reason.HELD)
+    assert (observation.phase, observation.waits.reason) == (Phase.READY, Reason.HELD)
     cluster.run("scontrol", "resume", number)
     world.finish(key)
     assert ended(engine, key).exit_code == 0
@@ -84,9 +86,9 @@ def test_a_job_that_somebody_requeues_is_lost_and_starts_no_second_time(world, c
     number = number_of(cluster, key)
     cluster.run("scontrol", "update", f"jobid={number}", "requeue=1")
     cluster.run("scontrol", "requeue", number)
-    found = until(engine, key, Phase.LOST, Phase.ENDED)
-    assert (found.phase, found.loss) == (Phase.LOST, Loss.INFRA)
-    assert "requeued" in found.fault
+    observation = until(engine, key, Phase.LOST, Phase.ENDED)
+    assert (observation.phase, observation.loss) == (Phase.LOST, Loss.INFRA)
+    assert "requeued" in observation.fault
     eventually(lambda: not cluster.jobs(), "it has left the queue")
     assert world.started(key) == 1
 
@@ -95,9 +97,9 @@ def test_a_job_whose_node_dies_is_lost_and_the_next_attempt_is_elsewhere(world, 
     engine, key = ready(world, WAITS)
     (seat,) = eventually(lambda: engine.observe([key])[0].placed, "it is known where it is")
     cluster.kill_node(seat.node)
-    found = until(engine, key, Phase.LOST, Phase.ENDED)
-    assert (found.phase, found.loss) == (Phase.LOST, Loss.INFRA)
-    assert seat.node in found.fault
+    observation = until(engine, key, Phase.LOST, Phase.ENDED)
+    assert (observation.phase, observation.loss) == (Phase.LOST, Loss.INFRA)
+    assert seat.node in observation.fault
     second = AttemptKey(key.uid, 2)
     launch(world, engine, second, WAITS)
     until(engine, second, Phase.READY)
@@ -124,8 +126,8 @@ def test_a_controller_without_its_state_loses_no_end_and_doubles_nothing(world, 
     cluster.stop_controller()
     cluster.forget_state()
     cluster.start_controller()
-    found = until(engine, key, Phase.LOST, Phase.ENDED)
-    assert found.phase is Phase.LOST
+    observation = until(engine, key, Phase.LOST, Phase.ENDED)
+    assert observation.phase is Phase.LOST
     launch(world, engine, waiting, FakeProgram(exit_code=7))
     assert ended(engine, waiting).exit_code == 7
     assert world.started(key) == 1

@@ -15,27 +15,27 @@ DISK_MIB = 256
 
 @pytest.fixture
 def disk(cluster):
-    with small_disk(cluster.shared / "disk", DISK_MIB) as found:
-        yield found
+    with small_disk(cluster.shared / "disk", DISK_MIB) as folder:
+        yield folder
         cluster.empty()
     (cluster.shared / "disk").rmdir()
 
 
 @pytest.fixture
 def server(cluster, disk, tmp_path):
-    with on_cluster(cluster, tmp_path / "data", spool=str(disk)) as found:
-        yield found
+    with on_cluster(cluster, tmp_path / "data", spool=str(disk)) as server:
+        yield server
 
 
 def check_ended(server, cluster, *names):
     for name in names:
-        found = fleet.ended(server, name)
-        told = fleet.story_text(server, name)
-        assert (found["state"], found["attempt"], found.get("restarts")) == (
+        job = fleet.ended(server, name)
+        story = fleet.story_text(server, name)
+        assert (job["state"], job["attempt"], job.get("restarts")) == (
             "SUCCEEDED",
             1,
             None,
-        ), told
+        ), story
     uids = {native(server, name)["uid"] for name in names}
     ours = [name for name in allocations(cluster, uids) if name.rpartition("-")[2] in uids]
     assert len(ours) == len(names), ours
@@ -51,11 +51,11 @@ def check_trouble(server, cluster, trouble, words):
             lambda: words in fleet.story_text(server, late),
             lambda: fleet.story_text(server, late),
         )
-    before = len(fleet.said(server, runs))
-    wait_until(lambda: len(fleet.said(server, runs)) > before)
+    before = len(fleet.output_lines(server, runs))
+    wait_until(lambda: len(fleet.output_lines(server, runs)) > before)
     go.touch()
     check_ended(server, cluster, late, runs)
-    check_count(fleet.said(server, runs))
+    check_count(fleet.output_lines(server, runs))
 
 
 def test_a_full_disk_is_told_and_costs_no_attempt(server, cluster, disk):

@@ -18,9 +18,9 @@ STEPS, STEP_S = 400, 0.05
 
 @pytest.fixture
 def server(cluster, tmp_path):
-    with on_cluster(cluster, tmp_path / "data") as found:
-        fleet.make_bucket(found)
-        yield found
+    with on_cluster(cluster, tmp_path / "data") as server:
+        fleet.make_bucket(server)
+        yield server
 
 
 def node_of(server, name):
@@ -37,11 +37,9 @@ def test_a_job_outlives_its_server(server, cluster):
     go.touch()
     server.start()
     for name in (running, handed):
-        found = fleet.ended(server, name)
-        assert (found["state"], found["attempt"]) == ("SUCCEEDED", 1), fleet.story_text(
-            server, name
-        )
-    check_count(fleet.said(server, running))
+        job = fleet.ended(server, name)
+        assert (job["state"], job["attempt"]) == ("SUCCEEDED", 1), fleet.story_text(server, name)
+    check_count(fleet.output_lines(server, running))
     uids = {native(server, name)["uid"] for name in (running, handed)}
     ours = [name for name in allocations(cluster, uids) if name.rpartition("-")[2] in uids]
     assert len(ours) == len(uids), ours
@@ -53,16 +51,16 @@ def test_a_controller_that_is_away_or_has_forgotten_costs_no_job(server, cluster
     name = fleet.begun(server, a_job("runs", counting(go, pause_s=0.05)), "1")
     cluster.stop_controller()
     late = submit(server, a_job("late"))
-    for each in (late, name):  # one knows of it when squeue gives up
-        wait_until(lambda each=each: _reason(server, each) == "ENGINE_AWAY")
+    for queued in (late, name):  # one knows of it when squeue gives up
+        wait_until(lambda queued=queued: _reason(server, queued) == "ENGINE_AWAY")
     assert native(server, late)["state"] in {"QUEUED", "ENQUEUED"}
     assert native(server, name)["state"] == "RUNNING"
     cluster.start_controller()
     assert fleet.ended(server, late)["state"] == "SUCCEEDED"
     go.touch()
-    found = fleet.ended(server, name)
-    assert (found["state"], found["attempt"]) == ("SUCCEEDED", 1)
-    check_count(fleet.said(server, name))
+    job = fleet.ended(server, name)
+    assert (job["state"], job["attempt"]) == ("SUCCEEDED", 1)
+    check_count(fleet.output_lines(server, name))
 
 
 @pytest.mark.full
@@ -81,12 +79,10 @@ def test_a_minute_without_a_controller_costs_neither_what_runs_nor_what_waits(se
     go.touch()
     cluster.start_controller()
     for name in names:
-        found = fleet.ended(server, name)
-        assert (found["state"], found["attempt"]) == ("SUCCEEDED", 1), fleet.story_text(
-            server, name
-        )
+        job = fleet.ended(server, name)
+        assert (job["state"], job["attempt"]) == ("SUCCEEDED", 1), fleet.story_text(server, name)
     for name in names[:6]:
-        check_count(fleet.said(server, name))
+        check_count(fleet.output_lines(server, name))
     uids = {native(server, name)["uid"] for name in names}
     ours = [name for name in allocations(cluster, uids) if name.rpartition("-")[2] in uids]
     assert len(ours) == len(names), ours
@@ -106,9 +102,9 @@ def test_what_slurm_forgets_at_once_ends_as_it_did(tmp_path):
         cluster.wait_for(lambda: not cluster.run("squeue", "-h", "--states=all").strip())
         server.start()
         for name, state in ((well, "SUCCEEDED"), (badly, "FAILED")):
-            found = fleet.ended(server, name)
-            assert (found["state"], found["attempt"]) == (state, 1), fleet.story_text(server, name)
-            check_count(fleet.said(server, name))
+            job = fleet.ended(server, name)
+            assert (job["state"], job["attempt"]) == (state, 1), fleet.story_text(server, name)
+            check_count(fleet.output_lines(server, name))
 
 
 @pytest.mark.full
@@ -166,8 +162,8 @@ def test_a_daemon_that_crashes_does_not_make_a_second_attempt_beside_the_first(s
     cluster.crash_daemon(node)
     cluster.start_node(node)
     go.touch()
-    found = fleet.ended(server, name)
-    assert (found["state"], found["attempt"]) == ("SUCCEEDED", 1), fleet.story_text(server, name)
+    job = fleet.ended(server, name)
+    assert (job["state"], job["attempt"]) == ("SUCCEEDED", 1), fleet.story_text(server, name)
 
 
 @pytest.mark.full
@@ -184,9 +180,9 @@ def test_preemption_with_grace_is_a_notice_and_costs_the_budget_of_maintenance(t
             fleet.wait_for_words(server, training.name, "told to stop")
             wait_until(lambda: native(server, training.name)["attempt"] == 2)
         assert training.weights() == straight
-        said = fleet.said(server, training.name)
-        (stopped,) = [line for line in said if line.startswith("told to stop at ")]
-        assert stopped.replace("told to stop at", "resumed from") in said
+        lines = fleet.output_lines(server, training.name)
+        (stopped,) = [line for line in lines if line.startswith("told to stop at ")]
+        assert stopped.replace("told to stop at", "resumed from") in lines
         paid = native(server, training.name)["restarts"]
         assert paid == {"infra": 0, "maintenance": 1, "user": 0}
 
@@ -215,8 +211,8 @@ def test_what_is_held_there_says_so(server, cluster):
     wait_until(lambda: (fleet.reason(native(server, name)) or {}).get("reason") == "HELD")
     cluster.run("scontrol", "release", number)
     go.touch()
-    for each in (*holders, name):
-        assert fleet.ended(server, each)["state"] == "SUCCEEDED"
+    for job in (*holders, name):
+        assert fleet.ended(server, job)["state"] == "SUCCEEDED"
 
 
 @pytest.mark.full
@@ -245,18 +241,18 @@ def test_what_no_set_of_nodes_can_ever_hold_is_refused_at_submit(shared_server, 
 
 @pytest.fixture(scope="module")
 def shared_server(session_cluster, tmp_path_factory):
-    with on_cluster(session_cluster, tmp_path_factory.mktemp("refuses") / "data") as found:
-        yield found
+    with on_cluster(session_cluster, tmp_path_factory.mktemp("refuses") / "data") as server:
+        yield server
 
 
 @pytest.mark.full
 def test_two_servers_with_data_of_their_own_share_a_cluster(server, cluster, tmp_path):
     with on_cluster(cluster, tmp_path / "other") as other:
-        names = [(each, submit(each, a_job("same-name"))) for each in (server, other)]
-        for each, name in names:
-            assert fleet.ended(each, name)["state"] == "SUCCEEDED"
-        for each, name in names:
-            assert fleet.said(each, name) == ["trained"]
+        names = [(service, submit(service, a_job("same-name"))) for service in (server, other)]
+        for service, name in names:
+            assert fleet.ended(service, name)["state"] == "SUCCEEDED"
+        for service, name in names:
+            assert fleet.output_lines(service, name) == ["trained"]
 
 
 @pytest.mark.full

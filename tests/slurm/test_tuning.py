@@ -7,7 +7,7 @@ import pytest
 import trainshed
 from e2e.altered_server import altered
 from e2e.support import native, serving
-from e2e.test_tuning import create, ended, make_bucket, study, told
+from e2e.test_tuning import create, ended, make_bucket, settings_by_trial, study
 from engines import events
 from slurm.support import table
 
@@ -53,22 +53,22 @@ def _server(folder, config):
     return serving(folder, "--anonymous", config=config, program=altered("draws-alike"))
 
 
-def found_by(server, document, in_between=lambda: None):
+def run_study(server, document, in_between=lambda: None):
     """All that is known of a study's trials but when, where and for how long."""
     make_bucket(server)
     name = create(server, document)
     in_between()
     job = ended(server, name, timeout_s=300)
     assert job["state"] == "JOB_STATE_SUCCEEDED", native(server, name, "/explain")
-    heard = told(server, name)
-    assert {len(each) for each in heard.values()} == {1}, "a trial ran twice"
-    return [_lasting(trial) for trial in job["trials"]]
+    settings = settings_by_trial(server, name)
+    assert {len(values) for values in settings.values()} == {1}, "a trial ran twice"
+    return [_lasting_fields(trial) for trial in job["trials"]]
 
 
-def _lasting(trial):
+def _lasting_fields(trial):
     return {
         **{key: trial[key] for key in ("id", "state", "parameters")},
-        "measured": [_without_time(each) for each in trial["measurements"]],
+        "measured": [_without_time(measurement) for measurement in trial["measurements"]],
         "last": _without_time(trial["finalMeasurement"]),
     }
 
@@ -84,19 +84,19 @@ def test_trials_by_hypertunes_file_are_those_of_one_machine(on_cluster, here):
         on_cluster.kill()
         on_cluster.start()
 
-    there = found_by(on_cluster, document, dies)
+    there = run_study(on_cluster, document, dies)
     assert len(there) == TRIALS
-    assert there == found_by(here, document)
+    assert there == run_study(here, document)
 
 
 def test_trials_by_event_files_are_those_of_one_machine(on_cluster, here):
     document = study(WRITES_EVENTS, trials=12, parallel=PARALLEL, algorithm="RANDOM_SEARCH")
-    there = found_by(on_cluster, document)
+    there = run_study(on_cluster, document)
     assert {trial["last"]["stepCount"] for trial in there} == {"5"}
-    assert there == found_by(here, document)
+    assert there == run_study(here, document)
 
 
 def test_what_is_tried_next_follows_from_what_nodes_have_reported(on_cluster, here):
     """One at a time, so that what is known before each trial is the same."""
     document = study(trials=5, parallel=1)
-    assert found_by(on_cluster, document) == found_by(here, document)
+    assert run_study(on_cluster, document) == run_study(here, document)

@@ -84,9 +84,9 @@ def submitted(cluster, name, spool, script, *options):
     path.write_text(script)
     path.chmod(0o644)
     words = ("--parsable", "--output=/dev/null", f"--chdir={spool}", *options)
-    code, said = as_user(cluster, name, "sbatch", *words, f"--nodelist={cluster.nodes[0]}", path)
-    assert code == 0, said
-    return said
+    code, output = as_user(cluster, name, "sbatch", *words, f"--nodelist={cluster.nodes[0]}", path)
+    assert code == 0, output
+    return output
 
 
 def victim(cluster, spool):
@@ -106,8 +106,8 @@ def attacked(cluster, name, spool, target, pid):
 
 def test_a_server_a_project_keeps_their_jobs_apart(cluster, spools):
     number, pid = victim(cluster, spools[OWNER])
-    found = attacked(cluster, OTHER, spools[OTHER], spools[OWNER], pid)
-    assert found == {
+    attacks = attacked(cluster, OTHER, spools[OTHER], spools[OWNER], pid)
+    assert attacks == {
         "reads its files": False,
         "writes its files": False,
         "signals it": False,
@@ -120,8 +120,8 @@ def test_a_server_a_project_keeps_their_jobs_apart(cluster, spools):
         ("scontrol", "write", "batch_script", number, "-"),
         ("srun", f"--jobid={number}", "--overlap", "true"),
     ):
-        code, said = as_user(cluster, OTHER, *words)
-        assert code != 0 or "failed" in said, (words, said)
+        code, output = as_user(cluster, OTHER, *words)
+        assert code != 0 or "failed" in output, (words, output)
     assert number in as_user(cluster, OTHER, "squeue", "-h", "-o", "%A")[1].split()
     assert cluster.run("squeue", "-h", "-j", number, "-o", "%T").strip() == "RUNNING"
 
@@ -133,6 +133,6 @@ def test_jobs_of_one_server_reach_each_other(cluster, spools):
 
 @pytest.mark.usefixtures("spools")
 def test_only_root_submits_as_another_user(cluster):
-    code, said = as_user(cluster, OWNER, "sbatch", f"--uid={OTHER}", "--wrap", "true")
+    code, output = as_user(cluster, OWNER, "sbatch", f"--uid={OTHER}", "--wrap", "true")
     assert code != 0
-    assert "only permitted by root" in said
+    assert "only permitted by root" in output

@@ -136,8 +136,8 @@ class SlurmWorld(ShellWorld):
         return lines(self.jobs, key)
 
     def _number_of(self, key):
-        found = self._cluster.run("squeue", "-h", "-o", "%A %k")
-        pairs = (line.split() for line in found.splitlines())
+        output = self._cluster.run("squeue", "-h", "-o", "%A %k")
+        pairs = (line.split() for line in output.splitlines())
         return next(number for number, comment in pairs if comment == str(key))
 
     def _state(self, number):

@@ -53,10 +53,10 @@ def check_unharmed(outside):
 
 def check_unread(*folders):
     """No file has a byte of it."""
-    made = [path for each in folders for path in each.rglob("*")]
-    made = [path for path in made if path.is_file() and not path.is_symlink()]
-    assert made
-    assert all(SECRET not in path.read_bytes() for path in made)
+    paths = [path for folder in folders for path in folder.rglob("*")]
+    paths = [path for path in paths if path.is_file() and not path.is_symlink()]
+    assert paths
+    assert all(SECRET not in path.read_bytes() for path in paths)
 
 
 def main(bucket, outside, uid=None):

@@ -6,9 +6,9 @@ import stat
 import pytest
 
 from trainshed.engines.isolation.compose import share
-from trainshed.files.beneath import Beneath
+from trainshed.files.beneath import Beneath, PathBeneath
 from trainshed.storage.buckets import FOLDER_MODE
-from trainshed.storage.folders import Place, make_all
+from trainshed.storage.folders import make_all
 from trainshed.storage.object_files import place
 
 GROUP = 200_005
@@ -36,8 +36,8 @@ def bucket(tmp_path):
 
 
 def rights(path):
-    found = path.lstat()
-    return found.st_gid, f"{stat.S_IMODE(found.st_mode):o}"
+    status = path.lstat()
+    return status.st_gid, f"{stat.S_IMODE(status.st_mode):o}"
 
 
 def test_a_bucket_from_before_is_given_with_all_that_is_in_it(bucket):
@@ -54,7 +54,7 @@ def test_it_is_done_once(bucket):
 
 
 def test_folders_and_objects_of_the_server_take_the_group(bucket, tmp_path):
-    make_all([Place(bucket, "results/deep")], FOLDER_MODE)
+    make_all([PathBeneath(bucket, "results/deep")], FOLDER_MODE)
     for folder in (bucket / "results", bucket / "results/deep"):
         assert rights(folder) == (GROUP, "2775")
     (tmp_path / "part").write_text("uploaded")

@@ -30,9 +30,9 @@ def write(root, lines, *, attempt=1, number=1, torn=b""):
     return path
 
 
-def lines_of(log, *, limit, after_ns=None, from_ns=None, **asked):
+def lines_of(log, *, limit, after_ns=None, from_ns=None, **span):
     first = max(from_ns or 0, 0 if after_ns is None else after_ns + 1)
-    return list(islice(log.read(UID, Span(from_ns=first, **asked)), limit))
+    return list(islice(log.read(UID, Span(from_ns=first, **span)), limit))
 
 
 def size_of(log):
@@ -62,15 +62,15 @@ def test_whatever_was_damaged_all_other_lines_are_found(tmp_path_factory, parts,
     for attempt, (part, torn) in enumerate(parts, 1):
         path = write(root, part, attempt=attempt, torn=torn)
         bytes_of = path.read_bytes().splitlines(keepends=True)
-        for place, each in enumerate(part):
+        for place, entry in enumerate(part):
             if data.draw(st.booleans()):
                 bytes_of[place] = data.draw(noise) + b"\n"
             else:
-                left.append(each)
+                left.append(entry)
         path.write_bytes(b"".join(bytes_of))
     log = JobLog(root)
     for first in data.draw(st.lists(st.integers(0, 130), min_size=5, max_size=5)):
-        expected = [each for each in left if each.stamp_ns >= first]
+        expected = [entry for entry in left if entry.stamp_ns >= first]
         assert lines_of(log, from_ns=first, limit=100) == expected
         newest = log.read(UID, Span(from_ns=first, newest_first=True))
         assert list(newest) == expected[::-1]
@@ -83,23 +83,23 @@ def test_any_span_is_what_a_plain_search_would_find(tmp_path_factory, parts, dat
     for attempt, (part, torn) in enumerate(parts, 1):
         write(root, part[: len(part) // 2], attempt=attempt, number=1)
         write(root, part[len(part) // 2 :], attempt=attempt, number=2, torn=torn)
-    log, everything = JobLog(root), [each for part, _ in parts for each in part]
+    log, everything = JobLog(root), [entry for part, _ in parts for entry in part]
     stamps = st.none() | st.integers(0, 130)
     for _ in range(5):
         after, first, before = data.draw(stamps), data.draw(stamps), data.draw(stamps)
         task = data.draw(st.sampled_from([None, "a", 'b"', "nobody"]))
         limit = data.draw(st.integers(0, 31))
         expected = [
-            each
-            for each in everything
-            if (after is None or each.stamp_ns > after)
-            and (first is None or each.stamp_ns >= first)
-            and (before is None or each.stamp_ns < before)
-            and task in (None, each.task_name)
+            entry
+            for entry in everything
+            if (after is None or entry.stamp_ns > after)
+            and (first is None or entry.stamp_ns >= first)
+            and (before is None or entry.stamp_ns < before)
+            and task in (None, entry.task_name)
         ]
-        asked = {"after_ns": after, "from_ns": first, "before_ns": before, "task": task}
-        assert lines_of(log, limit=limit, **asked) == expected[:limit]
-        of_task = [each for each in everything if task in (None, each.task_name)]
+        span = {"after_ns": after, "from_ns": first, "before_ns": before, "task": task}
+        assert lines_of(log, limit=limit, **span) == expected[:limit]
+        of_task = [entry for entry in everything if task in (None, entry.task_name)]
         assert log.tail(UID, limit, task=task) == of_task[max(0, len(of_task) - limit) :]
         newest_first = Span(from_ns=first or 0, before_ns=before, task=task, newest_first=True)
         if after is None:
@@ -161,18 +161,18 @@ sink.close()
 
 def test_readers_that_come_and_go_miss_nothing_while_it_is_written_and_rotated(tmp_path):
     folder = tmp_path / str(UID) / "1" / LOG_FOLDER
-    found, deadline = [], time.monotonic() + DEADLINE_S
+    entries, deadline = [], time.monotonic() + DEADLINE_S
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(folder)])
     with writer:
         over = False
         while not over:
             over = writer.poll() is not None
-            last = found[-1].stamp_ns if found else None
-            found += lines_of(JobLog(tmp_path), after_ns=last, limit=len(found) % 997 + 1)
-            over = over and len(found) >= 5000
+            last = entries[-1].stamp_ns if entries else None
+            entries += lines_of(JobLog(tmp_path), after_ns=last, limit=len(entries) % 997 + 1)
+            over = over and len(entries) >= 5000
             assert time.monotonic() < deadline
-    assert [int(each.text) for each in found] == list(range(5000))
-    assert all(a.stamp_ns < b.stamp_ns for a, b in pairwise(found))
+    assert [int(entry.text) for entry in entries] == list(range(5000))
+    assert all(a.stamp_ns < b.stamp_ns for a, b in pairwise(entries))
     assert len(list(folder.iterdir())) > 10
 
 
@@ -187,9 +187,9 @@ def test_pruning_removes_the_oldest_and_never_the_newest_of_an_attempt(tmp_path)
     assert size_of(log) == 6 * one
     assert log.prune(UID, 6 * one) == 0
     assert log.prune(UID, 4 * one) == 2
-    assert [each.stamp_ns for each in lines_of(log, limit=9)] == [13, 21, 22, 23]
+    assert [entry.stamp_ns for entry in lines_of(log, limit=9)] == [13, 21, 22, 23]
     log.prune(UID, 0)
-    assert [each.stamp_ns for each in lines_of(log, limit=9)] == [13, 23]
+    assert [entry.stamp_ns for entry in lines_of(log, limit=9)] == [13, 23]
     log.remove(UID)
     assert size_of(log) == 0
 
@@ -201,7 +201,7 @@ def test_a_segment_that_is_removed_while_it_is_read_is_read_to_its_end(tmp_path)
     assert next(reading).stamp_ns == 1
     first.unlink()
     second.unlink()
-    assert [each.stamp_ns for each in reading] == [2]
+    assert [entry.stamp_ns for entry in reading] == [2]
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
@@ -228,7 +228,7 @@ def test_attempts_may_lie_in_folders_of_their_own(tmp_path):
         folder.mkdir(parents=True)
         (folder / segment_name(1)).write_bytes(encode(line(stamp)))
     log = JobLog(here, (there, tmp_path / "away"))
-    assert [each.stamp_ns for each in log.read(UID, Span())] == [5, 9, 12]
+    assert [entry.stamp_ns for entry in log.read(UID, Span())] == [5, 9, 12]
     assert list(log.uids()) == [UID]
     log.remove(UID)
     assert list(log.read(UID, Span())) == []

@@ -13,9 +13,9 @@ from trainshed.storage.uploads import part
 
 @pytest.fixture
 def objects(tmp_path):
-    found = Objects(data_dir=tmp_path)
-    found.buckets.make("bkt")
-    return found
+    objects = Objects(data_dir=tmp_path)
+    objects.buckets.make("bkt")
+    return objects
 
 
 def put(objects, *names):
@@ -105,7 +105,7 @@ def test_a_list_never_makes_anybody_wait_for_a_checksum(objects, tmp_path):
     assert page.items[0].checksums.crc32c == ""
 
 
-def made(objects, name):
+def make_file(objects, name):
     """Make a file as a job would, or a placeholder as clients do; False where it is in the way."""
     path = objects.buckets.path("bkt") / name
     try:
@@ -145,7 +145,7 @@ queries = st.fixed_dictionaries(
 def test_pages_of_any_size_hold_what_the_rules_say(tmp_path_factory, names, query, size):
     objects = Objects(data_dir=tmp_path_factory.mktemp("data"))
     objects.buckets.make("bkt")
-    there = [name for name in names if made(objects, name)]
+    there = [name for name in names if make_file(objects, name)]
     assert listed(objects, page_size=size, **query) == expected(there, **query)
 
 
@@ -167,13 +167,13 @@ def test_a_page_token_that_no_page_gave_is_refused(objects, token):
 def test_a_list_that_nobody_waits_for_stops(objects):
     for name in "abc":
         put(objects, name)
-    seen = []
+    calls = []
 
     def go_on():
-        seen.append(1)
-        if len(seen) == 2:
+        calls.append(1)
+        if len(calls) == 2:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
         list_page(objects, "bkt", ListQuery(), go_on)
-    assert len(seen) == 2
+    assert len(calls) == 2

@@ -22,16 +22,16 @@ from trainshed.storage.uploads import Target, compose, copy, part
 
 @pytest.fixture
 def objects(tmp_path):
-    found = Objects(data_dir=tmp_path)
-    found.buckets.make("bkt")
-    return found
+    objects = Objects(data_dir=tmp_path)
+    objects.buckets.make("bkt")
+    return objects
 
 
-def put(objects, name, content=b"", conditions=ALWAYS, **said):
+def put(objects, name, content=b"", conditions=ALWAYS, **fields):
     with part(objects.data_dir) as (path, file):
         file.write(content)
         file.flush()
-        new = NewObject(bucket="bkt", name=name, file=path, **said)
+        new = NewObject(bucket="bkt", name=name, file=path, **fields)
         return objects.commit(new, conditions)
 
 
@@ -59,9 +59,9 @@ def test_an_object_is_a_file_that_jobs_can_open(objects, tmp_path):
 
 def test_what_a_job_wrote_is_an_object_with_a_checksum(objects, tmp_path):
     (tmp_path / "buckets/bkt/out").write_bytes(b"model")
-    found = objects.get("bkt", "out")
-    assert (found.size, found.metageneration) == (5, 1)
-    assert found.checksums == Checksums(crc32c=crc32c(b"model"))
+    stored = objects.get("bkt", "out")
+    assert (stored.size, stored.metageneration) == (5, 1)
+    assert stored.checksums == Checksums(crc32c=crc32c(b"model"))
     assert objects.get("bkt", "out", hashes=False).checksums.crc32c  # it is remembered
 
 
@@ -77,15 +77,15 @@ def test_a_checksum_is_never_of_an_older_content(objects, tmp_path):
     copied.write_bytes(b"again")
     os.utime(copied, ns=(0, 10**18))
     copied.rename(file)
-    found = objects.get("bkt", "out")
-    assert found.checksums.crc32c == crc32c(b"again") != first.checksums.crc32c
+    stored = objects.get("bkt", "out")
+    assert stored.checksums.crc32c == crc32c(b"again") != first.checksums.crc32c
 
 
 def test_a_job_that_writes_an_object_anew_makes_a_new_generation_of_it(objects, tmp_path):
-    said = Attributes(content_type="text/plain", metadata={"k": "v"})
+    attributes = Attributes(content_type="text/plain", metadata={"k": "v"})
     # the time of a file that is written is that of the kernel's last tick
     a_second_ago = Objects(data_dir=tmp_path, clock_ns=lambda: time.time_ns() - 10**9)
-    before = put(a_second_ago, "x", b"one", attributes=said)
+    before = put(a_second_ago, "x", b"one", attributes=attributes)
     (tmp_path / "buckets/bkt/x").write_bytes(b"two!")
     after = objects.get("bkt", "x")
     assert after.generation > before.generation
@@ -101,8 +101,8 @@ def test_nobody_waits_for_the_checksum_of_a_huge_file(objects, tmp_path, monkeyp
 def test_generations_ascend_even_when_the_clock_stands_still(tmp_path):
     objects = Objects(data_dir=tmp_path, clock_ns=lambda: 10**18)
     objects.buckets.make("bkt")
-    seen = [put(objects, "x", bytes([n])).generation for n in range(4)]
-    assert seen == sorted(set(seen))
+    generations = [put(objects, "x", bytes([n])).generation for n in range(4)]
+    assert generations == sorted(set(generations))
 
 
 def test_conditions_hold_or_nothing_happens(objects):
@@ -120,21 +120,21 @@ def test_conditions_hold_or_nothing_happens(objects):
 
 
 def test_of_many_who_want_to_create_an_object_one_does(objects):
-    told = []
+    outcomes = []
 
     def create(n):
         try:
-            told.append(put(objects, "x", bytes([n]), Conditions(generation=0)))
+            outcomes.append(put(objects, "x", bytes([n]), Conditions(generation=0)))
         except ConditionFailed:
-            told.append(None)
+            outcomes.append(None)
 
     threads = [threading.Thread(target=create, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(told) == 8
-    assert len([each for each in told if each]) == 1
+    assert len(outcomes) == 8
+    assert len([outcome for outcome in outcomes if outcome]) == 1
 
 
 def test_attributes_change_alone(objects):
@@ -148,19 +148,22 @@ def test_attributes_change_alone(objects):
 
 def test_who_reads_is_not_disturbed_by_who_writes(objects):
     put(objects, "x", b"one")
-    found, file = objects.open("bkt", "x")
+    stored, file = objects.open("bkt", "x")
     with file:
         put(objects, "x", b"another")
-        assert (found.size, file.read()) == (3, b"one")
+        assert (stored.size, file.read()) == (3, b"one")
 
 
 def test_a_copy_has_the_bytes_and_what_is_said_of_them(objects):
-    said = Attributes(content_type="a/b")
-    put(objects, "x", b"one", attributes=said)
-    found, file = objects.open("bkt", "x")
-    copied = copy(objects, found, file, Target(bucket="bkt", name="y/z", attributes=said))
+    attributes = Attributes(content_type="a/b")
+    put(objects, "x", b"one", attributes=attributes)
+    stored, file = objects.open("bkt", "x")
+    copied = copy(objects, stored, file, Target(bucket="bkt", name="y/z", attributes=attributes))
     assert content(objects, "y/z") == b"one"
-    assert (copied.attributes, objects.get("bkt", "y/z").checksums.crc32c) == (said, crc32c(b"one"))
+    assert (copied.attributes, objects.get("bkt", "y/z").checksums.crc32c) == (
+        attributes,
+        crc32c(b"one"),
+    )
 
 
 def test_objects_are_put_one_behind_the_other(objects):
@@ -252,8 +255,8 @@ parts = st.lists(st.sampled_from(["..", ".", "a", "", "é:*?\\", "~"]), max_size
     max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 def test_every_name_is_stored_in_its_bucket_or_refused(objects, name):
-    others = {*objects.data_dir.iterdir()} | {*(objects.data_dir / "buckets").iterdir()}
-    others |= {objects.data_dir / "objects", objects.data_dir / "uploads"}
+    folders = {*objects.data_dir.iterdir()} | {*(objects.data_dir / "buckets").iterdir()}
+    folders |= {objects.data_dir / "objects", objects.data_dir / "uploads"}
     text = b"" if name.endswith("/") else b"text"
     try:
         put(objects, name, text)
@@ -261,7 +264,7 @@ def test_every_name_is_stored_in_its_bucket_or_refused(objects, name):
         return
     assert objects.get("bkt", name).size == len(text)
     objects.delete("bkt", name)
-    assert {*objects.data_dir.iterdir()} | {*(objects.data_dir / "buckets").iterdir()} == others
+    assert {*objects.data_dir.iterdir()} | {*(objects.data_dir / "buckets").iterdir()} == folders
 
 
 def test_links_lead_nowhere_out_of_the_bucket(objects, tmp_path):
@@ -292,7 +295,7 @@ def test_a_link_is_no_object_wherever_it_leads(objects, tmp_path):
         lambda: objects.get("bkt", "latest"),
         lambda: objects.delete("bkt", "latest"),
         lambda: objects.move("bkt", "latest", "other", ALWAYS, ALWAYS),
-        lambda: objects.patch("bkt", "latest", lambda found: found),
+        lambda: objects.patch("bkt", "latest", lambda attributes: attributes),
     ):
         with pytest.raises(NoSuchObject):
             act()
@@ -376,9 +379,9 @@ def test_what_is_stored_is_for_jobs_of_other_users_whatever_the_umask_is(objects
         put(objects, "a/b/c", b"bytes")
     finally:
         os.umask(before)
-    found = [bucket / name for name in ("a", "a/b", "a/b/c")]
-    assert [stat.S_IMODE(path.stat().st_mode) for path in found] == [0o2775, 0o2775, 0o664]
-    assert {path.stat().st_gid for path in found} == {bucket.stat().st_gid}
+    paths = [bucket / name for name in ("a", "a/b", "a/b/c")]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in paths] == [0o2775, 0o2775, 0o664]
+    assert {path.stat().st_gid for path in paths} == {bucket.stat().st_gid}
 
 
 #: A note of the object as it is, with something behind it.
@@ -406,7 +409,7 @@ def test_an_object_whose_note_cannot_be_read_is_there_without_it(objects, text):
     fingerprint = json.dumps(json.loads(note.read_bytes())["fingerprint"]).encode()
     note.write_bytes(text.replace(b"FINGERPRINT", fingerprint))
     page = list_page(objects, "bkt", ListQuery())
-    assert [(each.name, each.attributes) for each in page.items] == [
+    assert [(item.name, item.attributes) for item in page.items] == [
         ("a", Attributes()),
         ("x", Attributes()),
     ]

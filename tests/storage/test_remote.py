@@ -26,17 +26,17 @@ FAR = "far"
 
 @pytest.fixture
 def far(tmp_path):
-    found = tmp_path / "elsewhere/data"
-    found.mkdir(parents=True)
-    return found
+    folder = tmp_path / "elsewhere/data"
+    folder.mkdir(parents=True)
+    return folder
 
 
 @pytest.fixture
 def objects(tmp_path, far):
     remotes = remotes_of({FAR: RemoteBucket(far.as_uri())})
-    found = ObjectsWithRemotes(data_dir=tmp_path / "data", remotes=remotes)
-    found.buckets.make("near")
-    return found
+    objects = ObjectsWithRemotes(data_dir=tmp_path / "data", remotes=remotes)
+    objects.buckets.make("near")
+    return objects
 
 
 def put(objects, name, content=b"x", conditions=None, bucket=FAR):
@@ -48,7 +48,7 @@ def put(objects, name, content=b"x", conditions=None, bucket=FAR):
 
 def listed(objects, **query):
     page = list_page(objects, FAR, ListQuery(**query))
-    return [each.name for each in page.items], list(page.prefixes)
+    return [item.name for item in page.items], list(page.prefixes)
 
 
 def read(objects, name):
@@ -61,10 +61,10 @@ def test_objects_are_stored_read_listed_and_deleted_there(objects, far):
     stored = put(objects, "a/b.txt", b"0123456789")
     assert (far / "a/b.txt").read_bytes() == b"0123456789"
     assert not (objects.data_dir / "part").exists()
-    found, file = objects.open(FAR, "a/b.txt")
+    opened, file = objects.open(FAR, "a/b.txt")
     with file:
         file.seek(3)
-        assert (found.size, found.generation) == (10, stored.generation)
+        assert (opened.size, opened.generation) == (10, stored.generation)
         assert file.read(4) == b"3456"
     (far / "a/own.txt").write_text("of somebody else")
     put(objects, "a-b")
@@ -83,17 +83,17 @@ def test_pages_of_a_listing_fit_together(objects):
     names = sorted(f"{number % 3}/{number}" for number in range(10))
     for name in names:
         put(objects, name)
-    found, token = [], ""
+    object_names, token = [], ""
     while True:
         page = list_page(objects, FAR, ListQuery(page_size=3, page_token=token))
-        found += [each.name for each in page.items]
+        object_names += [item.name for item in page.items]
         if not (token := page.next_token):
             break
-    assert found == names
+    assert object_names == names
 
 
 def test_copies_moves_and_compositions_go_through(objects, far):
-    found = put(objects, "one", b"1")
+    stored = put(objects, "one", b"1")
     put(objects, "two", b"2", bucket="near")
     _, file = objects.open("near", "two")
     copy(objects, objects.get("near", "two"), file, Target(bucket=FAR, name="two"))
@@ -101,7 +101,7 @@ def test_copies_moves_and_compositions_go_through(objects, far):
         objects, FAR, [("one", Conditions()), ("two", Conditions())], Target(bucket=FAR, name="sum")
     )
     assert read(objects, "sum") == b"12"
-    objects.move(FAR, "one", "moved", Conditions(revision=found.generation), Conditions())
+    objects.move(FAR, "one", "moved", Conditions(revision=stored.generation), Conditions())
     assert sorted(path.name for path in far.iterdir()) == ["moved", "sum", "two"]
 
 
@@ -119,10 +119,10 @@ def test_a_folder_that_a_program_makes_is_there_though_it_is_empty(objects, far)
 
 
 def test_conditions_hold_there_too(objects):
-    found = put(objects, "a", b"1", Conditions(generation=0))
+    stored = put(objects, "a", b"1", Conditions(generation=0))
     with pytest.raises(ConditionFailed):
         put(objects, "a", b"2", Conditions(generation=0))
-    put(objects, "a", b"2", Conditions(generation=found.generation))
+    put(objects, "a", b"2", Conditions(generation=stored.generation))
     assert read(objects, "a") == b"2"
 
 
@@ -149,11 +149,11 @@ class Broken(fsspec.AbstractFileSystem):
 
     protocol = "broken"
 
-    def __init__(self, *given, error, **named):
-        super().__init__(*given, **named)
+    def __init__(self, *args, error, **named):
+        super().__init__(*args, **named)
         self.error = error
 
-    def _fail(self, *_given, **_named):
+    def _fail(self, *_args, **_named):
         raise self.error
 
     info = ls = cat_file = put_file = rm_file = cp_file = _fail
@@ -177,7 +177,7 @@ def test_a_store_that_is_away_or_refuses_is_an_error_that_names_the_bucket(
     for call in (
         lambda: listed(objects),
         lambda: objects.get(FAR, "a"),
-        lambda: objects.seen(FAR, "a"),
+        lambda: objects.find(FAR, "a"),
         lambda: put(objects, "a"),
         lambda: objects.delete(FAR, "a"),
     ):
@@ -186,10 +186,10 @@ def test_a_store_that_is_away_or_refuses_is_an_error_that_names_the_bucket(
 
 
 def test_a_store_that_did_not_answer_is_not_asked_by_each_who_waits(objects, monkeypatch):
-    asked = []
+    calls = []
 
-    def away(*given, **_named):
-        asked.append(given)
+    def away(*args, **_named):
+        calls.append(args)
         raise TimeoutError
 
     monkeypatch.setattr("trainshed.storage.folder_files.FolderFiles.info", away)
@@ -198,11 +198,11 @@ def test_a_store_that_did_not_answer_is_not_asked_by_each_who_waits(objects, mon
     for _ in range(3):
         with pytest.raises(RemoteFailed, match="does not answer"):
             objects.get(FAR, "a")
-    assert len(asked) == 1
+    assert len(calls) == 1
     now[0] += 60.0
     with pytest.raises(RemoteFailed):
         objects.get(FAR, "a")
-    assert len(asked) == 2
+    assert len(calls) == 2
 
 
 def test_bytes_that_are_missing_end_a_read(objects, far):
@@ -266,7 +266,7 @@ def test_a_pipe_keeps_no_call_waiting(objects, far):
 
 
 def test_a_half_written_object_is_none(objects, far, monkeypatch):
-    def fail(*_given):
+    def fail(*_args):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("trainshed.storage.folder_files.copy_file", fail)
@@ -301,9 +301,9 @@ def owned(tmp_path, far):
     far.chmod(0o700)
     os.chown(far, USER, USER)
     remotes = remotes_of({FAR: RemoteBucket(far.as_uri())}, lambda _: USER)
-    made = ObjectsWithRemotes(data_dir=tmp_path / "data", remotes=remotes)
-    made.buckets.make("near")
-    return made
+    objects = ObjectsWithRemotes(data_dir=tmp_path / "data", remotes=remotes)
+    objects.buckets.make("near")
+    return objects
 
 
 def test_the_user_of_the_project_reaches_the_folder_and_not_the_server(owned, far):

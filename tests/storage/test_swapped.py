@@ -40,9 +40,9 @@ SECONDS = 60.0 if FULL else 3.0
 @pytest.fixture(params=[beneath.by_kernel, beneath.by_parts], ids=["openat2", "by parts"])
 def objects(request, tmp_path, monkeypatch):
     monkeypatch.setattr(beneath, "_resolve", lambda: request.param)
-    found = Objects(data_dir=tmp_path / "data")
-    found.buckets.make("bkt")
-    return found
+    objects = Objects(data_dir=tmp_path / "data")
+    objects.buckets.make("bkt")
+    return objects
 
 
 def put(objects, name, content=b"new"):
@@ -78,9 +78,9 @@ def installed(objects, name, into):
     with packages_of(environment, into) as own:
         for number, package in enumerate(own.packages):
             copy = shutil.copytree if Path(package).is_dir() else shutil.copy
-            kept = into / f"{name.replace('/', '-')}-{number}"
-            shutil.rmtree(kept) if kept.is_dir() else kept.unlink(missing_ok=True)
-            copy(package, kept)
+            target = into / f"{name.replace('/', '-')}-{number}"
+            shutil.rmtree(target) if target.is_dir() else target.unlink(missing_ok=True)
+            copy(package, target)
 
 
 def calls(objects, into):
@@ -97,8 +97,8 @@ def calls(objects, into):
                 uploads.cancel(session)
 
     def copied(name, to):
-        found, file = objects.open("bkt", name)
-        copy(objects, found, file, Target(bucket="bkt", name=to))
+        stored, file = objects.open("bkt", name)
+        copy(objects, stored, file, Target(bucket="bkt", name=to))
 
     def moved(name, to):
         objects.move("bkt", name, to, ALWAYS, ALWAYS)
@@ -107,7 +107,7 @@ def calls(objects, into):
         yield functools.partial(installed, objects, name, into)
     for name in ("file", "folder/secret"):
         yield functools.partial(content, objects, name)
-        yield functools.partial(objects.patch, "bkt", name, lambda found: found)
+        yield functools.partial(objects.patch, "bkt", name, lambda attributes: attributes)
         yield functools.partial(copied, name, "copied")
         yield functools.partial(moved, name, "moved")
         sources = [(name, ALWAYS), (name, ALWAYS)]

@@ -32,9 +32,9 @@ class Clock:
 
 @pytest.fixture
 def objects(tmp_path):
-    found = Objects(data_dir=tmp_path)
-    found.buckets.make("bkt")
-    return found
+    objects = Objects(data_dir=tmp_path)
+    objects.buckets.make("bkt")
+    return objects
 
 
 @pytest.fixture

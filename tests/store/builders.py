@@ -161,15 +161,15 @@ STUDY: Final = StudySpec(
 
 def add_study(store: Store, **changes: Any) -> JobRecord:
     """Store a new study of ml v1; ``changes`` are fields of NewJob or of its spec."""
-    known = {"kind": JobKind.ML_JOB, "job_id": "tune", "study": STUDY}
-    return add(store, **{**known, **changes})
+    defaults = {"kind": JobKind.ML_JOB, "job_id": "tune", "study": STUDY}
+    return add(store, **{**defaults, **changes})
 
 
 def trial_job(number: int, study_id: str = "tune", **changes: Any) -> NewJob:
     """The job of a trial of ml v1."""
     trial = TrialSpec(trial_id=str(number), parameters=(("lr", "0.5"),), study_job_id=study_id)
-    known = {"kind": JobKind.TRIAL, "job_id": f"{study_id}/trials/{number}", "study": STUDY}
-    return new_job(**{**known, "trial": trial, **changes})
+    defaults = {"kind": JobKind.TRIAL, "job_id": f"{study_id}/trials/{number}", "study": STUDY}
+    return new_job(**{**defaults, "trial": trial, **changes})
 
 
 def vertex_trial_job(number: int) -> NewJob:
@@ -196,8 +196,8 @@ def reported(number: int, *values: float, mark: int = 1, attempt: int = 1) -> Tr
 def step_of(store: Store, uid: int, **fields: Any) -> StudyStep:
     """A step from the row as it is now; it stays in its state unless ``fields`` have another."""
     record = read(store, uid)
-    known = {"version": record.version, "state": record.job.status.state, "server": None}
-    return StudyStep(uid=uid, **{**known, **fields})
+    defaults = {"version": record.version, "state": record.job.status.state, "server": None}
+    return StudyStep(uid=uid, **{**defaults, **fields})
 
 
 def advance(store: Store, uid: int, **fields: Any) -> Sequence[StoredTrial]:

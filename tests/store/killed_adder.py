@@ -18,8 +18,8 @@ def main(url):
     def add(first):
         for number in itertools.count(first, THREADS):
             record, _ = store.add_job(new_job(job_id=f"j{number}"))
-            told = f"{record.job.job_id} {record.uid}\n"
-            os.write(1, told.encode())  # one write: never torn
+            line = f"{record.job.job_id} {record.uid}\n"
+            os.write(1, line.encode())  # one write: never torn
 
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(add, range(THREADS)))

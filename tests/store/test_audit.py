@@ -62,38 +62,38 @@ def filled(store, clock):
 
 def test_an_audit_says_what_the_store_says(url, store, clock):
     uids = filled(store, clock)
-    found = audit.rows(url, clock)
-    assert list(found.jobs) == [store.job_by_uid(uid) for uid in uids]
-    assert list(found.held.values()) == list(store.holding())
-    assert set(found.held) == {uids[1]}
-    assert list(found.commands) == list(store.commands(SERVER))
-    assert found.commands[-1].stop == StopOrder(grace_s=1.0, reason=StopReason.END)
-    assert found.attempts == {(uid, 1): SEATS for uid in uids[1:]}
-    assert found.replicas == {(uid, 1): list(store.replicas(uid)) for uid in uids[1:]}
-    assert list(found.nodes) == list(store.nodes())
-    assert found.last_events == {uid: store.events(uid)[-1] for uid in uids}
+    rows = audit.rows(url, clock)
+    assert list(rows.jobs) == [store.job_by_uid(uid) for uid in uids]
+    assert list(rows.held.values()) == list(store.holding())
+    assert set(rows.held) == {uids[1]}
+    assert list(rows.commands) == list(store.commands(SERVER))
+    assert rows.commands[-1].stop == StopOrder(grace_s=1.0, reason=StopReason.END)
+    assert rows.attempts == {(uid, 1): SEATS for uid in uids[1:]}
+    assert rows.replicas == {(uid, 1): list(store.replicas(uid)) for uid in uids[1:]}
+    assert list(rows.nodes) == list(store.nodes())
+    assert rows.last_events == {uid: store.events(uid)[-1] for uid in uids}
     until_ns = clock.now_ns + int((LEASE_S - 5) * NS_PER_S)
-    assert found.leases == {f"server:{SERVER}": (SERVER, until_ns)}
-    assert list(found.damage) == []
+    assert rows.leases == {f"server:{SERVER}": (SERVER, until_ns)}
+    assert list(rows.damage) == []
 
 
 def test_an_audit_knows_the_trials_and_who_is_a_study(url, store, clock):
     uids = [add_study(store, job_id=name).uid for name in ("a", "b")]
     jobs = [trial_job(1, "a"), trial_job(2, "a"), trial_job(1, "b")]
-    given = [NewTrial(trial=trial(int(job.spec.trial.trial_id)), job=job) for job in jobs]
-    advance(store, uids[1], new_trials=given[2:])
-    advance(store, uids[0], new_trials=given[:2])
+    new_trials = [NewTrial(trial=trial(int(job.spec.trial.trial_id)), job=job) for job in jobs]
+    advance(store, uids[1], new_trials=new_trials[2:])
+    advance(store, uids[0], new_trials=new_trials[:2])
     stopping = trial(2, state=TrialState.STOPPING)
     stored = [*advance(store, uids[0], trials=(stopping,)), *store.trials(uids[1])]
-    found = audit.rows(url, clock)
-    assert [each.job_uid for each in found.trials] == [each.job_uid for each in stored]
-    assert [(each.study_uid, each.number, each.state) for each in found.trials] == [
+    rows = audit.rows(url, clock)
+    assert [row.job_uid for row in rows.trials] == [row.job_uid for row in stored]
+    assert [(row.study_uid, row.number, row.state) for row in rows.trials] == [
         (uids[0], 1, TrialState.ACTIVE),
         (uids[0], 2, TrialState.STOPPING),
         (uids[1], 1, TrialState.ACTIVE),
     ]
-    assert [record.uid for record in found.jobs if record.job.spec.is_study] == uids
-    assert list(found.damage) == []
+    assert [record.uid for record in rows.jobs if record.job.spec.is_study] == uids
+    assert list(rows.damage) == []
 
 
 def listing(folder):

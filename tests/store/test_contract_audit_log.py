@@ -9,7 +9,7 @@ BEGIN = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def entry(number: int, **fields: str) -> AuditEntry:
-    found = AuditEntry(
+    default = AuditEntry(
         stamp_ns=int((BEGIN + timedelta(minutes=number)).timestamp()) * 10**9,
         caller="dora",
         credential="c0ffee",
@@ -19,7 +19,7 @@ def entry(number: int, **fields: str) -> AuditEntry:
         project="demo",
         status="OK",
     )
-    return found._replace(**fields)
+    return default._replace(**fields)
 
 
 class TestAuditLog:
@@ -41,15 +41,15 @@ class TestAuditLog:
 
     def test_whatever_a_caller_writes_can_be_kept(self, store: Store) -> None:
         store.add_audit([entry(1, resource="/a\x00\ud800'); DROP TABLE audit_log")])
-        [found] = store.audit_log(limit=9)
-        assert found.resource == "/a\ufffd\ufffd'); DROP TABLE audit_log"
+        [row] = store.audit_log(limit=9)
+        assert row.resource == "/a\ufffd\ufffd'); DROP TABLE audit_log"
 
     def test_the_oldest_go_and_strangers_push_out_nobody(self, store: Store) -> None:
-        known = [entry(number) for number in range(20)]
+        users = [entry(number) for number in range(20)]
         strangers = [entry(number, caller="", credential="") for number in range(20, 60)]
-        store.add_audit([*known, *strangers])
+        store.add_audit([*users, *strangers])
         store.shorten_audit_log(rows_max=10, before=BEGIN)
-        assert store.audit_log(limit=99) == [*known[10:], strangers[-1]]
+        assert store.audit_log(limit=99) == [*users[10:], strangers[-1]]
 
     def test_what_is_too_old_goes(self, store: Store) -> None:
         store.add_audit([entry(number) for number in range(4)])

@@ -56,10 +56,10 @@ class TestForgetting:
             kind=JobKind.ML_JOB, job_id="j", retry_key="k", spec=new_job(labels={"a": "b"}).spec
         )
         uid = store.add_job(new)[0].uid
-        kept = add(store, labels={"a": "b"}).uid
-        for each in (uid, kept):
-            place(store, each)
-            go(store, each, JobState.SUCCEEDED)
+        other_uid = add(store, labels={"a": "b"}).uid
+        for job_uid in (uid, other_uid):
+            place(store, job_uid)
+            go(store, job_uid, JobState.SUCCEEDED)
         _confirm_all(store)
         mark, _, _ = store.holding_changed(0)
         store.forget([uid, 1])
@@ -76,14 +76,14 @@ class TestForgetting:
         again, is_new = store.add_job(new)
         assert is_new, "neither its name nor its retry key is taken"
         assert again.uid != uid
-        assert read(store, kept).job.labels == {"a": "b"}
+        assert read(store, other_uid).job.labels == {"a": "b"}
         labelled = Compare(field="labels.a", operator="=", value="b")
-        [found] = store.list_jobs(
+        [record] = store.list_jobs(
             JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB, filter=labelled)
         )
-        assert found.uid == kept
-        assert store.replicas(kept, 1)
-        assert store.events(kept)
+        assert record.uid == other_uid
+        assert store.replicas(other_uid, 1)
+        assert store.events(other_uid)
         assert list(store.holding_changed(mark)[2]) == []
 
     def test_what_is_not_over_is_not_forgotten(self, store: Store, clock: HandClock) -> None:
@@ -115,13 +115,13 @@ class TestForgetting:
 
     def test_a_pipeline_goes_with_its_job(self, store: Store) -> None:
         document = json.dumps({"displayName": "train", "labels": {"team": "red"}})
-        gone, kept = (store.add_pipeline(new_job(), document, "task") for _ in range(2))
+        gone, other = (store.add_pipeline(new_job(), document, "task") for _ in range(2))
         go(store, gone.child_uid, JobState.CANCELLED)
         store.forget([gone.child_uid])
         assert store.pipeline(PROJECT, gone.uid) is None
         red = Compare(field="labels.team", operator="=", value="red")
         query = JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB, filter=red)
-        assert [pipeline.uid for pipeline, _ in store.list_pipelines(query)] == [kept.uid]
+        assert [pipeline.uid for pipeline, _ in store.list_pipelines(query)] == [other.uid]
 
     def test_many_are_forgotten_at_once(self, store: Store, clock: HandClock) -> None:
         uids = [add(store).uid for _ in range(40)]

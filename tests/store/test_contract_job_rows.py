@@ -24,14 +24,14 @@ from trainshed.store.records import JobKind
 
 def names(store: Store, **query: object) -> list[str]:
     """The display names of a page, in its order."""
-    asked = {"project": PROJECT, **query}
-    return [row.display_name for row in store.job_rows(JobListQuery(**asked))]  # type: ignore[arg-type]
+    criteria = {"project": PROJECT, **query}
+    return [row.display_name for row in store.job_rows(JobListQuery(**criteria))]  # type: ignore[arg-type]
 
 
 def only_row(store: Store, **query: object) -> JobListRow:
     """The row that a query leaves."""
-    asked = {"project": PROJECT, **query}
-    [row] = store.job_rows(JobListQuery(**asked))  # type: ignore[arg-type]
+    criteria = {"project": PROJECT, **query}
+    [row] = store.job_rows(JobListQuery(**criteria))  # type: ignore[arg-type]
     return row
 
 
@@ -69,13 +69,13 @@ class TestJobRows:
         for number in range(7):
             add(store, display_name=str(number))
             clock.forward(number % 2)  # some are of one moment
-        found: list[JobListRow] = []
+        rows: list[JobListRow] = []
         after = None
         while page := store.job_rows(JobListQuery(project=PROJECT, page_size=3, after=after)):
             assert len(page) <= 3
-            found += page
+            rows += page
             after = (page[-1].create_ns, page[-1].uid)
-        assert [row.display_name for row in found] == list("6543210")
+        assert [row.display_name for row in rows] == list("6543210")
 
     def test_a_row_says_where_a_job_runs_and_since_when(
         self, store: Store, clock: HandClock

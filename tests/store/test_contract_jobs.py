@@ -37,8 +37,11 @@ class TestJobs:
         assert kinds(store, record.uid) == ["ACCEPTED"]
 
     def test_the_first_events_of_a_job_come_behind_who_has_submitted_it(self, store: Store) -> None:
-        given = (NewEvent(kind="ONE", message="", data={"x": 1}), NewEvent(kind="TWO", message=""))
-        record = add(store, events=given)
+        new_events = (
+            NewEvent(kind="ONE", message="", data={"x": 1}),
+            NewEvent(kind="TWO", message=""),
+        )
+        record = add(store, events=new_events)
         store.add_event(record.uid, NewEvent(kind="THREE", message=""))
         events = store.events(record.uid)
         assert [event.kind for event in events] == ["ACCEPTED", "ONE", "TWO", "THREE"]
@@ -99,10 +102,10 @@ class TestJobs:
 
     def test_a_refused_create_leaves_its_retry_key_free(self, store: Store) -> None:
         add(store, kind=JobKind.ML_JOB, job_id="j")
-        taken = new_job(kind=JobKind.ML_JOB, job_id="j", retry_key="k")
+        duplicate = new_job(kind=JobKind.ML_JOB, job_id="j", retry_key="k")
         for _ in range(2):
             with refused(AlreadyThere):
-                store.add_job(taken)
+                store.add_job(duplicate)
 
     def test_labels_change_with_the_etag_and_only_with_it(
         self, store: Store, clock: HandClock

@@ -71,11 +71,11 @@ class TestLists:
             clock.forward(number % 2)  # some are of one moment
         add(store, kind=JobKind.ML_JOB, job_id="j")
         add(store, project="other")
-        found: list[JobRecord] = []
+        records: list[JobRecord] = []
         query = JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB, page_size=3)
         while page := store.list_jobs(query):
             assert len(page) <= 3
-            found += page
+            records += page
             create_ns = _create_ns(page[-1])
             query = JobQuery(
                 project=PROJECT,
@@ -83,7 +83,7 @@ class TestLists:
                 page_size=3,
                 after=(create_ns, page[-1].uid),
             )
-        assert [record.uid for record in found] == added[::-1]
+        assert [record.uid for record in records] == added[::-1]
 
     def test_a_list_can_be_of_one_location(self, store: Store) -> None:
         add(store)

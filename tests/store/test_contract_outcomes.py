@@ -35,14 +35,14 @@ class TestOutcomes:
 
     def test_an_attempt_that_told_its_steps_waits_until_it_has_taught(self, store: Store) -> None:
         silent, uid = add(store, job_id="silent").uid, ended(store, "j")
-        [(found, event)] = store.unscored(9)
-        assert (found, event.kind, event.attempt) == (uid, STEPS, 1)
+        [(job_uid, event)] = store.unscored(9)
+        assert (job_uid, event.kind, event.attempt) == (uid, STEPS, 1)
         assert store.learn(uid, 1, TAUGHT)
         assert not store.unscored(9)
         assert store.events(uid)[-1].message == "As predicted."
         assert store.outcome(uid) == {"job": "j"}
         assert store.outcome(silent) is None
-        assert [each.content for each in store.outcomes(PROJECT, 9)] == [{"job": "j"}]
+        assert [outcome.content for outcome in store.outcomes(PROJECT, 9)] == [{"job": "j"}]
         assert store.outcomes("another", 9) == []
         [head] = store.calibrations(PROJECT, 9)
         assert (head.key, head.jobs, head.model, head.machine_type, head.accelerator) == (
@@ -66,9 +66,9 @@ class TestOutcomes:
         assert [uid for uid, _ in store.unscored(9)] == [second]
         assert store.learn(second, 1, replace(TAUGHT, jobs=1, document="a = 2"))
         assert not store.learn(second, 1, replace(TAUGHT, jobs=2)), "it counts once"
-        found = store.calibration(PROJECT, "k")
-        assert found is not None
-        assert (found.jobs, found.document) == (2, "a = 2")
+        calibration = store.calibration(PROJECT, "k")
+        assert calibration is not None
+        assert (calibration.jobs, calibration.document) == (2, "a = 2")
 
     def test_what_cannot_be_compared_is_dropped(self, store: Store) -> None:
         uid = ended(store, "odd")
@@ -79,7 +79,7 @@ class TestOutcomes:
         taught, untaught = ended(store, "one"), ended(store, "two")
         assert store.learn(taught, 1, TAUGHT)
         store.forget([taught, untaught])
-        assert [each.content for each in store.outcomes(PROJECT, 9)] == [{"job": "j"}]
+        assert [outcome.content for outcome in store.outcomes(PROJECT, 9)] == [{"job": "j"}]
         assert not store.unscored(9)
 
     def test_they_are_read_page_by_page(self, store: Store) -> None:
@@ -89,7 +89,7 @@ class TestOutcomes:
             assert store.learn(uid, 1, replace(TAUGHT, jobs=jobs, content={"job": name}))
         pages, after = [], None
         while page := store.outcomes(PROJECT, 2, after):
-            pages.append([each.content["job"] for each in page])
+            pages.append([outcome.content["job"] for outcome in page])
             after = page[-1].place
         assert [len(page) for page in pages] == [2, 2, 1]
         assert sorted(name for page in pages for name in page) == names
@@ -101,5 +101,5 @@ class TestOutcomes:
             clock.forward(1)
             uid = ended(store, name)
             assert store.learn(uid, 1, replace(TAUGHT, key=name, content={"job": name}))
-        assert [each.content["job"] for each in store.outcomes(PROJECT, 9)] == ["c", "b"]
-        assert [each.key for each in store.calibrations(PROJECT, 9)] == ["c", "b"]
+        assert [outcome.content["job"] for outcome in store.outcomes(PROJECT, 9)] == ["c", "b"]
+        assert [row.key for row in store.calibrations(PROJECT, 9)] == ["c", "b"]

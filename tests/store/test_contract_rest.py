@@ -21,11 +21,11 @@ class TestRest:
     """Everything that is not a job."""
 
     def test_a_project_has_one_small_number_for_ever(self, store: Store) -> None:
-        assert [store.owner_number(each) for each in ("a", "b", "a", "c")] == [0, 1, 0, 2]
+        assert [store.owner_number(name) for name in ("a", "b", "a", "c")] == [0, 1, 0, 2]
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(store.owner_number, [f"p{number % 8}" for number in range(32)]))
-        assert sorted(set(found)) == list(range(3, 11))
-        assert found[:8] * 4 == found
+            numbers = list(pool.map(store.owner_number, [f"p{number % 8}" for number in range(32)]))
+        assert sorted(set(numbers)) == list(range(3, 11))
+        assert numbers[:8] * 4 == numbers
 
     def test_a_pipeline_is_a_document_around_a_real_job(self, store: Store) -> None:
         pipeline = store.add_pipeline(new_job(), DOCUMENT, TASK)
@@ -58,18 +58,18 @@ class TestRest:
         place(store, added[2].child_uid)
         go(store, added[2].child_uid, JobState.RESTARTING)
 
-        def found(field: str, value: str, operator: str = "=") -> list[int]:
+        def find_uids(field: str, value: str, operator: str = "=") -> list[int]:
             compare = Compare(field=field, operator=operator, value=value)  # type: ignore[arg-type]
             query = JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB, filter=compare)
             return [pipeline.uid for pipeline, _ in store.list_pipelines(query)]
 
         uids = [pipeline.uid for pipeline in added]
-        assert found("display_name", "tr*") == [uids[2], uids[0]]
-        assert found("state", "FAILED") == [uids[0]]
-        assert found("state", "FAILED", "!=") == [uids[2], uids[1]]
-        assert found("state", "RUNNING") == [uids[2]]
-        assert found("labels.of", "tune") == [uids[1]]
-        assert found("training_task_definition", "*custom_task*") == uids[::-1]
+        assert find_uids("display_name", "tr*") == [uids[2], uids[0]]
+        assert find_uids("state", "FAILED") == [uids[0]]
+        assert find_uids("state", "FAILED", "!=") == [uids[2], uids[1]]
+        assert find_uids("state", "RUNNING") == [uids[2]]
+        assert find_uids("labels.of", "tune") == [uids[1]]
+        assert find_uids("training_task_definition", "*custom_task*") == uids[::-1]
         page = JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB, page_size=2)
         [_, (last, _)] = store.list_pipelines(page)
         create_ns = (last.create_time - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 10**9
@@ -102,10 +102,10 @@ class TestRest:
         clock.forward(1)
         assert store.add_bucket("stage", "other") == "census"
         store.add_bucket("data", "census")
-        found = store.bucket("stage")
-        assert found is not None
-        assert found[0] == "census"
-        assert found[1] < datetime.fromtimestamp(clock.now_ns // 10**9, UTC)
+        row = store.bucket("stage")
+        assert row is not None
+        assert row[0] == "census"
+        assert row[1] < datetime.fromtimestamp(clock.now_ns // 10**9, UTC)
         assert list(store.buckets("census")) == ["data", "stage"]
         assert list(store.buckets("other")) == []
 

@@ -146,9 +146,9 @@ class TestSteps:
         uids = [add(store).uid for _ in range(3)]
         for uid in uids:
             place(store, uid)
-        found = store.commands(SERVER)
-        assert [c.uid for c in found] == uids
-        store.confirm([found[1].seq, found[0].seq])
+        commands = store.commands(SERVER)
+        assert [c.uid for c in commands] == uids
+        store.confirm([commands[1].seq, commands[0].seq])
         store.confirm([])
         assert [c.uid for c in store.commands(SERVER)] == uids[2:]
         assert len(store.commands(SERVER, limit=0)) == 0

@@ -45,16 +45,16 @@ EVERYTHING = {
 def _same(store: Store, uid: int, step: StudyStep, error: type[Exception] | None) -> None:
     """The step is refused, and nothing of it is there."""
 
-    def seen() -> object:
+    def read_state() -> object:
         return read(store, uid), store.trials(uid), kinds(store, uid), store.waiting_count()
 
-    before = seen()
+    before = read_state()
     if error is None:
         assert store.apply_study(step) is False
     else:
         with refused(error):
             store.apply_study(step)
-    assert seen() == before
+    assert read_state() == before
 
 
 class TestStudies:
@@ -83,8 +83,8 @@ class TestStudies:
         add(store)
         advance(store, uids[1], state=S.FAILED)
         advance(store, uids[2], state=S.RUNNING, new_trials=new_trials(1))
-        found = [(each.uid, each.state, each.version) for each in store.open_studies()]
-        assert found == [
+        studies = [(study.uid, study.state, study.version) for study in store.open_studies()]
+        assert studies == [
             (uids[0], S.PREPARING, 1),
             (uids[2], S.RUNNING, 2),
             (uids[3], S.PREPARING, 1),
@@ -95,25 +95,25 @@ class TestStudies:
     ) -> None:
         uid = add_study(store).uid
         jobs = [replace(trial_job(n), waiting_s_max=60.0) for n in (1, 2)]
-        given = [NewTrial(trial=trial(n), job=job) for n, job in enumerate(jobs, 1)]
-        found = advance(store, uid, new_trials=tuple(given), events=(BEGUN,))
-        assert [each.trial for each in found] == [trial(1), trial(2)]
-        assert [each.job_name for each in found] == ["tune/trials/1", "tune/trials/2"]
-        assert {(each.job_state, each.job_attempt, each.mark) for each in found} == {
+        new_trials = [NewTrial(trial=trial(n), job=job) for n, job in enumerate(jobs, 1)]
+        rows = advance(store, uid, new_trials=tuple(new_trials), events=(BEGUN,))
+        assert [row.trial for row in rows] == [trial(1), trial(2)]
+        assert [row.job_name for row in rows] == ["tune/trials/1", "tune/trials/2"]
+        assert {(row.job_state, row.job_attempt, row.mark) for row in rows} == {
             (S.QUEUED, 0, (0, 0))
         }
         assert kinds(store, uid) == ["ACCEPTED", "TRIALS"]
         waiting = store.waiting(limit=9)
-        assert [each.uid for each in waiting] == [each.job_uid for each in found]
+        assert [row.uid for row in waiting] == [row.job_uid for row in rows]
         assert waiting[0].name == f"projects/{PROJECT}/jobs/tune/trials/1"
-        assert kinds(store, found[0].job_uid) == ["ACCEPTED"]
-        assert store.expanded(found[1].job_uid) == jobs[1].expanded
+        assert kinds(store, rows[0].job_uid) == ["ACCEPTED"]
+        assert store.expanded(rows[1].job_uid) == jobs[1].expanded
         record = store.job(PROJECT, JobKind.TRIAL, "tune/trials/1")
         assert record is not None
-        assert record.uid == found[0].job_uid
+        assert record.uid == rows[0].job_uid
         assert record.job.spec == jobs[0].spec
         clock.forward(60)
-        assert {due.uid for due in store.due(limit=9)} == {each.job_uid for each in found}
+        assert {due.uid for due in store.due(limit=9)} == {row.job_uid for row in rows}
 
     def test_a_step_needs_its_version_and_a_lease(self, store: Store, clock: HandClock) -> None:
         uid = add_study(store).uid
@@ -131,9 +131,9 @@ class TestStudies:
         advance(store, uid, new_trials=new_trials(1))
         store.add_job(trial_job(3))
         twice = NewTrial(trial=trial(4), job=trial_job(2))
-        known = NewTrial(trial=trial(1), job=vertex_trial_job(1))
-        for taken in (new_trials(2, 3), (*new_trials(2), twice), (*new_trials(2), known)):
-            step = step_of(store, uid, **{**EVERYTHING, "new_trials": taken})
+        existing = NewTrial(trial=trial(1), job=vertex_trial_job(1))
+        for trials in (new_trials(2, 3), (*new_trials(2), twice), (*new_trials(2), existing)):
+            step = step_of(store, uid, **{**EVERYTHING, "new_trials": trials})
             _same(store, uid, step, AlreadyThere)
         for unknown in ({"trials": (trial(9),)}, {"reports": (reported(9, 1.0),)}):
             _same(store, uid, step_of(store, uid, **{**EVERYTHING, **unknown}), KeyError)
@@ -199,7 +199,7 @@ class TestStudies:
         assert read(store, uid).job.status.state is S.CANCELLING
         store.take_over(SERVER)
         assert not store.commands(SERVER)
-        assert [each.state for each in store.open_studies()] == [S.CANCELLING]
+        assert [study.state for study in store.open_studies()] == [S.CANCELLING]
         advance(store, uid, state=S.CANCELLED)
         error = read(store, uid).job.status.error
         assert error is not None
@@ -208,8 +208,8 @@ class TestStudies:
     def test_studies_are_listed_among_jobs_and_trials_of_ml_v1_nowhere(self, store: Store) -> None:
         uid, other = add_study(store).uid, add(store, kind=JobKind.ML_JOB, job_id="plain").uid
         advance(store, uid, state=S.RUNNING, new_trials=new_trials(1, 2))
-        listed = store.list_jobs(JobQuery(project=PROJECT, kind=JobKind.ML_JOB))
-        assert {record.uid for record in listed} == {uid, other}
+        records = store.list_jobs(JobQuery(project=PROJECT, kind=JobKind.ML_JOB))
+        assert {record.uid for record in records} == {uid, other}
         runs = Compare(field="state", operator="=", value="RUNNING")
         [record] = store.list_jobs(JobQuery(project=PROJECT, kind=JobKind.ML_JOB, filter=runs))
         assert record == read(store, uid)

@@ -45,8 +45,8 @@ class TestTimes:
         assert go(store, uid, S.SUCCEEDED).ran_s == 15
         clock.forward(100)
         assert go(store, uid, S.SUCCEEDED).ran_s == 15
-        [listed] = store.list_jobs(JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB))
-        assert listed.ran_s == store.jobs_by_uid([uid])[uid].ran_s == 15
+        [record] = store.list_jobs(JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB))
+        assert record.ran_s == store.jobs_by_uid([uid])[uid].ran_s == 15
 
     def test_an_attempt_that_was_over_before_anybody_looked_has_not_run_until_then(
         self, store: Store, clock: HandClock

@@ -62,36 +62,36 @@ class TestTrials:
         odd = "\ud800 \x00 naïve \u2028"
         values = (("f", 1.0), ("i", 1), ("n", -0.0), ("s", odd), ("e", ""), ("big", 1e300))
         reason = f"the last {odd} was nan"
-        given = trial(1, values=values, state=TrialState.INFEASIBLE, infeasible_reason=reason)
+        new_trial = trial(1, values=values, state=TrialState.INFEASIBLE, infeasible_reason=reason)
         numbers = (math.inf, -math.inf, 5e-324, 0.1 + 0.2, -0.0)
         reports = tuple(Report(tag=odd, value=v, step=10**20, elapsed_s=0.1) for v in numbers)
         nan = Report(tag="", value=math.nan, step=-1)
         news = TrialReports(number=1, mark=(1, 2**62), reports=(*reports, nan))
-        [found] = advance(
-            store, uid, new_trials=(NewTrial(trial=given, job=trial_job(1)),), reports=(news,)
+        [row] = advance(
+            store, uid, new_trials=(NewTrial(trial=new_trial, job=trial_job(1)),), reports=(news,)
         )
-        assert found.trial == given
-        assert list(map(repr, found.trial.values)) == list(map(repr, values)), "1 is not 1.0"
-        assert found.reports[:-1] == reports
-        assert math.copysign(1, found.reports[-2].value) == -1
-        assert math.isnan(found.reports[-1].value)
-        assert found.mark == (1, 2**62)
+        assert row.trial == new_trial
+        assert list(map(repr, row.trial.values)) == list(map(repr, values)), "1 is not 1.0"
+        assert row.reports[:-1] == reports
+        assert math.copysign(1, row.reports[-2].value) == -1
+        assert math.isnan(row.reports[-1].value)
+        assert row.mark == (1, 2**62)
 
     def test_a_trial_says_how_its_job_stands(self, store: Store, clock: HandClock) -> None:
         uid = add_study(store).uid
         job = vertex_trial_job(1)
-        [found] = advance(store, uid, new_trials=(NewTrial(trial=trial(1), job=job),))
-        assert found.job_name == str(found.job_uid), "the store names it"
-        place(store, found.job_uid)
-        go(store, found.job_uid, S.RUNNING)
+        [row] = advance(store, uid, new_trials=(NewTrial(trial=trial(1), job=job),))
+        assert row.job_name == str(row.job_uid), "the store names it"
+        place(store, row.job_uid)
+        go(store, row.job_uid, S.RUNNING)
         clock.forward(3)
         error = JobError(code=3, message="exit code 1")
-        status = go(store, found.job_uid, S.FAILED, error=error).job.status
-        [found] = store.trials(uid)
-        assert (found.job_state, found.job_attempt, found.job_error) == (S.FAILED, 1, error)
-        assert found.job_start_time == status.start_time
-        assert found.job_end_time == status.end_time
-        assert found.trial == trial(1), "what that means is for the study to say"
+        status = go(store, row.job_uid, S.FAILED, error=error).job.status
+        [row] = store.trials(uid)
+        assert (row.job_state, row.job_attempt, row.job_error) == (S.FAILED, 1, error)
+        assert row.job_start_time == status.start_time
+        assert row.job_end_time == status.end_time
+        assert row.trial == trial(1), "what that means is for the study to say"
 
     def test_the_jobs_of_trials_are_known_without_their_reports(
         self, store: Store, clock: HandClock
@@ -103,15 +103,15 @@ class TestTrials:
         ended = store.now()
         go(store, third.job_uid, S.FAILED)
         store.forget([third.job_uid])
-        found = [(each.number, each.job_uid, each.end_time) for each in store.trial_jobs(uid)]
-        assert found == [(1, first.job_uid, ended), (2, second.job_uid, None)]
+        rows = [(row.number, row.job_uid, row.end_time) for row in store.trial_jobs(uid)]
+        assert rows == [(1, first.job_uid, ended), (2, second.job_uid, None)]
         assert not store.trial_jobs(other)
 
     def test_a_job_knows_its_study(self, store: Store) -> None:
         uid, other = add_study(store).uid, add_study(store, job_id="other").uid
-        found = advance(store, uid, new_trials=new_trials(1, 2))
-        for each in found:
-            assert store.study_of(each.job_uid) == (uid, each.trial.number)
+        rows = advance(store, uid, new_trials=new_trials(1, 2))
+        for row in rows:
+            assert store.study_of(row.job_uid) == (uid, row.trial.number)
         assert store.study_of(uid) is None
         assert store.study_of(add(store).uid) is None
         assert not store.trials(other)
@@ -126,35 +126,35 @@ class TestTrials:
                 advance(store, uid, **step, reports=(reported(number, *([1.0] * number)),))
         advance(store, uids[0], trials=(trial(2, state=TrialState.STOPPING),))
         for uid in uids:
-            assert [each.trial.number for each in store.trials(uid)] == [1, 2, 10]
-            assert [len(each.reports) for each in store.trials(uid)] == [1, 2, 10]
+            assert [row.trial.number for row in store.trials(uid)] == [1, 2, 10]
+            assert [len(row.reports) for row in store.trials(uid)] == [1, 2, 10]
         assert store.trials(uids[1])[1].trial.state is TrialState.ACTIVE
 
 
 def _over(store: Store, *trials: NewTrial) -> tuple[int, Sequence[StoredTrial]]:
     """A study that has ended after its trials have."""
     uid = add_study(store).uid
-    found = advance(store, uid, new_trials=trials)
-    for each in found:
-        go(store, each.job_uid, S.FAILED)
-    numbers = [each.trial.number for each in trials]
+    rows = advance(store, uid, new_trials=trials)
+    for row in rows:
+        go(store, row.job_uid, S.FAILED)
+    numbers = [new.trial.number for new in trials]
     reports = tuple(reported(number, 0.5) for number in numbers)
     advance(store, uid, trials=tuple(map(ended, numbers)), reports=reports)
     end(store, uid)
-    return uid, found
+    return uid, rows
 
 
 class TestStudyEnds:
     """Deleting and forgetting."""
 
     def test_a_forgotten_study_leaves_its_trials_jobs_and_nothing_else(self, store: Store) -> None:
-        uid, found = _over(store, *new_trials(1, 2))
+        uid, rows = _over(store, *new_trials(1, 2))
         store.forget([uid])
         assert store.job_by_uid(uid) is None
         assert not store.trials(uid)
-        for each in found:
-            assert store.study_of(each.job_uid) is None
-            assert read(store, each.job_uid).job.status.state is S.FAILED
+        for row in rows:
+            assert store.study_of(row.job_uid) is None
+            assert read(store, row.job_uid).job.status.state is S.FAILED
         again = add_study(store).uid
         assert not advance(store, again, new_trials=new_trials(1, 2))[0].reports
 
@@ -168,24 +168,28 @@ class TestStudyEnds:
         advance(
             store, uid, trials=(done, ended(2)), reports=(reported(1, 0.5, attempt=3), reported(2))
         )
-        for each in (first, second, third):
-            go(store, each.job_uid, S.FAILED)
-        store.forget([each.job_uid for each in (first, second, third)])
-        kept, failed, lost = store.trials(uid)
-        assert (kept.trial, kept.job_state, kept.job_name) == (done, S.SUCCEEDED, "tune/trials/1")
-        assert (kept.job_attempt, kept.mark, len(kept.reports)) == (3, (3, 1), 1)
-        assert (kept.job_start_time, kept.job_end_time) == (start, times["end_time"])
+        for row in (first, second, third):
+            go(store, row.job_uid, S.FAILED)
+        store.forget([row.job_uid for row in (first, second, third)])
+        succeeded, failed, lost = store.trials(uid)
+        assert (succeeded.trial, succeeded.job_state, succeeded.job_name) == (
+            done,
+            S.SUCCEEDED,
+            "tune/trials/1",
+        )
+        assert (succeeded.job_attempt, succeeded.mark, len(succeeded.reports)) == (3, (3, 1), 1)
+        assert (succeeded.job_start_time, succeeded.job_end_time) == (start, times["end_time"])
         assert (failed.trial, failed.job_state) == (ended(2), S.FAILED)
         assert lost.job_state is S.FAILED, "nobody waits for a job that is gone"
 
     def test_a_deleted_study_frees_the_names_of_its_trials(self, store: Store) -> None:
-        uid, found = _over(store, *new_trials(1))
+        uid, rows = _over(store, *new_trials(1))
         store.delete_job(uid)
         assert store.job(PROJECT, JobKind.TRIAL, "tune/trials/1") is None
-        assert [each.trial for each in store.trials(uid)] == [ended(1)], "its story stays"
+        assert [row.trial for row in store.trials(uid)] == [ended(1)], "its story stays"
         again = add_study(store).uid
         [fresh] = advance(store, again, new_trials=new_trials(1))
-        assert fresh.job_uid != found[0].job_uid
+        assert fresh.job_uid != rows[0].job_uid
         store.delete_job(uid)
         store.forget([uid])
         record = store.job(PROJECT, JobKind.TRIAL, "tune/trials/1")
@@ -203,10 +207,10 @@ class TestStudyEnds:
     def test_trials_of_vertex_stay_in_the_list_when_their_study_is_deleted(
         self, store: Store
     ) -> None:
-        uid, found = _over(store, NewTrial(trial=trial(1), job=vertex_trial_job(1)))
+        uid, rows = _over(store, NewTrial(trial=trial(1), job=vertex_trial_job(1)))
         store.delete_job(uid)
-        [listed] = store.list_jobs(JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB))
-        assert listed.uid == found[0].job_uid
+        [record] = store.list_jobs(JobQuery(project=PROJECT, kind=JobKind.CUSTOM_JOB))
+        assert record.uid == rows[0].job_uid
 
     def test_a_job_that_is_no_study_frees_no_trials_names(self, store: Store) -> None:
         store.add_job(trial_job(1))

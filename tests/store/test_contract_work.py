@@ -144,8 +144,8 @@ class TestWork:
         store.see_nodes("other", [Node(name="n3")])
         uid = add(store).uid
         place(store, uid)
-        found = {row.node.name: row for row in store.nodes()}
-        assert (found["n1"].node, found["n1"].engine, found["n1"].replicas) == (
+        rows = {row.node.name: row for row in store.nodes()}
+        assert (rows["n1"].node, rows["n1"].engine, rows["n1"].replicas) == (
             replace(n1, engine="local"),
             "local",
             2,
@@ -153,10 +153,10 @@ class TestWork:
         clock.forward(1)
         bigger = replace(n1, vcpus=16)
         store.see_nodes("local", [bigger])
-        found = {row.node.name: row for row in store.nodes()}
-        assert set(found) == {"n1", "n3"}
-        assert found["n1"].node == replace(bigger, engine="local")
-        assert found["n1"].seen > found["n3"].seen
+        rows = {row.node.name: row for row in store.nodes()}
+        assert set(rows) == {"n1", "n3"}
+        assert rows["n1"].node == replace(bigger, engine="local")
+        assert rows["n1"].seen_time > rows["n3"].seen_time
         go(store, uid, JobState.FAILED)
         assert {row.replicas for row in store.nodes()} == {0}
         assert store.fleet() == [row.node for row in store.nodes()]

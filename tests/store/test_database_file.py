@@ -42,9 +42,9 @@ def test_a_file_that_is_gone_or_another_is_noticed_before_anything_is_answered(
         uid = add(store).uid
         harm(tmp_path / "trainshed.db")
         for write in writes(store, uid):
-            with pytest.raises(StoreFault, match="was removed or replaced") as told:
+            with pytest.raises(StoreFault, match="was removed or replaced") as raised:
                 write()
-            assert "database was removed or replaced" in told.value.answer
+            assert "database was removed or replaced" in raised.value.answer
         with pytest.raises(StoreFault, match="was removed or replaced"):
             store.waiting_count()
 
@@ -73,9 +73,9 @@ def test_on_a_full_disk_jobs_are_ended_and_none_is_added(tmp_path, clock):
         uid = add(store).uid
         store.keep_room()
         with full(disk / "ballast"):
-            with pytest.raises(StoreFault, match=r"trainshed\.db cannot grow: no space") as told:
+            with pytest.raises(StoreFault, match=r"trainshed\.db cannot grow: no space") as raised:
                 add(store)
-            assert "jobs can be cancelled" in told.value.answer
+            assert "jobs can be cancelled" in raised.value.answer
             place(store, uid)
             for _ in range(EVENTS):
                 tell(store, uid)
@@ -128,9 +128,9 @@ def test_the_room_is_in_the_file_and_its_log_and_is_kept_once(tmp_path, clock):
         assert (tmp_path / "trainshed.db").stat().st_size == size
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["trainshed.db", "trainshed.db-spare", "trainshed.db.lock"]
-    with closing(sqlite3.connect(tmp_path / "trainshed.db")) as found:
-        assert found.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        assert found.execute("SELECT count(*) FROM jobs").fetchall() == [(1,)]
+    with closing(sqlite3.connect(tmp_path / "trainshed.db")) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("SELECT count(*) FROM jobs").fetchall() == [(1,)]
 
 
 def test_no_log_is_made_by_a_thread_that_keeps_room_after_the_end(tmp_path, clock, monkeypatch):

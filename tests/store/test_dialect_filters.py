@@ -20,7 +20,7 @@ WAIT = {JobState.QUEUED, JobState.ENQUEUED}
 
 
 @pytest.fixture
-def listed(store):
+def list_states(store):
     """Lists pipelines, whose children are in every state, or the children; the states found."""
     pipelines = [store.add_pipeline(new_job(), "{}", "task") for _ in STATES]
     for pipeline, state in zip(pipelines, STATES, strict=True):
@@ -41,24 +41,24 @@ def listed(store):
     return ask
 
 
-def test_what_runs_is_found_with_what_is_restarted(listed):
-    assert listed(jobs_filter('state="JOB_STATE_RUNNING"')) == RUN
-    assert listed(ml_jobs_filter("state:RUNNING")) == RUN
+def test_what_runs_is_found_with_what_is_restarted(list_states):
+    assert list_states(jobs_filter('state="JOB_STATE_RUNNING"')) == RUN
+    assert list_states(ml_jobs_filter("state:RUNNING")) == RUN
     running = pipelines_filter('state="PIPELINE_STATE_RUNNING"')
-    assert listed(running, of_pipelines=True) == RUN
+    assert list_states(running, of_pipelines=True) == RUN
 
 
-def test_what_waits_is_found_with_what_waits_in_the_queue_of_its_engine(listed):
-    assert listed(jobs_filter('state="JOB_STATE_QUEUED"')) == WAIT
-    assert listed(ml_jobs_filter("state:QUEUED")) == WAIT
+def test_what_waits_is_found_with_what_waits_in_the_queue_of_its_engine(list_states):
+    assert list_states(jobs_filter('state="JOB_STATE_QUEUED"')) == WAIT
+    assert list_states(ml_jobs_filter("state:QUEUED")) == WAIT
     waiting = pipelines_filter('state="PIPELINE_STATE_QUEUED"')
-    assert listed(waiting, of_pipelines=True) == WAIT
-    assert listed(jobs_filter('state!="JOB_STATE_QUEUED"')) == set(STATES) - WAIT
+    assert list_states(waiting, of_pipelines=True) == WAIT
+    assert list_states(jobs_filter('state!="JOB_STATE_QUEUED"')) == set(STATES) - WAIT
 
 
-def test_neither_is_found_among_the_others(listed):
+def test_neither_is_found_among_the_others(list_states):
     rest = set(STATES) - RUN
-    assert listed(jobs_filter('state!="JOB_STATE_RUNNING"')) == rest
-    assert listed(jobs_filter('NOT state="JOB_STATE_RUNNING"')) == rest
-    assert listed(ml_jobs_filter("state!=RUNNING")) == rest
-    assert listed(ml_jobs_filter("state=CANCELLING")) == {JobState.CANCELLING}
+    assert list_states(jobs_filter('state!="JOB_STATE_RUNNING"')) == rest
+    assert list_states(jobs_filter('NOT state="JOB_STATE_RUNNING"')) == rest
+    assert list_states(ml_jobs_filter("state!=RUNNING")) == rest
+    assert list_states(ml_jobs_filter("state=CANCELLING")) == {JobState.CANCELLING}

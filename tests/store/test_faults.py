@@ -56,9 +56,9 @@ def test_all_who_wait_for_a_lock_are_told_together(on_disk, path):
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with ThreadPoolExecutor(8) as pool:
-            told = [pool.submit(on_disk.add_job, new_job()).exception for _ in range(8)]
-            assert {type(each()) for each in told} == {StoreFault}
-    assert len(tries) <= len(told), "nobody waited for himself and for the others too"
+            exceptions = [pool.submit(on_disk.add_job, new_job()).exception for _ in range(8)]
+            assert {type(exception()) for exception in exceptions} == {StoreFault}
+    assert len(tries) <= len(exceptions), "nobody waited for himself and for the others too"
 
 
 def add_until(store, fault):
@@ -67,8 +67,8 @@ def add_until(store, fault):
     while len(uids) < ROOM_MAX:
         try:
             uids.append(add(store, job_dir="x" * 5000).uid)
-        except StoreFault as told:
-            assert fault in str(told)  # noqa: PT017 - the first ones are accepted
+        except StoreFault as error:
+            assert fault in str(error)  # noqa: PT017 - the first ones are accepted
             return uids
     raise AssertionError("there was room for all")
 

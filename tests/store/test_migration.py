@@ -109,38 +109,38 @@ def copy(source, target):
     there, here = create_engine(source), create_engine(target)
     with there.connect() as reading, here.begin() as writing:
         there_now = inspect(writing).get_table_names()
-        for known in METADATA.sorted_tables:
-            if known.name not in there_now:
+        for schema in METADATA.sorted_tables:
+            if schema.name not in there_now:
                 continue
-            table = Table(known.name, MetaData(), autoload_with=writing)
+            table = Table(schema.name, MetaData(), autoload_with=writing)
             names = [column.name for column in table.columns if column.name != "seq"]
-            rows = reading.execute(select(*(known.c[name] for name in names)))
-            found = [dict(row._mapping) for row in rows]
-            if found:
-                writing.execute(table.insert(), found)
+            rows = reading.execute(select(*(schema.c[name] for name in names)))
+            values = [dict(row._mapping) for row in rows]
+            if values:
+                writing.execute(table.insert(), values)
     there.dispose()
     here.dispose()
 
 
 def test_every_job_goes_on_as_it_was(first_url, old, clock):
     store = open_store(first_url, clock)
-    found = {name: store.job_by_uid(uid) for name, uid in old.items()}
-    assert {name: record.job.status.state for name, record in found.items()} == {
+    records = {name: store.job_by_uid(uid) for name, uid in old.items()}
+    assert {name: record.job.status.state for name, record in records.items()} == {
         "waits": JobState.QUEUED,
         "runs": JobState.RUNNING,
         "runs again": JobState.RUNNING,
         "ended": JobState.SUCCEEDED,
     }
-    ran_s = {name: record.ran_s for name, record in found.items()}
+    ran_s = {name: record.ran_s for name, record in records.items()}
     assert ran_s == {"waits": 0, "runs": 30, "runs again": 10, "ended": 0}
-    assert {record.restarts for record in found.values()} == {Restarts()}
+    assert {record.restarts for record in records.values()} == {Restarts()}
     assert {held.engine for held in store.holding()} == {"local"}
     assert {seat.engine for held in store.holding() for seat in held.seats} == {"local"}
     store.join(SERVER, LEASE_S)
     store.take_over(SERVER)
     commands = [(c.uid, c.kind, c.stop) for c in store.commands(SERVER)]
     assert (old["ended"], Command.STOP, None) in commands
-    assert store.add_job(new_job(retry_key="waits")) == (found["waits"], False)
+    assert store.add_job(new_job(retry_key="waits")) == (records["waits"], False)
     [order] = store.node_orders()
     assert (order.engine, order.name, order.state, order.notice_s) == (
         "local",
@@ -195,7 +195,7 @@ def test_from_the_second_release_on_nothing_changes_and_studies_can_be_added(
     ]
     assert not store.open_studies()
     study = add_study(store).uid
-    assert [each.uid for each in store.open_studies()] == [study]
+    assert [row.uid for row in store.open_studies()] == [study]
     assert len(advance(store, study, new_trials=new_trials(1), reports=(reported(1, 0.5),))) == 1
     before.close()
     store.close()
@@ -208,15 +208,15 @@ def test_jobs_of_the_only_engine_go_on_and_others_are_handed_over(sixth_url, tmp
     assert list(states.values()) == ["QUEUED", "RUNNING", "RUNNING", "SUCCEEDED"]
     keys = [AttemptKey(uids["runs"], 1), AttemptKey(uids["ended"], 1)]
     assert store.engines_of(keys) == dict.fromkeys(keys, "local")
-    held = {each.uid: each for each in store.holding()}
+    held = {row.uid: row for row in store.holding()}
     assert held.keys() == {uids["runs"], uids["runs again"]}
     seats = tuple(replace(seat, engine="local") for seat in SEATS)
-    assert all(each.place == seats and not each.enqueued for each in held.values())
+    assert all(row.place == seats and not row.enqueued for row in held.values())
     hand_over(store, uids["waits"])
     go(store, uids["runs"], JobState.QUEUED)
     hand_over(store, uids["runs"])
     assert store.engines_of([AttemptKey(uids["runs"], 2)]).popitem()[1] == CLAIM.engine
-    assert {each.enqueued for each in store.holding()} == {False, True}
+    assert {row.enqueued for row in store.holding()} == {False, True}
     store.close()
 
 

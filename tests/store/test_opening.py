@@ -144,27 +144,27 @@ POSTGRES_INDEXES = text(
 
 
 def test_migrated_sqlite_is_what_the_tables_say(tmp_path):
-    found = []
+    schemas = []
     for name, make in (("a", migrate.migrate), ("b", METADATA.create_all)):
         (tmp_path / f"{name}.db").touch()
         engine = write_engine(make_url(f"sqlite:///{tmp_path}/{name}.db"))
         with engine.begin() as connection:
             make(connection)
-            found.append(sqlite_schema(connection))
+            schemas.append(sqlite_schema(connection))
         engine.dispose()
-    assert found[0] == found[1]
+    assert schemas[0] == schemas[1]
 
 
 def test_migrated_postgresql_is_what_the_tables_say(postgres):
-    found = []
+    schemas = []
     for make in (migrate.migrate, METADATA.create_all):
         engine = write_engine(make_url(postgres.new_database()))
         with engine.begin() as connection:
             make(connection)
             queries = (POSTGRES_COLUMNS, POSTGRES_CONSTRAINTS, POSTGRES_INDEXES)
-            found.append([sorted(map(tuple, connection.execute(q))) for q in queries])
+            schemas.append([sorted(map(tuple, connection.execute(q))) for q in queries])
         engine.dispose()
-    assert found[0] == found[1]
+    assert schemas[0] == schemas[1]
 
 
 def sqlite_schema(connection):
@@ -189,9 +189,9 @@ def test_alembic_is_not_imported_for_a_database_of_today(sqlite_url, clock):
 
 
 def test_a_database_in_sql_ascii_is_refused_with_the_line_that_makes_a_right_one(postgres):
-    with pytest.raises(StoreFault, match="createdb -E UTF8 -T template0 old_utf8") as found:
+    with pytest.raises(StoreFault, match="createdb -E UTF8 -T template0 old_utf8") as raised:
         open_store(postgres.ascii_database())
-    assert "SQL_ASCII" in str(found.value)
+    assert "SQL_ASCII" in str(raised.value)
 
 
 def test_a_database_that_nobody_used_is_not_made_where_one_must_exist(postgres, tmp_path):

@@ -117,8 +117,8 @@ def test_no_table_is_read_as_a_whole_or_sorted(connection, name):
 
 def plan_of(connection, statement):
     compiled = statement.compile(connection, compile_kwargs={"render_postcompile": True})
-    known = {key: value if value is not None else 1 for key, value in compiled.params.items()}
-    values = tuple(known[key] for key in compiled.positiontup)
+    params = {key: value if value is not None else 1 for key, value in compiled.params.items()}
+    values = tuple(params[key] for key in compiled.positiontup)
     plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {compiled.string}", values)
     return [row.detail for row in plan]
 
@@ -179,9 +179,9 @@ def test_postgresql_goes_to_each_row_by_its_key(busy_store, name):
     def explain(tx):
         compiled = BY_KEY[name].compile(tx.connection)
         rows = json.dumps([[1, 1, 0, None, None, None, None, None, None]] * 5)
-        known = {**compiled.params, "now_ns": 1, "mark": 1}
-        known |= dict.fromkeys(("steps", "found", "gone", "changed", "marked"), rows)
-        return [row[0] for row in tx.connection.exec_driver_sql(f"EXPLAIN {compiled}", known)]
+        params = {**compiled.params, "now_ns": 1, "mark": 1}
+        params |= dict.fromkeys(("steps", "explanations", "gone", "changed", "marked"), rows)
+        return [row[0] for row in tx.connection.exec_driver_sql(f"EXPLAIN {compiled}", params)]
 
     plan = "\n".join(busy_store._db.write(explain))
     assert re.search(r"Index (Only )?Scan using (jobs|replicas|trials)_pkey", plan), plan
@@ -195,8 +195,8 @@ def test_postgresql_forgets_without_reading_what_it_keeps(busy_store, name):
 
     def explain(tx):
         compiled = statements[name].compile(tx.connection)
-        known = {**compiled.params, "gone": json.dumps([[1]] * 5)}
-        return [row[0] for row in tx.connection.exec_driver_sql(f"EXPLAIN {compiled}", known)]
+        params = {**compiled.params, "gone": json.dumps([[1]] * 5)}
+        return [row[0] for row in tx.connection.exec_driver_sql(f"EXPLAIN {compiled}", params)]
 
     plan = "\n".join(busy_store._db.write(explain))
     assert "Seq Scan" not in plan, plan

@@ -53,8 +53,8 @@ def test_how_long_a_server_may_stand_still_in_a_write(postgres_url, clock):
     store = open_store(postgres_url, clock)
     for engine in (store._db._write_engine, store._db._read_engine):
         with engine.connect() as connection:
-            shown = connection.execute(text("SHOW idle_in_transaction_session_timeout"))
-            assert shown.scalar_one() == "10s"
+            answer = connection.execute(text("SHOW idle_in_transaction_session_timeout"))
+            assert answer.scalar_one() == "10s"
     store.close()
 
 
@@ -70,32 +70,32 @@ def test_a_server_that_goes_and_comes_back_loses_nothing(own_postgres, clock):
     url = own_postgres.new_database()
     store = open_store(url, clock)
     uid = add(store).uid
-    accepted, told, numbers = [], [], itertools.count()
+    accepted, faults, numbers = [], [], itertools.count()
 
     def submit():
         try:
             while True:
                 accepted.append(add(store, kind=JobKind.ML_JOB, job_id=f"j{next(numbers)}").uid)
         except StoreFault as fault:
-            told.append(str(fault))
+            faults.append(str(fault))
 
     with ThreadPoolExecutor(8) as pool:
         working = [pool.submit(submit) for _ in range(8)]
         try:
             while len(accepted) < 50:
-                assert not any(each.done() for each in working)
+                assert not any(future.done() for future in working)
                 time.sleep(0.01)
         finally:
             own_postgres.stop()
-    assert [each.exception() for each in working] == [None] * 8
-    assert len(told) == 8, "it was stopped in the middle"
+    assert [future.exception() for future in working] == [None] * 8
+    assert len(faults) == 8, "it was stopped in the middle"
     place_there = make_url(url).query["host"]
     for call in (*writes(store, uid), lambda: store.job_by_uid(uid), store.holding, store.servers):
         with pytest.raises(
             StoreFault, match=f"on {place_there} (does not answer|is being stopped)"
         ):
             call()
-    assert all(place_there in fault for fault in told)
+    assert all(place_there in fault for fault in faults)
     own_postgres.start()
     check_whole(store, [uid, *accepted])
     for write in writes(store, uid):

@@ -86,10 +86,10 @@ def test_a_dead_servers_jobs_go_to_one_of_the_others(servers):
     for uid in uids:
         place(servers[0], uid, owner="dead")
     with ThreadPoolExecutor(2) as pool:
-        taken = list(pool.map(lambda n: servers[n].take_over(f"server-{n}"), range(2)))
-    assert sorted([*taken[0], *taken[1]]) == sorted(uids)
+        takeovers = list(pool.map(lambda n: servers[n].take_over(f"server-{n}"), range(2)))
+    assert sorted([*takeovers[0], *takeovers[1]]) == sorted(uids)
     for number in range(2):
-        assert {a.uid for a in servers[0].active(f"server-{number}")} == set(taken[number])
+        assert {a.uid for a in servers[0].active(f"server-{number}")} == set(takeovers[number])
 
 
 def test_one_server_leads(servers):
@@ -102,7 +102,7 @@ def test_one_server_leads(servers):
 
 def test_no_change_of_holding_is_missed_however_servers_overlap(servers):
     uids = [[add(servers[n]).uid for _ in range(40)] for n in range(2)]
-    seen, mark, gone = set(), 0, set()
+    holding, mark, gone = set(), 0, set()
 
     def work(number):
         for uid in uids[number]:
@@ -116,15 +116,15 @@ def test_no_change_of_holding_is_missed_however_servers_overlap(servers):
         while True:
             over = all(future.done() for future in working)
             mark, came, left = servers[0].holding_changed(mark)
-            seen |= {held.uid for held in came}
+            holding |= {held.uid for held in came}
             gone |= set(left)
-            seen -= set(left)
+            holding -= set(left)
             if over:
                 break
         for future in working:
             future.result()
-    assert seen == {uid for each in uids for uid in each if not uid % 2}
-    assert seen == {held.uid for held in servers[1].holding()}
+    assert holding == {uid for batch in uids for uid in batch if not uid % 2}
+    assert holding == {held.uid for held in servers[1].holding()}
 
 
 def test_stories_of_one_job_ascend_whoever_writes(servers):
@@ -139,8 +139,8 @@ def test_stories_of_one_job_ascend_whoever_writes(servers):
 def test_uids_that_meet_are_made_again(servers, monkeypatch):
     first = add(servers[0]).uid
     make = servers[1]._db.new_uid
-    given = iter([first])
-    monkeypatch.setattr(servers[1]._db, "new_uid", lambda: next(given, None) or make())
+    uids = iter([first])
+    monkeypatch.setattr(servers[1]._db, "new_uid", lambda: next(uids, None) or make())
     second = add(servers[1], retry_key="k")
     assert second.uid != first
     assert servers[0].job(PROJECT, JobKind.CUSTOM_JOB, second.job.job_id) == second

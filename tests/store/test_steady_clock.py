@@ -89,8 +89,8 @@ def test_threads_see_it_go_forward_only():
     clock = SteadyClock()
 
     def looks(_):
-        seen = [clock() for _ in range(2000)]
-        return seen == sorted(seen)
+        times = [clock() for _ in range(2000)]
+        return times == sorted(times)
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(looks, range(4)))
@@ -191,8 +191,8 @@ def test_a_server_that_starts_400_days_off_ends_nothing(url, machine, step_s, se
     assert second.clock_skew_s() == 0, "times that callers see are the wall's"
     assert not second.servers()
     assert second.job_by_uid(runs).ran_s <= 111
-    (told,) = caplog.messages
-    assert told.startswith(f"the clock has moved by {step_s / 86_400:+.1f} days")
+    (message,) = caplog.messages
+    assert message.startswith(f"the clock has moved by {step_s / 86_400:+.1f} days")
     machine.wait(450)
     assert not second.due(limit=9)
     machine.wait(200)

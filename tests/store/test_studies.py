@@ -67,17 +67,17 @@ REPORTS = st.lists(
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(begun=TRIAL, found=TRIAL, brought=st.lists(REPORTS, min_size=1, max_size=3))
-def test_any_trial_and_any_reports_come_back(store, begun, found, brought):
+@given(begun=TRIAL, updated=TRIAL, brought=st.lists(REPORTS, min_size=1, max_size=3))
+def test_any_trial_and_any_reports_come_back(store, begun, updated, brought):
     study = add_study(store, kind=JobKind.TUNING_JOB, job_id="")
     job = trial_job(1, study_id=str(study.uid))
     [stored] = advance(store, study.uid, new_trials=(NewTrial(trial=begun, job=job),))
     assert as_seen(stored.trial) == as_seen(begun)
     for mark, reports in enumerate(brought, 1):
         news = TrialReports(number=1, mark=(1, mark), reports=reports)
-        [stored] = advance(store, study.uid, trials=(found,), reports=(news,))
-    assert as_seen(stored.trial) == as_seen(found)
-    assert as_seen(stored.reports) == as_seen(tuple(r for each in brought for r in each))
+        [stored] = advance(store, study.uid, trials=(updated,), reports=(news,))
+    assert as_seen(stored.trial) == as_seen(updated)
+    assert as_seen(stored.reports) == as_seen(tuple(r for batch in brought for r in batch))
     assert stored.mark == (1, len(brought))
 
 
@@ -110,7 +110,7 @@ def test_of_study_steps_from_one_version_one_applies(servers):
         applied = Counter(future.result() for future in done)
     assert applied == {None: 7 * len(uids), **dict.fromkeys(uids, 1)}
     for uid in uids:
-        assert [each.trial.number for each in servers[1].trials(uid)] == [1, 2]
+        assert [row.trial.number for row in servers[1].trials(uid)] == [1, 2]
         assert read(servers[1], uid).version == 2
     assert servers[0].waiting_count() == 2 * len(uids)
 
@@ -126,11 +126,11 @@ def begin(store, uid):
 def test_uids_that_meet_are_made_again(servers, monkeypatch):
     uid = add_study(servers[0]).uid
     make = servers[1]._db.new_uid
-    given_first = iter([uid])
-    monkeypatch.setattr(servers[1]._db, "new_uid", lambda: next(given_first, None) or make())
-    found = advance(servers[1], uid, new_trials=new_trials(1, 2))
-    assert [each.trial.number for each in found] == [1, 2]
-    assert uid not in {each.job_uid for each in found}
+    first_numbers = iter([uid])
+    monkeypatch.setattr(servers[1]._db, "new_uid", lambda: next(first_numbers, None) or make())
+    rows = advance(servers[1], uid, new_trials=new_trials(1, 2))
+    assert [row.trial.number for row in rows] == [1, 2]
+    assert uid not in {row.job_uid for row in rows}
 
 
 def test_a_step_is_there_as_a_whole_or_not_at_all_after_a_kill(url):
@@ -144,17 +144,17 @@ def test_a_step_is_there_as_a_whole_or_not_at_all_after_a_kill(url):
     uid, last = map(int, answered[-1])
     store = open_store(url)
     try:
-        found = store.trials(uid)
-        assert [each.trial.number for each in found] == list(range(1, len(found) + 1))
-        assert len(found) >= last
-        assert len(found) % AT_ONCE == 0
-        assert read(store, uid).version == 1 + len(found) // AT_ONCE
-        assert {each.mark for each in found} == {(1, 2)}
-        assert {each.reports for each in found} == {reported(1, 0.5, 0.75).reports}
-        assert store.waiting_count() == len(found), "no job without a trial"
-        for each in found:
-            record = store.job(PROJECT, JobKind.TRIAL, each.job_name)
-            assert record.uid == each.job_uid
-            assert [event.kind for event in store.events(each.job_uid)] == ["ACCEPTED"]
+        rows = store.trials(uid)
+        assert [row.trial.number for row in rows] == list(range(1, len(rows) + 1))
+        assert len(rows) >= last
+        assert len(rows) % AT_ONCE == 0
+        assert read(store, uid).version == 1 + len(rows) // AT_ONCE
+        assert {row.mark for row in rows} == {(1, 2)}
+        assert {row.reports for row in rows} == {reported(1, 0.5, 0.75).reports}
+        assert store.waiting_count() == len(rows), "no job without a trial"
+        for row in rows:
+            record = store.job(PROJECT, JobKind.TRIAL, row.job_name)
+            assert record.uid == row.job_uid
+            assert [event.kind for event in store.events(row.job_uid)] == ["ACCEPTED"]
     finally:
         store.close()

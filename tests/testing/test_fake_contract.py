@@ -19,7 +19,7 @@ RUNS_S = 0.01
 
 def script(_key, plan):
     first = program_of(plan.primary)
-    absent = [each.task_name for each in plan.replicas if program_of(each).missing]
+    absent = [replica.task_name for replica in plan.replicas if program_of(replica).missing]
     return Script(
         fault=f"{absent[0]}: /no/such/program: not found" if absent else None,
         runs_s=None if first.waits else RUNS_S,

@@ -29,16 +29,16 @@ def clock():
 
 def engine(clock, **script):
     nodes = (Node(name="n", slots=1, policy=FleetPolicy.EMULATE),)
-    told = Script(reports=REPORTS, **script)
-    return FakeEngine(nodes, script=lambda *_: told, monotonic=lambda: clock.now)
+    answer = Script(reports=REPORTS, **script)
+    return FakeEngine(nodes, script=lambda *_: answer, monotonic=lambda: clock.now)
 
 
-def steps(found):
-    return [report.step for report in found.reports]
+def steps(measured):
+    return [report.step for report in measured.reports]
 
 
 def test_reports_come_in_their_time_and_once(clock):
-    fake = engine(clock, ready_s=5.0, runs_s=None, found="/x was never written")
+    fake = engine(clock, ready_s=5.0, runs_s=None, search_note="/x was never written")
     assert fake.measured(KEY, 3).mark == 3
     fake.launch(KEY, PLAN, SEATS)
     assert fake.measured(KEY, 0).reports == ()

@@ -22,12 +22,12 @@ BETWEEN = [(1.0, (FREE + BINDS) / 2)] * STEPS_MIN
 
 def looked(watch, began, *rounds):
     """What is said of states that last for some seconds each, looked at once a second."""
-    said, now = [], began
+    texts, now = [], began
     for steps, seconds in rounds:
         for _ in range(seconds):
-            said.append(watch.look(now, steps))
+            texts.append(watch.look(now, steps))
             now += 1.0
-    return [text for text in said if text]
+    return [text for text in texts if text]
 
 
 def test_what_lasts_is_said_once_with_what_helps_and_then_taken_back():
@@ -58,9 +58,9 @@ def test_it_is_not_said_for_ever():
     st.lists(st.tuples(st.sampled_from([WAITING, FED, BETWEEN]), st.integers(1, 50)), max_size=30)
 )
 def test_waiting_and_not_waiting_take_turns(rounds):
-    said = looked(InputWatch(), 0.0, *rounds)
-    assert all(text.startswith("WARNING") for text in said[::2])
-    assert all(text.startswith("INFO") for text in said[1::2])
+    texts = looked(InputWatch(), 0.0, *rounds)
+    assert all(text.startswith("WARNING") for text in texts[::2])
+    assert all(text.startswith("INFO") for text in texts[1::2])
 
 
 def test_a_trainer_prints_it_where_its_own_lines_go(tmp_path):

@@ -43,9 +43,9 @@ def test_every_replica_finds_its_own_place(spec, counts):
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 def test_every_replica_finds_its_peers(spec):
     for replica in plan_of(spec(ALL_FOUR)).replicas:
-        found = {role: len(addresses) for role, addresses in read(replica).peers.items()}
-        wanted = {role.value: count for role, count in ALL_FOUR.items()}
-        assert found in (wanted, {k: v for k, v in wanted.items() if k != "evaluator"})
+        counts = {role: len(addresses) for role, addresses in read(replica).peers.items()}
+        expected = {role.value: count for role, count in ALL_FOUR.items()}
+        assert counts in (expected, {k: v for k, v in expected.items() if k != "evaluator"})
 
 
 @pytest.mark.parametrize("spec", [ml_spec, vertex_spec])

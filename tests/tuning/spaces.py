@@ -49,11 +49,11 @@ def study(*parameters, metrics=(LOSS,), **fields):
     return StudySpec(metrics=metrics, parameters=parameters, **fields)
 
 
-def trial(number, values, loss=None, state=TrialState.SUCCEEDED, **others):
+def trial(number, values, loss=None, state=TrialState.SUCCEEDED, **other_metrics):
     """A trial as the store has it; with a loss it has succeeded."""
     if loss is None and state is TrialState.SUCCEEDED:
         state = TrialState.ACTIVE
-    metrics = (("loss", loss), *others.items())
+    metrics = (("loss", loss), *other_metrics.items())
     final = Measurement(metrics=metrics) if state is TrialState.SUCCEEDED else None
     return TrialRecord(number=number, values=values, state=state, final=final)
 
@@ -66,19 +66,19 @@ def luck(seed):
 def loss_of(values):
     """Some result for any point, the same whenever it is asked for."""
     rated = [len(v) * 0.3 if isinstance(v, str) else math.tanh(v / 10) for _, v in values]
-    return sum((each - 0.2) ** 2 for each in rated)
+    return sum((rating - 0.2) ** 2 for rating in rated)
 
 
 def active_of(parameters, values):
-    """The names and specs that a point must have, in their order, by the contract's own words."""
-    found = []
+    """The names and specs that a point must have, in their order (docs/sources/vertex.md 8)."""
+    active = []
     for spec in parameters:
-        found.append((spec.parameter_id, spec))
+        active.append((spec.parameter_id, spec))
         value = values.get(spec.parameter_id)
         for condition in spec.conditions:
-            if any(is_same(value, each) for each in condition.parent_values):
-                found += active_of([condition.parameter], values)
-    return found
+            if any(is_same(value, parent_value) for parent_value in condition.parent_values):
+                active += active_of([condition.parameter], values)
+    return active
 
 
 def is_same(value, other):
@@ -87,9 +87,9 @@ def is_same(value, other):
     return value is not None and abs(value - other) <= 1e-10
 
 
-def is_inside(values, asked):
+def is_inside(values, study_spec):
     """Whether a point has exactly the active parameters, with values of their kinds."""
-    active = active_of(asked.parameters, dict(values))
+    active = active_of(study_spec.parameters, dict(values))
     names = [name for name, _ in values]
     return names == [name for name, _ in active] and all(
         has_value(spec, value) for (_, spec), (_, value) in zip(active, values, strict=True)
@@ -132,8 +132,8 @@ def parameter(draw, names, depth, *, finite, name=None):
 
 def with_children(draw, spec, names, depth, *, finite):
     """Each value of the parent has its own child, of one name or of several."""
-    known = spec.values or range(int(spec.bounds[0]), int(spec.bounds[1]) + 1)[:4]
-    met = draw(st.lists(st.sampled_from(list(known)), unique=True, max_size=3))
+    choices = spec.values or range(int(spec.bounds[0]), int(spec.bounds[1]) + 1)[:4]
+    met = draw(st.lists(st.sampled_from(list(choices)), unique=True, max_size=3))
     shared = f"p{next(names)}" if draw(st.booleans()) else None
     conditions = [
         Condition(

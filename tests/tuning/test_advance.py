@@ -55,20 +55,20 @@ def running(number, value):
 
 def test_the_last_trials_of_a_study_are_stopped_early_as_all_others():
     snapshots = [ended(1, 0.9), ended(2, 0.8), ended(3, 0.7), running(4, 0.1)]
-    found = advance(STUDY, JobState.RUNNING, snapshots, StudyContext(now=NOW, began=NOW, seed=1))
-    (changed,) = found.changed
+    step = advance(STUDY, JobState.RUNNING, snapshots, StudyContext(now=NOW, began=NOW, seed=1))
+    (changed,) = step.changed
     assert (changed.number, changed.state) == (4, TrialState.STOPPING)
     assert changed.stopped_early
-    assert (found.state, found.new) == (JobState.RUNNING, ())
+    assert (step.state, step.new) == (JobState.RUNNING, ())
 
 
 def stopped_with_its_study(number, job_state, value):
     """A trial whose study had decided to end, as its job came to its end."""
-    found = running(number, value)
+    snapshot = running(number, value)
     reports = [Report(tag="acc", value=m.value("acc"), step=m.step) for m in measured(value)]
     return replace(
-        found,
-        trial=replace(found.trial, state=TrialState.STOPPING),
+        snapshot,
+        trial=replace(snapshot.trial, state=TrialState.STOPPING),
         job_state=job_state,
         job_end=NOW,
         reports=tuple(reports),
@@ -84,7 +84,7 @@ def test_a_study_that_has_stopped_its_trials_is_over_although_one_brings_progres
         stopped_with_its_study(4, JobState.CANCELLED, 0.1),
         stopped_with_its_study(5, JobState.SUCCEEDED, 0.9),
     ]
-    found = advance(spec, JobState.RUNNING, snapshots, StudyContext(now=NOW, began=NOW, seed=1))
-    assert (found.state, found.new, found.error) == (JobState.SUCCEEDED, (), None)
-    assert [trial.state for trial in found.changed] == [TrialState.INFEASIBLE, TrialState.SUCCEEDED]
-    assert "succeeded even so" in dict(found.events)["STUDY_ENDED"]
+    step = advance(spec, JobState.RUNNING, snapshots, StudyContext(now=NOW, began=NOW, seed=1))
+    assert (step.state, step.new, step.error) == (JobState.SUCCEEDED, (), None)
+    assert [trial.state for trial in step.changed] == [TrialState.INFEASIBLE, TrialState.SUCCEEDED]
+    assert "succeeded even so" in dict(step.events)["STUDY_ENDED"]

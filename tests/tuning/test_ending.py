@@ -47,9 +47,9 @@ def active(number):
     return TrialRecord(number=number)
 
 
-def ending(asked, trials, *, began=BEGAN, after_s=0.0, exhausted=False):
+def ending(spec, trials, *, began=BEGAN, after_s=0.0, exhausted=False):
     now = BEGAN + timedelta(seconds=after_s)
-    return ended(asked, trials, began=began, now=now, exhausted=exhausted)
+    return ended(spec, trials, began=began, now=now, exhausted=exhausted)
 
 
 def test_a_study_goes_on():
@@ -71,21 +71,21 @@ def test_a_space_that_is_used_up_ends_the_study():
 
 @pytest.mark.parametrize("exhausted", [False, True])
 def test_a_study_without_a_success_has_failed_once_its_last_trial_has_ended(exhausted):
-    asked = study(most=2, failed=9)
-    assert not ending(asked, [failed(1), active(2)]).failed
-    found = ending(asked, [failed(1), failed(2)], exhausted=exhausted)
-    assert found.failed
-    assert found.reason == (
+    spec = study(most=2, failed=9)
+    assert not ending(spec, [failed(1), active(2)]).failed
+    end = ending(spec, [failed(1), failed(2)], exhausted=exhausted)
+    assert end.failed
+    assert end.reason == (
         "No trial has succeeded. The study has had its 2 trials. The last one, trial 2: broken 2"
     )
     silent = replace(failed(2), infeasible_reason=None)
-    assert ending(asked, [failed(1), silent]).reason.endswith("trial 2: It gave no reason")
+    assert ending(spec, [failed(1), silent]).reason.endswith("trial 2: It gave no reason")
 
 
 def test_as_many_failures_as_the_study_says_fail_it():
-    asked = study(failed=2)
-    assert ending(asked, [done(1, 0.5), failed(2), active(3)]) is None
-    assert ending(asked, [done(1, 0.5), failed(4), failed(2, at=9), active(5)]) == StudyEnding(
+    spec = study(failed=2)
+    assert ending(spec, [done(1, 0.5), failed(2), active(3)]) is None
+    assert ending(spec, [done(1, 0.5), failed(4), failed(2, at=9), active(5)]) == StudyEnding(
         reason="2 trials failed, and 2 are too many. The last one, trial 2: broken 2",
         asap=True,
         failed=True,
@@ -106,8 +106,8 @@ def test_the_first_three_to_end_may_not_all_fail():
 @pytest.mark.parametrize(("count", "most", "fails"), [(3, 6, True), (3, 7, False), (2, 4, False)])
 def test_half_of_the_trials_may_not_fail_and_three_are_the_least(count, most, fails):
     trials = [done(1, 0.5), *(failed(n) for n in range(2, count + 2))]
-    found = ending(study(most=most), trials)
-    assert (found is not None and found.failed) is fails
+    end = ending(study(most=most), trials)
+    assert (end is not None and end.failed) is fails
 
 
 def test_a_trial_that_a_rule_has_stopped_has_not_failed():
@@ -120,18 +120,18 @@ LONG = TimeLimit(seconds=3600.0)
 
 
 def test_a_study_ends_after_its_time():
-    asked = study(runtime_max=LONG)
-    assert ending(asked, [done(1, 0.5)], after_s=3599.0) is None
-    assert ending(asked, [done(1, 0.5)], after_s=3600.0) == StudyEnding(
+    spec = study(runtime_max=LONG)
+    assert ending(spec, [done(1, 0.5)], after_s=3599.0) is None
+    assert ending(spec, [done(1, 0.5)], after_s=3600.0) == StudyEnding(
         reason="The study has had its time: 3600 s"
     )
-    assert ending(asked, [], began=None, after_s=9999.0) is None
+    assert ending(spec, [], began=None, after_s=9999.0) is None
 
 
 def test_a_study_ends_at_a_date_in_any_zone():
-    asked = study(runtime_max=TimeLimit(seconds=9999.0, until="2026-11-21T14:00:00.5+01:00"))
-    assert ending(asked, [done(1, 0.5)], after_s=3600.0) is None
-    assert ending(asked, [done(1, 0.5)], after_s=3601.0).reason == (
+    spec = study(runtime_max=TimeLimit(seconds=9999.0, until="2026-11-21T14:00:00.5+01:00"))
+    assert ending(spec, [done(1, 0.5)], after_s=3600.0) is None
+    assert ending(spec, [done(1, 0.5)], after_s=3601.0).reason == (
         "The study has had its time: 9999 s or until 2026-11-21T14:00:00.5+01:00"
     )
 
@@ -146,21 +146,21 @@ def test_times_are_rfc_3339():
 
 
 def test_stopping_asap_is_for_rules_and_not_for_trials_that_fill_a_count():
-    asked = study(stop_asap=True, runtime_max=LONG, trial_count_max=2)
-    assert ending(asked, [done(1, 0.5), active(2)], after_s=3600.0).asap
-    full = ending(asked, [done(1, 0.5), active(2)])
+    spec = study(stop_asap=True, runtime_max=LONG, trial_count_max=2)
+    assert ending(spec, [done(1, 0.5), active(2)], after_s=3600.0).asap
+    full = ending(spec, [done(1, 0.5), active(2)])
     assert full == StudyEnding(
         reason="The study has had its 2 trials; the best is trial 1 with acc 0.5"
     )
 
 
 def test_trials_that_an_ending_has_stopped_do_not_fail_the_study():
-    asked = study(stop_asap=True, runtime_max=LONG, failed=2)
+    spec = study(stop_asap=True, runtime_max=LONG, failed=2)
     trials = [done(1, 0.5), failed(2), failed(3)]
-    assert ending(asked, trials).failed
-    found = ending(asked, trials, after_s=3600.0)
-    assert found.asap
-    assert not found.failed
+    assert ending(spec, trials).failed
+    end = ending(spec, trials, after_s=3600.0)
+    assert end.asap
+    assert not end.failed
 
 
 @pytest.mark.parametrize(
@@ -188,52 +188,52 @@ def test_the_rules_hold_once_the_minimum_is_reached():
 
 
 def test_rules_are_asked_from_top_to_bottom():
-    asked = study(runtime_max=LONG, trial_count_max=1, trials_without_progress_max=1)
-    found = ending(asked, [done(1, 0.9), done(2, 0.5)], after_s=3600.0)
-    assert found.reason == "The study has had its time: 3600 s"
+    spec = study(runtime_max=LONG, trial_count_max=1, trials_without_progress_max=1)
+    end = ending(spec, [done(1, 0.9), done(2, 0.5)], after_s=3600.0)
+    assert end.reason == "The study has had its time: 3600 s"
 
 
 def test_no_better_trial_counts_trials_as_they_ended():
-    asked = study(trials_without_progress_max=2)
+    spec = study(trials_without_progress_max=2)
     # the best is trial 4, which ended first; then come 1 and an equal one; a failed one counts not
     trials = [done(1, 0.5), failed(2), done(4, 0.93, at=0), active(5)]
-    assert ending(asked, trials) is None
-    assert ending(asked, [*trials, done(3, 0.93)]) == StudyEnding(
+    assert ending(spec, trials) is None
+    assert ending(spec, [*trials, done(3, 0.93)]) == StudyEnding(
         reason="No better trial for 2 trials; the best is trial 3 with acc 0.93"
     )
-    assert ending(asked, [*trials, done(3, 0.94)]) is None
+    assert ending(spec, [*trials, done(3, 0.94)]) is None
 
 
 def test_no_better_trial_goes_by_the_goal():
     down = (Metric(metric_id="acc", goal=Goal.MINIMIZE),)
-    asked = study(metrics=down, trials_without_progress_max=1)
-    assert ending(asked, [done(1, 0.5), done(2, 0.4)]) is None
-    assert ending(asked, [done(1, 0.5), done(2, 0.6)])
+    spec = study(metrics=down, trials_without_progress_max=1)
+    assert ending(spec, [done(1, 0.5), done(2, 0.4)]) is None
+    assert ending(spec, [done(1, 0.5), done(2, 0.6)])
 
 
 def test_an_unsafe_trial_is_no_progress():
     limit = Metric(metric_id="memory", goal=Goal.MINIMIZE, safety=Safety(threshold=8.0))
-    asked = study(metrics=(ACC, limit), trials_without_progress_max=1)
-    assert ending(asked, [done(1, 0.5, memory=1.0), done(2, 0.9, memory=9.0)])
-    assert ending(asked, [done(1, 0.5, memory=9.0)]).reason == "No better trial for 1 trial"
+    spec = study(metrics=(ACC, limit), trials_without_progress_max=1)
+    assert ending(spec, [done(1, 0.5, memory=1.0), done(2, 0.9, memory=9.0)])
+    assert ending(spec, [done(1, 0.5, memory=9.0)]).reason == "No better trial for 1 trial"
 
 
 def test_no_better_time_begins_when_the_best_trial_ended():
-    asked = study(seconds_without_progress_max=300.0)
+    spec = study(seconds_without_progress_max=300.0)
     trials = [done(1, 0.5), done(2, 0.9), done(3, 0.8)]
-    assert ending(asked, [active(1)], after_s=9999.0) is None
-    assert ending(asked, trials, after_s=419.0) is None
-    assert ending(asked, trials, after_s=420.0).reason == (
+    assert ending(spec, [active(1)], after_s=9999.0) is None
+    assert ending(spec, trials, after_s=419.0) is None
+    assert ending(spec, trials, after_s=420.0).reason == (
         "No better trial for 300 s; the best is trial 2 with acc 0.9"
     )
 
 
 def test_progress_is_not_asked_of_several_objectives():
     two = (ACC, Metric(metric_id="loss"))
-    asked = study(metrics=two, trials_without_progress_max=1, seconds_without_progress_max=1.0)
+    spec = study(metrics=two, trials_without_progress_max=1, seconds_without_progress_max=1.0)
     trials = [done(1, 0.9, loss=1.0), done(2, 0.5, loss=0.5)]
-    assert ending(asked, trials, after_s=9999.0) is None
-    assert ending(replace(asked, trial_count_max=2), trials).reason == (
+    assert ending(spec, trials, after_s=9999.0) is None
+    assert ending(replace(spec, trial_count_max=2), trials).reason == (
         "The study has had its 2 trials"
     )
 
@@ -244,9 +244,9 @@ kinds = st.sampled_from((lambda n: done(n, 0.1 * (n % 4)), failed, active))
 @given(st.lists(kinds, max_size=12), st.integers(1, 12), st.randoms())
 def test_the_order_of_trials_does_not_matter_and_no_study_outgrows_its_count(kinds, most, draw):
     trials = [kind(n) for n, kind in enumerate(kinds, start=1)]
-    asked = study(most=most, trials_without_progress_max=4)
-    found = ending(asked, trials)
+    spec = study(most=most, trials_without_progress_max=4)
+    end = ending(spec, trials)
     shuffled = list(trials)
     draw.shuffle(shuffled)
-    assert ending(asked, shuffled) == found
-    assert found or len(trials) < most
+    assert ending(spec, shuffled) == end
+    assert end or len(trials) < most

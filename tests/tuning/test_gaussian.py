@@ -27,9 +27,9 @@ MIXED = (
 
 
 def mixed_loss(point: Point) -> float:
-    x, listed, word, child, many, other = point
+    x, discrete, word, child, many, other = point
     branch = (child - 0.8) ** 2 if word == 0.75 else 0.2 + other
-    return (x - 0.3) ** 2 + (listed - 0.5) ** 2 + branch + (many - 0.4) ** 2
+    return (x - 0.3) ** 2 + (discrete - 0.5) ** 2 + branch + (many - 0.4) ** 2
 
 
 def searched(axes, loss, trials, parallel=1, seed=0):
@@ -60,9 +60,9 @@ def test_a_bowl_in_many_dimensions_is_searched_far_better_than_by_chance():
         return float(np.sum((np.array(point) - goal) ** 2))
 
     # how near one search comes is luck, and luck is another on a machine that rounds otherwise
-    found = [min(searched([CubeAxis()] * 10, bowl, 40, seed=100 * n)[1]) for n in range(5)]
+    minima = [min(searched([CubeAxis()] * 10, bowl, 40, seed=100 * n)[1]) for n in range(5)]
     chance = np.random.default_rng(0).random((4000, 10))
-    assert statistics.median(found) < min(bowl(row) for row in chance)
+    assert statistics.median(minima) < min(bowl(row) for row in chance)
 
 
 def test_a_mixed_and_conditional_space_is_searched_to_its_best_branch():
@@ -121,8 +121,8 @@ def test_a_failed_region_is_left():
     rng = np.random.default_rng(2)
     points = [tuple(row) for row in rng.random((30, 2))]
     values = [math.nan if x > 0.5 else 1.0 - x + (y - 0.5) ** 2 for x, y in points]
-    asked = [propose(points, values, [], axes=[CubeAxis()] * 2, seed=seed) for seed in range(5)]
-    assert sum(x <= 0.6 for x, _ in asked) >= 4
+    proposals = [propose(points, values, [], axes=[CubeAxis()] * 2, seed=seed) for seed in range(5)]
+    assert sum(x <= 0.6 for x, _ in proposals) >= 4
 
 
 @example([0.0, 5e-324, 1.0])
@@ -130,8 +130,8 @@ def test_a_failed_region_is_left():
 def test_evened_values_keep_their_order(values):
     even = standardized(np.array(values))
     assert np.isfinite(even).all()
-    known = [(value, own) for value, own in zip(values, even, strict=True) if not math.isnan(value)]
-    ordered = sorted(known)
+    pairs = [(value, own) for value, own in zip(values, even, strict=True) if not math.isnan(value)]
+    ordered = sorted(pairs)
     assert all(a[1] <= b[1] + 1e-9 for a, b in pairwise(ordered))
 
 
@@ -150,14 +150,14 @@ def test_slopes_are_those_of_the_values(seed):
     groups = np.array([0, 1, 2, 2])
     x, y, theta = rng.random((12, 4)), rng.standard_normal(12), 0.3 * rng.standard_normal(5)
     priors = Priors(length=(0.5, 1.0), noise=(-4.0, 2.0))
-    own = approx_fprime(theta, lambda each: loss(each, x, y, groups, priors)[0], 1e-6)
+    own = approx_fprime(theta, lambda parameters: loss(parameters, x, y, groups, priors)[0], 1e-6)
     assert own == pytest.approx(loss(theta, x, y, groups, priors)[1], rel=1e-3, abs=1e-3)
     belief = posterior(Hyperparameters(lengths=np.ones(3), scale=1.3, noise=0.01), groups, x, y)
     z = rng.random((1, 4))
     _, _, by_mean, by_deviation = belief.slopes(z)
     for index, slope in enumerate((by_mean, by_deviation)):
-        found = approx_fprime(z[0], lambda row, i=index: belief.at(row[None])[i][0], 1e-6)
-        assert found == pytest.approx(slope[0], rel=1e-3, abs=1e-3)
+        estimate = approx_fprime(z[0], lambda row, i=index: belief.at(row[None])[i][0], 1e-6)
+        assert estimate == pytest.approx(slope[0], rel=1e-3, abs=1e-3)
 
 
 def test_a_fitted_length_says_which_axis_matters():
@@ -170,10 +170,10 @@ def test_a_fitted_length_says_which_axis_matters():
 
 def test_improvement_is_finite_and_steady_far_below_what_is_hoped_for():
     u = np.array([-1e6, -1e3, -100.1, -99.9, -5.1, -4.9, 0.0, 3.0])
-    found = log_improvement(-u, np.ones(len(u)), 0.0)
-    assert np.isfinite(found).all()
-    assert (np.diff(found) > 0).all()
-    assert found[-2] == pytest.approx(-0.5 * math.log(2 * math.pi))
+    improvements = log_improvement(-u, np.ones(len(u)), 0.0)
+    assert np.isfinite(improvements).all()
+    assert (np.diff(improvements) > 0).all()
+    assert improvements[-2] == pytest.approx(-0.5 * math.log(2 * math.pi))
     _, by_mean, _ = log_improvement_slopes(-u, np.ones(len(u)), 0.0)
     assert by_mean[3] == pytest.approx(-99.9, rel=0.01)
 

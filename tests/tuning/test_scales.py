@@ -80,8 +80,8 @@ def test_huge_integers_come_back(low, width, scale):
     axis = axis_of(spec)
     for value in (int(spec.bounds[0]), int(spec.bounds[0]) + axis.count // 3, int(spec.bounds[1])):
         assert axis.same(value) == (value,)
-        found = axis.value(axis.position(value))
-        assert abs(found - value) <= max(1, axis.count // 2**45)
+        restored = axis.value(axis.position(value))
+        assert abs(restored - value) <= max(1, axis.count // 2**45)
 
 
 @given(PLAIN[ParameterKind.INTEGER]("p"))

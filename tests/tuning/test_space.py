@@ -82,22 +82,22 @@ def test_the_size_of_spaces():
 
 
 @given(studies(finite=True, depth=2))
-def test_the_size_is_the_number_of_points(asked):
-    space = space_of(asked)
+def test_the_size_is_the_number_of_points(spec):
+    space = space_of(spec)
     if space.size < 3000:
         assert sum(1 for _ in grid(space)) == space.size
 
 
 @given(studies(), SEEDS)
-def test_points_by_chance_are_inside_with_the_right_parameters(asked, seed):
-    space, draw = space_of(asked), luck(seed)
+def test_points_by_chance_are_inside_with_the_right_parameters(spec, seed):
+    space, draw = space_of(spec), luck(seed)
     point = random_point(space, draw)
-    assert is_inside(point, asked)
-    assert is_inside(point_near(space, point, 0.3, draw), asked)
+    assert is_inside(point, spec)
+    assert is_inside(point_near(space, point, 0.3, draw), spec)
 
 
 @given(studies(), SEEDS)
-def test_a_point_is_read_as_it_was_made(asked, seed):
-    space = space_of(asked)
+def test_a_point_is_read_as_it_was_made(spec, seed):
+    space = space_of(spec)
     point = random_point(space, luck(seed))
     assert space.point(space.chosen(point)) == point

@@ -61,22 +61,22 @@ def test_the_reason_has_the_numbers():
 
 
 def test_the_reason_has_the_numbers_of_a_metric_that_is_minimised():
-    trials = [mirrored(each) for each in [*THREE, trial(4, [1, 3, 2])]]
-    said = to_stop(study(goal=Goal.MINIMIZE), trials)[4]
-    assert "best acc at step 3 is -3" in said
-    assert said.endswith("is -4")
+    trials = [mirrored(t) for t in [*THREE, trial(4, [1, 3, 2])]]
+    reason = to_stop(study(goal=Goal.MINIMIZE), trials)[4]
+    assert "best acc at step 3 is -3" in reason
+    assert reason.endswith("is -4")
 
 
 def test_by_time_compares_at_the_same_second():
-    late = [replace(each, measurements=at_times(each, 10.0)) for each in THREE]
+    late = [replace(t, measurements=at_times(t, 10.0)) for t in THREE]
     # after 30 s the others' averages are 2, 4 and 6; by its steps the trial had come to step 9
     slow = trial(4, [1, 3, 2], steps=[7, 8, 9], times=[10.0, 20.0, 30.0])
-    said = to_stop(study(MedianRule(by_time=True)), [*late, slow])
-    assert said[4].startswith("Its best acc after 30 s is 3, ")
+    reasons = to_stop(study(MedianRule(by_time=True)), [*late, slow])
+    assert reasons[4].startswith("Its best acc after 30 s is 3, ")
 
 
-def at_times(each, apart):
-    return tuple(replace(m, elapsed_s=apart * m.step) for m in each.measurements)
+def at_times(trial, apart):
+    return tuple(replace(m, elapsed_s=apart * m.step) for m in trial.measurements)
 
 
 def test_a_young_trial_and_a_young_study_are_let_be():
@@ -96,11 +96,11 @@ def test_only_active_trials_are_stopped(state):
 
 
 def test_a_program_that_never_gives_a_step_is_compared_by_count():
-    def unstepped(each):
-        return replace(each, measurements=tuple(replace(m, step=0) for m in each.measurements))
+    def unstepped(t):
+        return replace(t, measurements=tuple(replace(m, step=0) for m in t.measurements))
 
     bad, good = trial(4, [1, 3, 2]), trial(5, [1, 4, 2])
-    assert list(to_stop(study(), [unstepped(each) for each in (*THREE, bad, good)])) == [4]
+    assert list(to_stop(study(), [unstepped(t) for t in (*THREE, bad, good)])) == [4]
 
 
 @pytest.mark.parametrize("rule", [*RULES, None])
@@ -116,13 +116,13 @@ def test_several_objectives_are_never_stopped_early(rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_a_limit_beside_the_objective_does_not_prevent_stopping(rule):
     limit = Metric(metric_id="memory", safety=Safety(threshold=1.0))
-    asked = replace(study(rule), metrics=(limit, Metric(metric_id="acc")))
+    spec = replace(study(rule), metrics=(limit, Metric(metric_id="acc")))
     safe = [
-        replace(each, final=replace(each.final, metrics=(*each.final.metrics, ("memory", 2.0))))
-        for each in many_done()
+        replace(t, final=replace(t.final, metrics=(*t.final.metrics, ("memory", 2.0))))
+        for t in many_done()
     ]
     bad = trial(9, [0.0, 0.1, 0.0, 0.0, 0.0, 0.0])
-    assert list(to_stop(asked, [*safe, bad])) == [9]
+    assert list(to_stop(spec, [*safe, bad])) == [9]
 
 
 def many_done():
@@ -132,12 +132,12 @@ def many_done():
     ]
 
 
-def mirrored(each):
+def mirrored(trial):
     def turned(one):
         return one and replace(one, metrics=tuple((name, -value) for name, value in one.metrics))
 
-    points = tuple(turned(one) for one in each.measurements)
-    return replace(each, measurements=points, final=turned(each.final))
+    points = tuple(turned(one) for one in trial.measurements)
+    return replace(trial, measurements=points, final=turned(trial.final))
 
 
 # whole numbers: a sum is exact, and so is a tie
@@ -157,24 +157,26 @@ def studies(draw):
 
 @given(studies(), st.integers(-1000, 1000))
 def test_an_offset_does_not_change_the_median_verdict(trials, offset):
-    moved = [with_values(each, lambda value: value + offset) for each in trials]
+    moved = [with_values(trial, lambda value: value + offset) for trial in trials]
     assert to_stop(study(), moved).keys() == to_stop(study(), trials).keys()
 
 
-def with_values(each, change):
+def with_values(trial, change):
     def changed(one):
         return one and replace(one, metrics=tuple((n, change(value)) for n, value in one.metrics))
 
-    points = tuple(changed(one) for one in each.measurements)
-    return replace(each, measurements=points, final=changed(each.final))
+    points = tuple(changed(one) for one in trial.measurements)
+    return replace(trial, measurements=points, final=changed(trial.final))
 
 
 @given(studies(), st.lists(st.integers(1, 100), min_size=8, max_size=8))
 def test_new_names_for_the_steps_do_not_change_the_median_verdict(trials, gaps):
     names = [sum(gaps[:step]) for step in range(9)]
     renamed = [
-        replace(each, measurements=tuple(replace(m, step=names[m.step]) for m in each.measurements))
-        for each in trials
+        replace(
+            trial, measurements=tuple(replace(m, step=names[m.step]) for m in trial.measurements)
+        )
+        for trial in trials
     ]
     assert to_stop(study(), renamed).keys() == to_stop(study(), trials).keys()
 
@@ -184,7 +186,7 @@ def test_new_names_for_the_steps_do_not_change_the_median_verdict(trials, gaps):
 @given(trials=studies())
 def test_maximising_and_minimising_are_mirror_images(rule, trials):
     up = to_stop(study(rule), trials).keys()
-    down = to_stop(study(rule, Goal.MINIMIZE), [mirrored(each) for each in trials]).keys()
+    down = to_stop(study(rule, Goal.MINIMIZE), [mirrored(trial) for trial in trials]).keys()
     assert up == down
 
 
@@ -201,10 +203,10 @@ def test_the_order_of_trials_does_not_matter(rule, trials, draw):
 @settings(max_examples=50)
 @given(trials=studies())
 def test_the_trial_that_is_better_than_all_others_is_never_stopped(rule, trials):
-    active = [each for each in trials if each.state is TrialState.ACTIVE]
+    active = [trial for trial in trials if trial.state is TrialState.ACTIVE]
     assume(active)
     best = with_values(active[0], lambda value: value + 41)
-    rest = [each for each in trials if each.number != best.number]
+    rest = [trial for trial in trials if trial.number != best.number]
     assert best.number not in to_stop(study(rule), [*rest, best])
 
 
@@ -212,7 +214,7 @@ def test_the_trial_that_is_better_than_all_others_is_never_stopped(rule, trials)
 @settings(max_examples=50)
 @given(trials=studies())
 def test_whoever_is_stopped_was_active_and_has_a_reason(rule, trials):
-    active = {each.number for each in trials if each.state is TrialState.ACTIVE}
+    active = {trial.number for trial in trials if trial.state is TrialState.ACTIVE}
     stopped = to_stop(study(rule), trials)
     assert stopped.keys() <= active
     assert all(stopped.values())

@@ -37,10 +37,10 @@ def past(count=6):
 
 def test_a_hopeless_curve_is_stopped_and_one_like_the_best_is_not():
     hopeless, hopeful = trial(8, rising(0.3)[:8]), trial(9, rising(0.94)[:8])
-    said = to_stop(study(DecayCurveRule()), [*past(), hopeless, hopeful])
-    assert list(said) == [8]
-    assert said[8].startswith("Its chance to beat acc 0.943599 of trial 4 is ")
-    assert said[8].endswith(" %, by the curves of 6 completed trials")
+    reasons = to_stop(study(DecayCurveRule()), [*past(), hopeless, hopeful])
+    assert list(reasons) == [8]
+    assert reasons[8].startswith("Its chance to beat acc 0.943599 of trial 4 is ")
+    assert reasons[8].endswith(" %, by the curves of 6 completed trials")
 
 
 def slowing(top, steps=20):
@@ -122,8 +122,8 @@ def test_a_tenth_of_the_steps_are_let_be_where_nothing_else_is_said():
 
 def test_by_time_the_most_steps_are_seconds():
     rule = replace(CONVEX, by_time=True, step_count_max=100)
-    said = to_stop(study(rule), [*DONE, trial(9, [1.0, 1.5, 2.0])])
-    assert said == {9: "Its acc after 100 s would be 5.5 at the best, and trial 3 has 7"}
+    reasons = to_stop(study(rule), [*DONE, trial(9, [1.0, 1.5, 2.0])])
+    assert reasons == {9: "Its acc after 100 s would be 5.5 at the best, and trial 3 has 7"}
 
 
 def stopped(number, values, state=TrialState.STOPPING, **more):
@@ -131,19 +131,19 @@ def stopped(number, values, state=TrialState.STOPPING, **more):
 
 
 def test_the_predicted_end_is_what_completed_trials_have_gained():
-    found = predicted(study(CONVEX), [*DONE, stopped(9, [1.0, 1.0, 1.5])])
-    assert found.keys() == {9}
-    assert (found[9].step, found[9].elapsed_s) == (10, 30.0)
+    predictions = predicted(study(CONVEX), [*DONE, stopped(9, [1.0, 1.0, 1.5])])
+    assert predictions.keys() == {9}
+    assert (predictions[9].step, predictions[9].elapsed_s) == (10, 30.0)
     # every completed trial gained 4 behind its step 3
-    assert found[9].value("acc") == pytest.approx(5.5)
+    assert predictions[9].value("acc") == pytest.approx(5.5)
 
 
 def test_a_prediction_is_never_better_than_the_best():
-    found = predicted(study(CONVEX), [*DONE, stopped(9, [3.0, 4.0, 6.0])])
-    assert 6.99 < found[9].value("acc") < 7.0
+    predictions = predicted(study(CONVEX), [*DONE, stopped(9, [3.0, 4.0, 6.0])])
+    assert 6.99 < predictions[9].value("acc") < 7.0
     mirrored = [
-        replace(each, measurements=tuple(map(turned, each.measurements)), final=turned(each.final))
-        for each in (*DONE, stopped(9, [3.0, 4.0, 6.0]))
+        replace(t, measurements=tuple(map(turned, t.measurements)), final=turned(t.final))
+        for t in (*DONE, stopped(9, [3.0, 4.0, 6.0]))
     ]
     down = replace(study(CONVEX), metrics=(Metric(metric_id="acc", goal=Goal.MINIMIZE),))
     assert -7.0 < predicted(down, mirrored)[9].value("acc") < -6.99
@@ -155,19 +155,19 @@ def turned(one):
 
 def test_a_better_learning_rate_has_a_better_prediction():
     rule = replace(CONVEX, learning_rate_parameter="rate")
-    known = [
+    earlier = [
         at_rate(rate, trial(n, [1.0] * 3 + [1.0 + gain] * 7, TrialState.SUCCEEDED))
         for n, (rate, gain) in enumerate([(0.001, 1.0), (0.01, 2.0), (0.1, 3.0)], start=1)
     ]
     two = [at_rate(10.0**-n, stopped(6 + n, [1.0, 0.9, 1.0])) for n in (2, 3)]
-    found = predicted(study(rule), [*known, *two])
-    assert found[8].value("acc") > found[9].value("acc")
-    blind = predicted(study(CONVEX), [*known, *two])
+    predictions = predicted(study(rule), [*earlier, *two])
+    assert predictions[8].value("acc") > predictions[9].value("acc")
+    blind = predicted(study(CONVEX), [*earlier, *two])
     assert blind[8].value("acc") == blind[9].value("acc")
 
 
-def at_rate(rate, each):
-    return replace(each, values=(("rate", rate),))
+def at_rate(rate, trial):
+    return replace(trial, values=(("rate", rate),))
 
 
 def test_stored_trials_are_predicted_anew_only_where_the_study_says_so():

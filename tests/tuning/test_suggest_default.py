@@ -13,31 +13,35 @@ from tuning.spaces import LOSS, double, integer, luck, study, trial, when, words
 SQUARE = (double("x", -5.0, 5.0), double("y", -5.0, 5.0))
 
 
-def optimized(asked, seed, total, measure, at_once=1):
+def optimized(spec, seed, total, measure, at_once=1):
     """The trials of a study whose results are known at once, but for infeasible points: None."""
     trials = []
     while len(trials) < total:
-        for values in suggest(asked, trials, at_once, seed).values:
-            found = measure(dict(values))
+        for values in suggest(spec, trials, at_once, seed).values:
+            metrics = measure(dict(values))
             number = len(trials) + 1
-            state = TrialState.SUCCEEDED if found else TrialState.INFEASIBLE
-            trials.append(trial(number, values, state=state, **(found or {})))
+            state = TrialState.SUCCEEDED if metrics else TrialState.INFEASIBLE
+            trials.append(trial(number, values, state=state, **(metrics or {})))
     return trials
 
 
 def losses(trials):
     return [
-        value for each in trials if each.final and (value := each.final.value("loss")) is not None
+        value
+        for trial in trials
+        if trial.final and (value := trial.final.value("loss")) is not None
     ]
 
 
-def medians(metrics, measure, total, parameters, of):
+def medians(metrics, measure, total, parameters, score):
     """What is found by the default algorithm and by chance, over some seeds."""
-    found = []
+    scores = []
     for algorithm in (Algorithm.DEFAULT, Algorithm.RANDOM_SEARCH):
-        asked = study(*parameters, metrics=metrics, algorithm=algorithm)
-        found.append(statistics.median(of(optimized(asked, s, total, measure)) for s in range(3)))
-    return found
+        spec = study(*parameters, metrics=metrics, algorithm=algorithm)
+        scores.append(
+            statistics.median(score(optimized(spec, s, total, measure)) for s in range(3))
+        )
+    return scores
 
 
 def bowl(values):
@@ -80,7 +84,7 @@ def test_it_keeps_out_of_where_trials_fail():
         return None if values["x"] > 0 else {"loss": -values["x"] * values["y"]}
 
     def failed(trials):
-        return sum(each.state is TrialState.INFEASIBLE for each in trials[10:])
+        return sum(trial.state is TrialState.INFEASIBLE for trial in trials[10:])
 
     ours, chance = medians((LOSS,), measure, 30, SQUARE, failed)
     assert ours < chance
@@ -88,7 +92,7 @@ def test_it_keeps_out_of_where_trials_fail():
 
 def test_only_failures_are_no_reason_to_stop():
     trials = optimized(study(*SQUARE), 1, 40, lambda _values: None)
-    assert len({each.values for each in trials}) == 40
+    assert len({trial.values for trial in trials}) == 40
 
 
 def test_several_objectives_have_a_better_front_than_chance():
@@ -103,7 +107,7 @@ def test_several_objectives_have_a_better_front_than_chance():
     def area(trials):
         """What the front leaves undominated below a loss and a cost of 30."""
         front = pareto(study(*SQUARE, metrics=metrics), trials)
-        corners = sorted((each.final.value("loss"), -each.final.value("cost")) for each in front)
+        corners = sorted((trial.final.value("loss"), -trial.final.value("cost")) for trial in front)
         covered, ceiling = 0.0, 30.0
         for left, low in corners:
             if left < 30 and low < ceiling:
@@ -126,20 +130,20 @@ def heated(values):
 
 def test_a_limit_is_kept_more_often_than_by_chance():
     def safe(trials):
-        return sum(is_safe(study(*SQUARE, metrics=limited(0.0)), each) for each in trials[10:])
+        return sum(is_safe(study(*SQUARE, metrics=limited(0.0)), trial) for trial in trials[10:])
 
     ours, chance = medians(limited(0.0), heated, 40, SQUARE, safe)
     assert ours > chance
 
 
 def test_too_few_safe_trials_lead_back_to_the_best_of_them():
-    asked = study(*SQUARE, metrics=limited(0.9))
+    spec = study(*SQUARE, metrics=limited(0.9))
     trials = [
         trial(1, (("x", 4.0), ("y", 4.0)), -4.0, heat=8.0),
         trial(2, (("x", -3.0), ("y", 0.0)), 3.0, heat=-3.0),
         trial(3, (("x", -2.5), ("y", 0.0)), state=TrialState.INFEASIBLE),
     ]
-    for values in suggest(asked, trials, 20, 1).values:
+    for values in suggest(spec, trials, 20, 1).values:
         far = max(abs(dict(values)["x"] + 3.0), abs(dict(values)["y"]))
         assert far < 4.5
 
@@ -157,9 +161,9 @@ def test_enough_safe_trials_set_the_search_free():
 
 @pytest.mark.parametrize("metrics", [(LOSS,), (LOSS, Metric(metric_id="cost"))])
 def test_points_beside_each_other_differ_while_they_run(metrics):
-    asked = study(double("x"), double("y"), metrics=metrics)
-    trials = optimized(asked, 3, 20, lambda v: {"loss": v["x"], "cost": v["y"]})
-    batch = [dict(values) for values in suggest(asked, trials, 8, 3).values]
+    spec = study(double("x"), double("y"), metrics=metrics)
+    trials = optimized(spec, 3, 20, lambda v: {"loss": v["x"], "cost": v["y"]})
+    batch = [dict(values) for values in suggest(spec, trials, 8, 3).values]
     gaps = [
         abs(one["x"] - other["x"]) + abs(one["y"] - other["y"])
         for at, one in enumerate(batch)
@@ -170,6 +174,6 @@ def test_points_beside_each_other_differ_while_they_run(metrics):
 
 @pytest.mark.parametrize("loss", [0.0, 1e-300, -1e300, 1e300])
 def test_results_may_all_be_equal_or_extreme(loss):
-    asked = study(double("x", 1e-9, 1e9, scale=Scale.REVERSE_LOG), integer("n", 1.0, 1e6))
-    trials = optimized(asked, 3, 25, lambda _values: {"loss": loss})
-    assert len({each.values for each in trials}) == 25
+    spec = study(double("x", 1e-9, 1e9, scale=Scale.REVERSE_LOG), integer("n", 1.0, 1e6))
+    trials = optimized(spec, 3, 25, lambda _values: {"loss": loss})
+    assert len({trial.values for trial in trials}) == 25

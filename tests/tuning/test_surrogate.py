@@ -17,25 +17,25 @@ from trainshed.tuning.space import space_of
 from tuning.spaces import double, integer, luck, studies, study, trial, when, words
 
 
-def shown(asked, trials, answer=None):
+def propose_from(spec, trials, answer=None):
     """What the process is asked, and the point that its answer is read as."""
-    space, asking = space_of(asked), {}
+    space, asking = space_of(spec), {}
 
-    def propose(points, values, pending, **others):
-        asking.update(others, points=points, values=values, pending=pending)
+    def propose(points, values, pending, **options):
+        asking.update(options, points=points, values=values, pending=pending)
         return points[0] if answer is None else answer
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gaussian, "propose", propose)
-        known = history_of(asked, space, trials, ())
-        return asking, Surrogate(space, 1, Noise.HIGH).point(known)
+        history = history_of(spec, space, trials, ())
+        return asking, Surrogate(space, 1, Noise.HIGH).point(history)
 
 
 @settings(deadline=None)
 @given(studies(), st.integers(0, 2**32))
-def test_every_point_comes_back_from_its_coordinates(asked, seed):
-    point = random_point(space_of(asked), luck(seed))
-    asking, answered = shown(asked, [trial(1, point, 0.5)])
+def test_every_point_comes_back_from_its_coordinates(spec, seed):
+    point = random_point(space_of(spec), luck(seed))
+    asking, answered = propose_from(spec, [trial(1, point, 0.5)])
     assert [name for name, _ in answered] == [name for name, _ in point]
     for (_, back), (_, value) in zip(answered, point, strict=True):
         assert back == (pytest.approx(value, abs=1e-3) if isinstance(value, float) else value)
@@ -49,13 +49,13 @@ def test_every_point_comes_back_from_its_coordinates(asked, seed):
 
 
 def test_results_failures_and_running_trials_are_told_apart():
-    asked = study(words("a", "b", conditions=(when(double("x"), "b"),)), integer("n", 1.0, 4.0))
+    spec = study(words("a", "b", conditions=(when(double("x"), "b"),)), integer("n", 1.0, 4.0))
     trials = [
         trial(1, (("opt", "a"), ("n", 2)), 0.5),
         trial(2, (("opt", "a"), ("n", 3)), state=TrialState.INFEASIBLE),
         trial(3, (("opt", "b"), ("x", 0.25), ("n", 4))),
     ]
-    asking, _ = shown(asked, trials)
+    asking, _ = propose_from(spec, trials)
     assert asking["values"] == [0.5, pytest.approx(math.nan, nan_ok=True)]
     assert asking["points"][0] == (0.25, pytest.approx(math.nan, nan_ok=True), 0.375)
     assert asking["pending"] == [(0.75, 0.25, 0.875)]
@@ -65,7 +65,7 @@ def test_results_failures_and_running_trials_are_told_apart():
 
 def test_a_wide_integer_is_like_a_range_and_cannot_be_a_parent():
     wide = integer("n", 1.0, 1e6)
-    asking, answered = shown(study(wide), [trial(1, (("n", 1),), 0.5)], (0.5,))
+    asking, answered = propose_from(study(wide), [trial(1, (("n", 1),), 0.5)], (0.5,))
     assert asking["axes"][0].positions == ()
     assert answered == (("n", 500001),)
     parent = integer("n", 1.0, 1e6, conditions=(when(double("x"), 7.0),))
@@ -75,9 +75,9 @@ def test_a_wide_integer_is_like_a_range_and_cannot_be_a_parent():
 
 def test_filling_leaves_no_large_hole():
     space = space_of(study(double("x")))
-    found = []
+    positions = []
     for number in range(1, 33):
-        known = history_of(study(double("x")), space, [trial(number, (("x", 0.5),))], ())
-        found.append(Surrogate(space, 9, Noise.DEFAULT).filling(known)[0][1])
-    ordered = [0.0, *sorted(found), 1.0]
+        history = history_of(study(double("x")), space, [trial(number, (("x", 0.5),))], ())
+        positions.append(Surrogate(space, 9, Noise.DEFAULT).filling(history)[0][1])
+    ordered = [0.0, *sorted(positions), 1.0]
     assert max(other - one for one, other in pairwise(ordered)) < 0.1

@@ -48,9 +48,9 @@ sys.exit(max([each.wait() for each in running]))
 @cache
 def archived(folder: str) -> str:
     """The archive, as nodes have it."""
-    made = archive.build()
-    path = Path(folder) / made.name
-    path.write_bytes(made.data)
+    bundle = archive.build()
+    path = Path(folder) / bundle.name
+    path.write_bytes(bundle.data)
     return str(path)
 
 
@@ -87,18 +87,18 @@ class Attempt:
 
     folder: AttemptFolder
     launcher: subprocess.Popen
-    known: AttemptRecords = field(default_factory=AttemptRecords)
+    history: AttemptRecords = field(default_factory=AttemptRecords)
 
     def records(self) -> AttemptRecords:
-        self.known.read(self.folder.records)
-        return self.known
+        self.history.read(self.folder.records)
+        return self.history
 
     def until(self, is_so: Callable[[], object], what: str = "it is so"):
         end = time.monotonic() + DEADLINE_S
-        while not (found := is_so()):
+        while not (answer := is_so()):
             assert time.monotonic() < end, f"waited for: {what}; {self.words()}"
             time.sleep(0.02)
-        return found
+        return answer
 
     def ended(self):
         ended = self.until(lambda: self.records().ended, "the end")
@@ -107,15 +107,15 @@ class Attempt:
 
     def words(self) -> str:
         path = Path(self.folder.words)
-        said = path.read_text() if path.exists() else ""
-        return f"{self.records()}\n{self.lines()}\n{said}"
+        output = path.read_text() if path.exists() else ""
+        return f"{self.records()}\n{self.lines()}\n{output}"
 
     def lines(self, task: str | None = None) -> list[LogLine]:
-        found = []
+        lines = []
         log = Path(self.folder.log)
         for segment in sorted(log.iterdir()) if log.is_dir() else ():
-            found += [decode(line) for line in segment.read_bytes().splitlines()]
-        return [line for line in found if task in (None, line.task_name)]
+            lines += [decode(line) for line in segment.read_bytes().splitlines()]
+        return [line for line in lines if task in (None, line.task_name)]
 
     def texts(self, task: str | None = None) -> list[str]:
         return [line.text for line in self.lines(task)]
@@ -184,26 +184,26 @@ class Launchers:
         return Order(10.0, "cancel", "it was asked for")
 
     def close(self) -> None:
-        for each in self._started:
-            if each.launcher.poll() is None:
-                each.launcher.kill()
-            each.launcher.wait(DEADLINE_S)
+        for attempt in self._started:
+            if attempt.launcher.poll() is None:
+                attempt.launcher.kill()
+            attempt.launcher.wait(DEADLINE_S)
 
 
 def eventually(is_so: Callable[[], object], what: str):
     end = time.monotonic() + DEADLINE_S
-    while not (found := is_so()):
+    while not (answer := is_so()):
         assert time.monotonic() < end, f"waited for: {what}"
         time.sleep(0.02)
-    return found
+    return answer
 
 
 def wardens(attempt: Attempt) -> list[int]:
     """The pids of wardens, without the reapers that stand behind them."""
-    found = []
+    pids = []
     for parent, child in tree.descendants(attempt.launcher.pid):
         words = tree.read_bytes(f"/proc/{child}/cmdline").split(b"\0")
         behind = tree.read_bytes(f"/proc/{parent}/cmdline").split(b"\0")
         if b"task" in words and b"task" in behind:
-            found.append(child)
-    return found
+            pids.append(child)
+    return pids

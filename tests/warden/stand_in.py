@@ -30,6 +30,6 @@ def apptainer(folder):
     return path
 
 
-def given(folder):
+def read_calls(folder):
     """What each run of it was given: its words, its environment, where it stood."""
     return [json.loads(path.read_text()) for path in sorted(folder.glob("given.*"))]

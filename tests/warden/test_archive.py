@@ -29,21 +29,21 @@ if known is not None:
 """
 
 
-@pytest.mark.parametrize("made", [archive.build, archive.library])
-def test_two_builds_give_the_same_bytes_under_a_megabyte(made):
-    first = made()
-    made.cache_clear()
-    assert made() == first
+@pytest.mark.parametrize("build", [archive.build, archive.library])
+def test_two_builds_give_the_same_bytes_under_a_megabyte(build):
+    first = build()
+    build.cache_clear()
+    assert build() == first
     assert len(first.data) < 1 << 20
 
 
 def test_its_name_is_its_content():
-    made, other = archive.build(), archive.library()
-    assert made.name.startswith("warden-")
-    assert made.name.endswith(".pyz")
-    assert other.name.startswith("library-")
-    assert other.name.endswith(".zip")
-    assert len({made.name, other.name}) == 2
+    warden, library = archive.build(), archive.library()
+    assert warden.name.startswith("warden-")
+    assert warden.name.endswith(".pyz")
+    assert library.name.startswith("library-")
+    assert library.name.endswith(".zip")
+    assert len({warden.name, library.name}) == 2
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -67,10 +67,10 @@ def test_the_library_brings_the_reducer_to_programs(tmp_path):
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     code = "import trainshed_trainer, trainshed; print(trainshed_trainer.__file__)"
-    said = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-P", "-c", code], env=env, capture_output=True, text=True, check=True
     )
-    assert said.stdout.startswith(str(place))
+    assert completed.stdout.startswith(str(place))
 
 
 def test_nothing_of_other_engines_or_of_the_server_is_in_it():

@@ -55,12 +55,15 @@ def runs(attempt, count=1):
 
 
 def notice_in(attempt, task):
-    said = next(text for text in attempt.texts(task) if text.startswith("notice "))
-    return json.loads(said.partition(" ")[2])
+    line = next(text for text in attempt.texts(task) if text.startswith("notice "))
+    return json.loads(line.partition(" ")[2])
 
 
 def outcome_of(ended):
-    return [(each.task_name, each.exit_code, each.signal) for each in ended.outcome.replicas]
+    return [
+        (replica_exit.task_name, replica_exit.exit_code, replica_exit.signal)
+        for replica_exit in ended.outcome.replicas
+    ]
 
 
 def test_replicas_run_and_their_lines_exits_and_records_are_those_of_any_attempt(launchers):
@@ -81,8 +84,8 @@ def test_replicas_run_and_their_lines_exits_and_records_are_those_of_any_attempt
         ("primary-0", None, 15), ("worker-0", 42, None), ("worker-1", None, 15),
     ]  # fmt: skip
     for name in ("primary-0", "worker-0", "worker-1"):
-        said = attempt.lines(name)
-        assert {(line.text, line.stream) for line in said} == {
+        lines = attempt.lines(name)
+        assert {(line.text, line.stream) for line in lines} == {
             (f"out {name} {attempt.folder.work} True", "stdout"), ("err", "stderr"),
         }  # fmt: skip
     stamps = [line.stamp_ns for line in attempt.lines()]
@@ -134,22 +137,22 @@ def test_what_stands_for_addresses_becomes_those_that_the_wardens_have(launchers
         "print(json.dumps({**found, 'argv': sys.argv[1]}))"
     )
     replicas = [
-        dataclasses.replace(each, argv=(*each.argv, f"--at={second.text}"))
-        for each in workers(code, 2, env=env)
+        dataclasses.replace(worker, argv=(*worker.argv, f"--at={second.text}"))
+        for worker in workers(code, 2, env=env)
     ]
     attempt = launchers.begin(plan_of(replicas))
     assert attempt.ended().outcome.exit_code == 0
-    (said,), (same,) = attempt.texts("primary-0"), attempt.texts("worker-0")
-    assert said == same
-    found = json.loads(said)
-    cluster = json.loads(found["CLUSTER"])
+    (text,), (other,) = attempt.texts("primary-0"), attempt.texts("worker-0")
+    assert text == other
+    values = json.loads(text)
+    cluster = json.loads(values["CLUSTER"])
     host, _, port = cluster["worker"][0].partition(":")
     assert host == "127.0.0.1"
-    assert found["argv"] == f"--at=127.0.0.1:{port}"
-    assert found["NEXT"] == f"127.0.0.1:{int(port) + 2}"
+    assert values["argv"] == f"--at=127.0.0.1:{port}"
+    assert values["NEXT"] == f"127.0.0.1:{int(port) + 2}"
     own = cluster["chief"][0].partition(":")[2]
-    assert len({own, port, found["MASTER_PORT"]}) == 3
-    assert found["OTHER"] == "x127.0.0.1y 14000000100 4999999999"
+    assert len({own, port, values["MASTER_PORT"]}) == 3
+    assert values["OTHER"] == "x127.0.0.1y 14000000100 4999999999"
 
 
 def test_an_environment_and_a_command_arrive_byte_for_byte(launchers):
@@ -192,11 +195,14 @@ def test_an_order_gives_notice_then_asks_and_leaves_time(launchers):
     ended = attempt.ended()
     assert ended.outcome.interrupted
     assert outcome_of(ended) == [("primary-0", 4, None), ("worker-0", 4, None)]
-    found = notice_in(attempt, "worker-0")
-    assert found["reason"] == "timeout"
-    assert found["message"] == "it was asked for"
-    assert before + 30 <= found["until"] <= time.time() + 30
-    assert all(each.stopped_by_us and each.notice_s is not None for each in ended.outcome.replicas)
+    notice = notice_in(attempt, "worker-0")
+    assert notice["reason"] == "timeout"
+    assert notice["message"] == "it was asked for"
+    assert before + 30 <= notice["until"] <= time.time() + 30
+    assert all(
+        replica_exit.stopped_by_us and replica_exit.notice_s is not None
+        for replica_exit in ended.outcome.replicas
+    )
 
 
 def test_an_order_that_nobody_announces_is_found(launchers):
@@ -243,9 +249,10 @@ def test_a_node_that_is_to_be_left_gives_notice_to_all(launchers, heard_by):
     os.kill(warden if heard_by == "warden" else tree.parent_of(warden), signal.SIGTERM)
     ended = attempt.ended()
     assert ended.outcome.interrupted
-    assert {notice_in(attempt, each.task_name)["reason"] for each in ended.outcome.replicas} == {
-        "maintenance"
-    }
+    assert {
+        notice_in(attempt, replica_exit.task_name)["reason"]
+        for replica_exit in ended.outcome.replicas
+    } == {"maintenance"}
     assert [code for _, code, _ in outcome_of(ended)] == [4, 4, 4]
 
 
@@ -320,8 +327,8 @@ def test_the_last_words_of_a_program_are_all_there(launchers):
     attempt = launchers.begin(plan_of(workers(code, 2)))
     assert attempt.ended().outcome.exit_code == 0
     for name in ("primary-0", "worker-0"):
-        said = [line.text for line in attempt.lines(name) if line.stream == "stdout"]
-        assert said == [f"line {i}" for i in range(10_000)]
+        lines = [line.text for line in attempt.lines(name) if line.stream == "stdout"]
+        assert lines == [f"line {i}" for i in range(10_000)]
         odd = [line.text for line in attempt.lines(name) if line.stream == "stderr"]
         assert odd[0] == "\ufffd\ufffd odd \0"
         assert "".join(odd[1:-1]) == "y" * 200_000

@@ -57,23 +57,25 @@ def on_node(spec, **given_there):
 
 def mounts(argv):
     values = [argv[i + 1] for i, word in enumerate(argv) if word == "--mount"]
-    rows = [dict(part.partition("=")[::2] for part in next(csv.reader([each]))) for each in values]
+    rows = [
+        dict(part.partition("=")[::2] for part in next(csv.reader([value]))) for value in values
+    ]
     return [(row["source"], row["target"]) for row in rows]
 
 
 def test_a_command_in_an_image():
-    found = on_node(spec_of(binds=(("/shared/buckets/b", "/gcs/b"),), gpus=2))
-    assert found.argv[:4] == ("/opt/bin/apptainer", "exec", "--compat", "--cleanenv")
-    assert found.argv[4:7] == ("--nv", "--home", FOLDER.work)
-    assert found.argv[-3:] == ("docker://host/train:1", "python", "t.py")
-    assert mounts(found.argv) == [
+    command = on_node(spec_of(binds=(("/shared/buckets/b", "/gcs/b"),), gpus=2))
+    assert command.argv[:4] == ("/opt/bin/apptainer", "exec", "--compat", "--cleanenv")
+    assert command.argv[4:7] == ("--nv", "--home", FOLDER.work)
+    assert command.argv[-3:] == ("docker://host/train:1", "python", "t.py")
+    assert mounts(command.argv) == [
         (PRIVATE, PRIVATE),
         (FOLDER.work, FOLDER.work),
         (FOLDER.shared, FOLDER.shared),
         ("/shared/buckets/b", "/gcs/b"),
         ("/shared/buckets/b", "/shared/buckets/b"),
     ]
-    assert found.cwd == FOLDER.work
+    assert command.cwd == FOLDER.work
 
 
 @pytest.mark.parametrize("args", [None, ("-x", "{ts-private-mount}")])
@@ -89,7 +91,7 @@ def test_the_images_own_program(args):
 def test_variables_of_the_job_are_the_containers_alone_byte_for_byte(text):
     spec = spec_of(env={"WORD": text, "LD_PRELOAD": "/evil.so", "APPTAINER_BIND": "/"})
     env = on_node(spec, CUDA_VISIBLE_DEVICES="2,3").env
-    inside = {name[13:]: each for name, each in env.items() if name.startswith("APPTAINERENV_")}
+    inside = {name[13:]: value for name, value in env.items() if name.startswith("APPTAINERENV_")}
     outside = {name for name in env if not name.startswith("APPTAINERENV_")}
     assert inside["WORD"] == text
     assert inside["CUDA_VISIBLE_DEVICES"] == "2,3"

@@ -33,9 +33,9 @@ PIPE_BYTES = 1 << 20
 
 @pytest.fixture
 def loop():
-    made = Loop()
-    yield made
-    made.close()
+    loop = Loop()
+    yield loop
+    loop.close()
 
 
 def until(loop, is_so):
@@ -54,13 +54,13 @@ def until(loop, is_so):
 @pytest.fixture
 def listener(loop):
     proven = []
-    made = WardenListener(loop, SECRET, proven.append)
-    made.proven = proven
-    made.port = int(made.place("").split(";")[1])
-    yield made
-    made.close()
-    for each in proven:
-        each.close()
+    listener = WardenListener(loop, SECRET, proven.append)
+    listener.proven = proven
+    listener.port = int(listener.place("").split(";")[1])
+    yield listener
+    listener.close()
+    for end in proven:
+        end.close()
 
 
 def call(listener):
@@ -88,10 +88,10 @@ def read(loop, end, length):
 def prove(loop, end):
     """What a warden says; the launcher's proof is looked at."""
     theirs, ours = read(loop, end, proof.NONCE), proof.new_nonce()
-    said = ours + proof.of_warden(SECRET, theirs, ours)
-    end.sendall(said)
+    message = ours + proof.of_warden(SECRET, theirs, ours)
+    end.sendall(message)
     assert read(loop, end, proof.PROOF) == proof.of_launcher(SECRET, theirs, ours)
-    return said
+    return message
 
 
 def test_strangers_hold_up_nobody_and_learn_nothing(loop, listener):
@@ -116,8 +116,8 @@ def test_strangers_hold_up_nobody_and_learn_nothing(loop, listener):
     until(loop, is_hung_up)
     assert len(b"".join(heard)) == proof.NONCE
     assert len(listener.proven) == 1
-    for each in (*silent, liar, friend):
-        each.close()
+    for client in (*silent, liar, friend):
+        client.close()
 
 
 def test_of_too_many_strangers_the_first_are_hung_up_on(loop, listener, monkeypatch):
@@ -126,14 +126,14 @@ def test_of_too_many_strangers_the_first_are_hung_up_on(loop, listener, monkeypa
     until(loop, lambda: len(listener._strangers) == 3)
     prove(loop, called[-1])
     until(loop, lambda: listener.proven)
-    for each in called:
-        each.close()
+    for client in called:
+        client.close()
 
 
 def test_what_one_end_has_said_proves_nothing_again(loop, listener):
     friend, echo = call(listener), call(listener)
-    said = prove(loop, friend)
-    echo.sendall(said)  # as it was heard, to another nonce
+    message = prove(loop, friend)
+    echo.sendall(message)  # as it was heard, to another nonce
     assert read(loop, echo, proof.NONCE)
     assert read(loop, echo, 1) == b""
     mirror = call(listener)
@@ -141,29 +141,29 @@ def test_what_one_end_has_said_proves_nothing_again(loop, listener):
     mirror.sendall(nonce + proof.of_launcher(SECRET, nonce, nonce))
     assert read(loop, mirror, 1) == b""
     assert len(listener.proven) == 1
-    for each in (friend, echo, mirror):
-        each.close()
+    for client in (friend, echo, mirror):
+        client.close()
 
 
 def test_a_warden_tells_a_stranger_nothing_that_is_of_use():
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         place = ("127.0.0.1", stranger.getsockname()[1])
-        said = []
+        received = []
 
         def pretend():
             end, _ = stranger.accept()
             with end:
                 end.sendall(bytes(proof.NONCE))
-                said.append(end.recv(1000))
-                end.sendall(said[0][-proof.PROOF :])
+                received.append(end.recv(1000))
+                end.sendall(received[0][-proof.PROOF :])
 
         thread = threading.Thread(target=pretend)
         thread.start()
         with pytest.raises(OSError, match="somebody else"):
-            dialing._proven(place, SECRET)
+            dialing._connect(place, SECRET)
         thread.join(DEADLINE_S)
-    assert SECRET.encode() not in said[0]
-    assert bytes.fromhex(SECRET) not in said[0]
+    assert SECRET.encode() not in received[0]
+    assert bytes.fromhex(SECRET) not in received[0]
 
 
 def test_a_proof_is_the_hmac_of_the_standard():
@@ -185,7 +185,7 @@ def test_proofs_are_compared_whole():
 def pair(loop):
     ours, theirs = socket.socketpair()
     heard, ended = [], []
-    channel = Channel(loop, ours, 1000, lambda *each: heard.append(each), ended.append)
+    channel = Channel(loop, ours, 1000, lambda *args: heard.append(args), ended.append)
     yield channel, theirs, heard, ended
     channel.close()
     theirs.close()
@@ -240,13 +240,13 @@ def test_what_is_not_taken_waits_and_nothing_is_lost(loop, pair):
 
 def test_ports_of_two_wardens_of_a_node_are_never_the_same():
     first, second = PortRuns(), PortRuns()
-    taken = [range(at, at + 3) for at in (first.take(3), second.take(3))]
-    assert not set(taken[0]) & set(taken[1])
+    ranges = [range(at, at + 3) for at in (first.take(3), second.take(3))]
+    assert not set(ranges[0]) & set(ranges[1])
     with socket.socket() as probe, pytest.raises(OSError, match="in use"):
-        probe.bind(("", taken[0][1]))
+        probe.bind(("", ranges[0][1]))
     first.give()
     with socket.socket() as probe:
-        probe.bind(("", taken[0][1]))
+        probe.bind(("", ranges[0][1]))
     second.give()
     assert first.take(0) == 0
 
@@ -260,7 +260,8 @@ def test_packages_are_installed_once_a_node_for_all_of_its_wardens(launchers, tm
     environment = Environment(python=python, packages=(str(wheel),))
     code = "import greeting, os; print(os.path.dirname(os.path.dirname(greeting.__file__)))"
     replicas = [
-        dataclasses.replace(each, argv=("python", *each.argv[1:])) for each in workers(code, 3)
+        dataclasses.replace(worker, argv=("python", *worker.argv[1:]))
+        for worker in workers(code, 3)
     ]
     attempt = launchers.begin(
         plan_of(replicas, environment=environment),
@@ -304,8 +305,8 @@ def test_programs_wait_while_the_log_cannot_be_written_and_no_line_is_lost(launc
     resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
     assert attempt.ended().outcome.exit_code == 0
     assert [int(text[:7]) for text in attempt.texts("primary-0")[1:]] == list(range(200_000))
-    (said,) = attempt.texts("service")
-    assert said.startswith("The log could not be written for")
+    (note,) = attempt.texts("service")
+    assert note.startswith("The log could not be written for")
 
 
 def has_full_pipe(warden):

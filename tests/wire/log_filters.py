@@ -8,7 +8,10 @@ from trainshed.wire.times import timestamp
 def render(  # noqa: PLR0913 - the clauses
     job_id, *, task_name=None, trial=None, from_ns=None, after_id=None, before_ns=None
 ):
-    """A filter as the Vertex commands of gcloud write it (contracts/gcloud.md 7.1)."""
+    """A filter as the Vertex commands of gcloud write it (docs/sources/gcloud.md 7.1).
+
+    gcloud never writes the clause of a trial, which is ours.
+    """
     clauses = ['resource.type="ml_job"', f"resource.labels.job_id={_quoted(job_id)}"]
     if task_name is not None:
         clauses.append(f"resource.labels.task_name={_quoted(task_name)}")

@@ -1,4 +1,4 @@
-"""No field of a training message is passed over in silence (DESIGN 5.2)."""
+"""No field of a training message is passed over in silence."""
 
 import importlib.util
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_what_is_not_honoured_says_why(dialect):
 def test_a_whole_message_is_passed_over_only_behind_a_field_that_is(dialect):
     """A ``*`` row never hides a message that something else looks into."""
     rows, messages = coverage(dialect), table(dialect).messages
-    whole = {name for name, found in rows.items() if EVERY in found}
+    whole = {name for name, row_names in rows.items() if EVERY in row_names}
     for message in messages.values():
         for field in message.fields:
             if field.type in whole:
@@ -76,8 +76,8 @@ def test_a_whole_message_is_passed_over_only_behind_a_field_that_is(dialect):
 
 @pytest.mark.parametrize(
     ("dialect", "message", "field"),
-    [each for each in FIELDS if each[2].refused],
-    ids=lambda each: getattr(each, "json_name", getattr(each, "name", each)),
+    [case for case in FIELDS if case[2].refused],
+    ids=lambda value: getattr(value, "json_name", getattr(value, "name", value)),
 )
 def test_a_refused_field_is_refused(dialect, message, field):
     value = VALUE[field.kind]
@@ -90,18 +90,18 @@ def test_a_refused_field_is_refused(dialect, message, field):
 
 
 def test_the_refusals_that_matter_are_made():
-    found = [
+    violations = [
         *parse({"jobId": "p", "predictionInput": {}, "explanationInput": {}}).violations,
         *parse({"trainingInput": {"nasJobSpec": {"a": 1}}}).violations,
         *parse({"trainingTaskInputs": {}, "inputDataConfig": {"datasetId": "1"}}).violations,
     ]
-    assert [v.field for v in found] == [
+    assert [v.field for v in violations] == [
         "predictionInput",
         "explanationInput",
         "trainingInput.nasJobSpec",
         "inputDataConfig",
     ]
-    assert {v.rule for v in found} == {"unsupported-field"}
+    assert {v.rule for v in violations} == {"unsupported-field"}
 
 
 def test_a_row_of_another_form_is_an_error():

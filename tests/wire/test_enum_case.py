@@ -11,11 +11,11 @@ ML, VERTEX = table("ml_v1"), table("aiplatform_v1")
 FIELDS = {
     name: [
         (message.name, field.json_name, field.type)
-        for message in of.messages.values()
+        for message in fields_table.messages.values()
         for field in message.fields
         if field.kind in ("enum", "open enum") and not field.refused and not field.is_output
     ]
-    for name, of in (("ml", ML), ("vertex", VERTEX))
+    for name, fields_table in (("ml", ML), ("vertex", VERTEX))
 }
 SPELLINGS = [str.lower, str.title, lambda name: name.lower().replace("_", "-")]
 
@@ -50,9 +50,9 @@ def test_vertex_refuses_a_name_in_lower_case_with_the_right_one(message, field, 
             assert reading.value == {field: name.lower()}  # the catalog refuses it
 
 
-@pytest.mark.parametrize("given", ["basic gpu", "BASICGPU", "custom_", "", "STANDARD 1"])
-def test_another_word_than_a_name_stays_refused(given):
-    [violation] = read(ML, "TrainingInput", {"scaleTier": given}).violations
+@pytest.mark.parametrize("text", ["basic gpu", "BASICGPU", "custom_", "", "STANDARD 1"])
+def test_another_word_than_a_name_stays_refused(text):
+    [violation] = read(ML, "TrainingInput", {"scaleTier": text}).violations
     assert violation.rule == "unknown-value"
 
 
@@ -62,7 +62,7 @@ def test_an_accelerator_of_the_users_own_keeps_its_name():
 
 
 @pytest.mark.parametrize(
-    ("message", "field", "given", "meant"),
+    ("message", "field", "text", "meant"),
     [
         ("ParameterSpec", "scaleType", "log", "UNIT_LOG_SCALE"),
         ("ParameterSpec", "scaleType", "LINEAR", "UNIT_LINEAR_SCALE"),
@@ -74,6 +74,6 @@ def test_an_accelerator_of_the_users_own_keeps_its_name():
         ("TrainingInput", "scaleTier", "STANDARD1", "STANDARD_1"),
     ],
 )
-def test_a_near_miss_is_answered_with_the_name(message, field, given, meant):
-    [violation] = read(ML, message, {field: given}).violations
+def test_a_near_miss_is_answered_with_the_name(message, field, text, meant):
+    [violation] = read(ML, message, {field: text}).violations
     assert violation.message.endswith(f"; did you mean {meant}?")

@@ -38,21 +38,21 @@ def test_the_descriptors_are_those_of_the_published_definitions(dialect, tmp_pat
     """Google's packages live in an environment of their own: they are large and pin protobuf."""
     if not GOOGLE_PYTHON.exists():
         pytest.skip("Google's client packages are not here; `make test` installs them")
-    made = tmp_path / "training.fds"
+    output = tmp_path / "training.fds"
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT / 'scripts')!r}); import gen_wire; "
         f"content = gen_wire.{dialect}().SerializeToString(deterministic=True); "
-        f"open({str(made)!r}, 'wb').write(content)"
+        f"open({str(output)!r}, 'wb').write(content)"
     )
     subprocess.run([GOOGLE_PYTHON, "-c", code], check=True)
-    assert generated(dialect, "training.fds").read_bytes() == made.read_bytes()
+    assert generated(dialect, "training.fds").read_bytes() == output.read_bytes()
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_enum_has_its_names_in_the_order_of_their_numbers(dialect):
     raw = json.loads(generated(dialect, "fields.json").read_text())["enums"]
     for name, values in raw.items():
-        assert [values[each] for each in table(dialect).enums[name].names] == sorted(
+        assert [values[value] for value in table(dialect).enums[name].names] == sorted(
             values.values()
         )
 

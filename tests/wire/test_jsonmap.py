@@ -25,7 +25,7 @@ def one(reading):
 
 
 @pytest.mark.parametrize(
-    ("given", "normal"),
+    ("document", "normal"),
     [
         ({"workerCount": 9}, {"workerCount": "9"}),
         ({"workerCount": "9"}, {"workerCount": "9"}),
@@ -53,8 +53,8 @@ def one(reading):
         ),
     ],
 )
-def test_a_value_has_one_normal_form(given, normal):
-    reading = training(given)
+def test_a_value_has_one_normal_form(document, normal):
+    reading = training(document)
     assert reading.violations == ()
     assert reading.value == normal
 
@@ -188,7 +188,7 @@ def test_snake_case_means_the_same(document):
         if field.kind != "message":
             return item
         if field.is_repeated:
-            return [in_snake_case(field.type, each) for each in item]
+            return [in_snake_case(field.type, element) for element in item]
         return in_snake_case(field.type, item)
 
     written = in_snake_case("Job", document)

@@ -91,9 +91,9 @@ def test_or_binds_tighter_than_and(text, meaning):
 
 
 def test_pipelines_have_states_and_a_field_of_their_own():
-    found = pipelines_filter("state=PIPELINE_STATE_RUNNING training_task_definition:*custom*")
+    tree = pipelines_filter("state=PIPELINE_STATE_RUNNING training_task_definition:*custom*")
     definition = compare("training_task_definition", ":", "*custom*")
-    assert found == AllOf((compare("state", "=", "RUNNING"), definition))
+    assert tree == AllOf((compare("state", "=", "RUNNING"), definition))
     with pytest.raises(Refusal, match="PIPELINE_STATE_QUEUED"):
         pipelines_filter("state=JOB_STATE_RUNNING")
     with pytest.raises(Refusal, match="training_task_definition"):
@@ -149,9 +149,9 @@ def test_depth_and_length_have_an_end():
 
 
 def test_a_list_of_values_is_one_comparison_each():
-    found = jobs_filter("state=(JOB_STATE_FAILED OR JOB_STATE_CANCELLED) -- over")
+    tree = jobs_filter("state=(JOB_STATE_FAILED OR JOB_STATE_CANCELLED) -- over")
     states = [compare("state", "=", state) for state in ("FAILED", "CANCELLED")]
-    assert found == AnyOf(tuple(states))
+    assert tree == AnyOf(tuple(states))
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)

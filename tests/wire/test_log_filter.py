@@ -445,8 +445,8 @@ def write(tree, draw):  # noqa: PLR0911 - one for each kind of tree
             return f'timestamp{sign}"{stamp}"'
         case "is", [path, sign, text]:
             space = draw(st.sampled_from(["", " "]))
-            shown = value_text(text, draw, is_bare=re.fullmatch(r"[\w./-]+", text))
-            return f"{path_text(path, draw)}{space}{sign}{space}{shown}"
+            value = value_text(text, draw, is_bare=re.fullmatch(r"[\w./-]+", text))
+            return f"{path_text(path, draw)}{space}{sign}{space}{value}"
     raise AssertionError(tree)
 
 
@@ -485,22 +485,22 @@ def test_every_tree_means_the_same_to_a_second_reader(tree, line, data):
 @given(tree=TREES, line=LINES, data=st.data())
 def test_nothing_that_passes_is_skipped(tree, line, data):
     """Readers of files skip jobs, times and lines before they look at an entry."""
-    wanted = read_log_filter(write(tree, data.draw))
+    log_filter = read_log_filter(write(tree, data.draw))
     entry = entry_of(line)
-    assume(wanted.matches(entry))
-    allowed = narrowing.time_range(wanted.tree)
+    assume(log_filter.matches(entry))
+    allowed = narrowing.time_range(log_filter.tree)
     assert allowed.from_ns <= line.stamp_ns < (allowed.before_ns or line.stamp_ns + 1)
     for names, own in (
-        (narrowing.job_ids(wanted.tree), "j_run"),
-        (narrowing.task_names(wanted.tree), line.task_name),
-        (narrowing.trial_numbers(wanted.tree), line.trial),
+        (narrowing.job_ids(log_filter.tree), "j_run"),
+        (narrowing.task_names(log_filter.tree), line.task_name),
+        (narrowing.trial_numbers(log_filter.tree), line.trial),
     ):
         assert names is None or own in names
     same = {"severity": line.severity, "stream": line.stream, "trial": line.trial}
     for stored in (encode(line), encode_all(line.stamp_ns, line.task_name, [line.text], **same)):
         assert decode(stored) == line
         for clause in narrowing.byte_clauses(
-            wanted.tree, project="demo-proj", job_id="j_run", trial=line.trial
+            log_filter.tree, project="demo-proj", job_id="j_run", trial=line.trial
         ):
             assert any(text in stored.lower() for text in clause)
 

@@ -107,6 +107,6 @@ def test_an_entry_has_all_that_gcloud_prints():
         "jsonPayload": {"message": "json msg", "levelname": "WARN"},
     }
     plain = LogLine(stamp_ns=1, task_name="service", text="plain")
-    shown = LogEntry(plain, 7, 0, project="p", job_id="j").render()
-    assert shown["jsonPayload"] == {"message": "plain"}
-    assert "labels" not in shown
+    entry = LogEntry(plain, 7, 0, project="p", job_id="j").render()
+    assert entry["jsonPayload"] == {"message": "plain"}
+    assert "labels" not in entry

@@ -12,8 +12,8 @@ def spec(**training):
     return job({"trainingInput": training}).spec
 
 
-def roles(found):
-    return {group.role: group.count for group in found.groups}
+def roles(job_spec):
+    return {group.role: group.count for group in job_spec.groups}
 
 
 @pytest.mark.parametrize(
@@ -43,25 +43,25 @@ def test_a_group_exists_when_the_caller_spoke_of_it(training, expected):
 
 def test_an_image_defaults_to_the_masters_and_a_command_does_not():
     master = {"imageUri": "m", "containerCommand": ["c"], "containerArgs": ["a"]}
-    found = spec(masterConfig=master, args=["x"], workerCount=1, evaluatorCount=1)
-    worker = found.group(Role.WORKER).program
+    job_spec = spec(masterConfig=master, args=["x"], workerCount=1, evaluatorCount=1)
+    worker = job_spec.group(Role.WORKER).program
     assert (worker.kind, worker.image_uri) == (ProgramKind.CONTAINER, "m")
     assert (worker.command, worker.args) == ((), ("x",))
-    primary = found.group(Role.PRIMARY).program
+    primary = job_spec.group(Role.PRIMARY).program
     assert (primary.command, primary.args) == (("c",), ("a",))
 
 
 def test_a_workers_own_image_wins():
-    found = spec(masterConfig={"imageUri": "m"}, workerConfig={"imageUri": "w"}, workerCount=1)
-    assert found.group(Role.WORKER).program.image_uri == "w"
+    job_spec = spec(masterConfig={"imageUri": "m"}, workerConfig={"imageUri": "w"}, workerCount=1)
+    assert job_spec.group(Role.WORKER).program.image_uri == "w"
 
 
 def test_a_package_job_has_the_same_program_everywhere():
-    found = spec(pythonModule="trainer.task", packageUris=["p"], args=["x"], workerCount=2)
-    primary = found.group(Role.PRIMARY).program
+    job_spec = spec(pythonModule="trainer.task", packageUris=["p"], args=["x"], workerCount=2)
+    primary = job_spec.group(Role.PRIMARY).program
     assert primary.kind is ProgramKind.PYTHON_PACKAGE
     assert (primary.module, primary.package_uris, primary.args) == ("trainer.task", ("p",), ("x",))
-    assert found.group(Role.WORKER).program == primary
+    assert job_spec.group(Role.WORKER).program == primary
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,10 @@ def test_a_package_job_has_the_same_program_everywhere():
 )
 def test_only_google_s_own_images_run_a_module(image, master, kind):
     config = {"imageUri": image, **master}
-    found = spec(masterConfig=config, pythonModule="trainer.task", packageUris=["p"], workerCount=1)
-    program = found.group(Role.PRIMARY).program
+    job_spec = spec(
+        masterConfig=config, pythonModule="trainer.task", packageUris=["p"], workerCount=1
+    )
+    program = job_spec.group(Role.PRIMARY).program
     assert (program.kind, program.image_uri, program.module) == (kind, image, "trainer.task")
 
 
@@ -146,18 +148,18 @@ def test_a_study_says_whether_all_of_it_could_be_read(hyperparameters, is_whole)
     assert spec(hyperparameters=hyperparameters).study.is_whole is is_whole
 
 
-def found(**training):
+def list_violations(**training):
     return [(v.field, v.rule) for v in job({"trainingInput": training}).violations]
 
 
 @pytest.mark.parametrize("name", ["containerCommand", "containerArgs"])
 def test_a_containers_own_command_excludes_the_jobs_args(name):
-    """contracts/vertex-sdk.md 7.1: mutually exclusive."""
+    """docs/sources/vertex.md 7.1: mutually exclusive."""
     config = {"imageUri": "i", name: ["x"]}
     path = f"trainingInput.workerConfig.{name}"
-    assert found(workerConfig=config, args=["a"]) == [(path, "args-conflict")]
-    assert found(workerConfig=config, args=[]) == []
-    assert found(workerConfig={"imageUri": "i", name: []}, args=["a"]) == []
+    assert list_violations(workerConfig=config, args=["a"]) == [(path, "args-conflict")]
+    assert list_violations(workerConfig=config, args=[]) == []
+    assert list_violations(workerConfig={"imageUri": "i", name: []}, args=["a"]) == []
 
 
 def test_a_conflict_is_named_in_the_callers_spelling():
@@ -173,14 +175,14 @@ def test_a_conflict_is_named_in_the_callers_spelling():
 def test_a_containers_own_command_needs_an_image(name):
     path = f"trainingInput.evaluatorConfig.{name}"
     command = {"evaluatorConfig": {name: ["x"]}, "evaluatorCount": 1}
-    assert found(**command, runtimeVersion="2.1") == [(path, "command-without-image")]
-    assert found(**command, masterConfig={"imageUri": "m"}) == []
-    assert found(evaluatorConfig={name: ["x"], "imageUri": "e"}) == []
+    assert list_violations(**command, runtimeVersion="2.1") == [(path, "command-without-image")]
+    assert list_violations(**command, masterConfig={"imageUri": "m"}) == []
+    assert list_violations(evaluatorConfig={name: ["x"], "imageUri": "e"}) == []
 
 
 def test_a_command_that_cannot_be_read_is_told_once():
     path = "trainingInput.masterConfig.containerArgs"
-    assert found(masterConfig={"containerArgs": {"a": 3}}) == [(path, "wrong-type")]
+    assert list_violations(masterConfig={"containerArgs": {"a": 3}}) == [(path, "wrong-type")]
 
 
 def test_a_parameter_without_a_type_is_told_once():

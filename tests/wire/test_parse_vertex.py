@@ -44,8 +44,8 @@ def test_the_reducers_image_elsewhere_changes_no_role():
 
 
 def test_an_empty_pool_keeps_its_place():
-    found = groups(POOL, {}, {}, POOL)
-    assert [g.role for g in found] == [Role.PRIMARY, Role.EVALUATOR]
+    pools = groups(POOL, {}, {}, POOL)
+    assert [g.role for g in pools] == [Role.PRIMARY, Role.EVALUATOR]
     assert groups({}, POOL)[0].role is Role.WORKER
 
 
@@ -135,9 +135,9 @@ def test_a_parameter_without_values_is_refused_however_deep_it_is():
 
 def test_a_bound_that_is_zero_may_be_left_out():
     values = {"doubleValueSpec": {"maxValue": 1.0}, "scaleType": 1}
-    [found] = tuning_job({"studySpec": {"parameters": [values]}}).spec.study.parameters
-    assert (found.kind, found.bounds) == (ParameterKind.DOUBLE, (0.0, 1.0))
-    assert found.scale is Scale.LINEAR
+    [parameter] = tuning_job({"studySpec": {"parameters": [values]}}).spec.study.parameters
+    assert (parameter.kind, parameter.bounds) == (ParameterKind.DOUBLE, (0.0, 1.0))
+    assert parameter.scale is Scale.LINEAR
 
 
 def test_a_pool_that_stands_alone_is_a_list_of_it_and_its_faults_have_no_position():
@@ -146,8 +146,8 @@ def test_a_pool_that_stands_alone_is_a_list_of_it_and_its_faults_have_no_positio
         "replicaCount": 2,
         "containerSpec": {"imageUri": "i"},
     }
-    alone, listed = (custom_job_spec({"workerPoolSpecs": given}) for given in (pool, [pool]))
-    assert alone.spec == listed.spec
+    alone, in_list = (custom_job_spec({"workerPoolSpecs": pools}) for pools in (pool, [pool]))
+    assert alone.spec == in_list.spec
     assert [v.field for v in alone.violations] == ["workerPoolSpecs.machineSpec.machineType"]
     assert alone.words(FieldPath(Field.COUNT, Role.PRIMARY)) == "workerPoolSpecs.replicaCount"
-    assert listed.words(FieldPath(Field.COUNT, Role.PRIMARY)) == "workerPoolSpecs[0].replicaCount"
+    assert in_list.words(FieldPath(Field.COUNT, Role.PRIMARY)) == "workerPoolSpecs[0].replicaCount"

@@ -1,4 +1,4 @@
-"""What a patch of an ml v1 job may say (contracts/vertex-sdk.md 7)."""
+"""What a patch of an ml v1 job may say (docs/sources/vertex.md 7)."""
 
 import base64
 

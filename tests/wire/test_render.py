@@ -176,9 +176,9 @@ def test_the_labels_of_today_replace_those_of_the_document(labels):
     status = JobStatus(state=JobState.RUNNING, start_time=SECOND)
     ml = job_of({"jobId": "j", "trainingInput": {}, "labels": {"a": "1"}}, status)
     custom = job_of({"jobSpec": {}, "labels": {"a": "1"}}, status)
-    shown = ml_v1.job(replace(ml, labels=labels))
-    assert shown.get("labels", {}) == labels
-    assert shown["trainingOutput"] == {"consumedMLUnits": 0.0}
+    document = ml_v1.job(replace(ml, labels=labels))
+    assert document.get("labels", {}) == labels
+    assert document["trainingOutput"] == {"consumedMLUnits": 0.0}
     assert aiplatform_v1.custom_job(replace(custom, labels=labels)).get("labels", {}) == labels
 
 
@@ -188,9 +188,11 @@ def test_every_state_has_a_word_in_both_dialects(state):
     ml = ml_v1.job(job_of({"trainingInput": {}}, status))
     custom = aiplatform_v1.custom_job(job_of({"jobSpec": {}}, status))
     pipeline = aiplatform_v1.training_pipeline(job_of({"trainingTaskInputs": {}}, status))
-    shown = {JobState.RESTARTING: "RUNNING", JobState.ENQUEUED: "QUEUED"}.get(state, state.value)
-    assert ml["state"] == shown
-    word = "PENDING" if state is JobState.PREPARING else shown
+    state_name = {JobState.RESTARTING: "RUNNING", JobState.ENQUEUED: "QUEUED"}.get(
+        state, state.value
+    )
+    assert ml["state"] == state_name
+    word = "PENDING" if state is JobState.PREPARING else state_name
     assert custom["state"] == f"JOB_STATE_{word}"
     assert pipeline["state"] == f"PIPELINE_STATE_{word}"
 

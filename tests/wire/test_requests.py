@@ -1,7 +1,7 @@
 """Recorded requests, and the shapes that they come in, as golden files of what they become.
 
-The files of ``requests`` are named after the section of the contract that prints them; those named
-``shape`` are ours.  Where a contract elides a part, it is filled from the same section.
+The files of ``requests`` are named after a page of docs/sources and the section that describes the
+request; those named ``shape`` are ours.  Parts that a recording lacks are ours too.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden/wire"
 REQUESTS = sorted((HERE / "requests").glob("*.json"))
 
-#: The requests that the contracts call wrong, and ours that are meant to be.
+#: Requests that only a server can refuse (docs/sources/gcloud.md 3.2, 5.3), and our faulty ones.
 FAULTY = {
     "gcloud-3.2-hyperparameters-misspelled": ["unknown-value", "unknown-field"],
     "gcloud-5.3-config-misspelled": ["unknown-field"],
@@ -44,8 +44,8 @@ def as_json(parsed):
     spec = None if parsed.spec is None else dataclasses.asdict(parsed.spec)
     for name in ("request", "envelope") if spec else ():
         spec[name] = json.loads(spec[name])
-    found = {"violations": [dataclasses.asdict(v) for v in parsed.violations], "spec": spec}
-    return json.dumps(found, indent=1, default=word) + "\n"
+    document = {"violations": [dataclasses.asdict(v) for v in parsed.violations], "spec": spec}
+    return json.dumps(document, indent=1, default=word) + "\n"
 
 
 def word(value):

@@ -1,4 +1,4 @@
-"""Refusals in the form that every one of Google's clients reads (contracts/gcloud.md 8.1)."""
+"""Refusals in the form that every one of Google's clients reads (docs/sources/gcloud.md 8.1)."""
 
 import json
 
@@ -10,14 +10,14 @@ from trainshed.wire.status import status_json
 
 
 def test_a_refusal_carries_every_violation_in_the_caller_s_own_words():
-    found = Violation(
+    violation = Violation(
         field="trainingInput.workerCount",
         rule="replica-count",
         message="must be positive.",
         accepted="1 or more",
     )
     other = Violation(field="jobId", rule="job-id", message="this field is required")
-    refusal = Refusal(Code.INVALID_ARGUMENT, "two faults", (found, other))
+    refusal = Refusal(Code.INVALID_ARGUMENT, "two faults", (violation, other))
     assert status_json(refusal) == {
         "error": {
             "code": 400,
@@ -47,8 +47,8 @@ def test_every_code_has_its_http_status_and_name_and_no_details_of_its_own(code)
 
 @pytest.mark.parametrize("text", ["short", "a" * 10_000])
 def test_of_very_many_violations_the_last_says_how_many_more_there_are(text):
-    found = [Violation(field=f"f{i}", rule="wrong-type", message=text) for i in range(5000)]
-    error = status_json(Refusal(Code.INVALID_ARGUMENT, text * 3, found))["error"]
-    shown = error["details"][0]["fieldViolations"]
-    assert shown[-1] == {"field": "", "description": f"and {5001 - len(shown)} more"}
+    violations = [Violation(field=f"f{i}", rule="wrong-type", message=text) for i in range(5000)]
+    error = status_json(Refusal(Code.INVALID_ARGUMENT, text * 3, violations))["error"]
+    entries = error["details"][0]["fieldViolations"]
+    assert entries[-1] == {"field": "", "description": f"and {5001 - len(entries)} more"}
     assert len(json.dumps(error)) < 64 << 10

@@ -73,7 +73,7 @@ def test_a_content_range_that_makes_no_sense_is_refused(header):
 
 
 @pytest.mark.parametrize(
-    ("header", "wanted"),
+    ("header", "expected"),
     [
         (None, None),
         ("bytes=0-4", (0, 5)),
@@ -88,8 +88,8 @@ def test_a_content_range_that_makes_no_sense_is_refused(header):
         ("bytes=-", None),
     ],
 )
-def test_a_download_gets_the_range_it_asks_for(header, wanted):
-    assert byte_range(header, 10) == wanted
+def test_a_download_gets_the_range_it_asks_for(header, expected):
+    assert byte_range(header, 10) == expected
 
 
 @given(st.text(max_size=20), st.integers(0, 50))
@@ -132,12 +132,14 @@ def test_a_stored_page_cannot_act_as_a_page_of_this_server():
 
 
 def test_every_header_of_a_download_can_be_sent():
-    said = Attributes(content_disposition="attachment; filename=ü☃.txt", content_type="text/plain")
-    found = StoredObject(
+    attributes = Attributes(
+        content_disposition="attachment; filename=ü☃.txt", content_type="text/plain"
+    )
+    stored = StoredObject(
         bucket="b", name="n", size=0, generation=1, metageneration=1, created=NOON, updated=NOON,
-        attributes=said, checksums=Checksums(),
+        attributes=attributes, checksums=Checksums(),
     )  # fmt: skip
-    for value in download_headers(found).values():
+    for value in download_headers(stored).values():
         value.encode("latin-1")
 
 
@@ -190,7 +192,7 @@ def test_a_composition_has_at_most_32_sources():
 
 
 def test_a_composition_names_its_sources():
-    sources, said = compose_sources(
+    sources, attributes = compose_sources(
         {
             "sourceObjects": [
                 {"name": "a", "generation": "3"},
@@ -200,7 +202,7 @@ def test_a_composition_names_its_sources():
         }
     )
     assert sources == [("a", Conditions(revision=3)), ("b", Conditions(generation=4))]
-    assert said == {"contentType": "x/y"}
+    assert attributes == {"contentType": "x/y"}
     for wrong in ({}, {"sourceObjects": [{}]}, {"sourceObjects": "ab"}):
         with pytest.raises(BadStorageRequest, match="sourceObjects"):
             compose_sources(wrong)

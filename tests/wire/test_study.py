@@ -1,4 +1,4 @@
-"""Every field of a study reaches the model, in both dialects (contracts/vertex-sdk.md 7.1, 8).
+"""Every field of a study reaches the model, in both dialects (docs/sources/vertex.md 7.1, 8).
 
 A study of the model is written as a document by the code below, which nobody shares with the
 reader: what the reader loses or mixes up makes another study.
@@ -127,7 +127,9 @@ VERTEX = st.builds(
     ending=ENDING,
     **COUNTED,
 )
-ML_VALUES = {kind: {k: v for k, v in of.items() if k != "default"} for kind, of in VALUES.items()}
+ML_VALUES = {
+    kind: {k: v for k, v in specs.items() if k != "default"} for kind, specs in VALUES.items()
+}
 ML_PARAMETERS = st.one_of(
     parameters(values, kind, scale=st.sampled_from(Scale)) for kind, values in ML_VALUES.items()
 )
@@ -148,7 +150,7 @@ SCALE = {
 }
 
 
-def given_of(**fields):
+def drop_unset(**fields):
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -178,13 +180,13 @@ def vertex_document(study):
 
 
 def metric_json(metric):
-    found = {"metricId": metric.metric_id, "goal": metric.goal.value}
+    document = {"metricId": metric.metric_id, "goal": metric.goal.value}
     if metric.safety:
-        found["safetyConfig"] = {
+        document["safetyConfig"] = {
             "safetyThreshold": metric.safety.threshold,
             "desiredMinSafeTrialsFraction": metric.safety.fraction_min,
         }
-    return found
+    return document
 
 
 def parameter_json(parameter):
@@ -194,17 +196,17 @@ def parameter_json(parameter):
         bounds = tuple(str(int(bound)) for bound in bounds)
         default = None if default is None else str(int(default))
     is_range = kind in (ParameterKind.DOUBLE, ParameterKind.INTEGER)
-    values = given_of(
+    values = drop_unset(
         minValue=bounds[0],
         maxValue=bounds[1],
         values=None if is_range else list(parameter.values),
         defaultValue=default,
     )
-    return given_of(
+    return drop_unset(
         **{f"{kind.value.lower()}ValueSpec": values},
         parameterId=parameter.parameter_id,
         scaleType=SCALE.get(parameter.scale),
-        conditionalParameterSpecs=[condition_json(each) for each in parameter.conditions],
+        conditionalParameterSpecs=[condition_json(condition) for condition in parameter.conditions],
     )
 
 
@@ -220,20 +222,20 @@ def condition_json(condition):
 
 
 def rule_json(rule):
-    found = {"useElapsedDuration": rule.by_time}
+    document = {"useElapsedDuration": rule.by_time}
     if isinstance(rule, ConvexRule):
-        found |= given_of(
+        document |= drop_unset(
             maxStepCount=rule.step_count_max,
             minStepCount=rule.step_count_min,
             minMeasurementCount=rule.measurement_count_min,
             learningRateParameterName=rule.learning_rate_parameter,
             updateAllStoppedTrials=rule.update_all_stopped_trials,
         )
-    return found
+    return document
 
 
 def ending_json(rules):
-    return given_of(
+    return drop_unset(
         shouldStopAsap=rules.stop_asap,
         minimumRuntimeConstraint=limit_json(rules.runtime_min),
         maximumRuntimeConstraint=limit_json(rules.runtime_max),
@@ -245,7 +247,7 @@ def ending_json(rules):
 
 
 def limit_json(limit):
-    return limit and given_of(maxDuration=duration(limit.seconds), endTime=limit.until)
+    return limit and drop_unset(maxDuration=duration(limit.seconds), endTime=limit.until)
 
 
 def duration(seconds):
@@ -253,7 +255,7 @@ def duration(seconds):
 
 
 def ml_document(study):
-    found = given_of(
+    hyperparameters = drop_unset(
         goal=study.metrics[0].goal.value,
         hyperparameterMetricTag=study.metrics[0].metric_id,
         params=[ml_parameter_json(parameter) for parameter in study.parameters],
@@ -264,14 +266,14 @@ def ml_document(study):
         enableTrialEarlyStopping=study.stopping is not None,
         resumePreviousJobId=study.resume_previous_job_id,
     )
-    return {"trainingInput": {"hyperparameters": found}}
+    return {"trainingInput": {"hyperparameters": hyperparameters}}
 
 
 def ml_parameter_json(parameter):
     bounds = parameter.bounds or (None, None)
     is_list = parameter.kind is ParameterKind.DISCRETE
     is_words = parameter.kind is ParameterKind.CATEGORICAL
-    return given_of(
+    return drop_unset(
         parameterName=parameter.parameter_id,
         type=parameter.kind.value,
         minValue=bounds[0],
@@ -338,7 +340,8 @@ def without_zeros(study):
 
 def _without_zeros(parameter):
     conditions = tuple(
-        replace(each, parameter=_without_zeros(each.parameter)) for each in parameter.conditions
+        replace(condition, parameter=_without_zeros(condition.parameter))
+        for condition in parameter.conditions
     )
     bounds = parameter.bounds if any(parameter.bounds or ()) else None
     return replace(parameter, bounds=bounds, conditions=conditions)
@@ -419,14 +422,14 @@ def keys_of(value):
 def test_the_documents_above_have_every_field_of_a_study_that_there_is():
     """A field that comes with a new definition must be written above, and so be read."""
     written = {key for document in WHOLE_DOCUMENTS for key in keys_of(document)}
-    known = {
+    defined = {
         field.json_name
         for dialect, names in STUDY_MESSAGES.items()
         for message in table(dialect).messages.values()
         if message.name.startswith(names)
         for field in message.fields
     }
-    assert known - written == set()
+    assert defined - written == set()
 
 
 @pytest.mark.parametrize("name", ["", None])

@@ -49,9 +49,9 @@ def exists(message, words, dialect):
 VERTEX = [
     (field, values, rule)
     for field in StudyField
-    for values, others in OF_KIND.items()
+    for values, unsupported in OF_KIND.items()
     for rule in RULES
-    if field not in others and (rule == RULES[2] or field not in OF_CONVEX)
+    if field not in unsupported and (rule == RULES[2] or field not in OF_CONVEX)
 ]
 
 
@@ -99,5 +99,5 @@ def test_the_words_are_in_the_callers_own_spelling(field, at, words):
         "trialJobSpec": {},
         "max_trial_count": 0,
     }
-    found = parse(document).words(FieldPath(Field.STUDY, place=StudyPlace(field, at)))
-    assert found.startswith(words)
+    path = parse(document).words(FieldPath(Field.STUDY, place=StudyPlace(field, at)))
+    assert path.startswith(words)

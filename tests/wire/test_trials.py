@@ -1,4 +1,7 @@
-"""What clients read of a study's trials (contracts/gcloud.md 3.3, 10; vertex-sdk.md 7.1, 8)."""
+"""What clients read of a study's trials.
+
+The sources are docs/sources/gcloud.md 3.3 and 10, and docs/sources/vertex.md 7.1 and 8.
+"""
 
 import json
 import subprocess
@@ -97,8 +100,8 @@ def rendered(name, status, trials=TRIALS):
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_with_its_trials_is_that_of_its_golden_file(name):
-    found = rendered(name, DONE)
-    check_golden(GOLDEN / f"{name}.json", json.dumps(found, indent=1) + "\n")
+    document = rendered(name, DONE)
+    check_golden(GOLDEN / f"{name}.json", json.dumps(document, indent=1) + "\n")
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -170,8 +173,8 @@ def order(trials, goal):
     [metric] = job.spec.study.metrics
     metric = replace(metric, goal=type(metric.goal)(goal))
     spec = replace(job.spec, study=replace(job.spec.study, metrics=(metric,)))
-    shown = ml_v1.job(replace(job, spec=spec), trials)["trainingOutput"]["trials"]
-    return [trial["trialId"] for trial in shown]
+    trial_documents = ml_v1.job(replace(job, spec=spec), trials)["trainingOutput"]["trials"]
+    return [trial["trialId"] for trial in trial_documents]
 
 
 @pytest.mark.parametrize("trials", [TRIALS, TRIALS[::-1]])
@@ -182,7 +185,7 @@ def test_the_first_trial_of_an_ml_job_is_the_best_one(trials):
 
 
 def test_a_study_shown_without_its_trials_does_not_count_them():
-    """Lists show none (contracts/gcloud.md 6.2); a count of 0 would be wrong there."""
+    """Lists show none (docs/sources/gcloud.md 6.2); a count of 0 would be wrong there."""
     assert "trials" not in rendered("vertex", DONE, ())
     assert rendered("ml", DONE, ())["trainingOutput"] == {
         "consumedMLUnits": 0.0,
@@ -224,9 +227,11 @@ ML_STATES = {
 @pytest.mark.parametrize(("states", "word"), ML_STATES.items())
 def test_the_state_of_an_ml_trial_is_one_of_a_job(states, word):
     final = measured(1, 1.0, accuracy=0.5)
-    [shown] = rendered("ml", RUNNING, [view(1, *states, final=final)])["trainingOutput"]["trials"]
-    assert shown["state"] == word
-    assert ("finalMetric" in shown) is (word == "SUCCEEDED")
+    [document] = rendered("ml", RUNNING, [view(1, *states, final=final)])["trainingOutput"][
+        "trials"
+    ]
+    assert document["state"] == word
+    assert ("finalMetric" in document) is (word == "SUCCEEDED")
 
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -242,7 +247,7 @@ RECORDS = st.builds(
     number=st.integers(1, 10**6),
     state=st.sampled_from(TrialState),
     values=st.dictionaries(NAMES, FINITE | st.integers(-9, 2**53) | NAMES, max_size=3).map(
-        lambda found: tuple(found.items())
+        lambda values: tuple(values.items())
     ),
     measurements=st.lists(MEASUREMENTS, max_size=3).map(tuple),
     final=st.none() | MEASUREMENTS,
@@ -258,12 +263,14 @@ VIEWS = st.builds(TrialView, trial=RECORDS, job_name=NAMES, job_state=st.sampled
 @given(view=VIEWS)
 def test_any_trial_is_a_message_of_both_dialects_and_keeps_its_values(view):
     message = message_class("google.cloud.aiplatform.v1.Trial")()
-    shown = json.loads(json.dumps(vertex_trial(view)))
-    json_format.ParseDict(shown, message)
-    values = {each["parameterId"]: each["value"] for each in shown.get("parameters", ())}
+    document = json.loads(json.dumps(vertex_trial(view)))
+    json_format.ParseDict(document, message)
+    values = {
+        parameter["parameterId"]: parameter["value"] for parameter in document.get("parameters", ())
+    }
     assert values == dict(view.trial.values)
-    assert [int(each["stepCount"]) for each in shown.get("measurements", ())] == [
-        each.step for each in view.trial.measurements
+    assert [int(measurement["stepCount"]) for measurement in document.get("measurements", ())] == [
+        measurement.step for measurement in view.trial.measurements
     ]
     output = rendered("ml", RUNNING, [view])["trainingOutput"]
     message = message_class("google.cloud.ml.v1.TrainingOutput")()

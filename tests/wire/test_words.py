@@ -37,14 +37,14 @@ def is_named(message, words):
 
 def exists(message, words):
     """Whether the dotted name leads from field to field of the dialect's messages."""
-    found = table(DIALECT.get(message, "aiplatform_v1"))
-    info = found.messages[message]
+    dialect_table = table(DIALECT.get(message, "aiplatform_v1"))
+    info = dialect_table.messages[message]
     for step in words.split("."):
         field = info.by_key.get(re.sub(r"\[\d\]", "", step)) if info else None
         if field is None:
             return False
         kind = "CustomJobSpec" if field.json_name == "trainingTaskInputs" else field.type
-        info = found.messages.get(kind)
+        info = dialect_table.messages.get(kind)
     return True
 
 

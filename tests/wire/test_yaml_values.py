@@ -9,7 +9,7 @@ ML, VERTEX = table("ml_v1"), table("aiplatform_v1")
 
 
 @pytest.mark.parametrize(
-    ("of", "message", "document", "field"),
+    ("fields_table", "message", "document", "field"),
     [
         (VERTEX, "StudySpec.ParameterSpec", {"parameterId": False}, "parameterId"),
         (ML, "ParameterSpec", {"parameterName": False}, "parameterName"),
@@ -21,8 +21,10 @@ ML, VERTEX = table("ml_v1"), table("aiplatform_v1")
         (VERTEX, "EnvVar", {"name": False}, "name"),
     ],
 )
-def test_a_flag_in_place_of_a_string_is_told_what_yaml_reads(of, message, document, field):
-    [violation] = read(of, message, document).violations
+def test_a_flag_in_place_of_a_string_is_told_what_yaml_reads(
+    fields_table, message, document, field
+):
+    [violation] = read(fields_table, message, document).violations
     assert (violation.field, violation.rule) == (field, "wrong-type")
     assert "not false; YAML reads n, no, off and false without quotes as false" in violation.message
     assert violation.accepted == 'a string, in quotes, such as "n"'
@@ -41,7 +43,7 @@ def test_a_number_in_place_of_a_string_needs_quotes(number):
 
 
 @pytest.mark.parametrize(
-    ("of", "message", "field", "text"),
+    ("fields_table", "message", "field", "text"),
     [
         (VERTEX, "ContainerSpec", "command", "python train.py"),
         (VERTEX, "ContainerSpec", "command", "ls"),
@@ -54,15 +56,15 @@ def test_a_number_in_place_of_a_string_needs_quotes(number):
         (ML, "ReplicaConfig", "containerArgs", "-c x"),
     ],
 )
-def test_a_string_that_was_split_into_letters_is_told_so(of, message, field, text):
-    [violation] = read(of, message, {field: list(text)}).violations
+def test_a_string_that_was_split_into_letters_is_told_so(fields_table, message, field, text):
+    [violation] = read(fields_table, message, {field: list(text)}).violations
     assert (violation.field, violation.rule) == (field, "wrong-type")
     assert f"a list of single letters: the string {text!r} was given" in violation.message
     assert f'["{text.split()[0]}"' in violation.accepted
 
 
 @pytest.mark.parametrize(
-    ("of", "message", "field", "items"),
+    ("fields_table", "message", "field", "items"),
     [
         (VERTEX, "ContainerSpec", "command", ["w"]),
         (VERTEX, "ContainerSpec", "args", ["1", "2", "3", "4"]),
@@ -72,20 +74,20 @@ def test_a_string_that_was_split_into_letters_is_told_so(of, message, field, tex
         (ML, "TrainingInput", "args", ["-n", "5"]),
     ],
 )
-def test_short_words_are_left_alone(of, message, field, items):
-    assert read(of, message, {field: items}).violations == ()
+def test_short_words_are_left_alone(fields_table, message, field, items):
+    assert read(fields_table, message, {field: items}).violations == ()
 
 
 @pytest.mark.parametrize(
-    ("of", "message", "field"),
+    ("fields_table", "message", "field"),
     [
         (VERTEX, "ContainerSpec", "command"),
         (ML, "ReplicaConfig", "containerCommand"),
         (ML, "TrainingInput", "packageUris"),
     ],
 )
-def test_a_command_line_in_place_of_a_list_is_shown_as_a_list(of, message, field):
-    [violation] = read(of, message, {field: "python train.py"}).violations
+def test_a_command_line_in_place_of_a_list_is_shown_as_a_list(fields_table, message, field):
+    [violation] = read(fields_table, message, {field: "python train.py"}).violations
     assert violation.message.endswith("must be a list of strings, not the string 'python train.py'")
     assert violation.accepted == 'a list of strings, such as ["python", "train.py"]'
 

@@ -1,4 +1,4 @@
-"""Tuning jobs as servers send them, written by contracts/vertex-sdk.md 7.1 and 8."""
+"""Tuning jobs as servers send them, written by docs/sources/vertex.md 7.1 and 8."""
 
 import random
 
@@ -24,7 +24,7 @@ OPT = {
 
 def vertex(trials=(), *, metrics=(ACCURACY,), parameters=(LR, UNITS, BATCH, OPT), **more):
     """A HyperparameterTuningJob; none of its trials is there before the first one."""
-    found = {
+    document = {
         "name": NAME,
         "displayName": "tuned",
         "studySpec": {"metrics": list(metrics), "parameters": list(parameters)},
@@ -35,18 +35,18 @@ def vertex(trials=(), *, metrics=(ACCURACY,), parameters=(LR, UNITS, BATCH, OPT)
         "createTime": "2026-11-20T20:00:00Z",
         "startTime": "2026-11-20T20:00:10Z",
     }
-    return {**found, **({"trials": list(trials)} if trials else {}), **more}
+    return {**document, **({"trials": list(trials)} if trials else {}), **more}
 
 
 def trial(number, state="SUCCEEDED", *, measured=(), final=None, reason=None, **values):
     """A Trial; ``measured`` are (step, {metric: value}), and the last one is final."""
-    measurements = [measurement(step, found) for step, found in measured]
+    measurements = [measurement(step, at) for step, at in measured]
     if final is not None:
         last = measurement(*final)
     else:
         last = measurements[-1] if measurements and state == "SUCCEEDED" else None
     ended = state in ("SUCCEEDED", "INFEASIBLE")
-    found = {
+    document = {
         "id": str(number),
         "state": state,
         "parameters": [{"parameterId": k, "value": v} for k, v in values.items()],
@@ -56,7 +56,7 @@ def trial(number, state="SUCCEEDED", *, measured=(), final=None, reason=None, **
         "endTime": "2026-11-20T20:01:12.500Z" if ended else None,
         "infeasibleReason": reason,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in document.items() if value}
 
 
 def measurement(step, values):
@@ -95,24 +95,24 @@ def ml(trials=(), *, params=None, **more):
         "params": params or [lr, units, opt],
     }
     output = {"isHyperparameterTuningJob": True, "hyperparameterMetricTag": "loss"}
-    found = {
+    document = {
         "jobId": "census_1",
         "trainingInput": {"scaleTier": "BASIC", "hyperparameters": spec},
         "state": "RUNNING",
         "createTime": "2026-11-20T20:00:00Z",
         "trainingOutput": {**output, **({"trials": list(trials)} if trials else {})},
     }
-    return {**found, **more}
+    return {**document, **more}
 
 
 def ml_trial(number, state="SUCCEEDED", *, value=None, step=None, **values):
     """A HyperparameterOutput: its values are texts."""
     final = None if value is None else {"objectiveValue": value, "trainingStep": str(step or 0)}
-    found = {
+    document = {
         "trialId": str(number),
         "state": state,
         "hyperparameters": {name: str(text) for name, text in values.items()},
         "finalMetric": final,
         "startTime": "2026-11-20T20:01:00Z",
     }
-    return {name: found_value for name, found_value in found.items() if found_value}
+    return {name: entry for name, entry in document.items() if entry}

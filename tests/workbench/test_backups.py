@@ -31,8 +31,8 @@ def uids_in(folder):
 
 
 def doctor(folder):
-    found = look(folder, url_of(folder), list)
-    return {result.check.name: result.word for result in results_of(found)}
+    snapshot = look(folder, url_of(folder), list)
+    return {result.check.name: result.word for result in results_of(snapshot)}
 
 
 @pytest.fixture
@@ -78,13 +78,13 @@ def test_a_backup_has_all_that_was_there_before_it_began_whoever_adds_to_it(data
 
     busy = threading.Thread(target=press_on)
     busy.start()
-    made = backups.make(data, url_of(data), tmp_path / "backup", buckets=True)
+    manifest = backups.make(data, url_of(data), tmp_path / "backup", buckets=True)
     end.set()
     busy.join()
     folder = tmp_path / "backup"
     assert before <= uids_in(folder)
-    assert made.jobs == len(uids_in(folder))
-    assert made.remarks == []
+    assert manifest.jobs == len(uids_in(folder))
+    assert manifest.remarks == []
     assert {path.name for path in folder.iterdir()} == {
         "admin-token", "backup-files.jsonl", "backup.json", "buckets", "jobs", "trainshed.db",
     }  # fmt: skip
@@ -213,11 +213,11 @@ def test_a_backup_keeps_holes_and_says_what_it_left_out(data, store, tmp_path):
         file.truncate(1 << 40)
     os.mkfifo(data / "buckets/bkt/pipe")
     folder = tmp_path / "backup"
-    made = backups.make(data, url_of(data), folder, buckets=True)
-    assert made.remarks == [
+    manifest = backups.make(data, url_of(data), folder, buckets=True)
+    assert manifest.remarks == [
         "pipes, sockets and devices that were left out: 1, the first is buckets/bkt/pipe"
     ]
-    assert backups.read(folder) == made
+    assert backups.read(folder) == manifest
     assert list(backups.wrong(folder)) == []
     new = tmp_path / "new"
     backups.restore(folder, new, url_of(new))
@@ -242,8 +242,8 @@ def test_no_job_prevents_a_backup_by_the_mode_of_a_file(data, store, tmp_path, m
 
     monkeypatch.setattr(Beneath, "read", refuse)  # root may read whatever the mode is
     closed = "closed"
-    made = backups.make(data, url_of(data), tmp_path / "backup", buckets=True)
-    assert ["modes forbid" in line and ": 2, " in line for line in made.remarks] == [True]
+    manifest = backups.make(data, url_of(data), tmp_path / "backup", buckets=True)
+    assert ["modes forbid" in line and ": 2, " in line for line in manifest.remarks] == [True]
     closed = ("admin-token", "records.jsonl")
     with pytest.raises(PermissionError):
         backups.make(data, url_of(data), tmp_path / "second", buckets=True)

@@ -25,7 +25,7 @@ def config(tmp_path):
 
 
 def environments(config):
-    return [each.name for each in load_settings(config, {}, {}).environments]
+    return [environment.name for environment in load_settings(config, {}, {}).environments]
 
 
 def test_a_file_that_is_missing_is_made_and_only_its_owner_reads_it(config):
@@ -49,17 +49,17 @@ def test_the_text_of_a_file_is_kept_with_its_mode(config):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("[server\n", "cannot read the settings"),
         ("[[environment]]\nname = 'old'\npython = '/a'", "named 'old' already"),
         ("[[image]]\nruntime_version = '2.4'\nenvironment = 'default'", "'2.4' already"),
     ],
 )
-def test_a_file_that_cannot_take_the_rows_is_refused_before_anything_is_built(config, text, said):
+def test_a_file_that_cannot_take_the_rows_is_refused_before_anything_is_built(config, text, reason):
     config.parent.mkdir()
     config.write_text(text)
-    with pytest.raises(UsageFault, match=said):
+    with pytest.raises(UsageFault, match=reason):
         check_rows(config, "old", "2.4")
 
 

@@ -49,7 +49,7 @@ ENDED = {"is": "Ended"}
 
 def job(state=JobState.RUNNING, **changes):
     is_over = state in FINAL
-    found = {
+    fields = {
         "uid": 7,
         "name": "projects/p/jobs/j",
         "state": state,
@@ -62,17 +62,17 @@ def job(state=JobState.RUNNING, **changes):
         "is_explained": True,
         "owner": "here-1",
     }
-    return JobSeen(**{**found, **changes})
+    return JobSeen(**{**fields, **changes})
 
 
 def node_row(node):
-    return NodeRow(engine="local", node=node, seen=datetime.fromtimestamp(NOW / NS, tz=UTC))
+    return NodeRow(engine="local", node=node, seen_time=datetime.fromtimestamp(NOW / NS, tz=UTC))
 
 
 def folder(*records, **changes):
     log = LogSeen(first_ns=20, last_ns=30, lines=2)
-    found = {"path": Path("/data/jobs/7/2"), "is_held": True, "log": log, "records": records}
-    return FolderSeen(**{**found, **changes})
+    fields = {"path": Path("/data/jobs/7/2"), "is_held": True, "log": log, "records": records}
+    return FolderSeen(**{**fields, **changes})
 
 
 def process(key=KEY, **changes):
@@ -80,7 +80,7 @@ def process(key=KEY, **changes):
 
 
 def rows(seen_job, **changes):
-    found = {
+    fields = {
         "jobs": {7: seen_job},
         "attempts": {OLD: (SEAT,), KEY: (SEAT,)},
         "replicas": {OLD: 1, KEY: 1},
@@ -91,7 +91,7 @@ def rows(seen_job, **changes):
             "scheduler": ("here-1", NOW + 5 * NS),
         },
     }
-    return RowsSeen(**{**found, **changes})
+    return RowsSeen(**{**fields, **changes})
 
 
 def snapshot(state=JobState.RUNNING, *, server=1, row=None, **changes):
@@ -100,7 +100,7 @@ def snapshot(state=JobState.RUNNING, *, server=1, row=None, **changes):
     lives = not is_over and state is not JobState.QUEUED
     newest = folder(BEGAN) if lives else folder(BEGAN, ENDED, is_held=False)
     before = folder(BEGAN, ENDED, is_held=False, log=LogSeen(first_ns=10, last_ns=19, lines=2))
-    found = {
+    fields = {
         "now_ns": NOW,
         "machine": "here",
         "server_pid": server,
@@ -110,26 +110,28 @@ def snapshot(state=JobState.RUNNING, *, server=1, row=None, **changes):
         "processes": (process(),) if lives else (),
         "disk": DiskSeen(free_bytes=1 << 40, free_files=1 << 30),
     }
-    return Snapshot(**{**found, **changes})
+    return Snapshot(**{**fields, **changes})
 
 
-def failed(seen):
-    return {result.check.name for result in results_of(seen) if result.word == "FAILED"}
+def failed(observation):
+    return {result.check.name for result in results_of(observation) if result.word == "FAILED"}
 
 
-def noted(seen):
-    return {result.check.name for result in results_of(seen) if result.word == "noted"}
+def noted(observation):
+    return {result.check.name for result in results_of(observation) if result.word == "noted"}
 
 
-def texts(seen):
-    return " ".join(found.text for result in results_of(seen) for found in result.findings)
+def texts(observation):
+    return " ".join(
+        finding.text for result in results_of(observation) for finding in result.findings
+    )
 
 
 @pytest.mark.parametrize("state", JobState)
 @pytest.mark.parametrize("server", [1, None])
 def test_nothing_is_said_of_what_is_as_it_should_be(state, server):
-    found = results_of(snapshot(state, server=server))
-    assert {result.word for result in found} == {"ok"}
+    results = results_of(snapshot(state, server=server))
+    assert {result.word for result in results} == {"ok"}
 
 
 def with_rows(state=JobState.RUNNING, row=None, **changes):
@@ -137,8 +139,11 @@ def with_rows(state=JobState.RUNNING, row=None, **changes):
 
 
 def with_folder(state=JobState.RUNNING, **changes):
-    seen = snapshot(state)
-    return replace(seen, folders={**seen.folders, KEY: replace(seen.folders[KEY], **changes)})
+    observation = snapshot(state)
+    return replace(
+        observation,
+        folders={**observation.folders, KEY: replace(observation.folders[KEY], **changes)},
+    )
 
 
 def with_disk(**changes):
@@ -153,8 +158,8 @@ def with_study(study=STUDY, seen_job=None, **changes):
     """The job is that of a study's first trial."""
     seen_job = seen_job or job()
     trial = {"study_uid": 8, "number": 1, "job_uid": 7, "state": TrialState.ACTIVE, **changes}
-    found = rows(seen_job, trials=(AuditedTrial(**trial),))
-    both = replace(found, jobs={7: seen_job, 8: study}, stamps={7: NOW, 8: NOW})
+    study_rows = rows(seen_job, trials=(AuditedTrial(**trial),))
+    both = replace(study_rows, jobs={7: seen_job, 8: study}, stamps={7: NOW, 8: NOW})
     return snapshot(seen_job.state, rows=both)
 
 
@@ -214,10 +219,10 @@ REMARKS = {
 
 @pytest.mark.parametrize("name", BREACHES)
 def test_a_breach_is_found_by_its_own_check_and_no_other(name):
-    seen = BREACHES[name]
-    assert failed(seen) == {name}
-    (result,) = (found for found in results_of(seen) if found.check.name == name)
-    assert all(found.subject and found.text and found.advice for found in result.findings)
+    observation = BREACHES[name]
+    assert failed(observation) == {name}
+    (result,) = (outcome for outcome in results_of(observation) if outcome.check.name == name)
+    assert all(finding.subject and finding.text and finding.advice for finding in result.findings)
 
 
 def test_a_clock_that_has_jumped_is_noted_for_a_week():
@@ -226,8 +231,8 @@ def test_a_clock_that_has_jumped_is_noted_for_a_week():
     now_ns = snapshot().now_ns + 20 * day_ns
     for ago_days, is_noted in ((0, True), (6, True), (8, False), (-1, False)):
         jump = ClockJump(at_ns=now_ns - ago_days * day_ns, by_ns=400 * day_ns)
-        seen = replace(with_rows(jumps=(jump,)), now_ns=now_ns)
-        assert ("clocks-agree" in noted(seen)) == is_noted, ago_days
+        observation = replace(with_rows(jumps=(jump,)), now_ns=now_ns)
+        assert ("clocks-agree" in noted(observation)) == is_noted, ago_days
 
 
 @pytest.mark.parametrize("name", REMARKS)
@@ -241,7 +246,7 @@ def test_every_check_has_its_breach():
 
 
 @pytest.mark.parametrize(
-    ("seen", "name", "words"),
+    ("observation", "name", "words"),
     [
         (with_folder(JobState.SUCCEEDED, is_held=True), "over-has-no-process", "supervisor"),
         (snapshot(JobState.QUEUED, processes=(process(),)), "newest-attempt-alone", "waits"),
@@ -279,13 +284,13 @@ def test_every_check_has_its_breach():
         (with_disk(free_files=3), "disk-has-room", "3 more files"),
     ],
 )  # fmt: skip
-def test_a_breach_is_told_in_words(seen, name, words):
-    assert failed(seen) == {name}
-    assert words in texts(seen)
+def test_a_breach_is_told_in_words(observation, name, words):
+    assert failed(observation) == {name}
+    assert words in texts(observation)
 
 
 @pytest.mark.parametrize(
-    "seen",
+    "observation",
     [
         with_folder(log=LogSeen(first_ns=20, last_ns=30, is_torn=True)),
         replace(with_folder(log=LogSeen(first_ns=19, last_ns=30)), rows=rows(job(), fenced={OLD})),
@@ -319,8 +324,8 @@ def test_a_breach_is_told_in_words(seen, name, words):
         "the job of a trial that is over may be forgotten",
     ],
 )
-def test_what_may_be_is_no_breach(seen):
-    assert failed(seen) == set()
+def test_what_may_be_is_no_breach(observation):
+    assert failed(observation) == set()
 
 
 def test_an_emulated_fleet_gives_no_gpus_that_could_be_too_many():
@@ -331,15 +336,15 @@ def test_an_emulated_fleet_gives_no_gpus_that_could_be_too_many():
 @pytest.mark.parametrize("name", BREACHES)
 def test_breaches_that_come_together_are_all_found(name):
     disk = replace(BREACHES[name].disk, free_bytes=0, open_modes={"a": 0o777})
-    seen = replace(BREACHES[name], disk=disk, files_max=1)
-    assert failed(seen) == {
+    observation = replace(BREACHES[name], disk=disk, files_max=1)
+    assert failed(observation) == {
         name, "disk-has-room", "secrets-are-private", "files-can-be-opened",
     }  # fmt: skip
 
 
 def test_what_could_not_be_looked_at_is_not_called_ok():
-    seen = snapshot(rows=RowsSeen(), unseen={"ROWS": "the file is\nno database"})
-    by_name = {result.check.name: result for result in results_of(seen)}
+    observation = snapshot(rows=RowsSeen(), unseen={"ROWS": "the file is\nno database"})
+    by_name = {result.check.name: result for result in results_of(observation)}
     assert by_name["over-has-an-end"].word == "unseen"
     assert "the file is no database" in by_name["over-has-an-end"].unseen
     assert by_name["disk-has-room"].word == "ok"
@@ -372,8 +377,8 @@ def test_the_same_breach_of_another_subject_is_another_breach():
 
 def test_networks_of_all_servers_have_a_line_of_their_own():
     """What was looked at is of one server; the networks of this machine are of all."""
-    seen = snapshot(networks=NetworksSeen(namespaces=5, ways_out=3))
-    report = DoctorReport(results=(), seen=seen)
+    observation = snapshot(networks=NetworksSeen(namespaces=5, ways_out=3))
+    report = DoctorReport(results=(), snapshot=observation)
     assert report.networks.startswith("3 networks of jobs with 5 namespaces are on this machine")
     assert "network" not in report.looked_at
-    assert DoctorReport(results=(), seen=snapshot()).networks == ""
+    assert DoctorReport(results=(), snapshot=snapshot()).networks == ""

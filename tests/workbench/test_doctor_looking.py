@@ -30,35 +30,35 @@ def lines(*stamps):
 
 
 def log_of(*segments):
-    found = LogLook()
+    log = LogLook()
     for number, segment in enumerate(segments, 1):
-        found.take(segment_name(number), segment)
-    return found.seen()
+        log.take(segment_name(number), segment)
+    return log.summarize()
 
 
 stamps = st.lists(st.integers(1, 1 << 62), min_size=2, unique=True).map(sorted)
 
 
 @given(stamps, st.data())
-def test_a_log_that_ascends_is_whole_however_it_is_cut(found, data):
-    place = data.draw(st.integers(0, len(found)))
-    seen = log_of(lines(*found[:place]), lines(*found[place:]))
-    assert (seen.wrong, seen.is_torn, seen.lines) == ((), False, len(found))
-    assert (seen.first_ns, seen.last_ns) == (found[0], found[-1])
+def test_a_log_that_ascends_is_whole_however_it_is_cut(times, data):
+    place = data.draw(st.integers(0, len(times)))
+    log = log_of(lines(*times[:place]), lines(*times[place:]))
+    assert (log.wrong, log.is_torn, log.lines) == ((), False, len(times))
+    assert (log.first_ns, log.last_ns) == (times[0], times[-1])
 
 
 @given(stamps, st.data())
-def test_two_lines_out_of_order_are_found(found, data):
-    place = data.draw(st.integers(1, len(found) - 1))
-    found[place - 1], found[place] = found[place], found[place - 1]
-    cut = data.draw(st.integers(0, len(found)))
-    assert "is not stamped after" in log_of(lines(*found[:cut]), lines(*found[cut:])).wrong[0]
+def test_two_lines_out_of_order_are_found(times, data):
+    place = data.draw(st.integers(1, len(times) - 1))
+    times[place - 1], times[place] = times[place], times[place - 1]
+    cut = data.draw(st.integers(0, len(times)))
+    assert "is not stamped after" in log_of(lines(*times[:cut]), lines(*times[cut:])).wrong[0]
 
 
 @given(stamps, st.data())
-def test_a_line_that_is_no_line_is_found_where_it_is(found, data):
-    place = data.draw(st.integers(0, len(found) - 1))
-    written = lines(*found)
+def test_a_line_that_is_no_line_is_found_where_it_is(times, data):
+    place = data.draw(st.integers(0, len(times) - 1))
+    written = lines(*times)
     written[place] = data.draw(st.sampled_from([b"\0\0\0\n", b"[1\n", b"{}\n", b"\xff\xfe\n"]))
     (wrong,) = log_of(written).wrong
     assert wrong == f"line {place + 1} of segment 00000001.jsonl cannot be read"
@@ -72,9 +72,9 @@ def test_only_the_end_of_the_last_segment_may_be_torn():
 
 
 def test_much_damage_is_counted():
-    seen = log_of([b"x\n"] * 100)
-    assert len(seen.wrong) == 4
-    assert seen.wrong[-1] == "and 97 more like it"
+    log = log_of([b"x\n"] * 100)
+    assert len(log.wrong) == 4
+    assert log.wrong[-1] == "and 97 more like it"
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_much_damage_is_counted():
     ],
 )
 def test_a_torn_record_is_none_and_anything_else_is_damage(data, kinds, wrong):
-    records, found = look_at_records(data)
+    records, damage = look_at_records(data)
     assert [record["is"] for record in records] == kinds
-    assert found == wrong
+    assert damage == wrong
 
 
 @pytest.fixture
@@ -118,16 +118,16 @@ def attempt_in(data):
     return data / f"jobs/{KEY.uid}/{KEY.attempt}"
 
 
-def seen_in(data):
-    return look(data, url(data), LocalEngine(data / "jobs").known)
+def snapshot_of(data):
+    return look(data, url(data), LocalEngine(data / "jobs").list_attempts)
 
 
 def test_a_folder_is_seen_as_it_is(data):
-    found = seen_in(data).folders[KEY]
-    assert found.has("Ended")
-    assert not found.has("Ready", "Decided")
-    assert (found.is_private, found.is_held, found.wrong_records) == (True, False, ())
-    assert (found.log.lines, found.log.last_ns) == (2, 2)
+    folder = snapshot_of(data).folders[KEY]
+    assert folder.has("Ended")
+    assert not folder.has("Ready", "Decided")
+    assert (folder.is_private, folder.is_held, folder.wrong_records) == (True, False, ())
+    assert (folder.log.lines, folder.log.last_ns) == (2, 2)
 
 
 def test_nothing_is_written_by_looking(data):
@@ -138,7 +138,7 @@ def test_nothing_is_written_by_looking(data):
         }
 
     before = state()
-    seen_in(data)
+    snapshot_of(data)
     assert state() == before
 
 
@@ -146,15 +146,15 @@ def test_a_lock_that_is_held_is_a_supervisor(data):
     lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     with (attempt_in(data) / "lock").open("r+b") as file:
         fcntl.fcntl(file, fcntl.F_OFD_SETLK, lock)
-        assert seen_in(data).folders[KEY].is_held
-    assert not seen_in(data).folders[KEY].is_held
+        assert snapshot_of(data).folders[KEY].is_held
+    assert not snapshot_of(data).folders[KEY].is_held
 
 
 def test_a_folder_that_others_may_use_is_seen_unless_one_above_is_closed(data):
     attempt_in(data).chmod(0o755)
-    assert not seen_in(data).folders[KEY].is_private
+    assert not snapshot_of(data).folders[KEY].is_private
     (data / "jobs").chmod(0o700)
-    assert seen_in(data).folders[KEY].is_private
+    assert snapshot_of(data).folders[KEY].is_private
 
 
 @contextmanager
@@ -175,23 +175,23 @@ def running(**environ):
 def test_a_process_is_known_by_its_environment_with_its_devices(data):
     marks = {"TRAINSHED_JOB": str(KEY), "NVIDIA_VISIBLE_DEVICES": "GPU-a,GPU-b"}
     with running(**marks) as pid:
-        (found,) = (each for each in seen_in(data).processes if each.key == KEY)
-    assert (found.pid, found.devices) == (pid, {"GPU-a", "GPU-b"})
-    assert "input()" in found.command
-    assert KEY not in {each.key for each in seen_in(data).processes}
+        (process,) = (row for row in snapshot_of(data).processes if row.key == KEY)
+    assert (process.pid, process.devices) == (pid, {"GPU-a", "GPU-b"})
+    assert "input()" in process.command
+    assert KEY not in {row.key for row in snapshot_of(data).processes}
 
 
 @pytest.mark.parametrize("mark", ["", "7", "a/b", "7/", "/1", "-7/1"])
 def test_a_mark_that_is_none_is_nobody(data, mark):
     with running(TRAINSHED_JOB=mark) as pid:
-        assert pid not in {each.pid for each in seen_in(data).processes}
+        assert pid not in {process.pid for process in snapshot_of(data).processes}
 
 
 @pytest.mark.parametrize("word", ["void", "", "all"])
 def test_no_device_is_no_device(data, word):
     with running(TRAINSHED_JOB=str(KEY), NVIDIA_VISIBLE_DEVICES=word):
-        (found,) = (each for each in seen_in(data).processes if each.key == KEY)
-    assert found.devices == frozenset()
+        (process,) = (row for row in snapshot_of(data).processes if row.key == KEY)
+    assert process.devices == frozenset()
 
 
 def test_secrets_that_others_may_read_are_seen(data):
@@ -199,9 +199,9 @@ def test_secrets_that_others_may_read_are_seen(data):
         (data / name).parent.mkdir(exist_ok=True)
         (data / name).touch(mode=0o600)
     make_private(data)
-    assert seen_in(data).disk.open_modes == {}
+    assert snapshot_of(data).disk.open_modes == {}
     (data / "admin-token").chmod(0o644)
-    assert seen_in(data).disk.open_modes == {f"{data}/admin-token": 0o644}
+    assert snapshot_of(data).disk.open_modes == {f"{data}/admin-token": 0o644}
 
 
 def test_folders_caches_and_sockets_that_others_may_open_are_seen(data, tmp_path, monkeypatch):
@@ -216,7 +216,7 @@ def test_folders_caches_and_sockets_that_others_may_open_are_seen(data, tmp_path
     socket_.chmod(0o666)
     (data / "buckets/bkt").chmod(0o775)
     (data / "jobs").chmod(0o750)
-    assert seen_in(data).disk.open_modes == {
+    assert snapshot_of(data).disk.open_modes == {
         f"{data}/buckets/bkt": 0o775,
         f"{data}/jobs": 0o750,
         f"{data}/jobs/7/2/control": 0o666,
@@ -228,36 +228,36 @@ def test_a_file_of_tomorrow_and_an_upload_of_last_year_are_seen(data):
     session = data / "uploads/sessions/one"
     session.mkdir(parents=True)
     (session / "data").touch()
-    assert seen_in(data).disk.old_uploads == ()
-    assert seen_in(data).disk.future_s <= 0
+    assert snapshot_of(data).disk.old_uploads == ()
+    assert snapshot_of(data).disk.future_s <= 0
     now = time.time()
     os.utime(session / "data", (now, now - 365 * 86_400))
     os.utime(attempt_in(data) / "records.jsonl", (now, now + 3600))
-    found = seen_in(data).disk
-    assert found.old_uploads == (str(session),)
-    assert found.future_s == pytest.approx(3600, abs=60)
+    disk = snapshot_of(data).disk
+    assert disk.old_uploads == (str(session),)
+    assert disk.future_s == pytest.approx(3600, abs=60)
 
 
 def test_a_note_of_an_object_that_cannot_be_read_is_seen(data):
     folder = data / "objects/bkt/ab"
     folder.mkdir(parents=True)
-    said = {"name": "x", "fingerprint": {"mtime_ns": 1, "size": 1, "inode": 1}}
-    (folder / "abcd.json").write_text(json.dumps({**said, "created_ns": 1, "updated_ns": 1}))
-    assert seen_in(data).disk.unreadable_notes == ()
+    note = {"name": "x", "fingerprint": {"mtime_ns": 1, "size": 1, "inode": 1}}
+    (folder / "abcd.json").write_text(json.dumps({**note, "created_ns": 1, "updated_ns": 1}))
+    assert snapshot_of(data).disk.unreadable_notes == ()
     torn = folder / "abce.json"
     torn.write_text('{"name": "y", "finger')
-    assert seen_in(data).disk.unreadable_notes == (str(torn),)
+    assert snapshot_of(data).disk.unreadable_notes == (str(torn),)
 
 
 def test_the_limit_of_open_files_is_the_servers(data):
-    assert seen_in(data).files_max == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert snapshot_of(data).files_max == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     with running() as pid:
         _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (123, hard))
         write_running(data, RunningServer(url="", grpc=None, pid=pid, anonymous=False, ca=None))
-        found = seen_in(data)
-    assert (found.server_pid, found.files_max) == (pid, 123)
-    assert seen_in(data).server_pid is None
+        snapshot = snapshot_of(data)
+    assert (snapshot.server_pid, snapshot.files_max) == (pid, 123)
+    assert snapshot_of(data).server_pid is None
 
 
 @pytest.mark.parametrize(
@@ -265,10 +265,10 @@ def test_the_limit_of_open_files_is_the_servers(data):
 )
 def test_a_database_that_is_none_is_said_in_a_sentence(data, content):
     (data / "trainshed.db").write_bytes(content)
-    found = seen_in(data)
-    assert not found.rows.jobs
-    assert found.unseen["ROWS"]
-    assert found.folders[KEY].has("Ended"), "the rest is seen all the same"
+    snapshot = snapshot_of(data)
+    assert not snapshot.rows.jobs
+    assert snapshot.unseen["ROWS"]
+    assert snapshot.folders[KEY].has("Ended"), "the rest is seen all the same"
 
 
 def test_a_folder_that_may_not_be_read_is_said(data, monkeypatch):
@@ -276,9 +276,9 @@ def test_a_folder_that_may_not_be_read_is_said(data, monkeypatch):
         raise PermissionError(13, "Permission denied", "log")
 
     monkeypatch.setattr("trainshed.workbench.doctor.looking.look_at_log", refuse)
-    found = seen_in(data)
-    assert not found.folders
-    assert "Permission denied" in found.unseen["DISK"]
+    snapshot = snapshot_of(data)
+    assert not snapshot.folders
+    assert "Permission denied" in snapshot.unseen["DISK"]
 
 
 def test_what_lies_among_the_jobs_and_is_none_is_left_alone(data):
@@ -286,4 +286,4 @@ def test_what_lies_among_the_jobs_and_is_none_is_left_alone(data):
     (data / "jobs/17").mkdir()
     (data / "jobs/17/notes").mkdir()
     (data / "jobs/18").write_text(json.dumps({}))
-    assert list(seen_in(data).folders) == [KEY]
+    assert list(snapshot_of(data).folders) == [KEY]

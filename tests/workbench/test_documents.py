@@ -76,8 +76,8 @@ def test_a_key_that_is_there_twice_is_an_error(tmp_path, name):
 
 
 def test_one_file_may_hold_several_documents_and_empty_ones_do_not_count(tmp_path):
-    found = read(written(tmp_path, "a: 1\n---\n---\nb: 2\n"))
-    assert [d.content for d in found] == [{"a": 1}, {"b": 2}]
+    documents = read(written(tmp_path, "a: 1\n---\n---\nb: 2\n"))
+    assert [d.content for d in documents] == [{"a": 1}, {"b": 2}]
     with pytest.raises(UsageFault, match="holds 2 documents"):
         read_one(written(tmp_path, "a: 1\n---\nb: 2\n"))
 
@@ -130,8 +130,8 @@ def test_a_file_that_may_not_be_read_is_told_so(tmp_path, monkeypatch):
 
 
 def test_yaml_is_read_as_the_json_it_stands_for(tmp_path):
-    found = read_one(written(tmp_path, "day: 2020-01-02\n1: one\non: off\nv: 2.5\n")).content
-    assert found == {"day": "2020-01-02", "1": "one", "on": False, "v": 2.5}
+    content = read_one(written(tmp_path, "day: 2020-01-02\n1: one\non: off\nv: 2.5\n")).content
+    assert content == {"day": "2020-01-02", "1": "one", "on": False, "v": 2.5}
 
 
 def test_merge_keys_of_yaml_work(tmp_path):

@@ -22,8 +22,8 @@ def test_a_malformed_pair_names_its_flag(text):
 
 
 def test_an_accelerator_has_a_count_and_a_type_in_gclouds_spelling():
-    found = read.accelerator("--master-accelerator", "count=4,type=nvidia-tesla-t4")
-    assert found == {"count": 4, "type": "NVIDIA_TESLA_T4"}
+    accelerator = read.accelerator("--master-accelerator", "count=4,type=nvidia-tesla-t4")
+    assert accelerator == {"count": 4, "type": "NVIDIA_TESLA_T4"}
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,12 @@ def test_without_a_program_the_pools_stay_as_they_are(tmp_path):
 def test_flags_win_over_the_first_pools_keys(tmp_path):
     (tmp_path / "task.py").write_text("")
     pool = {"local-package-path": str(tmp_path), "script": "other.py", "requirements": "a;b"}
-    found = program_of({"script": "task.py"}, pool)
-    assert (found.folder, found.script, found.requirements) == (tmp_path, "task.py", ("a", "b"))
+    program = program_of({"script": "task.py"}, pool)
+    assert (program.folder, program.script, program.requirements) == (
+        tmp_path,
+        "task.py",
+        ("a", "b"),
+    )
 
 
 def test_a_module_of_a_pool_is_local_only_with_a_local_folder():

@@ -22,7 +22,7 @@ ML = {
 
 
 @pytest.fixture
-def made(tmp_path):
+def make_job(tmp_path):
     def make(content, hosts):
         path = tmp_path / "job.json"
         path.write_text(json.dumps(content))
@@ -32,43 +32,43 @@ def made(tmp_path):
 
 
 @pytest.mark.parametrize("content", [VERTEX, {"displayName": "x", "jobSpec": VERTEX}])
-def test_a_custom_job_has_a_first_pool_and_the_others_in_the_second(made, content):
-    one, three = made(content, 1), made(content, 3)
+def test_a_custom_job_has_a_first_pool_and_the_others_in_the_second(make_job, content):
+    one, three = make_job(content, 1), make_job(content, 3)
     assert (one.group, one.document["displayName"]) == ("ai custom-jobs", "calibrate_1")
     counts = [
-        [pool["replicaCount"] for pool in each.document["jobSpec"]["workerPoolSpecs"]]
-        for each in (one, three)
+        [pool["replicaCount"] for pool in job.document["jobSpec"]["workerPoolSpecs"]]
+        for job in (one, three)
     ]
     assert counts == [[1], [1, 2]]
     assert three.document["labels"] == {PLAN_LABEL: MEASURE}
     assert three.document["jobSpec"]["scheduling"] == {"timeout": "300s"}
 
 
-def test_one_pool_alone_is_what_the_other_hosts_are(made):
-    pools = made({"worker_pool_specs": [POOL]}, 2).document["jobSpec"]["worker_pool_specs"]
+def test_one_pool_alone_is_what_the_other_hosts_are(make_job):
+    pools = make_job({"worker_pool_specs": [POOL]}, 2).document["jobSpec"]["worker_pool_specs"]
     assert [pool["machineSpec"]["machineType"] for pool in pools] == ["n1-standard-4"] * 2
 
 
-def test_a_job_of_ai_platform_has_workers_as_its_master_is(made):
-    job = made(ML, 3)
-    asked = job.document["trainingInput"]
+def test_a_job_of_ai_platform_has_workers_as_its_master_is(make_job):
+    job = make_job(ML, 3)
+    training_input = job.document["trainingInput"]
     assert job.group == "ai-platform jobs"
-    assert (job.document["jobId"], asked["workerCount"]) == ("calibrate_1", "2")
-    assert asked["workerType"] == "n1-standard-4"
-    assert asked["scheduling"] == {"maxRunningTime": "300s"}
-    assert "parameterServerCount" not in asked
+    assert (job.document["jobId"], training_input["workerCount"]) == ("calibrate_1", "2")
+    assert training_input["workerType"] == "n1-standard-4"
+    assert training_input["scheduling"] == {"maxRunningTime": "300s"}
+    assert "parameterServerCount" not in training_input
     assert job.document["labels"] == {"team": "vision", PLAN_LABEL: MEASURE}
 
 
-def test_a_scale_tier_is_one_host_or_refused(made):
+def test_a_scale_tier_is_one_host_or_refused(make_job):
     basic = {"trainingInput": {"scaleTier": "BASIC", "pythonModule": "trainer.task"}}
-    assert "workerCount" not in made(basic, 1).document["trainingInput"]
+    assert "workerCount" not in make_job(basic, 1).document["trainingInput"]
     with pytest.raises(UsageFault, match="several hosts need scaleTier CUSTOM and a masterType"):
-        made(basic, 2)
+        make_job(basic, 2)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reason"),
     [
         ({"studySpec": {}}, "a HyperparameterTuningJob; an AI Platform Job or a CustomJob"),
         ({"what": 1}, "an AI Platform Job or a CustomJob is measured"),
@@ -77,6 +77,6 @@ def test_a_scale_tier_is_one_host_or_refused(made):
         ({"trainingInput": 3}, "trainingInput is a mapping of fields"),
     ],
 )
-def test_what_cannot_be_measured_is_a_sentence(made, content, said):
-    with pytest.raises(UsageFault, match=said):
-        made(content, 1)
+def test_what_cannot_be_measured_is_a_sentence(make_job, content, reason):
+    with pytest.raises(UsageFault, match=reason):
+        make_job(content, 1)

@@ -21,8 +21,8 @@ T4 = {"count": 1, "type": "NVIDIA_TESLA_T4"}
 
 
 def test_a_flag_wins_over_its_field_and_leaves_the_neighbours_alone():
-    found = merge(FILE, {"master-accelerator": "count=1,type=nvidia-tesla-t4"}).content
-    got = found["trainingInput"]
+    content = merge(FILE, {"master-accelerator": "count=1,type=nvidia-tesla-t4"}).content
+    got = content["trainingInput"]
     assert got["masterConfig"] == {"imageUri": "img", "acceleratorConfig": T4}
     assert got["workerConfig"] == FILE["trainingInput"]["workerConfig"]
     assert got["scaleTier"] == "CUSTOM"
@@ -37,10 +37,10 @@ def test_merging_leaves_the_file_itself_alone():
 def test_flags_in_a_file_apply_and_the_command_line_wins_over_them():
     content = {**FILE, "flags": {"worker-count": 3, "--region": "us-east1"}}
     assert merge(content, {}).content["trainingInput"]["workerCount"] == 3
-    found = merge(content, {"worker-count": "5"}).content
-    assert found["trainingInput"]["workerCount"] == 5
-    assert found["trainingInput"]["region"] == "us-east1"
-    assert "flags" not in found
+    content = merge(content, {"worker-count": "5"}).content
+    assert content["trainingInput"]["workerCount"] == 5
+    assert content["trainingInput"]["region"] == "us-east1"
+    assert "flags" not in content
 
 
 def test_a_field_that_a_flag_set_is_called_by_the_flag():
@@ -59,19 +59,19 @@ def test_a_job_without_a_file_calls_every_field_by_its_flag():
 
 def test_a_file_in_snake_case_gets_no_second_spelling_of_a_field():
     content = {"training_input": {"master_type": "standard"}}
-    found = merge(content, {"master-machine-type": "n1-standard-4", "worker-count": "2"}).content
-    assert found == {"training_input": {"master_type": "n1-standard-4", "workerCount": 2}}
+    content = merge(content, {"master-machine-type": "n1-standard-4", "worker-count": "2"}).content
+    assert content == {"training_input": {"master_type": "n1-standard-4", "workerCount": 2}}
 
 
 def test_remote_packages_come_first_as_with_gcloud():
-    found = merge(FILE, {"packages": "a.whl,gs://bucket/r.whl,b.tar.gz"}).content
-    assert found["trainingInput"]["packageUris"] == ["gs://bucket/r.whl", "a.whl", "b.tar.gz"]
+    content = merge(FILE, {"packages": "a.whl,gs://bucket/r.whl,b.tar.gz"}).content
+    assert content["trainingInput"]["packageUris"] == ["gs://bucket/r.whl", "a.whl", "b.tar.gz"]
 
 
 def test_scale_tiers_and_booleans_have_gclouds_spellings():
-    found = merge(FILE, {"scale-tier": "standard-1", "use-chief-in-tf-config": "true"}).content
-    assert found["trainingInput"]["scaleTier"] == "STANDARD_1"
-    assert found["trainingInput"]["useChiefInTfConfig"] is True
+    content = merge(FILE, {"scale-tier": "standard-1", "use-chief-in-tf-config": "true"}).content
+    assert content["trainingInput"]["scaleTier"] == "STANDARD_1"
+    assert content["trainingInput"]["useChiefInTfConfig"] is True
 
 
 def test_labels_stand_beside_the_training_input():

@@ -17,15 +17,15 @@ def test_one_process_is_what_gcloud_starts_without_distributed():
 
 
 def test_distributed_has_gclouds_default_cluster():
-    found = dict(counts(job(distributed=True)))
-    assert found == {Role.PRIMARY: 1, Role.WORKER: 2, Role.PARAMETER_SERVER: 2}
+    replicas = dict(counts(job(distributed=True)))
+    assert replicas == {Role.PRIMARY: 1, Role.WORKER: 2, Role.PARAMETER_SERVER: 2}
     assert ignored_counts(job(distributed=True, flags={"worker-count": "1"})) == []
 
 
 def test_counts_of_flags_win_and_zero_leaves_a_role_out():
     flags = {"worker-count": "3", "parameter-server-count": "0", "evaluator-count": "1"}
-    found = dict(counts(job(distributed=True, flags=flags)))
-    assert found == {Role.PRIMARY: 1, Role.WORKER: 3, Role.EVALUATOR: 1}
+    replicas = dict(counts(job(distributed=True, flags=flags)))
+    assert replicas == {Role.PRIMARY: 1, Role.WORKER: 3, Role.EVALUATOR: 1}
 
 
 @pytest.mark.parametrize("count", ["-1", "two", ""])

@@ -8,9 +8,9 @@ from trainshed.workbench.results import headline, metrics_of
 def test_the_numbers_of_a_fresh_result_are_its_metrics(tmp_path):
     text = '{"loss": 0.5, "accuracy": 0.97, "epochs": 3, "name": "x", "done": true}'
     (tmp_path / "result.json").write_text(text)
-    found = metrics_of(tmp_path, since=0)
-    assert found == {"loss": 0.5, "accuracy": 0.97, "epochs": 3}
-    assert headline(found) == ("accuracy", 0.97)
+    metrics = metrics_of(tmp_path, since=0)
+    assert metrics == {"loss": 0.5, "accuracy": 0.97, "epochs": 3}
+    assert headline(metrics) == ("accuracy", 0.97)
 
 
 def test_the_result_of_an_older_run_is_not_this_runs(tmp_path):

@@ -34,16 +34,16 @@ def _index(monkeypatch, tmp_path):
 
 
 def test_it_has_the_nearest_tensorflow_and_the_packages_and_says_how_it_is_used(tmp_path):
-    said = []
-    built = build(tmp_path / "old", "2.11", sys.executable, said.append)
+    notes = []
+    built = build(tmp_path / "old", "2.11", sys.executable, notes.append)
     assert built.content == installed(str(tmp_path / "old" / "bin" / "python"))
     assert built.content.frameworks == {"TensorFlow": "2.12.0"}
     assert built.content.packages == {"numpy", "pandas"}
     assert built.lacks == ()
     assert f'python = "{tmp_path}/old/bin/python"' in built.settings
-    assert any("TensorFlow 2.11 was not built for this Python" in line for line in said)
+    assert any("TensorFlow 2.11 was not built for this Python" in line for line in notes)
     assert list((tmp_path / "old/lib").glob("python*/site-packages/setuptools-80.9.0*"))
-    assert any(f"uv's cache {tmp_path}/cache/uv has 0 MB" in line for line in said)
+    assert any(f"uv's cache {tmp_path}/cache/uv has 0 MB" in line for line in notes)
     assert not list((tmp_path / "cache/uv").rglob("*.whl"))
 
 
@@ -64,12 +64,12 @@ def test_what_cannot_be_imported_is_no_environment(tmp_path, monkeypatch):
 def test_bad_words_are_refused_before_anything_is_made(tmp_path):
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "file").touch()
-    for folder, runtime, python, said in [
+    for folder, runtime, python, reason in [
         ("new", "9.9", None, "--runtime: there is no 9.9; there are 1.0"),
         ("used", "2.11", None, "is not empty"),
         ("new", "2.11", "2.6", "there is no Python 2.6 here"),
     ]:
-        with pytest.raises(UsageFault, match=said):
+        with pytest.raises(UsageFault, match=reason):
             build(tmp_path / folder, runtime, python, print)
     assert not (tmp_path / "new").exists()
 
@@ -121,7 +121,7 @@ def test_the_python_of_pyenv_is_found_although_its_placeholder_runs_nothing(
 
 def test_the_nearest_python_serves_where_the_right_one_cannot_be_had(pyenv, tmp_path, monkeypatch):
     pyenv_with(pyenv, "3.7", "3.11", "3.13")
-    tried, said = [], []
+    tried, notes = [], []
 
     def venv_error(_directory, python):
         tried.append(python)
@@ -129,10 +129,10 @@ def test_the_nearest_python_serves_where_the_right_one_cannot_be_had(pyenv, tmp_
 
     monkeypatch.setattr(module, "_venv_error", venv_error)
     with pytest.raises(UsageFault, match="stop"):
-        build(tmp_path / "old", "2.11", None, said.append)
+        build(tmp_path / "old", "2.11", None, notes.append)
     assert tried[0] == "3.10"
-    assert f"using the nearest, Python 3.11 ({tried[1]})" in said[-1]
-    assert "no download found" in said[-1]
+    assert f"using the nearest, Python 3.11 ({tried[1]})" in notes[-1]
+    assert "no download found" in notes[-1]
 
 
 def test_a_python_that_was_asked_for_is_not_replaced_and_those_here_are_named(pyenv, tmp_path):
@@ -154,7 +154,7 @@ def test_conda_and_its_environments_are_found(tmp_path):
 
 
 def test_what_uv_calls_its_error_is_shown_and_not_its_last_line():
-    said = """error: Failed to inspect Python
+    output = """error: Failed to inspect Python
   interpreter
   cause: Querying Python at `/shims/python3.7` failed
 
@@ -163,6 +163,6 @@ def test_what_uv_calls_its_error_is_shown_and_not_its_last_line():
 warning: another
          Python versions to be found at the same time.
 """
-    assert module._error_line(said) == (
+    assert module._error_line(output) == (
         "Failed to inspect Python interpreter: Querying Python at `/shims/python3.7` failed"
     )

@@ -52,8 +52,8 @@ class Read(HTMLParser):
     def handle_data(self, data):
         self.texts.append((self._open[-1] if self._open else "", data))
 
-    def of(self, tag):
-        return [text for found, text in self.texts if found == tag]
+    def texts_of(self, tag):
+        return [text for name, text in self.texts if name == tag]
 
 
 def drawn(document):
@@ -62,17 +62,17 @@ def drawn(document):
 
 
 def read(document):
-    view, found = drawn(document)
-    return Read(page(view, found, "/* plotly */", NOW))
+    view, plots = drawn(document)
+    return Read(page(view, plots, "/* plotly */", NOW))
 
 
-def figures(found):
-    return {plot.title: json.loads(plot.figure) for plot in found if plot.figure}
+def figures(plots):
+    return {plot.title: json.loads(plot.figure) for plot in plots if plot.figure}
 
 
 def test_a_study_has_optunas_plots_in_order():
-    _, found = drawn(vertex(many(30)))
-    assert [plot.title for plot in found] == [
+    _, plots = drawn(vertex(many(30)))
+    assert [plot.title for plot in plots] == [
         "Optimisation history",
         "Parallel coordinates",
         "Parallel coordinates with momentum",
@@ -80,22 +80,24 @@ def test_a_study_has_optunas_plots_in_order():
         "Slices",
         "Intermediate values",
     ]
-    assert all(plot.figure for plot in found)
+    assert all(plot.figure for plot in plots)
 
 
 def test_plots_count_trials_as_the_api_does():
     trials = [trial(n, final=(1, {"accuracy": n / 10}), lr=0.01 * n) for n in (1, 2, 5)]
-    _, found = drawn(vertex(trials, parameters=[LR]))
-    history = figures(found)["Optimisation history"]
+    _, plots = drawn(vertex(trials, parameters=[LR]))
+    history = figures(plots)["Optimisation history"]
     assert history["data"][0]["x"] == [1, 2, 5]
     assert history["data"][0]["y"] == [0.1, 0.2, 0.5]
 
 
 def test_parallel_coordinates_of_a_branch_are_drawn_of_its_trials_alone():
     trials = many(24)
-    _, found = drawn(vertex(trials))
+    _, plots = drawn(vertex(trials))
     having = [t for t in trials if len(t["parameters"]) == 5 and t["state"] == "SUCCEEDED"]
-    plot = next(each for each in found if each.title == "Parallel coordinates with momentum")
+    plot = next(
+        drawing for drawing in plots if drawing.title == "Parallel coordinates with momentum"
+    )
     assert f"each of the {len(having)} trials" in plot.about
     figure = json.loads(plot.figure)
     assert sum(trace["mode"] == "lines" for trace in figure["data"]) == len(having)
@@ -108,8 +110,8 @@ def test_slices_stand_in_rows_of_three_that_no_other_touches(count):
     parameters = [{**LR, "parameterId": f"p{n}"} for n in range(count)]
     values = {f"p{n}": 0.01 for n in range(count)}
     trials = [trial(n, final=(1, {"accuracy": n / 9}), **values) for n in (1, 2, 3)]
-    _, found = drawn(vertex(trials, parameters=parameters))
-    layout = figures(found)["Slices"]["layout"]
+    _, plots = drawn(vertex(trials, parameters=parameters))
+    layout = figures(plots)["Slices"]["layout"]
     assert "width" not in layout, "the page says how wide it is"
     numbers = [str(n + 1) if n else "" for n in range(count)]
     boxes = [layout[f"{xy}axis{n}"]["domain"] for n in numbers for xy in "xy"]
@@ -123,37 +125,37 @@ def test_slices_stand_in_rows_of_three_that_no_other_touches(count):
 def test_the_axis_of_listed_values_is_marked_at_these():
     scaled = {**BATCH, "scaleType": "UNIT_LOG_SCALE"}
     trials = [trial(n, final=(1, {"accuracy": n / 9}), batch=b) for n, b in ((1, 16.0), (2, 64.0))]
-    _, found = drawn(vertex(trials, parameters=[scaled]))
-    axis = figures(found)["Slices"]["layout"]["xaxis"]
+    _, plots = drawn(vertex(trials, parameters=[scaled]))
+    axis = figures(plots)["Slices"]["layout"]["xaxis"]
     assert (axis["type"], axis["tickvals"]) == ("log", [16, 32, 64])
     assert axis["ticktext"] == ["16", "32", "64"]
 
 
 def test_numbers_are_short_on_the_page_and_exact_in_the_table_beside_it():
     document = vertex([trial(1, final=(1, {"accuracy": 0.9887955182}), lr=0.1 + 0.2, batch=32.0)])
-    assert {"0.988796", "0.3", "32"} <= set(read(document).of("td"))
-    assert "Trial 1: accuracy 0.988796 at step 1. Its arguments:" in read(document).of("p")
+    assert {"0.988796", "0.3", "32"} <= set(read(document).texts_of("td"))
+    assert "Trial 1: accuracy 0.988796 at step 1. Its arguments:" in read(document).texts_of("p")
     (row,) = csv.DictReader(io.StringIO(trials_csv(view_of(document))))
     assert row["metrics.accuracy"] == "0.9887955182"
     assert (row["parameters.lr"], row["parameters.batch"]) == ("0.30000000000000004", "32")
 
 
 def test_importances_are_those_of_conditional_parameters_too():
-    _, found = drawn(vertex(many(60)))
-    bars = figures(found)["Parameter importances"]["data"][0]
+    _, plots = drawn(vertex(many(60)))
+    bars = figures(plots)["Parameter importances"]["data"][0]
     assert set(bars["y"]) == {"lr", "units", "batch", "opt", "momentum"}
     assert abs(sum(bars["x"]) - 1) < 1e-6
 
 
 @pytest.mark.parametrize("count", range(8))
 def test_small_studies_have_what_they_can_have(count):
-    _, found = drawn(vertex(many(count)))
+    _, plots = drawn(vertex(many(count)))
     finished = count - count // 7
-    assert bool(figures(found)) is (finished > 0)
+    assert bool(figures(plots)) is (finished > 0)
     if not finished:
-        assert "No trial has finished" in found[0].about
+        assert "No trial has finished" in plots[0].about
     elif finished < 5:
-        importances = next(plot for plot in found if plot.title == "Parameter importances")
+        importances = next(plot for plot in plots if plot.title == "Parameter importances")
         assert importances.figure is None
         assert f"there are {finished}" in importances.about
 
@@ -176,14 +178,14 @@ def test_small_studies_have_what_they_can_have(count):
          "far", "stepless"],
 )  # fmt: skip
 def test_odd_studies_have_a_page(trials):
-    found = read(vertex(trials, parameters=[LR, OPT]))
-    assert len([tag for tag, _ in found.tags if tag == "tr"]) >= len(trials)
+    report = read(vertex(trials, parameters=[LR, OPT]))
+    assert len([tag for tag, _ in report.tags if tag == "tr"]) >= len(trials)
 
 
 def test_steps_that_do_not_ascend_are_counted():
     measured = [(0, {"accuracy": 0.1}), (0, {"accuracy": 0.2})]
-    _, found = drawn(vertex([trial(1, measured=measured, lr=0.1)]))
-    curve = figures(found)["Intermediate values"]["data"][0]
+    _, plots = drawn(vertex([trial(1, measured=measured, lr=0.1)]))
+    curve = figures(plots)["Intermediate values"]["data"][0]
     assert (curve["x"], curve["y"]) == ([1, 2], [0.1, 0.2])
 
 
@@ -192,12 +194,12 @@ def test_several_objectives_have_a_front_instead_of_a_history():
         trial(n, final=(1, {"accuracy": n % 5, "seconds": float(n)}), lr=0.001 * n)
         for n in range(1, 12)
     ]
-    view, found = drawn(vertex(trials, metrics=[ACCURACY, SECONDS]))
-    titles = [plot.title for plot in found]
+    view, plots = drawn(vertex(trials, metrics=[ACCURACY, SECONDS]))
+    titles = [plot.title for plot in plots]
     assert titles[0] == "Pareto front"
     assert "Optimisation history" not in titles
     assert {f"Slices of {name}" for name in ("accuracy", "seconds")} <= set(titles)
-    front = figures(found)["Pareto front"]["data"][-1]
+    front = figures(plots)["Pareto front"]["data"][-1]
     text = "".join(front["text"])
     assert {int(n) for n in re.findall(r'"number": (\d+)', text)} == {
         t.number for t in view.leaders
@@ -207,45 +209,45 @@ def test_several_objectives_have_a_front_instead_of_a_history():
 def test_four_objectives_are_told_to_be_too_many():
     metrics = [{"metricId": f"m{n}"} for n in range(4)]
     done = trial(1, final=(1, {f"m{n}": 1.0 for n in range(4)}), lr=0.1)
-    _, found = drawn(vertex([done], metrics=metrics))
-    assert found[0].figure is None
-    assert "too many" in found[0].about
+    _, plots = drawn(vertex([done], metrics=metrics))
+    assert plots[0].figure is None
+    assert "too many" in plots[0].about
 
 
 def test_a_limit_is_drawn_and_told():
     limit = {**SECONDS, "safetyConfig": {"safetyThreshold": 20}}
     trials = [trial(n, final=(1, {"accuracy": n / 9, "seconds": n * 8.0}), lr=0.01) for n in (1, 4)]
     document = vertex(trials, metrics=[ACCURACY, limit])
-    _, found = drawn(document)
-    names = [trace.get("name") for trace in figures(found)["Optimisation history"]["data"]]
+    _, plots = drawn(document)
+    names = [trace.get("name") for trace in figures(plots)["Optimisation history"]["data"]]
     assert "Infeasible Trial" in names
-    assert "seconds at most 20" in read(document).of("td")
+    assert "seconds at most 20" in read(document).texts_of("td")
 
 
 def test_many_trials_are_drawn_and_their_curves_are_the_newest():
-    _, found = drawn(vertex(many(150)))
-    curves = next(plot for plot in found if plot.title == "Intermediate values")
+    _, plots = drawn(vertex(many(150)))
+    curves = next(plot for plot in plots if plot.title == "Intermediate values")
     assert "newest 100" in curves.about
     assert len(json.loads(curves.figure)["data"]) == 100
 
 
 def test_an_ml_v1_job_has_a_report_too():
     trials = [ml_trial(n, value=1 / n, step=10, lr=0.1 * n, opt="adam") for n in range(1, 7)]
-    view, found = drawn(ml(trials))
-    assert figures(found)["Optimisation history"]["data"][1]["y"][-1] == pytest.approx(1 / 6)
+    view, plots = drawn(ml(trials))
+    assert figures(plots)["Optimisation history"]["data"][1]["y"][-1] == pytest.approx(1 / 6)
     assert "--lr 0.6000000000000001 --opt adam" in "".join(
-        Read(page(view, found, "", NOW)).of("pre")
+        Read(page(view, plots, "", NOW)).texts_of("pre")
     )
 
 
 def test_the_page_shows_the_best_trial_with_its_arguments_and_why_others_failed():
     bad = trial(2, "INFEASIBLE", reason="accuracy was not reported", lr=0.1)
     best = trial(3, final=(9, {"accuracy": 0.75}), lr=1e-05, opt="a 'b")
-    found = read(vertex([ONE, bad, best]))
-    assert found.of("pre") == ["""--lr 1e-05 --opt 'a '"'"'b'"""]
-    assert "Trial 3: accuracy 0.75 at step 9. Its arguments:" in found.of("p")
-    assert "accuracy was not reported" in found.of("td")
-    assert "3 of 24: 2 succeeded, 1 infeasible" in found.of("td")
+    report = read(vertex([ONE, bad, best]))
+    assert report.texts_of("pre") == ["""--lr 1e-05 --opt 'a '"'"'b'"""]
+    assert "Trial 3: accuracy 0.75 at step 9. Its arguments:" in report.texts_of("p")
+    assert "accuracy was not reported" in report.texts_of("td")
+    assert "3 of 24: 2 succeeded, 1 infeasible" in report.texts_of("td")
 
 
 def test_the_page_escapes_every_name_and_loads_nothing():
@@ -263,26 +265,28 @@ def test_the_page_escapes_every_name_and_loads_nothing():
         parameters=[parameter],
         error={"message": EVIL},
     )
-    plain, found = read(vertex([*many(7)])), read(document)
-    kinds = {tag for tag, _ in found.tags}
+    plain, report = read(vertex([*many(7)])), read(document)
+    kinds = {tag for tag, _ in report.tags}
     assert kinds == {tag for tag, _ in plain.tags}, "no element of theirs"
-    assert found.addresses == []
-    assert found.of("h1") == [EVIL]
-    assert EVIL in found.of("td")
-    assert EVIL in found.of("th")
-    embedded = [attrs for tag, attrs in found.tags if tag == "script" and "data-plot" in attrs]
+    assert report.addresses == []
+    assert report.texts_of("h1") == [EVIL]
+    assert EVIL in report.texts_of("td")
+    assert EVIL in report.texts_of("th")
+    embedded = [attrs for tag, attrs in report.tags if tag == "script" and "data-plot" in attrs]
     assert len(embedded) == 4
-    for text in found.of("script")[: len(embedded)]:
-        told = json.dumps(json.loads(text), ensure_ascii=False)
-        assert not re.search(r"<(?!br>|extra>|/extra>|b>Trial|0\.01)", told), "plotly reads markup"
-    policy = next(a["content"] for t, a in found.tags if a.get("http-equiv"))
+    for text in report.texts_of("script")[: len(embedded)]:
+        figure = json.dumps(json.loads(text), ensure_ascii=False)
+        assert not re.search(r"<(?!br>|extra>|/extra>|b>Trial|0\.01)", figure), (
+            "plotly reads markup"
+        )
+    policy = next(a["content"] for t, a in report.tags if a.get("http-equiv"))
     assert policy.startswith("default-src 'none'")
 
 
 def test_names_that_look_alike_stay_apart():
     trials = [trial(n, final=(1, {"accuracy": n / 9}), **{"<": n, "‹": -n}) for n in (1, 2, 3)]  # noqa: RUF001  # that is the point
-    _, found = drawn(vertex(trials, parameters=[]))
-    layout = figures(found)["Slices"]["layout"]
+    _, plots = drawn(vertex(trials, parameters=[]))
+    layout = figures(plots)["Slices"]["layout"]
     assert {layout["xaxis"]["title"]["text"], layout["xaxis2"]["title"]["text"]} == {"‹", "‹'"}  # noqa: RUF001  # the same
 
 
@@ -290,8 +294,8 @@ def test_csv_has_every_trial_and_reads_back_exactly():
     rows = list(csv.DictReader(io.StringIO(trials_csv(view_of(vertex(many(20)))))))
     assert [row["trial"] for row in rows] == [str(n) for n in range(1, 21)]
     source = many(20)
-    for row, found in zip(rows, source, strict=True):
-        values = {p["parameterId"]: p["value"] for p in found["parameters"]}
+    for row, document in zip(rows, source, strict=True):
+        values = {p["parameterId"]: p["value"] for p in document["parameters"]}
         assert float(row["parameters.lr"]) == values["lr"]
         assert (row["parameters.momentum"] == "") is ("momentum" not in values)
     assert rows[6]["state"] == "INFEASIBLE"

@@ -77,7 +77,7 @@ def test_a_study_in_words_of_a_later_release_is_read():
     assert view.algorithm == "POPULATION_BASED_TRAINING"
 
 
-TOLD = {
+NATIVE = {
     "number": 2,
     "state": "ACTIVE",
     "jobState": "RUNNING",
@@ -91,8 +91,8 @@ def test_what_the_native_api_says_is_added():
     view = view_of(ml([ml_trial(1, value=0.5, step=3, lr="1"), ml_trial(2, "RUNNING", lr="2"),
                        ml_trial(3, "FAILED")]))  # fmt: skip
     bad = {"number": 3, "state": "INFEASIBLE", "jobState": "FAILED", "stoppedEarly": False}
-    told = {"trials": [TOLD, {**bad, "metrics": {}, "infeasibleReason": "exit code 1"}]}
-    first, second, third = with_native(view, told).trials
+    native = {"trials": [NATIVE, {**bad, "metrics": {}, "infeasibleReason": "exit code 1"}]}
+    first, second, third = with_native(view, native).trials
     assert first == view.trials[0]
     assert measured(second) == "loss 0.25 at step 7"
     assert second.final is None
@@ -101,14 +101,21 @@ def test_what_the_native_api_says_is_added():
 
 def test_what_the_document_says_is_kept():
     view = view_of(vertex([trial(2, measured=[(1, {"accuracy": 0.5})], lr=0.1)]))
-    other = {**TOLD, "stoppedEarly": True, "infeasibleReason": None}
-    (found,) = with_native(view, {"trials": [other]}).trials
-    assert found == replace(view.trials[0], stopped_early=True)
+    other = {**NATIVE, "stoppedEarly": True, "infeasibleReason": None}
+    (merged,) = with_native(view, {"trials": [other]}).trials
+    assert merged == replace(view.trials[0], stopped_early=True)
     assert with_native(view, {}) == view
 
 
-@pytest.mark.parametrize("broken", [{"trials": 3}, {"trials": [{}]}, {"trials": ["x"]},
-                                    {"trials": [{**TOLD, "metrics": {"loss": "x"}}]}])  # fmt: skip
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"trials": 3},
+        {"trials": [{}]},
+        {"trials": ["x"]},
+        {"trials": [{**NATIVE, "metrics": {"loss": "x"}}]},
+    ],
+)
 def test_an_answer_on_trials_that_cannot_be_read_is_a_sentence(broken):
     with pytest.raises(UsageFault, match="on trials cannot be read"):
         with_native(view_of(ml([ml_trial(2, "RUNNING")])), broken)
@@ -165,10 +172,10 @@ def test_counts_tell_running_from_waiting():
 
 
 def test_several_objectives_have_leaders_and_no_order():
-    found = [(0.9, 30), (0.8, 10), (0.7, 20), (0.95, 40)]
+    metrics = [(0.9, 30), (0.8, 10), (0.7, 20), (0.95, 40)]
     trials = [
         trial(number, final=(1, {"accuracy": accuracy, "seconds": seconds}))
-        for number, (accuracy, seconds) in enumerate(found, 1)
+        for number, (accuracy, seconds) in enumerate(metrics, 1)
     ]
     view = view_of(vertex(trials, metrics=[ACCURACY, SECONDS]))
     assert [t.number for t in view.leaders] == [1, 2, 4]
@@ -177,9 +184,9 @@ def test_several_objectives_have_leaders_and_no_order():
 
 def test_an_unsafe_trial_is_ranked_behind_the_safe_ones():
     limit = {**SECONDS, "safetyConfig": {"safetyThreshold": 20}}
-    found = [trial(1, final=(1, {"accuracy": 0.9, "seconds": 30.0})),
+    trials = [trial(1, final=(1, {"accuracy": 0.9, "seconds": 30.0})),
              trial(2, final=(1, {"accuracy": 0.5, "seconds": 10.0}))]  # fmt: skip
-    view = view_of(vertex(found, metrics=[ACCURACY, limit]))
+    view = view_of(vertex(trials, metrics=[ACCURACY, limit]))
     assert [t.number for t in ranked(view)] == [2, 1]
     assert [t.number for t in view.leaders] == [2]
 

@@ -35,26 +35,28 @@ def test_a_digest_is_what_it_was_in_files_that_were_written_before(trainer):
 
 def test_no_more_files_and_folders_are_looked_at_than_count(trainer, monkeypatch):
     monkeypatch.setattr(module, "_FILES_MAX", 2)
-    assert [each.name for each in code_files([trainer])] == ["models/net.py", "models.py"]
+    assert [file.name for file in code_files([trainer])] == ["models/net.py", "models.py"]
     monkeypatch.setattr(module, "_FOLDERS_MAX", 1)
-    assert [each.name for each in code_files([trainer])] == ["models.py", "task.py"]
+    assert [file.name for file in code_files([trainer])] == ["models.py", "task.py"]
 
 
 def test_files_after_the_last_that_counts_are_not_even_listed(trainer, monkeypatch):
     (trainer / "zzz").mkdir()
     monkeypatch.setattr(module, "_FILES_MAX", 3)
-    real, seen = module.os.scandir, []
-    monkeypatch.setattr(module.os, "scandir", lambda path: seen.append(path.name) or real(path))
+    scandir, folders = module.os.scandir, []
+    monkeypatch.setattr(
+        module.os, "scandir", lambda path: folders.append(path.name) or scandir(path)
+    )
     code_files([trainer])
-    assert seen == ["trainer", "models"]
+    assert folders == ["trainer", "models"]
 
 
 def test_a_large_file_is_read_in_pieces(trainer, monkeypatch):
     monkeypatch.setattr(module, "_PIECE_BYTES", 3)
     monkeypatch.setattr(module, "_BYTES_MAX", 10)
     (trainer / "task.py").write_text("0123456789abc")
-    (found,) = code_files([trainer / "task.py"])
-    assert found.digest == hashlib.sha256(b"0123456789").digest()
+    (file,) = code_files([trainer / "task.py"])
+    assert file.digest == hashlib.sha256(b"0123456789").digest()
 
 
 def test_what_has_changed_since_is_named_and_new_files_do_not_count(trainer):

@@ -50,15 +50,15 @@ class SaveAtomically(InAFolder):
         self.assertEqual(list(self.folder.iterdir()), [path])
 
     def test_until_the_writer_is_done_nobody_sees_a_new_checkpoint(self) -> None:
-        seen = []
+        checkpoints = []
 
         def look(out: BinaryIO) -> None:
             out.write(b"a")
             out.flush()
-            seen.append(latest_checkpoint(self.folder))
+            checkpoints.append(latest_checkpoint(self.folder))
 
         path = save_atomically(self.folder / "step-1", look)
-        self.assertEqual(seen, [None])
+        self.assertEqual(checkpoints, [None])
         self.assertEqual(latest_checkpoint(self.folder), path)
 
     @unittest.skipIf(os.name == "nt", "file modes are POSIX")

@@ -138,18 +138,18 @@ class Hooks(unittest.TestCase):
         return done.stdout
 
     def written(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.file.read_text())
-        return found
+        report: dict[str, Any] = json.loads(self.file.read_text())
+        return report
 
     STEPS = "import torch.optim.optimizer as o\nfor _ in range(5): o.SGD().step()\n"
 
     def test_steps_of_an_optimizer_are_noted(self) -> None:
         one = "import torch.optim.optimizer as o\nsgd = o.SGD()\nfor _ in range(5): sgd.step()\n"
         self.run_program(one, TRAINSHED_STEPS="hooks")
-        found = self.written()
-        self.assertEqual(found["steps"], 4)
+        report = self.written()
+        self.assertEqual(report["steps"], 4)
         model = {"parameters": 42, "largest": 30, "gradient_bytes": 168, "stack": "torch 2.9"}
-        self.assertEqual(found["model"], model)
+        self.assertEqual(report["model"], model)
 
     def test_nothing_is_hooked_where_nobody_asked(self) -> None:
         self.run_program(self.STEPS)
@@ -200,8 +200,8 @@ class Hooks(unittest.TestCase):
             "for _ in range(5): next(data); sgd.step()\n",
             TRAINSHED_STEPS="hooks",
         )
-        found = self.written()
-        self.assertEqual((found["steps"], found["samples"]), (4, 0))
+        report = self.written()
+        self.assertEqual((report["steps"], report["samples"]), (4, 0))
 
     def test_the_programs_own_customization_is_imported_too(self) -> None:
         (self.folder / "sitecustomize.py").write_text("print('own')\n")
@@ -217,8 +217,8 @@ class Hooks(unittest.TestCase):
             "assert not m.LOOKING\n",
             TRAINSHED_STEPS="hooks",
         )
-        found = self.written()
-        self.assertEqual((found["steps"], found["samples"]), (20, 20 * 32))
+        report = self.written()
+        self.assertEqual((report["steps"], report["samples"]), (20, 20 * 32))
 
     #: Half of what it fetches is evaluated with.
     EVALUATES = (
@@ -271,8 +271,8 @@ class Hooks(unittest.TestCase):
             "    for _ in range(5): sgd.step()\n",
             TRAINSHED_STEPS="hooks",
         )
-        found = self.written()
-        self.assertEqual((found["steps"], found["model"]["parameters"]), (8, 70))
+        report = self.written()
+        self.assertEqual((report["steps"], report["model"]["parameters"]), (8, 70))
 
     def test_a_second_training_is_seen_when_the_first_optimizer_steps_no_more(self) -> None:
         self.run_program(
@@ -315,10 +315,10 @@ class Hooks(unittest.TestCase):
             TRAINSHED_STEPS="hooks",
         )
         self.assertLess(int(said), 256 + 1000 // 20)
-        found = self.written()
-        self.assertGreater(found["steps"], 1200)
-        self.assertEqual(found["samples"], 16 * found["steps"])
-        for one, _ in found["recent"]:
+        report = self.written()
+        self.assertGreater(report["steps"], 1200)
+        self.assertEqual(report["samples"], 16 * report["steps"])
+        for one, _ in report["recent"]:
             self.assertAlmostEqual(one, 0.01)
 
     def test_a_device_that_computes_while_a_batch_is_fetched_waits_for_nothing(self) -> None:
@@ -360,9 +360,9 @@ class Hooks(unittest.TestCase):
             "    for batch in range(5): callbacks.on_train_batch_end(batch)\n",
             TRAINSHED_STEPS="hooks",
         )
-        found = self.written()
-        self.assertEqual((found["steps"], found["samples"]), (9, 72))
-        self.assertEqual(found["model"]["parameters"], 20)
+        report = self.written()
+        self.assertEqual((report["steps"], report["samples"]), (9, 72))
+        self.assertEqual(report["model"]["parameters"], 20)
 
     KERAS = (
         "from keras.src.callbacks.callback_list import CallbackList\n"
@@ -386,8 +386,8 @@ class Hooks(unittest.TestCase):
             "for batch in (9, 19, 29): callbacks.on_train_batch_end(batch)\n",
             TRAINSHED_STEPS="hooks",
         )
-        found = self.written()
-        self.assertEqual((found["steps"], found["samples"]), (20, 160))
+        report = self.written()
+        self.assertEqual((report["steps"], report["samples"]), (20, 160))
 
     def test_callbacks_of_keras_without_a_model_tell_steps(self) -> None:
         self.run_program(

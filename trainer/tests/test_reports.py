@@ -34,7 +34,7 @@ class InAFolder(unittest.TestCase):
 
 
 class Metrics(InAFolder):
-    """The file of cloudml-hypertune (contracts/vertex-sdk.md 10.1)."""
+    """The file of cloudml-hypertune (docs/sources/vertex.md 10.1)."""
 
     def setUp(self) -> None:
         super().setUp()

@@ -156,12 +156,12 @@ class Killed(InAFolder):
         newest = count = 0
         for kill in range(KILLS):
             self.run_and_kill(chance.uniform(0.0, 0.15), once_it_has_saved=kill == KILLS // 2)
-            found = latest_checkpoint(self.folder)
+            checkpoint = latest_checkpoint(self.folder)
             steps = self.whole_steps()
-            if found is None:
+            if checkpoint is None:
                 self.assertEqual((steps, newest), ([], 0))
                 continue
-            self.assertEqual(int(found.stem.split("-")[1]), steps[-1])
+            self.assertEqual(int(checkpoint.stem.split("-")[1]), steps[-1])
             self.assertGreaterEqual(steps[-1], newest)
             # a kill between the name of the new one and the removal of older ones leaves one more
             self.assertLessEqual(len(steps), max(KEPT, count) + 1)
@@ -192,8 +192,8 @@ class Killed(InAFolder):
             content = path.read_bytes()
             self.assertEqual(len(content), 3_000_032, path)
             self.assertEqual(hashlib.sha256(content[32:]).digest(), content[:32], path)
-            found = re.findall(r"\d+", path.name)
-            steps.append(int(found[0]))
+            numbers = re.findall(r"\d+", path.name)
+            steps.append(int(numbers[0]))
         return sorted(steps)
 
 

@@ -58,19 +58,19 @@ class Steps(unittest.TestCase):
 
     def written(self) -> dict[str, Any]:
         self.times().write()
-        found: dict[str, Any] = json.loads(self.file.read_text())
-        return found
+        report: dict[str, Any] = json.loads(self.file.read_text())
+        return report
 
     def times(self) -> steps.StepTimes:
-        found = steps.step_times()
-        assert found is not None
-        return found
+        times = steps.step_times()
+        assert times is not None
+        return times
 
     def test_progress_tells_steps(self) -> None:
         for step in range(5):
             progress(step)
-        found = self.written()
-        self.assertEqual((found["steps"], len(found["first"])), (4, 4))
+        report = self.written()
+        self.assertEqual((report["steps"], len(report["first"])), (4, 4))
 
     def test_what_is_no_whole_number_is_no_step_and_fails_nobody(self) -> None:
         odd: Any = ("3", 3.5, [3], b"3", float("nan"))
@@ -105,8 +105,8 @@ class Steps(unittest.TestCase):
             times.note(0)
             times.note(50, waited_s=5.0)
         times.write()
-        found = json.loads(self.file.read_text())
-        self.assertEqual((found["steps"], found["first"]), (50, [[0.2, 0.1]]))
+        report = json.loads(self.file.read_text())
+        self.assertEqual((report["steps"], report["first"]), (50, [[0.2, 0.1]]))
 
     def test_a_count_that_begins_anew_is_no_step(self) -> None:
         for step in (7, 8, 0, 1, 1):
@@ -117,9 +117,9 @@ class Steps(unittest.TestCase):
         times = self.times()
         for _ in range(3 * steps.KEPT):
             times.note()
-        found = self.written()
-        self.assertEqual(found["steps"], 3 * steps.KEPT - 1)
-        self.assertEqual({len(found["first"]), len(found["recent"])}, {steps.KEPT})
+        report = self.written()
+        self.assertEqual(report["steps"], 3 * steps.KEPT - 1)
+        self.assertEqual({len(report["first"]), len(report["recent"])}, {steps.KEPT})
 
     def test_other_processes_of_a_replica_are_silent(self) -> None:
         with mock.patch.dict(os.environ, {"LOCAL_RANK": "1"}):

@@ -95,8 +95,8 @@ def train(args: argparse.Namespace, spread: NamedSharding) -> tuple[Weights, lis
         losses.append(total / len(order))
         if own == 0:
             seconds = time.monotonic() - started
-            told = f"epoch {epoch}/{args.epochs}  loss {losses[-1]:.4f}  {seconds:.2f} s"
-            print(told, flush=True)
+            line = f"epoch {epoch}/{args.epochs}  loss {losses[-1]:.4f}  {seconds:.2f} s"
+            print(line, flush=True)
     return state[0], losses
 
 
@@ -134,11 +134,11 @@ def first_weights() -> list[tuple[np.ndarray, np.ndarray]]:
 
 def digits() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Give (images, labels) to train on, 1,440 of them, and to test on, the other 357."""
-    found = load_digits()
-    images = found.data / 16 - 0.5
+    dataset = load_digits()
+    images = dataset.data / 16 - 0.5
     order = np.random.default_rng(7).permutation(len(images))
     test, rest = order[:TEST_IMAGES], order[TEST_IMAGES:]
-    return (images[rest], found.target[rest]), (images[test], found.target[test])
+    return (images[rest], dataset.target[rest]), (images[test], dataset.target[test])
 
 
 def finish(args: argparse.Namespace, weights: Weights, losses: list[float]) -> None:

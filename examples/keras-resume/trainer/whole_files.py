@@ -36,7 +36,7 @@ class WholeFiles(keras.callbacks.Callback):
         done = self.steps.done
         if notice() or done % self.args.save_every == 0 or done == self.args.steps:
             variables = enumerate(state(self.model))
-            values = {f"variable_{number}": np.asarray(each) for number, each in variables}
+            values = {f"variable_{number}": np.asarray(variable) for number, variable in variables}
             self.saver.save(done, lambda out: np.savez(out, step=done, **values))
             print(f"saved step {done}", flush=True)
         if notice():

@@ -68,13 +68,13 @@ def ask(address: str, name: str) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            found = talk(address)
+            reply = talk(address)
         except OSError as error:  # it has not started yet
-            found = str(error)
-        if found == name:
+            reply = str(error)
+        if reply == name:
             return
         if time.monotonic() > deadline:
-            raise SystemExit(f"{address} should be {name}; it said: {found}")
+            raise SystemExit(f"{address} should be {name}; it said: {reply}")
         time.sleep(POLL_S)
 
 

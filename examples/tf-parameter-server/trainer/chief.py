@@ -58,12 +58,12 @@ def batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
 
 def finish(network: tf.keras.Model, folder: Path, epochs: int) -> None:
     """Take the evaluator's measurement, or measure here where there is no evaluator."""
-    accuracy, by = evaluator.awaited(folder, epochs), "the evaluator"
+    accuracy, source = evaluator.awaited(folder, epochs), "the evaluator"
     if accuracy is None:
         images, labels = model.digits()[1]
         local = model.build()
         local.set_weights(network.get_weights())
-        accuracy, by = local.evaluate(images, labels, verbose=0)[1], "the chief"
-    result = {"accuracy": accuracy, "epochs": epochs, "measured_by": by}
+        accuracy, source = local.evaluate(images, labels, verbose=0)[1], "the chief"
+    result = {"accuracy": accuracy, "epochs": epochs, "measured_by": source}
     (folder / "result.json").write_text(json.dumps(result) + "\n")
-    print(f"test accuracy {accuracy:.4f} after {epochs} epochs, measured by {by}", flush=True)
+    print(f"test accuracy {accuracy:.4f} after {epochs} epochs, measured by {source}", flush=True)

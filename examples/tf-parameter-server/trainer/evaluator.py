@@ -36,9 +36,9 @@ def awaited(folder: Path, epoch: int) -> float | None:
     deadline = time.monotonic() + PATIENCE_S
     while records(folder).exists() and time.monotonic() < deadline:
         lines = map(json.loads, records(folder).read_text().splitlines())
-        found = [line["accuracy"] for line in lines if line["epoch"] == epoch]
-        if found:
-            return found[-1]
+        accuracies = [line["accuracy"] for line in lines if line["epoch"] == epoch]
+        if accuracies:
+            return accuracies[-1]
         time.sleep(POLL_S)
     return None
 

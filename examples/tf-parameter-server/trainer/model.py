@@ -13,9 +13,9 @@ Part = tuple[np.ndarray, np.ndarray]
 
 def digits() -> tuple[Part, Part]:
     """Give (images, labels) to train on, 1,440 of them, and to test on, the other 357."""
-    found = load_digits()
-    images = (found.data / 16 - 0.5).astype("float32")
-    labels = found.target.astype("int32")
+    dataset = load_digits()
+    images = (dataset.data / 16 - 0.5).astype("float32")
+    labels = dataset.target.astype("int32")
     order = np.random.default_rng(7).permutation(len(labels))
     test, train = order[:TEST_IMAGES], order[TEST_IMAGES:]
     return (images[train], labels[train]), (images[test], labels[test])

@@ -71,8 +71,8 @@ class Run:
 
     def resume(self) -> None:
         """Go back to the newest checkpoint; rank 0 reads it and everybody gets it."""
-        found = checkpoints.newest(self.args.job_dir) if self.world.rank == 0 else None
-        state = self.world.shared(found)
+        checkpoint = checkpoints.newest(self.args.job_dir) if self.world.rank == 0 else None
+        state = self.world.shared(checkpoint)
         if state:
             self.epoch, self.records = state["epoch"], state["records"]
             self.model.load_state_dict(state["model"])

@@ -61,10 +61,10 @@ class World:
         own = None
         if torch.cuda.is_available():
             own = (socket.gethostname(), str(torch.cuda.get_device_properties(0).uuid))
-        found = [own] * self.size
+        devices = [own] * self.size
         if self.size > 1:
-            dist.all_gather_object(found, own)
-        return torch.device("cuda" if own and len(set(found)) == self.size else "cpu")
+            dist.all_gather_object(devices, own)
+        return torch.device("cuda" if own and len(set(devices)) == self.size else "cpu")
 
 
 def averaged_in_order(_: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:

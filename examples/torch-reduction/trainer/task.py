@@ -67,9 +67,9 @@ def device_for_all() -> torch.device:
     own = None
     if torch.cuda.is_available():
         own = (socket.gethostname(), str(torch.cuda.get_device_properties(0).uuid))
-    found = [own] * dist.get_world_size()
-    dist.all_gather_object(found, own)
-    return torch.device("cuda" if own and len(set(found)) == dist.get_world_size() else "cpu")
+    devices = [own] * dist.get_world_size()
+    dist.all_gather_object(devices, own)
+    return torch.device("cuda" if own and len(set(devices)) == dist.get_world_size() else "cpu")
 
 
 class Run:

@@ -82,8 +82,8 @@ class Run:
     def resume(self) -> None:
         """Go back to the newest checkpoint; rank 0 reads it and everybody gets it."""
         newest = latest_checkpoint(pattern="checkpoint-*.pt") if self.rank == 0 else None
-        found = torch.load(newest, map_location="cpu", weights_only=True) if newest else None
-        state = self.shared(found)
+        checkpoint = torch.load(newest, map_location="cpu", weights_only=True) if newest else None
+        state = self.shared(checkpoint)
         if state:
             self.step = state["step"]
             self.model.load_state_dict(state["model"])
@@ -143,14 +143,14 @@ class Run:
     def sum_gradients(self, *, is_told: bool) -> bool:
         """Add up the gradients of all replicas, and in the same message who was told to stop."""
         gradients = [weights.grad for weights in self.model.parameters()]
-        told = torch.tensor([float(is_told)])
+        stop = torch.tensor([float(is_told)])
         if self.size > 1:
-            flat = torch.cat([*(each.flatten().cpu() for each in gradients), told])
+            flat = torch.cat([*(gradient.flatten().cpu() for gradient in gradients), stop])
             dist.all_reduce(flat)
-            *parts, told = flat.split([*(each.numel() for each in gradients), 1])
+            *parts, stop = flat.split([*(gradient.numel() for gradient in gradients), 1])
             for gradient, part in zip(gradients, parts, strict=True):
                 gradient.copy_(part.view_as(gradient))
-        return bool(told.item())
+        return bool(stop.item())
 
     def finish(self) -> int:
         """Write down the result if all steps are done; give the program's exit code."""

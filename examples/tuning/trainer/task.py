@@ -24,7 +24,7 @@ METRIC = "accuracy"
 def main() -> None:
     """Train, report after every epoch, and leave the model where it belongs."""
     args = arguments()
-    found = network.build(
+    model = network.build(
         learning_rate=args.learning_rate,
         hidden_units=args.hidden_units,
         batch_size=args.batch_size,
@@ -33,8 +33,8 @@ def main() -> None:
         seed=args.seed,
     )
     with threadpool_limits(1):  # trials run beside each other, and the network is small
-        accuracy = train(found, args.epochs)
-    finish(found, args.job_dir, accuracy)
+        accuracy = train(model, args.epochs)
+    finish(model, args.job_dir, accuracy)
 
 
 def arguments() -> argparse.Namespace:
@@ -61,10 +61,10 @@ def whole(text: str) -> int:
     return int(float(text))
 
 
-def train(found: MLPClassifier, epochs: int) -> float:
+def train(model: MLPClassifier, epochs: int) -> float:
     """Train for so many epochs; give the accuracy after the last one."""
     accuracy, started = 0.0, time.monotonic()
-    learning = network.learn(found, *data.load(), epochs)
+    learning = network.learn(model, *data.load(), epochs)
     for epoch, accuracy in enumerate(learning, start=1):
         report_metric(METRIC, accuracy, epoch)
         seconds = time.monotonic() - started
@@ -72,9 +72,9 @@ def train(found: MLPClassifier, epochs: int) -> float:
     return accuracy
 
 
-def finish(found: MLPClassifier, folder: Path, accuracy: float) -> None:
+def finish(model: MLPClassifier, folder: Path, accuracy: float) -> None:
     """Leave the model and how good it is."""
-    network.save(found, folder / "model.npz")
+    network.save(model, folder / "model.npz")
     (folder / "result.json").write_text(json.dumps({METRIC: accuracy}) + "\n")
     print(f"validation accuracy {accuracy:.4f}", flush=True)
 

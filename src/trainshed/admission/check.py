@@ -77,9 +77,9 @@ def resolve(
     own_day = catalog.edition.date if spec.dialect is Dialect.ML_V1 else today
     day = asked_day or own_day
     expanded = expand(spec, catalog)
-    return RuleContext(asked=spec, spec=expanded, catalog=catalog, today=day, scope=scope)
+    return RuleContext(submitted_spec=spec, spec=expanded, catalog=catalog, today=day, scope=scope)
 
 
 def check(context: RuleContext) -> tuple[Violation, ...]:
-    """All violations of a job's spec; empty when it is valid.  Quota is asked elsewhere (R9)."""
+    """All violations of a job's spec; empty when it is valid.  Quota is asked elsewhere."""
     return tuple(violation for rule in RULES for violation in rule(context))

@@ -31,9 +31,9 @@ class GroupDevices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleContext:
-    """One job before the rules.  ``asked`` is as the caller wrote it, ``spec`` is expanded."""
+    """One job before the rules: ``submitted_spec`` as the caller wrote it, ``spec`` expanded."""
 
-    asked: JobSpec
+    submitted_spec: JobSpec
     spec: JobSpec
     catalog: Catalog
     today: date
@@ -48,21 +48,21 @@ class RuleContext:
     @property
     def is_tier(self) -> bool:
         """Whether the cluster is a tier's own: its machines are the service's choice."""
-        is_ml = self.asked.dialect is Dialect.ML_V1
-        return is_ml and self.asked.scale_tier is not ScaleTier.CUSTOM
+        is_ml = self.submitted_spec.dialect is Dialect.ML_V1
+        return is_ml and self.submitted_spec.scale_tier is not ScaleTier.CUSTOM
 
     def device(self, group: ReplicaGroup) -> GroupDevices | None:
         """What the group's machines carry; None for none, or for a name nobody knows."""
-        asked, machine = group.accelerator, self.machine(group)
+        accelerator, machine = group.accelerator, self.machine(group)
         name, count = None, None
-        if asked and asked.type and asked.type != UNSPECIFIED:
-            name, count = asked.type, asked.count
+        if accelerator and accelerator.type and accelerator.type != UNSPECIFIED:
+            name, count = accelerator.type, accelerator.count
         elif machine and machine.bundled:
             name, count = machine.bundled.type, machine.bundled.count
-        found = self.catalog.accelerator(name) if name else None
-        if not found or not name or not count or count < 1:
+        device_type = self.catalog.accelerator(name) if name else None
+        if not device_type or not name or not count or count < 1:
             return None
-        return GroupDevices(enum_name=name, count=count, type=found)
+        return GroupDevices(enum_name=name, count=count, type=device_type)
 
     def egress_gbps(self, group: ReplicaGroup) -> float | None:
         """What each of the group's machines can send, Gbit/s; None where nobody knows."""
@@ -93,7 +93,7 @@ def broken(
 
 def both_or_none(context: RuleContext) -> str:
     """Google's sentence about one of the two fields without the other (docs/decisions/0076)."""
-    if context.asked.dialect is Dialect.ML_V1:
+    if context.submitted_spec.dialect is Dialect.ML_V1:
         return "Both `type` and `count` should be specified or none"
     return "Both `accelerator_type` and `accelerator_count` should be specified or none"
 

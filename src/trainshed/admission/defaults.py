@@ -1,4 +1,4 @@
-"""Fills in what the caller left to the service: a tier's cluster, a count of one, Python (R3)."""
+"""Fills in what the caller left to the service: a tier's cluster, a count of one, Python."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,9 +13,9 @@ from trainshed.model.roles import Dialect, Role
 def expand(spec: JobSpec, catalog: Catalog) -> JobSpec:
     """The job with its exact cluster.
 
-    A scale tier other than CUSTOM (and an absent one, which is BASIC: contracts/gcloud.md 3.2)
-    becomes its groups; they run the program that the caller gave.  A runtime version without a
-    Python version has Google's default.
+    A scale tier other than CUSTOM becomes its groups; they run the program that the caller gave.
+    gcloud can leave the scale tier out (docs/sources/gcloud.md 3.2); it is then BASIC, which is our
+    choice.  A runtime version without a Python version has Google's default.
     """
     if spec.dialect is Dialect.AIPLATFORM_V1:
         return spec
@@ -40,10 +40,10 @@ def _with_program(group: ReplicaGroup, spec: JobSpec) -> ReplicaGroup:
 
 def _with_python(group: ReplicaGroup) -> ReplicaGroup:
     program = group.program
-    known = runtimes().get(program.runtime_version or "") if program else None
-    if program is None or known is None or program.python_version:
+    runtime = runtimes().get(program.runtime_version or "") if program else None
+    if program is None or runtime is None or program.python_version:
         return group
-    return replace(group, program=replace(program, python_version=known.default_python))
+    return replace(group, program=replace(program, python_version=runtime.default_python))
 
 
 def _program(spec: JobSpec, role: Role) -> Program | None:

@@ -26,22 +26,22 @@ _LAST_NUMBER: Final = re.compile(r"(.*?)(\d+)(\D*)")
 
 def near_accelerator(word: str, names: Sequence[str]) -> str | None:
     """The accelerator of the same model, else the one that is written most alike."""
-    wanted = _model_words(word)
+    target = _model_words(word)
     models = [(name, _model_words(name)) for name in names]
     rows = [
-        (len(wanted ^ words), len(words), name)
+        (len(target ^ words), len(words), name)
         for name, words in models
-        if any(map(_is_model, wanted & words))
+        if any(map(_is_model, target & words))
     ]
     return min(rows)[2] if rows else nearest_name(word, names, cutoff=_ACCELERATOR_CUTOFF)
 
 
 def known_accelerator(word: str, names: Iterable[str]) -> str | None:
     """The accelerator whose name or model a word is, whole: ``T4``, ``nvidia-tesla-t4``."""
-    wanted = _model_words(word)
-    if not any(map(_is_model, wanted)):
+    target = _model_words(word)
+    if not any(map(_is_model, target)):
         return None
-    return next((name for name in names if _model_words(name) == wanted), None)
+    return next((name for name in names if _model_words(name) == target), None)
 
 
 #: Most letters of accelerators' names are those of all: two models differ by one.
@@ -107,9 +107,9 @@ def near_version(word: str, names: Iterable[str]) -> str | None:
     match = _VERSION.search(word)
     if match is None:
         return nearest_name(word, candidates)
-    wanted = int(match[1]), int(match[2])
-    versions = sorted((_parts(name), name) for name in candidates if _parts(name)[:1] == wanted[:1])
-    older = [name for parts, name in versions if parts <= wanted]
+    target = int(match[1]), int(match[2])
+    versions = sorted((_parts(name), name) for name in candidates if _parts(name)[:1] == target[:1])
+    older = [name for parts, name in versions if parts <= target]
     return older[-1] if older else versions[0][1] if versions else None
 
 

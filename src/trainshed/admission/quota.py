@@ -1,4 +1,4 @@
-"""Whether a valid job is within the default quota: a question of its own (R9).
+"""Whether a valid job is within the default quota: a question of its own.
 
 A job over quota is not wrong; it waits, or its owner asks for more.
 """
@@ -18,13 +18,13 @@ from trainshed.model.faults import Field, Violation
 def check(context: RuleContext) -> tuple[Violation, ...]:
     """What the job would use beyond the default quota of its project and region."""
     quotas = context.catalog.quotas
-    found: list[Violation] = []
+    violations: list[Violation] = []
     for name, used in _devices(context).items():
         quota = quotas.devices.get(name) or quotas.tpus.get(name)
-        found += _over(context, quota, used, name)
+        violations += _over(context, quota, used, name)
     for quota, used in _vcpus(context):
-        found += _over(context, quota, used, "vCPU")
-    return tuple(found)
+        violations += _over(context, quota, used, "vCPU")
+    return tuple(violations)
 
 
 def _devices(context: RuleContext) -> Counter[str]:

@@ -46,7 +46,7 @@ def note_call(around: ChainServices, passage: RequestContext, code: Code | None)
     path = method.path if method else ""
     name, resource = f"{passage.verb} {path}", passage.path
     if passage.verb == "gRPC":
-        name, resource = passage.path, _filled(path, params)
+        name, resource = passage.path, _fill(path, params)
     project, status = params.get("project", ""), code.name if code else _OK
     note(around, passage, method=name, resource=resource, project=project, status=status)
 
@@ -83,7 +83,7 @@ def note(around: ChainServices, passage: RequestContext, **fields: str) -> None:
     )
 
 
-def _filled(path: str, params: Mapping[str, str]) -> str:
+def _fill(path: str, params: Mapping[str, str]) -> str:
     """A template with what is known of its names."""
     return _BRACES.sub(lambda brace: params.get(brace[1], brace[0]), path)
 

@@ -26,7 +26,7 @@ class Call:
 
     ``params`` are the parts of the resource name (``project`` is an id, never a number;
     ``location``, ``job``, ...).  ``query`` holds query parameters in camelCase.  ``retry_key`` is
-    set where the client repeats its requests recognisably (contracts/gcloud.md 8.3).
+    set where the client repeats its requests recognisably (docs/sources/gcloud.md 8.3).
     """
 
     caller: Caller
@@ -127,7 +127,9 @@ class Routes:
             allowed = ", ".join(sorted(rows))
             message = f"{path[:200]} has no verb {verb[:20]}; it has {allowed}"
             raise TransportRefusal(Code.UNIMPLEMENTED, message, 405, allowed)
-        return method, dict(zip(parameter_names(method.path), map(_decoded, parts), strict=True))
+        return method, dict(
+            zip(parameter_names(method.path), map(_decode_part, parts), strict=True)
+        )
 
 
 def parameter_names(template: str) -> list[str]:
@@ -144,7 +146,7 @@ def _taken_apart(path: str) -> tuple[_Shape, list[str]]:
     return shape, segments[1::2]
 
 
-def _decoded(part: str) -> str:
+def _decode_part(part: str) -> str:
     try:
         text = unquote(part, errors="strict") if "%" in part else part
     except UnicodeDecodeError:

@@ -42,7 +42,7 @@ from trainshed.store.base import StoreFault
 
 _log = logging.getLogger(__name__)
 
-#: The same on every repetition of one gcloud run's request (contracts/gcloud.md 2).
+#: The same on every repetition of one gcloud run's request (docs/sources/gcloud.md 2).
 INVOCATION: Final = re.compile(r"\binvocation-id/([0-9a-zA-Z]+)")
 
 
@@ -184,7 +184,10 @@ def read_request(around: ChainServices, passage: RequestContext) -> None:
 
 
 def know_repetition(around: ChainServices, passage: RequestContext) -> None:
-    """Name a create after its caller, gcloud's run, and every byte of it (gcloud.md 8.3)."""
+    """Name a create after its caller, gcloud's run, and every byte of it.
+
+    A repetition of the create gets the same name (docs/sources/gcloud.md 8.3).
+    """
     del around
     run = INVOCATION.search(passage.user_agent)
     if run and _method(passage).is_create:

@@ -152,11 +152,11 @@ class Connections:
         address = network_of(host)
         if not self._has_room(address):
             return None
-        found = Connection(self, address, self.clock() + self.times.head_s)
-        self._all[found] = None
-        self._unknown.setdefault(address, {})[found] = None
+        connection = Connection(self, address, self.clock() + self.times.head_s)
+        self._all[connection] = None
+        self._unknown.setdefault(address, {})[connection] = None
         self._unknown_count += 1
-        return found
+        return connection
 
     def recognise(self, connection: Connection, *, authenticated: bool) -> None:
         """Whether its last request came with a valid token."""
@@ -178,13 +178,13 @@ class Connections:
     def sweep(self) -> None:
         """End those whose clients took too long."""
         now = self.clock()
-        for each in [each for each in self if each.due < now]:
-            if each.is_paused():
-                each.due = now + self.times.body_s
+        for connection in [connection for connection in self if connection.due < now]:
+            if connection.is_paused():
+                connection.due = now + self.times.body_s
                 continue
-            self.report_closed(each, self._lateness(each.waits))
-            each.due = math.inf
-            each.late()
+            self.report_closed(connection, self._lateness(connection.waits))
+            connection.due = math.inf
+            connection.late()
         self._log.flush()
 
     def report_closed(self, connection: Connection, why: str) -> None:
@@ -212,13 +212,13 @@ class Connections:
         return max(self._unknown.values(), key=len, default={})
 
     def _drop(self, candidates: Iterable[Connection], why: str) -> bool:
-        found = next((each for each in candidates if each.may_go), None)
-        if found is None:
+        connection = next((candidate for candidate in candidates if candidate.may_go), None)
+        if connection is None:
             self._log.warning("refused", why)
             return False
-        cut = found.cut
-        self.forget(found)
-        self.report_closed(found, why)
+        cut = connection.cut
+        self.forget(connection)
+        self.report_closed(connection, why)
         cut()
         return True
 

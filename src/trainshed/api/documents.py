@@ -1,7 +1,7 @@
 """What HTTP carries: query strings, JSON read and written, refusals as google.rpc.Status.
 
 ``Retry-After`` is sent with 429 alone: outside 429 and 5xx it makes gcloud repeat the request even
-after a 200, and with 5xx it is not needed (contracts/gcloud.md 8.2).
+after a 200, and with 5xx it is not needed (docs/sources/gcloud.md 8.2).
 """
 
 import json
@@ -40,26 +40,26 @@ PARAMETERS_MAX: Final = 100
 _LOW_LINE = re.compile(r"_([a-z])")
 
 
-def read_query(text: str, known: Collection[str]) -> dict[str, str]:
+def read_query(text: str, names: Collection[str]) -> dict[str, str]:
     """The call's own parameters in camelCase; Google's servers take snake_case too.
 
     Raises a Refusal for what is unknown, given twice, or no text.
     """
-    found: dict[str, str] = {}
+    query: dict[str, str] = {}
     for name, value in _pairs(text):
         if name.startswith("$") or name in SYSTEM:
             continue
         camel = _LOW_LINE.sub(lambda match: match[1].upper(), name)
-        if camel not in known:
-            raise _unknown(name, known)
-        if camel in found:
+        if camel not in names:
+            raise _unknown(name, names)
+        if camel in query:
             message = f"query parameter {name} is given twice"
             raise _refusal(name, "duplicate-field", message, "one value")
         if "\0" in value:
             message = f"query parameter {name} holds the character U+0000"
             raise _refusal(name, "wrong-type", message, "a text")
-        found[camel] = value
-    return found
+        query[camel] = value
+    return query
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
@@ -73,13 +73,13 @@ def _pairs(text: str) -> list[tuple[str, str]]:
         raise Refusal(Code.INVALID_ARGUMENT, f"the query cannot be read: {error}") from None
 
 
-def _unknown(name: str, known: Collection[str]) -> Refusal:
+def _unknown(name: str, names: Collection[str]) -> Refusal:
     """Google's own words for it, so that whoever searches for them finds the cause."""
     message = (
         f'Invalid JSON payload received. Unknown name "{name[:100]}": Cannot bind query parameter.'
         f" Field '{name[:100]}' could not be found in request message."
     )
-    return _refusal(name, "unknown-field", message, ", ".join(known) or "no parameters")
+    return _refusal(name, "unknown-field", message, ", ".join(names) or "no parameters")
 
 
 def _refusal(name: str, rule: str, message: str, accepted: str) -> Refusal:

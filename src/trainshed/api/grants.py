@@ -1,6 +1,6 @@
 """``POST /token``: the grants that Google's clients ask for with a service account or as a user.
 
-The client reads OAuth's form of an error, not Google's (contracts/vertex-sdk.md 2.4).
+The client reads OAuth's form of an error, not Google's (docs/sources/vertex.md 2.4).
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def grant_route(exchange: Exchange, around: ChainServices) -> Route:
         except Refusal as refusal:
             _note(around, passage, refusal)
             return refusal_response(refusal)
-        return await anyio.to_thread.run_sync(_granted, exchange, around, passage, body)
+        return await anyio.to_thread.run_sync(_grant_token, exchange, around, passage, body)
 
     return Route("/token", endpoint, methods=["POST"])
 
@@ -50,7 +50,7 @@ def _note(around: ChainServices, passage: RequestContext, refusal: Refusal) -> N
     note(around, passage, **fields, status=refusal.code.name)
 
 
-def _granted(
+def _grant_token(
     exchange: Exchange, around: ChainServices, passage: RequestContext, body: bytes
 ) -> Response:
     try:

@@ -134,10 +134,10 @@ class GrpcFront:
             end.transport.abort()
             if end.other is not None:
                 end.other.transport.abort()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.sleep(0)  # the transports close their sockets now
 
 

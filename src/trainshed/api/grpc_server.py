@@ -1,7 +1,7 @@
 """The gRPC edge: the default transport of the Vertex SDK, over the same chain.
 
 Generic handlers: the rows of the table that have an rpc name are the service, and no generated
-stubs are needed.  TLS always, because the SDK speaks nothing else (contracts/vertex-sdk.md 2.2).
+stubs are needed.  TLS always, because the SDK speaks nothing else (docs/sources/vertex.md 2.2).
 A request says in fields what REST says in its path, its query and its body; the row of the table
 says which is which.
 """
@@ -121,21 +121,21 @@ def status_bytes(refusal: Refusal, message: str, bytes_max: int) -> bytes:
     details: list[Json] = status_json(refusal)["error"].get("details", [])
     while True:
         status = {"code": refusal.code.number, "message": message, "details": details}
-        found = ParseDict(status, message_class(STATUS)(), descriptor_pool=pool())
-        data = found.SerializeToString()
+        status_message = ParseDict(status, message_class(STATUS)(), descriptor_pool=pool())
+        data = status_message.SerializeToString()
         if len(data) <= bytes_max or not details:
             return data
-        details = _halved(details)
+        details = _halve_violations(details)
 
 
-def _halved(details: list[Json]) -> list[Json]:
+def _halve_violations(details: list[Json]) -> list[Json]:
     """The first half of all lists of violations; none where that is nothing."""
-    found = []
+    short_details = []
     for detail in details:
         violations = detail.get("fieldViolations", [])
-        if kept := violations[: len(violations) // 2]:
-            found.append({**detail, "fieldViolations": kept})
-    return found
+        if first_half := violations[: len(violations) // 2]:
+            short_details.append({**detail, "fieldViolations": first_half})
+    return short_details
 
 
 def _as_json(message: Message, *, snake: bool) -> dict[str, Any]:
@@ -153,10 +153,10 @@ def _as_json(message: Message, *, snake: bool) -> dict[str, Any]:
 def _refuse_unknown(message: Message) -> None:
     """Refuse fields of a newer client, as REST does: they are not swallowed in silence."""
     size = message.ByteSize()
-    known: Message = type(message)()
-    known.CopyFrom(message)
-    known.DiscardUnknownFields()
-    if known.ByteSize() == size:
+    stripped: Message = type(message)()
+    stripped.CopyFrom(message)
+    stripped.DiscardUnknownFields()
+    if stripped.ByteSize() == size:
         return
     places = ", ".join(dict.fromkeys(_unknown_places(message, "")))
     text = f"the request has fields that this release does not know: {places or 'in a map'}"
@@ -170,8 +170,8 @@ def _unknown_places(message: Message, path: str) -> Iterator[str]:
     for field, value in message.ListFields():
         if field.message_type is None or field.message_type.GetOptions().map_entry:
             continue
-        for each in value if field.is_repeated else [value]:
-            yield from _unknown_places(each, f"{path}{field.name}.")
+        for element in value if field.is_repeated else [value]:
+            yield from _unknown_places(element, f"{path}{field.name}.")
 
 
 THREADS: Final = 16
@@ -342,22 +342,22 @@ def _answering(
 def _authorization(context: grpc.ServicerContext) -> str | None:
     """The caller's credentials.  Raises a Refusal where there are two, as REST does."""
     metadata = context.invocation_metadata() or ()
-    found = [v for key, v in metadata if key == "authorization" and isinstance(v, str)]
-    if len(found) > 1:
+    values = [v for key, v in metadata if key == "authorization" and isinstance(v, str)]
+    if len(values) > 1:
         raise Refusal(Code.INVALID_ARGUMENT, f"authorization {GIVEN_TWICE}")
-    return found[0] if found else None
+    return values[0] if values else None
 
 
 def _refuse(context: grpc.ServicerContext, refusal: Refusal) -> None:
     """The code, the message, and google.rpc.Status with every violation as its detail."""
-    message = _shortened(refusal.message)
+    message = _shorten(refusal.message)
     details = status_bytes(refusal, message, DETAILS_BYTES_MAX)
     context.set_trailing_metadata((("grpc-status-details-bin", details),))
     context.set_code(_STATUS_OF[refusal.code.number])
     context.set_details(message)
 
 
-def _shortened(message: str) -> str:
+def _shorten(message: str) -> str:
     data = message.encode("utf-8", "backslashreplace")
     if len(data) <= MESSAGE_BYTES_MAX:
         return data.decode()

@@ -32,16 +32,16 @@ def check_host(host: str | None, allowed: Collection[str]) -> None:
     all addresses answers to any literal address, for no rebinding is done without a name.
     Raises Refusal.
     """
-    found = _split(host or "")
-    if found is None:
+    authority = _split(host or "")
+    if authority is None:
         raise Refusal(Code.PERMISSION_DENIED, f"the Host header {host!r} names no host")
-    name, port = found
-    wanted = _wanted(tuple(allowed))
+    name, port = authority
+    accepted = _split_allowed(tuple(allowed))
     if is_loopback(name) or is_served_google_name(name):
         return
-    if (name, None) in wanted or (name, port) in wanted:
+    if (name, None) in accepted or (name, port) in accepted:
         return
-    bound_to_all = any(each in _WILDCARDS for each, _ in wanted)
+    bound_to_all = any(allowed_name in _WILDCARDS for allowed_name, _ in accepted)
     if bound_to_all and _address(name) is not None:
         return
     raise Refusal(
@@ -52,9 +52,9 @@ def check_host(host: str | None, allowed: Collection[str]) -> None:
 
 
 @lru_cache(maxsize=16)
-def _wanted(allowed: tuple[str, ...]) -> frozenset[tuple[str, int | None]]:
+def _split_allowed(allowed: tuple[str, ...]) -> frozenset[tuple[str, int | None]]:
     """What the configuration names, taken apart once."""
-    return frozenset(_split(each) or (_plain(each), None) for each in allowed)
+    return frozenset(_split(entry) or (_plain(entry), None) for entry in allowed)
 
 
 def check_origin(
@@ -127,11 +127,11 @@ def is_loopback(host: str) -> bool:
 
 def _split(authority: str) -> tuple[str, int | None] | None:
     """A host without brackets and its port; None for what is no authority."""
-    found = _AUTHORITY.fullmatch(authority)
-    if found is None:
+    match = _AUTHORITY.fullmatch(authority)
+    if match is None:
         return None
-    port = found["port"]
-    return _plain(found["host"]), int(port) if port else None
+    port = match["port"]
+    return _plain(match["host"]), int(port) if port else None
 
 
 def _plain(host: str) -> str:
@@ -142,11 +142,11 @@ def _plain(host: str) -> str:
 
 
 def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    return _parsed(name) if len(name) <= ADDRESS_MAX else None
+    return _parse_address(name) if len(name) <= ADDRESS_MAX else None
 
 
 @lru_cache(maxsize=256)
-def _parsed(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(name)
     except ValueError:
@@ -154,7 +154,7 @@ def _parsed(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _is_listed(origin: str, allowed: Collection[str]) -> bool:
-    return origin.lower() in {each.lower().rstrip("/") for each in allowed}
+    return origin.lower() in {entry.lower().rstrip("/") for entry in allowed}
 
 
 def _is_own(origin: str, host: str | None) -> bool:

@@ -41,12 +41,15 @@ class JobHandlers:
         self._message, self._render = WORDS[kind]
 
     def create(self, call: Call) -> Json:
-        """Submit; the answer has the full name that gcloud needs (contracts/gcloud.md 6.1)."""
+        """Submit; the answer has the full name that gcloud needs (docs/sources/gcloud.md 6.1)."""
         record = self._jobs.create(self._kind, *_parent(call), call.document, **_creator(call))
         return self._render(record.job)
 
     def get(self, call: Call) -> Json:
-        """One job; a tuning job with its trials, which lists leave out (gcloud.md 6.2)."""
+        """Return one job, a tuning job with its trials.
+
+        Lists leave the trials out (docs/sources/gcloud.md 6.2).
+        """
         record = self._jobs.get(self._kind, *_name(call))
         trials = self._jobs.trials(record)
         return self._render(record.job, trials) if trials else self._render(record.job)
@@ -54,11 +57,11 @@ class JobHandlers:
     def list(self, call: Call) -> Json:
         """One page of jobs, newest first, with the fields of the mask."""
         records, token = self._jobs.list(_list_call(call, self._kind, self._kind.value))
-        found = [self._render(record.job) for record in records]
-        return _page(call, self._kind.value, found, self._message, token)
+        jobs = [self._render(record.job) for record in records]
+        return _page(call, self._kind.value, jobs, self._message, token)
 
     def cancel(self, call: Call) -> Json:
-        """Ask for the end; a finished job stays as it is (contracts/gcloud.md 3.3)."""
+        """Ask for the end; a finished job stays as it is (docs/sources/gcloud.md 3.3)."""
         self._jobs.cancel(self._kind, *_name(call), by=call.caller.name)
         return {}
 
@@ -81,16 +84,18 @@ class TrainingPipelines:
 
     def create(self, call: Call) -> Json:
         """Submit a pipeline with its job."""
-        return _rendered(self.pipelines.create(*_parent(call), call.document, **_creator(call)))
+        return _render_pipeline(
+            self.pipelines.create(*_parent(call), call.document, **_creator(call))
+        )
 
     def get(self, call: Call) -> Json:
         """One pipeline."""
-        return _rendered(self.pipelines.get(*_name(call, "pipeline")))
+        return _render_pipeline(self.pipelines.get(*_name(call, "pipeline")))
 
     def list(self, call: Call) -> Json:
         """One page of pipelines, newest first, with the fields of the mask."""
         views, token = self.pipelines.list(_list_call(call, JobKind.CUSTOM_JOB, PIPELINES))
-        return _page(call, PIPELINES, [_rendered(view) for view in views], PIPELINE, token)
+        return _page(call, PIPELINES, [_render_pipeline(view) for view in views], PIPELINE, token)
 
     def cancel(self, call: Call) -> Json:
         """Ask for the end of its job."""
@@ -105,7 +110,7 @@ class TrainingPipelines:
 PIPELINE: Final = "TrainingPipeline"
 
 
-def _rendered(view: PipelineView) -> Json:
+def _render_pipeline(view: PipelineView) -> Json:
     backing = view.backing_custom_job
     return vertex.training_pipeline(view.job, backing_custom_job=backing, model=view.model)
 
@@ -156,14 +161,14 @@ def _models_call(call: Call) -> ListCall:
 
 
 def _model(view: ModelView) -> Json:
-    found = view.model
+    model = view.model
     return model_json(
-        found.document,
-        name=(found.project, found.location, found.model_id),
-        version=found.version,
+        model.document,
+        name=(model.project, model.location, model.model_id),
+        version=model.version,
         is_newest=view.is_newest,
-        pipeline_uid=found.pipeline_uid,
-        create_time=found.create_time,
+        pipeline_uid=model.pipeline_uid,
+        create_time=model.create_time,
     )
 
 
@@ -191,7 +196,7 @@ class Operations:
 
 @dataclass(frozen=True, slots=True)
 class LogEntries:
-    """``entries:list``, the one method by which clients read logs (contracts/gcloud.md 7).
+    """``entries:list``, the one method by which clients read logs (docs/sources/gcloud.md 7).
 
     The document names the project, so the handler asks itself whether the caller may read it.
     """
@@ -204,14 +209,14 @@ class LogEntries:
         named, query = entries.parse(call.document)
         project = self.permissions.enter(call.caller, AccessRole.VIEWER, named)
         entry_page = self.logs.entries(project, query)
-        shown = [entry.render() for entry in entry_page.entries]
-        return page("entries", shown, entry_page.next_page_token)
+        documents = [entry.render() for entry in entry_page.entries]
+        return page("entries", documents, entry_page.next_page_token)
 
 
-def _operation(found: Operation) -> Json:
-    if found.made:
-        return upload(found.name, found.made, found.create_time)
-    return vertex.deletion(found.name, found.create_time)
+def _operation(operation: Operation) -> Json:
+    if operation.made:
+        return upload(operation.name, operation.made, operation.create_time)
+    return vertex.deletion(operation.name, operation.create_time)
 
 
 def _parent(call: Call) -> tuple[ProjectId, str]:
@@ -240,8 +245,8 @@ def _list_call(call: Call, kind: JobKind, collection: str) -> ListCall:
     )
 
 
-def _page(call: Call, collection: str, found: Sequence[Json], message: str, token: str) -> Json:
-    return page(collection, masked(found, call.query.get("readMask", ""), message), token)
+def _page(call: Call, collection: str, resources: Sequence[Json], message: str, token: str) -> Json:
+    return page(collection, masked(resources, call.query.get("readMask", ""), message), token)
 
 
 #: page_size is an int32 on the wire.
@@ -265,8 +270,8 @@ def page_size_of(query: Mapping[str, str]) -> int:
 
 def page(collection: str, resources: Sequence[Json], token: str) -> Json:
     """A page as Google writes it: no empty list, no token behind the last one."""
-    found: Json = {collection: list(resources)} if resources else {}
-    return {**found, "nextPageToken": token} if token else found
+    document: Json = {collection: list(resources)} if resources else {}
+    return {**document, "nextPageToken": token} if token else document
 
 
 DIALECT: Final = "aiplatform_v1"
@@ -282,25 +287,25 @@ def masked(resources: Sequence[Json], mask: str, message: str) -> Sequence[Json]
     paths = [_path(text.strip(), message) for text in mask.split(",") if text.strip()]
     if not paths or [EVERYTHING] in paths:
         return resources
-    return [_picked(resource, paths) for resource in resources]
+    return [_pick(resource, paths) for resource in resources]
 
 
 def _path(text: str, message: str) -> list[str]:
     """A path in camelCase.  What lies in maps, lists and free JSON cannot be chosen."""
     if text == EVERYTHING:
         return [EVERYTHING]
-    messages, found = table(DIALECT).messages, list[str]()
+    messages, json_names = table(DIALECT).messages, list[str]()
     info = messages.get(message)
     for step in text.split("."):
         field = info.by_key.get(step) if info else None
         if field is None:
-            raise _refused(text, message)
-        found.append(field.json_name)
+            raise _mask_refusal(text, message)
+        json_names.append(field.json_name)
         info = None if field.is_repeated else messages.get(field.type)
-    return found
+    return json_names
 
 
-def _refused(text: str, message: str) -> Refusal:
+def _mask_refusal(text: str, message: str) -> Refusal:
     problem = f"read_mask: {message} has no field {text[:100]}"
     accepted = ", ".join(info.json_name for info in table(DIALECT).messages[message].fields)
     violation = Violation(
@@ -309,12 +314,12 @@ def _refused(text: str, message: str) -> Refusal:
     return Refusal(Code.INVALID_ARGUMENT, problem, (violation,))
 
 
-def _picked(resource: Json, paths: list[list[str]]) -> Json:
-    found: Json = {}
+def _pick(resource: Json, paths: list[list[str]]) -> Json:
+    selection: Json = {}
     for name, value in resource.items():
         below = [path[1:] for path in paths if path[0] == name]
         if [] in below:
-            found[name] = value
+            selection[name] = value
         elif below:
-            found[name] = _picked(value, below)
-    return found
+            selection[name] = _pick(value, below)
+    return selection

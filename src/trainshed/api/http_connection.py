@@ -20,9 +20,9 @@ _failures.setLevel(logging.ERROR)
 class HttpConnection(BoundedHeads):
     """Keeps its entry among all connections true."""
 
-    def __init__(self, held: Connection, everyone: Connections, **given: Any) -> None:
-        """``given`` is what uvicorn gives to a protocol."""
-        super().__init__(**given | {"app_state": {CONNECTION: held}})
+    def __init__(self, held: Connection, everyone: Connections, **options: Any) -> None:
+        """``options`` is what uvicorn gives to a protocol."""
+        super().__init__(**options | {"app_state": {CONNECTION: held}})
         self.logger = _failures
         self._held = held
         self._everyone = everyone
@@ -74,8 +74,8 @@ class HttpConnection(BoundedHeads):
 
     def on_response_complete(self) -> None:
         """The next request may come; one whose body is still on its way may end it."""
-        known = self._held.authenticated
-        seconds = self._times.keep_alive_s if known else self._times.head_s
+        is_authenticated = self._held.authenticated
+        seconds = self._times.keep_alive_s if is_authenticated else self._times.head_s
         self.timeout_keep_alive = seconds  # type: ignore[assignment]  # it goes to call_later
         if self._held.waits is ConnectionWait.ANSWER and not self.pipeline:
             self._wait(

@@ -40,9 +40,9 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.
 def raise_descriptors() -> int:
     """Raise the process's soft limit as far as it may be; how many descriptors it may have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = max(soft, min(hard, DESCRIPTORS_MAX))
+    limit = max(soft, min(hard, DESCRIPTORS_MAX))
     with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
@@ -64,7 +64,7 @@ class HttpServer(uvicorn.Server):
         """Begin to accept; in the place of what uvicorn does with asyncio's servers."""
         await self.lifespan.startup()
         loop = asyncio.get_running_loop()
-        accepting = [self.accepting(loop, each) for each in sockets or ()]
+        accepting = [self.accepting(loop, listener) for listener in sockets or ()]
         self.servers = accepting  # type: ignore[assignment]  # it closes them and waits, no more
         self.started = True
 
@@ -116,8 +116,8 @@ class Accepting:
         """Accept no more."""
         self._is_closed = True
         self._loop.remove_reader(self._listener.fileno())
-        for each in self._opening:
-            each.cancel()
+        for task in self._opening:
+            task.cancel()
 
     async def wait_closed(self) -> None:
         """Nothing is left to do."""
@@ -179,7 +179,7 @@ class Accepting:
         make = partial(self._make, held)
         # a hand-over that is cancelled may lose its protocol; one whose socket ends does not wait
         held.cut = partial(_shut, accepted)
-        await self._loop.connect_accepted_socket(make, accepted, **self._secured(tls))
+        await self._loop.connect_accepted_socket(make, accepted, **self._tls_options(tls))
 
     async def _open(self, accepted: socket.socket, held: Connection) -> None:
         try:
@@ -194,7 +194,7 @@ class Accepting:
             self._connections.forget(held)
             accepted.close()
 
-    def _secured(self, tls: Callable[[], ssl.SSLContext] | None) -> dict[str, Any]:
+    def _tls_options(self, tls: Callable[[], ssl.SSLContext] | None) -> dict[str, Any]:
         if tls is None:
             return {}
         return {"ssl": tls(), "ssl_handshake_timeout": self._connections.times.head_s}

@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response, Streami
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
-from trainshed.api import native_models as shown
+from trainshed.api import native_models as models
 from trainshed.api.chain import database_away
 from trainshed.api.documents import refusal_response
 from trainshed.api.native_callers import Known, Readable, administrator
@@ -63,12 +63,12 @@ SEQ_MAX = (1 << 63) - 1
 ATTEMPT_MAX = (1 << 31) - 1
 
 ERRORS: Mapping[int | str, dict[str, Any]] = {
-    code: {"model": shown.Status} for code in (400, 401, 403, 404, 409, 422, 429)
+    code: {"model": models.Status} for code in (400, 401, 403, 404, 409, 422, 429)
 }
 
 LINES: Mapping[str, Any] = {
     "description": "A line of the log on each line of the answer.",
-    "content": {"application/x-ndjson": {"schema": shown.Line.model_json_schema()}},
+    "content": {"application/x-ndjson": {"schema": models.Line.model_json_schema()}},
 }
 
 
@@ -116,7 +116,7 @@ def native_app(native: Native, version: str) -> FastAPI:
     app.include_router(_audit(native))
     app.exception_handler(Refusal)(lambda _, refusal: refusal_response(refusal))
     app.exception_handler(StoreFault)(_database_away)
-    app.exception_handler(RequestValidationError)(_malformed)
+    app.exception_handler(RequestValidationError)(_refuse_malformed)
     app.exception_handler(HTTPException)(_not_routed)
     return app
 
@@ -126,19 +126,19 @@ def _jobs(native: Native) -> APIRouter:
     stories = native.stories
     manifests = Manifests(stories, native.attempts.engines)
 
-    @router.get("/jobs/{job}", response_model=shown.Job, response_model_exclude_none=True)
+    @router.get("/jobs/{job}", response_model=models.Job, response_model_exclude_none=True)
     def describe(project: Readable, job: str) -> Json:
         """Tell a job in short, by its AI Platform id or its Vertex number."""
         return stories.job(project, job)
 
     @router.get(
-        "/jobs/{job}/explain", response_model=shown.Explanation, response_model_exclude_none=True
+        "/jobs/{job}/explain", response_model=models.Explanation, response_model_exclude_none=True
     )
     def explain(project: Readable, job: str) -> Json:
         """Say why the job is where it is, what blocks it, and one change that would admit it."""
         return stories.explain(project, job)
 
-    @router.get("/jobs/{job}/events", response_model=shown.Events)
+    @router.get("/jobs/{job}/events", response_model=models.Events)
     def events(
         project: Readable,
         job: str,
@@ -148,7 +148,7 @@ def _jobs(native: Native) -> APIRouter:
         """Tell the story of the job, oldest first, from behind the event ``after``."""
         return stories.events(project, job, after=after, limit=limit)
 
-    @router.get("/jobs/{job}/manifest", response_model=shown.Manifest)
+    @router.get("/jobs/{job}/manifest", response_model=models.Manifest)
     def manifest(
         project: Readable,
         job: str,
@@ -157,7 +157,9 @@ def _jobs(native: Native) -> APIRouter:
         """Show what was sent for the newest attempt of the job, or another, without secrets."""
         return manifests.manifest(project, job, attempt)
 
-    @router.get("/jobs/{job}/trials", response_model=shown.Trials, response_model_exclude_none=True)
+    @router.get(
+        "/jobs/{job}/trials", response_model=models.Trials, response_model_exclude_none=True
+    )
     def trials(project: Readable, job: str) -> Json:
         """Tell how the trials of a tuning job stand: also what Google's documents leave out."""
         return stories.trials(project, job)
@@ -165,7 +167,7 @@ def _jobs(native: Native) -> APIRouter:
     @router.get(
         "/jobs/{job}/logs",
         response_class=StreamingResponse,
-        responses={200: {**LINES}, 429: {"model": shown.Status}},
+        responses={200: {**LINES}, 429: {"model": models.Status}},
     )
     def logs(  # noqa: PLR0913 - one parameter a word of the query
         request: Request,
@@ -226,7 +228,7 @@ async def _stream(cursor: LogCursor, *, follow: bool, tail: int | None) -> Async
     if tail is not None:
         await LOG_THREADS.run(cursor.skip_to_last, tail)
     while True:
-        if written := await LOG_THREADS.run(_written, cursor):
+        if written := await LOG_THREADS.run(_render_lines, cursor):
             yield written
         if written or not cursor.has_all:
             continue
@@ -236,7 +238,7 @@ async def _stream(cursor: LogCursor, *, follow: bool, tail: int | None) -> Async
         await anyio.sleep(FOLLOW_S)
 
 
-def _written(cursor: LogCursor) -> bytes:
+def _render_lines(cursor: LogCursor) -> bytes:
     texts = (json.dumps(line_json(line), ensure_ascii=False) for line in cursor.read())
     return "".join(f"{text}\n" for text in texts).encode("utf-8", "backslashreplace")
 
@@ -245,7 +247,7 @@ def _plans(native: Native) -> APIRouter:
     router = APIRouter(prefix="/projects/{project}", tags=["plans"])
     limit = Query(ge=1, le=learned.LIST_MAX)
 
-    @router.get("/outcomes", response_model=shown.Outcomes, response_model_exclude_none=True)
+    @router.get("/outcomes", response_model=models.Outcomes, response_model_exclude_none=True)
     def outcomes(
         project: Readable,
         limit: Annotated[int, limit] = learned.LIST_MAX,
@@ -254,12 +256,12 @@ def _plans(native: Native) -> APIRouter:
         """Tell what was predicted of the project's jobs, and what they took, page by page."""
         return learned.outcomes(native.store, project, limit, pageToken)
 
-    @router.get("/calibrations", response_model=shown.Calibrations)
+    @router.get("/calibrations", response_model=models.Calibrations)
     def calibrations(project: Readable, limit: Annotated[int, limit] = learned.LIST_MAX) -> Json:
         """List what jobs have taught of each trainer on each kind of machine."""
         return learned.calibrations(native.store, project, limit)
 
-    @router.get("/calibrations/{key}", response_model=shown.CalibrationFile)
+    @router.get("/calibrations/{key}", response_model=models.CalibrationFile)
     def calibration(project: Readable, key: str) -> Json:
         """Give what jobs have taught of one trainer, as a plan takes it."""
         return learned.calibration(native.store, project, key)
@@ -270,12 +272,12 @@ def _plans(native: Native) -> APIRouter:
 def _fleet(native: Native) -> APIRouter:
     router, nodes = APIRouter(tags=["fleet"]), native.nodes
     ordered: Json = {
-        "response_model": shown.NodeOrdered,
+        "response_model": models.NodeOrdered,
         "response_model_exclude_none": True,
         "dependencies": [Depends(administrator)],
     }
 
-    @router.get("/nodes", response_model=shown.Nodes, response_model_exclude_none=True)
+    @router.get("/nodes", response_model=models.Nodes, response_model_exclude_none=True)
     def list_nodes(caller: Known) -> Json:
         """Show the fleet as it was last seen, and how the GPUs of this server's machine do now.
 
@@ -284,12 +286,12 @@ def _fleet(native: Native) -> APIRouter:
         return nodes.listing(partial(caller.may, AccessRole.VIEWER))
 
     @router.post("/nodes/{node:path}:drain", **ordered)
-    def drain(node: str, order: shown.NodeOrder | None = None) -> Json:
+    def drain(node: str, order: models.NodeOrder | None = None) -> Json:
         """Let a node take no new replicas; those on it run on, unless a notice is given."""
         return nodes.drain(node, _notice(order))
 
     @router.post("/nodes/{node:path}:maintain", **ordered)
-    def maintain(node: str, order: shown.NodeOrder | None = None) -> Json:
+    def maintain(node: str, order: models.NodeOrder | None = None) -> Json:
         """Give the replicas on a node notice; their jobs start again elsewhere, or wait."""
         return nodes.maintain(node, _notice(order))
 
@@ -309,7 +311,7 @@ def _fleet(native: Native) -> APIRouter:
 def _attempts(attempts: AttemptService) -> APIRouter:
     router = APIRouter(tags=["fleet"])
 
-    @router.post("/attempts/{uid}/{attempt}:fence", response_model=shown.Fenced)
+    @router.post("/attempts/{uid}/{attempt}:fence", response_model=models.Fenced)
     def fence(
         uid: Annotated[int, Path(ge=1, le=SEQ_MAX)],
         attempt: Annotated[int, Path(ge=1, le=ATTEMPT_MAX)],
@@ -321,7 +323,7 @@ def _attempts(attempts: AttemptService) -> APIRouter:
     return router
 
 
-def _notice(order: shown.NodeOrder | None) -> float | None:
+def _notice(order: models.NodeOrder | None) -> float | None:
     return seconds(order.notice) if order else None
 
 
@@ -329,35 +331,35 @@ def _administration(native: Native) -> APIRouter:
     router = APIRouter(tags=["access"], dependencies=[Depends(administrator)])
     store, access = native.store, native.access
 
-    @router.get("/tokens", response_model=shown.Tokens, response_model_exclude_none=True)
+    @router.get("/tokens", response_model=models.Tokens, response_model_exclude_none=True)
     def list_tokens() -> Json:
         """List the tokens, without their texts; when each was last used, to the minute."""
         access.note_use()
         return tokens.listing(store)
 
-    @router.post("/tokens", response_model=shown.MadeToken, response_model_exclude_none=True)
-    def create_token(token: shown.NewToken) -> Json:
+    @router.post("/tokens", response_model=models.MadeToken, response_model_exclude_none=True)
+    def create_token(token: models.NewToken) -> Json:
         """Make a token; only this answer ever holds its text."""
         return tokens.create(store, token.model_dump(exclude_none=True))
 
-    @router.delete("/tokens/{token}", response_model=shown.Nothing)
+    @router.delete("/tokens/{token}", response_model=models.Nothing)
     def revoke_token(token: str) -> Json:
         """Make a token worthless."""
         revoked = tokens.revoke(store, token)
         access.forget()
         return revoked
 
-    @router.get("/keys", response_model=shown.Keys)
+    @router.get("/keys", response_model=models.Keys)
     def list_keys() -> Json:
         """List the registered keys."""
         return signing_keys.listing(store)
 
-    @router.post("/keys", response_model=shown.Key)
-    def add_key(key: shown.NewKey) -> Json:
+    @router.post("/keys", response_model=models.Key)
+    def add_key(key: models.NewKey) -> Json:
         """Let a service account in that signs its own tokens."""
         return signing_keys.add(store, key.model_dump(exclude_none=True))
 
-    @router.delete("/keys/{key}", response_model=shown.Nothing)
+    @router.delete("/keys/{key}", response_model=models.Nothing)
     def remove_key(key: str) -> Json:
         """Forget a key."""
         removed = signing_keys.remove(store, key)
@@ -370,14 +372,14 @@ def _administration(native: Native) -> APIRouter:
 def _bucket_tokens(store: Store) -> APIRouter:
     router = APIRouter(prefix="/projects/{project}/bucketTokens", tags=["access"])
 
-    @router.post("", response_model=shown.MadeBucketToken)
-    def create_bucket_token(caller: Known, project: Readable, token: shown.NewBucketToken) -> Json:
+    @router.post("", response_model=models.MadeBucketToken)
+    def create_bucket_token(caller: Known, project: Readable, token: models.NewBucketToken) -> Json:
         """Make a token for buckets, for storage clients that cannot send a header."""
         return bucket_tokens.create(store, caller, project, token.model_dump(exclude_none=True))
 
-    @router.post("/{token}:renew", response_model=shown.BucketToken)
+    @router.post("/{token}:renew", response_model=models.BucketToken)
     def renew_bucket_token(
-        caller: Known, project: Readable, token: str, life: shown.Life | None = None
+        caller: Known, project: Readable, token: str, life: models.Life | None = None
     ) -> Json:
         """Let a token for buckets, which the caller made, end later."""
         del project
@@ -390,7 +392,7 @@ def _bucket_tokens(store: Store) -> APIRouter:
 def _audit(native: Native) -> APIRouter:
     router = APIRouter(tags=["access"], dependencies=[Depends(administrator)])
 
-    @router.get("/audit", response_model=shown.AuditLog)
+    @router.get("/audit", response_model=models.AuditLog)
     def list_audit_log(
         project: str | None = None,
         since: str | None = None,
@@ -407,10 +409,10 @@ def _audit(native: Native) -> APIRouter:
 def _buckets(native: Native) -> APIRouter:
     router = APIRouter(tags=["buckets"])
 
-    @router.post("/buckets/{bucket}:adopt", response_model=shown.Adopted)
+    @router.post("/buckets/{bucket}:adopt", response_model=models.Adopted)
     def adopt(
         bucket: str,
-        adopter: shown.Adopter,
+        adopter: models.Adopter,
         caller: Annotated[Caller, Depends(administrator)],
         request: Request,
     ) -> Json:
@@ -426,10 +428,10 @@ def _database_away(_: Request, fault: StoreFault) -> Response:
     return refusal_response(database_away(fault))
 
 
-def _malformed(_: Request, error: RequestValidationError) -> Response:
+def _refuse_malformed(_: Request, error: RequestValidationError) -> Response:
     text = "; ".join(
-        f"{'.'.join(str(part) for part in found['loc'][1:]) or 'body'}: {found['msg']}"
-        for found in error.errors()
+        f"{'.'.join(str(part) for part in problem['loc'][1:]) or 'body'}: {problem['msg']}"
+        for problem in error.errors()
     )
     return refusal_response(Refusal(Code.INVALID_ARGUMENT, text))
 

@@ -1,8 +1,8 @@
-"""Who may enter which project, whatever transport the call came by.
+"""Decides which projects a caller may use, over REST and gRPC alike.
 
-A request may name a project by its id or by its number (contracts/gcloud.md 1.4); answers and the
-store speak of the id.  A foreign project and one that does not exist get the same answer, so
-that nobody learns which projects there are.
+A request may name a project by its id or by its number (docs/sources/gcloud.md 1.4); answers and
+the store have the id.  A project that the caller may not use gets the same answer as one that does
+not exist, so that a caller cannot find out which projects there are.
 """
 
 import re

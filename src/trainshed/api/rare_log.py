@@ -16,25 +16,25 @@ class RareLog:
         """``clock`` gives seconds."""
         self._log = log
         self._clock = clock
-        self._said: dict[tuple[str, str], float] = {}
-        self._kept: dict[tuple[str, str], tuple[int, str]] = {}
+        self._logged_at: dict[tuple[str, str], float] = {}
+        self._pending: dict[tuple[str, str], tuple[int, str]] = {}
 
     def warning(self, done: str, why: str, address: str = "") -> None:
         """Say it now, or count it for the next line of its kind."""
-        count, _ = self._kept.get((done, why), (0, ""))
-        self._kept[done, why] = (count + 1, address)
+        count, _ = self._pending.get((done, why), (0, ""))
+        self._pending[done, why] = (count + 1, address)
         self._say_if_due((done, why))
 
     def flush(self) -> None:
         """Say what was counted and is due."""
-        for kind in list(self._kept):
+        for kind in list(self._pending):
             self._say_if_due(kind)
 
     def _say_if_due(self, kind: tuple[str, str]) -> None:
         now = self._clock()
-        if now < self._said.get(kind, -math.inf) + BETWEEN_S:
+        if now < self._logged_at.get(kind, -math.inf) + BETWEEN_S:
             return
-        self._said[kind] = now
-        count, address = self._kept.pop(kind)
+        self._logged_at[kind] = now
+        count, address = self._pending.pop(kind)
         last = f", the last from {address}" if address else ""
         self._log.warning("%s %d connection(s)%s: %s", kind[0], count, last, kind[1])

@@ -3,9 +3,9 @@
 Google's routes are not Starlette's, for speed: a call is one look-up in the table, one hop to a
 thread (handlers are synchronous), one answer.
 
-Storage clients that are pointed here by STORAGE_EMULATOR_HOST send no Authorization header even
-when they have credentials (contracts/vertex-sdk.md 2.4).  Below ``/as/TOKEN/`` the token in the
-path is their header; it must be one for buckets (decision 0071).
+A storage client that STORAGE_EMULATOR_HOST points here sends no Authorization header unless it was
+made with ``credentials`` (docs/sources/vertex.md 2.4).  Below ``/as/TOKEN/`` the token in the path
+is its header; it must be one for buckets (decision 0071).
 """
 
 import logging
@@ -155,19 +155,19 @@ class LazyApp:
         """``make`` is called once, on a thread."""
         self._make = make
         self._making = threading.Lock()
-        self._made: ASGIApp | None = None
+        self._app: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request; the first one may have to wait."""
-        app = await anyio.to_thread.run_sync(self.made) if self._made is None else self._made
+        app = await anyio.to_thread.run_sync(self.made) if self._app is None else self._app
         await app(scope, receive, send)
 
     def made(self) -> ASGIApp:
         """The application, made now unless it is there."""
         with self._making:
-            if self._made is None:
-                self._made = self._make()
-            return self._made
+            if self._app is None:
+                self._app = self._make()
+            return self._app
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +264,8 @@ class _Application(Starlette):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         segment = scope["path"].split("/", 2)[1:2] if scope["type"] == "http" else ()
-        found = self.direct.get(segment[0]) if segment else None
-        await (found or super().__call__)(scope, receive, send)
+        app = self.direct.get(segment[0]) if segment else None
+        await (app or super().__call__)(scope, receive, send)
 
 
 def _pages_of(around: ChainServices) -> list[Middleware]:

@@ -139,7 +139,7 @@ def list_objects(call: StorageCall, _: dict[str, Any]) -> Response:
         page_size=whole(call.query, "maxResults") or PAGE_MAX,
     )
     page = list_page(call.access.objects, call.bucket, query, call.go_on)
-    items = [object_json(found, call.base) for found in page.items]
+    items = [object_json(stored, call.base) for stored in page.items]
     return JSONResponse(object_list_json(items, page.prefixes, page.next_token))
 
 
@@ -150,38 +150,38 @@ def get_object(call: StorageCall, _: dict[str, Any]) -> Response:
     call.access.need(call.caller, call.bucket, AccessRole.VIEWER)
     fields = call.query.get("fields", "*")
     hashes = any(word in fields for word in ("*", "crc32c", "md5Hash"))
-    found = call.access.objects.get(
+    stored = call.access.objects.get(
         call.bucket, _name(call), conditions_of(call.query), hashes=hashes
     )
-    return JSONResponse(object_json(found, call.base))
+    return JSONResponse(object_json(stored, call.base))
 
 
 def download(call: StorageCall, _: dict[str, Any]) -> Response:
     """The bytes of an object, or a range of them."""
     call.access.need(call.caller, call.bucket, AccessRole.VIEWER)
-    asked = call.request.headers.get("range")
-    found, file = call.access.objects.open(
-        call.bucket, _name(call), conditions_of(call.query), hashes=not asked
+    range_header = call.request.headers.get("range")
+    stored, file = call.access.objects.open(
+        call.bucket, _name(call), conditions_of(call.query), hashes=not range_header
     )
-    headers = download_headers(found)
-    span = byte_range(asked, found.size)
-    first, end = span or (0, found.size)
+    headers = download_headers(stored)
+    span = byte_range(range_header, stored.size)
+    first, end = span or (0, stored.size)
     if span and first == end:
         if file:
             file.close()
         answer = refusal(416, "The requested range is not satisfiable")
-        answer.headers["Content-Range"] = f"bytes */{found.size}"
+        answer.headers["Content-Range"] = f"bytes */{stored.size}"
         return answer
     headers["Content-Length"] = str(end - first)
     if span:
-        headers["Content-Range"] = f"bytes {first}-{end - 1}/{found.size}"
+        headers["Content-Range"] = f"bytes {first}-{end - 1}/{stored.size}"
     status = 206 if span else 200
     if call.request.method == "HEAD":  # nobody reads the bytes
         if file:
             file.close()
         return Response(status_code=status, headers=headers)
     if end - first > _AT_ONCE_BYTES_MAX:
-        what = f"gs://{call.bucket}/{found.name}"
+        what = f"gs://{call.bucket}/{stored.name}"
         return AnnouncedBytes(_stream(_read(file, first, end)), status, headers, what)
     content = b"".join(_read(file, first, end))
     if len(content) < end - first:
@@ -191,12 +191,12 @@ def download(call: StorageCall, _: dict[str, Any]) -> Response:
 
 def patch_object(call: StorageCall, document: dict[str, Any]) -> Response:
     """``PATCH .../o/NAME``: null removes, what is not named stays."""
-    return _changed(call, lambda before: patched(before, document))
+    return _change_attributes(call, lambda before: patched(before, document))
 
 
 def update_object(call: StorageCall, document: dict[str, Any]) -> Response:
     """``PUT .../o/NAME``: the attributes are these and no others."""
-    return _changed(call, lambda _: attributes_of(document))
+    return _change_attributes(call, lambda _: attributes_of(document))
 
 
 def delete_object(call: StorageCall, _: dict[str, Any]) -> Response:
@@ -210,54 +210,54 @@ def act(call: StorageCall, document: dict[str, Any]) -> Response:
     """``POST .../o/NAME/...``: copy, rewrite, move or compose."""
     match call.words:
         case [name, "rewriteTo", "b", bucket, "o", to]:
-            return JSONResponse(rewrite_json(_copied(call, name, (bucket, to), document)))
+            return JSONResponse(rewrite_json(_copy_object(call, name, (bucket, to), document)))
         case [name, "copyTo", "b", bucket, "o", to]:
-            return JSONResponse(_copied(call, name, (bucket, to), document))
+            return JSONResponse(_copy_object(call, name, (bucket, to), document))
         case [name, "moveTo", "o", to]:
-            return _moved(call, name, to)
+            return _move_object(call, name, to)
         case [name, "compose"]:
-            return _composed(call, name, document)
+            return _compose_object(call, name, document)
         case _:
             return refusal(400, "Objects can be copied, rewritten, moved and composed")
 
 
-def _changed(call: StorageCall, change: Callable[[Attributes], Attributes]) -> Response:
+def _change_attributes(call: StorageCall, change: Callable[[Attributes], Attributes]) -> Response:
     call.access.need(call.caller, call.bucket, AccessRole.SUBMITTER)
-    found = call.access.objects.patch(call.bucket, _name(call), change, conditions_of(call.query))
-    return JSONResponse(object_json(found, call.base))
+    stored = call.access.objects.patch(call.bucket, _name(call), change, conditions_of(call.query))
+    return JSONResponse(object_json(stored, call.base))
 
 
-def _copied(
+def _copy_object(
     call: StorageCall, name: str, to: tuple[str, str], document: dict[str, Any]
 ) -> dict[str, Any]:
     call.access.need(call.caller, call.bucket, AccessRole.VIEWER)
     call.access.need(call.caller, to[0], AccessRole.SUBMITTER)
     objects = call.access.objects
-    wanted = conditions_of(call.query, SOURCE_CONDITION_KEYS)
-    found, file = objects.open(call.bucket, name, wanted)
+    conditions = conditions_of(call.query, SOURCE_CONDITION_KEYS)
+    source, file = objects.open(call.bucket, name, conditions)
     try:
         target = Target(
             bucket=to[0],
             name=to[1],
-            attributes=patched(found.attributes, document),
+            attributes=patched(source.attributes, document),
             conditions=conditions_of(call.query),
         )
-        call.access.take(to[0], found.size)
-        copied = copy(objects, found, file, target)
+        call.access.take(to[0], source.size)
+        copied = copy(objects, source, file, target)
     finally:
         if file:
             file.close()
     return object_json(copied, call.base)
 
 
-def _moved(call: StorageCall, name: str, to: str) -> Response:
+def _move_object(call: StorageCall, name: str, to: str) -> Response:
     call.access.need(call.caller, call.bucket, AccessRole.SUBMITTER)
     source = conditions_of(call.query, SOURCE_CONDITION_KEYS)
     moved = call.access.objects.move(call.bucket, name, to, source, conditions_of(call.query))
     return JSONResponse(object_json(moved, call.base))
 
 
-def _composed(call: StorageCall, name: str, document: dict[str, Any]) -> Response:
+def _compose_object(call: StorageCall, name: str, document: dict[str, Any]) -> Response:
     call.access.need(call.caller, call.bucket, AccessRole.SUBMITTER)
     sources, destination = compose_sources(document)
     target = Target(
@@ -266,8 +266,8 @@ def _composed(call: StorageCall, name: str, document: dict[str, Any]) -> Respons
         attributes=attributes_of(destination),
         conditions=conditions_of(call.query),
     )
-    total = sum(call.access.objects.get(call.bucket, name, wanted, hashes=False).size
-                for name, wanted in sources)  # fmt: skip
+    total = sum(call.access.objects.get(call.bucket, name, conditions, hashes=False).size
+                for name, conditions in sources)  # fmt: skip
     call.access.take(call.bucket, total)
     stored = compose(call.access.objects, call.bucket, sources, target)
     return JSONResponse(object_json(stored, call.base))
@@ -322,7 +322,7 @@ TABLE: Sequence[tuple[str, str, Handler]] = (
     ("DELETE", _OBJECT, blocking(delete_object)),
     ("POST", _OBJECT, blocking(act)),
     ("GET", f"/download{_OBJECT}", blocking(download)),
-    # gcloud begins large uploads at a path of its own (contracts/gcloud.md 4)
+    # gcloud begins large uploads at a path of its own (docs/sources/gcloud.md 4)
     *((verb, f"{root}{_OBJECTS}", handle)
       for root in ("/upload", "/resumable/upload")
       for verb, handle in (
@@ -342,8 +342,8 @@ def storage_routes(
     A request whose path began with a prefix in place of a token has it in ``root_path``: the links
     in answers keep it.
     """
-    known = project_bytes or ProjectBytes()
-    access = BucketAccess(objects=objects, uploads=uploads, store=store, project_bytes=known)
+    usage = project_bytes or ProjectBytes()
+    access = BucketAccess(objects=objects, uploads=uploads, store=store, project_bytes=usage)
     return routes_over(access)
 
 

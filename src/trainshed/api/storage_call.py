@@ -100,8 +100,8 @@ class BucketAccess:
 
     def _owner(self, bucket: str) -> str:
         """The project of a bucket; empty: nobody's."""
-        known = self.store.bucket(bucket)
-        return known[0] if known else ""
+        ownership = self.store.bucket(bucket)
+        return ownership[0] if ownership else ""
 
     def make(self, caller: Caller, bucket: str, project: str) -> None:
         """Make a bucket of a project (id, number, or nothing in particular).
@@ -111,9 +111,11 @@ class BucketAccess:
         owner = self.project(caller, project, AccessRole.SUBMITTER)
         if not caller.may_use(bucket):
             raise Forbidden(f"{caller.name} may make the bucket {caller.bucket} only; {_WIDER}")
-        known = self.store.bucket(bucket)
+        ownership = self.store.bucket(bucket)
         is_there = self.objects.buckets.has(bucket)
-        if not caller.may(AccessRole.VIEWER, known[0] if known else None) and (known or is_there):
+        if not caller.may(AccessRole.VIEWER, ownership[0] if ownership else None) and (
+            ownership or is_there
+        ):
             raise Taken(TAKEN)
         if is_there:
             raise Taken("Your previous request to create the named bucket succeeded: it is there.")
@@ -123,30 +125,30 @@ class BucketAccess:
 
     def visible(self, caller: Caller, project: str) -> Sequence[str]:
         """The buckets of a project, or all that the caller may see, in order."""
-        wanted = self.project(caller, project, AccessRole.VIEWER)
-        if not wanted:
+        project_id = self.project(caller, project, AccessRole.VIEWER)
+        if not project_id:
             return self.objects.buckets.names()
-        owned = filter(caller.may_use, self.store.buckets(wanted))
+        owned = filter(caller.may_use, self.store.buckets(project_id))
         return sorted(name for name in owned if self.objects.buckets.has(name))
 
     def project(self, caller: Caller, project: str, role: AccessRole) -> str:
         """The id of the project that is meant; empty: none in particular.  Raises Forbidden."""
         if project in NO_PROJECT:
             project = "" if caller.project == ALL_PROJECTS else caller.project
-        known = self.store.project(project)[0] if project else ""
-        if not caller.may(role, known or None):
+        project_id = self.store.project(project)[0] if project else ""
+        if not caller.may(role, project_id or None):
             raise Forbidden(
                 f"{caller.name} may not do this in the project {project}: the role "
                 f"{role.name.lower()} is needed there."
             )
-        return known
+        return project_id
 
     def about(self, bucket: str) -> tuple[str, datetime]:
         """The project number of a bucket, empty for nobody's, and since when it is there."""
-        known = self.store.bucket(bucket)
-        if known is None:
+        ownership = self.store.bucket(bucket)
+        if ownership is None:
             return "", self.objects.buckets.since(bucket)
-        return self.store.project(known[0])[1], known[1]
+        return self.store.project(ownership[0])[1], ownership[1]
 
 
 #: What a caller does whose address is for one bucket.

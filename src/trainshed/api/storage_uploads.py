@@ -59,7 +59,7 @@ async def continue_upload(call: StorageCall) -> Response:
     session = await THREADS.run(_session, call, upload_id)
     if session.done:
         await call.drain()
-        return await _finished(call, upload_id)
+        return await _finish(call, upload_id)
     received = await THREADS.run(uploads.received, upload_id)
     span = _span(call, session)
     if span.first is not None and span.first <= received:
@@ -68,7 +68,7 @@ async def continue_upload(call: StorageCall) -> Response:
     total = received if _is_all_of_it(call, span) else span.total
     if total is not None and received > total:
         raise BadStorageRequest(f"The upload has {received} bytes and was to have {total}")
-    return await _finished(call, upload_id) if received == total else _incomplete(received)
+    return await _finish(call, upload_id) if received == total else _incomplete(received)
 
 
 def cancel_upload(call: StorageCall, _: dict[str, Any]) -> Response:
@@ -94,20 +94,20 @@ async def _whole(call: StorageCall, *, multipart: bool) -> Response:
             keep(reader.finish() if reader else b"")
             out.flush()
 
-        async for held in _gathered(call.pieces()):
+        async for held in _gather(call.pieces()):
             await THREADS.run(keep, reader.feed(held) if reader else held)
         await THREADS.run(end)
         document = reader.document if reader else {}
-        found = hasher.checksums()
-        check(checksums_of(document), found)
-        check(_header_checksums(call), found)
+        checksums = hasher.checksums()
+        check(checksums_of(document), checksums)
+        check(_header_checksums(call), checksums)
         content_type = reader.content_type if reader else _header(call, "content-type")
         new = NewObject(
             bucket=call.bucket,
             name=_name(call, document),
             file=path,
             attributes=attributes_of(document, content_type),
-            checksums=found,
+            checksums=checksums,
         )
         stored = await THREADS.run(call.access.objects.commit, new, conditions_of(call.query))
     return JSONResponse(object_json(stored, call.base))
@@ -167,7 +167,7 @@ async def _receive(call: StorageCall, upload_id: str, span: ContentRange, receiv
         call.access.take(call.bucket, len(new))
         uploads.write(upload_id, offset, new)
 
-    async for held in _gathered(call.pieces()):
+    async for held in _gather(call.pieces()):
         if limit is not None and at + len(held) > limit:
             raise BadStorageRequest("The body has more bytes than its Content-Range says")
         if new := held[max(0, received - at) :]:
@@ -177,7 +177,7 @@ async def _receive(call: StorageCall, upload_id: str, span: ContentRange, receiv
     return received
 
 
-async def _finished(call: StorageCall, upload_id: str) -> Response:
+async def _finish(call: StorageCall, upload_id: str) -> Response:
     claimed = _header_checksums(call)
     stored = await THREADS.run(call.access.uploads.finish, upload_id, claimed)
     return JSONResponse(object_json(stored, call.base))
@@ -198,7 +198,7 @@ async def _part(call: StorageCall) -> AsyncIterator[tuple[Path, BinaryIO]]:
         await THREADS.run(stack.close)
 
 
-async def _gathered(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _gather(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The same bytes in pieces worth a write; all that came, also where the body was cut off."""
     held = bytearray()
     cut: ClientDisconnect | None = None

@@ -1,7 +1,7 @@
 """The table of Google's routes: what each path means, whatever transport brings it.
 
 Written by hand, because no published description of the aiplatform services comes with their
-package (contracts/vertex-sdk.md 9.2).  A test compares it with the installed clients, so that a
+package (docs/sources/vertex.md 9.2).  A test compares it with the installed clients, so that a
 method which they learn for the training collections is missed here.
 """
 
@@ -92,7 +92,8 @@ def google_table(handlers: Handlers) -> tuple[Method, ...]:
         *_models(handlers.models),
         *(row for name in ABSENT for row in _absent(name)),
     )
-    # clients ask for operations below /ui first, whatever version they speak (vertex-sdk.md 1)
+    # the Vertex SDK asks for operations below /ui, in v1 and in v1beta1 alike
+    # (docs/sources/vertex.md 1)
     console = (
         replace(row, path=row.path.replace("/v1/", "/ui/", 1), rpc="")
         for row in _operations(handlers.operations)
@@ -121,14 +122,16 @@ def _ml(jobs: JobHandlers) -> Iterator[Method]:
     yield _row("POST", f"{name}:testIamPermissions", VIEWER, no_policies)
 
 
-def _collection(of: Collection, handlers: JobHandlers | TrainingPipelines) -> Iterator[Method]:
-    parent, one = f"{LOCATION}/{of.word}", of.message
-    name = f"{parent}/{{{of.item}}}"
-    rpc, whole = f"{PACKAGE}.{of.service}", f"{PACKAGE}.{one}"
+def _collection(
+    collection: Collection, handlers: JobHandlers | TrainingPipelines
+) -> Iterator[Method]:
+    parent, one = f"{LOCATION}/{collection.word}", collection.message
+    name = f"{parent}/{{{collection.item}}}"
+    rpc, whole = f"{PACKAGE}.{collection.service}", f"{PACKAGE}.{one}"
     many = f"{PACKAGE}.List{one}sResponse"
     fields = ("filter", "pageSize", "pageToken", "readMask")
 
-    yield _row("POST", parent, SUBMITTER, handlers.create, body=of.body,
+    yield _row("POST", parent, SUBMITTER, handlers.create, body=collection.body,
                rpc=f"{rpc}/Create{one}", response=whole)  # fmt: skip
     yield _row("GET", parent, VIEWER, handlers.list, query=fields,
                rpc=f"{rpc}/List{one}s", response=many)  # fmt: skip

@@ -38,11 +38,11 @@ class Threads:
 
         def call() -> None:
             try:
-                found = function(*args)
+                result = function(*args)
             except BaseException as error:  # noqa: BLE001  # it is the caller's
                 _notify(loop, _fail, done, error)
             else:
-                _notify(loop, _succeed, done, found)
+                _notify(loop, _succeed, done, result)
 
         self._begin()
         try:
@@ -68,9 +68,9 @@ class Threads:
             self._calls.get()()
 
 
-def _succeed(done: asyncio.Future[T], found: T) -> None:
+def _succeed(done: asyncio.Future[T], result: T) -> None:
     if not done.cancelled():
-        done.set_result(found)
+        done.set_result(result)
 
 
 def _fail(done: asyncio.Future[Any], error: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""Accelerators: their names in each dialect, valid counts, and what each count can carry (R5)."""
+"""Accelerators: their names in each dialect, valid counts, and what each count can carry."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -30,9 +30,9 @@ class Catalog:
 
     def __post_init__(self) -> None:
         """Find accelerators by name at once: rules ask for them again and again."""
-        named = {a.enum_by_product.get(self.product): a for a in reversed(self.accelerators)}
-        known = {name: accelerator for name, accelerator in named.items() if name}
-        object.__setattr__(self, "_by_enum_name", known)
+        accelerators = {a.enum_by_product.get(self.product): a for a in reversed(self.accelerators)}
+        by_name = {name: accelerator for name, accelerator in accelerators.items() if name}
+        object.__setattr__(self, "_by_enum_name", by_name)
 
     @property
     def product(self) -> Product:
@@ -45,8 +45,8 @@ class Catalog:
 
     def enum_names(self) -> tuple[str, ...]:
         """The accelerator names that the product's vocabulary has."""
-        found = (a.enum_by_product.get(self.product) for a in self.accelerators)
-        return tuple(name for name in found if name)
+        names = (a.enum_by_product.get(self.product) for a in self.accelerators)
+        return tuple(name for name in names if name)
 
     def in_edition(self, accelerator: AcceleratorType) -> bool:
         """Whether the edition's document knows the accelerator."""
@@ -60,7 +60,7 @@ class Catalog:
         return self.product is Product.VERTEX and ended is not None and today >= ended
 
     def fitting_counts(self, machine: MachineType, accelerator: AcceleratorType) -> tuple[int, ...]:
-        """The counts of an accelerator that a machine type can have (R5); empty for none."""
+        """The counts of an accelerator that a machine type can have; empty for none."""
         return fitting_counts(machine, accelerator, self.product)
 
     def egress_gbps(self, machine: MachineType, device: str | None, count: int) -> float | None:

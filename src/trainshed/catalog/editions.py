@@ -1,4 +1,4 @@
-"""The dated versions of the catalog, and the products that they describe (R7)."""
+"""The dated versions of the catalog, and the products that they describe."""
 
 import enum
 from collections.abc import Mapping
@@ -68,8 +68,8 @@ def edition_named(name: str) -> Edition:
     for edition in editions():
         if name == edition.id or name in edition.aliases:
             return edition
-    known = ", ".join(f"{e.id} ({e.aliases[0]})" for e in editions())
-    raise UnknownEdition(f"there is no catalog edition {name!r}; there are {known}")
+    names = ", ".join(f"{e.id} ({e.aliases[0]})" for e in editions())
+    raise UnknownEdition(f"there is no catalog edition {name!r}; there are {names}")
 
 
 def newest_edition(dialect: Dialect) -> Edition:

@@ -36,7 +36,7 @@ def _base(edition: Edition, zone_snapshot: str | None) -> Catalog:
     snapshot = zone_snapshot or edition.zone_snapshot
     return Catalog(
         edition=edition,
-        machines=_accepted(edition, known_machines()),
+        machines=_accepted_machines(edition, known_machines()),
         known_machines=known_machines(),
         accelerators=known_accelerators(),
         regions=regions_of(edition),
@@ -45,7 +45,9 @@ def _base(edition: Edition, zone_snapshot: str | None) -> Catalog:
     )
 
 
-def _accepted(edition: Edition, machines: Mapping[str, MachineType]) -> Mapping[str, MachineType]:
+def _accepted_machines(
+    edition: Edition, machines: Mapping[str, MachineType]
+) -> Mapping[str, MachineType]:
     """The machine types of the product whose category the edition's document has.
 
     A type whose bundled accelerator is younger than the edition is left out with it.
@@ -79,12 +81,12 @@ def overlay(catalog: Catalog, rows: Row) -> Catalog:
     except (KeyError, TypeError, ValueError) as error:
         raise UsageFault(f"a row of the catalog overlay lacks or misspells {error}") from error
     replaced = {device.name for device in devices}
-    kept = tuple(a for a in catalog.accelerators if a.name not in replaced)
+    unchanged = tuple(a for a in catalog.accelerators if a.name not in replaced)
     return replace(
         catalog,
         machines={**catalog.machines, **machines},
         known_machines={**catalog.known_machines, **machines},
-        accelerators=(*kept, *devices),
+        accelerators=(*unchanged, *devices),
         regions={**catalog.regions, **regions},
     )
 

@@ -1,4 +1,4 @@
-"""Machine types (R5, R6), what they cost, and their network bandwidth (R17).
+"""Machine types, what they cost, and their network bandwidth.
 
 Names are those of Compute Engine, and the legacy ones of AI Platform; prices are Compute Engine's
 list prices of one day, where prices.toml has them.
@@ -81,20 +81,20 @@ def _tpu(row: Row) -> Tpu:
 @cache
 def _topologies() -> Mapping[str, tuple[str, ...]]:
     """Topologies by machine type, from the limits "TPU ... topologies" of job_limits.toml."""
-    found = {}
+    by_machine = {}
     for limit in rows("job_limits", "limit"):
         if limit["field"].endswith("topologies"):
             for entry in limit["values"]:
                 name, *topologies = entry.split()
-                found[name] = tuple(topologies)
-    return found
+                by_machine[name] = tuple(topologies)
+    return by_machine
 
 
 @cache
 def known_machines() -> Mapping[str, MachineType]:
     """Every machine type of the data, also those that no product accepts."""
-    found = (machine_from_row(row) for row in rows("machine_types", "machine_type"))
-    return {machine.name: machine for machine in found}
+    machines = (machine_from_row(row) for row in rows("machine_types", "machine_type"))
+    return {machine.name: machine for machine in machines}
 
 
 #: The region whose list has most machine types; its prices stand in for those of other regions.
@@ -115,7 +115,7 @@ class Price:
 def price_of(machine_type: str, region: str | None, *, spot: bool = False) -> Price | None:
     """The price in a region, or in us-central1 where that is not known; None for neither."""
     for place in dict.fromkeys((region or US, US)):
-        if (usd_hour := _by_place(spot).get((machine_type, place))) is not None:
+        if (usd_hour := _prices_by_place(spot).get((machine_type, place))) is not None:
             date = table("prices")["machine_price_date"]
             return Price(usd_hour=usd_hour, region=place, date=date)
     return None
@@ -131,7 +131,7 @@ def accelerator_price_of(name: str, *, spot: bool = False) -> Price | None:
 
 
 @cache
-def _by_place(spot: bool) -> dict[tuple[str, str], float]:  # noqa: FBT001 - of a cached function
+def _prices_by_place(spot: bool) -> dict[tuple[str, str], float]:  # noqa: FBT001 - of a cached function
     column = "spot_usd_hour" if spot else "on_demand_usd_hour"
     return {
         (row["machine"], row["region"]): row[column]
@@ -160,7 +160,10 @@ def egress_gbps(machine: MachineType, gpu: str | None = None, gpu_count: int = 0
 
 
 def reducers_needed(worker_gbps: float, reducer_gbps: float) -> int:
-    """The fewest reducers whose total bandwidth matches the workers' (seed001)."""
+    """The fewest reducers whose total bandwidth matches the workers'.
+
+    The rule is Google's (docs/sources/catalog.md, seed001).
+    """
     return math.ceil(round(worker_gbps / reducer_gbps, _DECIMALS)) or 1
 
 
@@ -175,8 +178,8 @@ def _ceilings() -> dict[str, float]:
 
 
 def _configs(gpu: str, count: int) -> list[Row]:
-    found = rows("machine_types", "gpu_vm_bandwidth_config")
-    return [row for row in found if row["gpu"] == gpu and row["count"] == count]
+    configs = rows("machine_types", "gpu_vm_bandwidth_config")
+    return [row for row in configs if row["gpu"] == gpu and row["count"] == count]
 
 
 def _matches(row: Row, machine: MachineType) -> bool:

@@ -21,11 +21,11 @@ def catalog_for(
     """
     newest = newest_edition(dialect).id
     catalog = load_catalog(edition or newest, overlays, zone_snapshot)
-    wanted = PRODUCT_OF_DIALECT[dialect]
-    if catalog.product is not wanted:
+    product = PRODUCT_OF_DIALECT[dialect]
+    if catalog.product is not product:
         raise UsageFault(
             f"edition {edition} is of product {catalog.product.value}, and the job is written for "
-            f"{wanted.value}, whose newest edition is {newest}"
+            f"{product.value}, whose newest edition is {newest}"
         )
     return catalog
 

@@ -1,4 +1,4 @@
-"""Default quotas: how much of something a project may use at once in a region (R9)."""
+"""Default quotas: how much of something a project may use at once in a region."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Which regions exist, and which accelerators a job may use there, also in one zone (R8).
+"""Which regions exist, and which accelerators a job may use there, also in one zone.
 
 A snapshot of zones is what was true on one day.  Each edition has the snapshot that belongs to it:
 the printed counter-example (T4, K80 and P100 in us-central1) holds only for the older ones.
@@ -77,17 +77,17 @@ def _ml_regions(edition: Edition) -> Mapping[str, Region]:
 @cache
 def _tpu_types() -> Mapping[str, set[str]]:
     """TPU types by region, from the zones of zones.toml (2022 data: the newest there is)."""
-    found: dict[str, set[str]] = {}
+    types: dict[str, set[str]] = {}
     for row in rows("zones", "tpu_zone"):
         for zone in row["zones"]:
             name = row["type"].replace("TPU_V", "TPU v")
-            found.setdefault(zone.rsplit("-", 1)[0], set()).add(name)
-    return found
+            types.setdefault(zone.rsplit("-", 1)[0], set()).add(name)
+    return types
 
 
 @cache
 def _names() -> tuple[str, ...]:
-    """The 38 names that Google's own client accepts (contracts/gcloud.md 1.4)."""
+    """The 38 names that Google's own client accepts (docs/sources/gcloud.md 1.4)."""
     names: list[str] = table("regions")["vertex_training_regions"]["names"]
     return tuple(names)
 
@@ -112,9 +112,11 @@ class ZoneSnapshot:
 
     def common_zones(self, region: str, types: Iterable[str]) -> tuple[str, ...]:
         """The zones of ``region`` that have all of the covered ``types``."""
-        wanted = self.types_covered.intersection(types)
+        types_needed = self.types_covered.intersection(types)
         zones = self.regions.get(region, {})
-        return tuple(sorted(zone for zone, has in zones.items() if wanted <= has))
+        return tuple(
+            sorted(zone for zone, zone_types in zones.items() if types_needed <= zone_types)
+        )
 
     def types_in(self, region: str) -> frozenset[str]:
         """All types that some zone of the region has."""
@@ -124,20 +126,20 @@ class ZoneSnapshot:
 @cache
 def snapshots() -> Mapping[str, ZoneSnapshot]:
     """All snapshots by id."""
-    found = {}
+    by_id = {}
     for row in rows("zones", "snapshot"):
         regions: dict[str, dict[str, frozenset[str]]] = {}
         for zone in rows("zones", "zone"):
             if zone["snapshot"] == row["id"]:
                 regions.setdefault(zone["region"], {})[zone["zone"]] = frozenset(zone["types"])
-        found[row["id"]] = ZoneSnapshot(
+        by_id[row["id"]] = ZoneSnapshot(
             id=row["id"],
             date=row["date"],
             types_covered=frozenset(row["types_covered"]),
             regions=regions,
             complete=row["complete"],
         )
-    return found
+    return by_id
 
 
 def snapshot_named(name: str) -> ZoneSnapshot:
@@ -145,5 +147,5 @@ def snapshot_named(name: str) -> ZoneSnapshot:
     try:
         return snapshots()[name]
     except KeyError:
-        known = ", ".join(snapshots())
-        raise UnknownSnapshot(f"there is no zone snapshot {name!r}; there are {known}") from None
+        names = ", ".join(snapshots())
+        raise UnknownSnapshot(f"there is no zone snapshot {name!r}; there are {names}") from None

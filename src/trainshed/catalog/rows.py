@@ -17,5 +17,5 @@ def table(name: str) -> Row:
 
 def rows(name: str, key: str) -> list[Row]:
     """The rows of one array of tables, such as ``rows("zones", "snapshot")``."""
-    found: list[Row] = table(name)[key]
-    return found
+    array: list[Row] = table(name)[key]
+    return array

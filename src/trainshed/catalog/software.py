@@ -1,4 +1,4 @@
-"""Named software: AI Platform runtime versions and Vertex prebuilt images (R25)."""
+"""Named software: AI Platform runtime versions and Vertex prebuilt images."""
 
 import re
 from collections.abc import Mapping
@@ -54,16 +54,16 @@ def runtimes() -> Mapping[str, RuntimeVersion]:
 
 @cache
 def packages_of(runtime_version: str) -> tuple[str, ...]:
-    """What its image had beside TensorFlow: names of distributions, in alphabetical order (R25).
+    """What its image had beside TensorFlow: names of distributions, in alphabetical order.
 
     Empty for a name that is no runtime version.
     """
     if runtime_version not in runtimes():
         return ()
-    wanted = version(runtime_version)
-    found = rows("runtime_packages", "packages")
+    target = version(runtime_version)
+    package_rows = rows("runtime_packages", "packages")
     return tuple(
-        sorted(n for row in found if version(row["since"]) <= wanted for n in row["names"])
+        sorted(n for row in package_rows if version(row["since"]) <= target for n in row["names"])
     )
 
 
@@ -88,8 +88,8 @@ class PrebuiltImage:
     @property
     def content(self) -> str:
         """Its content in a sentence: ``PyTorch 1.13 on Python 3.10``."""
-        found = " ".join(filter(None, [self.framework, self.version])) or "no framework"
-        return f"{found} on Python {self.python}" if self.python else found
+        framework = " ".join(filter(None, [self.framework, self.version])) or "no framework"
+        return f"{framework} on Python {self.python}" if self.python else framework
 
 
 #: What names of images call the frameworks; ``base`` images have none.
@@ -133,5 +133,5 @@ def prebuilt_image(uri: str) -> PrebuiltImage | None:
 
 
 def is_reduction_server(uri: str) -> bool:
-    """Whether an image is the Reduction Server, whatever its host and tag (R16)."""
+    """Whether an image is the Reduction Server, whatever its host and tag."""
     return re.search(r"(?:^|/)reductionserver(?:[:@].*)?$", uri) is not None

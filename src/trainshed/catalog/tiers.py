@@ -1,4 +1,4 @@
-"""Scale tiers: names for exact clusters (R3)."""
+"""Scale tiers: names for exact clusters."""
 
 from collections.abc import Mapping
 from functools import cache

@@ -43,11 +43,13 @@ class FoundServer:
 def reach(args: argparse.Namespace, environ: Mapping[str, str]) -> FoundServer:
     """Find the server and the token.  Raises UsageFault for a token file that is none."""
     folder = data_dir(args.data_dir, environ)
-    noted = read_running(folder)
-    own = noted.url if noted else None
+    last_run = read_running(folder)
+    own = last_run.url if last_run else None
     url = url_of(args, environ) or own
-    running = noted if url == own else None
-    file, variable = _where(args.token_file, environ, folder, url, is_own=running is not None)
+    running = last_run if url == own else None
+    file, variable = _locate_token(
+        args.token_file, environ, folder, url, is_own=running is not None
+    )
     token = read_token(file) if file else environ.get(variable or "")
     if args.token_file and not token:
         raise UsageFault(f"--token-file {args.token_file}: there is no token in it")
@@ -58,7 +60,7 @@ def reach(args: argparse.Namespace, environ: Mapping[str, str]) -> FoundServer:
         token=token,
         token_file=file if token else None,
         token_variable=variable,
-        ca=_authorities(args.ca_file, environ, running),
+        ca=_choose_ca(args.ca_file, environ, running),
     )
 
 
@@ -67,30 +69,35 @@ def url_of(args: argparse.Namespace, environ: Mapping[str, str]) -> str | None:
 
     A flag that names a data directory means the server of that one.
     """
-    named = args.url or (None if args.data_dir else environ.get(URL_VARIABLE))
-    return str(named).rstrip("/") if named else None
+    url = args.url or (None if args.data_dir else environ.get(URL_VARIABLE))
+    return str(url).rstrip("/") if url else None
 
 
-def _where(
-    asked: Path | None, environ: Mapping[str, str], folder: Path, url: str | None, *, is_own: bool
+def _locate_token(
+    token_file: Path | None,
+    environ: Mapping[str, str],
+    folder: Path,
+    url: str | None,
+    *,
+    is_own: bool,
 ) -> tuple[Path | None, str | None]:
     """The administrator's token of this machine is not shown to servers elsewhere."""
-    if asked:
-        return asked.absolute(), None
+    if token_file:
+        return token_file.absolute(), None
     if environ.get(TOKEN_VARIABLE):
         return None, TOKEN_VARIABLE
     is_here = is_own or url is None or is_loopback(urlsplit(url).hostname or "")
     return (folder / ADMIN_FILE, None) if is_here else (None, None)
 
 
-def _authorities(
-    asked: Path | None, environ: Mapping[str, str], running: RunningServer | None
+def _choose_ca(
+    ca_file: Path | None, environ: Mapping[str, str], running: RunningServer | None
 ) -> str | None:
     """Raises UsageFault for a file that is not there."""
-    if asked and not asked.is_file():
-        raise UsageFault(f"--ca-file {asked}: there is no such file")
-    if asked:
-        return str(asked.absolute())
+    if ca_file and not ca_file.is_file():
+        raise UsageFault(f"--ca-file {ca_file}: there is no such file")
+    if ca_file:
+        return str(ca_file.absolute())
     return running.ca if running else environ.get(CA_VARIABLE) or None
 
 
@@ -100,7 +107,7 @@ PROJECT: Final = "local"
 REGION: Final = "us-central1"
 
 #: Flags that a command which continues this one must have, too.
-_KEPT: Final = ("url", "data_dir", "token_file", "ca_file", "project", "region")
+_PLACE_FLAGS: Final = ("url", "data_dir", "token_file", "ca_file", "project", "region")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,18 +125,20 @@ def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
     Raises UsageFault for an address that is none, Unreachable where no server was started.
     """
     args.url = url_of(args, environ)
-    found = reach(args, environ)
-    if found.url is None:
+    target = reach(args, environ)
+    if target.url is None:
         raise Unreachable(
-            f"no server runs in {found.folder}; start one with: trainshed serve, or name "
+            f"no server runs in {target.folder}; start one with: trainshed serve, or name "
             f"one with --url or {URL_VARIABLE}"
         )
-    _check_url(found.url)
-    if found.running and not found.running.is_alive:
+    _check_url(target.url)
+    if target.running and not target.running.is_alive:
         # its token is not shown to whoever may have its port by now
-        raise Unreachable(f"the server of {found.folder} has ended; start it with: trainshed serve")
+        raise Unreachable(
+            f"the server of {target.folder} has ended; start it with: trainshed serve"
+        )
     return ServerPlace(
-        server=Server(url=found.url, token=found.token, ca=found.ca),
+        server=Server(url=target.url, token=target.token, ca=target.ca),
         project=args.project or project_of(environ),
         region=getattr(args, "region", None) or region_of(environ),
     )
@@ -142,18 +151,18 @@ def project_of(environ: Mapping[str, str] = os.environ) -> str:
 
 def shell_project(environ: Mapping[str, str] = os.environ) -> str | None:
     """The project that the shell's variables name; None: they name none."""
-    return _first(PROJECT_VARIABLES, environ)
+    return _read_first(PROJECT_VARIABLES, environ)
 
 
 def region_of(environ: Mapping[str, str] = os.environ) -> str:
     """The region where no flag and no file names one."""
-    return _first(REGION_VARIABLES, environ) or REGION
+    return _read_first(REGION_VARIABLES, environ) or REGION
 
 
 def continued(args: argparse.Namespace, command: str) -> str:
     """A command for the same server and place as this one's, to be pasted."""
-    given = ((name, getattr(args, name, None)) for name in _KEPT)
-    more = [f"--{name.replace('_', '-')}={value}" for name, value in given if value]
+    values = ((name, getattr(args, name, None)) for name in _PLACE_FLAGS)
+    more = [f"--{name.replace('_', '-')}={value}" for name, value in values if value]
     return shlex.join(["trainshed", *command.split(), *more])
 
 
@@ -167,5 +176,5 @@ def _check_url(url: str) -> None:
         raise UsageFault(f"--url {url}: an address looks like http://127.0.0.1:8080")
 
 
-def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> str | None:
+def _read_first(names: tuple[str, ...], environ: Mapping[str, str]) -> str | None:
     return next((environ[name] for name in names if environ.get(name)), None)

@@ -89,12 +89,14 @@ def print_refusal(refusal: ServerRefusal) -> None:
 
     A message that is nothing but the list of them is not said twice.
     """
-    found = list(refusal.violations)
+    violations = list(refusal.violations)
     message = refusal.message
-    if found and all(description.partition(";")[0] in message for _, description in found):
+    if violations and all(
+        description.partition(";")[0] in message for _, description in violations
+    ):
         message = "the request is refused; nothing was started"
     print_error(f"{refusal.status}: {message}")
-    for field, description in found:
+    for field, description in violations:
         err(f"  {field}: {description}")
 
 
@@ -103,9 +105,9 @@ def print_error(message: str) -> None:
     err(f"error: {message}")
 
 
-def print_violations(found: Iterable[Violation]) -> None:
+def print_violations(violations: Iterable[Violation]) -> None:
     """Write each violation on stderr: the field, what is wrong, what is accepted."""
-    for violation in found:
+    for violation in violations:
         err(f"  {in_a_line(violation)}")
 
 

@@ -104,7 +104,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _refuse_own_flags(user_args: Iterable[str], own: Iterable[str]) -> None:
-    """Refuse a flag of the service among the USER_ARGS: there it would do nothing (R2).
+    """Refuse a flag of the service among the USER_ARGS: there it would do nothing.
 
     gcloud hands it to the trainer without a word, and the service never sees it.
     """
@@ -182,8 +182,10 @@ def add_idle(
 
 def idle_flags(args: argparse.Namespace) -> list[str]:
     """The flags that were given and mean nothing here."""
-    given = vars(args).items()
-    return [name.removeprefix("idle") for name, value in given if name.startswith("idle") and value]
+    values = vars(args).items()
+    return [
+        name.removeprefix("idle") for name, value in values if name.startswith("idle") and value
+    ]
 
 
 def add_server_flags(parser: argparse.ArgumentParser) -> None:
@@ -336,12 +338,12 @@ def add_no_plan(to: argparse._ActionsContainer) -> None:
 def above_zero(text: str) -> float:
     """A finite number above 0: for ``type`` of a flag."""
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
-        found = 0.0
-    if not 0 < found < float("inf"):
+        number = 0.0
+    if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return found
+    return number
 
 
 def time_since(text: str) -> str:

@@ -81,14 +81,14 @@ def overview(words: list[str]) -> int:
 def listing(groups: Mapping[str, Sequence[Verb]]) -> str:
     """The verbs with a line each, below the heading of their group."""
     is_older_name = all(verb.hidden for verbs in groups.values() for verb in verbs)
-    shown = {
+    visible = {
         heading: [verb for verb in verbs if is_older_name or not verb.hidden]
         for heading, verbs in groups.items()
     }
-    width = max((len(verb.text) for verbs in shown.values() for verb in verbs), default=0)
+    width = max((len(verb.text) for verbs in visible.values() for verb in verbs), default=0)
     sections = [
         "\n".join([f"{heading}:", *(f"  {verb.text:<{width}}  {verb.summary}" for verb in verbs)])
-        for heading, verbs in shown.items()
+        for heading, verbs in visible.items()
         if verbs
     ]
     return "\n\n".join(

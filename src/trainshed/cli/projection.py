@@ -39,7 +39,7 @@ class Key(NamedTuple):
     is_base: bool
     label: str
 
-    def of(self, resource: Any) -> Any:
+    def find_value(self, resource: Any) -> Any:
         """The value in a resource; None where there is none."""
         value = resource
         for step in self.path:
@@ -65,13 +65,13 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         metavar=METAVAR,
-        type=_checked,
+        type=_check_format,
         default="text",
         help="How results are printed; a KEY is a dotted path of the JSON, as in value(name,state)",
     )
 
 
-def _checked(text: str) -> str:
+def _check_format(text: str) -> str:
     try:
         projection_of(text)
     except UsageFault as fault:
@@ -112,15 +112,15 @@ def print_resources(form: str, resources: Sequence[Json], text: Callable[[], str
         out_json(resources)
     elif form == "yaml":
         out("\n---\n".join(map(_yaml, resources)))
-    elif shown := text():
-        out(shown)
+    elif body := text():
+        out(body)
 
 
 def print_resource(form: str, resource: Json, text: Callable[[], str]) -> None:
     """Print one resource in a format."""
     projection = projection_of(form)
     if projection and projection.shape == "json":
-        out_json(_chosen(projection, resource))
+        out_json(_select_fields(projection, resource))
     elif form == "json":
         out_json(resource)
     else:
@@ -135,10 +135,10 @@ def _yaml(resource: Json) -> str:
 
 def _print_projected(projection: Projection, resources: Iterable[Json]) -> None:
     if projection.shape == "json":
-        out_json([_chosen(projection, resource) for resource in resources])
+        out_json([_select_fields(projection, resource) for resource in resources])
         return
     labels = [key.label for key in projection.keys]
-    rows = ([_text(key.of(resource)) for key in projection.keys] for resource in resources)
+    rows = ([_text(key.find_value(resource)) for key in projection.keys] for resource in resources)
     if projection.shape == "table":
         text = table(labels, rows)
         out(text if projection.has_heading else "\n".join(text.splitlines()[2:]))
@@ -147,24 +147,24 @@ def _print_projected(projection: Projection, resources: Iterable[Json]) -> None:
     lines = list(rows)
     if is_csv and projection.has_heading:
         lines.insert(0, [label.lower() for label in labels])
-    shown = [[visible_line(cell) for cell in line] for line in lines]
-    text = csv_text(shown) if is_csv else "\n".join("\t".join(line) for line in shown)
+    cells = [[visible_line(cell) for cell in line] for line in lines]
+    text = csv_text(cells) if is_csv else "\n".join("\t".join(line) for line in cells)
     if lines:
         out(text.removesuffix("\n"))
 
 
-def _chosen(projection: Projection, resource: Json) -> Json:
+def _select_fields(projection: Projection, resource: Json) -> Json:
     """The resource with the chosen fields alone, each where it was."""
-    chosen: Json = {}
+    selected: Json = {}
     for key in projection.keys:
-        if (value := key.of(resource)) is None:
+        if (value := key.find_value(resource)) is None:
             continue
-        within = chosen
+        node = selected
         names = [step for step in key.path if not step.isdecimal()]
         for name in names[:-1]:
-            within = within.setdefault(name, {})
-        within[names[-1]] = value
-    return chosen
+            node = node.setdefault(name, {})
+        node[names[-1]] = value
+    return selected
 
 
 def _text(value: Any) -> str:

@@ -46,10 +46,10 @@ STATE_COLOURS: Final = {
 STATE: Final = "STATE"
 
 
-def wants_colour(asked: str, stream: TextIO) -> bool:
+def wants_colour(choice: str, stream: TextIO) -> bool:
     """Whether to colour: ``always``, ``never``, or ``auto`` on a terminal without NO_COLOR."""
-    if asked != "auto":
-        return asked == "always"
+    if choice != "auto":
+        return choice == "always"
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

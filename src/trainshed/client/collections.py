@@ -45,21 +45,21 @@ class JobCollection:
         if "/" not in name:
             return f"{self.parent(project, region)}/{quote(name, safe='')}"
         try:
-            found = ResourceName.parse(name)
+            resource = ResourceName.parse(name)
         except ValueError:
-            raise self._not_ours(name) from None
-        if found.collection != self.word or "/" in found.id:
-            raise self._not_ours(name)
+            raise self._refuse_name(name) from None
+        if resource.collection != self.word or "/" in resource.id:
+            raise self._refuse_name(name)
         return path_of("v1", *name.split("/"))
 
-    def _not_ours(self, name: str) -> UsageFault:
+    def _refuse_name(self, name: str) -> UsageFault:
         form = resource_name(self.word, "P", "L", self.word[0].upper())
         return UsageFault(f"{name} is not the name of a {self.noun}: {form}")
 
 
 COLLECTIONS: Final[Mapping[str, JobCollection]] = {
-    found.group: found
-    for found in (
+    collection.group: collection
+    for collection in (
         JobCollection(group="ai-platform jobs", noun="job", word=JOBS, located=False),
         JobCollection(group="ai custom-jobs", noun="custom job", word=CUSTOM_JOBS),
         JobCollection(group="ai hp-tuning-jobs", noun="tuning job", word=TUNING_JOBS),
@@ -75,9 +75,13 @@ def collection_of(group: str) -> JobCollection:
 
 def commands_of(name: str) -> tuple[str, str]:
     """The commands for the job of a full name, and what they call it."""
-    found = ResourceName.parse(name)
-    group = next(of.group for of in COLLECTIONS.values() if of.word == found.collection)
-    return group, name if found.location else found.id.rpartition("/")[2]
+    resource = ResourceName.parse(name)
+    group = next(
+        collection.group
+        for collection in COLLECTIONS.values()
+        if collection.word == resource.collection
+    )
+    return group, name if resource.location else resource.id.rpartition("/")[2]
 
 
 def state_of(resource: Json) -> str:
@@ -94,11 +98,11 @@ def id_of(resource: Json) -> str:
 def native_path(name: str, project: str) -> str:
     """The native path of a job of either dialect, by its id or its full name."""
     try:
-        found = ResourceName.parse(name)
+        resource = ResourceName.parse(name)
     except ValueError:
-        found = ResourceName(project=ProjectId(project), collection=JOBS, id=name)
-    job_id = found.id.rpartition("/")[2]
-    return path_of("trainshed", "v1", "projects", found.project, "jobs", job_id)
+        resource = ResourceName(project=ProjectId(project), collection=JOBS, id=name)
+    job_id = resource.id.rpartition("/")[2]
+    return path_of("trainshed", "v1", "projects", resource.project, "jobs", job_id)
 
 
 def path_of(*parts: str) -> str:
@@ -112,8 +116,8 @@ def pages(
     """All resources of a list, page by page; ``key`` is where a page has them."""
     token = None
     while True:
-        found = server.call("GET", path, query={**(query or {}), "pageToken": token})
-        yield from found.get(key, ())
-        token = found.get("nextPageToken")
+        page = server.call("GET", path, query={**(query or {}), "pageToken": token})
+        yield from page.get(key, ())
+        token = page.get("nextPageToken")
         if not token:
             return

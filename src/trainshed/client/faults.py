@@ -21,16 +21,16 @@ class ServerRefusal(Exception):
     def violations(self) -> Iterator[tuple[str, str]]:
         """Field and description of each violation."""
         for detail in self.details:
-            for found in detail.get("fieldViolations", ()):
-                yield str(found.get("field", "")), str(found.get("description", ""))
+            for violation in detail.get("fieldViolations", ()):
+                yield str(violation.get("field", "")), str(violation.get("description", ""))
 
     def in_words(self, word: Callable[[str], str]) -> "ServerRefusal":
         """The same with each field in the caller's own words: the flag that set it."""
-        found = [
+        violations = [
             {"field": word(field), "description": description}
             for field, description in self.violations
         ]
-        details = [{"fieldViolations": found}] if found else self.details
+        details = [{"fieldViolations": violations}] if violations else self.details
         return ServerRefusal(self.http_status, self.status, self.message, details)
 
 

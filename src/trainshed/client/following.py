@@ -42,19 +42,19 @@ class Followed:
 
         Raises ServerRefusal, and Unreachable for a server that does not come back.
         """
-        seen = last = ""
+        resume_time = last_time = ""
         while True:
-            newest = None if seen else tail
+            newest = None if resume_time else tail
             query = {"follow": "true", "task": task, "tail": newest, "trial": trial}
             try:
                 for line in self.server.lines(f"{self.path}/logs", query):
                     self._was_reached = True
-                    if line["time"] > seen:  # within one stream an event may come late
-                        last = max(last, line["time"])
+                    if line["time"] > resume_time:  # within one stream an event may come late
+                        last_time = max(last_time, line["time"])
                         yield line
             except Unreachable:
                 self._wait_for_return()
-                seen = last
+                resume_time = last_time
             else:
                 return
 
@@ -89,12 +89,12 @@ class Followed:
         """The job as it is.  Raises ServerRefusal, and Unreachable as ``lines`` does."""
         while True:
             try:
-                found = self.server.call("GET", self.path)
+                job = self.server.call("GET", self.path)
             except Unreachable:
                 self._wait_for_return()
             else:
                 self._was_reached = True
-                return found
+                return job
 
     def _wait_for_return(self) -> None:
         """Wait for a server that was there; called while Unreachable is handled, and raises it."""

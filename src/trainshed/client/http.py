@@ -53,13 +53,13 @@ class Server:
         query: Mapping[str, object] | None = None,
     ) -> Json:
         """One call.  Raises ServerRefusal for an error, Unreachable where nobody answers."""
-        with self._connected(self.timeout_s) as connection:
+        with self._open_connection(self.timeout_s) as connection:
             answer = self._send(connection, verb, path, document, query)
             return _read(answer.status, answer.read())
 
     def lines(self, path: str, query: Mapping[str, object] | None = None) -> Iterator[Json]:
         """The JSON objects of a stream, as they come.  Raises as ``call`` does."""
-        with self._connected(None) as connection:
+        with self._open_connection(None) as connection:
             answer = self._send(connection, "GET", path, None, query)
             if answer.status != http.client.OK:
                 _read(answer.status, answer.read())
@@ -70,7 +70,7 @@ class Server:
         self, path: str, content: BinaryIO, content_type: str, query: Mapping[str, object]
     ) -> Json:
         """Send a file, as the storage routes take them.  Raises as ``call`` does."""
-        with self._connected(None) as connection:
+        with self._open_connection(None) as connection:
             target = f"{self._prefix}{path}?{urlencode(query)}"
             size = str(os.fstat(content.fileno()).st_size)
             headers = self._headers(content_type) | {"Content-Length": size}
@@ -82,7 +82,7 @@ class Server:
     def answers(self) -> bool:
         """Whether a server is there and well."""
         try:
-            with self._connected(self.timeout_s) as connection:
+            with self._open_connection(self.timeout_s) as connection:
                 answer = self._send(connection, "GET", "/healthz", None, None)
                 return answer.status == http.client.OK
         except Unreachable:
@@ -93,7 +93,7 @@ class Server:
         return urlsplit(self.url).path.rstrip("/")
 
     @contextlib.contextmanager
-    def _connected(self, timeout_s: float | None) -> Iterator[http.client.HTTPConnection]:
+    def _open_connection(self, timeout_s: float | None) -> Iterator[http.client.HTTPConnection]:
         """A connection for one call, which knows neither proxies nor redirections."""
         parts = urlsplit(self.url)
         host, port = parts.hostname or "", parts.port
@@ -104,7 +104,7 @@ class Server:
         try:
             yield connection
         except ssl.SSLCertVerificationError as error:
-            raise Unreachable(self._why_not_trusted(error)) from error
+            raise Unreachable(self._explain_distrust(error)) from error
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(
                 f"no server answers at {self.url} ({error}); start one: trainshed serve"
@@ -112,7 +112,7 @@ class Server:
         finally:
             connection.close()
 
-    def _why_not_trusted(self, error: ssl.SSLCertVerificationError) -> str:
+    def _explain_distrust(self, error: ssl.SSLCertVerificationError) -> str:
         if error.verify_code not in _OTHER_NAME:
             return (
                 f"the certificate of {self.url} is not trusted ({error.verify_message}); a server "
@@ -157,10 +157,10 @@ class Server:
         return connection.getresponse()
 
     def _headers(self, content_type: str) -> dict[str, str]:
-        found = {"User-Agent": AGENT, "Content-Type": content_type, **self.headers}
+        headers = {"User-Agent": AGENT, "Content-Type": content_type, **self.headers}
         if self.token:
-            found["Authorization"] = f"Bearer {self.token}"
-        return found
+            headers["Authorization"] = f"Bearer {self.token}"
+        return headers
 
 
 def _context(ca: str | None) -> ssl.SSLContext:
@@ -181,12 +181,12 @@ def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
 
 def _read(status: int, body: bytes) -> Json:
     try:
-        found = json.loads(body or b"{}")
+        document = json.loads(body or b"{}")
     except ValueError:
-        found = None
-    if isinstance(found, dict) and status < http.client.BAD_REQUEST:
-        return found
-    error = found.get("error") if isinstance(found, dict) else None
+        document = None
+    if isinstance(document, dict) and status < http.client.BAD_REQUEST:
+        return document
+    error = document.get("error") if isinstance(document, dict) else None
     if not isinstance(error, dict):
         message = f"the answer {status} is not that of a Trainshed server"
         raise ServerRefusal(status, "UNKNOWN", message, [])

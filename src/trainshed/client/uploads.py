@@ -31,14 +31,14 @@ class Staging:
         kind = _TYPES.get(file.suffix, "application/octet-stream")
         with file.open("rb") as content:
             query = {"uploadType": "media", "name": name}
-            found = server.put_file(path, content, kind, query)
-        return f"{SCHEME}{found['bucket']}/{found['name']}"
+            response = server.put_file(path, content, kind, query)
+        return f"{SCHEME}{response['bucket']}/{response['name']}"
 
 
 def staging_of(job_id: str, bucket: str | None, job_dir: str | None) -> Staging:
     """The place of a job's packages: its staging bucket, else its job directory.
 
-    (contracts/gcloud.md 4.)  Raises UsageFault where neither is a bucket.
+    (docs/sources/gcloud.md 4.)  Raises UsageFault where neither is a bucket.
     """
     if bucket:
         name, below = split(bucket if "://" in bucket else f"{SCHEME}{bucket}")

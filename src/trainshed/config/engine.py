@@ -31,49 +31,51 @@ def engines_of(settings: Settings) -> Engines:
 
     Raises UsageFault where none can be made, and for a name that is not in the settings.
     """
-    tables = _asked(settings)
-    failed = _left_out(settings, tables)
+    tables = _select_tables(settings)
+    failed = _explain_unstarted(settings, tables)
     if len(tables) == 1:
-        return Engines(_served(tables[0], _made(settings, tables[0])), failed)
+        return Engines(_serve_engine(tables[0], _create_engine(settings, tables[0])), failed)
     served: dict[str, ServedEngine] = {}
-    for each in tables:
+    for table in tables:
         try:
-            served |= _served(each, _made(settings, each))
+            served |= _serve_engine(table, _create_engine(settings, table))
         except (UsageFault, OSError) as fault:
-            _LOG.error("the server runs without the engine %s: %s", each.name, fault)
-            failed[each.name] = _not_made(fault)
+            _LOG.error("the server runs without the engine %s: %s", table.name, fault)
+            failed[table.name] = _explain_fault(fault)
     if not served:
-        said = "; ".join(f"{name}: {why.message}" for name, why in failed.items())
-        raise UsageFault(f"no engine is left: {said}")
+        reasons = "; ".join(f"{name}: {why.message}" for name, why in failed.items())
+        raise UsageFault(f"no engine is left: {reasons}")
     return Engines(served, failed)
 
 
-def _not_made(fault: Exception) -> Explanation:
+def _explain_fault(fault: Exception) -> Explanation:
     return Explanation(reason=Reason.ENGINE_AWAY, message=str(fault), since_s=time.time())
 
 
-def _asked(settings: Settings) -> Sequence[EngineSettings]:
+def _select_tables(settings: Settings) -> Sequence[EngineSettings]:
     """The tables of the engines that this server is to run."""
     options = settings.engine_options
     only = EngineSettings(name=settings.engine, kind=settings.engine, options=options)
     tables = settings.engines or (only,)
-    names = {each.name for each in tables}
+    names = {table.name for table in tables}
     if unknown := [name for name in settings.start_engines if name not in names]:
-        accepted = ", ".join(each.name for each in tables)
+        accepted = ", ".join(table.name for table in tables)
         raise UsageFault(f"--engine is {unknown[0]!r}; accepted: {accepted}")
     started = settings.start_engines or names
-    return [each for each in tables if each.name in started]
+    return [table for table in tables if table.name in started]
 
 
-def _left_out(settings: Settings, started: Sequence[EngineSettings]) -> dict[str, Explanation]:
+def _explain_unstarted(
+    settings: Settings, started: Sequence[EngineSettings]
+) -> dict[str, Explanation]:
     """Those of the settings that ``--engine`` does not name: their jobs stay as they are."""
     why = Explanation(
         reason=Reason.ENGINE_AWAY, message="the server was started without it (serve --engine)"
     )
-    return {each.name: why for each in settings.engines if each not in started}
+    return {table.name: why for table in settings.engines if table not in started}
 
 
-def _served(table: EngineSettings, engine: Engine) -> dict[str, ServedEngine]:
+def _serve_engine(table: EngineSettings, engine: Engine) -> dict[str, ServedEngine]:
     served = ServedEngine(
         engine=engine,
         regions=table.regions,
@@ -83,7 +85,7 @@ def _served(table: EngineSettings, engine: Engine) -> dict[str, ServedEngine]:
     return {table.name: served}
 
 
-def _made(settings: Settings, table: EngineSettings) -> Engine:
+def _create_engine(settings: Settings, table: EngineSettings) -> Engine:
     """Raises UsageFault for a kind that no package has, or options that do not fit."""
     context = EngineContext(
         jobs_dir=settings.jobs_dir,
@@ -114,5 +116,9 @@ def _gpu_alias(settings: Settings) -> Mapping[str, str]:
         return settings.gpu_alias
     from trainshed.catalog.accelerators import known_accelerators  # noqa: PLC0415 - rarely needed
 
-    names = (name for each in known_accelerators() for name in each.enum_by_product.values())
+    names = (
+        name
+        for accelerator in known_accelerators()
+        for name in accelerator.enum_by_product.values()
+    )
     return {**dict.fromkeys(names, ANY_GPU), **settings.gpu_alias}

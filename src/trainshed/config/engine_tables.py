@@ -23,11 +23,11 @@ def read_engines(
     """The tables in their order.  Raises UsageFault; ``read`` names the place of a wrong value."""
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise UsageFault(f"{place} must be a list of tables: write [[engine]] above each")
-    found: list[EngineSettings] = []
+    engines: list[EngineSettings] = []
     for position, row in enumerate(rows, 1):
-        found.append(_engine(f"{place} {position}", row, read))
-        _check_beside(f"{place} {position}", found)
-    return tuple(found)
+        engines.append(_engine(f"{place} {position}", row, read))
+        _check_last(f"{place} {position}", engines)
+    return tuple(engines)
 
 
 def _engine(
@@ -51,11 +51,11 @@ def _engine(
     return EngineSettings(**values, options=options)
 
 
-def _check_beside(place: str, found: Sequence[EngineSettings]) -> None:
-    *before, last = found
-    if last.name in {each.name for each in before}:
+def _check_last(place: str, engines: Sequence[EngineSettings]) -> None:
+    *earlier, last = engines
+    if last.name in {engine.name for engine in earlier}:
         raise UsageFault(f"{place}: there is another engine named {last.name!r}")
-    if last.kind == LOCAL.name and any(each.kind == LOCAL.name for each in before):
+    if last.kind == LOCAL.name and any(engine.kind == LOCAL.name for engine in earlier):
         raise UsageFault(f"{place}: this machine is one engine, and it has its table already")
 
 

@@ -241,32 +241,32 @@ def _read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
         document = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise UsageFault(f"cannot read the settings {path}: {error}") from error
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in document.items():
         if name == _ENGINE and isinstance(value, list):
-            found["engines"] = read_engines(f"{path}: {name}", value, _read)
+            fields["engines"] = read_engines(f"{path}: {name}", value, _read)
         elif name in _TABLES:
             values = _read_table(f"{path}: {name}", value, _TABLES[name])
-            found |= {name: _WHOLE[name](**values)} if name in _WHOLE else values
+            fields |= {name: _WHOLE[name](**values)} if name in _WHOLE else values
         elif name in _ROWS:
-            found |= _read_rows(f"{path}: {name}", value, name)
+            fields |= _read_rows(f"{path}: {name}", value, name)
         elif name == _BUCKETS:
-            found[name] = _read_buckets(f"{path}: {name}", value)
+            fields[name] = _read_buckets(f"{path}: {name}", value)
         else:
             _refuse_unknown(str(path), name, [*_TABLES, *_ROWS, _BUCKETS])
-    return found
+    return fields
 
 
 def _read_table(place: str, table: Any, keys: Mapping[str, tuple[str, Reader]]) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise UsageFault(f"{place} must be a table: write [{place.rpartition(' ')[2]}]")
-    found = {}
+    fields = {}
     for key, value in table.items():
         if key not in keys:
             _refuse_unknown(place, key, keys)
         name, read = keys[key]
-        found[name] = _read(f"{place}.{key}", value, read)
-    return found
+        fields[name] = _read(f"{place}.{key}", value, read)
+    return fields
 
 
 def _read_buckets(place: str, table: Any) -> dict[str, RemoteBucket]:
@@ -279,9 +279,9 @@ def _read_buckets(place: str, table: Any) -> dict[str, RemoteBucket]:
 def _bucket(place: str, name: str, value: Any) -> RemoteBucket:
     if not is_bucket_name(name):
         raise UsageFault(f"{place} is no name of a bucket; it has {BUCKET_RULE}")
-    found = value if isinstance(value, dict) else {"uri": value}
-    uri, options = found.get("uri"), found.get("options", {})
-    is_known = found.keys() <= {"uri", "options"} and isinstance(options, dict)
+    table = value if isinstance(value, dict) else {"uri": value}
+    uri, options = table.get("uri"), table.get("options", {})
+    is_known = table.keys() <= {"uri", "options"} and isinstance(options, dict)
     if not is_known or not isinstance(uri, str) or not _REMOTE.fullmatch(uri):
         raise UsageFault(f"{place} is not understood; accepted: {_REMOTES}")
     return RemoteBucket(uri, options)
@@ -292,16 +292,16 @@ def _read_rows(place: str, rows: Any, name: str) -> dict[str, Any]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise UsageFault(f"{place} must be a list of tables: write [[{name}]] above each")
     keys = {key: (key, read) for key, read in readers.items()}
-    found = []
+    entries = []
     for position, row in enumerate(rows, 1):
         row_place = f"{place} {position}"
         values = _read_table(row_place, row, keys)
         for key in required:
             if key not in values:
                 raise UsageFault(f"{row_place} has no {key}; it needs {' and '.join(required)}")
-        found.append(make(**values))
-        _check_row(row_place, found)
-    return {target: tuple(found)}
+        entries.append(make(**values))
+        _check_row(row_place, entries)
+    return {target: tuple(entries)}
 
 
 def _check_row(place: str, rows: list[Any]) -> None:
@@ -309,30 +309,34 @@ def _check_row(place: str, rows: list[Any]) -> None:
     row = rows[-1]
     if isinstance(row, ImageMapping) and (row.image is None) == (row.runtime_version is None):
         raise UsageFault(f"{place} needs either image or runtime_version")
-    if isinstance(row, LocalEnvironment) and row.name in {each.name for each in rows[:-1]}:
+    if isinstance(row, LocalEnvironment) and row.name in {
+        environment.name for environment in rows[:-1]
+    }:
         raise UsageFault(f"{place}: there is another environment named {row.name!r}")
 
 
 def _read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of Settings from the flags of ``trainshed serve``.  Raises UsageFault."""
-    given = {name: value for name, value in flags.items() if value is not None}
-    found: dict[str, Any] = {}
+    passed = {name: value for name, value in flags.items() if value is not None}
+    fields: dict[str, Any] = {}
     for name in ("host", "port", "grpc_port", "database"):
-        if name in given:
+        if name in passed:
             place = f"--{name.replace('_', '-')}"
-            value = given[name]
+            value = passed[name]
             is_port = value.isdecimal() if name == "grpc_port" and isinstance(value, str) else False
-            found[name] = _read(place, int(value) if is_port else value, _TABLES["server"][name][1])
-    if "fleet_policy" in given:
-        found["policy"] = _read("--fleet-policy", given["fleet_policy"], policy)
-    if "fake_gpus" in given:
-        found["fake_gpus"] = _read("--fake-gpus", given["fake_gpus"], fake_gpus)
+            fields[name] = _read(
+                place, int(value) if is_port else value, _TABLES["server"][name][1]
+            )
+    if "fleet_policy" in passed:
+        fields["policy"] = _read("--fleet-policy", passed["fleet_policy"], policy)
+    if "fake_gpus" in passed:
+        fields["fake_gpus"] = _read("--fake-gpus", passed["fake_gpus"], fake_gpus)
     for name in ("anonymous", "insecure_http"):
-        if given.get(name):
-            found[name] = True
-    if given.get("engine"):
-        found["start_engines"] = tuple(given["engine"])
-    return found
+        if passed.get(name):
+            fields[name] = True
+    if passed.get("engine"):
+        fields["start_engines"] = tuple(passed["engine"])
+    return fields
 
 
 def _read(place: str, value: Any, read: Reader) -> Any:
@@ -342,9 +346,9 @@ def _read(place: str, value: Any, read: Reader) -> Any:
         raise UsageFault(f"{place} is {value!r}; accepted: {wrong}") from None
 
 
-def _refuse_unknown(place: str, key: str, known: Iterable[str]) -> NoReturn:
-    near = difflib.get_close_matches(key, known, n=1)
+def _refuse_unknown(place: str, key: str, keys: Iterable[str]) -> NoReturn:
+    near = difflib.get_close_matches(key, keys, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     if key in _ELSEWHERE:
         hint = f"{_ELSEWHERE[key]}. "
-    raise UsageFault(f"{place} has no key {key!r}; {hint}Known are: {', '.join(known)}")
+    raise UsageFault(f"{place} has no key {key!r}; {hint}Known are: {', '.join(keys)}")

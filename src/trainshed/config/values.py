@@ -56,18 +56,18 @@ def texts(value: Any) -> tuple[str, ...]:
 
 def hosts(value: Any) -> tuple[str, ...]:
     """Names and addresses, with or without a port."""
-    found = texts(value)
-    if not all(map(_HOST.fullmatch, found)):
+    names = texts(value)
+    if not all(map(_HOST.fullmatch, names)):
         raise WrongValue("a list of host names or addresses, without http://")
-    return found
+    return names
 
 
 def origins(value: Any) -> tuple[str, ...]:
     """Origins as browsers send them."""
-    found = texts(value)
-    if not all(map(_ORIGIN.fullmatch, found)):
+    urls = texts(value)
+    if not all(map(_ORIGIN.fullmatch, urls)):
         raise WrongValue("a list of origins such as https://console.example")
-    return found
+    return urls
 
 
 def aliases(value: Any) -> dict[str, str]:
@@ -148,7 +148,7 @@ def switch_or_auto(value: Any) -> bool | None:
 def container_runtime(value: Any) -> str:
     """Which container runtime is used."""
     if value not in CHOICES:
-        raise WrongValue(" or ".join(f'"{each}"' for each in CHOICES))
+        raise WrongValue(" or ".join(f'"{choice}"' for choice in CHOICES))
     return str(value)
 
 
@@ -164,7 +164,7 @@ def policy(value: Any) -> FleetPolicy:
     try:
         return FleetPolicy(value)
     except ValueError:
-        raise WrongValue(" or ".join(f'"{each.value}"' for each in FleetPolicy)) from None
+        raise WrongValue(" or ".join(f'"{choice.value}"' for choice in FleetPolicy)) from None
 
 
 def gs_paths(value: Any) -> GsPaths:
@@ -172,13 +172,13 @@ def gs_paths(value: Any) -> GsPaths:
     try:
         return GsPaths(value)
     except ValueError:
-        raise WrongValue(" or ".join(f'"{each.value}"' for each in GsPaths)) from None
+        raise WrongValue(" or ".join(f'"{choice.value}"' for choice in GsPaths)) from None
 
 
 def isolation_mode(value: Any) -> str:
     """A mode, or the word for the strongest that works."""
     if value not in (AUTO_MODE, *MODES):
-        raise WrongValue(" or ".join(f'"{each}"' for each in (AUTO_MODE, *MODES)))
+        raise WrongValue(" or ".join(f'"{mode}"' for mode in (AUTO_MODE, *MODES)))
     return str(value)
 
 
@@ -191,9 +191,9 @@ def job_network(value: Any) -> str:
 
 def required_modes(value: Any) -> tuple[str, ...]:
     """The weakest mode that is accepted, or a list of those that are."""
-    found = value if isinstance(value, list) and value else [value]
-    if not all(isinstance(each, str) and each in MODES for each in found):
-        modes = ", ".join(f'"{each}"' for each in MODES)
+    requested = value if isinstance(value, list) and value else [value]
+    if not all(isinstance(mode, str) and mode in MODES for mode in requested):
+        modes = ", ".join(f'"{mode}"' for mode in MODES)
         raise WrongValue(f"the weakest mode that will do, or a list of modes, of {modes}")
     return tuple(value) if isinstance(value, list) else at_least(value)
 
@@ -230,7 +230,7 @@ def telemetry(value: Any) -> str:
 def uid_range(value: Any) -> tuple[int, int]:
     """The first and the last number of users; root and those of the machine are none."""
     is_pair = isinstance(value, list) and len(value) == 2  # noqa: PLR2004 - first and last
-    if not is_pair or not all(type(each) is int for each in value):
+    if not is_pair or not all(type(uid) is int for uid in value):
         raise WrongValue(_UIDS)
     first, last = value
     if not _UID_MIN <= first <= last <= _UID_MAX:
@@ -240,10 +240,10 @@ def uid_range(value: Any) -> tuple[int, int]:
 
 def variable_names(value: Any) -> tuple[str, ...]:
     """Names of variables, in which * stands for anything."""
-    found = texts(value)
-    if not all(map(_VARIABLE.fullmatch, found)):
+    names = texts(value)
+    if not all(map(_VARIABLE.fullmatch, names)):
         raise WrongValue('a list of names of variables, such as "HTTPS_PROXY" or "AWS_*"')
-    return found
+    return names
 
 
 port = whole(0, 65_535)

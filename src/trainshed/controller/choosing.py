@@ -36,8 +36,8 @@ def choosing(
         return _Chooser(engines, never, startable)
     name = engines.first
     if engines.places(name) is PlacedBy.SERVER:
-        known = ChosenEngine(name="")
-        return lambda _job: known
+        choice = ChosenEngine(name="")
+        return lambda _job: choice
     return lambda job: _chosen(engines, job, name)
 
 
@@ -56,31 +56,31 @@ class _Chooser:
     """Since the engines were last asked: thousands of jobs ask for the same few things."""
 
     def __call__(self, job: WaitingJob) -> ChosenEngine:
-        found = self._choice(job)
-        if (refusal := found.refusal) is not None:
+        choice = self._choice(job)
+        if (refusal := choice.refusal) is not None:
             # it goes nowhere: what it waits for is that the engines become others
             return ChosenEngine(name=self.engines.first, places=True, closed=refusal)
-        assert found.engine is not None  # noqa: S101 - then there would be a refusal
-        return _chosen(self.engines, job, found.engine, found.sentence)
+        assert choice.engine is not None  # noqa: S101 - then there would be a refusal
+        return _chosen(self.engines, job, choice.engine, choice.sentence)
 
     def _choice(self, job: WaitingJob) -> EngineChoice:
-        asked = JobNeeds(
+        needs = JobNeeds(
             demand=job.demand,
             running_s_max=job.running_s_left,
             wants=job.wants,
             project=job.project,
         )
-        judge = self.engines.judging(asked, self.never)
+        judge = self.engines.judging(needs, self.never)
         offered, wants = self._now_offered(), frozenset(job.wants.items())
 
-        def whole(name: str) -> Explanation | None:
-            like = name, job.demand, asked.running_s_max, job.project, wants
+        def find_refusal(name: str) -> Explanation | None:
+            like = name, job.demand, needs.running_s_max, job.project, wants
             if like not in self._judged:
                 self._judged[like] = judge(name)
             why = self._judged[like]
             return why or (self.startable(job.uid, name) if self.startable else None)
 
-        return choose(job.wants.get(ENGINE_LABEL), job.demand.region, offered, whole)
+        return choose(job.wants.get(ENGINE_LABEL), job.demand.region, offered, find_refusal)
 
     def _now_offered(self) -> tuple[OfferedEngine, ...]:
         now = time.monotonic()

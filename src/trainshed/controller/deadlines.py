@@ -1,4 +1,4 @@
-"""Jobs whose time to wait or to run is over are cancelled, with an error that says so (R11).
+"""Jobs whose time to wait or to run is over are cancelled, with an error that says so.
 
 An attempt that is over already is left to whoever observes it: no server may have lived when it
 ended, and what it has done within its time must not be taken from it.
@@ -51,17 +51,19 @@ class Deadlines:
         if not due:
             return 0
         records = self.store.jobs_by_uid([job.uid for job in due])
-        found = [self._step(job, records[job.uid], server) for job in due if job.uid in records]
-        steps = [step for step in found if step is not None]
+        candidates = [
+            self._step(job, records[job.uid], server) for job in due if job.uid in records
+        ]
+        steps = [step for step in candidates if step is not None]
         return sum(apply_all(self.store, steps, self.pace.batch))
 
     def _not_over(self, due: Iterable[Due]) -> Sequence[Due]:
         """Those whose attempt is not over, as far as can be said now; a study has none."""
         by_key = {AttemptKey(job.uid, job.attempt): job for job in due}
         with_attempt = [key for key, job in by_key.items() if key.attempt and job.state in _OVER]
-        for seen in self.engine.observe(with_attempt) if with_attempt else ():
-            if seen.phase in _OVER[by_key[seen.key].state]:
-                del by_key[seen.key]
+        for observation in self.engine.observe(with_attempt) if with_attempt else ():
+            if observation.phase in _OVER[by_key[observation.key].state]:
+                del by_key[observation.key]
         return tuple(by_key.values())
 
     def _step(self, due: Due, record: JobRecord, server: str) -> Step | None:

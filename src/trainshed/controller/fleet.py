@@ -27,10 +27,10 @@ class FleetReporter:
 
     def _report(self, name: str) -> bool:
         """Whether the fleet of an engine has changed; one that cannot say it keeps the last."""
-        found = self._engines.fleet_of(name)
-        if found is None:
+        fleet = self._engines.fleet_of(name)
+        if fleet is None:
             return False
-        nodes = tuple(found)
+        nodes = tuple(fleet)
         before, reported_at = self._reported.get(name, (None, float("-inf")))
         now = self._monotonic()
         if nodes != before or now - reported_at >= SEEN_AGAIN_S:

@@ -45,29 +45,29 @@ class QueueHandover:
         for job in front:
             if job.refused is not None:
                 self._pause(job, job.refused)
-        found = ((job.uid, self._closed(job)) for job in front if self.chosen[job.uid].places)
-        return {uid: why for uid, why in found if why is not None}
+        reasons = ((job.uid, self._closed(job)) for job in front if self.chosen[job.uid].places)
+        return {uid: why for uid, why in reasons if why is not None}
 
     def admit(
         self, jobs: Iterable[WaitingJob]
     ) -> tuple[Sequence[WaitingJob], Mapping[int, Explanation]]:
         """Those that are handed over now, in this order, and why the others wait."""
-        taken: list[WaitingJob] = []
+        admitted: list[WaitingJob] = []
         waiting: dict[int, Explanation] = {}
-        counts, asked = Counter[str](), set[_Group]()
+        counts, groups = Counter[str](), set[_Group]()
         for job in jobs:
             chosen = self.chosen[job.uid]
             group = self._group(job)
             why = self._full(chosen, counts[chosen.name])
-            if why is None and group in self.pauses and (group in asked or self._asks(chosen)):
+            if why is None and group in self.pauses and (group in groups or self._asks(chosen)):
                 why = _refuses(chosen)
             if why is not None:
                 waiting[job.uid] = why
                 continue
-            asked.add(group)
+            groups.add(group)
             counts[chosen.name] += 1
-            taken.append(job)
-        return taken, waiting
+            admitted.append(job)
+        return admitted, waiting
 
     def next_s(self) -> float | None:
         """In how many seconds a pause ends; None: there is none."""

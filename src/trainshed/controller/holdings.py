@@ -30,19 +30,19 @@ class Holdings:
             self._read()
             return self._by_uid
 
-    def seen(self, key: AttemptKey) -> Holding | None:
+    def get_cached(self, key: AttemptKey) -> Holding | None:
         """What an attempt held when that was last read; None if it was not."""
-        found = self._by_uid.get(key.uid)
-        return found if found is not None and found.attempt == key.attempt else None
+        holding = self._by_uid.get(key.uid)
+        return holding if holding is not None and holding.attempt == key.attempt else None
 
     def of(self, key: AttemptKey) -> Holding | None:
         """What an attempt holds, read now if it is not known; None if it holds nothing."""
         with self._lock:
-            found = self._by_uid.get(key.uid)
-            if found is None or found.attempt != key.attempt:
+            holding = self._by_uid.get(key.uid)
+            if holding is None or holding.attempt != key.attempt:
                 self._read()
-                found = self._by_uid.get(key.uid)
-            return found if found is not None and found.attempt == key.attempt else None
+                holding = self._by_uid.get(key.uid)
+            return holding if holding is not None and holding.attempt == key.attempt else None
 
     def _read(self) -> None:
         if self._mark is None:

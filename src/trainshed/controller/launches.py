@@ -67,8 +67,8 @@ class Launches:
             thread.join(max(0.0, until - time.monotonic()))
 
     def _run(self, engine: str) -> None:
-        while found := self._take(engine):
-            self._perform(*found)
+        while launch := self._take(engine):
+            self._perform(*launch)
             self._ended()
 
     def _take(self, engine: str) -> tuple[AttemptKey, _Launch] | None:

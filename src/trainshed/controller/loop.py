@@ -202,15 +202,15 @@ class Controller:
         """Renew leases, take over what dead servers have left; how many jobs."""
         name = self._leases.name
         try:
-            taken = self._leases.once()
+            uids = self._leases.once()
         except StoreFault:
             self._observer.reload()  # jobs may have been taken over all the same
             raise
-        if taken or name != self._leases.name:
-            _LOG.info("%s takes over %d job(s)", self._leases.name, len(taken))
+        if uids or name != self._leases.name:
+            _LOG.info("%s takes over %d job(s)", self._leases.name, len(uids))
             self._observer.reload()
             self._wake("perform")
-        return len(taken)
+        return len(uids)
 
     def fleet_once(self) -> bool:
         """Tell the store what nodes there are; whether they have changed."""

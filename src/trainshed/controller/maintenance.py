@@ -1,4 +1,4 @@
-"""Nodes that go into maintenance: the jobs on them get notice and start again (R20).
+"""Nodes that go into maintenance: the jobs on them get notice and start again.
 
 What is to be done is found anew in every pass, from the orders and the places: a server that is
 killed between any two steps has forgotten nothing.  A job that may not be started again
@@ -43,7 +43,7 @@ class Maintenance:
     budgets: Budgets
     pace: Pace
     """Its ``grace_s`` is the notice where an order says none."""
-    found: Callable[[], None]
+    refresh_nodes: Callable[[], None]
     """Called before jobs are given notice: whoever places jobs should look at the nodes again."""
     orders_nodes: Callable[[str], str | None]
     """By which command administrators of an engine's own order its nodes; None: they do it here."""
@@ -56,56 +56,58 @@ class Maintenance:
             return 0
         server = self.leases.name
         orders = self.store.node_orders()
-        found = {(o.engine, o.name): o for o in orders if o.state is NodeState.MAINTENANCE}
-        on_them = self._on(found) if found else {}
-        self._settled = {key: s for key, s in self._settled.items() if key in on_them}
-        new = [key for key in on_them if not self._had(key, on_them[key])]
+        orders_by_node = {(o.engine, o.name): o for o in orders if o.state is NodeState.MAINTENANCE}
+        orders_by_attempt = self._find_orders(orders_by_node) if orders_by_node else {}
+        self._settled = {key: s for key, s in self._settled.items() if key in orders_by_attempt}
+        new = [
+            key for key in orders_by_attempt if not self._had_notice(key, orders_by_attempt[key])
+        ]
         if not new:
             return 0
-        self.found()
+        self.refresh_nodes()
         records = self.store.jobs_by_uid([uid for uid, _ in new])
-        steps = list(self._steps(records, on_them, server))
+        steps = list(self._steps(records, orders_by_attempt, server))
         return sum(apply_all(self.store, steps, self.pace.batch))
 
-    def _on(self, found: _Orders) -> dict[_Attempt, NodeStateRow]:
+    def _find_orders(self, orders: _Orders) -> dict[_Attempt, NodeStateRow]:
         """The attempts that have places on such nodes; of several nodes the shortest notice."""
-        on_them: dict[_Attempt, NodeStateRow] = {}
+        orders_by_attempt: dict[_Attempt, NodeStateRow] = {}
         for held in self.holdings.refresh().values():
-            theirs = _orders_of(held, found)
-            if theirs and self.orders_nodes(held.engine) is None:
-                on_them[held.uid, held.attempt] = min(theirs, key=self._notice_s)
-        return on_them
+            node_orders = _orders_of(held, orders)
+            if node_orders and self.orders_nodes(held.engine) is None:
+                orders_by_attempt[held.uid, held.attempt] = min(node_orders, key=self._notice_s)
+        return orders_by_attempt
 
     def _steps(
         self,
         records: Mapping[int, JobRecord],
-        on_them: Mapping[_Attempt, NodeStateRow],
+        orders_by_attempt: Mapping[_Attempt, NodeStateRow],
         server: str,
     ) -> Iterable[Step]:
         for record in records.values():
             attempt = (record.uid, record.attempt)
-            if attempt not in on_them:
+            if attempt not in orders_by_attempt:
                 continue  # its places are others by now
-            node = on_them[attempt]
+            node = orders_by_attempt[attempt]
             if record.job.status.state in _RESTARTABLE:
                 yield self._step(record, self._order(node), server)
                 continue
-            self._settled[attempt] = self._given_s(record)
-            if not self._had(attempt, node):
+            self._settled[attempt] = self._read_notice_s(record)
+            if not self._had_notice(attempt, node):
                 del self._settled[attempt]  # until the shorter one stands in its story
                 yield _sooner(record, self._order(node), server)
 
-    def _had(self, attempt: _Attempt, node: NodeStateRow) -> bool:
+    def _had_notice(self, attempt: _Attempt, node: NodeStateRow) -> bool:
         """Whether an attempt is known to end, and no later than the node's order says."""
         return self._settled.get(attempt, _NEVER) <= self._notice_s(node)
 
-    def _given_s(self, record: JobRecord) -> float:
+    def _read_notice_s(self, record: JobRecord) -> float:
         """The shortest notice that the newest attempt was given; a cancel leaves less."""
         if record.job.status.state is not JobState.RESTARTING:
             return 0.0
         events = events_of_attempt(self.store, record.uid, record.attempt)
-        given = (e.data.get("notice_s") for e in events if e.kind == story.RESTART_ORDERED)
-        return min((s for s in given if isinstance(s, int | float)), default=_NEVER)
+        notices = (e.data.get("notice_s") for e in events if e.kind == story.RESTART_ORDERED)
+        return min((s for s in notices if isinstance(s, int | float)), default=_NEVER)
 
     def _order(self, node: NodeStateRow) -> StopOrder:
         return StopOrder(
@@ -121,9 +123,9 @@ class Maintenance:
             scheduling=record.job.spec.scheduling,
             budgets=self.budgets,
         )
-        found = restart_ordered(order, Cause.MAINTENANCE, facts)
-        found = found or last_stop(order, Cause.MAINTENANCE, facts)
-        return step_of(record.active, found, server)
+        judgement = restart_ordered(order, Cause.MAINTENANCE, facts)
+        judgement = judgement or last_stop(order, Cause.MAINTENANCE, facts)
+        return step_of(record.active, judgement, server)
 
     def _notice_s(self, node: NodeStateRow) -> float:
         return self.pace.grace_s if node.notice_s is None else node.notice_s
@@ -147,6 +149,6 @@ def _sooner(record: JobRecord, order: StopOrder, server: str) -> Step:
     )
 
 
-def _orders_of(held: Holding, found: _Orders) -> Sequence[NodeStateRow]:
+def _orders_of(held: Holding, orders: _Orders) -> Sequence[NodeStateRow]:
     nodes = {(seat.engine, seat.node) for seat in held.seats}
-    return [found[node] for node in sorted(nodes & found.keys())]
+    return [orders[node] for node in sorted(nodes & orders.keys())]

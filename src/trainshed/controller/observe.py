@@ -53,9 +53,9 @@ _MOVES_ON: Final = frozenset({Phase.ENDED, Phase.READY})
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _Change:
     active: Active
-    seen: Observation
+    observation: Observation
     step: Step
 
 
@@ -108,19 +108,19 @@ class Observer:
         heard = {self._heard.popleft() for _ in range(len(self._heard))}
         heard = {*new, *heard.intersection(self._watched)}
         keys: Collection[AttemptKey] = heard if only_new else self._due(heard)
-        seen: Sequence[Observation] = self.engine.observe(tuple(keys))
+        observations: Sequence[Observation] = self.engine.observe(tuple(keys))
         steps = 0
         self.has_freed = False
-        first = seen
-        while seen:
-            moved = self._write(self._judge_all(seen, server))
+        first = observations
+        while observations:
+            moved = self._write(self._judge_all(observations, server))
             steps += len(moved)
-            self.has_freed |= any(found.step.state not in _RUN_ON for found in moved)
+            self.has_freed |= any(change.step.state not in _RUN_ON for change in moved)
             # what ended before it was seen ready takes two steps, from a queue three
-            seen = [
-                found.seen
-                for found in moved
-                if found.seen.phase in _MOVES_ON and found.seen.key in self._watched
+            observations = [
+                change.observation
+                for change in moved
+                if change.observation.phase in _MOVES_ON and change.observation.key in self._watched
             ]
         self._waits.explain(first, self._watched)
         return steps
@@ -163,27 +163,27 @@ class Observer:
         it; before a STOP is, an attempt that was not there may still start.  Jobs are read before
         commands: both are committed together, so a command not found afterwards was performed.
         """
-        found = self.store.active(server, uids=uids)
-        active = {AttemptKey(job.uid, job.attempt): job for job in found}
+        jobs = self.store.active(server, uids=uids)
+        active = {AttemptKey(job.uid, job.attempt): job for job in jobs}
         for command in self.store.commands(server, limit=COMMANDS_MAX, uids=uids):
             active.pop(AttemptKey(command.uid, command.attempt), None)
         return active
 
-    def _judge_all(self, seen: Sequence[Observation], server: str) -> list[_Judged]:
-        found, watched = [], self._watched
-        for observation in seen:
+    def _judge_all(self, observations: Sequence[Observation], server: str) -> list[_Change]:
+        changes, watched = [], self._watched
+        for observation in observations:
             active = watched.get(observation.key)
             if active is None:
                 continue
             try:
                 if step := self._judge(active, observation, server):
-                    found.append(_Judged(active, observation, step))
+                    changes.append(_Change(active, observation, step))
             except StoreFault:
                 raise
             except Exception:  # noqa: BLE001 - logged with the story; the other jobs go on
                 self._watched.pop(observation.key)
                 log_with_story(self.store, active.uid, f"cannot judge {observation.phase.name} of")
-        return found
+        return changes
 
     def _judge(self, active: Active, observation: Observation, server: str) -> Step | None:
         """What an observation changes; None for nothing, which is nearly always so."""
@@ -193,34 +193,36 @@ class Observer:
             facts = self._facts(active) if needs_facts(active.state, observation) else _NO_FACTS
             gain = None if observation.reduction is None else planned_gain(self.store, active.uid)
             event = self.model_folders.check(active.uid, judge(active.state, observation, facts))
-            held = self._held(observation)
-            return step_of(active, event, server, seen=observation, held=held, planned_gain=gain)
+            held = self._read_holding(observation)
+            return step_of(
+                active, event, server, observation=observation, held=held, planned_gain=gain
+            )
         if observation.placed and active.state in _RUN_ON and self._is_elsewhere(observation):
-            return self._placed(active, observation, server)
+            return self._report_places(active, observation, server)
         if self.hangs.matters(active.state, observation):
             order = self.hangs.judge(observation, self._facts(active))
             return step_of(active, order, server) if order else None
         return None
 
-    def _held(self, seen: Observation) -> Holding | None:
+    def _read_holding(self, observation: Observation) -> Holding | None:
         """What an attempt holds, with its places if the engine has reported them to anybody."""
-        held = self.holdings.of(seen.key)
+        held = self.holdings.of(observation.key)
         if held is not None and held.claim is not None and not held.seats:
             self.holdings.refresh()
-            held = self.holdings.of(seen.key)
+            held = self.holdings.of(observation.key)
         return held
 
-    def _is_elsewhere(self, seen: Observation) -> bool:
-        return self._known_places.get(seen.key) != seen.placed
+    def _is_elsewhere(self, observation: Observation) -> bool:
+        return self._known_places.get(observation.key) != observation.placed
 
-    def _placed(self, active: Active, seen: Observation, server: str) -> Step | None:
+    def _report_places(self, active: Active, observation: Observation, server: str) -> Step | None:
         """The places of an attempt that were not known, or were others."""
-        held = self._held(seen)
-        placed = newly_placed(seen, held)
+        held = self._read_holding(observation)
+        placed = newly_placed(observation, held)
         if held is None or not placed:
-            self._known_places[seen.key] = seen.placed
+            self._known_places[observation.key] = observation.placed
             return None
-        return place_step(active, seen, placed, held, server)
+        return place_step(active, observation, placed, held, server)
 
     def _facts(self, active: Active) -> AttemptFacts:
         record = self.store.job_by_uid(active.uid)
@@ -232,30 +234,30 @@ class Observer:
             pending_error=record.job.status.error if record else None,
         )
 
-    def _write(self, judged: Sequence[_Judged]) -> Sequence[_Judged]:
-        applied = apply_all(self.store, [found.step for found in judged], self.pace.batch)
-        fates: Mapping[bool, list[_Judged]] = {True: [], False: []}
-        for found, was_applied in zip(judged, applied, strict=True):
-            fates[was_applied].append(found)
+    def _write(self, changes: Sequence[_Change]) -> Sequence[_Change]:
+        applied = apply_all(self.store, [change.step for change in changes], self.pace.batch)
+        fates: Mapping[bool, list[_Change]] = {True: [], False: []}
+        for change, was_applied in zip(changes, applied, strict=True):
+            fates[was_applied].append(change)
         if fates[False]:
             self._stale = True
-        for found in fates[True]:
-            self._moved(found)
+        for change in fates[True]:
+            self._update_watched(change)
         return fates[True]
 
-    def _moved(self, found: _Judged) -> None:
-        key = found.seen.key
-        if found.step.state in _RUN_ON:
-            state, version = found.step.state, found.active.version + 1
-            explained = found.active.explained and state is found.active.state
+    def _update_watched(self, change: _Change) -> None:
+        key = change.observation.key
+        if change.step.state in _RUN_ON:
+            state, version = change.step.state, change.active.version + 1
+            explained = change.active.explained and state is change.active.state
             self._watched[key] = replace(
-                found.active, state=state, version=version, explained=explained
+                change.active, state=state, version=version, explained=explained
             )
-            if found.step.placed:
-                self._known_places[key] = found.seen.placed
+            if change.step.placed:
+                self._known_places[key] = change.observation.placed
         else:
             self._watched.pop(key, None)
             self._known_places.pop(key, None)
             self.hangs.forget(key)
-        if found.step.state is not found.active.state:
+        if change.step.state is not change.active.state:
             self._waits.forget(key)

@@ -114,7 +114,7 @@ class Performer:
                 key
                 for key in keys
                 if not _stops(by_key[key])
-                and not self._begins_beside(key, self.holdings.seen(key), by_key[key])
+                and not self._begins_beside(key, self.holdings.get_cached(key), by_key[key])
             ]
         )
         while part := list(islice(launches, _RECORDS_AT_ONCE)):
@@ -277,10 +277,10 @@ def _judgement(error: Exception) -> Judgement:
 
 
 def _by_key(commands: Sequence[StoredCommand]) -> _ByKey:
-    found: defaultdict[AttemptKey, list[StoredCommand]] = defaultdict(list)
+    by_key: defaultdict[AttemptKey, list[StoredCommand]] = defaultdict(list)
     for command in commands:
-        found[AttemptKey(command.uid, command.attempt)].append(command)
-    return found
+        by_key[AttemptKey(command.uid, command.attempt)].append(command)
+    return by_key
 
 
 def _stops(commands: Sequence[StoredCommand]) -> bool:

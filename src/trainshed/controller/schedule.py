@@ -62,7 +62,7 @@ class Scheduler:
     engines: Engines
     startable: Startable | None = None
     _front: Sequence[WaitingJob] = field(default=(), init=False)
-    _shown: dict[int, Explanation] = field(default_factory=dict, init=False)
+    _explanations: dict[int, Explanation] = field(default_factory=dict, init=False)
     _departures: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -102,7 +102,9 @@ class Scheduler:
         handing = self._handing()
         closed = handing.look(self._front)
         queue = [
-            _queued(job, handing.chosen[job.uid]) for job in self._front if job.uid not in closed
+            _queued_job(job, handing.chosen[job.uid])
+            for job in self._front
+            if job.uid not in closed
         ]
         plan = self._planner.plan(queue, self.clock().timestamp(), explain_uids=new)
         places, held_back = self._places(plan.placed, handing)
@@ -110,10 +112,14 @@ class Scheduler:
         self._again = len(placed) < len(places) or (bool(placed) and self._front_is_full)
         self._ask_later(handing, placed, held_back)
         refused = {job.uid for job in self._front if job.refused is not None}
-        untouched = refused - self._shown.keys()
-        waiting = {**plan.waiting, **_but_for(untouched, {**closed, **held_back})}
-        self._explain({uid: why for uid, why in waiting.items() if self._shown.get(uid) != why})
-        self._shown = {w.uid: self._shown[w.uid] for w in self._front if w.uid in self._shown}
+        untouched = refused - self._explanations.keys()
+        waiting = {**plan.waiting, **_keep_specific(untouched, {**closed, **held_back})}
+        self._explain(
+            {uid: why for uid, why in waiting.items() if self._explanations.get(uid) != why}
+        )
+        self._explanations = {
+            w.uid: self._explanations[w.uid] for w in self._front if w.uid in self._explanations
+        }
         return len(placed)
 
     # what the planner knows
@@ -130,7 +136,7 @@ class Scheduler:
         self._nodes_at = float("-inf")
         self._passed_at = float("-inf")
         self._again = True
-        self._shown.clear()
+        self._explanations.clear()
 
     def _sync(self) -> bool:
         changed = self._sync_nodes()
@@ -191,7 +197,7 @@ class Scheduler:
 
     def _handing(self) -> QueueHandover:
         chosen: dict[int, ChosenEngine] = {job.uid: self._choose(job) for job in self._front}
-        some = any(each.places for each in chosen.values())
+        some = any(engine.places for engine in chosen.values())
         under_way = self.store.handing_over() if some else {}
         return QueueHandover(chosen, self._enqueued, under_way, self.clock())
 
@@ -201,12 +207,12 @@ class Scheduler:
         """The seats of the jobs that are placed here, the claims of the others that go now."""
         jobs: dict[int, WaitingJob] = {job.uid: job for job in self._front}
         seatless = [jobs[uid] for uid in placed if handing.chosen[uid].places]
-        taken, waiting = handing.admit(seatless)
-        found: dict[int, SeatsOrClaim] = {
+        admitted, waiting = handing.admit(seatless)
+        places: dict[int, SeatsOrClaim] = {
             uid: seats for uid, seats in placed.items() if not handing.chosen[uid].places
         }
-        found |= {job.uid: _claim(job, handing.chosen[job.uid]) for job in taken}
-        return found, waiting
+        places |= {job.uid: _claim(job, handing.chosen[job.uid]) for job in admitted}
+        return places, waiting
 
     def _ask_later(
         self, handing: QueueHandover, placed: Collection[int], held_back: Mapping[int, Explanation]
@@ -249,7 +255,7 @@ class Scheduler:
         applied = apply_all(self.store, steps, self.pace.batch)
         done = [job for job, was_applied in zip(jobs, applied, strict=True) if was_applied]
         for job in done:
-            self._shown.pop(job.uid, None)
+            self._explanations.pop(job.uid, None)
             # the mirror of the holdings would bring it too, as news that make another pass due
             self._hold(_holding(job, placed[job.uid], self.clock()))
         return {job.uid for job in done}
@@ -262,11 +268,11 @@ class Scheduler:
             self.look_at_nodes()
         return closed
 
-    def _explain(self, found: Mapping[int, Explanation]) -> None:
-        rest = iter(found.items())
+    def _explain(self, explanations: Mapping[int, Explanation]) -> None:
+        rest = iter(explanations.items())
         while part := dict(islice(rest, self.pace.batch)):
             self.store.explain(part)
-        self._shown |= found
+        self._explanations |= explanations
 
     def _explain_behind(self, new: Sequence[tuple[int, int, int]]) -> int:
         """Tell new jobs behind a full front where they are; how many others there are."""
@@ -294,7 +300,7 @@ def _step(
     job: WaitingJob, place: SeatsOrClaim, chosen: ChosenEngine, *, owner: str, server: str
 ) -> Step:
     if isinstance(place, Claim):
-        return _handed_over(job, place, chosen, owner, server)
+        return _handover_step(job, place, chosen, owner, server)
     decision = decide(JobState.QUEUED, Placed())
     return Step(
         uid=job.uid,
@@ -310,7 +316,7 @@ def _step(
     )
 
 
-def _handed_over(
+def _handover_step(
     job: WaitingJob, claim: Claim, chosen: ChosenEngine, owner: str, server: str
 ) -> Step:
     """The story of a job that is refused again and again is not to grow with each try."""
@@ -340,14 +346,18 @@ def _claim(job: WaitingJob, chosen: ChosenEngine) -> Claim:
     )
 
 
-def _but_for(uids: Collection[int], found: Mapping[int, Explanation]) -> Mapping[int, Explanation]:
+def _keep_specific(
+    uids: Collection[int], explanations: Mapping[int, Explanation]
+) -> Mapping[int, Explanation]:
     """What was written when a job was refused says more than that others were."""
     return {
-        uid: why for uid, why in found.items() if uid not in uids or why.reason not in _SAYS_LESS
+        uid: why
+        for uid, why in explanations.items()
+        if uid not in uids or why.reason not in _SAYS_LESS
     }
 
 
-def _queued(job: WaitingJob, chosen: ChosenEngine) -> QueuedJob:
+def _queued_job(job: WaitingJob, chosen: ChosenEngine) -> QueuedJob:
     only = chosen.name if chosen.name and not chosen.places else None
     return QueuedJob(
         uid=job.uid,
@@ -380,5 +390,5 @@ def _holding(job: WaitingJob, place: SeatsOrClaim, now: datetime) -> Holding:
 
 def _ns(when: datetime) -> int:
     """Exact to the microsecond that a datetime can hold; floats are not."""
-    whole = when - datetime(1970, 1, 1, tzinfo=UTC)
-    return (whole.days * 86_400 + whole.seconds) * _NS + whole.microseconds * 1000
+    elapsed = when - datetime(1970, 1, 1, tzinfo=UTC)
+    return (elapsed.days * 86_400 + elapsed.seconds) * _NS + elapsed.microseconds * 1000

@@ -39,37 +39,37 @@ DIALECT_OF_KIND: Final[Mapping[JobKind, Dialect]] = {
 
 def step_of(  # noqa: PLR0913 - what a step is made of
     active: Active,
-    found: Judgement,
+    judgement: Judgement,
     server: str,
     *,
-    seen: Observation | None = None,
+    observation: Observation | None = None,
     held: Holding | None = None,
     planned_gain: float | None = None,
 ) -> Step:
     """The one write of a judgement.  Raises IllegalTransition, which is our mistake."""
-    decision = decide(active.state, found.event)
-    placed = newly_placed(seen, held)
+    decision = decide(active.state, judgement.event)
+    placed = newly_placed(observation, held)
     if held is not None and placed:
         held = replace(held, seats=placed)
-    where = (story.placed(placed, how=seen.placed_how),) if placed and seen else ()
+    where = (story.placed(placed, how=observation.placed_how),) if placed and observation else ()
     return Step(
         uid=active.uid,
         version=active.version,
         state=decision.state,
-        error=found.error,
-        events=(*where, *story.of(found, active, seen, planned_gain)),
+        error=judgement.error,
+        events=(*where, *story.of(judgement, active, observation, planned_gain)),
         placed=placed,
         commands=commands_of(active.state, decision),
-        replicas=_rows(seen, decision.state, held) if seen else None,
+        replicas=_rows(observation, decision.state, held) if observation else None,
         server=server,
-        stop=found.stop,
-        restarts=None if found.charged is None else active.restarts.plus(found.charged),
-        ran_s_max=_ran_s(seen) if seen else None,
+        stop=judgement.stop,
+        restarts=None if judgement.charged is None else active.restarts.plus(judgement.charged),
+        ran_s_max=_ran_s(observation) if observation else None,
     )
 
 
 def place_step(
-    active: Active, seen: Observation, placed: tuple[Seat, ...], held: Holding, server: str
+    active: Active, observation: Observation, placed: tuple[Seat, ...], held: Holding, server: str
 ) -> Step:
     """The places of an attempt that its engine has reported only after it was seen to start."""
     state = "RUNNING" if active.state is JobState.RUNNING else "PLACED"
@@ -78,19 +78,19 @@ def place_step(
         uid=active.uid,
         version=active.version,
         state=active.state,
-        events=(story.placed(placed, how=seen.placed_how),),
+        events=(story.placed(placed, how=observation.placed_how),),
         placed=placed,
         replicas=tuple(_row(held.kind, seat, state) for seat in seats),
         server=server,
     )
 
 
-def newly_placed(seen: Observation | None, held: Holding | None) -> tuple[Seat, ...]:
+def newly_placed(observation: Observation | None, held: Holding | None) -> tuple[Seat, ...]:
     """Where the engine has placed an attempt, if it has and that is not known yet."""
-    if seen is None or held is None or held.claim is None or not seen.placed:
+    if observation is None or held is None or held.claim is None or not observation.placed:
         return ()
     engine = held.claim.engine
-    placed = tuple(replace(seat, engine=engine) for seat in seen.placed)
+    placed = tuple(replace(seat, engine=engine) for seat in observation.placed)
     return () if placed == held.seats else placed
 
 
@@ -104,7 +104,7 @@ def apply_all(store: Store, steps: Sequence[Step], batch: int) -> list[bool]:
             raise
         except Exception:  # noqa: BLE001 - logged; each step is tried alone
             _LOG.exception("%d steps could not be written together", len(part))
-            applied += [_alone(store, step) for step in part]
+            applied += [_apply_alone(store, step) for step in part]
     return applied
 
 
@@ -126,8 +126,8 @@ def events_of_attempt(store: Store, uid: int, attempt: int) -> Iterator[StoredEv
 def planned_gain(store: Store, uid: int) -> float | None:
     """What was predicted of a job's reducers; its event follows that of who has submitted it."""
     planned = (event for event in store.events(uid) if event.kind == PLANNED)
-    found = next((event.data.get("gain") for event in planned), None)
-    return float(found) if isinstance(found, int | float) else None
+    gain = next((event.data.get("gain") for event in planned), None)
+    return float(gain) if isinstance(gain, int | float) else None
 
 
 def log_with_story(store: Store, uid: int, doing: str) -> None:
@@ -147,7 +147,7 @@ def log_not_taken(store: Store, uid: int, error: Exception) -> None:
         log_with_story(store, uid, "the engine did not take a command of")
 
 
-def _alone(store: Store, step: Step) -> bool:
+def _apply_alone(store: Store, step: Step) -> bool:
     try:
         return store.apply([step])[0]
     except StoreFault:
@@ -174,11 +174,17 @@ def ended_rows(held: Holding, outcome: Outcome | None) -> tuple[ReplicaRow, ...]
     )
 
 
-def _ended_row(kind: JobKind, seat: Seat, seen: ReplicaExit | None) -> ReplicaRow:
-    if seen is None:
+def _ended_row(kind: JobKind, seat: Seat, replica_exit: ReplicaExit | None) -> ReplicaRow:
+    if replica_exit is None:
         return _row(kind, seat, "STOPPED")
-    state = "STOPPED" if seen.stopped_by_us else "FAILED" if seen.status else "SUCCEEDED"
-    return _row(kind, seat, state, exit_code=seen.exit_code, signal=seen.signal)
+    state = (
+        "STOPPED"
+        if replica_exit.stopped_by_us
+        else "FAILED"
+        if replica_exit.status
+        else "SUCCEEDED"
+    )
+    return _row(kind, seat, state, exit_code=replica_exit.exit_code, signal=replica_exit.signal)
 
 
 def _row(
@@ -201,7 +207,7 @@ def _row(
 
 
 def _rows(
-    seen: Observation, after: JobState, held: Holding | None
+    observation: Observation, after: JobState, held: Holding | None
 ) -> tuple[ReplicaRow, ...] | None:
     if held is None:
         return None
@@ -209,11 +215,11 @@ def _rows(
         return placed_rows(held.kind, held.replicas)
     if after is JobState.RUNNING:
         return _running_rows(held)
-    return ended_rows(held, seen.outcome)
+    return ended_rows(held, observation.outcome)
 
 
-def _ran_s(seen: Observation) -> float | None:
+def _ran_s(observation: Observation) -> float | None:
     """How long the attempt ran at the most; None where nobody knows, or where it runs on."""
-    if seen.outcome is not None and seen.outcome.replicas:
-        return max(ended.seconds for ended in seen.outcome.replicas)
-    return seen.ran_s
+    if observation.outcome is not None and observation.outcome.replicas:
+        return max(ended.seconds for ended in observation.outcome.replicas)
+    return observation.ran_s

@@ -81,51 +81,60 @@ def refused(engine: str, why: Explanation) -> NewEvent:
 
 
 def of(
-    found: Judgement, active: Active, seen: Observation | None, planned_gain: float | None = None
+    judgement: Judgement,
+    active: Active,
+    observation: Observation | None,
+    planned_gain: float | None = None,
 ) -> tuple[NewEvent, ...]:
     """What a judgement adds to the story of its job.
 
     ``planned_gain`` is what was predicted of its reducers when it was submitted.
     """
-    match found.event:
+    match judgement.event:
         case Admitted():
             return (PREPARING,)
         case AllReady():
             return (RUNNING,)
-        case RestartOrdered() if found.stop is not None:
-            return (stopping(found.stop, found.error),)
+        case RestartOrdered() if judgement.stop is not None:
+            return (stopping(judgement.stop, judgement.error),)
         case PrimarySucceeded():
             last = SUCCEEDED
         case GaveUp(message=message):
             last = NewEvent(kind="FAILED", message=message)
-        case Drained() if not found.reason:
+        case Drained() if not judgement.reason:
             last = CANCELLED
         case _:
-            last = _restarting(found.reason, active.attempt)
-    return (*_came_to(seen, planned_gain), last)
+            last = _restarting(judgement.reason, active.attempt)
+    return (*_attempt_ended(observation, planned_gain), last)
 
 
-def _came_to(seen: Observation | None, planned_gain: float | None) -> tuple[NewEvent, ...]:
+def _attempt_ended(
+    observation: Observation | None, planned_gain: float | None
+) -> tuple[NewEvent, ...]:
     """How the replicas of an attempt ended, and what their exchanges and their steps came to."""
-    ended = _replicas_ended(seen.outcome) if seen is not None and seen.outcome else ()
-    if seen is None:
+    ended = (
+        _replicas_ended(observation.outcome)
+        if observation is not None and observation.outcome
+        else ()
+    )
+    if observation is None:
         return ended
-    return (*ended, *_reduced(seen, planned_gain), *_stepped(seen))
+    return (*ended, *_reduction_events(observation, planned_gain), *_step_events(observation))
 
 
-def _reduced(seen: Observation, planned_gain: float | None) -> Iterator[NewEvent]:
-    if seen.reduction is not None:
-        found = achieved(seen.reduction, planned_gain)
-        yield NewEvent(kind=ACHIEVED, message=found.sentence, data=found.numbers)
+def _reduction_events(observation: Observation, planned_gain: float | None) -> Iterator[NewEvent]:
+    if observation.reduction is not None:
+        comparison = achieved(observation.reduction, planned_gain)
+        yield NewEvent(kind=ACHIEVED, message=comparison.sentence, data=comparison.numbers)
 
 
-def _stepped(seen: Observation) -> Iterator[NewEvent]:
-    exits = seen.outcome.replicas if seen.outcome else ()
-    ran_s = next((each.seconds for each in exits if each.role is Role.PRIMARY), 0.0)
-    if seen.steps is not None and (found := steps_achieved(seen.steps, ran_s)):
-        severity = _WARNING if found.is_input_bound else {}
-        data = {**found.numbers, **severity}
-        yield NewEvent(kind=STEPS, message=found.sentence, data=data)
+def _step_events(observation: Observation) -> Iterator[NewEvent]:
+    exits = observation.outcome.replicas if observation.outcome else ()
+    ran_s = next((replica.seconds for replica in exits if replica.role is Role.PRIMARY), 0.0)
+    if observation.steps is not None and (throughput := steps_achieved(observation.steps, ran_s)):
+        severity = _WARNING if throughput.is_input_bound else {}
+        data = {**throughput.numbers, **severity}
+        yield NewEvent(kind=STEPS, message=throughput.sentence, data=data)
 
 
 def _restarting(message: str, attempt: int) -> NewEvent:
@@ -178,7 +187,9 @@ def not_taken(error: Exception) -> NewEvent:
 def _replicas_ended(outcome: Outcome) -> tuple[NewEvent, ...]:
     """How the replicas ended: those that failed by themselves first, and not hundreds."""
     ended = sorted(outcome.replicas, key=lambda e: (e.stopped_by_us, not e.killed, e.status == 0))
-    events = [_replica_ended(each, noticed=outcome.interrupted) for each in ended[:REPLICAS_MAX]]
+    events = [
+        _replica_ended(replica, noticed=outcome.interrupted) for replica in ended[:REPLICAS_MAX]
+    ]
     if len(ended) > REPLICAS_MAX:
         more = _replicas(len(ended) - REPLICAS_MAX)
         killed = sum(e.killed for e in ended[REPLICAS_MAX:])

@@ -1,4 +1,4 @@
-"""Tuning: each pass reads how a study's trials stand, thinks, and writes one step (R19).
+"""Tuning: each pass reads how a study's trials stand, thinks, and writes one step.
 
 Thinking is ``tuning.advance``'s.  New trials and their jobs are one commit with the study's own
 state; jobs of trials that are to end are cancelled afterwards, again and again until they do, so
@@ -57,7 +57,7 @@ class Collected:
     news: TrialReports | None = None
     """What is not stored yet."""
     events: tuple[NewEvent, ...] = ()
-    found: str = ""
+    search_note: str = ""
     was_read: bool = True
     """False while the engine cannot say what was reported: nothing is concluded from that."""
 
@@ -69,12 +69,12 @@ class Reports:
         """Nothing is read before the first ``collect``."""
         self._store = store
         self._engine = engine
-        self._known: dict[tuple[int, int], tuple[int, tuple[Measurement, ...]]] = {}
+        self._curves: dict[tuple[int, int], tuple[int, tuple[Measurement, ...]]] = {}
         """By study and trial: of how many reports, and what they come to."""
 
     def keep(self, uids: Collection[int]) -> None:
         """Forget the measurements of all other studies."""
-        self._known = {key: found for key, found in self._known.items() if key[0] in uids}
+        self._curves = {key: entry for key, entry in self._curves.items() if key[0] in uids}
 
     def collect(self, uid: int, study: StudySpec) -> tuple[Collected, ...]:
         """The trials of a study by number.
@@ -89,7 +89,7 @@ class Reports:
             trial = self._measuring(uid, study, stored.trial, stored.reports)
             return Collected(stored=stored, trial=trial, reports=stored.reports)
         try:
-            new, mark, found = self._read(stored)
+            new, mark, search_note = self._read(stored)
         except OSError as error:
             _LOG.warning("the reports of job %d cannot be read now: %s", stored.job_uid, error)
             trial = self._measuring(uid, study, stored.trial, stored.reports)
@@ -101,29 +101,29 @@ class Reports:
             reports=reports,
             news=TrialReports(number=number, mark=mark, reports=new) if new else None,
             events=_not_counted(study, stored, new),
-            found=found,
+            search_note=search_note,
         )
 
     def _measuring(
         self, uid: int, study: StudySpec, trial: TrialRecord, reports: tuple[Report, ...]
     ) -> TrialRecord:
         """The trial with its measurements; reports are only added: as many are the same ones."""
-        count, known = self._known.get((uid, trial.number), (-1, ()))
+        count, curve = self._curves.get((uid, trial.number), (-1, ()))
         if count != len(reports):
-            known = _curve(study, reports)
-            self._known[uid, trial.number] = len(reports), known
-        return replace(trial, measurements=known)
+            curve = _curve(study, reports)
+            self._curves[uid, trial.number] = len(reports), curve
+        return replace(trial, measurements=curve)
 
     def _read(self, stored: StoredTrial) -> tuple[tuple[Report, ...], tuple[int, int], str]:
         """What is new, the mark behind it, and what was found; attempt by attempt."""
         attempt, mark = stored.mark
         new: list[Report] = []
-        found = ""
-        for each in range(max(1, attempt), stored.job_attempt + 1):
-            measured = self._measured(stored.job_uid, each, mark if each == attempt else 0)
+        search_note = ""
+        for number in range(max(1, attempt), stored.job_attempt + 1):
+            measured = self._measured(stored.job_uid, number, mark if number == attempt else 0)
             new += measured.reports
-            attempt, mark, found = each, measured.mark, measured.found
-        return tuple(new), (attempt, mark), found
+            attempt, mark, search_note = number, measured.mark, measured.found
+        return tuple(new), (attempt, mark), search_note
 
     def _measured(self, uid: int, attempt: int, after: int) -> Measured:
         return self._engine.measured(AttemptKey(uid, attempt), after)
@@ -134,7 +134,7 @@ class _Looked:
     record: JobRecord
     collected: tuple[Collected, ...]
     context: StudyContext
-    seen: int
+    fingerprint: int
     """Stands for all that was reported and has ended."""
 
 
@@ -148,16 +148,16 @@ class Studies:
         self._make_job = make_job
         self._reports = Reports(store, engine)
         self._prior: dict[int, tuple[TrialRecord, ...]] = {}
-        self._seen: dict[int, int] = {}
+        self._fingerprints: dict[int, int] = {}
         self._troubles: dict[int, str] = {}
 
     def once(self) -> int:
         """One pass over all studies; how many have come further."""
         if not self._leases.leading:
             return 0
-        found = self._store.open_studies()
-        self._keep({study.uid for study in found})
-        return sum(self._pass_safely(study) for study in found)
+        studies = self._store.open_studies()
+        self._keep({study.uid for study in studies})
+        return sum(self._pass_safely(study) for study in studies)
 
     def _pass_safely(self, study: OpenStudy) -> bool:
         """One study that cannot be thought about is no other's fault."""
@@ -189,9 +189,9 @@ class Studies:
 
     def _keep(self, uids: Collection[int]) -> None:
         self._reports.keep(uids)
-        for known in (self._prior, self._seen, self._troubles):
-            for uid in known.keys() - uids:
-                del known[uid]
+        for table in (self._prior, self._fingerprints, self._troubles):
+            for uid in table.keys() - uids:
+                del table[uid]
 
     def _pass(self, study: OpenStudy) -> bool:
         # numpy and what stands on it: only servers that tune pay for them
@@ -203,24 +203,26 @@ class Studies:
         collected = self._reports.collect(study.uid, record.job.spec.study)
         looked = self._look(record, collected)
         state = record.job.status.state
-        snapshots = [_snapshot(each) for each in collected]
+        snapshots = [_snapshot(entry) for entry in collected]
         thought = advance(record.job.spec.study, state, snapshots, looked.context)
         step = self._step(looked, thought)
         applied = step is not None and self._store.apply_study(step)
         if step is not None and not applied:
             return False
-        self._seen[record.uid] = looked.seen
+        self._fingerprints[record.uid] = looked.fingerprint
         return self._stop_jobs(collected, thought) > 0 or applied
 
     def _look(self, record: JobRecord, collected: tuple[Collected, ...]) -> _Looked:
-        seen = _seen(collected)
-        context = self._context(record, collected, has_news=seen != self._seen.get(record.uid))
-        return _Looked(record, collected, context, seen)
+        fingerprint = _compute_fingerprint(collected)
+        context = self._context(
+            record, collected, has_news=fingerprint != self._fingerprints.get(record.uid)
+        )
+        return _Looked(record, collected, context, fingerprint)
 
     def _context(
         self, record: JobRecord, collected: Sequence[Collected], *, has_news: bool
     ) -> StudyContext:
-        starts = [each.stored.job_start_time for each in collected if each.stored.job_start_time]
+        starts = [entry.stored.job_start_time for entry in collected if entry.stored.job_start_time]
         began = record.job.status.start_time or min(starts, default=None)
         return StudyContext(
             now=self._store.now(),
@@ -238,16 +240,16 @@ class Studies:
             return ()
         if record.uid not in self._prior:
             earlier = self._store.job_by_uid(uid)
-            known = self._prior_of(earlier) if earlier else ()
+            prior = self._prior_of(earlier) if earlier else ()
             collected = self._reports.collect(uid, study)
-            self._prior[record.uid] = (*known, *(each.trial for each in collected))
+            self._prior[record.uid] = (*prior, *(entry.trial for entry in collected))
         return self._prior[record.uid]
 
     def _step(self, looked: _Looked, thought: Advance) -> StudyStep | None:
         """What there is to write; None where nothing has changed."""
         record, before = looked.record, looked.record.job.status
-        reports = tuple(each.news for each in looked.collected if each.news is not None)
-        ignored = [event for each in looked.collected for event in each.events]
+        reports = tuple(entry.news for entry in looked.collected if entry.news is not None)
+        ignored = [event for entry in looked.collected for event in entry.events]
         if not (reports or thought.changed or thought.new or thought.state is not before.state):
             return None
         return StudyStep(
@@ -272,10 +274,10 @@ class Studies:
         """Cancel the jobs of trials that are to end; those that end already are left alone."""
         changed = {trial.number: trial for trial in thought.changed}
         stopping = {
-            each.stored.job_uid: changed.get(each.trial.number, each.trial)
-            for each in collected
-            if not each.stored.job_state.is_final
-            and changed.get(each.trial.number, each.trial).state is TrialState.STOPPING
+            entry.stored.job_uid: changed.get(entry.trial.number, entry.trial)
+            for entry in collected
+            if not entry.stored.job_state.is_final
+            and changed.get(entry.trial.number, entry.trial).state is TrialState.STOPPING
         }
         if not stopping:
             return 0
@@ -293,33 +295,35 @@ class Studies:
                 yield step
 
 
-def _seen(collected: Sequence[Collected]) -> int:
+def _compute_fingerprint(collected: Sequence[Collected]) -> int:
     """Early stopping is looked at when something was reported or has ended, not every second.
 
     Remembered only here, and once it was looked at: after a start there are news.
     """
-    return hash(tuple((len(each.reports), each.stored.job_state) for each in collected))
+    return hash(tuple((len(entry.reports), entry.stored.job_state) for entry in collected))
 
 
-def _snapshot(each: Collected) -> TrialSnapshot:
-    stored = each.stored
-    if not each.was_read:  # a trial whose reports are not known is not over
-        return TrialSnapshot(trial=each.trial, job_state=JobState.RUNNING, reports=each.reports)
+def _snapshot(collected: Collected) -> TrialSnapshot:
+    stored = collected.stored
+    if not collected.was_read:  # a trial whose reports are not known is not over
+        return TrialSnapshot(
+            trial=collected.trial, job_state=JobState.RUNNING, reports=collected.reports
+        )
     return TrialSnapshot(
-        trial=each.trial,
+        trial=collected.trial,
         job_state=stored.job_state,
         job_message=stored.job_error.message if stored.job_error else "",
         job_start=stored.job_start_time,
         job_end=stored.job_end_time,
-        reports=each.reports,
-        found=each.found,
+        reports=collected.reports,
+        search_note=collected.search_note,
     )
 
 
-def _error(thought: Advance, kept: JobError | None) -> JobError | None:
+def _error(thought: Advance, error: JobError | None) -> JobError | None:
     if thought.error is not None:
         return JobError(code=_ABORTED, message=thought.error)
-    return kept if thought.state is JobState.CANCELLED else None
+    return error if thought.state is JobState.CANCELLED else None
 
 
 def _curve(study: StudySpec, reports: tuple[Report, ...]) -> tuple[Measurement, ...]:
@@ -343,5 +347,5 @@ def _not_counted(
 
 def _first_odd(study: StudySpec, reports: tuple[Report, ...]) -> Report | None:
     ids = {metric.metric_id for metric in study.metrics}
-    odd = (each for each in reports if each.tag in ids and not math.isfinite(each.value))
+    odd = (report for report in reports if report.tag in ids and not math.isfinite(report.value))
     return next(odd, None)

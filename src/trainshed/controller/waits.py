@@ -30,19 +30,21 @@ class StoredWaits:
         """The attempts that lay in an engine's queue when they were last looked at."""
         return self._waiting
 
-    def explain(self, seen: Iterable[Observation], watched: Mapping[AttemptKey, Active]) -> None:
+    def explain(
+        self, observations: Iterable[Observation], watched: Mapping[AttemptKey, Active]
+    ) -> None:
         """Store what is new of those that are still watched.  Raises StoreFault."""
-        found: dict[JobState, dict[AttemptKey, Observation]] = {}
-        for each in seen:
-            active = watched.get(each.key)
+        by_state: dict[JobState, dict[AttemptKey, Observation]] = {}
+        for observation in observations:
+            active = watched.get(observation.key)
             if active is None:
-                self.forget(each.key)
-            elif self._is_new(each, active):
-                found.setdefault(active.state, {})[each.key] = each
-        for state, changed in found.items():
-            texts = {key.uid: self._text(each) for key, each in changed.items()}
+                self.forget(observation.key)
+            elif self._is_new(observation, active):
+                by_state.setdefault(active.state, {})[observation.key] = observation
+        for state, changed in by_state.items():
+            texts = {key.uid: self._text(observation) for key, observation in changed.items()}
             self._store.explain(texts, state)
-            self._stored |= {key: each.waits for key, each in changed.items()}
+            self._stored |= {key: observation.waits for key, observation in changed.items()}
 
     def keep(self, watched: Collection[AttemptKey]) -> None:
         """Forget all others: another server may have them."""
@@ -54,20 +56,20 @@ class StoredWaits:
         self._stored.pop(key, None)
         self._waiting.discard(key)
 
-    def _is_new(self, seen: Observation, active: Active) -> bool:
-        if seen.phase is Phase.WAITING:
-            self._waiting.add(seen.key)
-        if seen.waits is None:
-            if seen.phase is Phase.UNKNOWN:
+    def _is_new(self, observation: Observation, active: Active) -> bool:
+        if observation.phase is Phase.WAITING:
+            self._waiting.add(observation.key)
+        if observation.waits is None:
+            if observation.phase is Phase.UNKNOWN:
                 return False
-            known = self._stored.get(seen.key)
-            return known is not None or (active.explained and seen.key not in self._stored)
-        is_same = self._stored.get(seen.key) == seen.waits
+            stored = self._stored.get(observation.key)
+            return stored is not None or (active.explained and observation.key not in self._stored)
+        is_same = self._stored.get(observation.key) == observation.waits
         return not is_same and active.state in _EXPLAINED
 
-    def _text(self, seen: Observation) -> Explanation | None:
+    def _text(self, observation: Observation) -> Explanation | None:
         """With since when it is so: as the engine says it, or since we know."""
-        if seen.waits is None or seen.waits.since_s is not None:
-            return seen.waits
-        since_s = seen.since_s or self._store.now().timestamp()
-        return replace(seen.waits, since_s=since_s)
+        if observation.waits is None or observation.waits.since_s is not None:
+            return observation.waits
+        since_s = observation.since_s or self._store.now().timestamp()
+        return replace(observation.waits, since_s=since_s)

@@ -50,7 +50,7 @@ def run_words(
         *("--compat", "--cleanenv"),
         *(("--nv",) if has_devices else ()),
         *("--home", home),
-        *(word for each in mounts for word in ("--mount", each)),
+        *(word for mount in mounts for word in ("--mount", mount)),
         *started(plan),
     )
 
@@ -86,4 +86,4 @@ def variables(name: str, env: Mapping[str, str]) -> dict[str, str]:
     ``name`` is the runtime's: it knows them by a prefix, which no other variable has.
     """
     prefix = f"{name.upper()}ENV_"
-    return {prefix + each: value for each, value in env.items() if each not in _NOT_TO_BE_SET}
+    return {prefix + key: value for key, value in env.items() if key not in _NOT_TO_BE_SET}

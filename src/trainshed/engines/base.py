@@ -295,7 +295,7 @@ class Engine(Protocol):
         One that is away keeps the nodes that it had, and every attempt of it is UNKNOWN.
         """
 
-    def judge(self, asked: JobNeeds) -> Explanation | None:
+    def judge(self, needs: JobNeeds) -> Explanation | None:
         """Why a job can never run there, in the caller's words with what would be accepted.
 
         From memory.  None: it can, some day, or that is not known.  Never "busy".
@@ -332,7 +332,7 @@ class Engine(Protocol):
         Raises OSError when that cannot be read now.
         """
 
-    def known(self) -> Sequence[Known]:
+    def list_attempts(self) -> Sequence[Known]:
         """Every attempt of this installation that the engine finds, and what lives of it.
 
         Reading only; other installations on the same machines are not seen.  Raises OSError.

@@ -27,14 +27,14 @@ LOCAL: Final = OWN["local"]
 def open_engine(name: str, context: EngineContext) -> Engine:
     """The engine of a name.  Raises UsageFault for a name that no package has."""
     if name in OWN:
-        return _made(OWN[name], context)
+        return _load_engine(OWN[name], context)
     installed = entry_points(group=GROUP)
     if name not in installed.names:
         names = ", ".join(sorted({*OWN, *installed.names}))
         raise UsageFault(f"there is no engine {name!r}; installed are: {names}")
-    return _made(installed[name], context)
+    return _load_engine(installed[name], context)
 
 
-def _made(found: EntryPoint, context: EngineContext) -> Engine:
-    factory: Factory = found.load()
+def _load_engine(entry_point: EntryPoint, context: EngineContext) -> Engine:
+    factory: Factory = entry_point.load()
     return factory(context)

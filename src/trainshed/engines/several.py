@@ -46,7 +46,7 @@ _CLOSE_S: Final = 2.0
 EnginesOf = Callable[[Collection[AttemptKey]], Mapping[AttemptKey, str]]
 
 
-def _nobody(_: Collection[AttemptKey]) -> Mapping[AttemptKey, str]:
+def _find_none(_: Collection[AttemptKey]) -> Mapping[AttemptKey, str]:
     return {}
 
 
@@ -74,12 +74,12 @@ class Engines:
         self.failed = dict(failed or {})
         self._first = self.name = next(iter(self.served))
         self.waits = QueueWaits()
-        self._own = {each.engine.name: name for name, each in self.served.items()}
-        self._find: EnginesOf = _nobody
+        self._own = {entry.engine.name: name for name, entry in self.served.items()}
+        self._find: EnginesOf = _find_none
         self._of: dict[AttemptKey, str] = {}
         self._since: dict[str, tuple[Reason, float]] = {}
         self._silent: set[tuple[str, str]] = set()
-        self._traits = _traits([each.engine.traits for each in self.served.values()])
+        self._traits = _traits([entry.engine.traits for entry in self.served.values()])
 
     @classmethod
     def of(cls, engine: Engine) -> "Engines":
@@ -109,7 +109,7 @@ class Engines:
 
     def get(self, name: str) -> Engine | None:
         """The engine of a name; empty: the first.  None: this server runs without it."""
-        served = self.served.get(self._now(name))
+        served = self.served.get(self._current_name(name))
         return served.engine if served else None
 
     def traits_of(self, name: str) -> Traits:
@@ -141,8 +141,8 @@ class Engines:
         if why := self.failed.get(name):
             return why
         silent: Explanation | None = _silent(name)
-        found = self._asked(name, "health", lambda engine: engine.health(), silent)
-        return self._with_since(name, found)
+        fault = self._ask_engine(name, "health", lambda engine: engine.health(), silent)
+        return self._with_since(name, fault)
 
     def healths(self) -> Mapping[str, Explanation | None]:
         """What keeps each engine from working; None: it is well."""
@@ -151,14 +151,14 @@ class Engines:
     @property
     def jobs(self) -> tuple[Path, ...]:
         """The folders of jobs that engines have beside the server's own."""
-        found = (each.engine.traits.jobs for each in self.served.values())
-        return tuple(dict.fromkeys(filter(None, found)))
+        folders = (entry.engine.traits.jobs for entry in self.served.values())
+        return tuple(dict.fromkeys(filter(None, folders)))
 
     def offered(self) -> tuple[OfferedEngine, ...]:
         """All that this server runs with, to the choice of one for a job."""
         return tuple(
-            OfferedEngine(name=name, regions=each.regions, away=self.health_of(name))
-            for name, each in self.served.items()
+            OfferedEngine(name=name, regions=entry.regions, away=self.health_of(name))
+            for name, entry in self.served.items()
         )
 
     def wishes(self, name: str, labels: Mapping[str, str]) -> Mapping[str, str]:
@@ -167,7 +167,7 @@ class Engines:
         return wishes(labels, served.labels if served else None)
 
     def judging(
-        self, asked: JobNeeds, never: Callable[[JobDemand], Explanation | None]
+        self, needs: JobNeeds, never: Callable[[JobDemand], Explanation | None]
     ) -> Callable[[str], Explanation | None]:
         """Why each engine can never hold a job.
 
@@ -175,11 +175,11 @@ class Engines:
         """
 
         def judge(name: str) -> Explanation | None:
-            theirs = replace(asked, wants=self.wishes(name, asked.wants))
+            theirs = replace(needs, wants=self.wishes(name, needs.wants))
             why = self.judge_of(name, theirs)
             if why or self.places(name) is PlacedBy.ENGINE:
                 return why
-            return never(replace(asked.demand, engine=name))
+            return never(replace(needs.demand, engine=name))
 
         return judge
 
@@ -195,7 +195,7 @@ class Engines:
         def look(engine: Engine) -> Sequence[Node] | None:
             return [replace(node, engine=name) for node in engine.fleet()]
 
-        return self._asked(name, "fleet", look, None)
+        return self._ask_engine(name, "fleet", look, None)
 
     def sight(
         self, key: AttemptKey, shape: Sequence[ReplicaShape], layout: NetworkLayout | None = None
@@ -205,20 +205,20 @@ class Engines:
 
     def health(self) -> Explanation | None:
         """What keeps them from working, where none of them works."""
-        found = self.healths()
-        return next(iter(found.values())) if all(found.values()) else None
+        faults = self.healths()
+        return next(iter(faults.values())) if all(faults.values()) else None
 
-    def judge(self, asked: JobNeeds) -> Explanation | None:
+    def judge(self, needs: JobNeeds) -> Explanation | None:
         """What the last of them objects, where all object."""
         why = None
         for name in self.served:
-            if (why := self.judge_of(name, asked)) is None:
+            if (why := self.judge_of(name, needs)) is None:
                 return None
         return why
 
-    def judge_of(self, name: str, asked: JobNeeds) -> Explanation | None:
+    def judge_of(self, name: str, needs: JobNeeds) -> Explanation | None:
         """What one engine objects."""
-        return self._asked(name, "judge", lambda engine: engine.judge(asked), None)
+        return self._ask_engine(name, "judge", lambda engine: engine.judge(needs), None)
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
         """As the engine of the place says."""
@@ -242,32 +242,36 @@ class Engines:
         by_engine: defaultdict[str, list[AttemptKey]] = defaultdict(list)
         for key, name in self._names_of(keys).items():
             by_engine[name].append(key)
-        return [seen for name, theirs in by_engine.items() for seen in self._observe(name, theirs)]
+        return [
+            observation
+            for name, theirs in by_engine.items()
+            for observation in self._observe(name, theirs)
+        ]
 
     def measured(self, key: AttemptKey, after: int) -> Measured:
         """By the attempt's engine."""
         return self.serving(self.engine_of(key)).measured(key, after)
 
-    def known(self) -> Sequence[Known]:
+    def list_attempts(self) -> Sequence[Known]:
         """What all of them find; one that fails finds nothing."""
-        return [found for name in self.served for found in self.known_of(name) or ()]
+        return [attempt for name in self.served for attempt in self.known_of(name) or ()]
 
     def known_of(self, name: str) -> Sequence[Known] | None:
         """What one engine finds; None: it cannot say now."""
 
         def look(engine: Engine) -> Sequence[Known] | None:
-            return engine.known()
+            return engine.list_attempts()
 
-        return self._asked(name, "known", look, None)
+        return self._ask_engine(name, "known", look, None)
 
     def forget(self, uid: int) -> bool:
         """Wherever an attempt of the job may have been; its attempts are no more looked for."""
-        return all(each.engine.forget(uid) for each in self.served.values())
+        return all(entry.engine.forget(uid) for entry in self.served.values())
 
     def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
         """To all."""
-        for each in self.served.values():
-            each.engine.listen(callback)
+        for entry in self.served.values():
+            entry.engine.listen(callback)
 
     def close(self) -> None:
         """Close all at once: each has its own two seconds, and so have all."""
@@ -278,11 +282,11 @@ class Engines:
             threading.Thread(target=self._close, args=(name,), daemon=True, name=f"close-{name}")
             for name in self.served
         ]
-        for each in closing:
-            each.start()
+        for thread in closing:
+            thread.start()
         until = time.monotonic() + _CLOSE_S
-        for each in closing:
-            each.join(max(0.0, until - time.monotonic()))
+        for thread in closing:
+            thread.join(max(0.0, until - time.monotonic()))
 
     # within
 
@@ -306,14 +310,14 @@ class Engines:
 
     def _names_of(self, keys: Collection[AttemptKey]) -> dict[AttemptKey, str]:
         # looked up once: what is remembered may be forgotten meanwhile, here or by another thread
-        found = {key: name for key in keys if (name := self._of.get(key)) is not None}
-        if unknown := [key for key in keys if key not in found]:
+        names = {key: name for key in keys if (name := self._of.get(key)) is not None}
+        if unknown := [key for key in keys if key not in names]:
             for key, name in self._find(unknown).items():
-                found[key] = name
+                names[key] = name
                 self._remember(key, name)
-        return {key: self._now(found.get(key, "")) for key in keys}
+        return {key: self._current_name(names.get(key, "")) for key in keys}
 
-    def _now(self, name: str) -> str:
+    def _current_name(self, name: str) -> str:
         """What an engine is called now: attempts keep the name under which they were launched.
 
         One that was there before it had a table of its own was called as its kind.
@@ -332,36 +336,40 @@ class Engines:
             why = Explanation(reason=Reason.ENGINE_AWAY, message=self._without(name))
             return [Observation(key=key, phase=Phase.UNKNOWN, waits=why) for key in keys]
         unknown: Sequence[Observation] = [Observation(key=key, phase=Phase.UNKNOWN) for key in keys]
-        seen = self._asked(name, "observe", lambda engine: engine.observe(keys), unknown)
-        self.waits.seen(name, seen)
+        observations = self._ask_engine(
+            name, "observe", lambda engine: engine.observe(keys), unknown
+        )
+        self.waits.record(name, observations)
         return [
-            _with_engine(each, name) if each.placed and each.placed[0].engine != name else each
-            for each in seen
+            _with_engine(observation, name)
+            if observation.placed and observation.placed[0].engine != name
+            else observation
+            for observation in observations
         ]
 
-    def _asked(self, name: str, what: str, ask: Callable[[Engine], T], otherwise: T) -> T:
+    def _ask_engine(self, name: str, what: str, ask: Callable[[Engine], T], otherwise: T) -> T:
         """The answer of one engine; what it cannot say is logged once, until it can again."""
         engine = self.serving(name)
         try:
-            found = ask(engine)
+            answer = ask(engine)
         except Exception:  # noqa: BLE001 - one engine's fault is not the others'
             if (name, what) not in self._silent:
                 self._silent.add((name, what))
                 _LOG.exception("the engine %s does not say its %s", name, what)
             return otherwise
         self._silent.discard((name, what))
-        return found
+        return answer
 
-    def _with_since(self, name: str, found: Explanation | None) -> Explanation | None:
-        if found is None:
+    def _with_since(self, name: str, fault: Explanation | None) -> Explanation | None:
+        if fault is None:
             self._since.pop(name, None)
             return None
-        if found.since_s is not None:
-            return found
+        if fault.since_s is not None:
+            return fault
         before = self._since.get(name)
-        if before is None or before[0] is not found.reason:
-            before = self._since[name] = (found.reason, time.time())
-        return replace(found, since_s=before[1])
+        if before is None or before[0] is not fault.reason:
+            before = self._since[name] = (fault.reason, time.time())
+        return replace(fault, since_s=before[1])
 
 
 def engine_of(place: SeatsOrClaim) -> str:
@@ -371,14 +379,16 @@ def engine_of(place: SeatsOrClaim) -> str:
     return next((seat.engine for seat in place if seat.engine), "")
 
 
-def _with_engine(seen: Observation, name: str) -> Observation:
-    return seen._replace(placed=tuple(replace(seat, engine=name) for seat in seen.placed))
+def _with_engine(observation: Observation, name: str) -> Observation:
+    return observation._replace(
+        placed=tuple(replace(seat, engine=name) for seat in observation.placed)
+    )
 
 
 def _silent(name: str) -> Explanation:
     return Explanation(reason=Reason.ENGINE_AWAY, message=f"the engine {name} does not answer")
 
 
-def _traits(found: Sequence[Traits]) -> Traits:
-    here = [each for each in found if each.reach is NodeLocation.THIS_MACHINE]
-    return here[0] if here else found[0]
+def _traits(traits: Sequence[Traits]) -> Traits:
+    here = [entry for entry in traits if entry.reach is NodeLocation.THIS_MACHINE]
+    return here[0] if here else traits[0]

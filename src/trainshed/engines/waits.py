@@ -39,11 +39,11 @@ class QueueWaits:
                 del self._since[next(iter(self._since))]
             self._since.setdefault(key, self._monotonic())
 
-    def seen(self, engine: str, found: Iterable[Observation]) -> None:
+    def record(self, engine: str, observations: Iterable[Observation]) -> None:
         """What an engine says of its attempts; the end of a wait is counted once."""
         if not self._since:
             return
-        over = [each.key for each in found if each.phase not in _WAITS]
+        over = [observation.key for observation in observations if observation.phase not in _WAITS]
         now = self._monotonic()
         with self._lock:
             for since in (self._since.pop(key, None) for key in over):

@@ -114,7 +114,7 @@ class Beneath:
         if name and not {"", ".", ".."}.isdisjoint(name.split("/")):
             raise OSError(errno.EINVAL, "a name has no part that is empty, '.' or '..'", name)
         mode = mode if flags & os.O_CREAT else 0
-        resolve = _resolve() if "/" in name else _opened
+        resolve = _resolve() if "/" in name else _open_part
         return resolve(self._root, name or ".", flags | os.O_CLOEXEC, mode)
 
     def read(self, name: str) -> BinaryIO:
@@ -150,8 +150,8 @@ class Beneath:
         """What lies in a folder, in no order, or so many of it."""
         descriptor = self.open(name, _READ | os.O_DIRECTORY)
         try:
-            with os.scandir(descriptor) as found:
-                return [(entry.name, _kind(entry)) for entry in islice(found, most)]
+            with os.scandir(descriptor) as entries:
+                return [(entry.name, _kind(entry)) for entry in islice(entries, most)]
         finally:
             os.close(descriptor)
 
@@ -166,16 +166,16 @@ class Beneath:
         while waiting:
             folder = waiting.pop()
             try:
-                found = self.entries(folder, left + 1)
+                entries = self.entries(folder, left + 1)
             except OSError:
                 continue
-            left -= len(found)
+            left -= len(entries)
             if left < 0:
                 raise OSError(errno.E2BIG, "there is too much to look at all", folder)
-            below = (entry for entry, kind in found if kind is FileKind.FOLDER and enters(entry))
+            below = (entry for entry, kind in entries if kind is FileKind.FOLDER and enters(entry))
             head = f"{folder}/" if folder else ""
             waiting += sorted((head + entry for entry in below), reverse=True)
-            yield folder, [entry for entry, kind in found if kind is not FileKind.FOLDER]
+            yield folder, [entry for entry, kind in entries if kind is not FileKind.FOLDER]
 
     def make_folders(self, name: str, mode: int | None = None) -> None:
         """Make a folder and those above it.  Nothing is made where a part is no folder.
@@ -197,11 +197,11 @@ class Beneath:
             except FileExistsError:
                 return  # somebody else was quicker
         if mode is not None:
-            made = self.open(name, _READ | os.O_DIRECTORY)
+            descriptor = self.open(name, _READ | os.O_DIRECTORY)
             try:
-                give_mode(made, mode)
+                give_mode(descriptor, mode)
             finally:
-                os.close(made)
+                os.close(descriptor)
 
     def _is_folder(self, name: str) -> bool:
         """Whether it is there.  Raises OSError where something else is."""
@@ -214,9 +214,9 @@ class Beneath:
 
 def give_mode(descriptor: int, mode: int) -> None:
     """Set the mode of a file or folder of ours; what somebody else put there stays as it is."""
-    found = os.fstat(descriptor)
-    if found.st_uid == os.geteuid():
-        os.fchmod(descriptor, mode | found.st_mode & stat.S_ISGID)
+    status = os.fstat(descriptor)
+    if status.st_uid == os.geteuid():
+        os.fchmod(descriptor, mode | status.st_mode & stat.S_ISGID)
 
 
 def _kind(entry: os.DirEntry[str]) -> FileKind:
@@ -243,12 +243,12 @@ def by_kernel(root: int, name: str, flags: int, mode: int) -> int:
     how = _How(flags, mode, _NO_MAGIC_LINKS | _NO_LINKS | _BENEATH)
     path = ctypes.c_char_p(os.fsencode(name))
     for _ in range(_TRIES_MAX):
-        found = _syscall()(
+        descriptor = _syscall()(
             ctypes.c_long(_OPENAT2), ctypes.c_int(root), path, ctypes.byref(how),
             ctypes.c_size_t(ctypes.sizeof(how)),
         )  # fmt: skip
-        if found >= 0:
-            return int(found)
+        if descriptor >= 0:
+            return int(descriptor)
         number = ctypes.get_errno()
         if number not in (errno.EAGAIN, errno.EINTR):
             raise OSError(number, os.strerror(number), name)
@@ -257,28 +257,28 @@ def by_kernel(root: int, name: str, flags: int, mode: int) -> int:
 
 @functools.cache
 def _syscall() -> Callable[..., int]:
-    found = ctypes.CDLL(None, use_errno=True).syscall
-    found.restype = ctypes.c_long
-    return found
+    function = ctypes.CDLL(None, use_errno=True).syscall
+    function.restype = ctypes.c_long
+    return function
 
 
 def by_parts(root: int, name: str, flags: int, mode: int) -> int:
     """Folder after folder, each opened in the one before."""
     *folders, leaf = name.split("/")
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         folder = root
         for part in folders:
-            folder = _opened(folder, part, _FOLDER | os.O_CLOEXEC, 0)
-            held.callback(os.close, folder)
-        return _opened(folder, leaf, flags, mode)
+            folder = _open_part(folder, part, _FOLDER | os.O_CLOEXEC, 0)
+            stack.callback(os.close, folder)
+        return _open_part(folder, leaf, flags, mode)
 
 
-def _opened(folder: int, part: str, flags: int, mode: int) -> int:
+def _open_part(folder: int, part: str, flags: int, mode: int) -> int:
     """One part needs no more than O_NOFOLLOW."""
     try:
-        found = os.open(part, flags | os.O_NOFOLLOW, mode, dir_fd=folder)
+        descriptor = os.open(part, flags | os.O_NOFOLLOW, mode, dir_fd=folder)
     except NotADirectoryError:
         if stat.S_ISLNK(os.stat(part, dir_fd=folder, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), part) from None
         raise
-    return found
+    return descriptor

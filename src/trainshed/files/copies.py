@@ -72,7 +72,7 @@ class Remarks(dict[Remark, tuple[int, str]]):
 def copy_tree(
     source: Path,
     target: Path,
-    wanted: Callable[[str, FileKind], bool] = lambda *_: True,
+    is_wanted: Callable[[str, FileKind], bool] = lambda *_: True,
     remarks: Remarks | None = None,
     is_of_jobs: Callable[[str], bool] = lambda _: False,
 ) -> Iterator[Copied]:
@@ -85,7 +85,7 @@ def copy_tree(
     target.mkdir(_PRIVATE_FOLDER, parents=True, exist_ok=True)
     with Beneath(source) as there, Beneath(target) as here:
         yield from _Copy(there, here, Remarks() if remarks is None else remarks, is_of_jobs).run(
-            wanted
+            is_wanted
         )
 
 
@@ -109,14 +109,14 @@ class _Copy:
         self._is_of_jobs = is_of_jobs
         self._folders: list[_Made] = []
 
-    def run(self, wanted: Callable[[str, FileKind], bool]) -> Iterator[Copied]:
+    def run(self, is_wanted: Callable[[str, FileKind], bool]) -> Iterator[Copied]:
         waiting = [""]
         while waiting:
             folder = waiting.pop()
             head = f"{folder}/" if folder else ""
             for leaf, kind in self._entries(folder):
                 name = head + leaf
-                if not wanted(name, kind):
+                if not is_wanted(name, kind):
                     continue
                 if kind is FileKind.FOLDER:
                     waiting += [name] if self._make_folder(name) else []
@@ -142,7 +142,7 @@ class _Copy:
         if error.errno not in _NO_FILE:
             raise error
         if error.errno == errno.ENAMETOOLONG:
-            self._remarks.add(Remark.TOO_DEEP, _shortened(name))
+            self._remarks.add(Remark.TOO_DEEP, _shorten(name))
 
     def _make_folder(self, name: str) -> bool:
         """Whether it is there then: a folder, and no link to one."""
@@ -150,8 +150,8 @@ class _Copy:
             original = self._there.stat(name)
             with self._here.parent(name) as (above, leaf):
                 if _make(leaf, above):
-                    with self._here.folder(name) as made:
-                        self._folders.append(_Made(name, os.fstat(made), original))
+                    with self._here.folder(name) as descriptor:
+                        self._folders.append(_Made(name, os.fstat(descriptor), original))
             with self._here.folder(name):
                 return True
         except OSError as error:
@@ -362,6 +362,6 @@ def _keep(descriptor: int, original: os.stat_result, mode: int) -> None:
     os.utime(descriptor, ns=(original.st_atime_ns, original.st_mtime_ns))
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     """The first part of a name that is too long to be shown."""
     return f"{name[:60]}..."

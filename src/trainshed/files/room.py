@@ -35,8 +35,8 @@ def missing_bytes(place: int | str | os.PathLike[str]) -> int:
     """How much less is free than logs must leave; 0 where there is enough.  Raises OSError."""
     disk = os.statvfs(place)
     total = disk.f_blocks * disk.f_frsize
-    kept = min(max(KEPT_BYTES, total // _KEPT_PART), _KEPT_BYTES_MAX, total // _KEPT_PART_MIN)
-    return max(0, kept - disk.f_bavail * disk.f_frsize)
+    reserve = min(max(KEPT_BYTES, total // _KEPT_PART), _KEPT_BYTES_MAX, total // _KEPT_PART_MIN)
+    return max(0, reserve - disk.f_bavail * disk.f_frsize)
 
 
 def hold(path: str, size: int, *, create: bool = True) -> None:

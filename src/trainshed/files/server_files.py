@@ -114,13 +114,13 @@ def write_running(data_dir: Path, server: RunningServer) -> None:
 def read_running(data_dir: Path) -> RunningServer | None:
     """The server that was started last, dead or alive; None where none was."""
     try:
-        found = json.loads((data_dir / FILE).read_text("utf-8"))
+        document = json.loads((data_dir / FILE).read_text("utf-8"))
         return RunningServer(
-            url=str(found["url"]).rstrip("/"),
-            grpc=found.get("grpc"),
-            pid=int(found["pid"]),
-            anonymous=found.get("anonymous") is True,
-            ca=found.get("ca"),
+            url=str(document["url"]).rstrip("/"),
+            grpc=document.get("grpc"),
+            pid=int(document["pid"]),
+            anonymous=document.get("anonymous") is True,
+            ca=document.get("ca"),
         )
     except FileNotFoundError:
         return None
@@ -130,8 +130,8 @@ def read_running(data_dir: Path) -> RunningServer | None:
 
 def forget_running(data_dir: Path, pid: int) -> None:
     """Take the note away when a server ends in order, unless a newer server wrote its own."""
-    found = read_running(data_dir)
-    if found is not None and found.pid == pid:
+    running = read_running(data_dir)
+    if running is not None and running.pid == pid:
         (data_dir / FILE).unlink(missing_ok=True)
 
 

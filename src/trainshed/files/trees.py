@@ -28,10 +28,10 @@ def opened_folders(
     path may not.  Its name is "", and it comes last.  No link in the tree is followed; what is gone
     meanwhile, or has a longer path than the system takes, is passed over.  Raises OSError.
     """
-    with _opened_tree(root, below) as tree:
-        found = tree.walk("", _ENTRIES_MAX)
-        top = next(found, ("", []))
-        for name, files in chain(found, [top]):
+    with _open_tree(root, below) as tree:
+        folders = tree.walk("", _ENTRIES_MAX)
+        top = next(folders, ("", []))
+        for name, files in chain(folders, [top]):
             try:
                 descriptor = tree.open(name, _READ)
             except OSError as error:
@@ -45,7 +45,7 @@ def opened_folders(
 
 
 @contextmanager
-def _opened_tree(root: str | os.PathLike[str], below: str) -> Iterator[Beneath]:
+def _open_tree(root: str | os.PathLike[str], below: str) -> Iterator[Beneath]:
     with (
         Beneath(root) as outside,
         outside.folder(below) as top,

@@ -16,7 +16,7 @@ def commands_of(before: JobState, decision: Decision) -> tuple[Command, ...]:
     kept places for the next.
     """
     done = _DONE.get(before)
-    return tuple(each for each in decision.commands if each is not done)
+    return tuple(command for command in decision.commands if command is not done)
 
 
 #: What is done already where a job is in this state.

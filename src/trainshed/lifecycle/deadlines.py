@@ -1,4 +1,6 @@
-"""How long a job may wait and run, in the meaning of its dialect (contracts/vertex-sdk.md 7, 8).
+"""How long a job may wait and run, in the meaning of its dialect.
+
+The sources are docs/sources/vertex.md 7.1 and 8.
 
 Running time is the time in RUNNING, of all attempts together; a restart does not begin it anew, and
 waiting for a place in between does not use it up.  Waiting time is that before the first RUNNING:

@@ -32,7 +32,7 @@ class AllReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrimarySucceeded:
-    """The primary ended with exit code 0; it decides the job (R11)."""
+    """The primary ended with exit code 0; it decides the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class RestartGranted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartOrdered:
-    """The attempt is to be ended, with notice, so that the next one can begin (R20)."""
+    """The attempt is to be ended, with notice, so that the next one can begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

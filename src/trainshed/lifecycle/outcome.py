@@ -1,7 +1,7 @@
 """What an observation of an attempt means for its job: values in, an event with its reason out.
 
 The table names every pair of state and phase that means something.  UNKNOWN is in none of them: an
-engine that cannot say now is never a reason to do anything (DESIGN 5.6).
+engine that cannot say now is never a reason to do anything.
 """
 
 from collections.abc import Callable, Mapping
@@ -67,23 +67,25 @@ class Judgement:
     stop: StopOrder | None = None
 
 
-def matters(state: JobState, seen: Observation) -> bool:
+def matters(state: JobState, observation: Observation) -> bool:
     """Whether an observation can mean anything in a state."""
-    if state is JobState.RUNNING and seen.phase is Phase.READY:  # thousands of times a second
+    if (
+        state is JobState.RUNNING and observation.phase is Phase.READY
+    ):  # thousands of times a second
         return False
-    return (state, seen.phase) in _JUDGES
+    return (state, observation.phase) in _JUDGES
 
 
-def needs_facts(state: JobState, seen: Observation) -> bool:
+def needs_facts(state: JobState, observation: Observation) -> bool:
     """Whether the policies must know the job to judge an observation that matters: rarely."""
-    if state is JobState.CANCELLING or seen.phase in ALIVE:
+    if state is JobState.CANCELLING or observation.phase in ALIVE:
         return False
-    return state is JobState.RESTARTING or not _succeeded(seen)
+    return state is JobState.RESTARTING or not _succeeded(observation)
 
 
-def judge(state: JobState, seen: Observation, facts: AttemptFacts) -> Judgement:
+def judge(state: JobState, observation: Observation, facts: AttemptFacts) -> Judgement:
     """What an observation that matters means for a job in this state."""
-    return _JUDGES[state, seen.phase](seen, facts)
+    return _JUDGES[state, observation.phase](observation, facts)
 
 
 def gave_up(message: str, code: int) -> Judgement:
@@ -113,53 +115,53 @@ def hand_over_refused(why: Explanation) -> Judgement:
     return Judgement(event=HandOverRefused(), reason=why.message)
 
 
-def _admitted(_seen: Observation, _facts: AttemptFacts) -> Judgement:
+def _admitted(_observation: Observation, _facts: AttemptFacts) -> Judgement:
     return Judgement(event=Admitted())
 
 
-def _ended_in_queue(seen: Observation, facts: AttemptFacts) -> Judgement:
+def _ended_in_queue(observation: Observation, facts: AttemptFacts) -> Judgement:
     """What has run had its places before, however short it was: its story says where."""
-    return (_admitted if _ran(seen) else _ended)(seen, facts)
+    return (_admitted if _ran(observation) else _ended)(observation, facts)
 
 
-def _ready(_seen: Observation, _facts: AttemptFacts) -> Judgement:
+def _ready(_observation: Observation, _facts: AttemptFacts) -> Judgement:
     return Judgement(event=AllReady())
 
 
-def _ended_unseen(seen: Observation, facts: AttemptFacts) -> Judgement:
+def _ended_unseen(observation: Observation, facts: AttemptFacts) -> Judgement:
     """What has run before it ended was ready, however short: its story and start time say so."""
-    return (_ready if _ran(seen) else _ended)(seen, facts)
+    return (_ready if _ran(observation) else _ended)(observation, facts)
 
 
-def _ended(seen: Observation, facts: AttemptFacts) -> Judgement:
-    if _succeeded(seen):
+def _ended(observation: Observation, facts: AttemptFacts) -> Judgement:
+    if _succeeded(observation):
         return Judgement(event=PrimarySucceeded())
-    if _was_interrupted(seen):
+    if _was_interrupted(observation):
         return _after_loss("somebody else has stopped it", Cause.INFRA, facts)
-    granted = _another_try(seen, facts)
+    granted = _another_try(observation, facts)
     if granted is None:
-        return _failed(seen)
-    why = failure(seen.outcome, seen.fault)
+        return _failed(observation)
+    why = failure(observation.outcome, observation.fault)
     return Judgement(event=granted, reason=why, charged=Cause.USER, stop=_AGAIN)
 
 
-def _failed(seen: Observation) -> Judgement:
-    code = INVALID_ARGUMENT if _ran(seen) else FAILED_PRECONDITION
-    return gave_up(failure(seen.outcome, seen.fault), code)
+def _failed(observation: Observation) -> Judgement:
+    code = INVALID_ARGUMENT if _ran(observation) else FAILED_PRECONDITION
+    return gave_up(failure(observation.outcome, observation.fault), code)
 
 
-def _another_try(seen: Observation, facts: AttemptFacts) -> RestartGranted | None:
+def _another_try(observation: Observation, facts: AttemptFacts) -> RestartGranted | None:
     """What the program's own budget says; what could not be started at all has not used it."""
-    if seen.outcome is None or seen.fault is not None:
+    if observation.outcome is None or observation.fault is not None:
         return None
-    return after_failure(seen.outcome.exit_code, facts.used, facts.scheduling, facts.budgets)
+    return after_failure(observation.outcome.exit_code, facts.used, facts.scheduling, facts.budgets)
 
 
-def _lost(seen: Observation, facts: AttemptFacts) -> Judgement:
-    why = seen.fault or "no process of it is left, and no record of its end"
-    if seen.loss is Loss.LIMIT:
+def _lost(observation: Observation, facts: AttemptFacts) -> Judgement:
+    why = observation.fault or "no process of it is left, and no record of its end"
+    if observation.loss is Loss.LIMIT:
         return gave_up(f"{lost(facts.attempt, why)}.", DEADLINE_EXCEEDED)
-    cause = Cause.MAINTENANCE if seen.loss is Loss.MAINTENANCE else Cause.INFRA
+    cause = Cause.MAINTENANCE if observation.loss is Loss.MAINTENANCE else Cause.INFRA
     return _after_loss(why, cause, facts)
 
 
@@ -171,46 +173,52 @@ def _after_loss(why: str, cause: Cause, facts: AttemptFacts) -> Judgement:
     return Judgement(event=event, reason=lost(facts.attempt, why), charged=cause)
 
 
-def _ended_restarting(seen: Observation, facts: AttemptFacts) -> Judgement:
+def _ended_restarting(observation: Observation, facts: AttemptFacts) -> Judgement:
     """The end that was ordered, or one of its own that came before the order."""
-    if _succeeded(seen):
+    if _succeeded(observation):
         return Judgement(event=PrimarySucceeded())
-    is_own = seen.fault is not None or (_ran(seen) and not _was_interrupted(seen))
-    if is_own and _another_try(seen, facts) is None:
-        return _failed(seen)
-    return _restarted(seen, facts)
+    is_own = observation.fault is not None or (
+        _ran(observation) and not _was_interrupted(observation)
+    )
+    if is_own and _another_try(observation, facts) is None:
+        return _failed(observation)
+    return _restarted(observation, facts)
 
 
-def _restarted(seen: Observation, facts: AttemptFacts) -> Judgement:
+def _restarted(observation: Observation, facts: AttemptFacts) -> Judgement:
     """The restart was counted when it was ordered."""
     if facts.pending_error is not None:
         return gave_up(facts.pending_error.message, facts.pending_error.code)
-    stop = _AGAIN if seen.phase is Phase.ENDED else None
+    stop = _AGAIN if observation.phase is Phase.ENDED else None
     return Judgement(event=Drained(), reason=f"Attempt {facts.attempt} has ended", stop=stop)
 
 
-def _cancelled(_seen: Observation, _facts: AttemptFacts) -> Judgement:
+def _cancelled(_observation: Observation, _facts: AttemptFacts) -> Judgement:
     """The job's error says already who or what wanted its end."""
     return Judgement(event=Drained())
 
 
-def _succeeded(seen: Observation) -> bool:
-    outcome = seen.outcome
+def _succeeded(observation: Observation) -> bool:
+    outcome = observation.outcome
     return (
-        seen.phase is Phase.ENDED
+        observation.phase is Phase.ENDED
         and outcome is not None
         and outcome.exit_code == 0
         and not outcome.interrupted
-        and seen.fault is None
+        and observation.fault is None
     )
 
 
-def _was_interrupted(seen: Observation) -> bool:
-    return seen.fault is None and seen.outcome is not None and seen.outcome.interrupted
+def _was_interrupted(observation: Observation) -> bool:
+    return (
+        observation.fault is None
+        and observation.outcome is not None
+        and observation.outcome.interrupted
+    )
 
 
-def _ran(seen: Observation) -> bool:
-    return bool(seen.task_names or (seen.outcome and seen.outcome.replicas))
+def _ran(observation: Observation) -> bool:
+    return bool(observation.task_names or (observation.outcome and observation.outcome.replicas))
 
 
 _JUDGES: Final[

@@ -1,4 +1,4 @@
-"""Whether a job whose attempt has not done its work may try once more (R11, R20, DESIGN 5.11).
+"""Whether a job whose attempt has not done its work may try once more.
 
 A status up to 128 says that the program cannot go on; above it a signal has ended it, which may not
 happen again.  AI Platform distinguished them, and Kubernetes' training operators still do.
@@ -33,7 +33,7 @@ def budget_of(cause: Cause, scheduling: Scheduling, budgets: Budgets) -> int | N
     """How many restarts a job has for a cause; no limit if None.
 
     ``disableRetries`` takes all of them: the job says that it must not be run twice
-    (contracts/vertex-sdk.md 8).  ``restartJobOnWorkerRestart`` and ``resilientToWorkerRestart``
+    (docs/sources/vertex.md 8).  ``restartJobOnWorkerRestart`` and ``resilientToWorkerRestart``
     take and give nothing: every restart here is one of the whole job, which is what they ask for.
     """
     return 0 if scheduling.disable_retries else budgets.of(cause)

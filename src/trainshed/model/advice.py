@@ -20,25 +20,27 @@ def advice(lines: Iterable[str]) -> str:
     Empty for any other death.  ``lines`` are the last that it wrote on stderr; some errors take
     several, and end with an address.
     """
-    said = list(lines)
-    return _of_age(said[-_AGE_LINES:]) or _of_last_error(said)
+    last_lines = list(lines)
+    return _advise_on_age(last_lines[-_AGE_LINES:]) or _advise_on_last_error(last_lines)
 
 
-def _of_age(lines: Sequence[str]) -> str:
-    return next(filter(None, (_known(REMOVED, line) for line in reversed(lines))), "")
+def _advise_on_age(lines: Sequence[str]) -> str:
+    return next(filter(None, (_find_advice(REMOVED, line) for line in reversed(lines))), "")
 
 
-def _of_last_error(lines: Sequence[str]) -> str:
+def _advise_on_last_error(lines: Sequence[str]) -> str:
     """The last error of a GPU or of a port, unless another exception came after it.
 
     Programs that look for a batch size go on after a full memory, and may die of something else.
     """
-    sentences = (_known((*GPU_ERRORS, *PORT_ERRORS), line) for line in lines_of_last_error(lines))
+    sentences = (
+        _find_advice((*GPU_ERRORS, *PORT_ERRORS), line) for line in lines_of_last_error(lines)
+    )
     return next(filter(None, sentences), "")
 
 
-def _known(errors: Sequence[KnownError], line: str) -> str:
-    for each in errors:
-        if match := re.search(each.error, line):
-            return each.advice.format(next(filter(None, match.groups()), ""))
+def _find_advice(errors: Sequence[KnownError], line: str) -> str:
+    for error in errors:
+        if match := re.search(error.error, line):
+            return error.advice.format(next(filter(None, match.groups()), ""))
     return ""

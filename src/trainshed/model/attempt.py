@@ -42,9 +42,9 @@ class Phase(enum.Enum):
     ENDED = "ENDED"
     """There is an outcome, no process of the attempt lives, and its log is complete."""
     LOST = "LOST"
-    """Proven gone without an outcome (DESIGN 5.6); no process of it lives."""
+    """Proven gone without an outcome; no process of it lives."""
     UNKNOWN = "UNKNOWN"
-    """The engine cannot say now; never a reason to do anything (DESIGN 5.6)."""
+    """The engine cannot say now; never a reason to do anything."""
 
     # asked thousands of times a second; an enum's own hash is that of its name, and slow
     __hash__ = object.__hash__
@@ -146,9 +146,9 @@ class Observation(NamedTuple):
 
 
 class MetricsPlan(NamedTuple):
-    """Where a trial's program reports its metrics, and under which names (R19).
+    """Where a trial's program reports its metrics, and under which names.
 
-    ``files`` are metric files of cloudml-hypertune (contracts/vertex-sdk.md 10.1); ``summaries``
+    ``files`` are metric files of cloudml-hypertune (docs/sources/vertex.md 10.1); ``summaries``
     are folders in which TensorFlow writes event files (AI Platform's older way).
     """
 

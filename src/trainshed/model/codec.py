@@ -23,16 +23,16 @@ def encode(value: Any) -> Any:
     if names := _names(kind):
         return {name: encode(getattr(value, name)) for name in names}
     if isinstance(value, list | tuple):
-        return [encode(each) for each in value]
+        return [encode(element) for element in value]
     if kind is dict or isinstance(value, Mapping):
-        return {key: encode(each) for key, each in value.items()}
+        return {key: encode(element) for key, element in value.items()}
     return value.value if isinstance(value, enum.Enum) else value
 
 
-def decode(kind: type[T], found: Any) -> T:
+def decode(kind: type[T], document: Any) -> T:
     """The value that ``encode`` made JSON of.  Raises ValueError for anything that is none."""
     try:
-        value: T = _decoder(cast("Any", kind))(found)
+        value: T = _decoder(cast("Any", kind))(document)
     except (TypeError, AttributeError) as error:
         raise ValueError(f"this is no {kind.__name__}: {error}") from error
     return value
@@ -48,7 +48,7 @@ def _names(kind: Any) -> tuple[str, ...]:
 def _decoder(kind: Any) -> Callable[[Any], Any]:  # noqa: PLR0911 - one for each kind of type
     origin, args = get_origin(kind), get_args(kind)
     if origin in {Union, UnionType}:
-        (inner,) = (each for each in args if each is not NoneType)
+        (inner,) = (arg for arg in args if arg is not NoneType)
         return partial(_optional, _decoder(inner))
     if origin is tuple:
         if args[-1] is Ellipsis:
@@ -64,31 +64,31 @@ def _decoder(kind: Any) -> Callable[[Any], Any]:  # noqa: PLR0911 - one for each
     return partial(_scalar, kind)
 
 
-def _optional(decoder: Callable[[Any], Any], found: Any) -> Any:
-    return None if found is None else decoder(found)
+def _optional(decoder: Callable[[Any], Any], json_value: Any) -> Any:
+    return None if json_value is None else decoder(json_value)
 
 
-def _list(decoder: Callable[[Any], Any], found: Any) -> tuple[Any, ...]:
-    return tuple(map(decoder, _scalar(list, found)))
+def _list(decoder: Callable[[Any], Any], json_value: Any) -> tuple[Any, ...]:
+    return tuple(map(decoder, _scalar(list, json_value)))
 
 
-def _row(decoders: tuple[Callable[[Any], Any], ...], found: Any) -> tuple[Any, ...]:
-    values = zip(decoders, _scalar(list, found), strict=True)
-    return tuple(decoder(each) for decoder, each in values)
+def _row(decoders: tuple[Callable[[Any], Any], ...], json_value: Any) -> tuple[Any, ...]:
+    values = zip(decoders, _scalar(list, json_value), strict=True)
+    return tuple(decoder(element) for decoder, element in values)
 
 
-def _mapping(decoder: Callable[[Any], Any], found: Any) -> dict[str, Any]:
-    return {key: decoder(each) for key, each in _scalar(dict, found).items()}
+def _mapping(decoder: Callable[[Any], Any], json_value: Any) -> dict[str, Any]:
+    return {key: decoder(element) for key, element in _scalar(dict, json_value).items()}
 
 
-def _record(kind: Any, decoders: Mapping[str, Callable[[Any], Any]], found: Any) -> Any:
-    given = _scalar(dict, found)
-    return kind(**{name: read(given[name]) for name, read in decoders.items() if name in given})
+def _record(kind: Any, decoders: Mapping[str, Callable[[Any], Any]], json_value: Any) -> Any:
+    fields = _scalar(dict, json_value)
+    return kind(**{name: read(fields[name]) for name, read in decoders.items() if name in fields})
 
 
-def _scalar(kind: Any, found: Any) -> Any:
-    if kind is float and type(found) is int:
-        return float(found)  # what was written as 1.0 may come back as 1
-    if not isinstance(found, kind):
-        raise TypeError(f"{found!r:.80} is no {kind.__name__}")
-    return found
+def _scalar(kind: Any, json_value: Any) -> Any:
+    if kind is float and type(json_value) is int:
+        return float(json_value)  # what was written as 1.0 may come back as 1
+    if not isinstance(json_value, kind):
+        raise TypeError(f"{json_value!r:.80} is no {kind.__name__}")
+    return json_value

@@ -15,10 +15,10 @@ FORM: Final = "a duration such as 120s, 2m or 1h30m"
 
 def seconds_of(text: str) -> float:
     """The seconds of a duration.  Raises ValueError for what is none."""
-    found = _PARTS.fullmatch(text.strip())
-    if found is None or not any(found.groups()):
+    match = _PARTS.fullmatch(text.strip())
+    if match is None or not any(match.groups()):
         raise ValueError(f"{text!r} is not {FORM}")
-    seconds = sum(float(found[unit] or 0) * length for unit, length in _UNIT_S.items())
+    seconds = sum(float(match[unit] or 0) * length for unit, length in _UNIT_S.items())
     if not math.isfinite(seconds):
         raise ValueError(f"{text!r} is not {FORM}")
     return seconds

@@ -25,5 +25,5 @@ class OfferedEngine:
 
 def wishes(labels: Mapping[str, str], of_engine: Mapping[str, str] | None = None) -> dict[str, str]:
     """A job's wishes, and where its labels say nothing those that its engine's jobs have."""
-    found = {**(of_engine or {}), **labels}
-    return {key: text for key, text in found.items() if key.startswith(WISH)}
+    all_labels = {**(of_engine or {}), **labels}
+    return {key: text for key, text in all_labels.items() if key.startswith(WISH)}

@@ -54,15 +54,15 @@ def when_stopped(ended: ReplicaExit, *, noticed: bool) -> str:
 
 
 def failure(outcome: Outcome | None, fault: str | None) -> str:
-    """The error of a job whose program failed, as Vertex words it (contracts/vertex-sdk.md 4.1).
+    """The error of a job whose program failed, as Vertex words it (docs/sources/vertex.md 4.1).
 
     Behind Vertex's words stand the signal and the memory, which Vertex does not name.
     """
-    said = fault or (outcome.message if outcome else "")
+    text = fault or (outcome.message if outcome else "")
     decider = _decider(outcome) if outcome else None
-    if outcome is None or decider is None or said.startswith("The replica "):
-        return said or "The job could not be started."
-    said = fault or outcome.last_words  # its message begins with what is said here
+    if outcome is None or decider is None or text.startswith("The replica "):
+        return text or "The job could not be started."
+    text = fault or outcome.last_words  # its message begins with what is said here
     sentences = [
         f"The replica {decider.task_name} exited with a non-zero status of {_status(decider)}.",
         *(
@@ -71,7 +71,7 @@ def failure(outcome: Outcome | None, fault: str | None) -> str:
             if e.oom and e is not decider and not decider.oom
         ),
     ]
-    return " ".join([*sentences, said] if said else sentences)
+    return " ".join([*sentences, text] if text else sentences)
 
 
 def signal_name(number: int) -> str:
@@ -115,8 +115,8 @@ def _is_said(ended: ReplicaExit) -> bool:
 
 
 def _peak(ended: ReplicaExit) -> str:
-    found = ended.peak_memory_bytes
-    return "" if found is None else f"; peak memory {size(found)}"
+    peak_bytes = ended.peak_memory_bytes
+    return "" if peak_bytes is None else f"; peak memory {size(peak_bytes)}"
 
 
 def _notice_s(ended: ReplicaExit) -> str:

@@ -55,7 +55,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a job waits, known within two seconds (DESIGN 6).
+    """Why a job waits, known within two seconds.
 
     ``message`` is one sentence.  ``blockers`` name what stands in the way: jobs
     (``projects/P/jobs/J``), quotas, nodes; at most ten, the rest counted in the last one.

@@ -1,8 +1,8 @@
 """What was asked for: a job's spec, the same for both dialects.
 
-A spec is a value and never changes after admission (R1, R12).  It holds what the core reasons
+A spec is a value and never changes after admission.  It holds what the core reasons
 about; the caller's own document travels beside it in ``request``, because both dialects promise to
-echo it and CLUSTER_SPEC and TF_CONFIG carry it to the program (R13, R14).
+echo it and CLUSTER_SPEC and TF_CONFIG carry it to the program.
 
 A field that the caller left out is ``None`` here, never a guessed default: admission fills in
 defaults, and can then say which ones.
@@ -17,7 +17,7 @@ from trainshed.model.study import StudySpec, TrialSpec
 
 
 class ScaleTier(enum.Enum):
-    """A predefined cluster of AI Platform Training (R3)."""
+    """A predefined cluster of AI Platform Training."""
 
     BASIC = "BASIC"
     STANDARD_1 = "STANDARD_1"
@@ -56,7 +56,7 @@ class Program:
     """What one replica runs.
 
     ``image_uri`` is the container's image, or the executor image of a Python package.
-    ``runtime_version`` and ``python_version`` belong to AI Platform Training (R25).
+    ``runtime_version`` and ``python_version`` belong to AI Platform Training.
     """
 
     kind: ProgramKind
@@ -101,7 +101,7 @@ class JobSpec:
 
     ``groups`` are in role order and hold at most one group a role.  A group that the caller skipped
     (an empty worker pool) is absent.  ``study`` is set for a tuning job, whose spec describes one
-    trial (R19), and for the job of each trial.
+    trial, and for the job of each trial.
     """
 
     dialect: Dialect
@@ -112,7 +112,7 @@ class JobSpec:
     scale_tier: ScaleTier | None = None
     groups: tuple[ReplicaGroup, ...] = ()
     job_dir: str | None = None
-    """ml v1 ``jobDir``: handed to the program as ``--job-dir`` (R2)."""
+    """ml v1 ``jobDir``: handed to the program as ``--job-dir``."""
     base_output_dir: str | None = None
     """aiplatform v1 ``baseOutputDirectory.outputUriPrefix``: where AIP_* directories lie."""
     use_chief_in_tf_config: bool | None = None
@@ -142,7 +142,7 @@ class JobSpec:
 
     @property
     def world(self) -> Iterator[tuple[Role, int]]:
-        """The replicas that take part in collective communication, in rank order (R15)."""
+        """The replicas that take part in collective communication, in rank order."""
         for role in (Role.PRIMARY, Role.WORKER):
             group = self.group(role)
             for index in range(group.count if group else 0):

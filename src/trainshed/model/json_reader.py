@@ -3,8 +3,8 @@
 Python's own reader takes what no client sends and what costs more than it is worth: a million empty
 lists in two megabytes, half characters that no answer can be written with, a key twice, numbers
 that become infinite.  Values are counted before any is made, so memory is bounded by the bytes and
-by ``VALUES_MAX``.  Google's own limits are not published; these lie far above any request that
-their clients send (contracts/gcloud.md, contracts/vertex-sdk.md).
+by ``VALUES_MAX``.  Google's discovery documents give no limits; these lie far above each recorded
+request (docs/sources/vertex.md).
 """
 
 import json
@@ -44,20 +44,20 @@ def read_json(data: bytes) -> Any:
     openings = data.count(b"[") + data.count(b"{")
     if openings + data.count(b",") > VALUES_MAX:
         _count(data)
-    found = _parsed(data)
+    document = _parsed(data)
     if b"\\u" in data:
-        check_document(found)
+        check_document(document)
     elif openings > DEPTH_MAX:
-        _check_depth(found)
-    return found
+        _check_depth(document)
+    return document
 
 
 def read_object(data: bytes) -> dict[str, Any]:
     """The object of a JSON text; blanks alone are an empty one.  Raises BadJson."""
-    found = read_json(data) if data.strip() else {}
-    if not isinstance(found, dict):
+    document = read_json(data) if data.strip() else {}
+    if not isinstance(document, dict):
         raise BadJson("The body must be an object, in braces")
-    return found
+    return document
 
 
 def check_document(document: Any) -> None:
@@ -86,7 +86,7 @@ def _levels(document: Any) -> Iterator[list[Any]]:
         nested = [item for item in level if isinstance(item, (dict, list))]
         if not nested:
             return
-        level = [each for item in nested for each in _items(item)]
+        level = [child for item in nested for child in _items(item)]
     raise BadJson(f"It is nested more than {DEPTH_MAX} deep")
 
 
@@ -95,10 +95,10 @@ def _items(item: dict[str, Any] | list[Any]) -> Iterable[Any]:
 
 
 def _check_characters(text: str) -> None:
-    found = _UNUSABLE.search(text)
-    if found and found[0] == "\0":
+    match = _UNUSABLE.search(text)
+    if match and match[0] == "\0":
         raise BadJson("A text holds the character U+0000")
-    if found:
+    if match:
         raise BadJson("A text holds half of a surrogate pair, which is no character")
 
 
@@ -131,19 +131,21 @@ def _parsed(data: bytes) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise BadJson(f"{_twice(name for name, _ in pairs)!r} is given twice in one object")
-    if max(map(len, found), default=0) > NAME_LENGTH_MAX:
-        name = max(found, key=len)[:_SHOWN_MAX]
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise BadJson(
+            f"{_find_duplicate(name for name, _ in pairs)!r} is given twice in one object"
+        )
+    if max(map(len, members), default=0) > NAME_LENGTH_MAX:
+        name = max(members, key=len)[:_SHOWN_MAX]
         message = f"The name that begins with {name!r} has more than {NAME_LENGTH_MAX} characters"
         raise BadJson(message)
-    return found
+    return members
 
 
-def _twice(names: Iterable[str]) -> str:
-    seen: set[str] = set()
-    return next(name for name in names if name in seen or seen.add(name))[:_SHOWN_MAX]  # type: ignore[func-returns-value]  # add answers None
+def _find_duplicate(names: Iterable[str]) -> str:
+    previous: set[str] = set()
+    return next(name for name in names if name in previous or previous.add(name))[:_SHOWN_MAX]  # type: ignore[func-returns-value]  # add answers None
 
 
 def _whole(text: str) -> int:
@@ -151,10 +153,10 @@ def _whole(text: str) -> int:
 
 
 def _fraction(text: str) -> float:
-    found = float(_short(text))
-    if not math.isfinite(found):
+    number = float(_short(text))
+    if not math.isfinite(number):
         raise BadJson(f"{text} is too large for a number")
-    return found
+    return number
 
 
 def _short(text: str) -> str:

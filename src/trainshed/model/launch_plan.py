@@ -86,7 +86,7 @@ class ReplicaPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerPlan:
-    """A replica's program as its image has it (contracts/vertex-sdk.md 8, containerSpec).
+    """A replica's program as its image has it (docs/sources/vertex.md 7.1 and 8).
 
     ``command`` replaces the image's ENTRYPOINT, ``args`` its CMD; None leaves what the image has.
     """
@@ -109,7 +109,7 @@ class NetworkPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """One attempt of a job: all replicas, or none, are started (R11).
+    """One attempt of a job: all replicas, or none, are started.
 
     The first replica is the primary; its exit decides the job.  ``unset_env`` are names that must
     not leak from the launcher's own environment into a replica.
@@ -130,7 +130,7 @@ class LaunchPlan:
     binds: tuple[tuple[str, str], ...] = ()
     """(folder here, folder there): what every replica sees besides the machine's own files."""
     checkpoints: tuple[str, ...] = ()
-    """Folders in which a program may find checkpoints of earlier attempts (R20)."""
+    """Folders in which a program may find checkpoints of earlier attempts."""
     metrics: MetricsPlan | None = None
     """Set for a trial."""
     owner: Owner | None = None

@@ -2,7 +2,7 @@
 
 A log file holds one JSON array a line, its fields in the order of ``encode``.  Stamps are
 nanoseconds since 1970, given at ingestion, and strictly ascend within a job
-(contracts/gcloud.md 7.3).  A last line without its newline is torn and does not count.
+(docs/sources/gcloud.md 7.3).  A last line without its newline is torn and does not count.
 
 An attempt's log is a folder of such files, its segments, numbered from 1 in the order of their
 lines.
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 #: The severities of Cloud Logging that are distinguished here.
 SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
-#: The task that the service's own words come from (contracts/gcloud.md 7.5).
+#: The task that the service's own words come from (docs/sources/gcloud.md 7.5).
 SERVICE_TASK = "service"
 
 #: The folder of an attempt that holds its segments, and how they are found.
@@ -56,10 +56,10 @@ def encode_all(  # noqa: PLR0913 - the fields of a line
     """As ``encode`` for lines that differ by their texts alone; each stamp is one more."""
     head = f", {_as_text(task_name)}, {_as_text(severity)}, {_as_text(stream)}, "
     tail = f", {_as_text(trial)}]\n"
-    found = [
+    lines = [
         f"[{stamp_ns}{head}{_as_text(text)}{tail}" for stamp_ns, text in zip(count(first_ns), texts)
     ]
-    return "".join(found).encode("utf-8", "backslashreplace")
+    return "".join(lines).encode("utf-8", "backslashreplace")
 
 
 def decode(data: bytes) -> LogLine:

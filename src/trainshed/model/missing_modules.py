@@ -98,22 +98,22 @@ def advise_name(module: str, modules: Collection[str]) -> str:
 
     ``modules`` are the dotted names of those that lie in the program's folders.
     """
-    there = sorted(modules)
-    if not there:
+    names = sorted(modules)
+    if not names:
         return f"no folder of the program has a module {module}; pass the package that has it"
-    near = _nearest_module(module, there)
+    near = _nearest_module(module, names)
     if near:
         return f"the package has no module {module}; did you mean {near}?"
-    return f"the package has no module {module}; it has {', '.join(there[:_NAMED_MAX])}"
+    return f"the package has no module {module}; it has {', '.join(names[:_NAMED_MAX])}"
 
 
-def _nearest_module(module: str, there: Sequence[str]) -> str:
+def _nearest_module(module: str, names: Sequence[str]) -> str:
     """The module below it or written most alike, else one with the same last name."""
-    below = [name for name in there if name.startswith(f"{module}.")]
+    below = [name for name in names if name.startswith(f"{module}.")]
     usual = [name for name in below if name.rpartition(".")[2] in _USUAL]
-    near = difflib.get_close_matches(module, there, n=1, cutoff=0.75)
+    near = difflib.get_close_matches(module, names, n=1, cutoff=0.75)
     last = module.rpartition(".")[2]
-    alike = (name for name in there if name.rpartition(".")[2] == last)
+    alike = (name for name in names if name.rpartition(".")[2] == last)
     return next(iter((*usual, *below, *near, *alike)), "")
 
 

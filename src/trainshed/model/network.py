@@ -8,10 +8,11 @@ from trainshed.model.engine_wishes import WISH
 #: The label by which a job chooses its ``NetworkLayout``.
 NETWORK_LABEL: Final = f"{WISH}network"
 
-#: The port of TF_CONFIG and CLUSTER_SPEC (R13).
+#: The port of TF_CONFIG and CLUSTER_SPEC.
 CLUSTER_PORT: Final = 2222
 
-#: The port of MASTER_ADDR and of JAX's coordinator (contracts/vertex-sdk.md 10).
+#: The port of MASTER_ADDR, as in public code for Vertex AI (docs/sources/vertex.md 10), and of
+#: JAX's coordinator, which is our choice.
 RENDEZVOUS_PORT: Final = 3333
 
 

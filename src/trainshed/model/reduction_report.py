@@ -60,14 +60,18 @@ def report_of(document: object) -> ReductionReport:
 
 
 def _count(document: Mapping[str, Any], name: str, *, most: int = COUNT_MAX) -> int:
-    found = document.get(name)
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= most:
+    count = document.get(name)
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= most:
         raise ValueError(f"{name} is a number from 0 to {most}")
-    return found
+    return count
 
 
-def _number(name: str, found: object) -> float:
+def _number(name: str, number: object) -> float:
     """A finite one that is not negative.  A whole number of any length may stand in JSON."""
-    if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found <= COUNT_MAX:
-        return float(found)  # NaN is not between them
+    if (
+        isinstance(number, int | float)
+        and not isinstance(number, bool)
+        and 0 <= number <= COUNT_MAX
+    ):
+        return float(number)  # NaN is not between them
     raise ValueError(f"{name} is a number from 0 to {COUNT_MAX}")

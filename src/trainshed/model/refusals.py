@@ -30,10 +30,10 @@ class Code(enum.Enum):
 
     @property
     def http(self) -> int:
-        """The HTTP status (contracts/vertex-sdk.md 4.6: FAILED_PRECONDITION is 400).
+        """The HTTP status (docs/sources/vertex.md 4.6: FAILED_PRECONDITION is 400).
 
         UNIMPLEMENTED is not 501: gcloud repeats every 5xx for half a minute and then blames the
-        network (contracts/gcloud.md 8.2).
+        network (docs/sources/gcloud.md 8.2).
         """
         return self.value[1]
 

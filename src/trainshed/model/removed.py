@@ -1,4 +1,4 @@
-"""What libraries have removed since a program was written, by the error that it dies of (R25).
+"""What libraries have removed since a program was written, by the error that it dies of.
 
 Old trainers die of their age far from the cause: ``module 'tensorflow' has no attribute
 'contrib'``.  One sentence more says since when, and what helps.  Versions are those of the

@@ -47,17 +47,17 @@ class ResourceName:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Take a name apart.  Raises ValueError for any other text."""
-        found = _NAME.fullmatch(text)
-        if found is None:
+        match = _NAME.fullmatch(text)
+        if match is None:
             raise ValueError(f"{text!r} is no name of a resource")
-        project = ProjectId(found["project"])
-        if found["job"]:
-            return cls(project=project, collection=JOBS, id=found["job"])
+        project = ProjectId(match["project"])
+        if match["job"]:
+            return cls(project=project, collection=JOBS, id=match["job"])
         return cls(
             project=project,
-            location=found["location"],
-            collection=found["collection"],
-            id=found["id"],
+            location=match["location"],
+            collection=match["collection"],
+            id=match["id"],
         )
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """What replicas need and what machines have: the words of placement.
 
 A ``Demand`` is what one replica asks of one node; a ``Node`` is what one machine offers.  Whether
-CPU and memory count is the node's own policy (DESIGN 5.9).
+CPU and memory count is the node's own policy.
 """
 
 import enum
@@ -17,7 +17,7 @@ ANY_GPU = "any"
 
 
 class FleetPolicy(enum.Enum):
-    """What a replica reserves on a node (DESIGN 5.9)."""
+    """What a replica reserves on a node."""
 
     EXACT = "exact"
     """The machine type's vCPUs, memory and GPUs."""
@@ -58,7 +58,7 @@ class GroupDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDemand:
-    """What a whole job asks: all of it is placed at once, or nothing (R11, DESIGN 6)."""
+    """What a whole job asks: all of it is placed at once, or nothing."""
 
     region: str | None
     groups: tuple[GroupDemand, ...]
@@ -72,12 +72,12 @@ class JobDemand:
 
     @property
     def gpus(self) -> Mapping[str, int]:
-        """GPUs of the whole job by type; quota counts them (R9)."""
-        found: Counter[str] = Counter()
+        """GPUs of the whole job by type; quota counts them."""
+        counts: Counter[str] = Counter()
         for group in self.groups:
             if group.each.gpu_type and group.each.gpu_count:
-                found[group.each.gpu_type] += group.count * group.each.gpu_count
-        return found
+                counts[group.each.gpu_type] += group.count * group.each.gpu_count
+        return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

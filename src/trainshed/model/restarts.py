@@ -1,4 +1,4 @@
-"""How often a job was started again, and for whose sake (DESIGN 5.11)."""
+"""How often a job was started again, and for whose sake."""
 
 import enum
 from dataclasses import dataclass, replace

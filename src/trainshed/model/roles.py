@@ -1,10 +1,10 @@
-"""Who does what inside a job (R11), and which vocabulary a job was written in."""
+"""Who does what inside a job, and which vocabulary a job was written in."""
 
 import enum
 
 
 class Role(enum.Enum):
-    """The part a replica plays in its training cluster (R11)."""
+    """The part a replica plays in its training cluster."""
 
     PRIMARY = "primary"
     WORKER = "worker"
@@ -23,7 +23,7 @@ class Dialect(enum.Enum):
     AIPLATFORM_V1 = "aiplatform_v1"
 
 
-#: The position in workerPoolSpecs that belongs to a role (R12); pool 2 holds either of two roles.
+#: The position in workerPoolSpecs that belongs to a role; pool 2 holds either of two roles.
 POOL_OF_ROLE = {
     Role.PRIMARY: 0,
     Role.WORKER: 1,

@@ -119,14 +119,14 @@ class SeverityReader:
     def of(self, text: str) -> str:
         """The severity of the next line."""
         rank = _RANK.match(text)
-        said = text[rank.end() :] if rank else text
-        if _TRACEBACK.match(said):
+        body = text[rank.end() :] if rank else text
+        if _TRACEBACK.match(body):
             self._in_traceback = True
             return "ERROR"
-        if self._in_traceback and (not said or said[0].isspace()):
+        if self._in_traceback and (not body or body[0].isspace()):
             return "ERROR"
         ends, self._in_traceback = self._in_traceback, False
-        return severity_of(said) or ("ERROR" if ends and _is_named(said) else "INFO")
+        return severity_of(body) or ("ERROR" if ends and _is_named(body) else "INFO")
 
 
 def severity_of(text: str) -> str | None:
@@ -151,16 +151,16 @@ def _after_time(start: str) -> str | None:
 
 def payload_of(text: str) -> dict[str, Any] | None:
     """The object of a structured line, its ``message`` set; None where the line is only text."""
-    found = _object(text)
-    message = None if found is None else _first(found, _MESSAGE_KEYS)
-    if found is None or not isinstance(message, str):
+    payload = _object(text)
+    message = None if payload is None else _first(payload, _MESSAGE_KEYS)
+    if payload is None or not isinstance(message, str):
         return None
-    return {**found, "message": message}
+    return {**payload, "message": message}
 
 
 def _structured(text: str) -> str | None:
-    found = _object(text)
-    level = None if found is None else _first(found, _SEVERITY_KEYS)
+    payload = _object(text)
+    level = None if payload is None else _first(payload, _SEVERITY_KEYS)
     if isinstance(level, str):
         return WORDS.get(level.upper())
     if isinstance(level, int) and not isinstance(level, bool):
@@ -191,8 +191,8 @@ def _depth(value: Any) -> int:
     return 1 + max(map(_depth, items), default=0)
 
 
-def _first(found: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    return next((found[key] for key in keys if key in found), None)
+def _first(payload: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+    return next((payload[key] for key in keys if key in payload), None)
 
 
 def _is_named(text: str) -> bool:
@@ -202,8 +202,8 @@ def _is_named(text: str) -> bool:
 
 
 def _finite(number: str) -> float:
-    found = float(number)
-    return found if math.isfinite(found) else _refuse(number)
+    parsed = float(number)
+    return parsed if math.isfinite(parsed) else _refuse(number)
 
 
 def _whole(number: str) -> int:

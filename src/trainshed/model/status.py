@@ -10,7 +10,7 @@ from trainshed.model.job import JobSpec
 
 
 class JobState(enum.Enum):
-    """The states of a job; both dialects have a word for each (contracts/gcloud.md 10.3)."""
+    """The states of a job; both dialects have a word for each (docs/sources/gcloud.md 10.3)."""
 
     QUEUED = "QUEUED"
     ENQUEUED = "ENQUEUED"

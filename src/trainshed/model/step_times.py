@@ -56,9 +56,9 @@ def step_times_of(document: object) -> StepTimes:
     first, recent = _pairs(document, "first"), _pairs(document, "recent")
     return StepTimes(
         steps=int(_number(document, "steps")),
-        first_s=tuple(one for one, _ in first),
+        first_s=tuple(step_s for step_s, _ in first),
         first_waits_s=tuple(waited for _, waited in first),
-        recent_s=tuple(one for one, _ in recent),
+        recent_s=tuple(step_s for step_s, _ in recent),
         recent_waits_s=tuple(waited for _, waited in recent),
         samples=_number(document, "samples"),
         first_at=_number(document, "first_at"),
@@ -66,32 +66,32 @@ def step_times_of(document: object) -> StepTimes:
         parameters=_number(model, "parameters"),
         largest=_number(model, "largest"),
         gradient_bytes=_number(model, "gradient_bytes"),
-        stack=_shown(str(model.get("stack") or "")[:_NAME_MAX]),
+        stack=_drop_unprintable(str(model.get("stack") or "")[:_NAME_MAX]),
     )
 
 
-def _shown(text: str) -> str:
+def _drop_unprintable(text: str) -> str:
     """Half a character or a control would break the next who writes it into a file."""
-    return "".join(each for each in text if each.isprintable())
+    return "".join(character for character in text if character.isprintable())
 
 
 def _pairs(document: Mapping[str, Any], name: str) -> list[tuple[float, float]]:
-    found = document.get(name)
-    if not isinstance(found, list) or len(found) > KEPT:
+    entries = document.get(name)
+    if not isinstance(entries, list) or len(entries) > KEPT:
         raise ValueError(f"{name} is a list of up to {KEPT} steps")
-    return [_pair(name, one) for one in found]
+    return [_pair(name, entry) for entry in entries]
 
 
-def _pair(name: str, found: object) -> tuple[float, float]:
-    if not isinstance(found, list) or len(found) != 2:  # noqa: PLR2004 - a step and its wait
+def _pair(name: str, entry: object) -> tuple[float, float]:
+    if not isinstance(entry, list) or len(entry) != 2:  # noqa: PLR2004 - a step and its wait
         raise ValueError(f"each of {name} is a time and the wait in it")
-    step, waited = (_number({name: one}, name) for one in found)
+    step, waited = (_number({name: seconds}, name) for seconds in entry)
     return step, min(step, waited)
 
 
 def _number(table: Mapping[str, Any], name: str) -> float:
     """A finite one that is not negative; 0 where it is absent."""
-    found = table.get(name, 0)
-    if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found <= _MOST:
-        return float(found)  # NaN is not between them
+    number = table.get(name, 0)
+    if isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= _MOST:
+        return float(number)  # NaN is not between them
     raise ValueError(f"{name} is a number from 0 to {_MOST:g}")

@@ -21,7 +21,7 @@ class StopReason(enum.Enum):
 class StopOrder:
     """The order to end an attempt.
 
-    Replicas get a notice and SIGTERM at once, and are killed after ``grace_s`` seconds (R20).
+    Replicas get a notice and SIGTERM at once, and are killed after ``grace_s`` seconds.
     ``message`` is a sentence for people.
     """
 

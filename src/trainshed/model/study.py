@@ -1,4 +1,4 @@
-"""What a tuning study is: parameters, metrics, algorithm and stopping rules (R19)."""
+"""What a tuning study is: parameters, metrics, algorithm and stopping rules."""
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ class Algorithm(enum.Enum):
 
 
 class Selection(enum.Enum):
-    """Which of a trial's measurements is its final one (contracts/vertex-sdk.md 8)."""
+    """Which of a trial's measurements is its final one (docs/sources/vertex.md 8)."""
 
     LAST = "LAST"
     BEST = "BEST"
@@ -96,7 +96,7 @@ class DecayCurveRule:
 class ConvexRule:
     """Stop a trial whose optimistic extrapolation to ``step_count_max`` is worse than the best.
 
-    None: as contracts/vertex-sdk.md 8 has it (a tenth of the most steps; 5 measurements).
+    None: as docs/sources/vertex.md 8 has it (a tenth of the most steps; 5 measurements).
     """
 
     rule: Literal["convex"] = "convex"
@@ -121,7 +121,7 @@ class TimeLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndingRules:
-    """When a study makes no further trials (studyStoppingConfig, contracts/vertex-sdk.md 8).
+    """When a study makes no further trials (studyStoppingConfig, docs/sources/vertex.md 8).
 
     The minimum rules block all others.  No rule if None.
     """
@@ -192,7 +192,7 @@ def occurrences(
 ) -> Iterator[tuple[ParameterSpec, Mapping[object, frozenset[str | float]]]]:
     """Every parameter, with the values that each parent above it must have.
 
-    A parent is known by its position ``at``: names may be given twice (vertex-sdk.md 8).
+    A parent is known by its position ``at``: names may be given twice (docs/sources/vertex.md 8).
     """
     conditions = under or {}
     for index, parameter in enumerate(parameters):
@@ -205,7 +205,7 @@ def occurrences(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
-    """One trial as its program sees it: its number as a text from "1", and arguments (R19)."""
+    """One trial as its program sees it: its number as a text from "1", and arguments."""
 
     trial_id: str
     parameters: tuple[tuple[str, str], ...] = ()

@@ -86,9 +86,9 @@ def parameter_at(
     parameters: "Sequence[ParameterSpec]", at: tuple[int, ...]
 ) -> "ParameterSpec | None":
     """The parameter at a position; None where there is none."""
-    found = parameters[at[0]] if at and at[0] < len(parameters) else None
+    parameter = parameters[at[0]] if at and at[0] < len(parameters) else None
     for index in at[1:]:
-        if found is None or index >= len(found.conditions):
+        if parameter is None or index >= len(parameter.conditions):
             return None
-        found = found.conditions[index].parameter
-    return found
+        parameter = parameter.conditions[index].parameter
+    return parameter

@@ -1,4 +1,4 @@
-"""When a job is over, with which code, and in which words (R11).
+"""When a job is over, with which code, and in which words.
 
 The primary's end decides.  A replica that fails before it ends the job at once: the others would
 wait for it in a collective that never completes.  Of several failures the one seen first counts,
@@ -73,15 +73,15 @@ def ends_by_itself(role: Role) -> bool:
     return role is not Role.REDUCER
 
 
-def message(end: JobEnd, words: str = "", said: str = "") -> str:
+def message(end: JobEnd, words: str = "", ending: str = "") -> str:
     """The one line that says how the job ended; ``words`` are those of ``words_of``.
 
-    ``said`` is how the deciding replica ended, if more is known than its exit.
+    ``ending`` is how the deciding replica ended, if more is known than its exit.
     """
     if end.decider is None:
         return end.reason or f"stopped by {signal_name(end.signum or 0)}"
     decider = end.decider
-    text = f"{decider.task_name} {said or how(decider)} after {decider.seconds:.1f} s"
+    text = f"{decider.task_name} {ending or how(decider)} after {decider.seconds:.1f} s"
     return f"{text}: {words}" if words and end.exit_code else text
 
 

@@ -1,4 +1,4 @@
-"""What was tried in a study and what came of it: trials, reports and measurements (R19)."""
+"""What was tried in a study and what came of it: trials, reports and measurements."""
 
 import enum
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _WHOLE_MAX: Final = 1e16
 
 
 class TrialState(enum.Enum):
-    """How far a trial has come; there is no FAILED (contracts/vertex-sdk.md 8)."""
+    """How far a trial has come; there is no FAILED (docs/sources/vertex.md 8)."""
 
     REQUESTED = "REQUESTED"
     """It will be made; it has no values yet."""

@@ -65,8 +65,8 @@ class _Escapes(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
-        shown = self[code] = self._escape(character) if hides(character) else character
-        return shown
+        escaped = self[code] = self._escape(character) if hides(character) else character
+        return escaped
 
 
 _BLOCK: Final = _Escapes(_escape, _LAYOUT)

@@ -30,10 +30,10 @@ class Candidates:
     __slots__ = ("_entries", "_levels", "_requests", "cursor", "fits", "totals")
 
     def __init__(
-        self, topology: Topology, rooms: Sequence[Sequence[int]], where: Where, each: Demand
+        self, topology: Topology, rooms: Sequence[Sequence[int]], where: Where, replica: Demand
     ) -> None:
         """Look at every node that takes new replicas."""
-        eligible = topology.eligible(where, each)
+        eligible = topology.eligible(where, replica)
         self._requests: dict[int, ReplicaRequest] = {
             i: request for i, request in eligible if topology.ready[i]
         }

@@ -31,23 +31,23 @@ def admitting_change(
     """
     search = _ChangeSearch(demand, topology, admits, so)
     for kind in (search.replicas, search.gpus, search.regions, search.types):
-        found = next(kind(), None)
-        if found is not None:
-            return found
+        change = next(kind(), None)
+        if change is not None:
+            return change
     return None
 
 
-def valid_counts(gpu_type: str, each: Demand) -> tuple[int, ...]:
-    """The counts of a GPU type that the replica's machine can have (R5), most first.
+def valid_counts(gpu_type: str, replica: Demand) -> tuple[int, ...]:
+    """The counts of a GPU type that the replica's machine can have, most first.
 
     None for types that come with their machine: there, another count is another machine type.
     """
-    known = _known(gpu_type)
-    if known is None:
+    accelerator = _find_accelerator(gpu_type)
+    if accelerator is None:
         return _COUNTS[::-1]
-    if known.family is None:
+    if accelerator.family is None:
         return ()
-    fitting = (n for n in known.counts if n in _COUNTS and _carries(known, n, each))
+    fitting = (n for n in accelerator.counts if n in _COUNTS and _carries(accelerator, n, replica))
     return tuple(sorted(fitting, reverse=True))
 
 
@@ -76,43 +76,45 @@ class _ChangeSearch:
 
     def gpus(self) -> Iterator[Change]:
         for group in self.demand.groups:
-            each = group.each
-            for count in valid_counts(each.gpu_type or "", each):
-                fewer = replace(group, each=replace(each, gpu_count=count))
-                if count < each.gpu_count and self._admits(fewer):
+            replica = group.each
+            for count in valid_counts(replica.gpu_type or "", replica):
+                fewer = replace(group, each=replace(replica, gpu_count=count))
+                if count < replica.gpu_count and self._admits(fewer):
                     yield Change(
                         field="accelerator_count",
                         role=group.role.value,
-                        asked=str(each.gpu_count),
+                        asked=str(replica.gpu_count),
                         accepted=str(count),
-                        text=f"{self.so} with {count} instead of {gpus(each)}{self._of(group)}",
+                        text=f"{self.so} with {count} instead of {gpus(replica)}"
+                        f"{self._group_clause(group)}",
                     )
 
     def regions(self) -> Iterator[Change]:
-        asked = self.demand.region
-        if not asked:
+        requested = self.demand.region
+        if not requested:
             return
-        for region in sorted(self.topology.regions - {asked}):
+        for region in sorted(self.topology.regions - {requested}):
             if self.admits(replace(self.demand, region=region)):
                 yield Change(
                     field="region",
-                    asked=asked,
+                    asked=requested,
                     accepted=region,
-                    text=f"{self.so} in {region} instead of {asked}",
+                    text=f"{self.so} in {region} instead of {requested}",
                 )
 
     def types(self) -> Iterator[Change]:
         for group in self.demand.groups:
-            asked = group.each.gpu_type
-            for name in self._types_for(group.each) if asked else ():
+            gpu_type = group.each.gpu_type
+            for name in self._types_for(group.each) if gpu_type else ():
                 other = replace(group, each=replace(group.each, gpu_type=name))
-                if asked and self._admits(other):
+                if gpu_type and self._admits(other):
                     yield Change(
                         field="accelerator_type",
                         role=group.role.value,
-                        asked=asked,
+                        asked=gpu_type,
                         accepted=name,
-                        text=f"{self.so} with {name} instead of {asked}{self._of(group)}",
+                        text=f"{self.so} with {name} instead of {gpu_type}"
+                        f"{self._group_clause(group)}",
                     )
 
     def _types_for(self, demand: Demand) -> list[str]:
@@ -120,7 +122,7 @@ class _ChangeSearch:
         if not demand.gpu_count or not valid_counts(demand.gpu_type or "", demand):
             return []
         offered = self.topology.gpu_names - {demand.gpu_type or ""}
-        cataloged = (name for name in offered if _known(name))
+        cataloged = (name for name in offered if _find_accelerator(name))
         fitting = (name for name in cataloged if demand.gpu_count in valid_counts(name, demand))
         return sorted(fitting, key=lambda name: (_is_retired(name), name))
 
@@ -142,7 +144,7 @@ class _ChangeSearch:
         groups = tuple(changed if g.role is changed.role else g for g in self.demand.groups)
         return self.admits(replace(self.demand, groups=groups))
 
-    def _of(self, group: GroupDemand) -> str:
+    def _group_clause(self, group: GroupDemand) -> str:
         """Which group is meant, where more than one has GPUs."""
         if sum(bool(other.each.gpu_count) for other in self.demand.groups) < 2:  # noqa: PLR2004 - one
             return ""
@@ -151,17 +153,19 @@ class _ChangeSearch:
         return f" on the {group.role.value.replace('_', ' ')}"
 
 
-def _known(gpu_type: str) -> AcceleratorType | None:
-    found = (a for a in known_accelerators() if gpu_type in a.enum_by_product.values())
-    return next(found, None)
+def _find_accelerator(gpu_type: str) -> AcceleratorType | None:
+    matches = (a for a in known_accelerators() if gpu_type in a.enum_by_product.values())
+    return next(matches, None)
 
 
 def _is_retired(gpu_type: str) -> bool:
     """Whether Google has ended the support of a type, on any day: others are proposed first."""
-    accelerator = _known(gpu_type)
+    accelerator = _find_accelerator(gpu_type)
     return accelerator is not None and accelerator.end_of_support is not None
 
 
-def _carries(known: AcceleratorType, count: int, each: Demand) -> bool:
-    cap = known.cap(count)
-    return cap is None or (each.vcpus <= cap.vcpus_max and each.memory_gb <= cap.memory_gb_max)
+def _carries(accelerator: AcceleratorType, count: int, replica: Demand) -> bool:
+    cap = accelerator.cap(count)
+    return cap is None or (
+        replica.vcpus <= cap.vcpus_max and replica.memory_gb <= cap.memory_gb_max
+    )

@@ -36,7 +36,7 @@ class EngineChoice:
         if len(self.passed) == 1:
             return self.passed[0].why
         reason = self.passed[0].why.reason if self.passed else Reason.NO_SUCH_NODE
-        message = _listed(self.passed) or "this server runs without any engine"
+        message = _join_passed(self.passed) or "this server runs without any engine"
         return Explanation(reason=reason, message=message)
 
     @property
@@ -44,7 +44,7 @@ class EngineChoice:
         """What the job's story says of it; empty where nothing was passed over."""
         if self.engine is None or not self.passed:
             return ""
-        return f"Goes to the engine {self.engine}; passed over: {_listed(self.passed)}."
+        return f"Goes to the engine {self.engine}; passed over: {_join_passed(self.passed)}."
 
 
 #: Why an engine can never hold the job, by the engine's name; None: it can.
@@ -55,40 +55,40 @@ def choose(
     wanted: str | None, region: str | None, offered: Sequence[OfferedEngine], judge: Judge
 ) -> EngineChoice:
     """Choose for a job that names an engine by its label (``wanted``), or a region, or neither."""
-    if wanted is not None and wanted not in {each.name for each in offered}:
+    if wanted is not None and wanted not in {engine.name for engine in offered}:
         return EngineChoice(engine=None, passed=(PassedOver(wanted, _no_such(wanted, offered)),))
     passed, away = [], None
-    for each in offered:
-        if why := _not_meant(each, wanted, region) or judge(each.name):
-            passed.append(PassedOver(each.name, why))
-        elif each.away and wanted is None:
-            away = away or each.name
-            passed.append(PassedOver(each.name, each.away))
+    for engine in offered:
+        if why := _not_meant(engine, wanted, region) or judge(engine.name):
+            passed.append(PassedOver(engine.name, why))
+        elif engine.away and wanted is None:
+            away = away or engine.name
+            passed.append(PassedOver(engine.name, engine.away))
         else:
-            return EngineChoice(engine=each.name, passed=tuple(passed))
+            return EngineChoice(engine=engine.name, passed=tuple(passed))
     if away is None and wanted is not None:
         passed = [one for one in passed if one.engine == wanted]
     return EngineChoice(engine=away, passed=tuple(one for one in passed if one.engine != away))
 
 
-def _not_meant(each: OfferedEngine, wanted: str | None, region: str | None) -> Explanation | None:
+def _not_meant(engine: OfferedEngine, wanted: str | None, region: str | None) -> Explanation | None:
     """Why the choice does not come to an engine's own judgement."""
     if wanted is not None:
-        if each.name == wanted:
+        if engine.name == wanted:
             return None
         message = f"the label {ENGINE_LABEL} names {wanted}"
-    elif not each.regions or region is None or region in each.regions:
+    elif not engine.regions or region is None or region in engine.regions:
         return None
     else:
-        message = f"serves the regions {', '.join(each.regions)}, and the job's is {region}"
+        message = f"serves the regions {', '.join(engine.regions)}, and the job's is {region}"
     return Explanation(reason=Reason.NO_SUCH_NODE, message=message)
 
 
 def _no_such(wanted: str, offered: Sequence[OfferedEngine]) -> Explanation:
-    names = ", ".join(each.name for each in offered)
+    names = ", ".join(engine.name for engine in offered)
     message = f"the label {ENGINE_LABEL} names {wanted}, and the server has only: {names or 'none'}"
     return Explanation(reason=Reason.NO_SUCH_NODE, message=message)
 
 
-def _listed(passed: Sequence[PassedOver]) -> str:
+def _join_passed(passed: Sequence[PassedOver]) -> str:
     return "; ".join(f"{one.engine} ({one.why.message.rstrip('.')})" for one in passed)

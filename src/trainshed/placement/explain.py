@@ -60,15 +60,15 @@ class Explainer:
     def _users(self, buckets: Iterable[QuotaBucket]) -> list[str]:
         """The jobs that hold of a project's quotas: they are all its own."""
         uids = dict.fromkeys(uid for bucket in buckets for uid in self._done.quotas.users(bucket))
-        return [self._known(uid).name for uid in uids]
+        return [self._find_job(uid).name for uid in uids]
 
-    def _known(self, uid: int) -> HeldJob | QueuedJob:
+    def _find_job(self, uid: int) -> HeldJob | QueuedJob:
         """A job that holds places, has just got them, or has the reservation."""
-        found = self._held.get(uid) or self._done.placed_jobs.get(uid)
-        if found is None:
+        job = self._held.get(uid) or self._done.placed_jobs.get(uid)
+        if job is None:
             assert self._done.reservation is not None, "nobody else takes room"  # noqa: S101 - ours
-            found = self._done.reservation.job
-        return found
+            job = self._done.reservation.job
+        return job
 
     def _behind(self, wait: Wait) -> Explanation:
         first = wait.behind
@@ -97,7 +97,7 @@ class Explainer:
             (topology.name(i), node.state)
             for i, node in enumerate(topology.nodes)
             if node.state is not NodeState.READY
-            and any(topology.request(i, shape.where, batch.each) for batch in shape.batches)
+            and any(topology.request(i, shape.where, batch.replica) for batch in shape.batches)
         ]
         blockers = messages.at_most_ten([name for name, _ in closed])
         return Explanation(reason=wait.reason, message=messages.drained(closed), blockers=blockers)
@@ -107,7 +107,7 @@ class Explainer:
         message = self._shortage.of(wait.job.demand)
         if wait.reserved is not None:
             message = f"{message}; it {self._start(wait.reserved.start_s)}"
-        blockers = self._in_the_way(wait.job, shape.where, shape.batches[0].each)
+        blockers = self._in_the_way(wait.job, shape.where, shape.batches[0].replica)
         return Explanation(reason=wait.reason, message=message, blockers=blockers)
 
     def _start(self, start_s: float) -> str:
@@ -115,39 +115,39 @@ class Explainer:
             return "has the next free place"
         return f"starts in {messages.duration(start_s - self._done.now_s)} at the latest"
 
-    def _in_the_way(self, job: QueuedJob, where: Where, each: Demand) -> tuple[str, ...]:
+    def _in_the_way(self, job: QueuedJob, where: Where, replica: Demand) -> tuple[str, ...]:
         """The jobs on the nodes that could hold the largest replicas, soonest end first."""
-        key = (where, each.gpu_type, job.project)
+        key = (where, replica.gpu_type, job.project)
         if key not in self._of_room:
-            uids = self._holders(where, each)
-            known = map(self._known, uids)
-            own = [other.name for other in known if other.project == job.project]
+            uids = self._holders(where, replica)
+            jobs = map(self._find_job, uids)
+            own = [other.name for other in jobs if other.project == job.project]
             others = len(uids) - len(own)
             counted = [f"{others} of other projects"] if others else []
             self._of_room[key] = (*messages.at_most_ten(own), *counted)
         return self._of_room[key]
 
-    def _holders(self, where: Where, each: Demand) -> list[int]:
-        key = (where, each.gpu_type)
+    def _holders(self, where: Where, replica: Demand) -> list[int]:
+        key = (where, replica.gpu_type)
         if key not in self._of_nodes:
-            found = {
+            ranks = {
                 rank
-                for node, request in self._done.fleet.topology.eligible(where, each)
+                for node, request in self._done.fleet.topology.eligible(where, replica)
                 for at in _scarce(request)
                 for rank in self._ranks.get((node, at), ())
             }
-            self._of_nodes[key] = [self._done.ends[rank][1] for rank in sorted(found)]
+            self._of_nodes[key] = [self._done.ends[rank][1] for rank in sorted(ranks)]
         return self._of_nodes[key]
 
     @cached_property
     def _ranks(self) -> dict[tuple[int, int], list[int]]:
         """Who has taken of each part of each node's room, by their places in the order of ends."""
-        found: dict[tuple[int, int], list[int]] = {}
-        taken = self._done.fleet.holders()
+        ranks: dict[tuple[int, int], list[int]] = {}
+        holdings = self._done.fleet.holders()
         for rank, (_, uid) in enumerate(self._done.ends):
-            for node, at, _ in taken.get(uid, ()):
-                found.setdefault((node, at), []).append(rank)
-        return found
+            for node, at, _ in holdings.get(uid, ()):
+                ranks.setdefault((node, at), []).append(rank)
+        return ranks
 
 
 def _scarce(request: ReplicaRequest) -> Iterable[int]:

@@ -54,13 +54,13 @@ class Feasibility:
 
     def too_large(self, project: str, demand: JobDemand) -> Explanation | None:
         """Why a job can never run whatever nodes there are: it exceeds a quota by itself."""
-        found = self._quotas.too_large(project, demand)
-        if not found:
+        claims = self._quotas.too_large(project, demand)
+        if not claims:
             return None
         return Explanation(
             reason=Reason.QUOTA,
-            message=messages.too_large(found[0]),
-            blockers=tuple(str(claim.bucket) for claim in found),
+            message=messages.too_large(claims[0]),
+            blockers=tuple(str(claim.bucket) for claim in claims),
         )
 
     def no_such_node(self, demand: JobDemand) -> str:
@@ -81,6 +81,6 @@ class Feasibility:
 
 
 def _holds(fleet: FleetUsage, demand: JobDemand) -> bool:
-    found = place(fleet, _UID, demand)
+    seats = place(fleet, _UID, demand)
     fleet.release(_UID)
-    return found is not None
+    return seats is not None

@@ -34,7 +34,7 @@ class FleetUsage:
         self._taken: dict[int, Taken] = {}
         self._candidates: dict[tuple[Where, Demand], Candidates] = {}
         self._changed: list[int] = []
-        self._kept = 0
+        self._candidate_count = 0
 
     @classmethod
     def of(cls, nodes: Iterable[Node], held: Iterable[HeldJob] = ()) -> "FleetUsage":
@@ -57,8 +57,8 @@ class FleetUsage:
         """Stop sharing numbers with the fleet that this one was copied from."""
         self.rooms = [list(room) for room in self.rooms]
         self._taken = dict(self._taken)
-        kept = self._candidates.items() if candidates else ()
-        self._candidates = {key: one.copy() for key, one in kept}
+        entries = self._candidates.items() if candidates else ()
+        self._candidates = {key: one.copy() for key, one in entries}
         self._changed = list(self._changed)
 
     def take(self, uid: int, demand: JobDemand, seats: Sequence[Seat]) -> None:
@@ -127,28 +127,30 @@ class FleetUsage:
         self.rooms[node] = room
         self._changed.append(node)
 
-    def candidates(self, where: Where, each: Demand) -> Candidates:
+    def candidates(self, where: Where, replica: Demand) -> Candidates:
         """The nodes for replicas of one size, as they are now."""
         if len(self._changed) > 4 * len(self.rooms) + 64:
             self._forget_old()
-        found = self._candidates.get((where, each))
-        if found is None:
-            found = Candidates(self.topology, self.rooms, where, each)
-            self._kept += len(found)
-            if self._kept > _CANDIDATES_MAX:
+        candidates = self._candidates.get((where, replica))
+        if candidates is None:
+            candidates = Candidates(self.topology, self.rooms, where, replica)
+            self._candidate_count += len(candidates)
+            if self._candidate_count > _CANDIDATES_MAX:
                 self._candidates.clear()
-                self._kept = len(found)
-            self._candidates[where, each] = found
-        elif found.cursor < len(self._changed):
-            for node in set(self._changed[found.cursor :]):
-                found.look_at(node, self.rooms[node])
-        found.cursor = len(self._changed)
-        return found
+                self._candidate_count = len(candidates)
+            self._candidates[where, replica] = candidates
+        elif candidates.cursor < len(self._changed):
+            for node in set(self._changed[candidates.cursor :]):
+                candidates.look_at(node, self.rooms[node])
+        candidates.cursor = len(self._changed)
+        return candidates
 
     def _forget_old(self) -> None:
         """Shorten the list of changes; who has not followed them begins anew."""
-        kept = len(self._changed)
-        self._candidates = {key: one for key, one in self._candidates.items() if one.cursor == kept}
+        change_count = len(self._changed)
+        self._candidates = {
+            key: one for key, one in self._candidates.items() if one.cursor == change_count
+        }
         for one in self._candidates.values():
             one.cursor = 0
         self._changed.clear()

@@ -52,7 +52,7 @@ def place_at(fleet: FleetUsage, uid: int, demand: JobDemand, seats: Sequence[Sea
         for node, seat in zip(nodes, seats, strict=True):
             serves = node is not None and topology.ready[node]
             if seat.role in roles and not (
-                serves and node is not None and topology.request(node, shape.where, batch.each)
+                serves and node is not None and topology.request(node, shape.where, batch.replica)
             ):
                 return False
     fleet.take(uid, demand, seats)
@@ -65,7 +65,7 @@ def place_at(fleet: FleetUsage, uid: int, demand: JobDemand, seats: Sequence[Sea
 def has_room(fleet: FleetUsage, shape: DemandShape) -> bool:
     """Whether each batch would fit if it were alone: quick, and necessary for the whole."""
     return all(
-        sum(fleet.candidates(shape.where, batch.each).totals) >= batch.count
+        sum(fleet.candidates(shape.where, batch.replica).totals) >= batch.count
         for batch in shape.batches
     )
 
@@ -94,12 +94,16 @@ def _place_batches(
     """The node of each replica by role; what was taken is added to ``taken`` in any case."""
     nodes: dict[Role, list[int]] = {}
     for batch in batches:
-        used = dict.fromkeys(node for found in nodes.values() for node in found) if few else {}
-        found = _place_batch(fleet, where, batch, taken, (tuple(used), few))
-        if found is None:
+        used = (
+            dict.fromkeys(node for batch_nodes in nodes.values() for node in batch_nodes)
+            if few
+            else {}
+        )
+        batch_nodes = _place_batch(fleet, where, batch, taken, (tuple(used), few))
+        if batch_nodes is None:
             return None
         for group in batch.groups:
-            nodes[group.role], found = found[: group.count], found[group.count :]
+            nodes[group.role], batch_nodes = batch_nodes[: group.count], batch_nodes[group.count :]
     return nodes
 
 
@@ -112,19 +116,19 @@ def _place_batch(
 ) -> list[int] | None:
     """The nodes of a batch's replicas, those that the job uses already first."""
     near, few = manner
-    found: list[int] = []
+    nodes: list[int] = []
     for node in near:
-        fits = fleet.candidates(where, batch.each).fits.get(node, 0)
-        _settle(fleet, where, batch, (node, min(fits, batch.count - len(found))), (taken, found))
-    for tier in _tiers(fleet.candidates(where, batch.each).totals, batch.count - len(found)):
-        while missing := batch.count - len(found):
-            candidates = fleet.candidates(where, batch.each)
+        fits = fleet.candidates(where, batch.replica).fits.get(node, 0)
+        _settle(fleet, where, batch, (node, min(fits, batch.count - len(nodes))), (taken, nodes))
+    for tier in _tiers(fleet.candidates(where, batch.replica).totals, batch.count - len(nodes)):
+        while missing := batch.count - len(nodes):
+            candidates = fleet.candidates(where, batch.replica)
             best = candidates.best(tier, missing if few else 1)
             if best is None:
                 break
             here = (best, min(candidates.fits[best], missing))
-            _settle(fleet, where, batch, here, (taken, found))
-    return found if len(found) == batch.count else None
+            _settle(fleet, where, batch, here, (taken, nodes))
+    return nodes if len(nodes) == batch.count else None
 
 
 def _settle(
@@ -135,11 +139,11 @@ def _settle(
     so_far: tuple[_Taken, list[int]],
 ) -> None:
     node, count = here
-    taken, found = so_far
-    request = fleet.topology.request(node, where, batch.each)
+    taken, nodes = so_far
+    request = fleet.topology.request(node, where, batch.replica)
     if request is not None and count > 0:
         taken += fleet.occupy(node, request, count)
-        found += [node] * count
+        nodes += [node] * count
 
 
 def _tiers(totals: Sequence[int], count: int) -> range | list[int]:
@@ -152,9 +156,14 @@ def _tiers(totals: Sequence[int], count: int) -> range | list[int]:
 
 
 def _seats(fleet: FleetUsage, demand: JobDemand, nodes: dict[Role, list[int]]) -> tuple[Seat, ...]:
-    known = fleet.topology.nodes
+    fleet_nodes = fleet.topology.nodes
     return tuple(
-        Seat(role=group.role, index=index, node=known[node].name, engine=known[node].engine)
+        Seat(
+            role=group.role,
+            index=index,
+            node=fleet_nodes[node].name,
+            engine=fleet_nodes[node].engine,
+        )
         for group in demand.groups
         for index, node in enumerate(nodes.get(group.role, ()))
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from trainshed.model.explanation import Explanation
 from trainshed.model.resources import JobDemand, Seat
 
-#: How long a job may run that does not say (contracts/vertex-sdk.md 7.1 and 8: seven days).
+#: How long a job may run that does not say (docs/sources/vertex.md 7.1 and 8: seven days).
 RUNNING_S_DEFAULT = 604_800.0
 
 

@@ -40,24 +40,24 @@ def duration(seconds: float) -> str:
     return f"{math.ceil(max(seconds, 0.0))} s"
 
 
-def of_each(each: Demand) -> str:
+def of_each(replica: Demand) -> str:
     """``4 NVIDIA_TESLA_T4, 16 vCPUs and 60 GB of memory``: what one replica asks of its node."""
     parts = []
-    if each.gpu_count:
-        parts.append(gpus(each))
-    if each.vcpus:
-        parts.append(f"{each.vcpus} vCPUs")
-    if each.memory_gb:
-        parts.append(f"{each.memory_gb:g} GB of memory")
+    if replica.gpu_count:
+        parts.append(gpus(replica))
+    if replica.vcpus:
+        parts.append(f"{replica.vcpus} vCPUs")
+    if replica.memory_gb:
+        parts.append(f"{replica.memory_gb:g} GB of memory")
     if not parts:
         return "a free slot"
     *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def gpus(each: Demand) -> str:
+def gpus(replica: Demand) -> str:
     """``4 NVIDIA_TESLA_T4``."""
-    return f"{each.gpu_count} {each.gpu_type or 'GPUs'}"
+    return f"{replica.gpu_count} {replica.gpu_type or 'GPUs'}"
 
 
 def exceeded(one: ExceededQuota) -> str:

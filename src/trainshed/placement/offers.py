@@ -25,13 +25,13 @@ class Offers:
         self.apart: list[QueuedJob] = []
         self._uids = uids
         self._first = first
-        self._seen = 0
+        self._cursor = 0
 
     def look(self, state: PlanningPass) -> None:
         """Seek the changes of the jobs that have come to wait since the last look."""
-        for wait in islice(state.waits.values(), self._seen, None):
-            self._seen += 1
-            if self._seen > self._first and wait.job.uid not in self._uids:
+        for wait in islice(state.waits.values(), self._cursor, None):
+            self._cursor += 1
+            if self._cursor > self._first and wait.job.uid not in self._uids:
                 continue
             if wait.job.seatless:  # whether its engine would start it, only that one knows
                 continue

@@ -174,16 +174,16 @@ class PlanningPass:
         return Wait(job=job, reason=Reason.CAPACITY)
 
     def _fits_now(self, job: QueuedJob) -> bool:
-        found = place(self.fleet, job.uid, job.demand)
+        seats = place(self.fleet, job.uid, job.demand)
         self.fleet.release(job.uid)
-        return found is not None
+        return seats is not None
 
     def _reserve(self, job: QueuedJob) -> Reservation | None:
         before = self._before if self._before and self._before.job.uid == job.uid else None
-        found = reserve(self.fleet, job, self.ends, self.now_s, before)
-        if found is None:
+        grant = reserve(self.fleet, job, self.ends, self.now_s, before)
+        if grant is None:
             return None
-        granted, then = found
+        granted, then = grant
         passed_over = before.passed_over if before else self._older_waiting(job)
         self.reservation = Reservation(
             job=job, start_s=granted.start_s, seats=granted.seats, passed_over=passed_over

@@ -1,4 +1,4 @@
-"""Quotas: how many GPUs of a type may be in use at once (R9).
+"""Quotas: how many GPUs of a type may be in use at once.
 
 A rule with ``*`` for its project or region is counted for each project or region apart.  Of several
 rules that match a job, the most special counts: one that names the project before one that names
@@ -60,7 +60,7 @@ class Quotas:
         self._in_use: dict[QuotaBucket, int] = {}
         self._users: dict[QuotaBucket, dict[int, None]] = {}
         self._claims: dict[int, tuple[QuotaClaim, ...]] = {}
-        self._found: dict[tuple[str, JobDemand], tuple[QuotaClaim, ...]] = {}
+        self._claims_by_demand: dict[tuple[str, JobDemand], tuple[QuotaClaim, ...]] = {}
 
     def claims(self, project: str, demand: JobDemand) -> tuple[QuotaClaim, ...]:
         """What the job takes of each bucket; empty where no rule counts it.
@@ -69,21 +69,21 @@ class Quotas:
         """
         if not self._rules:
             return ()
-        found = self._found.get((project, demand))
-        if found is None:
-            if len(self._found) >= _REMEMBERED_MAX:
-                self._found.clear()
-            found = self._found[project, demand] = tuple(self._claimed(project, demand))
-        return found
+        claims = self._claims_by_demand.get((project, demand))
+        if claims is None:
+            if len(self._claims_by_demand) >= _REMEMBERED_MAX:
+                self._claims_by_demand.clear()
+            claims = self._claims_by_demand[project, demand] = tuple(self._claimed(project, demand))
+        return claims
 
     def exceeded(self, project: str, demand: JobDemand) -> tuple[ExceededQuota, ...]:
         """The claims that do not fit now; empty when quota does not block the job."""
-        found = []
+        exceeded = []
         for claim in self.claims(project, demand):
             in_use = self._in_use.get(claim.bucket, 0)
             if in_use + claim.amount > claim.limit:
-                found.append(ExceededQuota(claim, in_use))
-        return tuple(found)
+                exceeded.append(ExceededQuota(claim, in_use))
+        return tuple(exceeded)
 
     def too_large(self, project: str, demand: JobDemand) -> tuple[QuotaClaim, ...]:
         """The claims that exceed their limit by themselves: no waiting helps."""

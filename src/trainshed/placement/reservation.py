@@ -115,9 +115,9 @@ class _StartSearch:
 
     def fits(self, step: int) -> bool:
         self._forecast.move(step)
-        found = self._seats() is not None
+        has_seats = self._seats() is not None
         self._forecast.fleet.release(self._job.uid)
-        return found
+        return has_seats
 
     def _seats(self) -> tuple[Seat, ...] | None:
         """New seats, or those reserved before where packing does not find any."""

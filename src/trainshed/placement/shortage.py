@@ -18,41 +18,41 @@ class Shortage:
     def __init__(self, fleet: FleetUsage) -> None:
         """Look at nothing yet."""
         self._fleet = fleet
-        self._said: dict[object, str] = {}
+        self._sentences: dict[object, str] = {}
         self._most: dict[tuple[Where, str | None], tuple[int, str] | None] = {}
 
     def of(self, demand: JobDemand) -> str:
         """One sentence: ``needs 4 NVIDIA_TESLA_T4 on one machine; 2 are free on node-a ...``."""
         shape = self._fleet.topology.shape(demand)
-        if shape.key not in self._said:
-            found = (self._of_batch(shape.where, batch) for batch in shape.batches)
+        if shape.key not in self._sentences:
+            sentences = (self._of_batch(shape.where, batch) for batch in shape.batches)
             alone = "each of its groups would fit alone; all of them at once do not"
-            self._said[shape.key] = next(filter(None, found), alone)
-        return self._said[shape.key]
+            self._sentences[shape.key] = next(filter(None, sentences), alone)
+        return self._sentences[shape.key]
 
     def _of_batch(self, where: Where, batch: ReplicaBatch) -> str | None:
-        room = sum(self._fleet.candidates(where, batch.each).totals)
+        room = sum(self._fleet.candidates(where, batch.replica).totals)
         if room >= batch.count:
             return None
         if room:
-            needs = f"needs {batch.count} replicas with {of_each(batch.each)} each at once"
+            needs = f"needs {batch.count} replicas with {of_each(batch.replica)} each at once"
             return f"{needs}{within(where.region)}; there is room for {room}"
-        needs = f"needs {of_each(batch.each)} on one machine{within(where.region)}"
+        needs = f"needs {of_each(batch.replica)} on one machine{within(where.region)}"
         return f"{needs}; {self._free(where, batch)}"
 
     def _free(self, where: Where, batch: ReplicaBatch) -> str:
-        if not len(self._fleet.candidates(where, batch.each)):
+        if not len(self._fleet.candidates(where, batch.replica)):
             return "no node offers that"
-        most = self._most_gpus(where, batch.each) if batch.each.gpu_count else None
-        if most and most[0] < batch.each.gpu_count:
+        most = self._most_gpus(where, batch.replica) if batch.replica.gpu_count else None
+        if most and most[0] < batch.replica.gpu_count:
             free = {0: "none is", 1: "1 is"}.get(most[0], f"{most[0]} are")
-            said = f"{free} free on {most[1]}, and no node has more"
-            return "; ".join((said, *self._faulty(where, batch.each)))
+            sentence = f"{free} free on {most[1]}, and no node has more"
+            return "; ".join((sentence, *self._faulty(where, batch.replica)))
         return f"no node has all of that free{self._largest(where, batch)}"
 
     def _largest(self, where: Where, batch: ReplicaBatch) -> str:
         """Say what is free on the nearest node of those that reserve CPUs and memory."""
-        demand, topology = batch.each, self._fleet.topology
+        demand, topology = batch.replica, self._fleet.topology
         nodes = [
             i
             for i, _ in topology.eligible(where, demand)
@@ -73,26 +73,26 @@ class Shortage:
         shares = [has / need for has, need in needs if need] or [1.0]
         return min(shares), sum(shares)
 
-    def _faulty(self, where: Where, each: Demand) -> tuple[str, ...]:
+    def _faulty(self, where: Where, replica: Demand) -> tuple[str, ...]:
         """The GPUs that are given out to nobody, and why, on nodes that could hold a replica."""
         topology = self._fleet.topology
-        nodes = [i for i, _ in topology.eligible(where, each)]
-        found = [
+        nodes = [i for i, _ in topology.eligible(where, replica)]
+        faults = [
             f"GPU {gpu.index} of {topology.name(i)} is faulty: {gpu.problem}"
             for i in nodes
             for gpu in topology.nodes[i].devices
             if gpu.state is GpuState.FAULTY
         ]
-        left = len(found) - 1
+        left = len(faults) - 1
         more = "and 1 more GPU is faulty" if left == 1 else f"and {left} more GPUs are faulty"
-        return (*found[:1], more) if left > 0 else tuple(found)
+        return (*faults[:1], more) if left > 0 else tuple(faults)
 
-    def _most_gpus(self, where: Where, each: Demand) -> tuple[int, str] | None:
+    def _most_gpus(self, where: Where, replica: Demand) -> tuple[int, str] | None:
         """The most GPUs that one replica could get, and where; None where none are given."""
-        key = (where, each.gpu_type)
+        key = (where, replica.gpu_type)
         if key not in self._most:
             topology = self._fleet.topology
-            eligible = [(i, a) for i, a in topology.eligible(where, each) if topology.ready[i]]
+            eligible = [(i, a) for i, a in topology.eligible(where, replica) if topology.ready[i]]
             best = max(
                 ((self._gpus(i, request), -i) for i, request in eligible if request.pools),
                 default=None,

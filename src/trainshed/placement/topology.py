@@ -67,7 +67,7 @@ class ReplicaRequest:
 class ReplicaBatch:
     """All replicas of a job that request the same of a node, whatever their groups."""
 
-    each: Demand
+    replica: Demand
     count: int
     groups: tuple[GroupDemand, ...]
 
@@ -145,61 +145,61 @@ class Topology:
             for node in self.nodes
         ]
 
-    def request(self, node: int, where: Where, each: Demand) -> ReplicaRequest | None:
+    def request(self, node: int, where: Where, replica: Demand) -> ReplicaRequest | None:
         """What a replica takes of a node; None where no such node can serve it, even empty."""
-        return self.requests(where, each)[self._kind_of[node]]
+        return self.requests(where, replica)[self._kind_of[node]]
 
-    def requests(self, where: Where, each: Demand) -> tuple[ReplicaRequest | None, ...]:
+    def requests(self, where: Where, replica: Demand) -> tuple[ReplicaRequest | None, ...]:
         """What a replica takes of each kind of node."""
-        found = self._requests.get((where, each))
-        if found is None:
+        requests = self._requests.get((where, replica))
+        if requests is None:
             if len(self._requests) >= _REMEMBERED_MAX:
                 self._requests.clear()
-            found = tuple(_request(kind, where, each) for kind in self._kinds)
-            self._requests[where, each] = found
-        return found
+            requests = tuple(_request(kind, where, replica) for kind in self._kinds)
+            self._requests[where, replica] = requests
+        return requests
 
-    def eligible(self, where: Where, each: Demand) -> list[tuple[int, ReplicaRequest]]:
+    def eligible(self, where: Where, replica: Demand) -> list[tuple[int, ReplicaRequest]]:
         """The nodes that serve such replicas when there is room, drained ones too."""
-        requests = zip(self.requests(where, each), self._of_kind, strict=True)
+        requests = zip(self.requests(where, replica), self._of_kind, strict=True)
         return [(i, request) for request, nodes in requests if request is not None for i in nodes]
 
     def shape(self, demand: JobDemand) -> DemandShape:
         """The demand as this fleet sees it: what no node looks at is left out."""
-        found = self._shapes.get(demand)
-        if found is None:
+        shape = self._shapes.get(demand)
+        if shape is None:
             if len(self._shapes) >= _REMEMBERED_MAX:
                 self._shapes.clear()
-            found = self._shapes[demand] = self._shape(demand)
-        return found
+            shape = self._shapes[demand] = self._shape(demand)
+        return shape
 
     def _shape(self, demand: JobDemand) -> DemandShape:
         members: dict[Demand, list[GroupDemand]] = {}
         for group in demand.groups:
             if group.count > 0:
-                members.setdefault(self._seen(group.each), []).append(group)
+                members.setdefault(self._normalize(group.each), []).append(group)
         batches = tuple(
-            ReplicaBatch(each, sum(g.count for g in members[each]), tuple(members[each]))
-            for each in sorted(members, key=_size, reverse=True)
+            ReplicaBatch(replica, sum(g.count for g in members[replica]), tuple(members[replica]))
+            for replica in sorted(members, key=_size, reverse=True)
         )
         where = Where(
             demand.region if self.regions else None,
             None if self._engines == {demand.engine} else demand.engine,
         )
         return DemandShape(
-            where, batches, (where, *((batch.each, batch.count) for batch in batches))
+            where, batches, (where, *((batch.replica, batch.count) for batch in batches))
         )
 
-    def _seen(self, each: Demand) -> Demand:
-        if not each.gpu_count:
-            each = replace(each, gpu_type=None)
+    def _normalize(self, replica: Demand) -> Demand:
+        if not replica.gpu_count:
+            replica = replace(replica, gpu_type=None)
         if self._has_exact:
-            return each
-        return Demand(gpu_type=each.gpu_type, gpu_count=each.gpu_count)
+            return replica
+        return Demand(gpu_type=replica.gpu_type, gpu_count=replica.gpu_count)
 
 
-def _size(each: Demand) -> tuple[object, ...]:
-    return (each.gpu_count, each.memory_gb, each.vcpus, each.gpu_type or "")
+def _size(replica: Demand) -> tuple[object, ...]:
+    return (replica.gpu_count, replica.memory_gb, replica.vcpus, replica.gpu_type or "")
 
 
 def _kind(node: Node) -> _Kind:
@@ -207,35 +207,35 @@ def _kind(node: Node) -> _Kind:
     return _Kind(node.engine, node.region, node.policy, tuple(sorted(node.gpus)), alias)
 
 
-def _request(kind: _Kind, where: Where, each: Demand) -> ReplicaRequest | None:
+def _request(kind: _Kind, where: Where, replica: Demand) -> ReplicaRequest | None:
     if None not in (kind.region, where.region) and kind.region != where.region:
         return None
     if where.engine is not None and kind.engine != where.engine:
         return None
     common = [(SLOTS, 1)]
     if kind.policy is FleetPolicy.EMULATE:
-        return ReplicaRequest(tuple(common), (), 0, EMULATED if each.gpu_count else OWN_TYPE)
+        return ReplicaRequest(tuple(common), (), 0, EMULATED if replica.gpu_count else OWN_TYPE)
     if kind.policy is FleetPolicy.EXACT:
-        amounts = ((VCPUS, each.vcpus), (MEMORY, math.ceil(each.memory_gb * 1024)))
+        amounts = ((VCPUS, replica.vcpus), (MEMORY, math.ceil(replica.memory_gb * 1024)))
         common += [(place, amount) for place, amount in amounts if amount]
-    if not each.gpu_count:
+    if not replica.gpu_count:
         return ReplicaRequest(tuple(common), (), 0, OWN_TYPE)
-    types = _serving(kind, each.gpu_type)
+    types = _serving(kind, replica.gpu_type)
     if not types:
         return None
     pools = tuple(GPUS + kind.types.index(name) for name in types)
     if len(pools) == 1:
-        common.append((pools[0], each.gpu_count))
-    tier = OWN_TYPE if types[0] == each.gpu_type else STAND_IN
-    return ReplicaRequest(tuple(common), pools, each.gpu_count, tier)
+        common.append((pools[0], replica.gpu_count))
+    tier = OWN_TYPE if types[0] == replica.gpu_type else STAND_IN
+    return ReplicaRequest(tuple(common), pools, replica.gpu_count, tier)
 
 
-def _serving(kind: _Kind, asked: str | None) -> list[str]:
+def _serving(kind: _Kind, gpu_type: str | None) -> list[str]:
     """The GPU types of a kind that serve a type, the type itself first.
 
     A job that names no type takes any.
     """
-    stand_in = ANY_GPU if asked is None else dict(kind.alias).get(asked)
-    own = [name for name in kind.types if name == asked]
-    others = [name for name in kind.types if name != asked and stand_in in (ANY_GPU, name)]
-    return own + others
+    stand_in = ANY_GPU if gpu_type is None else dict(kind.alias).get(gpu_type)
+    own = [name for name in kind.types if name == gpu_type]
+    stand_ins = [name for name in kind.types if name != gpu_type and stand_in in (ANY_GPU, name)]
+    return own + stand_ins

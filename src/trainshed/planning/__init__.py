@@ -1,1 +1,1 @@
-"""What a job would cost and gain: the sizing of reducers (R17) and what they save."""
+"""What a job would cost and gain: the sizing of reducers and what they save."""

@@ -82,14 +82,14 @@ def clusters(
 ) -> Iterator[WhatIf]:
     """Every cluster that is asked about, the job's own among them."""
     for kind in dict.fromkeys((job.host, *question.kinds)):
-        for found in _of_kind(job, question, calibrations, kind):
-            n = found.cluster.accelerators
+        for what_if in _of_kind(job, question, calibrations, kind):
+            n = what_if.cluster.accelerators
             is_own = kind == job.host and n == job.hosts * job.per_host
             if not (is_own and job.reducers.count and question.reducers is None):
-                yield replace(found, is_own=is_own)
+                yield replace(what_if, is_own=is_own)
                 continue
-            yield found
-            own = _reduced(job, found, job.reducers.count)
+            yield what_if
+            own = _add_reducers(job, what_if, job.reducers.count)
             yield replace(own, is_own=True)
 
 
@@ -101,23 +101,23 @@ def _of_kind(
     per_host = job.per_host if is_job_s else kind.per_host
     fitting = job.fitting if is_job_s else question.fitting.get(kind, ())
     calibration = on_host(calibrations, kind)
-    said = _said(calibration) if calibration else None
+    host_posterior = _make_posterior(calibration) if calibration else None
     unmeasured = None if calibration else _unmeasured(calibrations, kind)
     host = calibration.host if calibration and is_same(calibration.host, kind) else kind
     for accelerators in _counts(job, question, per_host, fitting):
-        found = _what_if(job, question, calibration, (host, per_host), accelerators)
+        what_if = _what_if(job, question, calibration, (host, per_host), accelerators)
         yield replace(
-            found,
-            said=said,
+            what_if,
+            posterior=host_posterior,
             unmeasured=unmeasured,
-            refused=found.refused or _unfitting(found.cluster, fitting),
-            is_asked=accelerators in _asked(question, per_host),
+            refused=what_if.refused or _unfitting(what_if.cluster, fitting),
+            is_asked=accelerators in _list_requested(question, per_host),
         )
 
 
 def _unmeasured(calibrations: Sequence[Calibration], kind: HostKind) -> NoPrediction | None:
     """What was asked, and what was measured; None where nothing was."""
-    measured = dict.fromkeys(called(each.host) for each in calibrations)
+    measured = dict.fromkeys(called(calibration.host) for calibration in calibrations)
     if not measured:
         return None
     return NoPrediction(
@@ -127,7 +127,7 @@ def _unmeasured(calibrations: Sequence[Calibration], kind: HostKind) -> NoPredic
     )
 
 
-def _said(calibration: Calibration) -> Posterior | None:
+def _make_posterior(calibration: Calibration) -> Posterior | None:
     has_compute = "compute_s" in calibration.fitted.values
     return posterior(calibration, parameters()) if has_compute else None
 
@@ -136,21 +136,21 @@ def _counts(
     job: PlannedJob, question: Question, per_host: int, fitting: tuple[int, ...]
 ) -> tuple[int, ...]:
     own = (job.hosts * job.per_host,) if job.hosts else ()
-    asked = _asked(question, per_host)
-    if not asked:
+    requested = _list_requested(question, per_host)
+    if not requested:
         most = max(*own, 8 * per_host, 1) if not own else 2 * own[0]
-        asked = tuple(
+        requested = tuple(
             1 << power for power in range(_LARGEST_MAX.bit_length()) if 1 << power <= most
         )
-        asked = tuple(
+        requested = tuple(
             n
-            for n in asked
+            for n in requested
             if n % per_host == 0 or (n < per_host and (not fitting or n in fitting))
         )
-    return tuple(sorted({*asked, *own}))
+    return tuple(sorted({*requested, *own}))
 
 
-def _asked(question: Question, per_host: int) -> tuple[int, ...]:
+def _list_requested(question: Question, per_host: int) -> tuple[int, ...]:
     return (*question.accelerators, *(hosts * per_host for hosts in question.hosts))
 
 
@@ -158,10 +158,10 @@ def _what_if(
     job: PlannedJob,
     question: Question,
     calibration: Calibration | None,
-    of: tuple[HostKind, int],
+    host_config: tuple[HostKind, int],
     accelerators: int,
 ) -> WhatIf:
-    host, per_host = of
+    host, per_host = host_config
     hosts = math.ceil(accelerators / per_host)
     servers = _servers(job, question)
     reducers = question.reducers or 0
@@ -230,11 +230,11 @@ def _refused(
             message=f"{n} do not divide evenly over {hosts} hosts",
             accepted="as many on each host",
         )
-    asked = question.model_parallel_asked
-    if asked not in {None, copies}:
+    requested = question.model_parallel_asked
+    if requested not in {None, copies}:
         return NoPrediction(
             field="model-parallel",
-            message=f"{asked} accelerators for one model were not measured, {copies} were",
+            message=f"{requested} accelerators for one model were not measured, {copies} were",
             accepted=f"{copies}; only copies of the model are added",
         )
     if unheld := _unheld(calibration, copies):
@@ -272,18 +272,18 @@ def _unheld(calibration: Calibration | None, copies: int) -> NoPrediction | None
 
 
 def _divisors(count: int) -> str:
-    return " or ".join(f"{each}" for each in range(1, count + 1) if count % each == 0)
+    return " or ".join(f"{divisor}" for divisor in range(1, count + 1) if count % divisor == 0)
 
 
 def _unfitting(cluster: Cluster, fitting: tuple[int, ...]) -> NoPrediction | None:
     """Why no host may carry so many, where the catalog knows them."""
-    each = cluster.accelerators // cluster.hosts
-    if not fitting or each in fitting:
+    per_host = cluster.accelerators // cluster.hosts
+    if not fitting or per_host in fitting:
         return None
     host = cluster.host
     return NoPrediction(
         field="gpus",
-        message=f"{host.machine_type} cannot have {each} {host.accelerator}",
+        message=f"{host.machine_type} cannot have {per_host} {host.accelerator}",
         accepted=f"{' or '.join(map(str, fitting))} on each host",
     )
 
@@ -312,8 +312,12 @@ def _unserved(
 
 def matching_reducers(job: PlannedJob, cluster: Cluster) -> int:
     """The fewest reducers that match the workers; 0 where a link is unknown."""
-    each, of_host = job.reducers.gbps, cluster.host.network_gbps
-    return reducers_needed(cluster.hosts * of_host, each) if each and of_host else 0
+    reducer_gbps, host_gbps = job.reducers.gbps, cluster.host.network_gbps
+    return (
+        reducers_needed(cluster.hosts * host_gbps, reducer_gbps)
+        if reducer_gbps and host_gbps
+        else 0
+    )
 
 
 def with_reducers(job: PlannedJob, what_if: WhatIf) -> Iterator[WhatIf]:
@@ -324,9 +328,9 @@ def with_reducers(job: PlannedJob, what_if: WhatIf) -> Iterator[WhatIf]:
     if not can or what_if.refused or cluster.hosts < WORKERS_MIN or not enough:
         return
     for count in sorted({enough * step // STEPS for step in range(1, STEPS + 1)} - {0}):
-        yield _reduced(job, what_if, count)
+        yield _add_reducers(job, what_if, count)
 
 
-def _reduced(job: PlannedJob, what_if: WhatIf, count: int) -> WhatIf:
+def _add_reducers(job: PlannedJob, what_if: WhatIf, count: int) -> WhatIf:
     cluster = replace(what_if.cluster, reducers=count, reducer_gbps=job.reducers.gbps)
     return replace(what_if, cluster=cluster, machines=_machines(job, cluster), is_own=False)

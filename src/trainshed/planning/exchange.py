@@ -1,10 +1,10 @@
-"""How long one exchange of gradients takes over given links, whoever sums them.
+"""The time that one exchange of gradients takes over given links, by ring or by reducers.
 
 Only links count: each carries its rate in both directions at once, and every host sums as fast as
-its link brings (contracts/reduction.md 3.5).  A worker that sums shares of the tensor receives them
-from the other workers and sends the sums back, as a reducer does: that is what a ring amounts to,
-so that ring, reducers and every mixture of them are one formula (the optimum of BytePS,
-contracts/reduction.md 1, for links of unequal rates).
+its link brings (docs/sources/reduction.md 3.5).  A worker that sums shares of the tensor receives
+them from the other workers and sends the sums back, as a reducer does.  A ring amounts to the same,
+so ring, reducers and every mixture of them are one formula: the optimum of BytePS
+(docs/sources/reduction.md 1) for links of unequal rates.
 """
 
 import math
@@ -22,7 +22,8 @@ class Links:
     """
 
     workers: int
-    """Worker hosts: replicas on one host have summed among themselves before (section 4)."""
+    """Worker hosts: replicas on one host sum among themselves first (docs/sources/reduction.md 4).
+    """
     worker_gbps: float
     """Of the slowest worker: all of them wait for it."""
     reducers_gbps: float = 0.0

@@ -39,13 +39,13 @@ def counts_known(kind: HostKind) -> tuple[int, ...]:
     What was measured is possible, however odd.
     """
     machine = known_machines().get(kind.machine_type)
-    named = (
+    count_lists = (
         fitting_counts(machine, accelerator, product)
         for accelerator in (known_accelerators() if machine else ())
         for product, name in accelerator.enum_by_product.items()
         if machine and name == kind.accelerator
     )
-    counts = next(named, ())
+    counts = next(count_lists, ())
     return counts if kind.per_host in counts else ()
 
 
@@ -58,14 +58,14 @@ def host_kind(
 ) -> HostKind:
     """``devices``: enum name and count of what is attached, or ``CPU`` and 1."""
     name, count = devices
-    found = catalog.accelerator(name)
+    accelerator = catalog.accelerator(name)
     return HostKind(
         machine_type=machine_type,
         accelerator=name,
         per_host=count,
         cpus=int(machine.vcpus) if machine and machine.vcpus else 0,
-        inside=found.inside if found and count > 1 else "",
-        inside_bytes=found.inside_gbytes * _GIGA if found and count > 1 else 0.0,
-        network=found.network if found else "tcp",
+        inside=accelerator.inside if accelerator and count > 1 else "",
+        inside_bytes=accelerator.inside_gbytes * _GIGA if accelerator and count > 1 else 0.0,
+        network=accelerator.network if accelerator else "tcp",
         network_gbps=gbps,
     )

@@ -91,13 +91,13 @@ def outcome_of(
     """What was to be expected of a run before it was made, and what it came to."""
     cluster = Cluster(host=calibration.host, accelerators=run.accelerators, hosts=run.hosts)
     batch = run.batch_per_accelerator or None
-    found = predict(calibration, cluster, batch_per_accelerator=batch)
-    if isinstance(found, NoPrediction):
-        return found
-    predicted = found.step_s.times(run.steps)
-    measured = {(each.accelerators, each.hosts) for each in timed(calibration.runs)}
-    asked = (run.accelerators, run.hosts)
-    reach = reach_of(calibration.training, calibration.host, measured, asked)
+    prediction = predict(calibration, cluster, batch_per_accelerator=batch)
+    if isinstance(prediction, NoPrediction):
+        return prediction
+    predicted = prediction.step_s.times(run.steps)
+    measured = {(past_run.accelerators, past_run.hosts) for past_run in timed(calibration.runs)}
+    target = (run.accelerators, run.hosts)
+    reach = reach_of(calibration.training, calibration.host, measured, target)
     return JobOutcome(
         job=job, run=run, predicted_s=predicted, reach=reach.value, goodput=goodput, price=price
     )
@@ -108,12 +108,12 @@ def score(outcomes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if len(outcomes) > 1:
         yield f"{_held(outcomes)} of {len(outcomes)} jobs inside their 80 % intervals."
     by_class: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for each in outcomes:
-        by_class[each["class"]].append(each)
+    for outcome in outcomes:
+        by_class[outcome["class"]].append(outcome)
     if len(by_class) > 1:
         for name, its in sorted(by_class.items()):
             yield f"  {name}: {_held(its)} of {len(its)}"
 
 
 def _held(outcomes: Sequence[Mapping[str, Any]]) -> int:
-    return sum(bool(each["inside"]) for each in outcomes)
+    return sum(bool(outcome["inside"]) for outcome in outcomes)

@@ -59,24 +59,26 @@ class JobPlan:
     @property
     def refused(self) -> NoPrediction | None:
         """Why there is no plan: nothing of it could be predicted, or what was wished for."""
-        asked = [each for each in self.options if each.what_if.is_asked] or self.options
-        if any(each.prediction for each in asked):
+        requested = [option for option in self.options if option.what_if.is_asked] or self.options
+        if any(option.prediction for option in requested):
             return self._unmet()
-        answers = (each.answer for each in (self.own, *asked))
-        return next((each for each in answers if isinstance(each, NoPrediction)), None)
+        answers = (option.answer for option in (self.own, *requested))
+        return next((answer for answer in answers if isinstance(answer, NoPrediction)), None)
 
     @property
     def unpriced(self) -> tuple[str, ...]:
         """Which machines have no price, once each."""
         prices = self.wishes.prices
-        found = (each.what_if.machines for each in self.options if each.prediction)
-        return tuple(dict.fromkeys(why for each in found for why in prices.lacking(each)))
+        machine_sets = (option.what_if.machines for option in self.options if option.prediction)
+        return tuple(
+            dict.fromkeys(why for machines in machine_sets for why in prices.lacking(machines))
+        )
 
     def _unmet(self) -> NoPrediction | None:
         limits = self.wishes.limits
         if not limits.is_set or self.marks.meets:
             return None
-        if limits.budget < float("inf") and not any(each.cost for each in self.options):
+        if limits.budget < float("inf") and not any(option.cost for option in self.options):
             return NoPrediction(
                 field="budget",
                 message="; ".join(self.unpriced),
@@ -112,19 +114,21 @@ class JobPlan:
     def fewer(self) -> ClusterOption | None:
         """Fewer accelerators that are sure to be faster and cost less, with reducers or without."""
         own, best = self.own, self.reduced or self.own
-        found = [
-            each
-            for each in self.options
-            if each.cluster.accelerators < own.cluster.accelerators
-            and faster(each, best)
-            and is_cheaper(each, own)
+        candidates = [
+            option
+            for option in self.options
+            if option.cluster.accelerators < own.cluster.accelerators
+            and faster(option, best)
+            and is_cheaper(option, own)
         ]
-        return best_of(found, own)
+        return best_of(candidates, own)
 
     @property
     def unmarked(self) -> str:
         """Why nothing stands out, though something is predicted; empty where something does."""
-        idle = [each for each in self.options if each.prediction and _is_idle(self.job, each)]
+        idle = [
+            option for option in self.options if option.prediction and _is_idle(self.job, option)
+        ]
         if not idle or self.marks.fastest:
             return ""
         return self._idle(self.own if self.own in idle else idle[-1])
@@ -138,20 +142,20 @@ class JobPlan:
         if not option.cluster.reducers:
             return None
         plain = replace(option.cluster, reducers=0, reducer_gbps=0.0)
-        return next((each for each in self.options if each.cluster == plain), None)
+        return next((other for other in self.options if other.cluster == plain), None)
 
     def _before(self, option: ClusterOption) -> ClusterOption | None:
         """The next smaller cluster of the same kind."""
         cluster = option.cluster
         smaller = [
-            each
-            for each in self.options
-            if each.prediction
-            and each.cluster.host == cluster.host
-            and (each.cluster.reducers > 0) == (cluster.reducers > 0)
-            and each.cluster.accelerators < cluster.accelerators
+            other
+            for other in self.options
+            if other.prediction
+            and other.cluster.host == cluster.host
+            and (other.cluster.reducers > 0) == (cluster.reducers > 0)
+            and other.cluster.accelerators < cluster.accelerators
         ]
-        return max(smaller, key=lambda each: each.cluster.accelerators, default=None)
+        return max(smaller, key=lambda other: other.cluster.accelerators, default=None)
 
 
 def _refusal(answer: NoPrediction) -> str:
@@ -166,38 +170,38 @@ def plan_of(
     wishes: PlanWishes,
 ) -> JobPlan:
     """Weigh every cluster that is asked about."""
-    found: list[ClusterOption] = []
-    asked = list(clusters(job, question, calibrations))
-    known = {what_if.cluster for what_if in asked}
-    for what_if in asked:
-        option = _weighed(what_if, work, wishes)
-        found.append(option)
-        better = _reduced(job, option, work, wishes) if question.reducers is None else None
-        if better and better.cluster not in known:
-            found.append(better)
-    sound = [each for each in found if not _is_idle(job, each)]
+    options: list[ClusterOption] = []
+    what_ifs = list(clusters(job, question, calibrations))
+    requested = {what_if.cluster for what_if in what_ifs}
+    for what_if in what_ifs:
+        option = _weigh_what_if(what_if, work, wishes)
+        options.append(option)
+        better = _add_reducers(job, option, work, wishes) if question.reducers is None else None
+        if better and better.cluster not in requested:
+            options.append(better)
+    sound = [option for option in options if not _is_idle(job, option)]
     marks = marks_of(sound, worth=wishes.worth, limits=wishes.limits)
-    own = next((each for each in found if each.what_if.is_own), None)
-    own = own or marks.knee or found[-1]
+    own = next((option for option in options if option.what_if.is_own), None)
+    own = own or marks.knee or options[-1]
     return JobPlan(
         job=job,
         work=work,
         wishes=wishes,
-        options=tuple(found),
+        options=tuple(options),
         marks=marks,
         own=own,
-        reduced=_improved(own, found),
+        reduced=_find_improvement(own, options),
     )
 
 
-def _improved(own: ClusterOption, found: Sequence[ClusterOption]) -> ClusterOption | None:
+def _find_improvement(own: ClusterOption, options: Sequence[ClusterOption]) -> ClusterOption | None:
     """The same cluster with reducers, or more of them, where that is sure to be faster."""
     plain = replace(own.cluster, reducers=0, reducer_gbps=0.0)
     more = [
-        each
-        for each in found
-        if each.cluster.reducers > own.cluster.reducers
-        and replace(each.cluster, reducers=0, reducer_gbps=0.0) == plain
+        option
+        for option in options
+        if option.cluster.reducers > own.cluster.reducers
+        and replace(option.cluster, reducers=0, reducer_gbps=0.0) == plain
     ]
     return best_of(more, own)
 
@@ -207,15 +211,17 @@ def _is_idle(job: PlannedJob, option: ClusterOption) -> bool:
     return option.cluster.reducers > matching_reducers(job, option.cluster) > 0
 
 
-def _weighed(what_if: WhatIf, work: TrainingWork, wishes: PlanWishes) -> ClusterOption:
+def _weigh_what_if(what_if: WhatIf, work: TrainingWork, wishes: PlanWishes) -> ClusterOption:
     return weigh(what_if, work, wishes.prices, wishes.interruptions)
 
 
-def _reduced(
+def _add_reducers(
     job: PlannedJob, option: ClusterOption, work: TrainingWork, wishes: PlanWishes
 ) -> ClusterOption | None:
     """The same cluster with reducers, where that is sure to be faster."""
     if not option.prediction:
         return None
-    variants = (_weighed(each, work, wishes) for each in with_reducers(job, option.what_if))
+    variants = (
+        _weigh_what_if(what_if, work, wishes) for what_if in with_reducers(job, option.what_if)
+    )
     return best_of(variants, option)

@@ -51,7 +51,7 @@ def lasting_between(value: Interval) -> str:
     unit, name = next(
         ((unit, name) for least, unit, name in _UNITS if value.point >= least), (1.0, "s")
     )
-    low, point, high = (figure2(each / unit) for each in (value.low, value.point, value.high))
+    low, point, high = (figure2(seconds / unit) for seconds in (value.low, value.point, value.high))
     return f"{point} {name} [{low} to {high}]"
 
 
@@ -62,10 +62,10 @@ def figure2(value: float) -> str:
 
 def money(amount: float, currency: str) -> str:
     """``212 USD``."""
-    shown = f"{amount:,.2f}" if abs(amount) < _CENTS_BELOW else f"{amount:,.0f}"
+    text = f"{amount:,.2f}" if abs(amount) < _CENTS_BELOW else f"{amount:,.0f}"
     if 0 < abs(amount) < _CENTS:
-        shown = figure2(amount)
-    return f"{shown} {currency}"
+        text = figure2(amount)
+    return f"{text} {currency}"
 
 
 def price_words(plan: JobPlan, option: ClusterOption) -> str:
@@ -103,15 +103,15 @@ def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
     return "; ".join(parts)
 
 
-def _times(found: Prediction) -> str:
-    base = found.base_accelerators
-    if base == found.cluster.accelerators:
-        rate = found.samples_per_s
+def _times(prediction: Prediction) -> str:
+    base = prediction.base_accelerators
+    if base == prediction.cluster.accelerators:
+        rate = prediction.samples_per_s
         return f"{figure(rate.point)} samples/s ({figure(rate.low)} to {figure(rate.high)})"
-    times = found.speedup.times(1 / base)
-    of = "one" if base == 1 else f"the {base} that were measured"
+    times = prediction.speedup.times(1 / base)
+    base_words = "one" if base == 1 else f"the {base} that were measured"
     ends = f"({_short(times.low)} to {_short(times.high)})"
-    return f"{_short(times.point)} times {of} {ends}"
+    return f"{_short(times.point)} times {base_words} {ends}"
 
 
 def _short(value: float) -> str:
@@ -125,8 +125,8 @@ def _how_long(plan: JobPlan, option: ClusterOption) -> str:
 
 
 def _bounds(option: ClusterOption) -> str:
-    found = bounds(option)
-    return f"between {found}" if found else ""
+    ends = bounds(option)
+    return f"between {ends}" if ends else ""
 
 
 def bounds(option: ClusterOption) -> str:
@@ -148,9 +148,9 @@ def _fewer(plan: JobPlan, option: ClusterOption) -> str:
     return f"{name} would take {time}, {price_words(plan, option)}"
 
 
-def _with_reducers(base: ClusterOption, reduced: ClusterOption, found: Prediction) -> str:
+def _with_reducers(base: ClusterOption, reduced: ClusterOption, prediction: Prediction) -> str:
     count = reduced.cluster.reducers
-    times = found.speedup.point / found.base_accelerators
+    times = prediction.speedup.point / prediction.base_accelerators
     words = f"{plural(count, 'reducer')} would make it {_short(times)} times"
     if base.cost and reduced.cost and reduced.hour:
         more = reduced.cost.point - base.cost.point
@@ -165,13 +165,13 @@ def recommendations(plan: JobPlan) -> Iterator[str]:
     named = {"fastest": marks.fastest, "cheapest": marks.cheapest, "knee": marks.knee}
     for name, option in named.items():
         if option:
-            yield f"{name:<9} {_named(plan, option)}"
+            yield f"{name:<9} {_name_cluster(plan, option)}"
     if plan.unmarked:
         yield f"nothing is recommended: {plan.unmarked}"
     limits = plan.wishes.limits
     if limits.is_set:
-        found = _named(plan, marks.meets) if marks.meets else _refusal(plan.refused)
-        yield f"{'meets it':<9} {found} ({_limits(plan, limits)})"
+        words = _name_cluster(plan, marks.meets) if marks.meets else _refusal(plan.refused)
+        yield f"{'meets it':<9} {words} ({_limits(plan, limits)})"
 
 
 def _limits(plan: JobPlan, limits: PlanLimits) -> str:
@@ -179,7 +179,7 @@ def _limits(plan: JobPlan, limits: PlanLimits) -> str:
     if limits.deadline_s < math.inf:
         words.append(f"deadline {lasting(limits.deadline_s)}")
     if limits.budget < math.inf:
-        currency = next((each.hour.currency for each in plan.options if each.hour), "")
+        currency = next((option.hour.currency for option in plan.options if option.hour), "")
         words.append(f"budget {money(limits.budget, currency)}".rstrip())
     return ", ".join(words)
 
@@ -188,7 +188,7 @@ def _refusal(refused: NoPrediction | None) -> str:
     return f"{refused.message}; accepted: {refused.accepted}" if refused else ""
 
 
-def _named(plan: JobPlan, option: ClusterOption) -> str:
+def _name_cluster(plan: JobPlan, option: ClusterOption) -> str:
     cluster = option.cluster
     words = noun(cluster.host.accelerator, cluster.accelerators)
     if machine := option.machine_type:
@@ -200,14 +200,14 @@ def _named(plan: JobPlan, option: ClusterOption) -> str:
 
 def remarks(plan: JobPlan) -> Iterator[str]:
     """What the figures are, and where they are from."""
-    if not any(each.prediction for each in plan.options):
+    if not any(option.prediction for option in plan.options):
         return
-    yield from (f"Of larger or other clusters: {each}." for each in _others_warnings(plan))
+    yield from (f"Of larger or other clusters: {warning}." for warning in _others_warnings(plan))
     yield "In brackets are 80 % intervals; efficiency is against the smallest count measured."
     if plan.unpriced:
         why = "; ".join(plan.unpriced)
         yield f"{why[0].upper()}{why[1:]}: COST has accelerator-hours (h) there."
-    prices = next((each.hour for each in plan.options if each.hour), None)
+    prices = next((option.hour for option in plan.options if option.hour), None)
     if prices:
         dates = f" of {' and '.join(prices.dates)}" if prices.dates else ""
         yield f"Prices{dates}: {'; '.join(prices.sources)}."
@@ -215,14 +215,14 @@ def remarks(plan: JobPlan) -> Iterator[str]:
 
 def _others_warnings(plan: JobPlan) -> Iterator[str]:
     """What is said of other clusters, and not of the job's own with another count."""
-    found = [plan.own, *plan.options]
-    known: set[str] = set()
-    for option in found:
+    options = [plan.own, *plan.options]
+    kinds: set[str] = set()
+    for option in options:
         for warning in option.prediction.warnings if option.prediction else ():
             kind = re.sub(r"\d+", "", warning)
-            if kind not in known and option is not plan.own:
+            if kind not in kinds and option is not plan.own:
                 yield warning
-            known.add(kind)
+            kinds.add(kind)
 
 
 def interval(value: Interval | None) -> str:

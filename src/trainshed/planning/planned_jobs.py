@@ -20,8 +20,8 @@ def trainers_of(spec: JobSpec) -> list[ReplicaGroup]:
 
 
 def _trainers(spec: JobSpec) -> list[ReplicaGroup]:
-    found = (spec.group(role) for role in _TRAINS)
-    return [group for group in found if group and group.count]
+    groups = (spec.group(role) for role in _TRAINS)
+    return [group for group in groups if group and group.count]
 
 
 def planned_job(spec: JobSpec, catalog: Catalog) -> PlannedJob | NoPrediction:
@@ -60,6 +60,6 @@ def _words(kind: HostKind) -> str:
 
 def _helpers(group: ReplicaGroup | None, usual: str, catalog: Catalog) -> Helpers:
     machine_type = (group.machine_type if group else None) or usual
-    known = catalog.known_machines.get(machine_type)
-    gbps = catalog.egress_gbps(known, None, 0) if known else None
+    machine = catalog.known_machines.get(machine_type)
+    gbps = catalog.egress_gbps(machine, None, 0) if machine else None
     return Helpers(machine_type=machine_type, gbps=gbps or 0.0, count=group.count if group else 0)

@@ -89,15 +89,15 @@ class PriceList:
 
     def of(self, cluster: Iterable[Machines]) -> HourPrice | None:
         """An hour of all of them; None where one has no price."""
-        found = [self._of(machines) for machines in cluster if machines.count]
-        known = [price for price in found if price]
-        if not known or len(known) < len(found):
+        prices = [self._of(machines) for machines in cluster if machines.count]
+        hourly = [price for price in prices if price]
+        if not hourly or len(hourly) < len(prices):
             return None
         return HourPrice(
-            amount=sum(price.amount for price in known),
-            currency=known[0].currency,
-            dates=tuple(sorted({date for price in known for date in price.dates if date})),
-            sources=tuple(dict.fromkeys(source for each in known for source in each.sources)),
+            amount=sum(price.amount for price in hourly),
+            currency=hourly[0].currency,
+            dates=tuple(sorted({date for price in hourly for date in price.dates if date})),
+            sources=tuple(dict.fromkeys(source for price in hourly for source in price.sources)),
         )
 
     def lacking(self, cluster: Iterable[Machines]) -> Iterator[str]:
@@ -113,8 +113,8 @@ class PriceList:
     def _of(self, machines: Machines) -> HourPrice | None:
         own = self.own
         if own:
-            listed = own.spot_per_hour if self.spot else own.per_hour
-            if (amount := listed.get(machines.machine_type)) is not None:
+            rates = own.spot_per_hour if self.spot else own.per_hour
+            if (amount := rates.get(machines.machine_type)) is not None:
                 return HourPrice(
                     amount=machines.count * amount,
                     currency=own.currency,
@@ -131,11 +131,11 @@ class PriceList:
             return None
         amount, dates = price.usd_hour, [price.date]
         if _is_attached(machines):
-            each = accelerator_price_of(_short_name(machines.accelerator), spot=self.spot)
-            if each is None:
+            accelerator = accelerator_price_of(_short_name(machines.accelerator), spot=self.spot)
+            if accelerator is None:
                 return None
-            amount += machines.accelerators * each.usd_hour
-            dates.append(each.date)
+            amount += machines.accelerators * accelerator.usd_hour
+            dates.append(accelerator.date)
         return HourPrice(
             amount=machines.count * amount,
             currency=USD,
@@ -150,8 +150,8 @@ def _is_attached(machines: Machines) -> bool:
 
 
 def _short_name(enum_name: str) -> str:
-    named = (a.name for a in known_accelerators() if enum_name in a.enum_by_product.values())
-    return next(named, enum_name)
+    names = (a.name for a in known_accelerators() if enum_name in a.enum_by_product.values())
+    return next(names, enum_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,23 +181,23 @@ def own_prices(text: str, source: str) -> OwnPrices:
     rows = document.get("machine")
     if not isinstance(rows, list) or not rows:
         raise UsageFault(f"{source}: no [[machine]]; each has a name, and {_FORM}")
-    found = [_row(row, number, currency, source) for number, row in enumerate(rows, 1)]
+    rates = [_row(row, number, currency, source) for number, row in enumerate(rows, 1)]
     return OwnPrices(
         source=source,
         currency=currency,
         date=_day(document.get("date"), source),
-        per_hour=_by_name(((name, hour) for name, hour, _ in found), source),
-        spot_per_hour={name: spot for name, _, spot in found if spot is not None},
+        per_hour=_by_name(((name, hour) for name, hour, _ in rates), source),
+        spot_per_hour={name: spot for name, _, spot in rates if spot is not None},
     )
 
 
 def _currency(document: Mapping[str, Any], source: str) -> str:
-    found, accepted = document.get("currency"), "a name such as USD or EUR is accepted"
-    if found is None:
+    currency, accepted = document.get("currency"), "a name such as USD or EUR is accepted"
+    if currency is None:
         raise UsageFault(f"{source}: currency is missing; {accepted}")
-    if not isinstance(found, str) or not found.isalpha():
-        raise UsageFault(f"{source}: currency {found!r}; {accepted}")
-    return found
+    if not isinstance(currency, str) or not currency.isalpha():
+        raise UsageFault(f"{source}: currency {currency!r}; {accepted}")
+    return currency
 
 
 def _day(value: Any, source: str) -> str:
@@ -210,12 +210,12 @@ def _day(value: Any, source: str) -> str:
 
 
 def _by_name(rows: Iterable[tuple[str, float]], source: str) -> dict[str, float]:
-    found: dict[str, float] = {}
+    prices: dict[str, float] = {}
     for name, value in rows:
-        if name in found:
+        if name in prices:
             raise UsageFault(f"{source}: machine {name} is there twice; one price is accepted")
-        found[name] = value
-    return found
+        prices[name] = value
+    return prices
 
 
 def _row(row: Any, number: int, currency: str, source: str) -> tuple[str, float, float | None]:
@@ -237,13 +237,13 @@ def _row(row: Any, number: int, currency: str, source: str) -> tuple[str, float,
 
 def _hour(values: Mapping[str, float], where: str) -> float:
     """Rent, or energy and what the machine loses of its value in an hour of use."""
-    given = set(values) - {"spot_per_hour"}
-    if given == _PER_HOUR:
+    columns = set(values) - {"spot_per_hour"}
+    if columns == _PER_HOUR:
         return values["per_hour"]
-    parts = [part for part in (_ENERGY, _BOUGHT) if part & given]
-    is_whole = given - {"use"} == frozenset().union(*parts)
-    if not parts or not is_whole or ("use" in given and _BOUGHT not in parts):
-        raise UsageFault(f"{where}: {', '.join(sorted(given)) or 'no price'}; it has {_FORM}")
+    parts = [part for part in (_ENERGY, _BOUGHT) if part & columns]
+    is_whole = columns - {"use"} == frozenset().union(*parts)
+    if not parts or not is_whole or ("use" in columns and _BOUGHT not in parts):
+        raise UsageFault(f"{where}: {', '.join(sorted(columns)) or 'no price'}; it has {_FORM}")
     if (use := values.get("use", 1.0)) > 1:
         raise UsageFault(f"{where}: use {use:g}: the share of hours that it works, up to 1")
     amount = 0.0
@@ -260,16 +260,16 @@ def _positive(value: Any, where: str) -> float:
         raise UsageFault(f"{where} {value!r}: a number above 0 is accepted; nothing costs nothing")
     if not _LEAST <= value <= _MOST:
         raise UsageFault(
-            f"{where} {_told(value)}: a number from {_LEAST:g} to {_MOST:g} is accepted"
+            f"{where} {_format_number(value)}: a number from {_LEAST:g} to {_MOST:g} is accepted"
         )
     return float(value)
 
 
-def _told(value: float) -> str:
+def _format_number(value: float) -> str:
     """Short, however long a file has written it."""
     return f"{value:g}" if abs(value) <= sys.float_info.max else "without an end"
 
 
-def _only(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    if unknown := sorted(set(table) - set(known)):
-        raise UsageFault(f"{where} has no {unknown[0]!r}; it has {', '.join(sorted(known))}")
+def _only(table: Mapping[str, Any], columns: Iterable[str], where: str) -> None:
+    if unknown := sorted(set(table) - set(columns)):
+        raise UsageFault(f"{where} has no {unknown[0]!r}; it has {', '.join(sorted(columns))}")

@@ -36,13 +36,13 @@ class ReductionForecast:
         return plan(self.hosts, self.reducers, GRADIENT_BYTES)
 
     @property
-    def asked(self) -> ReducerOption:
+    def requested(self) -> ReducerOption:
         """What was asked for."""
-        return next(each for each in self.plan.options if each.reducers == self.reducers)
+        return next(option for option in self.plan.options if option.reducers == self.reducers)
 
     @property
     def is_short(self) -> bool:
-        """Whether the reducers' links carry less than the workers' do (R17)."""
+        """Whether the reducers' links carry less than the workers' do."""
         return self.reducers < self.hosts.sufficient
 
     @property
@@ -57,7 +57,7 @@ class ReductionForecast:
         of_type = f" of {self.machine_type}" if self.machine_type else ""
         text = (
             f"{self.reducers} reducer{'s' if many else ''}{of_type} "
-            f"{'carry' if many else 'carries'} {self.asked.total_gbps:g} Gbit/s, "
+            f"{'carry' if many else 'carries'} {self.requested.total_gbps:g} Gbit/s, "
             f"the workers {self.hosts.total_gbps:g}"
         )
         if self.is_short and self.hosts.helps:
@@ -71,10 +71,10 @@ class ReductionForecast:
             least = WORKERS_MIN
             return f"; two worker hosts exchange as fast by a ring: reducers help from {least} on"
         if not self.is_short:
-            return f": the exchange is predicted at {self.asked.gain:.2f} times a ring"
+            return f": the exchange is predicted at {self.requested.gain:.2f} times a ring"
         enough = self.plan.sufficient
         return (
-            f"; with {self.reducers} the exchange is predicted at {self.asked.gain:.2f} times "
+            f"; with {self.reducers} the exchange is predicted at {self.requested.gain:.2f} times "
             f"a ring, with {enough.reducers} at {enough.gain:.2f}"
         )
 
@@ -82,14 +82,14 @@ class ReductionForecast:
     def numbers(self) -> dict[str, object]:
         """The same for programs."""
         return {
-            "gain": round(self.asked.gain, 3),
+            "gain": round(self.requested.gain, 3),
             "reducers": self.reducers,
             "sufficient": self.plan.sufficient.reducers,
         }
 
 
-def advice_here(spec: JobSpec, found: ReductionForecast | None) -> tuple[str, ...]:
+def advice_here(spec: JobSpec, forecast: ReductionForecast | None) -> tuple[str, ...]:
     """What is said to a job with reducers that runs on one machine, a sentence each."""
     if spec.group(Role.REDUCER) is None:
         return ()
-    return (*((f"{found.sentence}.",) if found and found.is_warning else ()), ONE_MACHINE)
+    return (*((f"{forecast.sentence}.",) if forecast and forecast.is_warning else ()), ONE_MACHINE)

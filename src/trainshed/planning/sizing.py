@@ -1,7 +1,8 @@
-"""How many reducers a job's workers need, what other numbers of them gain, and their cost (R17).
+"""How many reducers a job's workers need, what other numbers of them gain, and their cost.
 
-The rule is Google's: the reducers' links carry together at least what the workers' do (seed001).
-Beside it stands the model of ``exchange``, which says what a number of reducers is worth.
+The rule is Google's: the reducers' links carry together at least what the workers' do
+(docs/sources/catalog.md, seed001).  Beside it stands the model of ``exchange``, which says what a
+number of reducers is worth.
 """
 
 from dataclasses import dataclass
@@ -46,7 +47,8 @@ class Hosts:
         n = self.workers
         if n == 1:
             return 0
-        # N M must pass the reducers' links in the ring's time, 2(N-1)/N M/B (section 7)
+        # N M must pass the reducers' links in the ring's time, 2(N-1)/N M/B
+        # (docs/sources/reduction.md 7)
         needed = reducers_needed(n * n * self.worker_gbps / (2 * (n - 1)), self.reducer_gbps)
         return min(needed, self.sufficient)
 
@@ -76,26 +78,26 @@ class ReducerOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReducerPlan:
-    """The answer for one job: ``asked`` is None for one that asks for no reducers."""
+    """The answer for one job: ``requested`` is None for one that asks for no reducers."""
 
     hosts: Hosts
     gradient_bytes: float
-    asked: ReducerOption | None
+    requested: ReducerOption | None
     sufficient: ReducerOption
     break_even: int
     options: tuple[ReducerOption, ...]
-    """From none to enough, by number; ``asked`` and ``sufficient`` are among them."""
+    """From none to enough, by number; ``requested`` and ``sufficient`` are among them."""
 
 
-def plan(hosts: Hosts, asked: int, gradient_bytes: float) -> ReducerPlan:
+def plan(hosts: Hosts, requested: int, gradient_bytes: float) -> ReducerPlan:
     """Weigh the asked number of reducers (0 for none) against others."""
     enough = hosts.sufficient
-    counts = {enough * step // STEPS for step in range(STEPS + 1)} | {asked}
+    counts = {enough * step // STEPS for step in range(STEPS + 1)} | {requested}
     options = {count: option(hosts, count, gradient_bytes) for count in sorted(counts)}
     return ReducerPlan(
         hosts=hosts,
         gradient_bytes=gradient_bytes,
-        asked=options[asked] if asked else None,
+        requested=options[requested] if requested else None,
         sufficient=options[enough],
         break_even=hosts.break_even,
         options=tuple(options.values()),

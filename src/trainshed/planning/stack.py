@@ -58,7 +58,10 @@ def other_training(calibration: Calibration, spec: JobSpec, steps: Mapping[str, 
     if measured and ran and measured != ran:
         return f"it is of {measured}, and the job ran {ran}"
     group = next(iter(trainers_of(spec)), None)
-    machine, asked = calibration.host.machine_type, (group.machine_type if group else "") or ""
-    if machine and asked and machine != asked:
-        return f"it is of {machine}, and the job ran on {asked}"
+    machine, job_machine = (
+        calibration.host.machine_type,
+        (group.machine_type if group else "") or "",
+    )
+    if machine and job_machine and machine != job_machine:
+        return f"it is of {machine}, and the job ran on {job_machine}"
     return ""

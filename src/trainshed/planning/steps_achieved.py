@@ -17,38 +17,46 @@ class StepsAchieved:
     """The steps of the replica that decides."""
 
     times: StepTimes
-    seen: StepsSeen
+    statistics: StepsSeen
     ran_s: float
     """How long the replica ran; 0 where nobody knows."""
 
     @property
     def samples_per_s(self) -> float:
         """Of this replica; 0 where nobody counted samples."""
-        return self.times.samples / self.times.steps / self.seen.step_s if self.times.steps else 0.0
+        return (
+            self.times.samples / self.times.steps / self.statistics.step_s
+            if self.times.steps
+            else 0.0
+        )
 
     @property
     def goodput(self) -> float | None:
         """Time in steps as they usually are, over the time since the replica began."""
-        spent = self.times.steps * self.seen.step_s
+        spent = self.times.steps * self.statistics.step_s
         return min(1.0, spent / self.ran_s) if self.ran_s > 0 else None
 
     @property
     def is_input_bound(self) -> bool:
         """Whether its steps wait for their input."""
-        return self.seen.wait_share >= WAITS
+        return self.statistics.wait_share >= WAITS
 
     @property
     def sentence(self) -> str:
         """All of it in a line, for a job's summary."""
-        seen = self.seen
-        each = f"{_ms(seen.step_s)} ms each ({_ms(seen.p10_s)} to {_ms(seen.p90_s)})"
-        text = f"Steps: {self.times.steps:,}, {each}"
+        statistics = self.statistics
+        spread = (
+            f"{_ms(statistics.step_s)} ms each ({_ms(statistics.p10_s)} to {_ms(statistics.p90_s)})"
+        )
+        text = f"Steps: {self.times.steps:,}, {spread}"
         if self.samples_per_s:
             text += f", {_rate(self.samples_per_s)} samples/s a replica"
         if self.goodput is not None:
             text += f"; goodput {self.goodput:.2f}"
         if self.is_input_bound:
-            text += f"; bound by input, {100 * seen.wait_share:.0f} % of their time: {WHAT_HELPS}"
+            text += (
+                f"; bound by input, {100 * statistics.wait_share:.0f} % of their time: {WHAT_HELPS}"
+            )
         return f"{text}."
 
     @property
@@ -57,11 +65,11 @@ class StepsAchieved:
         goodput = self.goodput
         return {
             "steps": self.times.steps,
-            "step_s": _rounded(self.seen.step_s),
-            "step_s_p10": _rounded(self.seen.p10_s),
-            "step_s_p90": _rounded(self.seen.p90_s),
+            "step_s": _rounded(self.statistics.step_s),
+            "step_s_p10": _rounded(self.statistics.p10_s),
+            "step_s_p90": _rounded(self.statistics.p90_s),
             "samples_per_s": _rounded(self.samples_per_s),
-            "wait_share": _rounded(self.seen.wait_share),
+            "wait_share": _rounded(self.statistics.wait_share),
             "goodput": None if goodput is None else _rounded(goodput),
             "stack": self.times.stack,
             "parameters": self.times.parameters,
@@ -72,10 +80,10 @@ class StepsAchieved:
 
 def steps_achieved(times: StepTimes, ran_s: float = 0.0) -> StepsAchieved | None:
     """What a report of steps came to; None where it has too few of them."""
-    seen = steps_seen(times)
-    if seen is None or times.steps < STEPS_MIN:
+    statistics = steps_seen(times)
+    if statistics is None or times.steps < STEPS_MIN:
         return None
-    return StepsAchieved(times=times, seen=seen, ran_s=ran_s)
+    return StepsAchieved(times=times, statistics=statistics, ran_s=ran_s)
 
 
 def _rate(value: float) -> str:

@@ -41,17 +41,17 @@ class StudyEnd:
     """Seconds of a trial's machines, of all trials, past and to come."""
 
 
-def study_end(found: StudySoFar) -> StudyEnd | None:
+def study_end(study: StudySoFar) -> StudyEnd | None:
     """What is to be expected; None while too few trials are over, and when none is left."""
-    if len(found.lasted_s) < TRIALS_MIN or not found.left:
+    if len(study.lasted_s) < TRIALS_MIN or not study.left:
         return None
-    at_once = max(1, min(found.parallel, found.left))
-    rounds = math.ceil(found.left / at_once)
-    each, of_round = _mean(found.lasted_s, found.left), _mean(found.lasted_s, rounds)
-    spent = fmean(found.running_s) if found.running_s else 0.0
+    at_once = max(1, min(study.parallel, study.left))
+    rounds = math.ceil(study.left / at_once)
+    per_trial, of_round = _mean(study.lasted_s, study.left), _mean(study.lasted_s, rounds)
+    spent = fmean(study.running_s) if study.running_s else 0.0
     return StudyEnd(
         left_s=_less(of_round.times(rounds), min(spent, of_round.point)),
-        machine_s=_more(each.times(found.left), sum(found.lasted_s)),
+        machine_s=_more(per_trial.times(study.left), sum(study.lasted_s)),
     )
 
 
@@ -62,10 +62,10 @@ def _mean(lasted_s: Sequence[float], count: int) -> Interval:
     return Interval(low=max(min(lasted_s), mean - ends), point=mean, high=mean + ends)
 
 
-def _more(value: Interval, by: float) -> Interval:
-    return Interval(low=value.low + by, point=value.point + by, high=value.high + by)
+def _more(value: Interval, shift: float) -> Interval:
+    return Interval(low=value.low + shift, point=value.point + shift, high=value.high + shift)
 
 
-def _less(value: Interval, by: float) -> Interval:
-    low, point, high = (max(0.0, each - by) for each in (value.low, value.point, value.high))
+def _less(value: Interval, shift: float) -> Interval:
+    low, point, high = (max(0.0, end - shift) for end in (value.low, value.point, value.high))
     return Interval(low=low, point=point, high=high)

@@ -41,13 +41,13 @@ def submit_note(calibration: Calibration, job: PlannedJob, prices: PriceList) ->
     if not job.hosts:
         return None
     plan = _plan(calibration, job, prices)
-    found = plan.own.prediction
-    if found is None or not plan.own.what_if.is_own:
+    prediction = plan.own.prediction
+    if prediction is None or not plan.own.what_if.is_own:
         return None
-    sentences = list(_worth_a_word(calibration, plan, found))
+    sentences = list(_worth_a_word(calibration, plan, prediction))
     if not sentences:
         return None
-    return SubmitNote(message=" ".join(sentences), numbers=_numbers(plan, found))
+    return SubmitNote(message=" ".join(sentences), numbers=_numbers(plan, prediction))
 
 
 def _plan(calibration: Calibration, job: PlannedJob, prices: PriceList) -> JobPlan:
@@ -57,23 +57,23 @@ def _plan(calibration: Calibration, job: PlannedJob, prices: PriceList) -> JobPl
     return replace(plan, reduced=None) if job.reducers.count else plan
 
 
-def _worth_a_word(calibration: Calibration, plan: JobPlan, found: Prediction) -> Iterator[str]:
-    is_low = found.efficiency.point < LOW_EFFICIENCY
-    bound, cheap = input_bound(calibration, found), cheaper(plan)
+def _worth_a_word(calibration: Calibration, plan: JobPlan, prediction: Prediction) -> Iterator[str]:
+    is_low = prediction.efficiency.point < LOW_EFFICIENCY
+    bound, cheap = input_bound(calibration, prediction), cheaper(plan)
     if is_low:
-        share = f"{100 * found.efficiency.point:.0f} % efficiency"
+        share = f"{100 * prediction.efficiency.point:.0f} % efficiency"
         yield f"{head(plan, says_fewer=not cheap)}. That is {share}."
     if bound:
-        yield f"It is predicted to wait for its input: {bound.seen}; {bound.help} would help."
+        yield f"It is predicted to wait for its input: {bound.evidence}; {bound.help} would help."
     if cheap:
         yield _cheaper_words(cheap)
 
 
-def input_bound(calibration: Calibration, found: Prediction) -> InputBound | None:
+def input_bound(calibration: Calibration, prediction: Prediction) -> InputBound | None:
     """Whether a predicted step waits for its input, by the pipeline or as its runs have waited."""
-    input_s = dict(found.parts_s).get(Binding.INPUT, 0.0)
+    input_s = dict(prediction.parts_s).get(Binding.INPUT, 0.0)
     waited = max((run.wait_share for run in calibration.runs[-1:]), default=0.0)
-    return seen_in(found.step_s.point, input_s=input_s, wait_share=waited)
+    return seen_in(prediction.step_s.point, input_s=input_s, wait_share=waited)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +89,8 @@ class Cheaper:
 
 def cheaper(plan: JobPlan) -> Cheaper | None:
     """The cheapest that is sure to cost far less, where it takes hardly longer."""
-    found = [each for option in plan.options if (each := _beside(plan.own, option))]
-    return max(found, key=lambda each: each.less, default=None)
+    candidates = [candidate for option in plan.options if (candidate := _beside(plan.own, option))]
+    return max(candidates, key=lambda candidate: candidate.less, default=None)
 
 
 def _beside(own: ClusterOption, other: ClusterOption) -> Cheaper | None:
@@ -111,13 +111,13 @@ def _cheaper_words(cheap: Cheaper) -> str:
     return f"{what} would {time} for the same samples, and cost {cheap.less:.1f} times less."
 
 
-def _numbers(plan: JobPlan, found: Prediction) -> dict[str, object]:
+def _numbers(plan: JobPlan, prediction: Prediction) -> dict[str, object]:
     """The same for programs."""
-    cheap, value = cheaper(plan), found.efficiency
+    cheap, value = cheaper(plan), prediction.efficiency
     return {
-        "accelerators": found.cluster.accelerators,
-        "hosts": found.cluster.hosts,
+        "accelerators": prediction.cluster.accelerators,
+        "hosts": prediction.cluster.hosts,
         "efficiency": [value.low, value.point, value.high],
-        "limited_by": found.bound_by.value,
+        "limited_by": prediction.bound_by.value,
         "cheaper_accelerators": cheap.option.cluster.accelerators if cheap else None,
     }

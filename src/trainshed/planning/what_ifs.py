@@ -59,7 +59,7 @@ class WhatIf:
     """All that is paid for."""
     calibration: Calibration | None = None
     """Of this kind of host; None where it was not measured."""
-    said: Posterior | None = None
+    posterior: Posterior | None = None
     """What it says, made once for all clusters."""
     batch_per_accelerator: float = 0.0
     """0: as it was measured."""
@@ -137,9 +137,9 @@ class OptionMarks:
 
     def of(self, option: ClusterOption) -> tuple[str, ...]:
         """The marks of one."""
-        found = {"fastest": self.fastest, "cheapest": self.cheapest, "knee": self.knee}
-        found["meets it"] = self.meets
-        return tuple(name for name, marked in found.items() if marked is option)
+        marks = {"fastest": self.fastest, "cheapest": self.cheapest, "knee": self.knee}
+        marks["meets it"] = self.meets
+        return tuple(name for name, marked in marks.items() if marked is option)
 
 
 def weigh(
@@ -150,7 +150,7 @@ def weigh(
 ) -> ClusterOption:
     """What one cluster would do."""
     answer = _answer(what_if)
-    machines = sum(each.count for each in what_if.machines)
+    machines = sum(group.count for group in what_if.machines)
     longer = interruptions.times(machines) if interruptions else 1.0
     if longer == math.inf:
         answer = NoPrediction(
@@ -184,17 +184,22 @@ def _answer(what_if: WhatIf) -> Prediction | NoPrediction:
         )
     batch = what_if.batch_per_accelerator or None
     return predict(
-        what_if.calibration, what_if.cluster, batch_per_accelerator=batch, said=what_if.said
+        what_if.calibration,
+        what_if.cluster,
+        batch_per_accelerator=batch,
+        posterior=what_if.posterior,
     )
 
 
 def marks_of(options: Sequence[ClusterOption], *, worth: float, limits: PlanLimits) -> OptionMarks:
     """The marks of options; ``worth``: more throughput for each doubling of price, as 0.5."""
-    known = [each for each in options if each.prediction]
-    alike = sorted(comparable(known), key=_size)
-    meeting = [each for each in known if limits.met_by(each)] if limits.is_set else []
+    predicted = [option for option in options if option.prediction]
+    alike = sorted(comparable(predicted), key=_size)
+    meeting = [option for option in predicted if limits.met_by(option)] if limits.is_set else []
     return OptionMarks(
-        fastest=_fastest(sorted(known, key=_size if len(alike) == len(known) else _machines)),
+        fastest=_fastest(
+            sorted(predicted, key=_size if len(alike) == len(predicted) else _machines)
+        ),
         cheapest=_cheapest(alike),
         knee=_knee(alike, worth),
         meets=min(comparable(meeting), key=_spent, default=None),
@@ -203,7 +208,7 @@ def marks_of(options: Sequence[ClusterOption], *, worth: float, limits: PlanLimi
 
 def comparable(options: Sequence[ClusterOption]) -> Sequence[ClusterOption]:
     """Those with a cost, where some have one: money and hours never meet."""
-    return [each for each in options if each.cost] or options
+    return [option for option in options if option.cost] or options
 
 
 def faster(one: ClusterOption, other: ClusterOption) -> bool:
@@ -233,32 +238,32 @@ def _spent(option: ClusterOption) -> float:
     return option.spent.point if option.spent else math.inf
 
 
-def _fastest(known: Sequence[ClusterOption]) -> ClusterOption | None:
+def _fastest(options: Sequence[ClusterOption]) -> ClusterOption | None:
     """The fewest machines of which no more are sure to be faster."""
-    found = None
-    for each in known:
-        if found is None or faster(each, found):
-            found = each
-    return found
+    fastest = None
+    for option in options:
+        if fastest is None or faster(option, fastest):
+            fastest = option
+    return fastest
 
 
-def _cheapest(known: Sequence[ClusterOption]) -> ClusterOption | None:
+def _cheapest(options: Sequence[ClusterOption]) -> ClusterOption | None:
     """The one that spends least; the quickest of those that spend the same."""
-    least = min(known, key=_spent, default=None)
+    least = min(options, key=_spent, default=None)
     if least is None or least.spent is None:
         return least
     high = least.spent.high
-    alike = [each for each in known if _spent(each) <= least.spent.point * (1 + 1e-9)]
-    return min(alike, key=lambda each: each.time_s.point if each.time_s else high)
+    alike = [option for option in options if _spent(option) <= least.spent.point * (1 + 1e-9)]
+    return min(alike, key=lambda option: option.time_s.point if option.time_s else high)
 
 
-def _knee(known: Sequence[ClusterOption], worth: float) -> ClusterOption | None:
+def _knee(options: Sequence[ClusterOption], worth: float) -> ClusterOption | None:
     """Where the next larger one gives less than ``worth`` for a doubling of price."""
-    found = None
-    for each in known:
-        if found is None or (faster(each, found) and _returns(found, each) >= worth):
-            found = each
-    return found
+    knee = None
+    for option in options:
+        if knee is None or (faster(option, knee) and _returns(knee, option) >= worth):
+            knee = option
+    return knee
 
 
 def _returns(smaller: ClusterOption, larger: ClusterOption) -> float:
@@ -274,7 +279,7 @@ def _returns(smaller: ClusterOption, larger: ClusterOption) -> float:
 
 def best_of(variants: Iterable[ClusterOption], base: ClusterOption) -> ClusterOption | None:
     """Of variants of a cluster the one that spends least, if it is sure to be faster."""
-    better = [each for each in variants if faster(each, base)]
+    better = [variant for variant in variants if faster(variant, base)]
     return min(better, key=_spent, default=None)
 
 
@@ -289,8 +294,12 @@ def on_host(calibrations: Sequence[Calibration], host: HostKind) -> Calibration 
 
     Of other hosts with the same accelerator links are taken from their data sheet (``predict``).
     """
-    same = (each for each in calibrations if is_same(each.host, host))
-    alike = (each for each in calibrations if each.host.accelerator == host.accelerator != "CPU")
+    same = (calibration for calibration in calibrations if is_same(calibration.host, host))
+    alike = (
+        calibration
+        for calibration in calibrations
+        if calibration.host.accelerator == host.accelerator != "CPU"
+    )
     return next(same, None) or next(alike, None)
 
 

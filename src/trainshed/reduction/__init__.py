@@ -1,1 +1,1 @@
-"""The reducer process, ``trainshed-reducer``: sums gradients for the workers of one job (R16)."""
+"""The reducer process, ``trainshed-reducer``: sums gradients for the workers of one job."""

@@ -1,4 +1,4 @@
-"""The command ``trainshed-reducer``: sums gradients for the workers of one job until it ends (R16).
+"""The command ``trainshed-reducer``: sums gradients for the workers of one job until it ends.
 
 A service starts it for every reducer of a job and ends it with the job.  By hand it runs on any
 machine that has the token of a job.  Whatever is wrong with its surroundings is one line on stderr
@@ -56,15 +56,15 @@ def listeners_of(place: ListenAddress, procs: int) -> list[socket.socket]:
     """
     if place.port + procs - 1 > PORT_MAX:
         raise ReducerSetupError(f"{procs} ports from {place.port} do not fit below {PORT_MAX + 1}")
-    found: list[socket.socket] = []
+    listeners: list[socket.socket] = []
     try:
         # extended one by one: what was bound before a fault is closed
-        found.extend(_listener(place.host, place.port + proc) for proc in range(procs))
+        listeners.extend(_listener(place.host, place.port + proc) for proc in range(procs))
     except BaseException:
-        for listener in found:
+        for listener in listeners:
             listener.close()
         raise
-    return found
+    return listeners
 
 
 def _listener(host: str, port: int) -> socket.socket:

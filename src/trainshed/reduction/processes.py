@@ -71,9 +71,9 @@ class Endings:
             if starter in select.select(readers, (), ())[0]:
                 return ExitReason(0, "the process that started it has ended")
             for number in self.heard():
-                found = ExitReason(0, event) if number == _EVENT else ending_of(number)
-                if found and (patience or not found.is_patient):
-                    return found
+                reason = ExitReason(0, event) if number == _EVENT else ending_of(number)
+                if reason and (patience or not reason.is_patient):
+                    return reason
 
     def heard(self, timeout_s: float = 0.0) -> bytes:
         """The signals and ends so far, a byte each; waits up to ``timeout_s`` for the first."""
@@ -166,14 +166,14 @@ def run_all(
     index: int,
 ) -> int:
     """Start a process a socket and wait; the status of the one that ended first, or of a signal."""
-    starter, kept = os.pipe2(os.O_CLOEXEC)
+    starter, write_end = os.pipe2(os.O_CLOEXEC)
     pids: set[int] = set()
     # a signal that came between a fork and its own handlers would be heard by the wrong process
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     for place, listener in enumerate(listeners):
         pid = os.fork()
         if pid == 0:
-            os.close(kept)
+            os.close(write_end)
             _be_one(listeners, listener, settings, token, index + place, starter)
         pids.add(pid)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
@@ -181,7 +181,7 @@ def run_all(
         listener.close()
     status = _wait(endings, pids, index)
     _end(endings, pids)
-    os.close(kept)
+    os.close(write_end)
     return status
 
 
@@ -236,14 +236,14 @@ def _end(endings: Endings, pids: set[int]) -> None:
 
 def _ended(pids: set[int]) -> list[tuple[int, int]]:
     """Those that have ended, with their exit statuses; they are ``pids`` no more."""
-    found = []
+    statuses = []
     for pid in sorted(pids):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             pids.discard(pid)
             code = os.waitstatus_to_exitcode(status)
-            found.append((pid, code if code >= 0 else _SIGNAL_BASE - code))
-    return found
+            statuses.append((pid, code if code >= 0 else _SIGNAL_BASE - code))
+    return statuses
 
 
 def _tell(pids: set[int], signum: signal.Signals) -> None:

@@ -1,7 +1,7 @@
 """A reducer's settings: its command line and its job's environment.
 
 Flags win.  A job names the address of each of its replicas in CLUSTER_SPEC, and this one's is the
-only address that a reducer listens on unless somebody says otherwise (contracts/reduction.md 6).
+only address that a reducer listens on unless somebody says otherwise (docs/sources/reduction.md 6).
 """
 
 import argparse
@@ -61,7 +61,7 @@ class ReducerSettings:
 
     def place(self, environ: Mapping[str, str]) -> ListenAddress:
         """Where to listen.  Raises ReducerSetupError where nothing names an address."""
-        named = _named(environ)
+        named = _read_address(environ)
         host = self.host or (named and named.host)
         port = named.port if named and self.port is None else self.port
         if not host or port is None:
@@ -80,7 +80,7 @@ def settings_of(argv: Sequence[str] | None) -> ReducerSettings:
     return ReducerSettings(**vars(_parser().parse_args(argv)))
 
 
-def _named(environ: Mapping[str, str]) -> ListenAddress | None:
+def _read_address(environ: Mapping[str, str]) -> ListenAddress | None:
     """The address that the job has given to this replica, and its number within its role."""
     try:
         replica = place_of(environ)

@@ -91,14 +91,14 @@ class MetadataStore:
 
     def of_file(self, name: str, now: Fingerprint) -> ObjectMetadata:
         """The note of a file as it is now; made up where there is none of this generation."""
-        found = self.read(name)
-        if found is None or found.fingerprint.generation != now.generation:
+        metadata = self.read(name)
+        if metadata is None or metadata.fingerprint.generation != now.generation:
             return ObjectMetadata(
                 name=name, fingerprint=now, created_ns=now.mtime_ns, updated_ns=now.mtime_ns
             )
-        if found.fingerprint != now:
-            return dataclasses.replace(found, fingerprint=now, checksums=Checksums())
-        return found
+        if metadata.fingerprint != now:
+            return dataclasses.replace(metadata, fingerprint=now, checksums=Checksums())
+        return metadata
 
     def read(self, name: str) -> ObjectMetadata | None:
         """The note that was written last, whatever has become of the file.
@@ -162,8 +162,8 @@ class BucketFolders:
     def names(self) -> Sequence[str]:
         """All buckets, in order."""
         root = buckets_of(self.data_dir).root
-        found = (path.name for path in root.iterdir()) if root.is_dir() else ()
-        return sorted(name for name in found if self.has(name))
+        names = (path.name for path in root.iterdir()) if root.is_dir() else ()
+        return sorted(name for name in names if self.has(name))
 
     def since(self, bucket: str) -> datetime:
         """When the folder was made or last given a file, the best that a folder can tell."""

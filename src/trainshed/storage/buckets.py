@@ -22,7 +22,8 @@ FOLDER_MODE = 0o775
 SCHEME = "gs://"
 NAME_LENGTH_MAX = 222
 LABEL_LENGTH_MAX = 63
-#: Cloud Storage wants 3; the contracts print gs://b/j, and here a bucket is only a folder.
+#: Cloud Storage wants 3; Google's discovery client sends gs://b/j as well
+#: (docs/sources/vertex.md 7), and here a bucket is only a folder.
 LENGTH_MIN = 1
 
 #: What every dot-separated part of a bucket's name looks like (Cloud Storage naming rules).

@@ -30,5 +30,5 @@ def sizes(folders: Sequence[Path]) -> dict[Path, int]:
         )
     except subprocess.TimeoutExpired as error:
         raise OSError(f"du took more than {_S_MAX:.0f} s") from error
-    found = (line.partition(b"\t") for line in done.stdout.split(b"\0") if line)
-    return {Path(name.decode()): int(size) for size, _, name in found}
+    rows = (line.partition(b"\t") for line in done.stdout.split(b"\0") if line)
+    return {Path(name.decode()): int(size) for size, _, name in rows}

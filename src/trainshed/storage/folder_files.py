@@ -45,7 +45,7 @@ class FolderFiles:
         kind = _KINDS.get(_kind_of(status))
         if kind is None:
             raise FileNotFoundError(path)
-        return _described(path, kind, status)
+        return _describe(path, kind, status)
 
     def ls(self, path: str, *, detail: bool) -> list[dict[str, Any]]:
         """What each file and folder in a folder is."""
@@ -57,7 +57,7 @@ class FolderFiles:
                 with contextlib.suppress(FileNotFoundError):
                     status = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
                     if kind in _KINDS and _kind_of(status) is kind:
-                        rows.append(_described(f"{head}/{leaf}", _KINDS[kind], status))
+                        rows.append(_describe(f"{head}/{leaf}", _KINDS[kind], status))
         return rows
 
     def cat_file(self, path: str, start: int, end: int) -> bytes:
@@ -100,7 +100,7 @@ class FolderFiles:
                     raise
 
     @contextlib.contextmanager
-    def _opened(self, path: str) -> Iterator[tuple[Beneath, str]]:
+    def _open_parent(self, path: str) -> Iterator[tuple[Beneath, str]]:
         """The folder as its user, and a name below it.  Its own path is the administrator's."""
         try:
             files = Beneath(self._root)
@@ -118,7 +118,7 @@ class FolderFiles:
 
     @contextlib.contextmanager
     def _reading(self, path: str) -> Iterator[tuple[Beneath, str]]:
-        with self._opened(path) as place:
+        with self._open_parent(path) as place:
             try:
                 yield place
             except OSError as error:
@@ -128,7 +128,7 @@ class FolderFiles:
 
     @contextlib.contextmanager
     def _writing(self, path: str) -> Iterator[tuple[Beneath, str]]:
-        with self._opened(path) as place:
+        with self._open_parent(path) as place:
             try:
                 yield place
             except OSError as error:
@@ -157,6 +157,6 @@ def _kind_of(status: os.stat_result) -> FileKind:
     return kinds.get(stat.S_IFMT(status.st_mode), FileKind.OTHER)
 
 
-def _described(path: str, kind: str, status: os.stat_result) -> dict[str, Any]:
+def _describe(path: str, kind: str, status: os.stat_result) -> dict[str, Any]:
     """A row as fsspec has it."""
     return {"name": path, "type": kind, "size": status.st_size, "mtime": status.st_mtime}

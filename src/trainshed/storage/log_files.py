@@ -77,7 +77,7 @@ class LogSegment:
 
     def read(self, span: Span) -> Iterator[LogLine]:
         """The whole lines of a span; a torn last one does not count, nor does a file that went."""
-        with _opened(self.root, self.name) as data:
+        with _open_segment(self.root, self.name) as data:
             if data is None:
                 return
             end = data.rfind(_NEWLINE, 0, data.size) + 1
@@ -88,7 +88,7 @@ class LogSegment:
             for text in (
                 text for piece in pieces(data, start, end) for text in _lines(piece, span)
             ):
-                line = _decoded(text)
+                line = _decode(text)
                 if line is not None and span.task in (None, line.task_name):
                     yield line
 
@@ -115,22 +115,22 @@ class _Segment:
 
     def find(self, byte: bytes, start: int, end: int) -> int:
         for at in range(start, end, _PIECE_BYTES):
-            found = self[at : min(at + _PIECE_BYTES, end)].find(byte)
-            if found >= 0:
-                return at + found
+            offset = self[at : min(at + _PIECE_BYTES, end)].find(byte)
+            if offset >= 0:
+                return at + offset
         return -1
 
     def rfind(self, byte: bytes, start: int, end: int) -> int:
         for at in range(end, start, -_PIECE_BYTES):
             first = max(start, at - _PIECE_BYTES)
-            found = self[first:at].rfind(byte)
-            if found >= 0:
-                return first + found
+            offset = self[first:at].rfind(byte)
+            if offset >= 0:
+                return first + offset
         return -1
 
 
 @contextmanager
-def _opened(root: Path, name: str) -> Iterator[_Segment | None]:
+def _open_segment(root: Path, name: str) -> Iterator[_Segment | None]:
     with ExitStack() as held:
         try:
             file = held.enter_context(held.enter_context(Beneath(root)).read(name))
@@ -213,9 +213,9 @@ def _lines_that_hold(piece: bytes, span: Span) -> Iterator[bytes]:
     places_with, last = _PLACES[span.newest_first], None
     if clauses[0]:
         is_one = len(clauses[0]) == 1
-        needle, others = (clauses[0][0], clauses[1:]) if is_one else (_NEWLINE, clauses)
+        needle, rest = (clauses[0][0], clauses[1:]) if is_one else (_NEWLINE, clauses)
         for start, end in places_with(small, needle):
-            if _holds(small[start:end], others):
+            if _holds(small[start:end], rest):
                 last = start
                 yield piece[start:end]
     start, end = _last_line(piece, newest_first=span.newest_first)
@@ -254,7 +254,7 @@ def _places_backward(data: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
 _PLACES: Final = {False: _places, True: _places_backward}
 
 
-def _decoded(data: bytes) -> LogLine | None:
+def _decode(data: bytes) -> LogLine | None:
     try:
         return decode(data)
     except (ValueError, TypeError):
@@ -294,7 +294,7 @@ class JobLog:
 
     def _prune(self, root: Path, uid: JobUid, bytes_max: int) -> int:
         removed = 0
-        with self._opened(root) as jobs:
+        with self._open_root(root) as jobs:
             sizes = self._sizes(jobs, uid)
             excess = sum(size for _, size in sizes) - bytes_max
             newest = {name.rpartition("/")[0]: name for name, _ in sizes}
@@ -311,26 +311,26 @@ class JobLog:
     def remove(self, uid: JobUid) -> None:
         """Remove all lines of a job that has ended."""
         for root in self._roots:
-            with self._opened(root) as jobs:
+            with self._open_root(root) as jobs:
                 for log in self._logs(jobs, uid):
                     with suppress(OSError), jobs.parent(log) as (folder, leaf):
                         shutil.rmtree(leaf, ignore_errors=True, dir_fd=folder)
 
     def uids(self) -> Iterator[JobUid]:
         """The jobs that have a folder."""
-        found: set[JobUid] = set()
+        uids: set[JobUid] = set()
         for root in self._roots:
             with suppress(FileNotFoundError):
                 names = (path.name for path in root.iterdir() if path.name.isdecimal())
-                found.update(JobUid(int(name)) for name in names)
-        yield from sorted(found)
+                uids.update(JobUid(int(name)) for name in names)
+        yield from sorted(uids)
 
     @property
     def _roots(self) -> tuple[Path, ...]:
         return self.root, *(root for root in self.also if root.is_dir())
 
     @contextmanager
-    def _opened(self, root: Path) -> Iterator[Beneath]:
+    def _open_root(self, root: Path) -> Iterator[Beneath]:
         if root == self.root:
             root.mkdir(parents=True, exist_ok=True)
         with Beneath(root) as jobs:
@@ -338,8 +338,8 @@ class JobLog:
 
     def _logs(self, jobs: Beneath, uid: JobUid) -> list[str]:
         """The folders of a job's attempts, oldest first."""
-        found = [int(name) for name, _ in _entries(jobs, str(uid)) if name.isdecimal()]
-        return [f"{uid}/{attempt}/{LOG_FOLDER}" for attempt in sorted(found)]
+        attempts = [int(name) for name, _ in _entries(jobs, str(uid)) if name.isdecimal()]
+        return [f"{uid}/{attempt}/{LOG_FOLDER}" for attempt in sorted(attempts)]
 
     def _names(self, jobs: Beneath, uid: JobUid) -> Iterator[str]:
         for log in self._logs(jobs, uid):
@@ -349,23 +349,23 @@ class JobLog:
             )
 
     def _sizes(self, jobs: Beneath, uid: JobUid) -> list[tuple[str, int]]:
-        found = []
+        sizes = []
         for name in self._names(jobs, uid):
             with suppress(FileNotFoundError):
-                found.append((name, jobs.stat(name).st_size))
-        return found
+                sizes.append((name, jobs.stat(name).st_size))
+        return sizes
 
     def _segments(self, uid: JobUid) -> list[LogSegment]:
         if not self.also:
             return self._segments_in(self.root, uid)
-        found = [segment for root in self._roots for segment in self._segments_in(root, uid)]
-        return sorted(found, key=lambda segment: segment.first_ns)
+        segments = [segment for root in self._roots for segment in self._segments_in(root, uid)]
+        return sorted(segments, key=lambda segment: segment.first_ns)
 
     def _segments_in(self, root: Path, uid: JobUid) -> list[LogSegment]:
-        with self._opened(root) as jobs:
+        with self._open_root(root) as jobs:
             names = list(self._names(jobs, uid))
-        found = (LogSegment.open(root, name) for name in names)
-        return [segment for segment in found if segment is not None]
+        segments = (LogSegment.open(root, name) for name in names)
+        return [segment for segment in segments if segment is not None]
 
 
 def _entries(jobs: Beneath, folder: str) -> list[tuple[str, FileKind]]:

@@ -58,8 +58,8 @@ class NameRefused(Exception):
 def check_name(name: str) -> None:
     """Raise NameRefused for a name that cannot be stored here."""
     if problem := _problem(name):
-        shown = name if len(name) <= PART_BYTES_MAX else f"{name[:PART_BYTES_MAX]}..."
-        raise NameRefused(f"Invalid object name {shown!r}: {problem}")
+        excerpt = name if len(name) <= PART_BYTES_MAX else f"{name[:PART_BYTES_MAX]}..."
+        raise NameRefused(f"Invalid object name {excerpt!r}: {problem}")
 
 
 def is_object_name(name: str) -> bool:
@@ -165,8 +165,8 @@ class Walk:
                 raise
             return []  # it went away meanwhile, or its owner keeps it to himself
         ends = {FileKind.FILE: "", FileKind.FOLDER: "/"}
-        found = (f"{folder}{name}{ends[kind]}" for name, kind in entries if kind in ends)
-        return sorted(filter(is_object_name, found), key=os.fsencode)
+        names = (f"{folder}{name}{ends[kind]}" for name, kind in entries if kind in ends)
+        return sorted(filter(is_object_name, names), key=os.fsencode)
 
 
 class NoSuchObject(Exception):
@@ -201,7 +201,7 @@ def room(walk: Walk, bucket: Beneath, name: str) -> Iterator[tuple[int, str]]:
     except OSError as error:
         if error.errno not in IN_THE_WAY:
             raise
-        raise _refused(name, IN_THE_WAY[error.errno]) from None
+        raise _refusal(name, IN_THE_WAY[error.errno]) from None
 
 
 def _check_free(walk: Walk, bucket: Beneath, name: str, folder: int) -> None:
@@ -212,19 +212,19 @@ def _check_free(walk: Walk, bucket: Beneath, name: str, folder: int) -> None:
         return
     if stat.S_ISLNK(there):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
-    if stat.S_ISDIR(there) and not (walk.is_empty(f"{name}/") and _cleared(bucket, name)):
+    if stat.S_ISDIR(there) and not (walk.is_empty(f"{name}/") and _remove_empty(bucket, name)):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), name)
 
 
-def _refused(name: str, why: str) -> NameRefused:
+def _refusal(name: str, why: str) -> NameRefused:
     return NameRefused(f"Invalid object name {name!r}: objects are files here, and {why}")
 
 
-def _cleared(bucket: Beneath, folder: str) -> bool:
+def _remove_empty(bucket: Beneath, folder: str) -> bool:
     """Remove a tree of empty folders; False, and nothing is removed, where it holds a file."""
     try:
-        for each in reversed(list(_empty_folders(bucket, folder))):
-            with bucket.parent(each) as (above, leaf):
+        for path in reversed(list(_empty_folders(bucket, folder))):
+            with bucket.parent(path) as (above, leaf):
                 os.rmdir(leaf, dir_fd=above)
     except (FileExistsError, OSError) as error:
         if error.errno not in (errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT, errno.ELOOP):
@@ -237,11 +237,11 @@ def _empty_folders(bucket: Beneath, folder: str) -> Iterator[str]:
     """A folder and those below it, each before what it holds.  Raises OSError for a file."""
     waiting = [folder]
     while waiting:
-        yield (each := waiting.pop())
-        for name, kind in bucket.entries(each):
+        yield (path := waiting.pop())
+        for name, kind in bucket.entries(path):
             if kind is not FileKind.FOLDER:
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), name)
-            waiting.append(f"{each}/{name}")
+            waiting.append(f"{path}/{name}")
 
 
 def place(source: Beneath, file: str, end: tuple[int, str], mtime_ns: int) -> os.stat_result:
@@ -258,12 +258,12 @@ def place(source: Beneath, file: str, end: tuple[int, str], mtime_ns: int) -> os
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            return _copied(written, start, end)  # the bucket is on another file system
+            return _copy(written, start, end)  # the bucket is on another file system
         _sync(end[0])
         return os.fstat(written.fileno())
 
 
-def _copied(written: BinaryIO, start: tuple[int, str], end: tuple[int, str]) -> os.stat_result:
+def _copy(written: BinaryIO, start: tuple[int, str], end: tuple[int, str]) -> os.stat_result:
     folder, leaf = end
     near = f"{RESERVED_PREFIX}{secrets.token_hex(8)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -325,17 +325,17 @@ class ConditionFailed(Exception):
     """Something that the caller wanted to be true is not; the message says what."""
 
 
-def check_conditions(wanted: Conditions, found: StoredObject | None) -> None:
+def check_conditions(conditions: Conditions, stored: StoredObject | None) -> None:
     """Raise ConditionFailed, or NoSuchObject where another revision is meant."""
-    generation = found.generation if found else 0
-    metageneration = found.metageneration if found else 0
-    if wanted.revision not in (None, generation):
-        raise NoSuchObject(f"No such object: its generation is not {wanted.revision}")
+    generation = stored.generation if stored else 0
+    metageneration = stored.metageneration if stored else 0
+    if conditions.revision not in (None, generation):
+        raise NoSuchObject(f"No such object: its generation is not {conditions.revision}")
     failed = {
-        "ifGenerationMatch": wanted.generation not in (None, generation),
-        "ifGenerationNotMatch": wanted.generation_not == generation,
-        "ifMetagenerationMatch": wanted.metageneration not in (None, metageneration),
-        "ifMetagenerationNotMatch": wanted.metageneration_not == metageneration,
+        "ifGenerationMatch": conditions.generation not in (None, generation),
+        "ifGenerationNotMatch": conditions.generation_not == generation,
+        "ifMetagenerationMatch": conditions.metageneration not in (None, metageneration),
+        "ifMetagenerationNotMatch": conditions.metageneration_not == metageneration,
     }
     if missed := [name for name, has in failed.items() if has]:
         raise ConditionFailed(

@@ -36,10 +36,10 @@ class Hasher:
 
 def crc32c_of(file: BinaryIO) -> str:
     """The CRC32C of a file that somebody else wrote."""
-    found = 0
+    crc = 0
     for piece in pieces(file):
-        found = google_crc32c.extend(found, piece)
-    return _crc32c_text(found)
+        crc = google_crc32c.extend(crc, piece)
+    return _crc32c_text(crc)
 
 
 def checksums_of(file: BinaryIO) -> Checksums:
@@ -56,15 +56,15 @@ def pieces(file: BinaryIO) -> Iterator[bytes]:
         yield piece
 
 
-def check(claimed: Checksums, found: Checksums) -> None:
+def check(claimed: Checksums, actual: Checksums) -> None:
     """Raise HashMismatch where the caller claims another checksum than the bytes have."""
-    for kind, wanted, real in (
-        ("CRC32C", claimed.crc32c, found.crc32c),
-        ("MD5", claimed.md5, found.md5),
+    for kind, claim, real in (
+        ("CRC32C", claimed.crc32c, actual.crc32c),
+        ("MD5", claimed.md5, actual.md5),
     ):
-        if wanted and wanted != real:
+        if claim and claim != real:
             raise HashMismatch(
-                f"Provided {kind} {wanted!r} doesn't match calculated {kind} {real!r}"
+                f"Provided {kind} {claim!r} doesn't match calculated {kind} {real!r}"
             )
 
 

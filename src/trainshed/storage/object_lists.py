@@ -54,13 +54,13 @@ def list_page(
             return ObjectPage(items=tuple(items), prefixes=tuple(prefixes), next_token=last)
         if is_prefix:
             prefixes.append(name)
-        elif found := _seen(objects, bucket, name):
-            items.append(found)
-        last = _token(_behind_all(name) if is_prefix else name.encode() + b"\0")
+        elif stored := _find_object(objects, bucket, name):
+            items.append(stored)
+        last = _token(_end_of_prefix(name) if is_prefix else name.encode() + b"\0")
     return ObjectPage(items=tuple(items), prefixes=tuple(prefixes), next_token="")
 
 
-def _seen(objects: Objects, bucket: str, name: str) -> StoredObject | None:
+def _find_object(objects: Objects, bucket: str, name: str) -> StoredObject | None:
     """An object unless it went away meanwhile, or its owner keeps it to himself."""
     with contextlib.suppress(PermissionError):
         return objects.listed(bucket, name)
@@ -87,7 +87,7 @@ def _results(
             yield group, True
 
 
-def _behind_all(prefix: str) -> bytes:
+def _end_of_prefix(prefix: str) -> bytes:
     """The first text that sorts behind everything that begins with the prefix."""
     raw = prefix.encode()
     return raw[:-1] + bytes([raw[-1] + 1])  # UTF-8 has no 0xFF

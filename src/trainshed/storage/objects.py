@@ -65,10 +65,10 @@ class Objects:
 
         Raises NoSuchObject and ConditionFailed.
         """
-        found, file = self.open(bucket, name, conditions, hashes=hashes)
+        stored, file = self.open(bucket, name, conditions, hashes=hashes)
         if file:
             file.close()
-        return found
+        return stored
 
     def open(
         self, bucket: str, name: str, conditions: Conditions = ALWAYS, *, hashes: bool = True
@@ -77,15 +77,15 @@ class Objects:
 
         None in place of bytes: a folder's placeholder.
         """
-        found, file = self._look(bucket, name)
+        stored, file = self._look(bucket, name)
         with contextlib.ExitStack() as on_error:
             if file:
                 on_error.enter_context(file)
-            check_conditions(conditions, found)
-            if hashes and file and not found.checksums.crc32c and found.size <= HASH_BYTES_MAX:
-                found = self._with_hash(found, file)
+            check_conditions(conditions, stored)
+            if hashes and file and not stored.checksums.crc32c and stored.size <= HASH_BYTES_MAX:
+                stored = self._with_hash(stored, file)
             on_error.pop_all()
-        return found, file
+        return stored, file
 
     def is_here(self, bucket: str) -> bool:
         """Whether its bytes are on this machine's disk."""
@@ -94,9 +94,9 @@ class Objects:
 
     def listed(self, bucket: str, name: str) -> StoredObject | None:
         """An object that a listing has just come to; None where it has gone meanwhile."""
-        return self.seen(bucket, name)
+        return self.find(bucket, name)
 
-    def seen(self, bucket: str, name: str) -> StoredObject | None:
+    def find(self, bucket: str, name: str) -> StoredObject | None:
         """What is known of an object without reading it; None where there is none."""
         with contextlib.suppress(NoSuchObject):
             return self.get(bucket, name, hashes=False)
@@ -109,7 +109,7 @@ class Objects:
         """
         check_name(new.name)
         with self._locked(new.bucket, new.name):
-            before = self.seen(new.bucket, new.name)
+            before = self.find(new.bucket, new.name)
             check_conditions(conditions, before)
             with Beneath(new.file.parent) as source:
                 return self._commit(new, before, source, new.file.name)
@@ -119,11 +119,11 @@ class Objects:
     ) -> StoredObject:
         """Change what is said about an object; its bytes and its generation stay."""
         with self._locked(bucket, name):
-            found = self.get(bucket, name, conditions, hashes=False)
+            stored = self.get(bucket, name, conditions, hashes=False)
             note = replace(
-                self._note(found),
-                attributes=change(found.attributes),
-                metageneration=found.metageneration + 1,
+                self._note(stored),
+                attributes=change(stored.attributes),
+                metageneration=stored.metageneration + 1,
                 updated_ns=self.clock_ns(),
             )
             self.buckets.notes(bucket).write(note)
@@ -154,19 +154,19 @@ class Objects:
         """Give a file another name at once; the conditions are on the old and the new name."""
         check_name(to)
         with self._locked(bucket, name, to):
-            found = self.get(bucket, name, source, hashes=False)
-            before = self.seen(bucket, to)
+            stored = self.get(bucket, name, source, hashes=False)
+            before = self.find(bucket, to)
             check_conditions(target, before)
             if name.endswith("/") or to.endswith("/"):
                 raise NameRefused(f"{name!r} has no bytes of its own that could be moved")
             if name == to:
-                return found
+                return stored
             new = NewObject(
                 bucket=bucket,
                 name=to,
                 file=self.buckets.path(bucket) / name,
-                attributes=found.attributes,
-                checksums=found.checksums,
+                attributes=stored.attributes,
+                checksums=stored.checksums,
             )
             with none_means(f"{bucket}/{name}"), self.buckets.opened(bucket) as folder:
                 moved = self._commit(new, before, folder, name)
@@ -210,27 +210,27 @@ class Objects:
             raise NoSuchObject(f"No such object: {bucket}/{name}")
         return stored_object(bucket, note), None
 
-    def _with_hash(self, found: StoredObject, file: BinaryIO) -> StoredObject:
+    def _with_hash(self, stored: StoredObject, file: BinaryIO) -> StoredObject:
         """Find out the checksum of a file that a job wrote, and remember it."""
         mark = _mark(file)
         checksums = Checksums(crc32c=crc32c_of(file))
         file.seek(0)
         if _mark(file) != mark:
-            return found  # it is being written to: a checksum would be of nothing in particular
-        with self._locked(found.bucket, found.name), contextlib.suppress(NoSuchObject, OSError):
-            note = self._note(found)
+            return stored  # it is being written to: a checksum would be of nothing in particular
+        with self._locked(stored.bucket, stored.name), contextlib.suppress(NoSuchObject, OSError):
+            note = self._note(stored)
             if note.fingerprint == mark and not note.checksums.crc32c:
-                self.buckets.notes(found.bucket).write(replace(note, checksums=checksums))
-        return replace(found, checksums=checksums)
+                self.buckets.notes(stored.bucket).write(replace(note, checksums=checksums))
+        return replace(stored, checksums=checksums)
 
-    def _note(self, found: StoredObject) -> ObjectMetadata:
+    def _note(self, stored: StoredObject) -> ObjectMetadata:
         """The note of an object under its lock; of the file that is there now."""
-        notes = self.buckets.notes(found.bucket)
-        placeholder = notes.read(found.name) if found.name.endswith("/") else None
+        notes = self.buckets.notes(stored.bucket)
+        placeholder = notes.read(stored.name) if stored.name.endswith("/") else None
         if placeholder is not None:
             return placeholder
-        with none_means(found.name), self.buckets.opened(found.bucket) as bucket:
-            return notes.of_file(found.name, fingerprint(bucket.stat(found.name.rstrip("/"))))
+        with none_means(stored.name), self.buckets.opened(stored.bucket) as bucket:
+            return notes.of_file(stored.name, fingerprint(bucket.stat(stored.name.rstrip("/"))))
 
     def _locked(self, bucket: str, *names: str) -> contextlib.AbstractContextManager[None]:
         return locked(self.data_dir / "objects" / ".locks", *(f"{bucket}/{n}" for n in names))

@@ -58,7 +58,7 @@ class Remote:
     def __init__(self, name: str, bucket: RemoteBucket, user_of: UserOf) -> None:
         """Nothing is asked yet.  Raises UsageFault where no package knows the URI's scheme."""
         self._name = name
-        self._files, self._root = _opened(name, bucket, user_of)
+        self._files, self._root = _open_filesystem(name, bucket, user_of)
         self._is_google = bucket.uri.partition("://")[0] in _GOOGLE
         self._turns = BoundedSemaphore(_CALLS_MAX)
         self._away = (0.0, "")
@@ -69,15 +69,15 @@ class Remote:
         """An object.  Raises NoSuchObject, RemoteFailed, RemoteRefused."""
         if is_object_name(name):
             with self._none_means(name):
-                found = self._call("info", self._path(name))
-            if found["type"] != "directory":
-                return self._object(name, found)
+                info = self._call("info", self._path(name))
+            if info["type"] != "directory":
+                return self._object(name, info)
         raise NoSuchObject(f"No such object: {self._name}/{name}")
 
     def listed(self, name: str) -> StoredObject | None:
         """An object as a listing has just shown it."""
-        at, found = self._listed.get(name, (0.0, None))
-        return found if time.monotonic() - at < _LISTED_S else None
+        at, stored = self._listed.get(name, (0.0, None))
+        return stored if time.monotonic() - at < _LISTED_S else None
 
     def file(self, name: str, size: int) -> BinaryIO:
         """Its bytes, which are asked for as they are read."""
@@ -93,9 +93,9 @@ class Remote:
     def put(self, name: str, file: Path, attributes: Attributes) -> StoredObject:
         """Store a file's bytes."""
         size = file.stat().st_size
-        given = {"content_type": attributes.content_type} if self._is_google else {}
-        given = {key: text for key, text in given.items() if text}
-        self._call("put_file", str(file), self._path(name), size=size, **given)
+        options = {"content_type": attributes.content_type} if self._is_google else {}
+        options = {key: text for key, text in options.items() if text}
+        self._call("put_file", str(file), self._path(name), size=size, **options)
         return replace(self.look(name), attributes=attributes)
 
     def delete(self, name: str) -> None:
@@ -116,27 +116,27 @@ class Remote:
             return []
         try:
             with self._none_means(folder):
-                found = self._call("ls", self._path(folder), detail=True)
+                infos = self._call("ls", self._path(folder), detail=True)
         except NoSuchObject:
             return []
-        return sorted(filter(None, (self._entry(folder, each) for each in found)), key=str.encode)
+        return sorted(filter(None, (self._entry(folder, info) for info in infos)), key=str.encode)
 
-    def _entry(self, folder: str, found: Mapping[str, Any]) -> str:
+    def _entry(self, folder: str, info: Mapping[str, Any]) -> str:
         """Its name; empty for what is no object, such as a folder's own placeholder."""
-        path, is_folder = str(found["name"]).rstrip("/"), found["type"] == "directory"
+        path, is_folder = str(info["name"]).rstrip("/"), info["type"] == "directory"
         name = f"{folder}{path.rpartition('/')[2]}{'/' if is_folder else ''}"
         if path == self._path(folder) or not is_object_name(name):
             return ""
         if not is_folder:
             if len(self._listed) >= _LISTED_MAX:
                 self._listed.clear()
-            self._listed[name] = (time.monotonic(), self._object(name, found))
+            self._listed[name] = (time.monotonic(), self._object(name, info))
         return name
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}".rstrip("/")
 
-    def _call(self, what: str, *given: Any, size: int = 0, **named: Any) -> Any:
+    def _call(self, what: str, *arguments: Any, size: int = 0, **named: Any) -> Any:
         """Raises FileNotFoundError, RemoteFailed, RemoteRefused."""
         if self._files.async_impl:
             named["timeout"] = ANSWER_S + size / _BYTES_PER_S
@@ -146,7 +146,7 @@ class Remote:
         if not self._turns.acquire(timeout=_TURN_S):
             raise RemoteFailed(self._sentence("has too many calls under way"))
         try:
-            return getattr(self._files, what)(*given, **named)
+            return getattr(self._files, what)(*arguments, **named)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise FileNotFoundError(str(error)) from None
         except Exception as error:
@@ -170,19 +170,19 @@ class Remote:
         except FileNotFoundError:
             raise NoSuchObject(f"No such object: {self._name}/{name}") from None
 
-    def _object(self, name: str, found: Mapping[str, Any]) -> StoredObject:
-        updated = _time(found, ("updated", "LastModified", "last_modified", "mtime"))
+    def _object(self, name: str, info: Mapping[str, Any]) -> StoredObject:
+        updated = _time(info, ("updated", "LastModified", "last_modified", "mtime"))
         return StoredObject(
             bucket=self._name,
             name=name,
-            size=int(found.get("size") or 0),
-            generation=_generation(found, updated),
-            metageneration=int(found.get("metageneration") or 1),
-            created=_time(found, ("timeCreated", "created"), updated),
+            size=int(info.get("size") or 0),
+            generation=_generation(info, updated),
+            metageneration=int(info.get("metageneration") or 1),
+            created=_time(info, ("timeCreated", "created"), updated),
             updated=updated,
-            attributes=Attributes(content_type=str(found.get("contentType") or "")),
+            attributes=Attributes(content_type=str(info.get("contentType") or "")),
             checksums=Checksums(
-                crc32c=str(found.get("crc32c") or ""), md5=str(found.get("md5Hash") or "")
+                crc32c=str(info.get("crc32c") or ""), md5=str(info.get("md5Hash") or "")
             ),
         )
 
@@ -230,7 +230,7 @@ def remotes_of(
     return {name: Remote(name, bucket, partial(user_of, name)) for name, bucket in buckets.items()}
 
 
-def _opened(name: str, bucket: RemoteBucket, user_of: UserOf) -> tuple[Any, str]:
+def _open_filesystem(name: str, bucket: RemoteBucket, user_of: UserOf) -> tuple[Any, str]:
     """The file system and the path in it.  Raises UsageFault."""
     scheme, _, path = bucket.uri.partition("://")
     if scheme in _LOCAL:
@@ -269,10 +269,10 @@ def _is_refusal(error: Exception) -> bool:
 
 
 def _time(
-    found: Mapping[str, Any], names: tuple[str, ...], otherwise: datetime | None = None
+    info: Mapping[str, Any], names: tuple[str, ...], otherwise: datetime | None = None
 ) -> datetime:
     for name in names:
-        value = found.get(name)
+        value = info.get(name)
         if isinstance(value, datetime):
             return value if value.tzinfo else value.replace(tzinfo=UTC)
         if isinstance(value, (int, float)):
@@ -282,12 +282,12 @@ def _time(
     return otherwise or datetime.fromtimestamp(0, UTC)
 
 
-def _generation(found: Mapping[str, Any], updated: datetime) -> int:
+def _generation(info: Mapping[str, Any], updated: datetime) -> int:
     """Google's own; else the time, and within a second what the store says of the bytes."""
-    if str(found.get("generation", "")).isdecimal():
-        return int(found["generation"])
+    if str(info.get("generation", "")).isdecimal():
+        return int(info["generation"])
     micros = int(updated.timestamp()) * _MICROSECONDS
     if updated.microsecond:
         return micros + updated.microsecond
-    tag = str(found.get("ETag") or found.get("etag") or found.get("size")).encode()
+    tag = str(info.get("ETag") or info.get("etag") or info.get("size")).encode()
     return micros + int.from_bytes(hashlib.sha256(tag).digest()[:4], "big") % _MICROSECONDS

@@ -105,7 +105,7 @@ class ObjectsWithRemotes(Objects):
     def listed(self, bucket: str, name: str) -> StoredObject | None:
         """An object that a listing has just come to."""
         remote = self.remotes.get(bucket)
-        return (remote and remote.listed(name)) or self.seen(bucket, name)
+        return (remote and remote.listed(name)) or self.find(bucket, name)
 
     def open(
         self, bucket: str, name: str, conditions: Conditions = ALWAYS, *, hashes: bool = True
@@ -114,9 +114,9 @@ class ObjectsWithRemotes(Objects):
         remote = self.remotes.get(bucket)
         if remote is None:
             return Objects.open(self, bucket, name, conditions, hashes=hashes)
-        found = self._placeholder(bucket, name) if name.endswith("/") else remote.look(name)
-        check_conditions(conditions, found)
-        return found, None if name.endswith("/") else remote.file(name, found.size)
+        stored = self._placeholder(bucket, name) if name.endswith("/") else remote.look(name)
+        check_conditions(conditions, stored)
+        return stored, None if name.endswith("/") else remote.file(name, stored.size)
 
     def _placeholder(self, bucket: str, name: str) -> StoredObject:
         """A folder by itself; stores have no room for one, so it is noted here."""
@@ -147,7 +147,7 @@ class ObjectsWithRemotes(Objects):
             return Objects.commit(self, new, conditions)
         check_name(new.name)
         with self._locked(new.bucket, new.name):
-            check_conditions(conditions, self.seen(new.bucket, new.name))
+            check_conditions(conditions, self.find(new.bucket, new.name))
             if new.name.endswith("/"):
                 stored = self._commit_placeholder(new)
             else:
@@ -188,6 +188,6 @@ class ObjectsWithRemotes(Objects):
         with self._locked(bucket, name, to):
             if name.endswith("/") or to.endswith("/"):
                 raise NameRefused(f"{name!r} has no bytes of its own that could be moved")
-            found = self.get(bucket, name, source, hashes=False)
-            check_conditions(target, self.seen(bucket, to))
-            return found if name == to else remote.move(name, to)
+            stored = self.get(bucket, name, source, hashes=False)
+            check_conditions(target, self.find(bucket, to))
+            return stored if name == to else remote.move(name, to)

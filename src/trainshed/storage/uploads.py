@@ -146,13 +146,13 @@ class Uploads:
 
     def received(self, upload: str) -> int:
         """How many bytes are there for good.  Raises NoSuchUpload."""
-        with self._held(upload) as folder, (folder / "data").open("rb") as data:
+        with self._lock_session(upload) as folder, (folder / "data").open("rb") as data:
             os.fsync(data.fileno())
             return os.fstat(data.fileno()).st_size
 
     def write(self, upload: str, offset: int, piece: bytes) -> None:
         """Add bytes behind the first ``offset``.  Raises ConcurrentWrite, NoSuchUpload."""
-        with self._held(upload) as folder, (folder / "data").open("ab") as data:
+        with self._lock_session(upload) as folder, (folder / "data").open("ab") as data:
             if data.tell() != offset:
                 raise ConcurrentWrite("another request has continued this upload")
             data.write(piece)
@@ -162,7 +162,7 @@ class Uploads:
 
         Raises HashMismatch (and the bytes are gone), ConditionFailed, NameRefused, NoSuchUpload.
         """
-        with self._held(upload) as folder:
+        with self._lock_session(upload) as folder:
             session = self.session(upload)
             if not session.done:
                 stored = self._commit(folder, session, claimed)
@@ -172,7 +172,7 @@ class Uploads:
 
     def cancel(self, upload: str) -> None:
         """End a session; its bytes are gone.  Raises NoSuchUpload."""
-        with self._held(upload) as folder:
+        with self._lock_session(upload) as folder:
             shutil.rmtree(folder)
 
     def unfinished(self) -> Iterator[tuple[str, int]]:
@@ -213,7 +213,7 @@ class Uploads:
         return self._root / "sessions" / upload
 
     @contextlib.contextmanager
-    def _held(self, upload: str) -> Iterator[Path]:
+    def _lock_session(self, upload: str) -> Iterator[Path]:
         """The folder of a session, while no other request touches it."""
         folder = self._folder(upload)
         try:
@@ -240,5 +240,5 @@ def _newest(path: Path) -> float:
     """When something was last written to a file, or to a session's folder; now if it went away."""
     paths = [path, path / "data"] if path.is_dir() else [path]
     with contextlib.suppress(FileNotFoundError):
-        return max(each.stat().st_mtime for each in paths if each.exists())
+        return max(file.stat().st_mtime for file in paths if file.exists())
     return float("inf")

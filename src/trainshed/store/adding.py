@@ -24,7 +24,7 @@ from trainshed.store.tables import EVENTS, JOBS, LABELS, RETRY_KEYS, SPECS
 from trainshed.store.times import deadline_ns
 from trainshed.store.writer import Transaction
 
-#: How long a retry key is remembered (contracts/gcloud.md 8.3: for a few minutes).
+#: How long a retry key is remembered (docs/sources/gcloud.md 8.3: for a few minutes).
 RETRY_NS: Final = 600 * 1_000_000_000
 
 _UID_TAKEN = select(JOBS.c.uid).where(JOBS.c.uid == bindparam("of_uid"))
@@ -123,12 +123,12 @@ def add_all(tx: Transaction, additions: Sequence[Addition]) -> Sequence[Added | 
     ]
 
 
-def add_labels(tx: Transaction, of: Mapping[int, Mapping[str, str]]) -> None:
+def add_labels(tx: Transaction, labels_by_uid: Mapping[int, Mapping[str, str]]) -> None:
     """Add the rows that filters look at, for labels by uid."""
     # two keys may become one when what cannot be stored is replaced
     plain = {
         (uid, codec.plain(key)): codec.plain(value)
-        for uid, labels in of.items()
+        for uid, labels in labels_by_uid.items()
         for key, value in labels.items()
     }
     rows = [{"uid": uid, "key": key, "value": value} for (uid, key), value in plain.items()]
@@ -141,11 +141,11 @@ def _firsts_of_known_keys(tx: Transaction, additions: Sequence[Addition]) -> dic
     if not keyed:
         return {}
     rows = [{"key": k, "uid": a.uid, "create_ns": tx.now_ns} for k, a in keyed.items()]
-    taken = set(tx.connection.execute(_ADD_KEY, rows).scalars())
+    added_keys = set(tx.connection.execute(_ADD_KEY, rows).scalars())
     return {
         place: tx.connection.execute(_UID_OF_KEY, {"of_key": a.key}).scalar_one()
         for place, a in enumerate(additions)
-        if a.key and not (a.key in taken and keyed[a.key] is a)
+        if a.key and not (a.key in added_keys and keyed[a.key] is a)
     }
 
 
@@ -168,11 +168,11 @@ def _insert(tx: Transaction, additions: Sequence[Addition]) -> set[int]:
 
 def _insert_rest(tx: Transaction, additions: Sequence[Addition]) -> None:
     add_rows(tx, SPECS, [a.spec for a in additions])
-    add_rows(tx, EVENTS, [row for a in additions for row in _accepted(a, tx.now_ns)])
+    add_rows(tx, EVENTS, [row for a in additions for row in _acceptance_rows(a, tx.now_ns)])
     add_labels(tx, {a.uid: a.new.spec.labels for a in additions})
 
 
-def _accepted(addition: Addition, now_ns: int) -> Sequence[dict[str, Any]]:
+def _acceptance_rows(addition: Addition, now_ns: int) -> Sequence[dict[str, Any]]:
     creator = addition.new.creator
     accepted = NewEvent(
         kind="ACCEPTED", message=f"Job was accepted from {creator}.", data={"creator": creator}

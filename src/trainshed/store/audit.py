@@ -150,12 +150,12 @@ _BUSY_S: Final = 10.0
 
 def look(url: str, read: Callable[[Connection], T]) -> T:
     """What ``read`` finds in one unchanging view.  Raises StoreFault, also for other releases."""
-    known = parsed(url)
-    if known.get_backend_name() == "sqlite":
-        return _look_at_file(known, read)
+    database_url = parsed(url)
+    if database_url.get_backend_name() == "sqlite":
+        return _look_at_file(database_url, read)
     one_view = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-    engine = create_engine(known, poolclass=NullPool, execution_options=one_view)
-    return _read(engine, known, read)
+    engine = create_engine(database_url, poolclass=NullPool, execution_options=one_view)
+    return _read(engine, database_url, read)
 
 
 def damage_of(connection: Connection) -> Sequence[str]:
@@ -175,9 +175,9 @@ def _look_at_file(url: URL, read: Callable[[Connection], T]) -> T:
     for _ in range(_TRIES):
         before = _stamp(path)
         at_rest = not _log_of(path).exists()
-        found = _read(_reader(path, at_rest=at_rest), url, read)
+        result = _read(_reader(path, at_rest=at_rest), url, read)
         if not at_rest or (_stamp(path) == before and not _log_of(path).exists()):
-            return found
+            return result
     raise StoreFault(f"{place_of(url)} changed whenever it was looked at")
 
 

@@ -37,11 +37,11 @@ def copy_database(url: str, target: Path) -> None:
     database_path(url)
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with contextlib.closing(sqlite3.connect(target)) as copy:
-        look(url, lambda connection: _copied(connection, copy))
+        look(url, lambda connection: _copy_database(connection, copy))
         copy.execute("PRAGMA journal_mode=WAL").close()
 
 
-def _copied(connection: Connection, copy: sqlite3.Connection) -> None:
+def _copy_database(connection: Connection, copy: sqlite3.Connection) -> None:
     source = connection.connection.driver_connection
     if not isinstance(source, sqlite3.Connection):
         raise TypeError("only files of SQLite are copied")
@@ -55,12 +55,12 @@ def database_away(path: Path) -> Iterator[Path | None]:
     Gives where it lies then; None where there was none.  Raises StoreFault while a server uses it.
     """
     with file_lock(path):
-        found = [name for name in (path, *_beside(path)) if name.exists()]
+        files = [name for name in (path, *_beside(path)) if name.exists()]
         number = next(n for n in range(1, 1 << 20) if not _aside(path, n).exists())
         away = _aside(path, number)
-        for each in reversed(found):  # the database last: without it the rest means nothing
-            each.rename(away.with_name(away.name + each.name.removeprefix(path.name)))
-        yield away if path in found else None
+        for file in reversed(files):  # the database last: without it the rest means nothing
+            file.rename(away.with_name(away.name + file.name.removeprefix(path.name)))
+        yield away if path in files else None
 
 
 def _beside(path: Path) -> list[Path]:

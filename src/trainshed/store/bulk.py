@@ -82,9 +82,9 @@ def _insertion_of_json(table: Table, columns: Sequence[str], dialect: Dialect) -
     quote = dialect.identifier_preparer.quote
     names = ", ".join(map(quote, columns))
     typed = (f"{quote(name)} {table.c[name].type.compile(dialect)}" for name in columns)
-    given = f"json_to_recordset(CAST(%s AS JSON)) AS given({', '.join(typed)})"
+    records = f"json_to_recordset(CAST(%s AS JSON)) AS given({', '.join(typed)})"
     into = _into(table, columns, dialect)
-    return f"{into} SELECT {names} FROM {given}"  # noqa: S608 - names of our own tables
+    return f"{into} SELECT {names} FROM {records}"  # noqa: S608 - names of our own tables
 
 
 def _into(table: Table, columns: Sequence[str], dialect: Dialect) -> str:

@@ -87,17 +87,17 @@ class Database:
         except (DBAPIError, driver) as error:
             raise fault_of(error, self._place) from error
 
-    def rows(self, query: Select[Any], **known: Any) -> Sequence[Any]:
-        """The rows of a query; ``known`` is bound in it."""
-        return self.read(lambda c: c.execute(query, known).all())
+    def rows(self, query: Select[Any], **parameters: Any) -> Sequence[Any]:
+        """The rows of a query; ``parameters`` is bound in it."""
+        return self.read(lambda c: c.execute(query, parameters).all())
 
-    def row(self, query: Select[Any], **known: Any) -> Row[Any] | None:
+    def row(self, query: Select[Any], **parameters: Any) -> Row[Any] | None:
         """The one row of a query that finds one at most."""
-        return self.read(lambda c: c.execute(query, known).one_or_none())
+        return self.read(lambda c: c.execute(query, parameters).one_or_none())
 
-    def column(self, query: Select[Any], **known: Any) -> Sequence[Any]:
+    def column(self, query: Select[Any], **parameters: Any) -> Sequence[Any]:
         """The first column of the rows of a query."""
-        return self.read(lambda c: c.execute(query, known).scalars().all())
+        return self.read(lambda c: c.execute(query, parameters).scalars().all())
 
     def put(self, statement: Executable, **row: Any) -> int:
         """Perform one statement; gives how many rows it has changed."""
@@ -132,15 +132,15 @@ class Database:
             return
         self._file.hold_log()
         self.put(_FREE_ROOM)  # of a server that was killed in the midst of this
-        wanted = self._file.free_bytes
-        if self._lacks_room(wanted):
-            self.put(_TAKE_ROOM, size=wanted)
+        reserve_bytes = self._file.free_bytes
+        if self._lacks_room(reserve_bytes):
+            self.put(_TAKE_ROOM, size=reserve_bytes)
             self.put(_FREE_ROOM)
         self._file.checkpoint()
         self._keeps_room = True
 
-    def _lacks_room(self, wanted: int) -> bool:
-        return self.read(_free_bytes) < wanted // 2
+    def _lacks_room(self, reserve_bytes: int) -> bool:
+        return self.read(_free_bytes) < reserve_bytes // 2
 
     def close(self) -> None:
         """Finish what was handed in and close every connection."""
@@ -167,7 +167,9 @@ _FREE_ROOM = delete(MARKS).where(MARKS.c.name == _ROOM)
 
 def _free_bytes(connection: Connection) -> int:
     pragmas = ("freelist_count", "page_size")
-    count, size = (connection.exec_driver_sql(f"PRAGMA {each}").scalar_one() for each in pragmas)
+    count, size = (
+        connection.exec_driver_sql(f"PRAGMA {pragma}").scalar_one() for pragma in pragmas
+    )
     return int(count * size)
 
 
@@ -256,8 +258,8 @@ def parsed(url: str) -> URL:
     """The parts of a URL; a fault never repeats its text, which may hold a password."""
     accepted = "sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE"
     try:
-        found = make_url(url)
-        driver = found.get_dialect().driver
+        parts = make_url(url)
+        driver = parts.get_dialect().driver
     except NoSuchModuleError as error:
         raise StoreFault(
             f"the database URL names no database that we know; write {accepted}"
@@ -265,9 +267,9 @@ def parsed(url: str) -> URL:
     except (ArgumentError, ValueError) as error:
         raise StoreFault(f"the database URL cannot be read; write {accepted}") from error
     if driver not in _DRIVERS:
-        kind = found.drivername
+        kind = parts.drivername
         raise StoreFault(f"a database of {kind} cannot be used; write {accepted}")
-    return found
+    return parts
 
 
 def file_of(url: URL) -> Path:

@@ -45,7 +45,7 @@ class DatabaseFile:
         self._place = place
         self._log = _beside(path, "-wal")
         self._keeper = keeper
-        self._known = self._ids()
+        self._first_ids = self._ids()
         self._is_closed = False
 
     def check(self) -> None:
@@ -53,7 +53,7 @@ class DatabaseFile:
         if self._is_closed:
             raise StoreFault("the store is closed")
         with suppress(FileNotFoundError):
-            if self._ids() == self._known:
+            if self._ids() == self._first_ids:
                 return
         raise StoreFault(
             f"{self._place} was removed or replaced while the server uses it: put it back, or stop "
@@ -68,7 +68,7 @@ class DatabaseFile:
         """
         self.check()
         free = room.free_bytes(self._path.parent)
-        if free < _bounded(self._path.parent, ADDING_BYTES_MIN):
+        if free < _bound_size(self._path.parent, ADDING_BYTES_MIN):
             raise full(self._place, free)
         return free < _SOON_FULL_BYTES
 
@@ -78,14 +78,14 @@ class DatabaseFile:
         A log that SQLite has removed meanwhile, because the store was closed, is not made again.
         """
         self.check()
-        size = _bounded(self._path.parent, LOG_BYTES)
+        size = _bound_size(self._path.parent, LOG_BYTES)
         if room.free_bytes(self._path.parent) > 2 * size:
             room.hold(os.fspath(self._log), size, create=False)
 
     @property
     def free_bytes(self) -> int:
         """How much should be free in the file; nothing where its disk has no room for that."""
-        size = _bounded(self._path.parent, FREE_BYTES)
+        size = _bound_size(self._path.parent, FREE_BYTES)
         return size if room.free_bytes(self._path.parent) > _SCARCE * size else 0
 
     @property
@@ -95,7 +95,7 @@ class DatabaseFile:
         On a small disk that is less than SQLite's own 1,000 pages: a full disk has no room for
         more of the log than it was given in advance.
         """
-        return _bounded(self._path.parent, LOG_BYTES) * 2 // 3
+        return _bound_size(self._path.parent, LOG_BYTES) * 2 // 3
 
     def checkpoint(self) -> None:
         """Copy the log into the file, whose pages then have their room on the disk."""
@@ -108,15 +108,15 @@ class DatabaseFile:
         spare = _beside(self._path, "-spare")
         with suppress(OSError):
             spare.unlink(missing_ok=True)
-            if self._log.stat().st_size >= _bounded(self._path.parent, LOG_BYTES):
+            if self._log.stat().st_size >= _bound_size(self._path.parent, LOG_BYTES):
                 spare.hardlink_to(self._log)
         self._keeper.close()
         if self._log.exists():  # it could not be removed, and holds what is not in the database
             spare.unlink(missing_ok=True)
 
     def _ids(self) -> list[tuple[int, int]]:
-        found = [os.stat(path) for path in (self._path, self._log)]  # noqa: PTH116 - twice a write
-        return [(each.st_dev, each.st_ino) for each in found]
+        stats = [os.stat(path) for path in (self._path, self._log)]  # noqa: PTH116 - twice a write
+        return [(stat.st_dev, stat.st_ino) for stat in stats]
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def _take_spare(path: Path) -> None:
     spare.replace(log)
 
 
-def _bounded(folder: Path, size: int) -> int:
+def _bound_size(folder: Path, size: int) -> int:
     return min(size, room.total_bytes(folder) // _PART)
 
 

@@ -9,7 +9,7 @@ from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder
 from trainshed.store.records import JobRecord, NewEvent, Step
 
-#: Without a code the SDK takes a cancelled pipeline for a good one (contracts/vertex-sdk.md 1.7).
+#: Without a code the SDK takes a cancelled pipeline for a good one (docs/sources/vertex.md 1.7).
 CANCELLED: Final = JobError(code=1, message="The job was cancelled.")
 
 _CANCELLED_EVENT: Final = NewEvent(kind="CANCELLED", message="Job was cancelled.")

@@ -75,10 +75,12 @@ def place_of(url: URL) -> str:
 def fault_of(error: Exception, place: str) -> StoreFault:
     """What callers of the store see of a driver's error."""
     raw = _raw(error)
-    known = _described(raw)
+    description = _describe(raw)
     reason = str(raw).strip().partition("\n")[0]
-    text = f"{place} {known} ({reason})" if known else f"{place} cannot be used: {reason}"
-    fault = StoreFault(text, answer=FULL if known == _NO_SPACE else "")
+    text = (
+        f"{place} {description} ({reason})" if description else f"{place} cannot be used: {reason}"
+    )
+    fault = StoreFault(text, answer=FULL if description == _NO_SPACE else "")
     fault.__cause__ = error
     return fault
 
@@ -92,7 +94,7 @@ def is_of_database(error: Exception) -> bool:
     """Whether the database as a whole is at fault, and not one write."""
     if isinstance(error, DBAPIError) and error.connection_invalidated:
         return True
-    return bool(_described(_raw(error)))
+    return bool(_describe(_raw(error)))
 
 
 def spoils_connection(error: BaseException) -> bool:
@@ -104,7 +106,7 @@ def _raw(error: Exception) -> BaseException:
     return error.orig or error if isinstance(error, DBAPIError) else error
 
 
-def _described(raw: BaseException) -> str:
+def _describe(raw: BaseException) -> str:
     if isinstance(raw, sqlite3.Error):
         return _OF_FILES.get(_primary(raw), "")
     state = getattr(raw, "sqlstate", None) or ""

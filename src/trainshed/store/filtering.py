@@ -96,7 +96,7 @@ def _compare(item: Compare, fields: Mapping[str, Column]) -> Condition:
         return not_(_equal(item, fields, wildcards=False))
     if item.operator in ("=", ":"):
         return _equal(item, fields, wildcards=True)
-    return _of_field(item, fields, partial(_ordered, item))
+    return _of_field(item, fields, partial(_order_condition, item))
 
 
 def _equal(item: Compare, fields: Mapping[str, Column], *, wildcards: bool) -> Condition:
@@ -117,16 +117,18 @@ def _of_field(
 def _matches(value: str | datetime, column: Column, *, wildcards: bool) -> Condition:
     if isinstance(value, str) and wildcards and "*" in value:
         return column.like(_pattern(codec.plain(value)), escape=_ESCAPE)
-    return _typed(operator.eq, column, value)
+    return _typed_condition(operator.eq, column, value)
 
 
-def _ordered(item: Compare, column: Column) -> Condition:
-    return _typed(_OPERATORS[item.operator], column, item.value)
+def _order_condition(item: Compare, column: Column) -> Condition:
+    return _typed_condition(_OPERATORS[item.operator], column, item.value)
 
 
-def _typed(compare: Callable[[Any, Any], Any], column: Column, value: str | datetime) -> Condition:
-    known = codec.to_ns(value) if isinstance(value, datetime) else codec.plain(value)
-    result: Condition = compare(column, known)
+def _typed_condition(
+    compare: Callable[[Any, Any], Any], column: Column, value: str | datetime
+) -> Condition:
+    operand = codec.to_ns(value) if isinstance(value, datetime) else codec.plain(value)
+    result: Condition = compare(column, operand)
     return result
 
 

@@ -25,8 +25,10 @@ _PUT_STATE = _new_state.on_conflict_do_update(
     index_elements=["engine", "name"],
     set_={"state": _new_state.excluded.state, "notice_s": _new_state.excluded.notice_s},
 )
-_KNOWN = select(NODES.c.name, NODES.c.node).where(NODES.c.engine == bindparam("of_engine"))
-_SEEN = update(NODES).where(NODES.c.engine == bindparam("of_engine"))
+_NODES_OF_ENGINE = select(NODES.c.name, NODES.c.node).where(
+    NODES.c.engine == bindparam("of_engine")
+)
+_SET_SEEN = update(NODES).where(NODES.c.engine == bindparam("of_engine"))
 _GONE = delete(NODES).where(
     NODES.c.engine == bindparam("of_engine"), NODES.c.name == bindparam("of_name")
 )
@@ -70,15 +72,17 @@ class StoredNodes:
         now = {node.name: codec.NODE.encode(node) for node in nodes}
 
         def see(tx: Transaction) -> None:
-            of = {"of_engine": engine}
-            before = {row.name: row.node for row in tx.connection.execute(_KNOWN, of)}
+            parameters = {"of_engine": engine}
+            before = {
+                row.name: row.node for row in tx.connection.execute(_NODES_OF_ENGINE, parameters)
+            }
             put = [
                 {"engine": engine, "name": name, "node": text, "seen_ns": tx.now_ns}
                 for name, text in now.items()
                 if before.get(name) != text
             ]
-            gone = [{**of, "of_name": name} for name in before.keys() - now.keys()]
-            tx.connection.execute(_SEEN.values(seen_ns=tx.now_ns), of)
+            gone = [{**parameters, "of_name": name} for name in before.keys() - now.keys()]
+            tx.connection.execute(_SET_SEEN.values(seen_ns=tx.now_ns), parameters)
             if put:
                 tx.connection.execute(_PUT, put)
             if gone:
@@ -101,8 +105,8 @@ class StoredNodes:
         }
 
         def put(tx: Transaction) -> bool:
-            found = select(NODES.c.name).where(NODES.c.engine == engine, NODES.c.name == name)
-            if tx.connection.execute(found).first() is None:
+            query = select(NODES.c.name).where(NODES.c.engine == engine, NODES.c.name == name)
+            if tx.connection.execute(query).first() is None:
                 return False
             tx.connection.execute(_PUT_STATE, row)
             return True
@@ -148,7 +152,7 @@ def node_row(row: Row[Any], places: Places) -> NodeRow:
     return NodeRow(
         engine=row.engine,
         node=_node(row.engine, row.node, row.state),
-        seen=codec.to_time(row.seen_ns),
+        seen_time=codec.to_time(row.seen_ns),
         replicas=replicas,
         notice_s=row.notice_s,
     )

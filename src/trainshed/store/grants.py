@@ -129,7 +129,7 @@ def _token(row: Row[Any]) -> Token:
     return of_columns(
         Token,
         row,
-        **_granted(row),
+        **_grant_columns(row),
         revoked=bool(row.revoked),
         expire_time=codec.to_time_or_none(row.expire_ns),
         last_use_time=codec.to_time_or_none(row.used_ns),
@@ -137,10 +137,10 @@ def _token(row: Row[Any]) -> Token:
 
 
 def _key(row: Row[Any]) -> SigningKey:
-    return of_columns(SigningKey, row, **_granted(row))
+    return of_columns(SigningKey, row, **_grant_columns(row))
 
 
-def _granted(row: Row[Any]) -> dict[str, Any]:
+def _grant_columns(row: Row[Any]) -> dict[str, Any]:
     return {"role": AccessRole[row.role], "create_time": codec.to_time(row.create_ns)}
 
 
@@ -163,11 +163,11 @@ _PROJECT = (
 _KNOWN_MAX = 4096
 
 
-def _kept(known: dict[str, T], name: str, found: T) -> T:
-    if len(known) >= _KNOWN_MAX:
-        known.clear()
-    known[name] = found
-    return found
+def _remember(cache: dict[str, T], name: str, entry: T) -> T:
+    if len(cache) >= _KNOWN_MAX:
+        cache.clear()
+    cache[name] = entry
+    return entry
 
 
 class Places:
@@ -183,12 +183,12 @@ class Places:
 
         A number that no project has is its own id: callers may know nothing but a number.
         """
-        if (known := self._known_projects.get(id_or_number)) is not None:
-            return known
+        if (entry := self._known_projects.get(id_or_number)) is not None:
+            return entry
         name = codec.plain(id_or_number)
         row = self._db.read(lambda c: c.execute(_PROJECT, {"of_name": name}).first())
         if row is not None:
-            return _kept(self._known_projects, id_or_number, (row.id, row.number))
+            return _remember(self._known_projects, id_or_number, (row.id, row.number))
         if name.isdecimal():
             return name, name
         new = {"id": name, "number": project_number(name)}
@@ -200,12 +200,12 @@ class Places:
 
         Two servers may choose the same: the later one has then given none, and chooses again.
         """
-        if (known := self._known_owners.get(project)) is not None:
-            return known
+        if (number := self._known_owners.get(project)) is not None:
+            return number
         while True:
             row = self._db.row(_OWNER, of_project=project)
             if row is not None:
-                return _kept(self._known_owners, project, int(row.number))
+                return _remember(self._known_owners, project, int(row.number))
             next_one = select(func.coalesce(func.max(OWNERS.c.number) + 1, 0)).scalar_subquery()
             add = insert(OWNERS).values(project=project, number=next_one)
             self._db.put(add.on_conflict_do_nothing())
@@ -223,12 +223,12 @@ class Places:
 
     def bucket(self, name: str) -> tuple[str, datetime] | None:
         """The project of a bucket, and since when."""
-        if (known := self._known_buckets.get(name)) is not None:
-            return known
+        if (entry := self._known_buckets.get(name)) is not None:
+            return entry
         row = self._db.row(_BUCKET, of_name=codec.plain(name))
         if row is None:
             return None
-        return _kept(self._known_buckets, name, (row.project, codec.to_time(row.create_ns)))
+        return _remember(self._known_buckets, name, (row.project, codec.to_time(row.create_ns)))
 
     def buckets(self, project: str) -> Sequence[str]:
         """The buckets of a project."""

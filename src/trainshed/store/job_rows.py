@@ -176,7 +176,7 @@ def _list_row(row: Row[Any], node: Sequence[Any]) -> JobListRow:
     columns: list[Any] = list(row)
     uid, attempt, project, location, kind, job_id, pipeline_uid, name, *rest = columns
     listed_kind, state, why, restart_counts, demand, creator, created, started, ended = rest
-    gpus, replicas = _asked(demand)
+    gpus, replicas = _decode_demand(demand)
     if pipeline_uid is not None:
         kind, job_id = PIPELINES_WORD, str(pipeline_uid)
     return JobListRow(
@@ -206,6 +206,6 @@ def _restart_count(text: str) -> int:
 
 
 @lru_cache(_DEMANDS_MAX)
-def _asked(demand: str) -> tuple[Mapping[str, int], int]:
+def _decode_demand(demand: str) -> tuple[Mapping[str, int], int]:
     decoded = codec.DEMAND.decode(demand)
     return decoded.gpus, decoded.replica_count

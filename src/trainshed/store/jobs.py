@@ -72,8 +72,8 @@ BY_NAME = JOB.where(
     _LIVES,
 )
 BY_UID = JOB.where(JOBS.c.uid == bindparam("of_uid"))
-_WANTED = given("wanted", uid=BigInteger)
-BY_UIDS = JOB.where(JOBS.c.uid.in_(select(_WANTED.c.uid)))
+_REQUESTED = given("wanted", uid=BigInteger)
+BY_UIDS = JOB.where(JOBS.c.uid.in_(select(_REQUESTED.c.uid)))
 _LOGGED = (
     select(JOBS.c.uid, JOBS.c.create_ns, JOBS.c.end_ns)
     .where(JOBS.c.project == bindparam("of_project"), _LIVES)
@@ -147,9 +147,9 @@ class StoredJobs:
 
     def jobs_by_uid(self, uids: Collection[int]) -> Mapping[int, JobRecord]:
         """The same for many; what is not there is left out."""
-        found = self._db.rows(BY_UIDS, wanted=json.dumps([[uid] for uid in uids]))
+        rows = self._db.rows(BY_UIDS, wanted=json.dumps([[uid] for uid in uids]))
         now_ns = self._db.clock()
-        return {row.uid: job_record(row, now_ns) for row in found}
+        return {row.uid: job_record(row, now_ns) for row in rows}
 
     def expanded(self, uid: int) -> JobSpec:
         """The spec to launch.  Raises KeyError."""
@@ -163,8 +163,8 @@ class StoredJobs:
     def demand(self, uid: int) -> JobDemand:
         """What must be free at once for it to begin.  Raises KeyError."""
         row = select(JOBS.c.demand).where(JOBS.c.uid == uid)
-        found = self._db.read(lambda c: c.execute(row).scalar_one_or_none())
-        return codec.DEMAND.decode(_known(found, uid))
+        demand = self._db.read(lambda c: c.execute(row).scalar_one_or_none())
+        return codec.DEMAND.decode(_require(demand, uid))
 
     def notes(self, uid: int) -> tuple[str, ...]:
         """The sentences at the head of the job's log.  Raises KeyError."""
@@ -172,9 +172,9 @@ class StoredJobs:
 
     def list_jobs(self, query: JobQuery) -> Sequence[JobRecord]:
         """At most ``page_size`` jobs, newest first."""
-        found = self._db.rows(page_of(query))
+        rows = self._db.rows(page_of(query))
         now_ns = self._db.clock()
-        return [job_record(row, now_ns) for row in found]
+        return [job_record(row, now_ns) for row in rows]
 
     def logged_jobs(self, project: str, from_ns: int, before_ns: int) -> Sequence[LoggedJob]:
         """List the jobs that were there at some time from ``from_ns`` on and before ``before_ns``.
@@ -189,8 +189,8 @@ class StoredJobs:
         place = self._db.row(_PLACE, of_uid=uid)
         if place is None:
             return None
-        known = {"rank": place.rank, "create_ns": place.create_ns, "uid": uid}
-        return self._db.read(lambda c: c.execute(BEFORE, known).scalar_one())
+        parameters = {"rank": place.rank, "create_ns": place.create_ns, "uid": uid}
+        return self._db.read(lambda c: c.execute(BEFORE, parameters).scalar_one())
 
     def set_labels(self, uid: int, labels: Mapping[str, str], etag: bytes | None) -> JobRecord:
         """Replace the labels.  Raises StaleEtag where an etag is given and is not the row's.
@@ -206,14 +206,14 @@ class StoredJobs:
                     raise KeyError(uid)
                 if etag is not None and etag != etag_of(uid, version):
                     raise StaleEtag(uid)
-                known = {"of_uid": uid, "at_version": version, "now_ns": tx.now_ns}
-                if tx.connection.execute(_SET_LABELS, known | {"new_labels": text}).rowcount:
+                parameters = {"of_uid": uid, "at_version": version, "now_ns": tx.now_ns}
+                if tx.connection.execute(_SET_LABELS, parameters | {"new_labels": text}).rowcount:
                     break
             tx.connection.execute(DROP_LABELS, {"of_uid": uid})
             add_labels(tx, {uid: labels})
 
         self._db.write(put)
-        return _known(self.job_by_uid(uid), uid)
+        return _require(self.job_by_uid(uid), uid)
 
     def delete_job(self, uid: int) -> None:
         """Hide a final job from names and lists, a study with its ml v1 trials; its story stays."""
@@ -232,7 +232,7 @@ class StoredJobs:
         return None if row is None else job_record(row, self._db.clock())
 
     def _of_spec(self, uid: int) -> Any:
-        return _known(self._db.row(_SPEC, of_uid=uid), uid)
+        return _require(self._db.row(_SPEC, of_uid=uid), uid)
 
     def _add_all(
         self, tx: Transaction, additions: Sequence[Addition]
@@ -249,10 +249,10 @@ def page_of(query: JobQuery) -> Select[Any]:
     return filtering.page_of(query, page, JOBS, filtering.JOB_FIELDS)
 
 
-def _known(found: T | None, uid: int) -> T:
-    if found is None:
+def _require(value: T | None, uid: int) -> T:
+    if value is None:
         raise KeyError(uid)
-    return found
+    return value
 
 
 _SPEC = select(SPECS).where(SPECS.c.uid == bindparam("of_uid"))
@@ -317,10 +317,10 @@ class Forgetting:
         """
         if not uids:
             return
-        known = {"gone": json.dumps([[uid] for uid in uids])}
+        parameters = {"gone": json.dumps([[uid] for uid in uids])}
 
         def drop(tx: Transaction) -> None:
-            over = tx.connection.execute(OVER, known).scalars().all()
+            over = tx.connection.execute(OVER, parameters).scalars().all()
             gone = {"gone": json.dumps([[uid] for uid in over])}
             if over:
                 hide_trials(tx, over)

@@ -40,22 +40,22 @@ def check_exists(connection: Connection) -> None:
 def check_version(connection: Connection) -> None:
     """Raise StoreFault unless the tables are those of this release; change nothing."""
     check_exists(connection)
-    found = _known_version(connection)
-    if found != NEWEST:
+    version = _known_version(connection)
+    if version != NEWEST:
         raise StoreFault(
-            f"the database was written by an older release (its tables are of version {found}, "
+            f"the database was written by an older release (its tables are of version {version}, "
             f"this release needs {NEWEST}); a server of this release brings it up to date"
         )
 
 
 def _known_version(connection: Connection) -> str | None:
-    found = _version(connection)
-    if found is not None and found > NEWEST:
+    version = _version(connection)
+    if version is not None and version > NEWEST:
         raise StoreFault(
-            f"the database was written by a newer release (its tables are of version {found}, "
+            f"the database was written by a newer release (its tables are of version {version}, "
             f"this release knows {NEWEST})"
         )
-    return found
+    return version
 
 
 def _version(connection: Connection) -> str | None:

@@ -87,9 +87,9 @@ class Models:
         uids = its.with_only_columns(MODELS.c.uid).where(MODELS.c.model_id == codec.plain(model_id))
 
         def drop(tx: Transaction) -> None:
-            found = tx.connection.execute(uids).scalars().all()
-            tx.connection.execute(delete(LABELS).where(LABELS.c.uid.in_(found)))
-            tx.connection.execute(delete(MODELS).where(MODELS.c.uid.in_(found)))
+            model_uids = tx.connection.execute(uids).scalars().all()
+            tx.connection.execute(delete(LABELS).where(LABELS.c.uid.in_(model_uids)))
+            tx.connection.execute(delete(MODELS).where(MODELS.c.uid.in_(model_uids)))
 
         self._db.write(drop)
 
@@ -123,8 +123,8 @@ def add_model(
 
 
 def _is_seen(models: Any, jobs: Any) -> ColumnElement[bool]:
-    made = exists().where(jobs.c.uid == models.c.child_uid, jobs.c.state == _SUCCEEDED)
-    return or_(models.c.child_uid.is_(None), made)
+    has_succeeded = exists().where(jobs.c.uid == models.c.child_uid, jobs.c.state == _SUCCEEDED)
+    return or_(models.c.child_uid.is_(None), has_succeeded)
 
 
 _SEEN: Final = select(MODELS).where(_is_seen(MODELS, JOBS))

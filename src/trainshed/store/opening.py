@@ -55,7 +55,7 @@ def open_store(
         alone = address.get_backend_name() == "sqlite"
         if alone and existing:
             _check_is_there(file_of(address))
-        file = _claimed(file_of(address), place_of(address), held) if alone else None
+        file = _claim(file_of(address), place_of(address), held) if alone else None
         _prepare(address, clock, alone=alone, existing=existing)
         return Store(Database(address, clock, file), held.pop_all())
 
@@ -104,7 +104,7 @@ def _check_encoding(connection: Connection, url: URL) -> None:
         )
 
 
-def _claimed(path: Path, place: str, held: contextlib.ExitStack) -> DatabaseFile:
+def _claim(path: Path, place: str, held: contextlib.ExitStack) -> DatabaseFile:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         check_ours(path)

@@ -58,7 +58,7 @@ _LEARN: Final = (
     )
     .values(document=bindparam("text"), jobs=bindparam("after"), update_ns=bindparam("at_ns"))
 )
-_HEADS: Final = select(*(CALIBRATIONS.c[each.name] for each in fields(CalibrationHead)))
+_HEADS: Final = select(*(CALIBRATIONS.c[field.name] for field in fields(CalibrationHead)))
 _ONE: Final = select(CALIBRATIONS).where(
     CALIBRATIONS.c.project == bindparam("of_project"), CALIBRATIONS.c.key == bindparam("of_key")
 )
@@ -115,8 +115,8 @@ class Outcomes:
 
     def outcome(self, uid: int) -> dict[str, Any] | None:
         """What the prediction of a job's newest attempt came to, where there was one."""
-        found = self._db.column(_OUTCOME, of_uid=uid)
-        return json.loads(found[0]) if found else None
+        contents = self._db.column(_OUTCOME, of_uid=uid)
+        return json.loads(contents[0]) if contents else None
 
     def outcomes(
         self, project: str, limit: int, after: tuple[int, int, int] | None = None
@@ -126,8 +126,8 @@ class Outcomes:
         query = select(OUTCOMES).where(of_project, OUTCOMES.c.content != _NONE)
         if after is not None:
             query = query.where(tuple_(*_AGE) < tuple_(*after))
-        found = self._db.rows(query.order_by(*map(desc, _AGE)).limit(limit))
-        return [of_columns(StoredOutcome, row, content=json.loads(row.content)) for row in found]
+        rows = self._db.rows(query.order_by(*map(desc, _AGE)).limit(limit))
+        return [of_columns(StoredOutcome, row, content=json.loads(row.content)) for row in rows]
 
     def calibrations(self, project: str, limit: int) -> Sequence[CalibrationHead]:
         """All that the jobs of a project have taught, what was learned last first."""

@@ -81,9 +81,9 @@ class Pipelines:
 
     def list_pipelines(self, query: JobQuery) -> Sequence[tuple[Pipeline, JobRecord]]:
         """Newest first; ``query.kind`` is not looked at, states are the child's."""
-        found = self._db.rows(page_of(query))
+        matches = self._db.rows(page_of(query))
         now_ns = self._db.clock()
-        return [(_pipeline(row), rows.job_record(row, now_ns)) for row in found]
+        return [(_pipeline(row), rows.job_record(row, now_ns)) for row in matches]
 
     def delete_pipeline(self, uid: int) -> None:
         """Forget a pipeline; its child stays."""
@@ -113,8 +113,10 @@ class Pipelines:
         if row is None:
             return None
         time = codec.to_time(row.create_ns)
-        made = "" if row.response.startswith("{") else codec.TEXT.decode(row.response)
-        return rows.of_columns(Operation, row, done=bool(row.done), create_time=time, made=made)
+        model_version = "" if row.response.startswith("{") else codec.TEXT.decode(row.response)
+        return rows.of_columns(
+            Operation, row, done=bool(row.done), create_time=time, made=model_version
+        )
 
     def _pipeline_of_child(self, uid: int) -> Pipeline:
         return _pipeline(self._db.read(lambda c: c.execute(_BY_CHILD, {"of_uid": uid}).one()))

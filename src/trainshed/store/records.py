@@ -49,7 +49,7 @@ class NewJob:
     """A job that was admitted.  ``job_id`` empty lets the store name it after its uid.
 
     ``expanded`` is the spec with tiers, machines and devices filled in: what is launched.
-    ``retry_key`` recognises a client's repetition of one create (contracts/gcloud.md 8.3).
+    ``retry_key`` recognises a client's repetition of one create (docs/sources/gcloud.md 8.3).
     """
 
     kind: JobKind
@@ -70,7 +70,7 @@ class NewJob:
     waiting_s_max: float | None = None
     """How long it may wait before its first RUNNING; no limit if None.
 
-    A job whose spec ``is_study`` is stored as PREPARING: it is never placed (R19).
+    A job whose spec ``is_study`` is stored as PREPARING: it is never placed.
     """
 
 
@@ -173,8 +173,8 @@ class Holding:
         """A seat for every replica; on no node where that is not known."""
         if self.claim is None:
             return self.seats
-        known = {(seat.role, seat.index): seat for seat in self.seats}
-        return [known.get((seat.role, seat.index), seat) for seat in _seatless(self.claim)]
+        seats = {(seat.role, seat.index): seat for seat in self.seats}
+        return [seats.get((seat.role, seat.index), seat) for seat in _seatless(self.claim)]
 
 
 def _seatless(claim: Claim) -> Iterator[Seat]:
@@ -307,7 +307,7 @@ class ReplicaRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One write about one job: its new state with events and commands, or nothing (DESIGN 5.5).
+    """One write about one job: its new state with events and commands, or nothing.
 
     Applied only if the row still has ``version``.  Entering PREPARING with ``seats``, or ENQUEUED,
     opens the next attempt (number ``attempt + 1``); a final state sets ``end_time`` in the same
@@ -373,7 +373,7 @@ class NodeRow:
 
     engine: str
     node: Node
-    seen: datetime
+    seen_time: datetime
     replicas: int = 0
     """Replicas that hold a place on it."""
     notice_s: float | None = None
@@ -392,7 +392,7 @@ class NodeStateRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """A training pipeline: the caller's document around a real job (contracts/vertex-sdk.md 4.4).
+    """A training pipeline: the caller's document around a real job (docs/sources/vertex.md 4.4).
 
     Its state is its child's; nothing of it is kept twice.
     """
@@ -489,7 +489,7 @@ class OpenStudy:
     """A study that is not over: what a pass over all of them begins with.
 
     A study is the job of its name, which is never placed and never QUEUED: it is PREPARING until
-    its first trial runs (R19).  A trial is a row of its own beside the job that does its work.
+    its first trial runs.  A trial is a row of its own beside the job that does its work.
     """
 
     uid: int

@@ -158,22 +158,22 @@ def command(row: Row[Any]) -> StoredCommand:
     return of_columns(StoredCommand, row, kind=Command(row.kind), stop=stop)
 
 
-def of_columns(kind: type[T], row: Row[Any], /, **found: Any) -> T:
+def of_columns(kind: type[T], row: Row[Any], /, **values: Any) -> T:
     """A record of the columns that are called as its fields, but for those that are given."""
-    for name in _names(cast("Any", kind), *found):
-        found[name] = getattr(row, name)
-    return kind(**found)
+    for name in _names(cast("Any", kind), *values):
+        values[name] = getattr(row, name)
+    return kind(**values)
 
 
 @cache
-def _names(kind: Any, *found: str) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if field.name not in found)
+def _names(kind: Any, *excluded: str) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name not in excluded)
 
 
 def _seats(text: str, engine: str) -> tuple[Seat, ...]:
     """A gang is on one engine, which its older seats do not name."""
-    found = codec.SEATS.decode(text)
-    return tuple(seat if seat.engine else replace(seat, engine=engine) for seat in found)
+    seats = codec.SEATS.decode(text)
+    return tuple(seat if seat.engine else replace(seat, engine=engine) for seat in seats)
 
 
 @lru_cache(_DEMANDS_MAX)

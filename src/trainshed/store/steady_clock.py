@@ -96,7 +96,7 @@ _PREFIX: Final = "clock "
 #: The mark with the last time that a server of this database had.
 _LAST: Final = "last time"
 
-_KNOWN = select(MARKS.c.value).where(MARKS.c.name == bindparam("of_name"))
+_NOTED = select(MARKS.c.value).where(MARKS.c.name == bindparam("of_name"))
 _OTHERS = delete(MARKS).where(
     MARKS.c.name.startswith(_PREFIX), MARKS.c.name != bindparam("of_name")
 )
@@ -116,7 +116,7 @@ def has_live_servers(engine: Engine, clock: Callable[[], int]) -> bool:
 
     def last_ns() -> int | None:
         with engine.connect() as connection:
-            return connection.execute(_KNOWN, {"of_name": _LAST}).scalar_one_or_none()
+            return connection.execute(_NOTED, {"of_name": _LAST}).scalar_one_or_none()
 
     with engine.connect() as connection:
         gap_ns = _gap_ns(connection, clock, name)
@@ -143,9 +143,9 @@ def resume(
         return None
     gap_ns = _gap_ns(connection, clock, name)
     jump = None
-    known = connection.execute(_KNOWN, {"of_name": name}).scalar_one_or_none()
-    if known is not None and abs(gap_ns) < GAP_NS_MAX:
-        clock.go_on_from(known)
+    offset_ns = connection.execute(_NOTED, {"of_name": name}).scalar_one_or_none()
+    if offset_ns is not None and abs(gap_ns) < GAP_NS_MAX:
+        clock.go_on_from(offset_ns)
     elif has_others:
         clock.go_on_from(clock.offset_ns - gap_ns)
     elif abs(gap_ns) >= GAP_NS_MAX:
@@ -161,10 +161,10 @@ def _gap_ns(connection: Connection, clock: SteadyClock, name: str) -> int:
 
     After a start of the machine it is not known what has passed: the gap includes that then.
     """
-    known = connection.execute(_KNOWN, {"of_name": name}).scalar_one_or_none()
-    if known is not None:
-        return clock.offset_ns - int(known)
-    last_ns = connection.execute(_KNOWN, {"of_name": _LAST}).scalar_one_or_none()
+    offset_ns = connection.execute(_NOTED, {"of_name": name}).scalar_one_or_none()
+    if offset_ns is not None:
+        return clock.offset_ns - int(offset_ns)
+    last_ns = connection.execute(_NOTED, {"of_name": _LAST}).scalar_one_or_none()
     return 0 if last_ns is None else clock() - int(last_ns)
 
 

@@ -88,7 +88,7 @@ class Additions:
         if replicas is not None and not opens:
             self._drop_replicas(step.uid, attempt)
         if replicas is None:
-            replicas = tuple(_placed(seat) for seat in step.seats) if opens else ()
+            replicas = tuple(_placed_row(seat) for seat in step.seats) if opens else ()
         self.replicas.extend(_replica_row(step.uid, attempt, replica) for replica in replicas)
 
     def _drop_launches(self, uid: int) -> None:
@@ -130,7 +130,7 @@ def _command_row(step: Step, attempt: int, kind: Command) -> dict[str, Any]:
     return {"uid": step.uid, "attempt": attempt, "kind": kind.value, "stop": stop}
 
 
-def _placed(seat: Seat) -> ReplicaRow:
+def _placed_row(seat: Seat) -> ReplicaRow:
     return ReplicaRow(
         role=seat.role.value,
         index=seat.index,

@@ -129,10 +129,10 @@ def _statement(state: JobState, *, opens: bool) -> ReturningUpdate[tuple[int, in
 
 def _error(state: JobState) -> ColumnElement[str | None]:
     """The error from now on; one that has come to nothing does not outlive a success."""
-    kept = (
+    old_error = (
         JOBS.c.error if state in _KEEPS_ERROR else case((JOBS.c.end_ns.is_not(None), JOBS.c.error))
     )
-    return func.coalesce(_STEP.c.error, kept)
+    return func.coalesce(_STEP.c.error, old_error)
 
 
 def _waits(state: JobState) -> Mapping[str, Any]:
@@ -178,9 +178,9 @@ def apply_in(tx: Transaction, steps: Sequence[Step]) -> Sequence[bool]:
     additions = Additions()
     fitted = [False] * len(steps)
     for state, opens, places in _groups(steps, alive):
-        found = _update(tx, state, [steps[place] for place in places], opens=opens)
+        rows = _update(tx, state, [steps[place] for place in places], opens=opens)
         for place in places:
-            row = found.get(steps[place].uid)
+            row = rows.get(steps[place].uid)
             if row is not None:
                 fitted[place] = True
                 additions.add(steps[place], row, tx.now_ns)
@@ -193,11 +193,11 @@ def _groups(
 ) -> Iterator[tuple[JobState, bool, Sequence[int]]]:
     """Places of steps that enter one state; two steps of one job are never in one group."""
     rounds: dict[tuple[int, JobState, bool], list[int]] = {}
-    seen: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for place, step in enumerate(steps):
         if step.server in alive:
-            rounds.setdefault((seen[step.uid], step.state, opens_attempt(step)), []).append(place)
-            seen[step.uid] += 1
+            rounds.setdefault((counts[step.uid], step.state, opens_attempt(step)), []).append(place)
+            counts[step.uid] += 1
     for key in sorted(rounds, key=lambda key: key[0]):
         yield key[1], key[2], rounds[key]
 
@@ -220,5 +220,5 @@ def _update(
         ]
         for step in steps
     ]
-    known = {"steps": json.dumps(rows), "now_ns": tx.now_ns, "mark": tx.mark}
-    return {row.uid: row for row in tx.connection.execute(STATEMENTS[state, opens], known)}
+    parameters = {"steps": json.dumps(rows), "now_ns": tx.now_ns, "mark": tx.mark}
+    return {row.uid: row for row in tx.connection.execute(STATEMENTS[state, opens], parameters)}

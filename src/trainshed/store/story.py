@@ -114,16 +114,16 @@ class Story:
 
     def events(self, uid: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         """The job's story in order, from behind ``after`` (a seq)."""
-        found = self._db.rows(EVENTS_OF_JOB, of_uid=uid, after=after, most=limit)
-        return [stored_event(row) for row in found]
+        rows = self._db.rows(EVENTS_OF_JOB, of_uid=uid, after=after, most=limit)
+        return [stored_event(row) for row in rows]
 
     def last_messages(self, uid: int, kinds: Sequence[str]) -> Mapping[str, str]:
         """The newest sentence of each of some kinds, however long the story is."""
-        asked = json.dumps([[kind] for kind in kinds])
-        found = self._db.rows(LAST_OF_KINDS, of_uid=uid, kinds=asked)
-        return {row.kind: row.message for row in found}
+        kind_rows = json.dumps([[kind] for kind in kinds])
+        rows = self._db.rows(LAST_OF_KINDS, of_uid=uid, kinds=kind_rows)
+        return {row.kind: row.message for row in rows}
 
     def replicas(self, uid: int, attempt: int | None = None) -> Sequence[ReplicaRow]:
         """The replicas of an attempt, by default the newest one's."""
-        found = self._db.rows(_REPLICAS, of_uid=uid, of_attempt=attempt)
-        return [replica_row(row) for row in found]
+        rows = self._db.rows(_REPLICAS, of_uid=uid, of_attempt=attempt)
+        return [replica_row(row) for row in rows]

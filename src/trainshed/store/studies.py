@@ -42,9 +42,9 @@ BEGIN_STUDY: Final = (
     .where(JOBS.c.uid == bindparam("of_uid"))
     .values(start_ns=bindparam("began_ns", type_=BigInteger))
 )
-_WANTED = given("wanted", uid=BigInteger, number=Integer)
+_NUMBERS = given("wanted", uid=BigInteger, number=Integer)
 TAKEN: Final = select(TRIALS.c.number).join(
-    _WANTED, (_WANTED.c.uid == TRIALS.c.uid) & (_WANTED.c.number == TRIALS.c.number)
+    _NUMBERS, (_NUMBERS.c.uid == TRIALS.c.uid) & (_NUMBERS.c.number == TRIALS.c.number)
 )
 
 
@@ -62,8 +62,8 @@ class StoredStudies:
 
     def open_studies(self) -> Sequence[OpenStudy]:
         """Every study that is not over, oldest first; cheap."""
-        found = self._db.rows(OPEN_STUDIES)
-        return [OpenStudy(uid=r.uid, state=JobState(r.state), version=r.version) for r in found]
+        studies = self._db.rows(OPEN_STUDIES)
+        return [OpenStudy(uid=r.uid, state=JobState(r.state), version=r.version) for r in studies]
 
     def trials(self, uid: int) -> Sequence[StoredTrial]:
         """The trials of a study by number, with their reports and how their jobs stand.
@@ -72,9 +72,9 @@ class StoredStudies:
         """
 
         def look(connection: Connection) -> tuple[Sequence[Any], Sequence[Any]]:
-            known = {"of_uid": uid}
-            trials = connection.execute(rows.TRIALS_OF_STUDY, known).all()
-            return trials, connection.execute(rows.REPORTS_OF_STUDY, known).all() if trials else ()
+            key = {"of_uid": uid}
+            trials = connection.execute(rows.TRIALS_OF_STUDY, key).all()
+            return trials, connection.execute(rows.REPORTS_OF_STUDY, key).all() if trials else ()
 
         trials, reports = self._db.read(look)
         contents: Mapping[int, list[str]] = defaultdict(list)
@@ -115,7 +115,7 @@ class StoredStudies:
 
 def _apply_all(tx: Transaction, prepared: Sequence[_Prepared]) -> Sequence[bool]:
     """What is wrong is raised, not answered: the writer then undoes all that was done."""
-    return [_apply(tx, each) for each in prepared]
+    return [_apply(tx, change) for change in prepared]
 
 
 def _apply(tx: Transaction, prepared: _Prepared) -> bool:
@@ -127,15 +127,15 @@ def _apply(tx: Transaction, prepared: _Prepared) -> bool:
         began = {"of_uid": step.uid, "began_ns": codec.to_ns(step.start_time)}
         tx.connection.execute(BEGIN_STUDY, began)
     changed = [rows.changed_row(step.uid, trial) for trial in step.trials]
-    marked = [[step.uid, each.number, *each.mark] for each in step.reports]
-    for statement, key, found in (
+    marked = [[step.uid, report.number, *report.mark] for report in step.reports]
+    for statement, key, table_rows in (
         (rows.CHANGE_TRIALS, "changed", changed),
         (rows.MARK_TRIALS, "marked", marked),
     ):
-        if found:
-            done = tx.connection.execute(statement, {key: json.dumps(found)}).scalars().all()
-            _check_known({row[1] for row in found}, done)
-    brought = [rows.report_row(step.uid, each) for each in step.reports if each.reports]
+        if table_rows:
+            done = tx.connection.execute(statement, {key: json.dumps(table_rows)}).scalars().all()
+            _check_known({row[1] for row in table_rows}, done)
+    brought = [rows.report_row(step.uid, report) for report in step.reports if report.reports]
     add_rows(tx, REPORTS, brought)
     return True
 
@@ -156,8 +156,8 @@ def _add_trials(tx: Transaction, prepared: _Prepared) -> None:
     if not new:
         return
     uid = prepared.step.uid
-    wanted = json.dumps([[uid, each.trial.number] for each in new])
-    for number in tx.connection.execute(TAKEN, {"wanted": wanted}).scalars():
+    numbers = json.dumps([[uid, new_trial.trial.number] for new_trial in new])
+    for number in tx.connection.execute(TAKEN, {"wanted": numbers}).scalars():
         raise AlreadyThere(f"trial {number}")
     for outcome in add_all(tx, prepared.jobs):
         if isinstance(outcome, AlreadyThere):
@@ -166,10 +166,13 @@ def _add_trials(tx: Transaction, prepared: _Prepared) -> None:
     add_rows(
         tx,
         TRIALS,
-        [rows.trial_row(uid, each.trial, job.uid, job.job["job_id"]) for each, job in pairs],
+        [
+            rows.trial_row(uid, new_trial.trial, job.uid, job.job["job_id"])
+            for new_trial, job in pairs
+        ],
     )
 
 
-def _check_known(wanted: Collection[int], done: Collection[int]) -> None:
-    for number in sorted(set(wanted) - set(done)):
+def _check_known(numbers: Collection[int], done: Collection[int]) -> None:
+    for number in sorted(set(numbers) - set(done)):
         raise KeyError(number)

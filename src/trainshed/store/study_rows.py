@@ -62,11 +62,11 @@ _CHANGED = given(
     end_ns=BigInteger,
 )
 #: The columns that say how a trial stands.
-_FOUND: Final = ("state", "parameters", "final", "reason", "stopped_early", "start_ns", "end_ns")
+_ENCODED: Final = ("state", "parameters", "final", "reason", "stopped_early", "start_ns", "end_ns")
 CHANGE_TRIALS: Final = (
     update(TRIALS)
     .where(TRIALS.c.uid == _CHANGED.c.uid, TRIALS.c.number == _CHANGED.c.number)
-    .values({name: _CHANGED.c[name] for name in _FOUND})
+    .values({name: _CHANGED.c[name] for name in _ENCODED})
     .returning(TRIALS.c.number)
 )
 _MARKED = given("marked", uid=BigInteger, number=Integer, mark_attempt=Integer, mark=BigInteger)
@@ -104,17 +104,17 @@ def hide_trials(tx: Transaction, studies: Sequence[int]) -> None:
 def trial_row(uid: int, trial: TrialRecord, job_uid: int, job_id: str) -> dict[str, Any]:
     """The row of a new trial."""
     job = {"job_uid": job_uid, "job_id": job_id, "mark_attempt": 0, "mark": 0}
-    return {"uid": uid, "number": trial.number, **_found(trial), **job}
+    return {"uid": uid, "number": trial.number, **_encode_trial(trial), **job}
 
 
 def changed_row(uid: int, trial: TrialRecord) -> Sequence[Any]:
     """A row for ``CHANGE_TRIALS``."""
-    return [uid, trial.number, *_found(trial).values()]
+    return [uid, trial.number, *_encode_trial(trial).values()]
 
 
-def report_row(uid: int, found: TrialReports) -> dict[str, Any]:
+def report_row(uid: int, reports: TrialReports) -> dict[str, Any]:
     """The row of what one step brings of one trial."""
-    return {"uid": uid, "number": found.number, "content": _content(found.reports)}
+    return {"uid": uid, "number": reports.number, "content": _content(reports.reports)}
 
 
 def stored_trial(row: Row[Any], contents: Sequence[str]) -> StoredTrial:
@@ -147,8 +147,8 @@ def _trial(row: Row[Any], state: TrialState) -> TrialRecord:
     )
 
 
-def _found(trial: TrialRecord) -> dict[str, Any]:
-    """In the order of ``_FOUND``."""
+def _encode_trial(trial: TrialRecord) -> dict[str, Any]:
+    """In the order of ``_ENCODED``."""
     final, reason = trial.final, trial.infeasible_reason
     return {
         "state": trial.state.value,

@@ -34,11 +34,11 @@ def _on_running() -> Mapping[str, Any]:
 
 
 def _on_leaving(most_ns: ColumnElement[int], *, ends: bool) -> Mapping[str, Any]:
-    kept = case((_SINCE.is_(None), JOBS.c.deadline_ns), else_=null())
+    deadline = case((_SINCE.is_(None), JOBS.c.deadline_ns), else_=null())
     return {
         "running_since_ns": null(),
         "ran_ns": _ran_ns(most_ns),
-        "deadline_ns": null() if ends else kept,
+        "deadline_ns": null() if ends else deadline,
     }
 
 

@@ -60,8 +60,8 @@ _SERVERS = ALIVE.order_by(LEASES.c.holder)
 
 def has_lease(tx: Transaction, server: str) -> bool:
     """Whether a server's lease is valid now."""
-    known = {"of_name": _SERVER + server, "now_ns": tx.now_ns}
-    return tx.connection.execute(_VALID, known).first() is not None
+    parameters = {"of_name": _SERVER + server, "now_ns": tx.now_ns}
+    return tx.connection.execute(_VALID, parameters).first() is not None
 
 
 class StoredLeases:
@@ -166,10 +166,10 @@ COMMANDS_OF_SERVER = (
 _ONLY = given("only", uid=BigInteger)
 _DONE = given("done", seq=BigInteger)
 CONFIRM = delete(COMMANDS).where(COMMANDS.c.seq.in_(select(_DONE.c.seq)))
-_FOUND = given("found", uid=BigInteger, explanation=Text, state=Text)
-_ASKED = given("asked", uid=BigInteger, attempt=Integer)
+_EXPLANATIONS = given("explanations", uid=BigInteger, explanation=Text, state=Text)
+_ATTEMPT_KEYS = given("attempt_keys", uid=BigInteger, attempt=Integer)
 ENGINES = select(ATTEMPTS.c.uid, ATTEMPTS.c.attempt, ATTEMPTS.c.engine).where(
-    ATTEMPTS.c.uid == _ASKED.c.uid, ATTEMPTS.c.attempt == _ASKED.c.attempt
+    ATTEMPTS.c.uid == _ATTEMPT_KEYS.c.uid, ATTEMPTS.c.attempt == _ATTEMPT_KEYS.c.attempt
 )
 #: Launches into queues of engines that nobody has confirmed yet.
 HANDING_OVER = (
@@ -182,8 +182,8 @@ HANDING_OVER = (
 )
 EXPLAIN = (
     update(JOBS)
-    .where(JOBS.c.uid == _FOUND.c.uid, JOBS.c.state == _FOUND.c.state)
-    .values(explanation=_FOUND.c.explanation)
+    .where(JOBS.c.uid == _EXPLANATIONS.c.uid, JOBS.c.state == _EXPLANATIONS.c.state)
+    .values(explanation=_EXPLANATIONS.c.explanation)
 )
 
 
@@ -200,18 +200,18 @@ class Work:
         self, *, limit: int, after: tuple[int, int, int] | None = None
     ) -> Sequence[WaitingJob]:
         """Queued jobs by priority, then age; ``after`` is (priority, create ns, uid)."""
-        known = {"most": limit}
+        parameters = {"most": limit}
         query = WAITING
         if after is not None:
             priority, create_ns, uid = after
-            known |= {"rank": -priority, "create_ns": create_ns, "uid": uid}
+            parameters |= {"rank": -priority, "create_ns": create_ns, "uid": uid}
             query = WAITING_AFTER
-        return [rows.waiting(row) for row in self._db.rows(query, **known)]
+        return [rows.waiting(row) for row in self._db.rows(query, **parameters)]
 
     def unexplained(self, *, limit: int) -> Sequence[tuple[int, int, int]]:
         """Queued jobs that have no explanation yet, oldest first: (priority, create ns, uid)."""
-        found = self._db.rows(UNEXPLAINED, most=limit)
-        return [(-row.rank, row.create_ns, row.uid) for row in found]
+        jobs = self._db.rows(UNEXPLAINED, most=limit)
+        return [(-row.rank, row.create_ns, row.uid) for row in jobs]
 
     def waiting_count(self) -> int:
         """How many jobs are queued."""
@@ -241,8 +241,8 @@ class Work:
 
     def active(self, server: str, *, uids: Collection[int] | None = None) -> Sequence[Active]:
         """The jobs that this server reconciles, or those of them that are named."""
-        query, known = _of(ACTIVE, uids)
-        known["server"] = server
+        query, parameters = _narrow(ACTIVE, uids)
+        parameters["server"] = server
         return [
             Active(
                 uid=uid,
@@ -252,7 +252,9 @@ class Work:
                 restarts=rows.restarts(restarts),
                 explained=bool(explained),
             )
-            for uid, state, version, attempt, restarts, explained in self._db.rows(query, **known)
+            for uid, state, version, attempt, restarts, explained in self._db.rows(
+                query, **parameters
+            )
         ]
 
     def due(self, *, limit: int) -> Sequence[Due]:
@@ -266,9 +268,9 @@ class Work:
         self, server: str, *, limit: int = 500, uids: Collection[int] | None = None
     ) -> Sequence[StoredCommand]:
         """Unconfirmed commands of the jobs this server owns, oldest first; also of named ones."""
-        query, known = _of(COMMANDS_OF_SERVER, uids)
-        known |= {"server": server, "most": limit}
-        return [rows.command(row) for row in self._db.rows(query, **known)]
+        query, parameters = _narrow(COMMANDS_OF_SERVER, uids)
+        parameters |= {"server": server, "most": limit}
+        return [rows.command(row) for row in self._db.rows(query, **parameters)]
 
     def confirm(self, seqs: Collection[int]) -> None:
         """Mark commands as performed."""
@@ -277,26 +279,27 @@ class Work:
 
     def engines_of(self, keys: Collection[AttemptKey]) -> Mapping[AttemptKey, str]:
         """The engines of these attempts, empty for the first one; what is not there is left out."""
-        asked = json.dumps([[key.uid, key.attempt] for key in keys])
-        found = self._db.rows(ENGINES, asked=asked) if keys else ()
-        return {AttemptKey(uid, attempt): engine for uid, attempt, engine in found}
+        key_rows = json.dumps([[key.uid, key.attempt] for key in keys])
+        attempts = self._db.rows(ENGINES, attempt_keys=key_rows) if keys else ()
+        return {AttemptKey(uid, attempt): engine for uid, attempt, engine in attempts}
 
     def handing_over(self) -> Mapping[str, int]:
         """How many launches into the queue of each engine are under way."""
         return {row.engine: row.launches for row in self._db.rows(HANDING_OVER)}
 
     def explain(
-        self, found: Mapping[int, Explanation | None], state: JobState = JobState.QUEUED
+        self, explanations: Mapping[int, Explanation | None], state: JobState = JobState.QUEUED
     ) -> None:
         """Remember why jobs in a state wait, or that they do not; versions and etags stay."""
-        given_rows = [
-            (uid, why and codec.EXPLANATION.encode(why), state.value) for uid, why in found.items()
+        explained_rows = [
+            (uid, why and codec.EXPLANATION.encode(why), state.value)
+            for uid, why in explanations.items()
         ]
-        if given_rows:
-            self._db.put(EXPLAIN, found=json.dumps(given_rows))
+        if explained_rows:
+            self._db.put(EXPLAIN, explanations=json.dumps(explained_rows))
 
 
-def _of(query: Select[Any], uids: Collection[int] | None) -> tuple[Select[Any], dict[str, Any]]:
+def _narrow(query: Select[Any], uids: Collection[int] | None) -> tuple[Select[Any], dict[str, Any]]:
     if uids is None:
         return query, {}
     return of_some(query), {"only": json.dumps([[uid] for uid in uids])}
@@ -315,7 +318,7 @@ def _take_over_all(tx: Transaction, servers: Sequence[str]) -> Sequence[Sequence
 def _take_over(tx: Transaction, server: str) -> Sequence[int]:
     if not has_lease(tx, server):
         return ()
-    known = {"server": server, "now_ns": tx.now_ns}
-    uids = tx.connection.execute(TAKE_OVER, known).scalars().all()
-    tx.connection.execute(TAKE_OVER_REST, known)
+    parameters = {"server": server, "now_ns": tx.now_ns}
+    uids = tx.connection.execute(TAKE_OVER, parameters).scalars().all()
+    tx.connection.execute(TAKE_OVER_REST, parameters)
     return uids

@@ -196,11 +196,11 @@ class Writer:
         return outcomes
 
     def _alone(self, item: _Write) -> Any:
-        for left in reversed(range(_TRIES)):
+        for tries_left in reversed(range(_TRIES)):
             try:
                 return self._perform([item])[0]
             except DBAPIError as error:
-                if not (left and _may_pass(error)):
+                if not (tries_left and _may_pass(error)):
                     return fault_of(error, self._place)
             except self._engine.dialect.loaded_dbapi.Error as error:  # of a new connection
                 return fault_of(error, self._place)
@@ -215,8 +215,8 @@ def _in_groups(tx: Transaction, batch: Sequence[_Write]) -> list[Any]:
         groups.setdefault(item.together, []).append(place)
     outcomes: list[Any] = [None] * len(batch)
     for places in groups.values():
-        found = batch[places[0]].perform(tx, [batch[place].item for place in places])
-        for place, outcome in zip(places, found, strict=True):
+        results = batch[places[0]].perform(tx, [batch[place].item for place in places])
+        for place, outcome in zip(places, results, strict=True):
             outcomes[place] = outcome
     return outcomes
 

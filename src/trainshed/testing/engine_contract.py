@@ -65,16 +65,18 @@ def order(grace_s: float = 60.0) -> StopOrder:
 def eventually(look: Callable[[], _T], what: str) -> _T:
     """The first answer that is not false or empty."""
     deadline = time.monotonic() + DEADLINE_S
-    while not (found := look()):
+    while not (answer := look()):
         assert time.monotonic() < deadline, f"waited too long until {what}"
         time.sleep(0.005)
-    return found
+    return answer
 
 
 def until(engine: Engine, key: AttemptKey, *phases: Phase) -> Observation:
     """The first observation of one of these phases."""
     return eventually(
-        lambda: [found for found in engine.observe([key]) if found.phase in phases],
+        lambda: [
+            observation for observation in engine.observe([key]) if observation.phase in phases
+        ],
         f"{key} is {phases}",
     )[0]
 
@@ -90,12 +92,12 @@ def place_of(engine: Engine, plan: LaunchPlan) -> SeatsOrClaim:
     if engine.traits.places is PlacedBy.ENGINE:
         return claim_of(engine.name, plan)
     node = engine.fleet()[0].name
-    return [Seat(role=each.role, index=each.index, node=node) for each in plan.replicas]
+    return [Seat(role=replica.role, index=replica.index, node=node) for replica in plan.replicas]
 
 
 def claim_of(engine: str, plan: LaunchPlan) -> Claim:
     """A claim on a place for every replica, the smallest there is."""
-    counts = Counter(each.role for each in plan.replicas)
+    counts = Counter(replica.role for replica in plan.replicas)
     groups = tuple(
         GroupDemand(role=role, count=count, each=Demand(vcpus=1)) for role, count in counts.items()
     )
@@ -105,15 +107,17 @@ def claim_of(engine: str, plan: LaunchPlan) -> Claim:
 
 def ended(engine: Engine, key: AttemptKey) -> Outcome:
     """How an attempt ended, once it has."""
-    found = until(engine, key, *_FINAL)
-    assert (found.phase, found.fault) == (Phase.ENDED, None)
-    assert found.outcome is not None
-    return found.outcome
+    observation = until(engine, key, *_FINAL)
+    assert (observation.phase, observation.fault) == (Phase.ENDED, None)
+    assert observation.outcome is not None
+    return observation.outcome
 
 
 def living(engine: Engine, key: AttemptKey) -> Sequence[Living]:
     """What the engine finds of an attempt that lives."""
-    return [part for each in engine.known() if each.key == key for part in each.living]
+    return [
+        part for attempt in engine.list_attempts() if attempt.key == key for part in attempt.living
+    ]
 
 
 def launched(world: World, *programs: FakeProgram) -> tuple[Engine, AttemptKey]:
@@ -159,14 +163,14 @@ class EngineContract:
     ) -> None:
         if program.oom and not world.limits_memory:
             pytest.skip("no limits of memory here")
-        found = run(world, program)
+        outcome = run(world, program)
         number = signal.SIGKILL if program.oom else program.signal
         status = 128 + number if number else program.exit_code
-        assert (found.exit_code, found.interrupted) == (status, False)
-        assert found.message.strip()
-        assert "\n" not in found.message
-        assert "limit" in found.message or not program.oom
-        (only,) = found.replicas
+        assert (outcome.exit_code, outcome.interrupted) == (status, False)
+        assert outcome.message.strip()
+        assert "\n" not in outcome.message
+        assert "limit" in outcome.message or not program.oom
+        (only,) = outcome.replicas
         assert (only.role, only.index, only.task_name) == (Role.PRIMARY, 0, "primary-0")
         assert (only.exit_code, only.signal) == ((None, number) if number else (status, None))
         assert (only.stopped_by_us, only.killed, only.oom) == (False, False, program.oom)
@@ -176,19 +180,28 @@ class EngineContract:
     def test_it_is_ready_as_long_as_it_runs_then_ended_for_ever(self, world: World) -> None:
         engine, key = ready(world, WAITS, WAITS, SERVES)
         names = ("primary-0", "worker-0", "parameter_server-0")
-        for seen in (*engine.observe([key]), *world.engine().observe([key])):
-            assert (seen.phase, seen.task_names, seen.outcome) == (Phase.READY, names, None)
-            assert (seen.hung, seen.fault) == ((), None)
+        for observation in (*engine.observe([key]), *world.engine().observe([key])):
+            assert (observation.phase, observation.task_names, observation.outcome) == (
+                Phase.READY,
+                names,
+                None,
+            )
+            assert (observation.hung, observation.fault) == ((), None)
         world.finish(key)
-        found = ended(engine, key)
-        assert (found.exit_code, tuple(each.task_name for each in found.replicas)) == (0, names)
+        outcome = ended(engine, key)
+        assert (outcome.exit_code, tuple(replica.task_name for replica in outcome.replicas)) == (
+            0,
+            names,
+        )
         assert engine.observe([key]) == world.engine().observe([key])
-        assert engine.observe([key])[0].outcome == found
+        assert engine.observe([key])[0].outcome == outcome
 
     def test_it_starts_once_from_wherever_it_is_launched(self, world: World) -> None:
         engines, key = [world.engine() for _ in range(4)], new_key()
         with ThreadPoolExecutor(20) as threads:
-            for done in [threads.submit(launch, world, each, key, WAITS) for each in engines * 5]:
+            for done in [
+                threads.submit(launch, world, launcher, key, WAITS) for launcher in engines * 5
+            ]:
                 done.result()
         until(engines[0], key, Phase.READY)
         launch(world, world.engine(), key, WAITS)
@@ -201,12 +214,12 @@ class EngineContract:
     def test_what_was_stopped_before_never_starts(self, world: World) -> None:
         engine, key = world.engine(), new_key()
         engine.stop(key, order())
-        found = ended(engine, key)
-        assert (found.exit_code, found.replicas) == (_TERMINATED, ())
-        assert found.interrupted
-        for each in (engine, world.engine()):
-            launch(world, each, key, WAITS)
-            assert ended(each, key) == found
+        outcome = ended(engine, key)
+        assert (outcome.exit_code, outcome.replicas) == (_TERMINATED, ())
+        assert outcome.interrupted
+        for server in (engine, world.engine()):
+            launch(world, server, key, WAITS)
+            assert ended(server, key) == outcome
         assert world.started(key) == 0
 
     @pytest.mark.parametrize("is_running", [False, True])
@@ -216,15 +229,15 @@ class EngineContract:
         engine, key = (ready if is_running else launched)(world, WAITS, WAITS)
         began = time.monotonic()
         world.engine().stop(key, order())
-        found = ended(engine, key)
+        outcome = ended(engine, key)
         assert time.monotonic() - began < _PROMPTLY_S, "nobody waits for the whole grace"
-        assert (found.exit_code, found.interrupted) == (_TERMINATED, True)
-        assert all(each.stopped_by_us and not each.killed for each in found.replicas)
+        assert (outcome.exit_code, outcome.interrupted) == (_TERMINATED, True)
+        assert all(replica.stopped_by_us and not replica.killed for replica in outcome.replicas)
         if is_running:
-            assert [each.signal for each in found.replicas] == [signal.SIGTERM] * 2
-            assert all(0 <= (each.notice_s or 0) < _PROMPTLY_S for each in found.replicas)
+            assert [replica.signal for replica in outcome.replicas] == [signal.SIGTERM] * 2
+            assert all(0 <= (replica.notice_s or 0) < _PROMPTLY_S for replica in outcome.replicas)
         engine.stop(key, order(0.0))
-        assert ended(engine, key) == found, "an end is final"
+        assert ended(engine, key) == outcome, "an end is final"
 
     @pytest.mark.parametrize("graces_s", [(0.5, 60.0), (60.0, 0.5, 60.0)])
     def test_the_deaf_are_killed_after_the_shortest_grace_and_not_before(
@@ -235,10 +248,10 @@ class EngineContract:
         began = time.monotonic()
         for grace_s in graces_s:
             world.engine().stop(key, order(grace_s))
-        found = ended(engine, key)
+        outcome = ended(engine, key)
         assert 0.5 <= time.monotonic() - began < _PROMPTLY_S
-        assert (found.exit_code, found.interrupted) == (_TERMINATED, True)
-        (only,) = found.replicas
+        assert (outcome.exit_code, outcome.interrupted) == (_TERMINATED, True)
+        (only,) = outcome.replicas
         assert (only.exit_code, only.signal, only.killed) == (None, signal.SIGKILL, True)
         assert (only.notice_s or 0) >= 0.5
 
@@ -247,10 +260,14 @@ class EngineContract:
         other, stranger = new_key(), new_key()
         launch(world, engine, other, FakeProgram(exit_code=3))
         assert ended(engine, other).exit_code == 3
-        seen = engine.observe([other, stranger, first])
-        assert [each.key for each in seen] == [other, stranger, first]
-        assert [each.phase for each in seen] == [Phase.ENDED, Phase.UNKNOWN, Phase.READY]
-        assert list(engine.observe([first, stranger, other])) == list(reversed(seen))
+        observations = engine.observe([other, stranger, first])
+        assert [observation.key for observation in observations] == [other, stranger, first]
+        assert [observation.phase for observation in observations] == [
+            Phase.ENDED,
+            Phase.UNKNOWN,
+            Phase.READY,
+        ]
+        assert list(engine.observe([first, stranger, other])) == list(reversed(observations))
         assert engine.observe([]) == []
         engine.stop(first, order())
         before = ended(engine, first)
@@ -269,11 +286,11 @@ class EngineContract:
         except EngineFault as fault:  # it may be known at once
             why = str(fault)
         else:
-            found = until(engine, key, *_FINAL)
-            assert (found.phase, found.task_names) == (Phase.ENDED, ())
-            assert found.outcome is not None
-            assert found.outcome.exit_code == 1
-            why = found.fault or ""
+            observation = until(engine, key, *_FINAL)
+            assert (observation.phase, observation.task_names) == (Phase.ENDED, ())
+            assert observation.outcome is not None
+            assert observation.outcome.exit_code == 1
+            why = observation.fault or ""
         assert "/no/such/program" in why
         assert ("primary-0", "worker-0", "worker-1")[len(programs) - 1] in why
         assert living(engine, key) == []
@@ -282,10 +299,10 @@ class EngineContract:
     def test_what_is_lost_is_gone_and_stays_so(self, world: World) -> None:
         engine, key = ready(world, WAITS, WAITS)
         world.lose(key)
-        found = until(engine, key, *_FINAL)
-        assert (found.phase, found.outcome) == (Phase.LOST, None)
-        assert found.fault
-        assert found.loss in {None, Loss.INFRA}
+        observation = until(engine, key, *_FINAL)
+        assert (observation.phase, observation.outcome) == (Phase.LOST, None)
+        assert observation.fault
+        assert observation.loss in {None, Loss.INFRA}
         assert living(engine, key) == []
         engine.stop(key, order(0.0))
         launch(world, world.engine(), key, WAITS, WAITS)
@@ -295,21 +312,27 @@ class EngineContract:
     def test_what_waits_in_a_queue_says_why_and_then_where_it_is(self, queue: QueueWorld) -> None:
         with queue.busy():
             engine, key = launched(queue, WAITS, WAITS)
-            for each in (engine, queue.engine()):
-                seen = until(each, key, Phase.WAITING)
-                assert seen.waits is not None
-                assert seen.waits.message.strip()
-                assert (seen.outcome, seen.task_names, seen.placed) == (None, (), ())
-            assert {each.key: each.phase for each in engine.known()} == {key: Phase.WAITING}
+            for server in (engine, queue.engine()):
+                observation = until(server, key, Phase.WAITING)
+                assert observation.waits is not None
+                assert observation.waits.message.strip()
+                assert (observation.outcome, observation.task_names, observation.placed) == (
+                    None,
+                    (),
+                    (),
+                )
+            assert {attempt.key: attempt.phase for attempt in engine.list_attempts()} == {
+                key: Phase.WAITING
+            }
             assert not engine.forget(key.uid)
             assert queue.started(key) == 0
         until(engine, key, Phase.READY)
         nodes = {node.name for node in engine.fleet()}
-        for each in (engine, queue.engine()):
-            (seen,) = each.observe([key])
-            where = {(seat.role, seat.index) for seat in seen.placed}
+        for server in (engine, queue.engine()):
+            (observation,) = server.observe([key])
+            where = {(seat.role, seat.index) for seat in observation.placed}
             assert where == {(Role.PRIMARY, 0), (Role.WORKER, 0)}
-            assert {seat.node for seat in seen.placed} <= nodes
+            assert {seat.node for seat in observation.placed} <= nodes
         eventually(lambda: queue.started(key) == 2, "all programs run")
         queue.finish(key)
         assert ended(engine, key).exit_code == 0
@@ -321,10 +344,14 @@ class EngineContract:
             engine, key = launched(queue, WAITS)
             until(engine, key, Phase.WAITING)
             queue.engine().stop(key, order())
-            found = ended(engine, key)
-            assert (found.exit_code, found.replicas, found.interrupted) == (_TERMINATED, (), True)
+            outcome = ended(engine, key)
+            assert (outcome.exit_code, outcome.replicas, outcome.interrupted) == (
+                _TERMINATED,
+                (),
+                True,
+            )
         launch(queue, queue.engine(), key, WAITS)
-        assert ended(queue.engine(), key) == found
+        assert ended(queue.engine(), key) == outcome
         other = new_key()
         launch(queue, engine, other, FakeProgram())
         assert ended(engine, other).exit_code == 0, "the queue places again"
@@ -335,23 +362,23 @@ class EngineContract:
     ) -> None:
         engine, key = ready(queue, WAITS, WAITS)
         queue.evict(key)
-        for each in (engine, queue.engine()):
-            found = until(each, key, *_FINAL)
-            assert (found.phase, found.loss, found.outcome) == (
+        for server in (engine, queue.engine()):
+            observation = until(server, key, *_FINAL)
+            assert (observation.phase, observation.loss, observation.outcome) == (
                 Phase.LOST,
                 Loss.MAINTENANCE,
                 None,
             )
-            assert found.fault
+            assert observation.fault
         assert living(engine, key) == []
 
     def test_a_queue_that_answers_nothing_loses_nothing(self, queue: QueueWorld) -> None:
         engine, key = ready(queue, WAITS)
         with queue.empty():
-            for each in (engine, queue.engine()):
+            for server in (engine, queue.engine()):
                 for _ in range(3):
-                    (seen,) = each.observe([key])
-                    assert seen.phase in {Phase.READY, Phase.UNKNOWN}
+                    (observation,) = server.observe([key])
+                    assert observation.phase in {Phase.READY, Phase.UNKNOWN}
         until(engine, key, Phase.READY)
         queue.finish(key)
         assert ended(engine, key).exit_code == 0
@@ -361,7 +388,7 @@ class EngineContract:
         engine, key = ready(queue, WAITS)
         other = queue.elsewhere()
         assert other.observe([key])[0].phase is Phase.UNKNOWN
-        assert list(other.known()) == []
+        assert list(other.list_attempts()) == []
         other.stop(key, order(0.0))
         assert ended(other, key).replicas == ()
         assert other.forget(key.uid)
@@ -372,8 +399,10 @@ class EngineContract:
     def test_what_cannot_be_seen_is_unknown_until_it_can(self, world: World) -> None:
         engine, key = ready(world, WAITS)
         with world.away():
-            for each in (engine, world.engine()):
-                assert [seen.phase for seen in each.observe([key])] == [Phase.UNKNOWN]
+            for server in (engine, world.engine()):
+                assert [observation.phase for observation in server.observe([key])] == [
+                    Phase.UNKNOWN
+                ]
         until(engine, key, Phase.READY)
         world.finish(key)
         assert ended(world.engine(), key).exit_code == 0
@@ -384,7 +413,7 @@ class EngineContract:
         assert engine.measured(new_key(), 7)[:2] == (7, ())
         measured = world.engine().measured(key, 0)
         values = [("loss", float(step), step) for step in range(4)]
-        assert [(each.tag, each.value, each.step) for each in measured.reports] == values
+        assert [(report.tag, report.value, report.step) for report in measured.reports] == values
         assert engine.measured(key, measured.mark)[:2] == (measured.mark, ())
         assert engine.measured(key, 0) == measured
 
@@ -394,13 +423,13 @@ class EngineContract:
         shape = [ReplicaShape(role, 0, ports) for role, ports in roles]
         first, second = (engine.sight(AttemptKey(key.uid, number), shape) for number in (1, 2))
         third = world.engine().sight(AttemptKey(key.uid, 3), shape)
-        assert list(first.addresses) == [each[:2] for each in shape]
+        assert list(first.addresses) == [replica[:2] for replica in shape]
         at = [(first.addresses[role, index], ports) for role, index, ports in shape]
-        taken = {(here.host, here.port + place) for here, ports in at for place in range(ports)}
+        endpoints = {(here.host, here.port + place) for here, ports in at for place in range(ports)}
         primary = first.addresses[Role.PRIMARY, 0]
-        assert len(taken | {(primary.host, primary.rendezvous_port)}) == 6
+        assert len(endpoints | {(primary.host, primary.rendezvous_port)}) == 6
         assert (first.earlier, third.earlier) == ((), (first.work, second.work))
-        folders = [{each.work, each.exchange, each.metrics} for each in (first, second, third)]
+        folders = [{view.work, view.exchange, view.metrics} for view in (first, second, third)]
         assert len(set[str]().union(*folders)) == 9
         assert first.buckets == third.buckets
         assert engine.observe([key])[0].phase is Phase.UNKNOWN, "looking starts nothing"
@@ -418,15 +447,17 @@ class EngineContract:
         engine, key = ready(world, WAITS)
         left = new_key()
         with world.leftover(left):
-            known = {each.key: each for each in world.engine().known()}
-            assert known.keys() == {key, left}
-            assert (known[key].phase, known[left].phase) == (Phase.READY, Phase.UNKNOWN)
-            for each in known.values():
-                assert {part.key for part in each.living} == {each.key}
-            assert list(world.elsewhere().known()) == []
+            attempts = {attempt.key: attempt for attempt in world.engine().list_attempts()}
+            assert attempts.keys() == {key, left}
+            assert (attempts[key].phase, attempts[left].phase) == (Phase.READY, Phase.UNKNOWN)
+            for attempt in attempts.values():
+                assert {part.key for part in attempt.living} == {attempt.key}
+            assert list(world.elsewhere().list_attempts()) == []
         world.finish(key)
         assert ended(engine, key).exit_code == 0
-        assert [each[1:3] for each in engine.known() if each.key == key] == [(Phase.ENDED, ())]
+        assert [attempt[1:3] for attempt in engine.list_attempts() if attempt.key == key] == [
+            (Phase.ENDED, ())
+        ]
 
     def test_a_job_is_forgotten_whole_and_not_while_it_lives(self, world: World) -> None:
         engine, key = ready(world, WAITS)
@@ -439,19 +470,19 @@ class EngineContract:
             assert not world.engine().forget(key.uid)
         assert ended(engine, other).exit_code == 0
         assert engine.forget(key.uid)
-        assert {each.key for each in engine.known()} == {other}
+        assert {attempt.key for attempt in engine.list_attempts()} == {other}
         assert list(world.lines(key)) == []
-        for each in (engine, world.engine()):
-            assert each.observe([key])[0].phase is Phase.UNKNOWN
-            assert each.forget(key.uid), "there is nothing of it"
+        for server in (engine, world.engine()):
+            assert server.observe([key])[0].phase is Phase.UNKNOWN
+            assert server.forget(key.uid), "there is nothing of it"
         assert engine.forget(other.uid)
-        assert list(engine.known()) == []
+        assert list(engine.list_attempts()) == []
 
     def test_installations_do_not_see_each_other(self, world: World) -> None:
         engine, key = ready(world, WAITS)
         stranger = world.elsewhere()
         assert stranger.observe([key])[0].phase is Phase.UNKNOWN
-        assert list(stranger.known()) == []
+        assert list(stranger.list_attempts()) == []
         assert stranger.forget(key.uid)
         stranger.stop(key, order(0.0))
         assert engine.observe([key])[0].phase is Phase.READY
@@ -508,9 +539,9 @@ class ProgramContract(EngineContract):
         assert ended(engine, key).exit_code == 0
         mask = os.umask(0)
         os.umask(mask)
-        first, second, *found, umask, unset, secrets, contract = _texts(world, key)
+        first, second, *paths, umask, unset, secrets, contract = _texts(world, key)
         assert [first, second] == ["as 'it' is", "=$HOME|a b|'\"$KIT\\||2"]
-        assert found == [work, "/dev/null"]
+        assert paths == [work, "/dev/null"]
         assert umask in {f"{mask:04o}", _STRICTEST_UMASK}
         assert [unset, secrets, contract] == ["", "0", f"{key}|3|primary-0"]
 
@@ -526,18 +557,20 @@ class ProgramContract(EngineContract):
     ) -> None:
         """A worker that has ended with 0 before has done its part."""
         primary = FakeProgram(code=_ALL_STARTED, waits=bool(code))
-        found = run(world, primary, FakeProgram(exit_code=code), FakeProgram(waits=True, role=role))
-        assert (found.exit_code, found.interrupted) == (code, False)
-        assert ("worker-0" if code else "primary-0") in found.message
-        assert [each.stopped_by_us for each in found.replicas] == [bool(code), False, True]
+        outcome = run(
+            world, primary, FakeProgram(exit_code=code), FakeProgram(waits=True, role=role)
+        )
+        assert (outcome.exit_code, outcome.interrupted) == (code, False)
+        assert ("worker-0" if code else "primary-0") in outcome.message
+        assert [replica.stopped_by_us for replica in outcome.replicas] == [bool(code), False, True]
 
     def test_who_still_saves_when_the_primary_has_ended_gets_its_time(self, world: World) -> None:
         """A second at least: on a machine that stood still meanwhile it is tried again."""
 
         def has_saved() -> bool:
-            found = run(world, FakeProgram(code=_ENDS), FakeProgram(code=_SAVES))
-            assert (found.exit_code, found.interrupted) == (0, False)
-            return not found.replicas[1].stopped_by_us
+            outcome = run(world, FakeProgram(code=_ENDS), FakeProgram(code=_SAVES))
+            assert (outcome.exit_code, outcome.interrupted) == (0, False)
+            return not outcome.replicas[1].stopped_by_us
 
         eventually(has_saved, "a worker ends by itself")
 
@@ -569,11 +602,11 @@ class ProgramContract(EngineContract):
     def test_every_line_is_kept_once_and_in_order(self, world: World) -> None:
         """Also those of the last instant; stamps ascend over the attempts of a job."""
         engine, first = world.engine(), new_key()
-        wanted, stamps = [str(number) for number in range(1, 10_001)], list[int]()
+        expected, stamps = [str(number) for number in range(1, 10_001)], list[int]()
         for key in (first, AttemptKey(first.uid, 2)):
             launch(world, engine, key, FakeProgram(code="seq 10000; printf 'a\\377b' >&2"))
             assert ended(engine, key).exit_code == 0
-            assert _texts(world, key) == wanted
+            assert _texts(world, key) == expected
             assert _texts(world, key, "stderr") == ["a\ufffdb"]
             stamps += [line.stamp_ns for line in world.lines(key)]
         assert all(earlier < later for earlier, later in pairwise(stamps))

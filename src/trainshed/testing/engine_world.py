@@ -129,8 +129,8 @@ def plan_of(
 
 def program_of(replica: ReplicaPlan) -> FakeProgram:
     """The program of a replica of ``plan_of``, for an engine that only simulates."""
-    found = json.loads(replica.env[PROGRAM])
-    return FakeProgram(**{**found, "role": Role(found["role"])})
+    fields = json.loads(replica.env[PROGRAM])
+    return FakeProgram(**{**fields, "role": Role(fields["role"])})
 
 
 def _shell(program: FakeProgram) -> str:
@@ -164,10 +164,10 @@ class ShellWorld:
 
     def plan(self, key: AttemptKey, *programs: FakeProgram) -> LaunchPlan:
         """The plan, with the files by which test and programs know of each other."""
-        started, go = self._path("started", key), self._path("go", key)
+        start_file, go = self._path("started", key), self._path("go", key)
         metric_file = str(self._path("metrics", key))
         return plan_of(
-            *programs, env={"STARTED": str(started), "GO": str(go)}, metric_file=metric_file
+            *programs, env={"STARTED": str(start_file), "GO": str(go)}, metric_file=metric_file
         )
 
     def started(self, key: AttemptKey) -> int:

@@ -84,7 +84,7 @@ class Script:
     """What its workers say of their exchanges, once it is over."""
     steps: StepTimes | None = None
     """What its primary says of its steps, once it has ended."""
-    found: str = ""
+    search_note: str = ""
     """What was found where reports are looked for (``model.attempt.Measured``)."""
 
 
@@ -115,7 +115,7 @@ class FakeAttempt:
                 number = self.script.signal
                 code = SIGNAL_BASE + number if number else self.script.exit_code
                 return self.end(self._own_end, code, signal=number, oom=self.script.oom)
-            return self._stopped(now)
+            return self._end_by_order(now)
         if now - self.began < self.script.ready_s:
             return Observation(key=self.key, phase=Phase.STARTING)
         if self._ready is None:
@@ -133,7 +133,7 @@ class FakeAttempt:
         while mark < len(all_of_it) and ready + all_of_it[mark][0] <= until:
             mark += 1
         reports = tuple(report for _, report in all_of_it[after:mark])
-        return Measured(mark=mark, reports=reports, found=self.script.found)
+        return Measured(mark=mark, reports=reports, found=self.script.search_note)
 
     def stop(self, now: float, order: StopOrder) -> None:
         """Give it notice; a second order never gives it more time."""
@@ -147,9 +147,9 @@ class FakeAttempt:
 
     def end(self, now: float, exit_code: int, **how: Any) -> Observation:
         """End of itself; ``how`` are fields of the primary's exit."""
-        first, *others = self._exits(now)
+        first, *rest = self._exits(now)
         code = None if how.get("signal") else exit_code
-        exits = (first._replace(exit_code=code, **how), *others)
+        exits = (first._replace(exit_code=code, **how), *rest)
         self._over_at = now
         return self._over(exit_code, exits)
 
@@ -180,7 +180,7 @@ class FakeAttempt:
             self._kill_at if notice_s is None else min(self._kill_at, self._noticed_at + notice_s)
         )
 
-    def _stopped(self, now: float) -> Observation:
+    def _end_by_order(self, now: float) -> Observation:
         """Its end by order; those that have not honoured the notice were killed."""
         since = now if self._noticed_at is None else self._noticed_at
         notice_s = self.script.notice_s
@@ -193,7 +193,7 @@ class FakeAttempt:
             "killed": killed,
             "notice_s": self._ordered_end - since,
         }
-        exits = tuple(found._replace(**how) for found in self._exits(now))
+        exits = tuple(replica._replace(**how) for replica in self._exits(now))
         self._over_at = self._ordered_end
         return self._over(SIGNAL_BASE + _SIGTERM, exits, interrupted=True)
 
@@ -368,14 +368,14 @@ class FakeEngine:
             return None
         return Explanation(reason=Reason.ENGINE_AWAY, message=f"The engine {self.name} is away.")
 
-    def judge(self, asked: JobNeeds) -> None:
+    def judge(self, needs: JobNeeds) -> None:
         """Nothing: a job may wait for nodes to come."""
-        del asked
+        del needs
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
         """The replicas and their commands."""
         del key, place
-        return {each.task_name: " ".join(each.argv) for each in plan.replicas}
+        return {replica.task_name: " ".join(replica.argv) for replica in plan.replicas}
 
     def launch(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> None:
         """Start an attempt unless it was started or stopped before.
@@ -397,7 +397,7 @@ class FakeEngine:
             if isinstance(place, Claim):
                 self._enqueue(key, script, plan)
             else:
-                self._start(FakeAttempt(key, script, _named(plan, place), self._monotonic()))
+                self._start(FakeAttempt(key, script, _name_seats(plan, place), self._monotonic()))
 
     def stop(self, key: AttemptKey, order: StopOrder) -> None:
         """Give an attempt notice of its end; one that never started will not."""
@@ -428,7 +428,7 @@ class FakeEngine:
                 return Measured(mark=after)
             return attempt.measured(self._monotonic(), after)
 
-    def known(self) -> Sequence[Known]:
+    def list_attempts(self) -> Sequence[Known]:
         """Every attempt that was launched, and what a test has left.  Raises ConnectionError."""
         self._reach()
         with self._lock:
@@ -445,8 +445,8 @@ class FakeEngine:
         self._reach()
         with self._lock:
             world = self._world
-            known = {*world.queue, *world.gone, *world.attempts, *world.stopped, *self.leftovers}
-            keys = [key for key in known if key.uid == uid]
+            attempts = {*world.queue, *world.gone, *world.attempts, *world.stopped, *self.leftovers}
+            keys = [key for key in attempts if key.uid == uid]
             if any(self._lives(key) or not self._admit(key) for key in keys):
                 return False
             for key in keys:
@@ -483,8 +483,8 @@ class FakeEngine:
         with self._lock:
             if self._world.queue.pop(key, None):
                 why = lost_by(loss, "its partition") if loss else "somebody has taken it away"
-                seen = Observation(key=key, phase=Phase.LOST, fault=why, loss=loss)
-                self._world.gone[key] = seen
+                observation = Observation(key=key, phase=Phase.LOST, fault=why, loss=loss)
+                self._world.gone[key] = observation
             else:
                 self._world.attempts[key].lose(self._monotonic(), ran_s, loss)
                 self._free(self._world.attempts[key])
@@ -505,8 +505,8 @@ class FakeEngine:
     def explain(self, key: AttemptKey, waits: Explanation | None) -> None:
         """Let it say something else of an attempt that waits in its own queue."""
         with self._lock:
-            found = self._world.queue[key]
-            self._world.queue[key] = replace(found, script=replace(found.script, waits=waits))
+            queued = self._world.queue[key]
+            self._world.queue[key] = replace(queued, script=replace(queued.script, waits=waits))
         self._callback((key,))
 
     @property
@@ -528,7 +528,10 @@ class FakeEngine:
 
     def _knows(self, key: AttemptKey) -> bool:
         world = self._world
-        return any(key in each for each in (world.attempts, world.stopped, world.queue, world.gone))
+        return any(
+            key in collection
+            for collection in (world.attempts, world.stopped, world.queue, world.gone)
+        )
 
     def _enqueue(self, key: AttemptKey, script: Script, plan: LaunchPlan) -> None:
         if script.refused is not None:
@@ -543,17 +546,17 @@ class FakeEngine:
 
     def _admit(self, key: AttemptKey) -> bool:
         """Whether an attempt has places, now or before: all of them or none."""
-        found = self._world.queue.get(key)
-        if found is None:
+        queued = self._world.queue.get(key)
+        if queued is None:
             return True
-        if self.is_busy or self._monotonic() < found.since + found.script.queue_s:
+        if self.is_busy or self._monotonic() < queued.since + queued.script.queue_s:
             return False
-        seats = self._seats(found.plan)
+        seats = self._seats(queued.plan)
         if seats is None:
             return False
         del self._world.queue[key]
-        named = _named(found.plan, seats)
-        self._start(FakeAttempt(key, found.script, named, self._monotonic(), placed=seats))
+        replicas = _name_seats(queued.plan, seats)
+        self._start(FakeAttempt(key, queued.script, replicas, self._monotonic(), placed=seats))
         return True
 
     def _seats(self, plan: LaunchPlan) -> tuple[Seat, ...] | None:
@@ -561,8 +564,8 @@ class FakeEngine:
         if len(room) < len(plan.replicas):
             return None
         return tuple(
-            Seat(role=each.role, index=each.index, node=node, engine=self.name)
-            for each, node in zip(plan.replicas, room, strict=False)
+            Seat(role=replica.role, index=replica.index, node=node, engine=self.name)
+            for replica, node in zip(plan.replicas, room, strict=False)
         )
 
     def _free_slots(self, name: str) -> int:
@@ -602,12 +605,12 @@ class FakeEngine:
             if key in self._world.stopped:
                 return never_started(key)
             return Observation(key=key, phase=self._stranger)
-        seen = attempt.ended
-        if seen is None:
-            seen = attempt.look(self._monotonic())
+        observation = attempt.ended
+        if observation is None:
+            observation = attempt.look(self._monotonic())
             if attempt.ended is not None:
                 self._free(attempt)
-        return seen._replace(placed=attempt.placed) if attempt.placed else seen
+        return observation._replace(placed=attempt.placed) if attempt.placed else observation
 
     def _free(self, attempt: FakeAttempt) -> None:
         if self._world.live.get(attempt.key.uid) == attempt.key:
@@ -616,7 +619,7 @@ class FakeEngine:
             self._world.load[seat.node] -= 1
 
 
-def _named(plan: LaunchPlan, seats: Sequence[Seat]) -> tuple[tuple[Seat, str], ...]:
+def _name_seats(plan: LaunchPlan, seats: Sequence[Seat]) -> tuple[tuple[Seat, str], ...]:
     """The seats in the order of the plan, each with the name of its replica."""
     by_replica = {(seat.role, seat.index): seat for seat in seats}
     return tuple(

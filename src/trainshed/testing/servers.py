@@ -84,7 +84,7 @@ class ServerPool:
         """
         running = self._take()
         target = self._target(running)
-        session = self._session_of(running, target)
+        session = self._open_session(running, target)
         upstream = session.proxy.upstream
         try:
             with _set_variables(
@@ -104,7 +104,7 @@ class ServerPool:
     def _start(self) -> ThrowAwayServer:
         return start_server((), self._key, self._environ)
 
-    def _session_of(self, running: ThrowAwayServer, target: ClientTarget) -> Session:
+    def _open_session(self, running: ThrowAwayServer, target: ClientTarget) -> Session:
         if self._session is None:
             self._key = running.key
             opening = open_session(target, running.server, environ=self._environ, key=running.key)
@@ -112,8 +112,8 @@ class ServerPool:
         return self._session
 
     def _target(self, running: ThrowAwayServer) -> ClientTarget:
-        named = map(self._environ.get, _PROJECT_VARIABLES)
-        return running.target(next(filter(None, named), _PROJECT), _REGION)
+        projects = map(self._environ.get, _PROJECT_VARIABLES)
+        return running.target(next(filter(None, projects), _PROJECT), _REGION)
 
 
 @contextlib.contextmanager

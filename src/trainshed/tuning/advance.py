@@ -1,4 +1,4 @@
-"""One step of a study: from the states of its trials to what happens next (R19).
+"""One step of a study: from the states of its trials to what happens next.
 
 A pure function of what it is given.  A server that was killed at any moment reads the same trials
 again and takes the same step, so no trial is made twice and none is lost.
@@ -39,7 +39,7 @@ class _Study:
         self.trials[trial.number] = trial
         self.events.append((kind, message))
 
-    def of(self, *states: TrialState) -> list[TrialRecord]:
+    def in_states(self, *states: TrialState) -> list[TrialRecord]:
         return [trial for trial in self.trials.values() if trial.state in states]
 
 
@@ -47,46 +47,46 @@ def advance(
     study: StudySpec, state: JobState, snapshots: Sequence[TrialSnapshot], context: StudyContext
 ) -> Advance:
     """The next step of a study that is not over; one without news has an unchanged state."""
-    before = {each.trial.number: each.trial for each in snapshots}
-    found = _Study(study, dict(before), state is JobState.CANCELLING)
-    for each in snapshots:
-        _follow_job(found, each, context.now)
+    before = {snapshot.trial.number: snapshot.trial for snapshot in snapshots}
+    draft = _Study(study, dict(before), state is JobState.CANCELLING)
+    for snapshot in snapshots:
+        _follow_job(draft, snapshot, context.now)
     if state is JobState.CANCELLING:
-        _stop_all(found)
-        return _result(found, before, (), _state_when(found, JobState.CANCELLED, state), None)
-    ending = _ending(found, context, exhausted=False) or _decided(found)
+        _stop_all(draft)
+        return _result(draft, before, (), _state_when(draft, JobState.CANCELLED, state), None)
+    ending = _ending(draft, context, exhausted=False) or _decided(draft)
     if context.has_news and (ending is None or not (ending.asap or ending.failed)):
-        _stop_early(found)  # the last trials of a study too
+        _stop_early(draft)  # the last trials of a study too
     if ending is None:
-        new, exhausted = _new_trials(found, context)
-        if new or not exhausted or found.of(*_OPEN):
-            return _result(found, before, new, _begun(found, state), None)
-        ending = _ending(found, context, exhausted=True)
-    return _finish(found, before, ending, _begun(found, state))
+        new, exhausted = _new_trials(draft, context)
+        if new or not exhausted or draft.in_states(*_OPEN):
+            return _result(draft, before, new, _begun(draft, state), None)
+        ending = _ending(draft, context, exhausted=True)
+    return _finish(draft, before, ending, _begun(draft, state))
 
 
 def _finish(
-    found: _Study, before: dict[int, TrialRecord], ending: StudyEnding | None, state: JobState
+    draft: _Study, before: dict[int, TrialRecord], ending: StudyEnding | None, state: JobState
 ) -> Advance:
     assert ending is not None, "a study without a point to try goes on"  # noqa: S101
     if ending.asap or ending.failed:
-        _stop_all(found)
+        _stop_all(draft)
     final_state = JobState.FAILED if ending.failed else JobState.SUCCEEDED
-    state = _state_when(found, final_state, state)
+    state = _state_when(draft, final_state, state)
     if state is final_state:
-        found.events.append(("STUDY_ENDED", ending.reason))
-    return _result(found, before, (), state, ending.reason if ending.failed else None)
+        draft.events.append(("STUDY_ENDED", ending.reason))
+    return _result(draft, before, (), state, ending.reason if ending.failed else None)
 
 
-def _ending(found: _Study, context: StudyContext, *, exhausted: bool) -> StudyEnding | None:
+def _ending(draft: _Study, context: StudyContext, *, exhausted: bool) -> StudyEnding | None:
     """Trials that were stopped with the study are no failures of it."""
-    trials = [t for t in found.trials.values() if t.infeasible_reason != ENDED_WITH_STUDY]
-    return ended(found.spec, trials, began=context.began, now=context.now, exhausted=exhausted)
+    trials = [t for t in draft.trials.values() if t.infeasible_reason != ENDED_WITH_STUDY]
+    return ended(draft.spec, trials, began=context.began, now=context.now, exhausted=exhausted)
 
 
-def _decided(found: _Study) -> StudyEnding | None:
+def _decided(draft: _Study) -> StudyEnding | None:
     """A study that has stopped its trials is over, whatever one of them has brought even so."""
-    if any(map(_is_stopped_with_study, found.trials.values())):
+    if any(map(_is_stopped_with_study, draft.trials.values())):
         return StudyEnding(reason=SUCCEEDED_EVEN_SO, asap=True)
     return None
 
@@ -96,97 +96,97 @@ def _is_stopped_with_study(trial: TrialRecord) -> bool:
     return is_stopping or trial.infeasible_reason == ENDED_WITH_STUDY
 
 
-def _begun(found: _Study, state: JobState) -> JobState:
-    has_run = any(trial.start_time for trial in found.trials.values())
+def _begun(draft: _Study, state: JobState) -> JobState:
+    has_run = any(trial.start_time for trial in draft.trials.values())
     return JobState.RUNNING if has_run and state is JobState.PREPARING else state
 
 
-def _state_when(found: _Study, over: JobState, state: JobState) -> JobState:
-    return state if found.of(*_OPEN) else over
+def _state_when(draft: _Study, over: JobState, state: JobState) -> JobState:
+    return state if draft.in_states(*_OPEN) else over
 
 
 def _result(
-    found: _Study,
+    draft: _Study,
     before: dict[int, TrialRecord],
     new: tuple[TrialRecord, ...],
     state: JobState,
     error: str | None,
 ) -> Advance:
-    changed = tuple(t for number, t in found.trials.items() if t != before[number])
+    changed = tuple(t for number, t in draft.trials.items() if t != before[number])
     return Advance(
         state=state,
         error=error if state.is_final else None,
         changed=changed,
         new=new,
-        events=tuple(found.events),
+        events=tuple(draft.events),
     )
 
 
-def _follow_job(found: _Study, snapshot: TrialSnapshot, now: datetime) -> None:
+def _follow_job(draft: _Study, snapshot: TrialSnapshot, now: datetime) -> None:
     trial = snapshot.trial
     if trial.state.is_final:
         return
     if trial.start_time is None and snapshot.job_start is not None:
         trial = replace(trial, start_time=snapshot.job_start)
-        found.trials[trial.number] = trial
+        draft.trials[trial.number] = trial
     if snapshot.job_state.is_final:
-        over = _over(found, trial, snapshot)
+        over = _over(draft, trial, snapshot)
         over = replace(over, end_time=snapshot.job_end or now)
-        known = [*found.trials.values()]
-        found.put(over, "TRIAL_ENDED", trial_ended(found.spec, over, known))
+        trials = [*draft.trials.values()]
+        draft.put(over, "TRIAL_ENDED", trial_ended(draft.spec, over, trials))
 
 
-def _over(found: _Study, trial: TrialRecord, snapshot: TrialSnapshot) -> TrialRecord:
-    result = _final_of(found, trial, snapshot)
+def _over(draft: _Study, trial: TrialRecord, snapshot: TrialSnapshot) -> TrialRecord:
+    result = _final_of(draft, trial, snapshot)
     if isinstance(result, str):
         return replace(trial, state=TrialState.INFEASIBLE, infeasible_reason=result)
     return replace(trial, state=TrialState.SUCCEEDED, final=result)
 
 
-def _final_of(found: _Study, trial: TrialRecord, snapshot: TrialSnapshot) -> Measurement | str:
+def _final_of(draft: _Study, trial: TrialRecord, snapshot: TrialSnapshot) -> Measurement | str:
     if trial.stopped_early:
-        foreseen = predicted(found.spec, tuple(found.trials.values())).get(trial.number)
+        foreseen = predicted(draft.spec, tuple(draft.trials.values())).get(trial.number)
         if foreseen is not None:
             return foreseen
     if snapshot.job_state is JobState.SUCCEEDED or trial.stopped_early:
-        return final(found.spec, trial.measurements, snapshot.reports, snapshot.found)
+        return final(draft.spec, trial.measurements, snapshot.reports, snapshot.search_note)
     if trial.state is TrialState.STOPPING:
-        return CANCELLED_WITH_STUDY if found.is_cancelled else ENDED_WITH_STUDY
+        return CANCELLED_WITH_STUDY if draft.is_cancelled else ENDED_WITH_STUDY
     word = "failed" if snapshot.job_state is JobState.FAILED else "was cancelled"
     return f"Its job {word}: {snapshot.job_message or 'nobody said why'}"
 
 
-def _stop_all(found: _Study) -> None:
-    for trial in found.of(TrialState.ACTIVE):
-        found.trials[trial.number] = replace(trial, state=TrialState.STOPPING)
+def _stop_all(draft: _Study) -> None:
+    for trial in draft.in_states(TrialState.ACTIVE):
+        draft.trials[trial.number] = replace(trial, state=TrialState.STOPPING)
 
 
-def _stop_early(found: _Study) -> None:
-    trials = tuple(found.trials.values())
-    for number, reason in to_stop(found.spec, trials).items():
-        stopping = replace(found.trials[number], state=TrialState.STOPPING, stopped_early=True)
-        found.put(stopping, "TRIAL_STOPPED_EARLY", f"Trial {number} is stopped early. {reason}")
-    for number, foreseen in predicted(found.spec, trials).items():
-        if found.trials[number].state is TrialState.SUCCEEDED:
-            found.trials[number] = replace(found.trials[number], final=foreseen)
+def _stop_early(draft: _Study) -> None:
+    trials = tuple(draft.trials.values())
+    for number, reason in to_stop(draft.spec, trials).items():
+        stopping = replace(draft.trials[number], state=TrialState.STOPPING, stopped_early=True)
+        draft.put(stopping, "TRIAL_STOPPED_EARLY", f"Trial {number} is stopped early. {reason}")
+    for number, foreseen in predicted(draft.spec, trials).items():
+        if draft.trials[number].state is TrialState.SUCCEEDED:
+            draft.trials[number] = replace(draft.trials[number], final=foreseen)
 
 
-def _new_trials(found: _Study, context: StudyContext) -> tuple[tuple[TrialRecord, ...], bool]:
-    study, made = found.spec, len(found.trials)
-    free = study.trial_count_parallel - len(found.of(*_OPEN))
-    wanted = min(free, most_trials(study, began=context.began, now=context.now) - made)
-    if wanted < 1:
+def _new_trials(draft: _Study, context: StudyContext) -> tuple[tuple[TrialRecord, ...], bool]:
+    study, trial_count = draft.spec, len(draft.trials)
+    free = study.trial_count_parallel - len(draft.in_states(*_OPEN))
+    new_count = min(free, most_trials(study, began=context.began, now=context.now) - trial_count)
+    if new_count < 1:
         return (), False
-    trials = tuple(found.trials.values())
-    suggested = suggest(study, trials, wanted, context.seed, prior=context.prior)
+    trials = tuple(draft.trials.values())
+    suggested = suggest(study, trials, new_count, context.seed, prior=context.prior)
     numbers = _free_numbers((*context.prior, *trials))
     new = tuple(TrialRecord(number=next(numbers), values=values) for values in suggested.values)
-    found.events += [("TRIAL_CREATED", trial_created(trial)) for trial in new]
+    draft.events += [("TRIAL_CREATED", trial_created(trial)) for trial in new]
     return new, suggested.exhausted
 
 
-def _free_numbers(known: Sequence[TrialRecord]) -> Iterator[int]:
-    number = max((trial.number for trial in known), default=0)
+def _free_numbers(trials: Sequence[TrialRecord]) -> Iterator[int]:
+    number = max((trial.number for trial in trials), default=0)
     while True:
         number += 1
         yield number
@@ -198,20 +198,20 @@ def trial_created(trial: TrialRecord) -> str:
     return f"Trial {trial.number} begins with {values}." if values else _bare(trial)
 
 
-def trial_ended(study: StudySpec, trial: TrialRecord, known: Sequence[TrialRecord]) -> str:
-    """How a trial has ended; ``known`` are the study's trials before."""
+def trial_ended(study: StudySpec, trial: TrialRecord, trials: Sequence[TrialRecord]) -> str:
+    """How a trial has ended; ``trials`` are the study's trials before."""
     if trial.state is not TrialState.SUCCEEDED or trial.final is None:
         return f"Trial {trial.number} is infeasible: {trial.infeasible_reason}"
     values = ", ".join(f"{name} {value:.6g}" for name, value in trial.final.metrics)
     how = "was stopped early" if trial.stopped_early else "succeeded"
     text = f"Trial {trial.number} {how} with {values} at step {trial.final.step}"
-    return f"{text}{_rank(study, trial, known)}."
+    return f"{text}{_rank(study, trial, trials)}."
 
 
-def _rank(study: StudySpec, trial: TrialRecord, known: Sequence[TrialRecord]) -> str:
+def _rank(study: StudySpec, trial: TrialRecord, trials: Sequence[TrialRecord]) -> str:
     if len(objectives(study)) != 1:
         return ""
-    others = [other for other in known if other.number != trial.number]
+    others = [other for other in trials if other.number != trial.number]
     leader = best(study, [*others, trial])
     if leader is None:
         return ""

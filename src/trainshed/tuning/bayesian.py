@@ -1,4 +1,4 @@
-"""DEFAULT: each point is chosen from what the trials before it have found (R19).
+"""DEFAULT: each point is chosen from what the trials before it have found.
 
 The first trial is where the study says, or in the middle.  With one objective the Gaussian process
 goes on from there.  Optuna's TPE takes studies with several objectives or with limits, which it
@@ -94,9 +94,9 @@ def _best_safe_trial(limits: list[Safety], history: History) -> TriedPoint | Non
     return min(safe, key=lambda tried: tried.losses or ())
 
 
-def around(space: Space, wanted: Values, draw: random.Random) -> Iterator[Values]:
+def around(space: Space, center: Values, draw: random.Random) -> Iterator[Values]:
     """The wanted point, and others farther and farther from it."""
-    yield wanted
+    yield center
     for width in _WIDTHS:
         for _ in range(_TRIES):
-            yield point_near(space, wanted, width, draw)
+            yield point_near(space, center, width, draw)

@@ -77,10 +77,10 @@ class Search:
     rng: np.random.Generator
     effort: Effort = THOROUGH
 
-    def ranked(self, known: Array) -> Array:
-        """Allowed points, the best first, found from the ``known`` ones (complete, best first)."""
+    def ranked(self, points: Array) -> Array:
+        """Allowed points, the best first, found from known ``points`` (complete, best first)."""
         everywhere = self._sorted(self._inside(self.cube.drawn(self.effort.drawn, self.rng)))
-        nearby = self._sorted(self._inside(self._around(known)))
+        nearby = self._sorted(self._inside(self._around(points)))
         half = STARTS // 2
         rows = np.vstack([everywhere[:half], nearby[:half]])
         rows = self._sorted(np.vstack([self._climbed(rows), everywhere, nearby]))
@@ -92,10 +92,10 @@ class Search:
             rows = self._sorted(np.vstack([rows, more, self._climbed(more[:1])]))
         return self.cube.snapped(rows)
 
-    def _around(self, known: Array) -> Array:
+    def _around(self, points: Array) -> Array:
         """Small changes of the best rows; a listed axis changes to any of its positions."""
-        best = known[:_BEST]
-        count, axes = self.effort.drawn, known.shape[1]
+        best = points[:_BEST]
+        count, axes = self.effort.drawn, points.shape[1]
         chosen = self.rng.integers(len(best), size=count)
         chosen[self.rng.random(count) < _FROM_BEST] = 0
         sizes = 10.0 ** self.rng.uniform(*_SIZES, (count, 1))
@@ -123,7 +123,7 @@ class Search:
             return rows
         at = (np.nonzero(free)[0], self.cube.places[np.nonzero(free)[1]])
         axes = self.cube.groups[at[1]]
-        found = minimize(
+        optimum = minimize(
             self._descent,
             features[at],
             args=(features, at),
@@ -133,7 +133,7 @@ class Search:
             options={"maxiter": self.effort.climb_steps},
         )
         moved = rows.copy()
-        moved[at[0], axes] = found.x
+        moved[at[0], axes] = optimum.x
         return moved
 
     def _descent(

@@ -1,9 +1,10 @@
-"""The convex rule: a trial is stopped whose optimistic end is worse than the best one (R19).
+"""The convex rule: a trial is stopped whose optimistic end is worse than the best one.
 
-"Needs more than minMeasurementCount completed trials; extrapolates optimistically at maxStepCount,
-stops if still worse than the best, and adds a predicted last measurement" (contracts/vertex-sdk.md
-8).  A learning curve flattens: a straight line along its present slope is above it.  What is
-predicted of a stopped trial is never better than the best one: nobody has seen it.
+The rule needs more than minMeasurementCount completed trials.  It extrapolates a trial's slope to
+maxStepCount, stops the trial if even that is worse than the best one, and adds a predicted last
+measurement (docs/sources/vertex.md 8).  A learning curve flattens: a straight line along its
+present slope is above it.  What is predicted of a stopped trial is never better than the best one:
+nobody has seen it.
 """
 
 import math
@@ -89,12 +90,12 @@ def _stop_reason(
     most = _optimistic_end(curve, baseline.step_max)
     if most is None or most >= baseline.best:
         return None
-    shown, value = upward(metric.goal, most), upward(metric.goal, baseline.best)
+    forecast, value = upward(metric.goal, most), upward(metric.goal, baseline.best)
     place = (
         f"after {baseline.step_max:.6g} s" if rule.by_time else f"at step {baseline.step_max:.6g}"
     )
     return (
-        f"Its {metric.metric_id} {place} would be {shown:.6g} at the best, "
+        f"Its {metric.metric_id} {place} would be {forecast:.6g} at the best, "
         f"and trial {baseline.leader} has {value:.6g}"
     )
 
@@ -132,20 +133,24 @@ def predictions(
         return {}
     states = {TrialState.STOPPING, *([TrialState.SUCCEEDED] * rule.update_all_stopped_trials)}
     rates = _rates(rule, trials)
-    found = {}
+    measurements = {}
     for trial in trials:
         curve = curve_of(metric, trial, by_time=rule.by_time)
         if trial.state in states and trial.stopped_early and curve:
             value = _predicted_end(curve, baseline, rates)
             if study.selection is Selection.LAST or value > curve.best:
-                found[trial.number] = _measurement(trial, metric, rule, (baseline.step_max, value))
-    return found
+                measurements[trial.number] = _measurement(
+                    trial, metric, rule, (baseline.step_max, value)
+                )
+    return measurements
 
 
 def _rates(rule: ConvexRule, trials: Sequence[TrialRecord]) -> Mapping[int, float]:
     """The logarithm of each trial's learning rate, where it has one."""
     values = {trial.number: dict(trial.values) for trial in trials}
-    rates = {n: each.get(rule.learning_rate_parameter or "") for n, each in values.items()}
+    rates = {
+        n: parameters.get(rule.learning_rate_parameter or "") for n, parameters in values.items()
+    }
     return {n: math.log(r) for n, r in rates.items() if isinstance(r, int | float) and r > 0}
 
 
@@ -155,13 +160,13 @@ def _predicted_end(curve: TrialCurve, baseline: _Baseline, rates: Mapping[int, f
     What they gained behind the same step is regressed on where they stood, on their slope there,
     and on their learning rate: by least squares, with a little weight on no difference at all.
     """
-    known = [cut for each in baseline.done if (cut := _cut(each, curve.end))]
-    if not known:
+    cuts = [cut for past_curve in baseline.done if (cut := _cut(past_curve, curve.end))]
+    if not cuts:
         return min(curve.values[-1], math.nextafter(baseline.best, -math.inf))
     usual = sum(rates.values()) / len(rates) if rates else 0.0
-    rows = np.array([_features(cut, rates.get(cut.number, usual)) for cut in known])
-    ends = {each.number: each.values[-1] for each in baseline.done}
-    gains = np.array([ends[cut.number] - cut.values[-1] for cut in known])
+    rows = np.array([_features(cut, rates.get(cut.number, usual)) for cut in cuts])
+    ends = {past_curve.number: past_curve.values[-1] for past_curve in baseline.done}
+    gains = np.array([ends[cut.number] - cut.values[-1] for cut in cuts])
     own = _features(curve, rates.get(curve.number, usual))
     value = curve.values[-1] + _regressed(rows, gains, own)
     least = min(curve.values[-1], *ends.values())
@@ -193,7 +198,7 @@ def _measurement(
 ) -> Measurement:
     """A trial's last measurement: the predicted value where the trial would have ended."""
     place, value = end
-    values = {name: each for one in trial.measurements for name, each in one.metrics}
+    values = {name: reading for one in trial.measurements for name, reading in one.metrics}
     values[metric.metric_id] = upward(metric.goal, value)
     last = trial.measurements[-1]
     step = last.step if rule.by_time else max(last.step, int(place))

@@ -99,19 +99,19 @@ class Cube:
 
     def neighbours(self, row: Array, rng: np.random.Generator) -> Array:
         """Complete rows that differ from one in a single listed axis."""
-        found = [
+        rows = [
             np.concatenate([row[:i], [position], row[i + 1 :]])
             for i in range(len(self.axes))
-            for position in self._others(i, float(row[i]), rng)
+            for position in self._other_positions(i, float(row[i]), rng)
         ]
-        return np.array(found).reshape(-1, len(self.axes))
+        return np.array(rows).reshape(-1, len(self.axes))
 
-    def _others(self, index: int, own: float, rng: np.random.Generator) -> Iterator[float]:
+    def _other_positions(self, index: int, own: float, rng: np.random.Generator) -> Iterator[float]:
         axis = self.axes[index]
         if len(axis.positions) <= LISTED_MAX or axis.is_category:
-            others = [position for position in axis.positions if position != own]
-            few = rng.permutation(len(others))[:LISTED_MAX]
-            yield from (others[i] for i in few)
+            positions = [position for position in axis.positions if position != own]
+            few = rng.permutation(len(positions))[:LISTED_MAX]
+            yield from (positions[i] for i in few)
         else:
             at = int(np.argmin(np.abs(self._positions[index] - own)))
             near = (at - 2, at - 1, at + 1, at + 2)

@@ -54,8 +54,8 @@ def curves(
     metric: Metric, trials: Iterable[TrialRecord], *, by_time: bool
 ) -> tuple[TrialCurve, ...]:
     """The curves of those trials that have measured the metric, by number."""
-    found = (curve_of(metric, trial, by_time=by_time) for trial in trials)
-    return tuple(sorted((one for one in found if one), key=lambda curve: curve.number))
+    trial_curves = (curve_of(metric, trial, by_time=by_time) for trial in trials)
+    return tuple(sorted((one for one in trial_curves if one), key=lambda curve: curve.number))
 
 
 def curve_of(metric: Metric, trial: TrialRecord, *, by_time: bool) -> TrialCurve | None:
@@ -65,16 +65,16 @@ def curve_of(metric: Metric, trial: TrialRecord, *, by_time: bool) -> TrialCurve
     the same) has its measurements counted instead: 1, 2, 3.
     """
     points = [
-        (each.elapsed_s if by_time else float(each.step), value)
-        for each in trial.measurements
-        for name, value in each.metrics
+        (measurement.elapsed_s if by_time else float(measurement.step), value)
+        for measurement in trial.measurements
+        for name, value in measurement.metrics
         if name == metric.metric_id
     ]
     if not by_time and len(points) > 1 and len({step for step, _ in points}) == 1:
         points = [(float(count), value) for count, (_, value) in enumerate(points, start=1)]
     by_place = dict(points)
     at = tuple(sorted(by_place))
-    values = tuple(upward(metric.goal, by_place[each]) for each in at)
+    values = tuple(upward(metric.goal, by_place[place]) for place in at)
     return TrialCurve(number=trial.number, at=at, values=values) if at else None
 
 

@@ -1,7 +1,7 @@
-"""The decay-curve rule: a trial is stopped that is very unlikely to beat the best one (R19).
+"""The decay-curve rule: a trial is stopped that is very unlikely to beat the best one.
 
-"Gaussian-process regression on past curves, stop when beating the best is very unlikely"
-(contracts/vertex-sdk.md 8).  A curve is the mean of the past ones, plus a constant of its own, plus
+A Gaussian process predicts the final value from past curves and from the trial's own measurements
+(docs/sources/vertex.md 8).  A curve is the mean of the past ones, plus a constant of its own, plus
 a part that decays like a sum of many exponentials (the freeze-thaw kernel of Swersky, Snoek and
 Adams, 2014), plus noise; how much of each is the most likely mix for the past curves, from a short
 list.  Full regression over all trials at once was turned down: it says little more, and costs a
@@ -69,7 +69,7 @@ def stopped_by_decay_curve(
     if leader is None or leader.final is None or len(done) < COMPLETED_MIN:
         return {}
     value = leader.final.value(metric.metric_id) or 0.0
-    past = _learned(done, upward(metric.goal, value))
+    past = _learn(done, upward(metric.goal, value))
     active = (trial for trial in trials if trial.state is TrialState.ACTIVE)
     chances = {
         curve.number: past.chance(curve)
@@ -125,14 +125,14 @@ class _Past:
         if curve.best >= self.fit.scale.top:
             return 1.0
         mix, deviation = self.fit.mix, self.fit.deviation
-        at, seen = self._standard(curve)
+        at, residuals = self._standard(curve)
         end = np.array([max(1.0, at[-1])])
         cross = _kernel(mix, end, at)[0]
         weights = np.linalg.solve(_covariance(mix, at), cross)
         variance = _covariance(mix, end)[0, 0] - weights @ cross
         variance *= 1.0 + 1.0 / self.count  # the mean is known from these few curves only
         expected = float(np.interp(end, _PLACES, self.fit.mean)[0])
-        expected += deviation * float(weights @ seen)
+        expected += deviation * float(weights @ residuals)
         spread = deviation * math.sqrt(max(float(variance), 1e-12))
         return float(stdtr(self.count - 1, expected / spread))
 
@@ -145,10 +145,10 @@ class _Past:
 
 
 @lru_cache(maxsize=8)
-def _learned(done: tuple[TrialCurve, ...], top: float) -> _Past:
+def _learn(done: tuple[TrialCurve, ...], top: float) -> _Past:
     """The likeliest scale and mix for these curves; one that ended sooner goes on as it ended."""
     longest = max(curve.end for curve in done) or 1.0
-    rows = np.array([np.interp(_PLACES * longest, each.at, each.values) for each in done])
+    rows = np.array([np.interp(_PLACES * longest, curve.at, curve.values) for curve in done])
     unit = float(np.std(rows[:, -1])) or 1.0
     fits = [_fit(rows, _Scale(top=top, near=near * unit)) for near in NEARS]
     return _Past(longest=longest, count=len(done), fit=max(fits, key=lambda fit: fit.likelihood))
@@ -175,8 +175,8 @@ def _fit(rows: Array, scale: _Scale) -> _Fit:
 @lru_cache(maxsize=1)
 def _mixes() -> tuple[Array, Array]:
     """Of each mix the inverse covariance of a curve, and the logarithm of its determinant."""
-    known = np.array([_covariance(mix, _PLACES) for mix in MIXES])
-    return np.linalg.inv(known), np.linalg.slogdet(known)[1]
+    covariances = np.array([_covariance(mix, _PLACES) for mix in MIXES])
+    return np.linalg.inv(covariances), np.linalg.slogdet(covariances)[1]
 
 
 def _covariance(mix: Array, at: Array) -> Array:

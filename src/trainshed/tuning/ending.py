@@ -1,4 +1,4 @@
-"""When a study makes no further trials, and whether it has failed (R19; contracts/vertex-sdk.md 8).
+"""When a study makes no further trials, and whether it has failed (docs/sources/vertex.md 8).
 
 Asked on every pass and answered from the trials alone.  So an ending can be taken back: a trial
 that still ran when there had been no progress may bring some, and then the study goes on.
@@ -153,8 +153,8 @@ def _overdue(snapshot: _Snapshot) -> str | None:
     if limit is None or not any(_passed(limit, snapshot)):
         return None
     ends = ((limit.seconds, f"{limit.seconds or 0.0:g} s"), (limit.until, f"until {limit.until}"))
-    given = " or ".join(text for value, text in ends if value is not None)
-    return f"The study has had its time: {given}"
+    limits = " or ".join(text for value, text in ends if value is not None)
+    return f"The study has had its time: {limits}"
 
 
 def _passed(limit: TimeLimit, snapshot: _Snapshot) -> Iterator[bool]:
@@ -168,7 +168,7 @@ def _passed(limit: TimeLimit, snapshot: _Snapshot) -> Iterator[bool]:
 def _full(snapshot: _Snapshot) -> str | None:
     """The study's own count of trials; whatever their state, they have been made."""
     most = snapshot.study.ending.trial_count_max
-    return _made(snapshot, most) if most is not None else None
+    return _count_reason(snapshot, most) if most is not None else None
 
 
 def _no_better_trial(snapshot: _Snapshot) -> str | None:
@@ -216,14 +216,14 @@ def _progress(snapshot: _Snapshot, succeeded: Sequence[TrialRecord]) -> tuple[in
 
 def _by_count(snapshot: _Snapshot, *, exhausted: bool) -> StudyEnding | None:
     """What ends every study: its trials are all made, or nothing is left to try."""
-    reason = _made(snapshot, snapshot.study.trial_count_max)
+    reason = _count_reason(snapshot, snapshot.study.trial_count_max)
     if reason is None and exhausted:
         count = _trials(len(snapshot.trials))
         reason = f"Everything there is to try has been tried, in {count}{_best_clause(snapshot)}"
     return StudyEnding(reason=reason) if reason else None
 
 
-def _made(snapshot: _Snapshot, most: int) -> str | None:
+def _count_reason(snapshot: _Snapshot, most: int) -> str | None:
     full = len(snapshot.trials) >= most
     return f"The study has had its {_trials(most)}{_best_clause(snapshot)}" if full else None
 

@@ -1,4 +1,4 @@
-"""The default algorithm's next point, by a Gaussian process (R19, decision 0022).
+"""The default algorithm's next point, by a Gaussian process (decision 0022).
 
 Matern 5/2 with a length per axis, expected improvement, and a region around the best point that
 shrinks while nothing better is found.  Pending points count as if they had the value that is
@@ -43,17 +43,19 @@ class Surrogate:
         self._seed = seed
         self._noise = noise
         self._axes = [_axis(space, dimension) for dimension in space.dimensions]
-        self._seen: dict[Values, Point] = {}
+        self._points: dict[Values, Point] = {}
 
     @property
     def is_able(self) -> bool:
         """Whether every condition follows from the parent's coordinate."""
-        parents = {each.parent for each in self._space.dimensions if each.parent is not None}
+        parents = {
+            dimension.parent for dimension in self._space.dimensions if dimension.parent is not None
+        }
         return all(_is_listed(self._space.dimensions[parent]) for parent in parents)
 
     def point(self, history: History) -> Values:
         """Where the objective may be best; only for studies with one objective."""
-        found = propose(
+        coordinates = propose(
             [self._coordinates(tried.values, tried.chosen) for tried in history.finished],
             _losses(history),
             [self._coordinates(tried.values, tried.chosen) for tried in history.pending],
@@ -61,7 +63,9 @@ class Surrogate:
             seed=random_of(self._seed, history.number, "surrogate").getrandbits(32),
             noise=self._noise,
         )
-        return self._space.walk(lambda dimension: dimension.axis.value(found[dimension.index]))
+        return self._space.walk(
+            lambda dimension: dimension.axis.value(coordinates[dimension.index])
+        )
 
     def filling(self, history: History) -> Values:
         """The next point of a sequence that leaves no large hole, however long it goes on."""
@@ -71,16 +75,18 @@ class Surrogate:
             return random_point(self._space, random_of(self._seed, history.number, "filling"))
         scrambled = np.random.default_rng(random_of(self._seed, 0, "filling").getrandbits(32))
         sequence = qmc.Sobol(len(self._axes), rng=scrambled).fast_forward(history.number)
-        row = [float(each) for each in sequence.random(1)[0]]
+        row = [float(coordinate) for coordinate in sequence.random(1)[0]]
         return self._space.walk(lambda dimension: dimension.axis.value(row[dimension.index]))
 
     def _coordinates(self, values: Values, chosen: Mapping[int, Value]) -> Point:
-        if values not in self._seen:
-            self._seen[values] = tuple(
-                each.axis.position(chosen[each.index]) if each.index in chosen else math.nan
-                for each in self._space.dimensions
+        if values not in self._points:
+            self._points[values] = tuple(
+                dimension.axis.position(chosen[dimension.index])
+                if dimension.index in chosen
+                else math.nan
+                for dimension in self._space.dimensions
             )
-        return self._seen[values]
+        return self._points[values]
 
 
 def _losses(history: History) -> list[float]:
@@ -171,12 +177,12 @@ def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
     with _controller().limit(limits=1):
         rng = np.random.default_rng([seed, len(points), len(pending)])
         cube = _cube(tuple(axes))
-        taken = np.array([*points, *pending], dtype=float).reshape(-1, len(axes))
-        if len(taken) < START or np.isfinite(values).sum() < START // 2:
-            ranked = _filling(cube, taken, rng)
+        trial_points = np.array([*points, *pending], dtype=float).reshape(-1, len(axes))
+        if len(trial_points) < START or np.isfinite(values).sum() < START // 2:
+            ranked = _filling(cube, trial_points, rng)
         else:
-            ranked = _improving(cube, taken, np.array(values, dtype=float), noise, rng)
-        return _first_new(ranked, taken)
+            ranked = _improving(cube, trial_points, np.array(values, dtype=float), noise, rng)
+        return _first_new(ranked, trial_points)
 
 
 def forget() -> None:
@@ -184,43 +190,43 @@ def forget() -> None:
     _fitted.cache_clear()
 
 
-def _filling(cube: Cube, taken: Array, rng: np.random.Generator) -> Array:
+def _filling(cube: Cube, trial_points: Array, rng: np.random.Generator) -> Array:
     """Random points; of the first few the farthest from all that is taken comes first.
 
     Of few only: the farthest of many would be the corners of the cube.
     """
     drawn = cube.snapped(cube.drawn(_DRAWN_START, rng))
-    if not len(taken):
+    if not len(trial_points):
         return drawn
     few = cube.features(drawn[:_FEW])
-    gaps = few[:, None, :] - cube.features(taken)[None, :, :]
+    gaps = few[:, None, :] - cube.features(trial_points)[None, :, :]
     order = np.argsort(-(gaps**2).sum(axis=2).min(axis=1), kind="stable")
     return np.vstack([drawn[order], drawn[_FEW:]])
 
 
 def _improving(
-    cube: Cube, taken: Array, values: Array, noise: Noise, rng: np.random.Generator
+    cube: Cube, trial_points: Array, values: Array, noise: Noise, rng: np.random.Generator
 ) -> Array:
     """Points by what they may improve."""
     even = standardized(values)
-    kept = _kept(even, BELIEVED_MAX)
-    seen = taken[: len(values)][kept]
-    hyper = _hyper(cube, taken, values, noise)
-    belief = posterior(hyper, cube.groups, cube.features(seen), even[kept])
+    indexes = _select_indexes(even, BELIEVED_MAX)
+    points = trial_points[: len(values)][indexes]
+    hyper = _hyper(cube, trial_points, values, noise)
+    belief = posterior(hyper, cube.groups, cube.features(points), even[indexes])
     best = float(even.min())
-    if len(taken) > len(values):
-        belief = belief.given(cube.features(taken[len(values) :]))
-    complete = np.where(np.isnan(seen), cube.drawn(len(seen), rng), seen)
-    order = np.argsort(even[kept], kind="stable")
-    known = complete[order]
+    if len(trial_points) > len(values):
+        belief = belief.given(cube.features(trial_points[len(values) :]))
+    complete = np.where(np.isnan(points), cube.drawn(len(points), rng), points)
+    order = np.argsort(even[indexes], kind="stable")
+    ranked_points = complete[order]
     size = trust_region_width(values, START, len(cube.axes))
-    region = _region(cube, seen[order[0]], hyper, size)
-    effort = THOROUGH if len(taken) - len(values) <= _FEW_PENDING else QUICK
+    region = _region(cube, points[order[0]], hyper, size)
+    effort = THOROUGH if len(trial_points) - len(values) <= _FEW_PENDING else QUICK
     search = Search(cube=cube, posterior=belief, best=best, region=region, rng=rng, effort=effort)
-    return search.ranked(known)
+    return search.ranked(ranked_points)
 
 
-def _kept(even: Array, most: int) -> NDArray[np.intp]:
+def _select_indexes(even: Array, most: int) -> NDArray[np.intp]:
     """Which values count: the newest, and the best of the others; in the order they began."""
     if len(even) <= most:
         return np.arange(len(even))
@@ -229,10 +235,10 @@ def _kept(even: Array, most: int) -> NDArray[np.intp]:
     return np.concatenate([np.sort(best), np.arange(newest, len(even))])
 
 
-def _hyper(cube: Cube, taken: Array, values: Array, noise: Noise) -> Hyperparameters:
+def _hyper(cube: Cube, trial_points: Array, values: Array, noise: Noise) -> Hyperparameters:
     """Fitted to all but the last few values, so that the next questions find it again."""
     count = len(values) - len(values) % max(1, len(values) // _REFIT)
-    return _fitted(cube.axes, taken[:count].tobytes(), values[:count].tobytes(), noise)
+    return _fitted(cube.axes, trial_points[:count].tobytes(), values[:count].tobytes(), noise)
 
 
 @lru_cache(maxsize=64)
@@ -242,11 +248,11 @@ def _fitted(
     """Remembered only to be quick: the same arguments are answered the same."""
     cube = _cube(axes)
     even = standardized(np.frombuffer(values))
-    kept = _kept(even, FITTED_MAX)
-    x = cube.features(np.frombuffer(points).reshape(-1, len(axes))[kept])
+    indexes = _select_indexes(even, FITTED_MAX)
+    x = cube.features(np.frombuffer(points).reshape(-1, len(axes))[indexes])
     # distances grow with the root of the dimensions, and so do the lengths that are believed in
     length = (0.5 * math.log(len(axes)) - 0.7, 0.7)
-    return fitted(x, even[kept], cube.groups, Priors(length=length, noise=_NOISE[noise]))
+    return fitted(x, even[indexes], cube.groups, Priors(length=length, noise=_NOISE[noise]))
 
 
 def _region(cube: Cube, best: Array, hyper: Hyperparameters, size: float) -> TrustRegion:
@@ -263,11 +269,11 @@ def _region(cube: Cube, best: Array, hyper: Hyperparameters, size: float) -> Tru
     return TrustRegion(low=np.where(absent, 0.0, low), high=np.where(absent, 1.0, high))
 
 
-def _first_new(ranked: Array, taken: Array) -> Point:
+def _first_new(ranked: Array, trial_points: Array) -> Point:
     """The best that is not taken yet, or the best of all."""
-    known = _comparable(taken)
+    trial_keys = _comparable(trial_points)
     rows = zip(ranked, _comparable(ranked), strict=True)
-    new = next((row for row, key in rows if not (known == key).all(axis=1).any()), ranked[0])
+    new = next((row for row, key in rows if not (trial_keys == key).all(axis=1).any()), ranked[0])
     return tuple(float(x) for x in new)
 
 
@@ -293,14 +299,14 @@ def standardized(values: Array) -> Array:
     What is worse than the median is compressed: how bad a bad trial is says little about where
     the good ones are, and a divergent one must not drown the others.
     """
-    found = values[np.isfinite(values)]
-    if not len(found):
+    finite = values[np.isfinite(values)]
+    if not len(finite):
         return np.zeros(len(values))
-    largest = float(np.abs(found).max()) or 1.0  # squares of what is left cannot overflow
-    found = found / largest
-    filled = np.where(np.isfinite(values), values / largest, found.max())
-    middle = float(np.median(found))
-    spreads = (middle - float(np.percentile(found, 10)), float(np.std(found)))
+    largest = float(np.abs(finite).max()) or 1.0  # squares of what is left cannot overflow
+    finite = finite / largest
+    filled = np.where(np.isfinite(values), values / largest, finite.max())
+    middle = float(np.median(finite))
+    spreads = (middle - float(np.percentile(finite, 10)), float(np.std(finite)))
     unit = next((spread for spread in spreads if spread > _SPREAD_MIN), 1.0)
     above = np.maximum(filled - middle, 0.0) / unit
     even = np.where(filled > middle, middle + unit * np.log1p(above), filled)

@@ -110,8 +110,8 @@ def _finished(
 def _losses(goals: Sequence[Metric], trial: TrialRecord) -> tuple[float, ...] | None:
     if trial.final is None:
         return None
-    found = [(goal.goal, trial.final.value(goal.metric_id)) for goal in goals]
-    losses = tuple(-upward(goal, value) for goal, value in found if value is not None)
+    goal_values = [(goal.goal, trial.final.value(goal.metric_id)) for goal in goals]
+    losses = tuple(-upward(goal, value) for goal, value in goal_values if value is not None)
     return losses if len(losses) == len(goals) and all(map(math.isfinite, losses)) else None
 
 

@@ -85,10 +85,10 @@ class KernelPosterior:
     def given(self, z: Array, y: Array | None = None) -> "KernelPosterior":
         """The belief if ``z`` had been seen too, with what is expected there or ``y``."""
         expected = self.at(z)[0] if y is None else y
-        values = np.append(self._seen(), expected)
+        values = np.append(self._restore_values(), expected)
         return posterior(self.hyper, self.groups, np.vstack([self.x, z]), values)
 
-    def _seen(self) -> Array:
+    def _restore_values(self) -> Array:
         return np.asarray(self.lower @ (self.lower.T @ self.weights) + self.mean)
 
     def _cross(self, z: Array) -> tuple[Array, Array]:
@@ -134,7 +134,7 @@ def fitted(x: Array, y: Array, groups: NDArray[np.intp], priors: Priors) -> Hype
     """The most probable parameters, from two beginnings."""
     axes = int(groups.max()) + 1
     bounds = [*[_LENGTHS] * axes, _SCALES, _NOISES]
-    found = [
+    fits = [
         minimize(
             loss,
             [length] * axes + [0.0, priors.noise[0]],
@@ -146,7 +146,7 @@ def fitted(x: Array, y: Array, groups: NDArray[np.intp], priors: Priors) -> Hype
         )
         for length in (priors.length[0], priors.length[0] - 1.0)
     ]
-    values = np.exp(min(found, key=lambda each: float(each.fun)).x)
+    values = np.exp(min(fits, key=lambda fit: float(fit.fun)).x)
     return Hyperparameters(
         lengths=values[:axes], scale=float(values[axes]), noise=float(values[axes + 1])
     )

@@ -1,7 +1,7 @@
-"""From what a trial's program has reported to measurements, and to the one that counts (R19).
+"""From what a trial's program has reported to measurements, and to the one that counts.
 
 A program reports (metric, value, step); we bring together what belongs to one step, and order it
-as the API wants it (contracts/vertex-sdk.md 8).  NaN and infinity are never in a measurement.
+as the API wants it (docs/sources/vertex.md 8).  NaN and infinity are never in a measurement.
 """
 
 import math
@@ -40,35 +40,37 @@ def measurements(reports: Sequence[Report], metric_ids: Collection[str]) -> tupl
 
 def final(
     study: StudySpec,
-    found_measurements: Sequence[Measurement],
+    trial_measurements: Sequence[Measurement],
     reports: Sequence[Report],
-    found: str,
+    search_note: str,
 ) -> Measurement | str:
     """The measurement that counts, with every metric of the study; or why there is none.
 
     LAST is what was reported last of each metric, at the step of the first objective.  BEST is the
     measurement with the best first objective, among those with all metrics where there are any;
-    what it lacks is taken from the nearest one before it, or else behind it.  ``found`` is what the
-    engine says it has found where reports were looked for (``engines.base.Measured``).
+    what it lacks is taken from the nearest one before it, or else behind it.  ``search_note`` is
+    what the engine says it has found where reports were looked for (``engines.base.Measured``).
     """
-    trouble = _missing(study, reports, found) or _not_finite(study, found_measurements, reports)
+    trouble = _missing(study, reports, search_note) or _not_finite(
+        study, trial_measurements, reports
+    )
     if trouble:
         return trouble
     first = objectives(study)[0]
     if study.selection is Selection.LAST:
-        return _last(study, first, found_measurements, reports)
-    return _best(study, first, found_measurements)
+        return _last(study, first, trial_measurements, reports)
+    return _best(study, first, trial_measurements)
 
 
 def measured(
     study: StudySpec, trial: TrialRecord, reports: Sequence[Report]
 ) -> tuple[Measurement, ...]:
     """What the reports come to; behind them what a stopping rule has predicted for the trial."""
-    found = measurements(reports, [metric.metric_id for metric in study.metrics])
+    observations = measurements(reports, [metric.metric_id for metric in study.metrics])
     predicted = trial.final if trial.stopped_early else None
-    if predicted is None or predicted in found:
-        return found
-    return (*found, predicted)
+    if predicted is None or predicted in observations:
+        return observations
+    return (*observations, predicted)
 
 
 @dataclass(slots=True)
@@ -110,14 +112,14 @@ class _PointsByStep:
 
     def measurements(self) -> tuple[Measurement, ...]:
         """All of them in order."""
-        found: list[Measurement] = []
+        measurements: list[Measurement] = []
         for step in sorted(self.points):
             before_s = -math.inf
             for point in self.points[step]:
                 before_s = max(point.elapsed_s, before_s + TICK_S)
                 metrics = tuple((tag, value) for tag, (_, value, _) in sorted(point.values.items()))
-                found.append(Measurement(step=step, elapsed_s=before_s, metrics=metrics))
-        return tuple(found)
+                measurements.append(Measurement(step=step, elapsed_s=before_s, metrics=metrics))
+        return tuple(measurements)
 
 
 def _forget(points: list[_Point], report: Report, since: int) -> None:
@@ -131,13 +133,13 @@ def _forget(points: list[_Point], report: Report, since: int) -> None:
 
 def _missing(study: StudySpec, reports: Sequence[Report], failure: str) -> str | None:
     """What to say of metrics that were never reported."""
-    seen = Counter(report.tag for report in reports)
-    lacking = [metric for metric in study.metrics if metric.metric_id not in seen]
+    counts = Counter(report.tag for report in reports)
+    lacking = [metric for metric in study.metrics if metric.metric_id not in counts]
     if not lacking:
         return None
-    names = " and ".join(_named(metric) for metric in lacking)
-    others = ", ".join(f"{tag} ({count} times)" for tag, count in sorted(seen.items()))
-    reported = f"it has reported {others}" if others else ""
+    names = " and ".join(_name_metric(metric) for metric in lacking)
+    tags = ", ".join(f"{tag} ({count} times)" for tag, count in sorted(counts.items()))
+    reported = f"it has reported {tags}" if tags else ""
     parts = [f"The trial ended without {names}", failure, reported, _NEXT]
     return "; ".join(part for part in parts if part)
 
@@ -149,48 +151,66 @@ _NEXT: Final = (
 )
 
 
-def _named(metric: Metric) -> str:
+def _name_metric(metric: Metric) -> str:
     return f"the {'safety ' if metric.safety else ''}metric {metric.metric_id!r}"
 
 
 def _not_finite(
-    study: StudySpec, found: Sequence[Measurement], reports: Sequence[Report]
+    study: StudySpec, trial_measurements: Sequence[Measurement], reports: Sequence[Report]
 ) -> str | None:
     """What to say of metrics whose value is no number, by the study's selection."""
     last = {report.tag: report.value for report in reports}
     for name in (metric.metric_id for metric in study.metrics):
         if study.selection is Selection.LAST and not math.isfinite(last[name]):
             return f"The last {name} was {last[name]}"
-        if all(each.value(name) is None for each in found):
+        if all(measurement.value(name) is None for measurement in trial_measurements):
             return f"Every {name} was nan or infinite; the last was {last[name]}"
     return None
 
 
 def _last(
-    study: StudySpec, first: Metric, found: Sequence[Measurement], reports: Sequence[Report]
+    study: StudySpec,
+    first: Metric,
+    trial_measurements: Sequence[Measurement],
+    reports: Sequence[Report],
 ) -> Measurement:
     values = {report.tag: report.value for report in reports}
-    latest = next(each for each in reversed(reports) if each.tag == first.metric_id)
-    wanted = (latest.step, latest.value)
-    at = [each for each in found if (each.step, each.value(first.metric_id)) == wanted]
+    latest = next(report for report in reversed(reports) if report.tag == first.metric_id)
+    target = (latest.step, latest.value)
+    at = [
+        measurement
+        for measurement in trial_measurements
+        if (measurement.step, measurement.value(first.metric_id)) == target
+    ]
     return replace(at[-1], metrics=_in_order(study, values))
 
 
-def _best(study: StudySpec, first: Metric, found: Sequence[Measurement]) -> Measurement:
+def _best(
+    study: StudySpec, first: Metric, trial_measurements: Sequence[Measurement]
+) -> Measurement:
     names = [metric.metric_id for metric in study.metrics]
-    whole = [at for at, each in enumerate(found) if all(each.value(n) is not None for n in names)]
-    candidates = whole or [
-        at for at, each in enumerate(found) if each.value(first.metric_id) is not None
+    whole = [
+        at
+        for at, measurement in enumerate(trial_measurements)
+        if all(measurement.value(n) is not None for n in names)
     ]
-    best_at = max(candidates, key=lambda at: upward(first.goal, _known(found, at, first.metric_id)))
-    values = {name: _known(found, best_at, name) for name in names}
-    return replace(found[best_at], metrics=_in_order(study, values))
+    candidates = whole or [
+        at
+        for at, measurement in enumerate(trial_measurements)
+        if measurement.value(first.metric_id) is not None
+    ]
+    best_at = max(
+        candidates,
+        key=lambda at: upward(first.goal, _find_nearest(trial_measurements, at, first.metric_id)),
+    )
+    values = {name: _find_nearest(trial_measurements, best_at, name) for name in names}
+    return replace(trial_measurements[best_at], metrics=_in_order(study, values))
 
 
-def _known(found: Sequence[Measurement], at: int, name: str) -> float:
+def _find_nearest(trial_measurements: Sequence[Measurement], at: int, name: str) -> float:
     """A metric at a measurement, else the nearest before it, else the nearest behind it."""
-    near = (*found[at::-1], *found[at + 1 :])
-    return next(value for each in near if (value := each.value(name)) is not None)
+    near = (*trial_measurements[at::-1], *trial_measurements[at + 1 :])
+    return next(value for measurement in near if (value := measurement.value(name)) is not None)
 
 
 def _in_order(study: StudySpec, values: Mapping[str, float]) -> tuple[tuple[str, float], ...]:

@@ -1,10 +1,10 @@
-"""The median rule: a trial is stopped that is worse than the middle one was (R19).
+"""The median rule: a trial is stopped that is worse than the middle one was.
 
-"Stop when the trial's best value is strictly worse than the median of the running averages of
-completed trials up to the same step (or time)" (contracts/vertex-sdk.md 8).  What the documents
-leave open is decided here: how many trials make a median, and how young a trial is let be.  A trial
-that was stopped itself is left out of the median: it is there only because it was bad, and each
-such trial would make the rule milder for the next.
+A trial is stopped when its best value is strictly worse than the median of the running averages of
+the completed trials, up to the same step or time (docs/sources/vertex.md 8).  What that leaves open
+is decided here: how many trials make a median, and how young a trial is let be.  A trial that was
+stopped itself is left out of the median: it is there only because it was bad, and each such trial
+would make the rule milder for the next.
 """
 
 import statistics
@@ -44,7 +44,7 @@ def _stop_reason(
 ) -> str | None:
     if len(curve.at) < MEASUREMENTS_MIN:
         return None
-    others = [value for each in averages if (value := each.up_to(curve.end)) is not None]
+    others = [value for average in averages if (value := average.up_to(curve.end)) is not None]
     if len(others) < COMPLETED_MIN or curve.best >= (middle := statistics.median(others)):
         return None
     best, middle = upward(metric.goal, curve.best), upward(metric.goal, middle)

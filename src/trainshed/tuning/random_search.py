@@ -1,4 +1,4 @@
-"""RANDOM_SEARCH, and drawing by chance where another algorithm needs it (R19).
+"""RANDOM_SEARCH, and drawing by chance where another algorithm needs it.
 
 Chance comes from the study's seed and the trial's number alone, never from a clock.
 """

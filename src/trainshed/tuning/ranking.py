@@ -1,4 +1,4 @@
-"""Which trial is better: goals, safety and the Pareto front (R19; contracts/vertex-sdk.md 8).
+"""Which trial is better: goals, safety and the Pareto front (docs/sources/vertex.md 8).
 
 A metric with a safety limit is a limit and no objective.  A trial that breaks a limit, or of which
 nobody knows, is never the best, however good it is: where no trial is safe there is no best one.
@@ -49,8 +49,8 @@ def pareto(study: StudySpec, trials: Sequence[TrialRecord]) -> tuple[TrialRecord
         if not any(_beats(other, one) for other in front):  # who beats it was sorted before it
             front.append(one)
     unbeaten = frozenset(front)
-    found = (trial for trial, rating in rated if rating in unbeaten)
-    return tuple(sorted(found, key=lambda trial: trial.number))
+    front_trials = (trial for trial, rating in rated if rating in unbeaten)
+    return tuple(sorted(front_trials, key=lambda trial: trial.number))
 
 
 def upward(goal: Goal, value: float) -> float:

@@ -1,4 +1,4 @@
-"""Where the values of one parameter lie between 0 and 1, by its scale (R19).
+"""Where the values of one parameter lie between 0 and 1, by its scale.
 
 Samplers search the unit interval, so that kinds and scales are thought of once, here.
 """
@@ -43,12 +43,12 @@ class ScaledRange:
     def offset(self, position: float) -> float:
         """What lies at a position, not below 0 nor above the span."""
         if self.scale is Scale.LOG:
-            found = self._grown(position)
+            offset = self._grown(position)
         elif self.scale is Scale.REVERSE_LOG:
-            found = self.span - self._grown(1 - position)
+            offset = self.span - self._grown(1 - position)
         else:
-            found = position * self.span
-        return min(max(found, 0.0), self.span)
+            offset = position * self.span
+        return min(max(offset, 0.0), self.span)
 
     def _grown(self, position: float) -> float:
         power = position * self.growth
@@ -169,10 +169,10 @@ class Listed:
         return self.values[left if nearer else right]
 
     def same(self, value: Value) -> tuple[Value, ...]:
-        """Words are equal; numbers within 1e-10 (contracts/vertex-sdk.md 8)."""
+        """Words are equal; numbers within 1e-10 (docs/sources/vertex.md 8)."""
         if value in self.indexes:
             return (self.values[self.indexes[value]],)
-        return tuple(each for each in self.values if _is_near(each, value))
+        return tuple(candidate for candidate in self.values if _is_near(candidate, value))
 
     def after(self, first: Value | None) -> Iterator[Value]:
         """In the study's order."""

@@ -1,4 +1,4 @@
-"""The search space of a study: its parameters at every depth, and its points (R19).
+"""The search space of a study: its parameters at every depth, and its points.
 
 The tree of conditional parameters is kept as a list in which a parent comes before its children.
 A point is walked along it, and what is inactive is left out: no value is made up for it.
@@ -59,10 +59,10 @@ class Space:
 
         A trial of an earlier study may have other parameters, or values outside these ranges.
         """
-        given, chosen = dict(values), dict[int, Value]()
+        named_values, chosen = dict(values), dict[int, Value]()
         for dimension in self.dimensions:
             if dimension.is_active(chosen):
-                value = given.get(dimension.name)
+                value = named_values.get(dimension.name)
                 same = () if value is None else dimension.axis.same(value)
                 if not same:
                     return None
@@ -135,7 +135,9 @@ def _add(
     )
     dimensions.append(own)
     for condition in spec.conditions:
-        under = [value for each in condition.parent_values for value in axis.same(each)]
+        under = [
+            value for parent_value in condition.parent_values for value in axis.same(parent_value)
+        ]
         _add(dimensions, condition.parameter, own, frozenset(under))
 
 

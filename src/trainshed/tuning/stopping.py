@@ -1,6 +1,6 @@
-"""Which trials are stopped before their time, and what is predicted of those that were (R19).
+"""Which trials are stopped before their time, and what is predicted of those that were.
 
-The rules are those of contracts/vertex-sdk.md 8, one file each.  They judge ACTIVE trials only, by
+The rules are those of docs/sources/vertex.md 8, one file each.  They judge ACTIVE trials only, by
 one objective: a study with several is never stopped early.  Whatever a rule says, the trial that
 has measured the best value of all is never stopped.
 """

@@ -22,7 +22,7 @@ class TrialSnapshot:
     job_start: datetime | None = None
     job_end: datetime | None = None
     reports: tuple[Report, ...] = ()
-    found: str = ""
+    search_note: str = ""
     """Where reports were looked for, and what was there (``engines.base.Measured``)."""
 
 

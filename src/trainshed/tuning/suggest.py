@@ -1,4 +1,4 @@
-"""What a study tries next, by the algorithm that it names (R19, DESIGN 5.15).
+"""What a study tries next, by the algorithm that it names.
 
 A pure function of the study, its trials and its seed: a server that was killed suggests the same
 again.  Each point of a batch is chosen as if those before it were running, so that a batch is what

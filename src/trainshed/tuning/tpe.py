@@ -1,4 +1,4 @@
-"""Optuna's TPE over a study that is rebuilt in memory from the trials (R19).
+"""Optuna's TPE over a study that is rebuilt in memory from the trials.
 
 Optuna would keep a study of its own, in step with ours; rebuilt, there is only one truth.  The
 conditions of a parameter are known here, so parameters that exist together are drawn together,
@@ -49,9 +49,9 @@ class ParzenTrees:
         self._space = space
         self._seed = seed
         self._distributions = {
-            str(each.index): _distribution(each)
-            for each in space.dimensions
-            if each.axis.count != 1
+            str(dimension.index): _distribution(dimension)
+            for dimension in space.dimensions
+            if dimension.axis.count != 1
         }
         self._storage = optuna.storages.InMemoryStorage()
         self._study_id = -1
@@ -80,11 +80,11 @@ class ParzenTrees:
         for group in _groups(self._space):
             if not group[0].is_active(chosen):
                 continue
-            names = [str(each.index) for each in group if each.axis.count != 1]
-            wanted = {name: self._distributions[name] for name in names}
-            found = sampler.sample_relative(study, asking, wanted)
-            for each in group:
-                chosen[each.index] = _value(each, found.get(str(each.index), 0))
+            names = [str(dimension.index) for dimension in group if dimension.axis.count != 1]
+            distributions = {name: self._distributions[name] for name in names}
+            sample = sampler.sample_relative(study, asking, distributions)
+            for dimension in group:
+                chosen[dimension.index] = _value(dimension, sample.get(str(dimension.index), 0))
         return chosen
 
     def _rebuild(self, history: History) -> None:
@@ -132,8 +132,8 @@ def _scales(finished: Sequence[TriedPoint]) -> tuple[float, ...]:
 def _groups(space: Space) -> Sequence[Sequence[Dimension]]:
     """Dimensions that are active together; a parent's group comes before its children's."""
     groups: dict[tuple[int | None, frozenset[Value]], list[Dimension]] = {}
-    for each in space.dimensions:
-        groups.setdefault((each.parent, each.parent_values), []).append(each)
+    for dimension in space.dimensions:
+        groups.setdefault((dimension.parent, dimension.parent_values), []).append(dimension)
     return tuple(groups.values())
 
 

@@ -22,13 +22,13 @@ def accepted_value(kind: str, item: Any) -> str:
     if kind == "string" and isinstance(item, bool):
         return f'a string, in quotes, such as "{"y" if item else "n"}"'
     if kind == "string" and isinstance(item, int | float):
-        return f"a string; a number needs quotes: {_quoted(item)}"
+        return f"a string; a number needs quotes: {_quote(item)}"
     if kind == "duration" and (seconds := _seconds(item)):
         return f'seconds with the letter s: "{duration_of(seconds)}"'
     return WANTED[kind][1]
 
 
-def _quoted(item: float) -> str:
+def _quote(item: float) -> str:
     """A number in quotes; YAML drops the zero of a version such as 2.10."""
     text = repr(item)
     if isinstance(item, float) and text.partition(".")[2] == "1":
@@ -57,8 +57,8 @@ def list_of_named(message: str, item: Mapping[Any, Any]) -> str:
         return ""
     name, value = next(iter(item.items()))
     if value_field and not isinstance(value, Mapping | list):
-        shown = value.upper() if value_field == "goal" and isinstance(value, str) else value
-        return f"a list, such as [{{{name_field}: {name}, {value_field}: {_text_of(shown)}}}]"
+        example = value.upper() if value_field == "goal" and isinstance(value, str) else value
+        return f"a list, such as [{{{name_field}: {name}, {value_field}: {_text_of(example)}}}]"
     return f"a list, such as [{{{name_field}: {name}, ...}}]" if isinstance(value, Mapping) else ""
 
 
@@ -88,8 +88,8 @@ def object_of(field: FieldInfo, item: Any) -> str:
     key = ALONE.get(field.type, "")
     if not key or isinstance(item, list) is not (key == "values"):
         return ""
-    shown = json.dumps(item, default=str)[:_SHOWN_MAX] if isinstance(item, list) else item
-    return f"{{{key}: {shown}}}"
+    example = json.dumps(item, default=str)[:_SHOWN_MAX] if isinstance(item, list) else item
+    return f"{{{key}: {example}}}"
 
 
 def _object_of_pair(message: str, item: Any) -> str:
@@ -108,5 +108,5 @@ def _text_of(value: Any) -> str:
 def list_of_words(text: str, *, is_number: bool) -> str:
     """Show a list that was written as one string with commas."""
     words = [word.strip() for word in text[:_SHOWN_MAX].split(",") if word.strip()]
-    shown = words if is_number else [json.dumps(word) for word in words]
-    return f"a list, such as [{', '.join(shown)}]"
+    elements = words if is_number else [json.dumps(word) for word in words]
+    return f"a list, such as [{', '.join(elements)}]"

@@ -1,4 +1,4 @@
-"""What becomes of every field of a dialect: honoured, noted or refused (DESIGN 5.2).
+"""What becomes of every field of a dialect: honoured, noted or refused.
 
 Each dialect has a ``coverage.toml``: a table a message, a row a field, read as
 ``status [output]: sentence``.  ``output`` marks fields that only the server writes; they are read

@@ -1,6 +1,7 @@
 """The dialects' protobuf messages, for bytes: loaded on use, because parsing JSON needs none.
 
-A private pool keeps them apart from those of an SDK in the same process (vertex-sdk.md 9.1).
+A private pool keeps them apart from those of an SDK in the same process
+(docs/sources/vertex.md 9.1).
 """
 
 from functools import cache

@@ -87,7 +87,7 @@ def _inner_names(dialect: str, root: str) -> frozenset[str]:
 def _kind_by_fields(document: Mapping[Any, Any]) -> DocumentKind | None:
     """The kind that has most of a document's keys below its first level; None if none has any."""
     keys = {letters_of(key) for key in document if isinstance(key, str)}
-    counts = {kind: len(keys & _inner_names(*of)) for kind, *of in _ROOTS}
+    counts = {kind: len(keys & _inner_names(*root)) for kind, *root in _ROOTS}
     kind = max(counts, key=counts.__getitem__)
     return kind if counts[kind] else None
 
@@ -96,16 +96,16 @@ def _no_job(document: Mapping[Any, Any]) -> Violation:
     """Points at the key that is nearest to a known one, if any is near."""
     for key, item in document.items():
         if isinstance(item, Mapping) and (kind := _kind_by_keys(item)):
-            return _wrapped(str(key), kind)
-    known = [key for keys in KEYS.values() for key in keys]
-    near = ((str(key), nearest_name(str(key), known)) for key in document)
+            return _refuse_wrapped(str(key), kind)
+    job_keys = [key for keys in KEYS.values() for key in keys]
+    near = ((str(key), nearest_name(str(key), job_keys)) for key in document)
     key, meant = next(((key, meant) for key, meant in near if meant), ("", None))
     message = "this is no job: it has none of the keys that a job begins with"
     message += f"; did you mean {meant} instead of {key}?" if meant else ""
     return Violation(field=key, rule="not-a-job", message=message, accepted=ACCEPTED)
 
 
-def _wrapped(key: str, kind: DocumentKind) -> Violation:
+def _refuse_wrapped(key: str, kind: DocumentKind) -> Violation:
     """Refuse a document that has a level above the job."""
     message = (
         f"this is no job: {key} is no key of one, and {kind.value} is below it; take the line "

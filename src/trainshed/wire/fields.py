@@ -12,7 +12,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-#: Text fields into which programs write numbers and flags: they become text (vertex-sdk.md 9.3).
+#: Text fields into which programs write numbers and flags: they become text.  The SDK sends such
+#: values (docs/sources/vertex.md 4.4); protobuf's reader refuses them
+#: (docs/sources/vertex.md 9.3).
 LOOSE_TEXT: Final = frozenset(
     {
         "ContainerSpec.args",
@@ -105,12 +107,12 @@ def _enum(values: Mapping[str, int], *, numbered: bool, any_case: bool) -> EnumI
 
 
 def _message(name: str, rows: Mapping[str, Any]) -> MessageInfo:
-    found = [_field(name, json_name, row) for json_name, row in rows.items()]
+    infos = [_field(name, json_name, row) for json_name, row in rows.items()]
     oneofs: dict[str, tuple[str, ...]] = {}
-    for info in found:
+    for info in infos:
         if info.oneof:
             oneofs[info.oneof] = (*oneofs.get(info.oneof, ()), info.json_name)
-    by_key = {key: info for info in found for key in (info.json_name, info.name)}
+    by_key = {key: info for info in infos for key in (info.json_name, info.name)}
     return MessageInfo(name=name, by_key=by_key, oneofs=oneofs)
 
 

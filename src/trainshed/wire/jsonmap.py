@@ -2,7 +2,7 @@
 
 protobuf's own JSON reader stops at the first fault and cannot name the place in the caller's words;
 this one goes on, so that a refusal has all of them at once.  It takes what Google's clients send
-(contracts/vertex-sdk.md 9.3): both key cases, enums as names or numbers, numbers as texts or
+(docs/sources/vertex.md 9.3): both key cases, enums as names or numbers, numbers as texts or
 doubles, nulls, empty messages.
 """
 
@@ -55,7 +55,7 @@ ROUNDS_MAX: Final = 4
 #: So many unknown fields get a hint: each is compared with all names there are.
 HINTS_MAX: Final = 100
 
-#: Alternatives whose conflict has a rule of its own (R12).
+#: Alternatives whose conflict has a rule of its own.
 RULE_OF_ONEOF: Final = {"task": "container-xor-python"}
 
 
@@ -77,7 +77,7 @@ def read(
 
     The form has camelCase keys, names for enums, texts for 64-bit numbers, and neither nulls nor
     fields that only the server writes.  An element of a list that cannot be read leaves an empty
-    message behind, because positions have meaning (R12).  Fields at the wrong level or under a
+    message behind, because positions have meaning.  Fields at the wrong level or under a
     misspelled key are reported, and read where they were meant.
     """
     info, root = table.messages[message], root or message
@@ -154,12 +154,12 @@ class _MessageReader:
             if is_command_line(field.json_name, item):
                 line = "a list of the words of its command line"
                 return self._wrong(field, item[0], f"{where}[0]", line, _as_list(item[0]))
-            places = [(f"{where}[{index}]", each) for index, each in enumerate(item)]
-        elif wanted := _wanted_list(field, item):
-            return self._wrong(field, item, where, *wanted)
+            places = [(f"{where}[{index}]", entry) for index, entry in enumerate(item)]
+        elif expected := _expect_list(field, item):
+            return self._wrong(field, item, where, *expected)
         else:
             places = [(where, item)]  # alone in its list, as gcloud sends it (decision 0044)
-        elements = [self._one(field, each, place, depth) for place, each in places]
+        elements = [self._one(field, entry, place, depth) for place, entry in places]
         if field.kind == "message":
             return [{} if element is WRONG else element for element in elements]
         return [element for element in elements if element is not WRONG]
@@ -176,8 +176,8 @@ class _MessageReader:
         if not isinstance(item, dict) and not isinstance(item, Mapping):  # a dict is known sooner
             return self._wrong(field, item, where, "", object_of(field, item))
         if depth >= DEPTH_MAX:
-            wanted = f"nested at most {DEPTH_MAX} deep"
-            return self._wrong(field, item, where, wanted, wanted)
+            limit = f"nested at most {DEPTH_MAX} deep"
+            return self._wrong(field, item, where, limit, limit)
         if field.value:
             return self._map(field.value, item, where, depth + 1)
         return self.message(self.table.messages[field.type], item, where, depth + 1)
@@ -188,8 +188,8 @@ class _MessageReader:
         self.notes.append(Note(field=where, message=message))
 
     def _map(self, values: FieldInfo, item: Mapping[Any, Any], path: str, depth: int) -> Any:
-        found = {}
-        for key, each in item.items():
+        entries = {}
+        for key, entry in item.items():
             where = f"{path}.{key}"
             if not isinstance(key, str):
                 accepted = f'a string: "{key}", in quotes'
@@ -197,10 +197,10 @@ class _MessageReader:
                     where, "wrong-type", f"a key must be a string, not {described(key)}", accepted
                 )
             else:
-                value = self._one(values, each, where, depth)
+                value = self._one(values, entry, where, depth)
                 if value is not WRONG:
-                    found[key] = value
-        return found
+                    entries[key] = value
+        return entries
 
     def _enum(self, field: FieldInfo, item: Any, where: str) -> Any:
         info = self.table.enums[field.type]
@@ -225,11 +225,11 @@ class _MessageReader:
     def _one_of(
         self, oneof: str, members: tuple[str, ...], spelled: Mapping[str, str], path: str
     ) -> None:
-        given = [spelled[name] for name in members if name in spelled]
-        if len(given) > 1:
+        spellings = [spelled[name] for name in members if name in spelled]
+        if len(spellings) > 1:
             rule = RULE_OF_ONEOF.get(oneof, "exactly-one-of")
-            message = f"{' and '.join(given)} exclude each other"
-            self._add(path or given[1], rule, message, f"exactly one of {', '.join(members)}")
+            message = f"{' and '.join(spellings)} exclude each other"
+            self._add(path or spellings[1], rule, message, f"exactly one of {', '.join(members)}")
 
     def _known_name(self, info: EnumInfo, item: str, where: str) -> str:
         """The enum's own name, whatever the case of the caller's, where Google reads it so."""
@@ -345,8 +345,8 @@ class _MessageReader:
     def _wrong(
         self, field: FieldInfo, item: Any, where: str, noun: str = "", accepted: str = ""
     ) -> Any:
-        wanted = WANTED[field.kind]
-        message = f"{_last_word(where)} must be {noun or wanted[0]}, not {described(item)}"
+        expected = WANTED[field.kind]
+        message = f"{_last_word(where)} must be {noun or expected[0]}, not {described(item)}"
         if field.kind == "string" and isinstance(item, bool):
             message += f"; YAML reads {YAML_WORDS[item]} without quotes as {described(item)}"
         self._add(where, "wrong-type", message, accepted or accepted_value(field.kind, item))
@@ -369,7 +369,7 @@ def _can_hold(field: FieldInfo, item: Any) -> bool:
     return field.is_repeated if isinstance(item, list) else True
 
 
-def _wanted_list(field: FieldInfo, item: Any) -> tuple[str, str] | None:
+def _expect_list(field: FieldInfo, item: Any) -> tuple[str, str] | None:
     """The noun and the example for a list in whose place something else stands.
 
     None for an element that stands alone for a list of it.

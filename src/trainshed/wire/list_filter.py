@@ -85,9 +85,13 @@ def meaning(written: Restriction, words: FilterWords) -> Filter:
 
 
 def _field(written: str, words: FilterWords) -> str:
-    """Both key cases are accepted (contracts/vertex-sdk.md 8)."""
-    known = {_plain(name): name for name in words.operators}
-    name = known.get(_plain(written))
+    """Find a field by its name in either key case.
+
+    Filters of aiplatform v1 are documented in snake_case (docs/sources/vertex.md 8); that both
+    cases are accepted is our choice.
+    """
+    names = {_plain(name): name for name in words.operators}
+    name = names.get(_plain(written))
     if name is None:
         raise Unfit(f"a field: {words.field_names}")
     return name

@@ -85,7 +85,7 @@ class MessageFields:
             return self._outer(key)
         near = min(_distance(here, path) for path, _ in rows)
         rows = [row for row in rows if _distance(here, row[0]) == near]
-        places = [self._placed(path, at, is_snake="_" in key) for path, _ in rows]
+        places = [self._place_path(path, at, is_snake="_" in key) for path, _ in rows]
         above = len(document_at)
         written = [place for place in places if _holds(document, place[above:])]
         places = written or places
@@ -101,9 +101,9 @@ class MessageFields:
             name for name, rows in self._by_name.items() if all(path for path, _ in rows)
         )
 
-    def _placed(self, path: tuple[str, ...], at: Path, *, is_snake: bool) -> Path:
+    def _place_path(self, path: tuple[str, ...], at: Path, *, is_snake: bool) -> Path:
         """The path in the caller's spelling, at the positions where the field stands now."""
-        shared, place = _shared(path, at)
+        shared, place = _share_prefix(path, at)
         steps: list[str | int] = list(place)
         for count in range(shared + 1, len(path) + 1):
             steps.append(snake(path[count - 1]) if is_snake else path[count - 1])
@@ -140,7 +140,7 @@ def _distance(here: Sequence[str], there: Sequence[str]) -> int:
     return len(here) + len(there) - 2 * shared
 
 
-def _shared(path: tuple[str, ...], at: Path) -> tuple[int, Path]:
+def _share_prefix(path: tuple[str, ...], at: Path) -> tuple[int, Path]:
     """Count the steps that both paths share; return that part of ``at``, positions included."""
     shared, place = 0, 0
     while place < len(at) and shared < len(path):
@@ -209,7 +209,7 @@ def _own(document: dict[Any, Any], path: Path) -> Any:
             continue  # alone where a list belongs
         step = _as_spelled(place, name)
         value = _at(place, step)
-        place = _put(place, step, _copied(value) if value is not None else _empty(after))
+        place = _put(place, step, _copy(value) if value is not None else _empty(after))
     return place
 
 
@@ -224,7 +224,7 @@ def _empty(after: str | int) -> Any:
     return [] if isinstance(after, int) else {}
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     if isinstance(value, list):
         return list(value)
     return dict(value) if isinstance(value, Mapping) else value

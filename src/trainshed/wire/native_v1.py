@@ -1,8 +1,8 @@
 """Our own API below ``/trainshed/v1``: why a job waits, lines of its log, trials of a study.
 
 Google's documents lack some of the trials: Vertex's do not say which were stopped early, those of
-ml v1 neither why one has no result nor what the running ones have measured (contracts/vertex-sdk.md
-7.1 and 8).  A client of ours reads it again.
+ml v1 neither why one has no result nor what the running ones have measured
+(docs/sources/vertex.md 7.1 and 8).  A client of ours reads it again.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def trial_json(view: TrialView) -> dict[str, Any]:
     """A trial in short; ``step`` and ``metrics`` are those of its latest measurement."""
     trial = view.trial
     last = latest(trial)
-    found = {
+    document = {
         "number": trial.number,
         "state": trial.state.value,
         "jobState": view.job_state.value,
@@ -30,15 +30,15 @@ def trial_json(view: TrialView) -> dict[str, Any]:
         "metrics": dict(last.metrics) if last else {},
         "infeasibleReason": trial.infeasible_reason,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in document.items() if value is not None}
 
 
 def completed(trial: TrialRecord, native: Json) -> TrialRecord:
     """A trial of a document with what the document does not say of it."""
-    known = trial.measurements or (() if trial.final else _measured(native))
+    measurements = trial.measurements or (() if trial.final else _read_measurements(native))
     return replace(
         trial,
-        measurements=known,
+        measurements=measurements,
         stopped_early=trial.stopped_early or bool(native.get("stoppedEarly")),
         infeasible_reason=trial.infeasible_reason or native.get("infeasibleReason"),
     )
@@ -49,31 +49,31 @@ def latest(trial: TrialRecord) -> Measurement | None:
     return trial.final or (trial.measurements[-1] if trial.measurements else None)
 
 
-def _measured(native: Json) -> tuple[Measurement, ...]:
+def _read_measurements(native: Json) -> tuple[Measurement, ...]:
     metrics = tuple((str(name), float(value)) for name, value in native.get("metrics", {}).items())
     return (Measurement(step=int(native.get("step", 0)), metrics=metrics),) if metrics else ()
 
 
-def explanation_json(found: Explanation, position: int | None) -> dict[str, Any]:
+def explanation_json(explanation: Explanation, position: int | None) -> dict[str, Any]:
     """An explanation as the native API shows it; the next job's position is 1."""
-    shown: dict[str, Any] = {
-        "reason": found.reason.value,
-        "message": found.message,
-        "blockers": list(found.blockers),
+    document: dict[str, Any] = {
+        "reason": explanation.reason.value,
+        "message": explanation.message,
+        "blockers": list(explanation.blockers),
         "queuePosition": position,
-        "since": None if found.since_s is None else timestamp(int(found.since_s * 1e9)),
+        "since": None if explanation.since_s is None else timestamp(int(explanation.since_s * 1e9)),
     }
-    if change := found.change:
-        shown["change"] = asdict(change)
-    return {name: value for name, value in shown.items() if value is not None}
+    if change := explanation.change:
+        document["change"] = asdict(change)
+    return {name: value for name, value in document.items() if value is not None}
 
 
 def line_json(line: LogLine) -> dict[str, Any]:
     """A line of a log; the stream has one such object a line."""
-    found = {
+    document = {
         "time": timestamp(line.stamp_ns),
         "task": line.task_name,
         "severity": line.severity,
         "message": line.text,
     }
-    return {**found, "trial": line.trial} if line.trial else found
+    return {**document, "trial": line.trial} if line.trial else document

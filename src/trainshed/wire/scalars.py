@@ -1,7 +1,7 @@
 """Single values: what a caller may write for each kind of field, and its one normal form.
 
-The normal form is that of protobuf's JSON: 64-bit numbers are texts, 32-bit numbers are numbers,
-durations and times stay as they are written (contracts/vertex-sdk.md 9.3).
+The normal form is ours.  64-bit numbers are texts and 32-bit numbers are numbers, as protobuf's
+JSON has them (docs/sources/vertex.md 9.3); durations and times stay as they are written.
 """
 
 import math

@@ -11,14 +11,14 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobError, JobState, JobStatus
 
 #: The word for every state.  Neither dialect has one for a restart or for an engine's own queue,
-#: and aiplatform v1 calls PREPARING otherwise (contracts/gcloud.md 10.3).
+#: and aiplatform v1 calls PREPARING otherwise (docs/sources/gcloud.md 10.3).
 STATE: Final[Mapping[JobState, str]] = {
     **{state: state.name for state in JobState},
     JobState.ENQUEUED: "QUEUED",
     JobState.RESTARTING: "RUNNING",
 }
 
-#: Clients take a cancelled pipeline without an error for a good one (contracts/vertex-sdk.md 1.7),
+#: Clients take a cancelled pipeline without an error for a good one (docs/sources/vertex.md 1.7),
 #: so an ending whose cause nobody recorded has one too.
 UNRECORDED: Final[Mapping[JobState, JobError]] = {
     JobState.FAILED: JobError(code=Code.INTERNAL.number, message="The job failed."),
@@ -31,10 +31,10 @@ def states_of(words: Mapping[JobState, str]) -> dict[str, JobState]:
 
     Whoever evaluates the filter knows which states clients cannot tell apart.
     """
-    found: dict[str, JobState] = {}
+    states: dict[str, JobState] = {}
     for state, word in words.items():
-        found.setdefault(word, state)
-    return found
+        states.setdefault(word, state)
+    return states
 
 
 def ending(status: JobStatus) -> JobError | None:
@@ -88,22 +88,22 @@ def status_json(refusal: Refusal) -> dict[str, Any]:
 
 def bad_request(violations: Sequence[Violation]) -> dict[str, Any]:
     """The violations in one detail, in the caller's own field names; how many more, at the end."""
-    shown = [_violation(violation) for violation in violations[:VIOLATIONS_MAX]]
-    sizes = accumulate(len(json.dumps(each)) for each in shown)
+    rows = [_violation(violation) for violation in violations[:VIOLATIONS_MAX]]
+    sizes = accumulate(len(json.dumps(row)) for row in rows)
     fitting = sum(size <= VIOLATIONS_BYTES_MAX for size in sizes)
     if fitting < len(violations):
-        kept = min(fitting, VIOLATIONS_MAX - 1)
-        more = {"field": "", "description": f"and {len(violations) - kept} more"}
-        shown = [*shown[:kept], more]
-    return {"@type": BAD_REQUEST, "fieldViolations": shown}
+        count = min(fitting, VIOLATIONS_MAX - 1)
+        more = {"field": "", "description": f"and {len(violations) - count} more"}
+        rows = [*rows[:count], more]
+    return {"@type": BAD_REQUEST, "fieldViolations": rows}
 
 
 def shortened(text: str, bytes_max: int) -> str:
     """A text for a person, cut where it would have more bytes as JSON in ASCII."""
-    found = text[:bytes_max]
-    while len(json.dumps(found)) > bytes_max:
-        found = found[: len(found) * 3 // 4]
-    return text if found == text else f"{found}..."
+    prefix = text[:bytes_max]
+    while len(json.dumps(prefix)) > bytes_max:
+        prefix = prefix[: len(prefix) * 3 // 4]
+    return text if prefix == text else f"{prefix}..."
 
 
 def _violation(violation: Violation) -> dict[str, str]:

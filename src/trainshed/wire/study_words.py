@@ -1,4 +1,4 @@
-"""What both dialects say alike in a study: algorithms, goals, scales, bounds, values (R19)."""
+"""What both dialects say alike in a study: algorithms, goals, scales, bounds, values."""
 
 from collections.abc import Iterable, Mapping
 from math import isfinite
@@ -32,7 +32,8 @@ SCALE: Final[Mapping[str, Scale]] = {
 def bounds_of(value: Mapping[str, Any]) -> tuple[float, float] | None:
     """The bounds of a range; None when neither is given.
 
-    One that is not given beside the other is 0: the SDK leaves zeros out (vertex-sdk.md 3).
+    One that is not given beside the other is 0: the SDK leaves zeros out
+    (docs/sources/vertex.md 3).
     """
     if "minValue" not in value and "maxValue" not in value:
         return None
@@ -44,32 +45,32 @@ def kinds_of(study: StudySpec) -> Kinds:
     return {parameter.parameter_id: parameter.kind for parameter in parameters_of(study)}
 
 
-def number_of(given: Any, place: int) -> int:
+def number_of(number: Any, place: int) -> int:
     """The trial's own number; its place in the list where that is none."""
-    text = str(given or "")
+    text = str(number or "")
     return int(text) if text.isascii() and text.isdecimal() else place
 
 
-def values_of(kinds: Kinds, given: Iterable[tuple[str, Any]]) -> Values:
+def values_of(kinds: Kinds, pairs: Iterable[tuple[str, Any]]) -> Values:
     """In the study's order; what it does not know comes last."""
     order = {name: place for place, name in enumerate(kinds)}
-    found = [(name, _value(kinds.get(name), value)) for name, value in given if value is not None]
-    return tuple(sorted(found, key=lambda each: order.get(each[0], len(order))))
+    values = [(name, _value(kinds.get(name), value)) for name, value in pairs if value is not None]
+    return tuple(sorted(values, key=lambda pair: order.get(pair[0], len(order))))
 
 
-def _value(kind: ParameterKind | None, given: Any) -> Value:
+def _value(kind: ParameterKind | None, raw: Any) -> Value:
     """A value as its parameter has it: ml v1 writes all of them as texts."""
     if kind is None or kind is ParameterKind.CATEGORICAL:
-        return given if kind is None and _is_number(given) else str(given)
+        return raw if kind is None and _is_number(raw) else str(raw)
     try:
-        value = float(given)
+        value = float(raw)
     except ValueError:
-        return str(given)
+        return str(raw)
     return int(value) if kind is ParameterKind.INTEGER and value.is_integer() else value
 
 
-def _is_number(given: Any) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def finite(metrics: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:

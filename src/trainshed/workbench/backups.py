@@ -73,14 +73,14 @@ def make(data_dir: Path, url: str, target: Path, *, buckets: bool) -> Backup:
     backup.database_path(url)  # refused before a folder is made
     _make_empty(target, data_dir)
     backup.copy_database(url, target / DATABASE)
-    rows = _sound(target / DATABASE)
-    size, digest = _measured(target, DATABASE)
+    rows = _read_rows(target / DATABASE)
+    size, digest = _measure(target, DATABASE)
     uids = {str(job.uid) for job in rows.jobs}
     own = _own_names(data_dir, url, buckets=buckets)
     remarks = Remarks()
-    files = [Copied(DATABASE, size, digest), *_copied(data_dir, target, uids, own, remarks)]
+    files = [Copied(DATABASE, size, digest), *_copy_data(data_dir, target, uids, own, remarks)]
     write_first(target / _FILES, "".join(f"{json.dumps(file)}\n" for file in files).encode())
-    made = Backup(
+    manifest = Backup(
         release=__version__,
         time=began,
         data_dir=str(data_dir),
@@ -90,8 +90,8 @@ def make(data_dir: Path, url: str, target: Path, *, buckets: bool) -> Backup:
         buckets=buckets,
         remarks=remarks.sentences(),
     )
-    write_first(target / BACKUP_FILE, f"{json.dumps(asdict(made), indent=2)}\n".encode())
-    return made
+    write_first(target / BACKUP_FILE, f"{json.dumps(asdict(manifest), indent=2)}\n".encode())
+    return manifest
 
 
 def is_backup(folder: Path) -> bool:
@@ -103,7 +103,11 @@ def wrong(folder: Path) -> Iterator[str]:
     """What is wrong with a backup, in sentences: each file is read."""
     try:
         read(folder)
-        bad = [f"{each.name} {why}" for each in _listed(folder) if (why := _wrong(folder, each))]
+        bad = [
+            f"{file.name} {why}"
+            for file in _list_files(folder)
+            if (why := _find_fault(folder, file))
+        ]
     except (OSError, ValueError, TypeError) as error:
         yield f"it is not complete, or what it says of itself cannot be read ({error})"
         return
@@ -125,9 +129,9 @@ def restore(folder: Path, data_dir: Path, url: str) -> Restored:
     """
     if not is_backup(folder):
         raise UsageFault(f"{folder} is no backup: it has no {BACKUP_FILE}")
-    if found := "; ".join(wrong(folder)):
-        raise UsageFault(f"the backup {folder} is not whole: {found}")
-    _sound(folder / DATABASE)
+    if faults := "; ".join(wrong(folder)):
+        raise UsageFault(f"the backup {folder} is not whole: {faults}")
+    _read_rows(folder / DATABASE)
     path = backup.database_path(url)
     data_dir.mkdir(0o700, parents=True, exist_ok=True)
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
@@ -155,12 +159,12 @@ def _put_back(folder: Path, data_dir: Path, remarks: Remarks) -> None:
     own = {DATABASE, BACKUP_FILE, _FILES}
     is_there = _job_folders(data_dir)
 
-    def wanted(name: str, _kind: FileKind) -> bool:
+    def is_wanted(name: str, _kind: FileKind) -> bool:
         parts = name.split("/")
         is_kept_job = len(parts) == 2 and parts[0] == "jobs" and parts[1] in is_there  # noqa: PLR2004
         return name not in own and not is_kept_job
 
-    for _ in copy_tree(folder, data_dir, wanted, remarks):
+    for _ in copy_tree(folder, data_dir, is_wanted, remarks):
         pass
 
 
@@ -194,14 +198,14 @@ def _own_names(data_dir: Path, url: str, *, buckets: bool) -> Callable[[str], bo
     return lambda name: name in left_out or name.startswith(databases) or name.endswith(".lock")
 
 
-def _copied(
+def _copy_data(
     data_dir: Path,
     target: Path,
     uids: Collection[str],
     is_left_out: Callable[[str], bool],
     remarks: Remarks,
 ) -> Iterator[Copied]:
-    def wanted(name: str, _kind: FileKind) -> bool:
+    def is_wanted(name: str, _kind: FileKind) -> bool:
         parts = name.split("/")
         if len(parts) == 1:
             return not is_left_out(name)
@@ -212,12 +216,12 @@ def _copied(
 
     def is_record(name: str, kind: FileKind) -> bool:
         parts = name.split("/")
-        if parts[0] != "jobs" or not wanted(name, kind):
+        if parts[0] != "jobs" or not is_wanted(name, kind):
             return False
         return parts[-1] == _RECORDS if len(parts) == _DEPTH else kind is FileKind.FOLDER
 
     yield from copy_tree(data_dir, target, is_record, remarks)
-    yield from copy_tree(data_dir, target, wanted, remarks, _is_of_jobs)
+    yield from copy_tree(data_dir, target, is_wanted, remarks, _is_of_jobs)
 
 
 def _is_of_jobs(name: str) -> bool:
@@ -228,7 +232,7 @@ def _is_of_jobs(name: str) -> bool:
     return top == "buckets" and len(parts) > 1
 
 
-def _sound(path: Path) -> audit.Audit:
+def _read_rows(path: Path) -> audit.Audit:
     """The rows of a copy.  Raises StoreFault for one that is damaged."""
     rows = audit.rows(f"sqlite:///{path}")
     if rows.damage:
@@ -236,28 +240,28 @@ def _sound(path: Path) -> audit.Audit:
     return rows
 
 
-def _listed(folder: Path) -> Iterator[Copied]:
+def _list_files(folder: Path) -> Iterator[Copied]:
     with (folder / _FILES).open(encoding="utf-8") as lines:
         yield from (Copied(*json.loads(line)) for line in lines)
 
 
-def _wrong(folder: Path, listed: Copied) -> str:
+def _find_fault(folder: Path, file: Copied) -> str:
     try:
-        measured = _measured(folder, listed.name, listed.digest)
+        measured = _measure(folder, file.name, file.digest)
     except OSError as error:
         return "is missing" if error.errno in NOT_A_FILE else f"cannot be read ({error.strerror})"
-    return "" if measured == (listed.size, listed.digest) else "is not what was backed up"
+    return "" if measured == (file.size, file.digest) else "is not what was backed up"
 
 
-def _measured(folder: Path, name: str, digest: str = "") -> tuple[int, str]:
-    with Beneath(folder) as there, there.read(name) as file:
+def _measure(folder: Path, name: str, digest: str = "") -> tuple[int, str]:
+    with Beneath(folder) as backup_folder, backup_folder.read(name) as file:
         return measure_file(file, digest)
 
 
-def as_json(made: Backup) -> Mapping[str, object]:
+def as_json(manifest: Backup) -> Mapping[str, object]:
     """A backup for scripts."""
     return {
-        "release": made.release, "time": made.time, "dataDir": made.data_dir, "jobs": made.jobs,
-        "files": made.files, "bytes": made.bytes, "buckets": made.buckets,
-        "remarks": made.remarks,
+        "release": manifest.release, "time": manifest.time, "dataDir": manifest.data_dir,
+        "jobs": manifest.jobs, "files": manifest.files, "bytes": manifest.bytes,
+        "buckets": manifest.buckets, "remarks": manifest.remarks,
     }  # fmt: skip

@@ -36,12 +36,12 @@ def machine_types(catalog: Catalog) -> list[Row]:
 
 def _fits(catalog: Catalog, name: str) -> dict[str, list[int]]:
     machine = catalog.machines[name]
-    found = {
+    by_accelerator = {
         accelerator.enum_by_product[catalog.product]: catalog.fitting_counts(machine, accelerator)
         for accelerator in catalog.accelerators
         if catalog.product in accelerator.enum_by_product and catalog.in_edition(accelerator)
     }
-    return {name: list(counts) for name, counts in found.items() if counts}
+    return {name: list(counts) for name, counts in by_accelerator.items() if counts}
 
 
 def accelerators(catalog: Catalog) -> list[Row]:
@@ -70,14 +70,14 @@ def regions(catalog: Catalog) -> list[Row]:
             "name": region.name,
             "gpus": region.has_gpus,
             "accelerators": sorted(region.types),
-            "zones": {zone: sorted(has) for zone, has in zones.get(region.name, {}).items()},
+            "zones": {zone: sorted(types) for zone, types in zones.get(region.name, {}).items()},
         }
         for region in catalog.regions.values()
     ]
 
 
 def runtime_versions(_catalog: Catalog) -> list[Row]:
-    """The runtime versions of AI Platform Training (R25)."""
+    """The runtime versions of AI Platform Training."""
     return [
         {
             "name": runtime.version,

@@ -1,8 +1,9 @@
 """What points Google's clients at this service: variables and properties, with no secret in them.
 
-Which settings they are, and why these: contracts/gcloud.md 1.1-1.3, contracts/vertex-sdk.md 2.
-Where a token belongs into a value, ``TOKEN`` stands; whoever prints the value decides what to put
-there.
+Most settings have their source in docs/sources/gcloud.md 1.1, 1.2, 1.3, 1.4 and 7, and in
+docs/sources/vertex.md 2; those of gsutil, of gcsfs and of Google's C++ library are not there.
+Where a token belongs into a value, ``TOKEN`` stands; the caller that prints the value decides what
+to put there.
 """
 
 import re
@@ -75,8 +76,9 @@ class ClientTarget:
 def variables(target: ClientTarget) -> dict[str, str | None]:
     """Environment variables for gcloud and the SDKs; if None, it must not be set.
 
-    The storage clients send no header to an emulator, so that a token travels in the path: one for
-    buckets alone, which ends soon.
+    A storage client that was made without ``credentials`` sends no header to an emulator
+    (docs/sources/vertex.md 2.4), so a token travels in the path: one for buckets alone, which ends
+    soon.
     """
     settings: dict[str, str | None] = {
         f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}": address

@@ -22,7 +22,7 @@ def cluster_job(
     """The job of a file with flags on top, judged and found valid.
 
     USER_ARGS replace the file's args, and a package of the command line its packageUris
-    (contracts/gcloud.md 3.2).  Raises Fault with all violations,
+    (docs/sources/gcloud.md 3.2).  Raises Fault with all violations,
     UsageFault for a file that cannot be read or speaks the other dialect.
     """
     content: Mapping[str, Any] = read_one(config).content if config else {"trainingInput": {}}

@@ -65,7 +65,7 @@ def custom_run(config: str | None, flags: CustomFlags, rulebook: Rulebook) -> Cu
         raise UsageFault(
             "nothing to run: give --script or --python-module, --worker-pool-spec or --config"
         )
-    merged = _merged(document, flags, flagged, program)
+    merged = _merge_flags(document, flags, flagged, program)
     accepted = accept(judge(merged, rulebook), _DIALECT) if judged else unjudged(merged, _DIALECT)
     name = flags.words.get("display-name") or accepted.spec.display_name
     return CustomRun(
@@ -78,7 +78,7 @@ def custom_run(config: str | None, flags: CustomFlags, rulebook: Rulebook) -> Cu
 _DIALECT = Dialect.AIPLATFORM_V1
 
 
-def _merged(
+def _merge_flags(
     document: Json, flags: CustomFlags, flagged: Sequence[Mapping[str, str]], program: LocalProgram
 ) -> Merged:
     content, spec = _job_spec(document)
@@ -108,11 +108,11 @@ def _job_spec(document: Json) -> tuple[Json, Json]:
     return content, content[key]
 
 
-def _pools(written: Any, flags: CustomFlags, program: LocalProgram) -> Any:
+def _pools(pool_list: Any, flags: CustomFlags, program: LocalProgram) -> Any:
     """The pools with program, command and args of the command line; malformed ones as they are."""
-    pools = listed(written)
+    pools = listed(pool_list)
     if pools is None:
-        return written
+        return pool_list
     args = [*submit_flags.words(flags.words.get("args") or ""), *(flags.user_args or ())]
     command = submit_flags.words(flags.words.get("command") or "")
     if program.command or args or command:
@@ -126,8 +126,8 @@ def _pools(written: Any, flags: CustomFlags, program: LocalProgram) -> Any:
 
 def _with_flags(pools: Sequence[Pool], key: str, value: Sequence[str], *specs: str) -> list[Pool]:
     """The words of the command line are for those who train, and not for their reducers."""
-    found = spread(pools, key, value, *specs)
+    spread_pools = spread(pools, key, value, *specs)
     return [
         pool if is_reducer(index, pool) else changed
-        for index, (pool, changed) in enumerate(zip(pools, found, strict=True))
+        for index, (pool, changed) in enumerate(zip(pools, spread_pools, strict=True))
     ]

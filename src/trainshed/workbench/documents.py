@@ -36,22 +36,22 @@ class JobDocument:
 def read(path: str) -> tuple[JobDocument, ...]:
     """All documents of a file; ``-`` is the standard input.  Raises UsageFault."""
     text = _text(path)
-    found = [
+    documents = [
         JobDocument(source=path, position=position, content=_mapping(content, path))
         for position, content in enumerate(_contents(text, path), start=1)
         if content is not None
     ]
-    if not found:
+    if not documents:
         raise UsageFault(f"{path} is empty: it holds no job")
-    return tuple(found)
+    return tuple(documents)
 
 
 def read_one(path: str) -> JobDocument:
     """The only document of a file.  Raises UsageFault when there are several."""
-    found = read(path)
-    if len(found) > 1:
-        raise UsageFault(f"{path} holds {len(found)} documents; a job is one")
-    return found[0]
+    documents = read(path)
+    if len(documents) > 1:
+        raise UsageFault(f"{path} holds {len(documents)} documents; a job is one")
+    return documents[0]
 
 
 def _text(path: str) -> str:
@@ -112,9 +112,9 @@ def _json(text: str, path: str) -> Any:
 def _is_shallow(content: Any) -> bool:
     level = [content]
     for _ in range(DEPTH_MAX):
-        nested = [each for each in level if isinstance(each, dict | list)]
+        nested = [node for node in level if isinstance(node, dict | list)]
         level = [
-            item for each in nested for item in (each.values() if isinstance(each, dict) else each)
+            item for node in nested for item in (node.values() if isinstance(node, dict) else node)
         ]
     return not level
 
@@ -124,9 +124,9 @@ def _too_deep(path: str) -> UsageFault:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         counts = Counter(key for key, _ in pairs)
         twice = next(key for key, count in counts.items() if count > 1)
         raise ValueError(f"the key {twice!r} is there twice")
-    return found
+    return mapping

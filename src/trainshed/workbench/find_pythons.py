@@ -36,12 +36,12 @@ def find_pythons(environ: Mapping[str, str]) -> list[FoundPython]:
     return list(pythons.values())
 
 
-def nearest_python(wanted: str, pythons: Iterable[FoundPython]) -> FoundPython | None:
-    """Return the interpreter whose version is nearest to ``wanted``; of two alike the older."""
+def nearest_python(target: str, pythons: Iterable[FoundPython]) -> FoundPython | None:
+    """Return the interpreter whose version is nearest to ``target``; of two alike the older."""
 
     def distance(python: FoundPython) -> tuple[int, int]:
-        minor, wanted_minor = version(python.version)[1], version(wanted)[1]
-        return abs(minor - wanted_minor), minor
+        minor, target_minor = version(python.version)[1], version(target)[1]
+        return abs(minor - target_minor), minor
 
     return min(pythons, key=distance, default=None)
 

@@ -2,7 +2,7 @@
 
 Nothing is judged here: the server is the only judge.  Flags win over the file, field by field.
 Where gcloud lets a flag that was not given win as well (``packageUris``, ``enableWebAccess`` and
-``region`` of the file, contracts/gcloud.md 3.2), the file stands here.
+``region`` of the file, docs/sources/gcloud.md 3.2), the file stands here.
 """
 
 import copy
@@ -64,7 +64,7 @@ class Draft:
 
 
 def training_job(job_id: str, draft: Draft, user_args: Sequence[str] | None) -> Merged:
-    """A Job of ``ml/v1``; ``said.words`` are submit flags.  Raises UsageFault."""
+    """A Job of ``ml/v1``; ``draft.words`` are submit flags.  Raises UsageFault."""
     merged = merge(draft.content(), draft.words, has_file=draft.config is not None)
     merged = with_args(merged, user_args)
     document = merged.content
@@ -87,7 +87,7 @@ def custom_job(pool_specs: Sequence[str], draft: Draft) -> Merged:
     spec = document[spelled(document, "jobSpec")]
     if not isinstance(spec, dict):
         raise UsageFault(f"{draft.config}: jobSpec is a mapping of fields")
-    flagged = _flagged(pool_specs)
+    flagged = _parse_pool_specs(pool_specs)
     key = spelled(spec, "workerPoolSpecs")
     if flagged:
         uris = submit_flags.words(draft.words.get("python-package-uris", ""))
@@ -116,7 +116,7 @@ def tuning_job(draft: Draft) -> Merged:
     return Merged(content=document, words=unchanged)
 
 
-def _flagged(pool_specs: Sequence[str]) -> list[dict[str, str]]:
+def _parse_pool_specs(pool_specs: Sequence[str]) -> list[dict[str, str]]:
     pools = parse_pools(pool_specs)
     local = next((key for pool in pools for key in LOCAL_KEYS if key in pool), None)
     if local:
@@ -128,25 +128,27 @@ def _flagged(pool_specs: Sequence[str]) -> list[dict[str, str]]:
     return pools
 
 
-def _with_flags(written: Any, words: Mapping[str, str]) -> Any:
+def _with_flags(pool_list: Any, words: Mapping[str, str]) -> Any:
     """The pools with args, command and packages of the command line; malformed ones as they are."""
-    pools = listed(written)
+    pools = listed(pool_list)
     if pools is None:
-        return written
-    given = {
+        return pool_list
+    words_by_flag = {
         name: submit_flags.words(words[name])
         for name in ("args", "command", "python-package-uris")
         if name in words
     }
-    if not given:
-        return written
+    if not words_by_flag:
+        return pool_list
     pools = [camel_keys(pool) for pool in pools]
-    if "args" in given:
-        pools = spread(pools, "args", given["args"], "containerSpec", "pythonPackageSpec")
-    if "command" in given:
-        pools = spread(pools, "command", given["command"], "containerSpec")
-    if "python-package-uris" in given:
-        pools = spread(pools, "packageUris", given["python-package-uris"], "pythonPackageSpec")
+    if "args" in words_by_flag:
+        pools = spread(pools, "args", words_by_flag["args"], "containerSpec", "pythonPackageSpec")
+    if "command" in words_by_flag:
+        pools = spread(pools, "command", words_by_flag["command"], "containerSpec")
+    if "python-package-uris" in words_by_flag:
+        pools = spread(
+            pools, "packageUris", words_by_flag["python-package-uris"], "pythonPackageSpec"
+        )
     return pools
 
 

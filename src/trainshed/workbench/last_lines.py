@@ -33,16 +33,16 @@ class LastLines:
     @property
     def seconds(self) -> float | None:
         """What the last line of JSON says that it took; None where none does."""
-        found = (_seconds(text) for text in reversed(self._objects))
-        return next((seconds for seconds in found if seconds), None)
+        times = (_seconds(text) for text in reversed(self._objects))
+        return next((seconds for seconds in times if seconds), None)
 
 
 def _seconds(text: str) -> float | None:
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    seconds = found.get("seconds") if isinstance(found, dict) else None
+    seconds = document.get("seconds") if isinstance(document, dict) else None
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
         return None
     return float(seconds) if 0 < seconds < math.inf else None

@@ -18,8 +18,12 @@ _ITSELF: Final = ImageMapping(environment=CONTAINER, image="*")
 
 def contained(spec: JobSpec, python: str, runtime: Runtime) -> dict[Role, str]:
     """The roles that run in their own images, each with a sentence for the job's log."""
-    found = stand_ins(spec, Images((), (_ITSELF,), python, Found(runtime)))
-    return {role: each.note for role, each in found.items() if each and each.is_container}
+    by_role = stand_ins(spec, Images((), (_ITSELF,), python, Found(runtime)))
+    return {
+        role: stand_in.note
+        for role, stand_in in by_role.items()
+        if stand_in and stand_in.is_container
+    }
 
 
 def binds(
@@ -29,7 +33,7 @@ def binds(
     folders = [
         (buckets.path_of(f"{SCHEME}{name}"), f"{GCS}/{name}") for name in sorted(named(spec))
     ]
-    mounts = [(str(path), there) for path, there in folders if _will_be(path, output)]
+    mounts = [(str(path), inside) for path, inside in folders if _will_be(path, output)]
     in_bucket = any((uri or "").startswith(SCHEME) for uri in (spec.job_dir, spec.base_output_dir))
     own = [str(output)] if output and not in_bucket else []
     return (*mounts, *((place, place) for place in (*own, *packages)))

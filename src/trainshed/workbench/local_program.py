@@ -1,7 +1,7 @@
 """A program that lies on this machine, for a Vertex job: gcloud packs it into an image instead.
 
 ``--script`` and ``--python-module`` take the place of the program of every pool, as gcloud's
-autopackaged image does (contracts/gcloud.md 5.2); the Reduction Server's pool keeps its own.
+autopackaged image does (docs/sources/gcloud.md 5.2); the Reduction Server's pool keeps its own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from trainshed.service.starts.programs import Source
 from trainshed.workbench import submit_flags
 from trainshed.workbench.pool_flags import Pool
 
-#: The pool that may be a Reduction Server (R16).
+#: The pool that may be a Reduction Server.
 REDUCER_POOL = 2
 
 #: What an image is called where nobody named one; nothing ever pulls it.
@@ -44,12 +44,12 @@ class LocalProgram:
 
     def source(self) -> Source:
         """The folder and what is installed: the flags' requirements, else requirements.txt."""
-        written = self.folder / "requirements.txt"
-        listed = _requirements(written) if written.is_file() and self.command else ()
+        path = self.folder / "requirements.txt"
+        requirements = _requirements(path) if path.is_file() and self.command else ()
         return Source(
             folder=self.folder,
             packages=tuple(str(self.folder / package) for package in self.packages),
-            requirements=(*listed, *self.requirements),
+            requirements=(*requirements, *self.requirements),
         )
 
 
@@ -64,16 +64,16 @@ def program_of(flags: Mapping[str, str | None], first_pool: Mapping[str, str]) -
 
     is_local = "local-package-path" in first_pool or "script" in first_pool
     module = flags.get("python-module") or (first_pool.get("python-module") if is_local else None)
-    found = LocalProgram(
+    program = LocalProgram(
         folder=Path(text("local-package-path") or ".").expanduser().absolute(),
         script=text("script"),
         module=module,
         image=text("executor-image-uri"),
-        requirements=_both(flags, first_pool, "requirements"),
-        packages=_both(flags, first_pool, "extra-packages"),
+        requirements=_read_list(flags, first_pool, "requirements"),
+        packages=_read_list(flags, first_pool, "extra-packages"),
     )
-    _check(found)
-    return found
+    _check(program)
+    return program
 
 
 def installed_in(pools: Sequence[Pool], program: LocalProgram) -> list[Pool]:
@@ -81,43 +81,43 @@ def installed_in(pools: Sequence[Pool], program: LocalProgram) -> list[Pool]:
     if not program.command:
         return list(pools)
     return [
-        pool if not pool or is_reducer(index, pool) else _with(pool, program)
+        pool if not pool or is_reducer(index, pool) else _replace_program(pool, program)
         for index, pool in enumerate(pools)
     ]
 
 
-def _with(pool: Pool, program: LocalProgram) -> Pool:
+def _replace_program(pool: Pool, program: LocalProgram) -> Pool:
     container = pool.get("containerSpec") or {}
     package = pool.get("pythonPackageSpec") or {}
     image = container.get("imageUri") or package.get("executorImageUri") or program.image
-    kept = {key: value for key, value in pool.items() if key != "pythonPackageSpec"}
+    rest = {key: value for key, value in pool.items() if key != "pythonPackageSpec"}
     own = {key: package[key] for key in ("args", "env") if key in package}
     started = {"imageUri": image or NO_IMAGE, "command": list(program.command)}
-    return {**kept, "containerSpec": {**own, **container, **started}}
+    return {**rest, "containerSpec": {**own, **container, **started}}
 
 
 def is_reducer(index: int, pool: Pool) -> bool:
-    """Whether a pool runs our own program, which takes nothing from the command line (R16)."""
+    """Whether a pool runs our own program, which takes nothing from the command line."""
     image: Any = (pool.get("containerSpec") or {}).get("imageUri")
     return index == REDUCER_POOL and isinstance(image, str) and is_reduction_server(image)
 
 
-def _both(
+def _read_list(
     flags: Mapping[str, str | None], first_pool: Mapping[str, str], name: str
 ) -> tuple[str, ...]:
     """A list that separates with commas in its flag and with semicolons in a pool's key."""
-    listed = submit_flags.words(flags.get(name) or "")
-    return tuple(listed or submit_flags.words(first_pool.get(name, ""), ";"))
+    words = submit_flags.words(flags.get(name) or "")
+    return tuple(words or submit_flags.words(first_pool.get(name, ""), ";"))
 
 
 def _requirements(path: Path) -> tuple[str, ...]:
     lines = (line.split(" #")[0].strip() for line in path.read_text("utf-8").splitlines())
-    found = tuple(line for line in lines if line and not line.startswith("#"))
-    if option := next((line for line in found if line.startswith("-")), None):
+    requirements = tuple(line for line in lines if line and not line.startswith("#"))
+    if option := next((line for line in requirements if line.startswith("-")), None):
         raise UsageFault(
             f"{path}: {option!r} is an option of pip; only requirements are taken here"
         )
-    return found
+    return requirements
 
 
 def _check(program: LocalProgram) -> None:

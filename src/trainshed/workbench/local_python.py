@@ -48,8 +48,8 @@ def choose_python(
         return PythonChoice(interpreter(python, environ), rule)
     config = data_dir(data_folder, environ) / _CONFIG
     if not config.is_file():
-        others = f"--python, {PYTHON_VARIABLE} or [[environment]] in {config} choose another"
-        return PythonChoice(sys.executable, f"the Python of trainshed; {others}")
+        alternatives = f"--python, {PYTHON_VARIABLE} or [[environment]] in {config} choose another"
+        return PythonChoice(sys.executable, f"the Python of trainshed; {alternatives}")
     try:
         return _choose_by_config(spec, config, environ)
     except UsageFault as fault:

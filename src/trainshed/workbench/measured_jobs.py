@@ -48,35 +48,35 @@ def measured_job(path: str, hosts: int, name: str, limit_s: int) -> MeasuredJob:
         put(spec, ("scheduling", "timeout"), f"{limit_s}s")
         group = "ai custom-jobs"
     else:
-        found = kind.message if isinstance(kind, Violation) else kind.value
-        raise UsageFault(f"{path}: {found}; an AI Platform Job or a CustomJob is measured")
+        kind_name = kind.message if isinstance(kind, Violation) else kind.value
+        raise UsageFault(f"{path}: {kind_name}; an AI Platform Job or a CustomJob is measured")
     put(document, ("labels", PLAN_LABEL), MEASURE)
     return MeasuredJob(group=group, document=document)
 
 
 def _count_workers(path: str, document: Json, hosts: int) -> None:
     """Of AI Platform: the master is a host, and workers are the others."""
-    asked = document.get(spelled(document, "trainingInput"))
-    if not isinstance(asked, dict):
+    training_input = document.get(spelled(document, "trainingInput"))
+    if not isinstance(training_input, dict):
         raise UsageFault(f"{path}: trainingInput is a mapping of fields")
     for name in _HELPS:
-        asked.pop(spelled(asked, name), None)
-    if hosts == 1 and asked.get(spelled(asked, "scaleTier")) != "CUSTOM":
+        training_input.pop(spelled(training_input, name), None)
+    if hosts == 1 and training_input.get(spelled(training_input, "scaleTier")) != "CUSTOM":
         return
-    master = asked.get(spelled(asked, "masterType"))
+    master = training_input.get(spelled(training_input, "masterType"))
     if master is None:
         raise UsageFault(f"{path}: several hosts need scaleTier CUSTOM and a masterType")
-    put(asked, ("workerCount",), str(hosts - 1))
+    put(training_input, ("workerCount",), str(hosts - 1))
     if hosts > 1:
-        _alike(asked, ("masterType", "workerType"), ("masterConfig", "workerConfig"))
+        _copy_master(training_input, ("masterType", "workerType"), ("masterConfig", "workerConfig"))
 
 
-def _alike(asked: Json, *pairs: tuple[str, str]) -> None:
+def _copy_master(training_input: Json, *pairs: tuple[str, str]) -> None:
     """Workers as the master is, where the file has none."""
     for of_master, of_worker in pairs:
-        found = asked.get(spelled(asked, of_master))
-        if found is not None and spelled(asked, of_worker) not in asked:
-            put(asked, (of_worker,), copy.deepcopy(found))
+        setting = training_input.get(spelled(training_input, of_master))
+        if setting is not None and spelled(training_input, of_worker) not in training_input:
+            put(training_input, (of_worker,), copy.deepcopy(setting))
 
 
 def _pools(path: str, spec: Json, hosts: int) -> list[Json]:

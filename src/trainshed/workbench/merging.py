@@ -1,7 +1,7 @@
 """Puts flags on top of a document, and remembers which field each of them set.
 
 Sub-objects merge: ``--master-accelerator`` replaces the accelerator and leaves the rest of
-masterConfig alone (contracts/gcloud.md 3.2).
+masterConfig alone (docs/sources/gcloud.md 3.2).
 """
 
 import copy
@@ -26,12 +26,12 @@ def merge(content: Mapping[str, Any], flags: Mapping[str, str], *, has_file: boo
     ``has_file`` is False for a job made of flags alone: every field is then called by its flag.
     Raises UsageFault for a flag that does not exist or a value that cannot be read.
     """
-    document, written = own_flags(content)
-    if not (flags or written):
+    document, file_flags = own_flags(content)
+    if not (flags or file_flags):
         return Merged(content=document)
     document = copy.deepcopy(document)
     flag_by_path = {} if has_file else {".".join(f.path): f.option for f in FLAGS.values()}
-    for name, value in {**written, **flags}.items():
+    for name, value in {**file_flags, **flags}.items():
         flag = flag_named(name)
         put(document, flag.path, flag.read(flag.option, value))
         flag_by_path[".".join(flag.path)] = flag.option
@@ -49,15 +49,15 @@ def merge_any(content: Mapping[str, Any], flags: Mapping[str, str], *, source: s
     kind = kind_of(content)
     if kind is DocumentKind.ML_JOB:
         return merge(content, flags)
-    document, written = own_flags(content)
-    given = {**written, **flags}
-    unfit = next((name for name in given if name != "region"), None)
+    document, file_flags = own_flags(content)
+    all_flags = {**file_flags, **flags}
+    unfit = next((name for name in all_flags if name != "region"), None)
     if unfit and isinstance(kind, DocumentKind):
         raise UsageFault(
             f"{flag_named(unfit).option} is a flag of AI Platform jobs, and {source} is "
             f"{kind.value}"
         )
-    return Merged(content=document, region=given.get("region"))
+    return Merged(content=document, region=all_flags.get("region"))
 
 
 def with_args(merged: Merged, user_args: Sequence[str] | None) -> Merged:

@@ -1,7 +1,7 @@
 """The job of ``local train`` without a file and without machines: what gcloud's command does.
 
 Nothing is checked, because nothing was asked that a catalog could know; the counts are gcloud's
-(contracts/gcloud.md 9.1).
+(docs/sources/gcloud.md 9.1).
 """
 
 import json
@@ -62,7 +62,7 @@ def plain_spec(job: PlainJob) -> JobSpec:
 
 
 def plain_env(job: PlainJob) -> dict[str, str]:
-    """What gcloud sets for a single process: no cluster and no task (contracts/gcloud.md 9.1)."""
+    """Variables of a single process as gcloud sets them (docs/sources/gcloud.md 9.1)."""
     if job.distributed:
         return {}
     alone = {"job": _job_in_tf_config(job), "task": {}, "cluster": {}, "environment": "cloud"}
@@ -71,15 +71,15 @@ def plain_env(job: PlainJob) -> dict[str, str]:
 
 def counts(job: PlainJob) -> list[tuple[Role, int]]:
     """How many replicas each role has; roles without any are left out."""
-    found = [(Role.PRIMARY, 1)]
+    role_counts = [(Role.PRIMARY, 1)]
     for role, default in DISTRIBUTED_DEFAULTS.items():
         flag = COUNT_FLAGS[role]
-        asked = submit_flags.whole(f"--{flag}", job.flags.get(flag, str(default)))
-        if asked < 0:
-            raise UsageFault(f"--{flag} cannot be {asked}")
-        if job.distributed and asked > 0:
-            found.append((role, asked))
-    return found
+        count = submit_flags.whole(f"--{flag}", job.flags.get(flag, str(default)))
+        if count < 0:
+            raise UsageFault(f"--{flag} cannot be {count}")
+        if job.distributed and count > 0:
+            role_counts.append((role, count))
+    return role_counts
 
 
 def ignored_counts(job: PlainJob) -> list[str]:

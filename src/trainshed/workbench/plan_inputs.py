@@ -55,10 +55,10 @@ def read_calibration(path: Path) -> Calibration:
     try:
         return read_calibration_text(text)
     except ValueError as error:
-        named = _FIELD.match(str(error))
+        match = _FIELD.match(str(error))
         raise NotPlannable(
             NoPrediction(
-                field=named[0] if named else "calibration",
+                field=match[0] if match else "calibration",
                 message=f"{path}: {error}",
                 accepted="a file that trainshed plan calibrate wrote",
             )
@@ -77,16 +77,16 @@ def read_measured(
     text = _text(path)
     if _CALIBRATION.search(text):
         raise UsageFault(f"--measured {path}: that is a calibration: use --calibration {path}")
-    found = {each.id: each for each in tables.measured(text, str(path))}
-    if name is None and len(found) > 1:
-        raise UsageFault(f"{path} holds {len(found)} series; --series is one of {', '.join(found)}")
-    series = found.get(name or next(iter(found)))
+    by_id = {curve.id: curve for curve in tables.measured(text, str(path))}
+    if name is None and len(by_id) > 1:
+        raise UsageFault(f"{path} holds {len(by_id)} series; --series is one of {', '.join(by_id)}")
+    series = by_id.get(name or next(iter(by_id)))
     if series is None:
-        raise UsageFault(f"--series {name}: {path} has {', '.join(found)}")
-    made = calibration_of(series, tables.read({str(path): text}), host)
-    if isinstance(made, NoPrediction):
-        raise NotPlannable(made)
-    return made, (*curve_of(series).offending, *doubts(made))
+        raise UsageFault(f"--series {name}: {path} has {', '.join(by_id)}")
+    calibration = calibration_of(series, tables.read({str(path): text}), host)
+    if isinstance(calibration, NoPrediction):
+        raise NotPlannable(calibration)
+    return calibration, (*curve_of(series).offending, *doubts(calibration))
 
 
 def read_prices(path: Path) -> OwnPrices:
@@ -109,34 +109,41 @@ def _text(path: Path) -> str:
 
 def check_trainings(calibrations: Sequence[Calibration], framework: str) -> None:
     """All are of one training, and of the framework of the job's image.  Raises NotPlannable."""
-    for each in calibrations[1:]:
+    for calibration in calibrations[1:]:
         for name in ("model", "strategy", "precision", "stack"):
-            one, other = getattr(calibrations[0].training, name), getattr(each.training, name)
+            one, other = (
+                getattr(calibrations[0].training, name),
+                getattr(calibration.training, name),
+            )
             if one != other:
-                raise _another(f"they are of two trainings: {name} {one or 'none'} and {other}")
-    digests = {each.trainer_digest for each in calibrations} - {""}
+                raise _refuse_calibration(
+                    f"they are of two trainings: {name} {one or 'none'} and {other}"
+                )
+    digests = {calibration.trainer_digest for calibration in calibrations} - {""}
     if len(digests) > 1:
-        raise _another("they are of two trainers: their files differ")
+        raise _refuse_calibration("they are of two trainers: their files differ")
     if calibrations and (why := misfit(calibrations[0], framework)):
-        raise _another(why)
+        raise _refuse_calibration(why)
 
 
 def check_trainer(calibrations: Iterable[Calibration], trainer: Path) -> None:
     """All were measured with the trainer as it is now.  Raises NotPlannable."""
     now = trainer_digest([trainer])
-    if any(each.trainer_digest not in {"", now} for each in calibrations):
-        raise _another(f"it is of another trainer than {trainer}, or of what that was before")
+    if any(calibration.trainer_digest not in {"", now} for calibration in calibrations):
+        raise _refuse_calibration(
+            f"it is of another trainer than {trainer}, or of what that was before"
+        )
 
 
 def check_hosts(calibrations: Iterable[Calibration], job: PlannedJob) -> tuple[str, ...]:
     """What to mind of calibrations beside a job file's machines."""
     return tuple(
         f"measured on a machine without a name: it stands for {job.host.machine_type} here"
-        for each in calibrations
-        if not each.host.machine_type and job.host.machine_type
+        for calibration in calibrations
+        if not calibration.host.machine_type and job.host.machine_type
     )[:1]
 
 
-def _another(message: str) -> NotPlannable:
+def _refuse_calibration(message: str) -> NotPlannable:
     accepted = "a calibration of this training: trainshed plan calibrate"
     return NotPlannable(NoPrediction(field="calibration", message=message, accepted=accepted))

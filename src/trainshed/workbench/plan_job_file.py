@@ -64,7 +64,9 @@ def read_job(path: str, rulebook: Rulebook, region: str | None) -> JobFile:
     is_unknown = any(question and question.machine(group) is None for group in workers)
     if question is None or spec is None or not workers or (is_unknown and judged.violations):
         raise Fault(judged.violations)
-    if impossible := [each for each in judged.violations if each.rule in _IMPOSSIBLE]:
+    if impossible := [
+        violation for violation in judged.violations if violation.rule in _IMPOSSIBLE
+    ]:
         raise Fault(impossible)
     job = planned_job(spec, question.catalog)
     if isinstance(job, NoPrediction):
@@ -101,20 +103,20 @@ def newest_catalog(rulebook: Rulebook) -> Catalog:
 
 def check_region(name: str, catalog: Catalog) -> None:
     """A region that admission knows.  Raises Fault."""
-    asked = JobSpec(dialect=Dialect.AIPLATFORM_V1, region=name)
+    spec = JobSpec(dialect=Dialect.AIPLATFORM_V1, region=name)
     context = RuleContext(
-        asked=asked, spec=asked, catalog=catalog, today=date.max, scope=Scope.MACHINES
+        submitted_spec=spec, spec=spec, catalog=catalog, today=date.max, scope=Scope.MACHINES
     )
-    if found := [replace(each, field="--region") for each in region_exists(context)]:
-        raise Fault(found)
+    if violations := [replace(violation, field="--region") for violation in region_exists(context)]:
+        raise Fault(violations)
 
 
 def kinds_of(names: Sequence[str], job: PlannedJob, catalog: Catalog) -> tuple[HostKind, ...]:
     """Hosts of other machine types, with their own accelerators or the job's.  UsageFault."""
-    return tuple(_named(name, job, catalog) for name in names)
+    return tuple(_resolve_kind(name, job, catalog) for name in names)
 
 
-def _named(name: str, job: PlannedJob, catalog: Catalog) -> HostKind:
+def _resolve_kind(name: str, job: PlannedJob, catalog: Catalog) -> HostKind:
     if name == job.host.machine_type:
         return job.host
     machine = catalog.known_machines.get(name)
@@ -136,8 +138,8 @@ def _named(name: str, job: PlannedJob, catalog: Catalog) -> HostKind:
 
 def _check_attached(machine: MachineType, devices: tuple[str, int], catalog: Catalog) -> None:
     name, count = devices
-    found = catalog.accelerator(name)
-    counts = catalog.fitting_counts(machine, found) if found else ()
+    accelerator = catalog.accelerator(name)
+    counts = catalog.fitting_counts(machine, accelerator) if accelerator else ()
     if count not in counts:
         accepted = f"{', '.join(map(str, counts))} fit" if counts else "it carries none of them"
         raise UsageFault(f"--machine-types: {machine.name} cannot have {count} {name}; {accepted}")

@@ -53,7 +53,7 @@ _Line = tuple[HostKind, bool]
 def write_picture(path: Path, plan: JobPlan, calibrations: Sequence[Calibration]) -> None:
     """Write the picture.  Raises UsageFault where matplotlib is missing, or it cannot be."""
     try:
-        content = _drawn(plan, calibrations, "png")
+        content = _draw(plan, calibrations, "png")
     except ImportError:
         raise UsageFault(f"--png: {_MISSING}") from None
     _write("--png", path, content)
@@ -69,7 +69,7 @@ def write_page(
     """Write the page.  Raises UsageFault where it cannot be."""
     drawing = f"<p>No picture: {escape(_MISSING)}</p>"
     with suppress(ImportError):
-        text = _drawn(plan, calibrations, "svg").decode()
+        text = _draw(plan, calibrations, "svg").decode()
         drawing = f'<div class="wide">{text[text.index("<svg") :]}</div>'
     page = "\n".join(_page(plan, calibrations, words, drawing, table))
     _write("--html", path, page.encode())
@@ -82,7 +82,7 @@ def _write(flag: str, path: Path, content: bytes) -> None:
         raise UsageFault(f"{flag} {path} cannot be written: {reason(error)}") from None
 
 
-def _drawn(plan: JobPlan, calibrations: Sequence[Calibration], form: str) -> bytes:
+def _draw(plan: JobPlan, calibrations: Sequence[Calibration], form: str) -> bytes:
     from matplotlib import rc_context  # noqa: PLC0415  # heavy, and an extra
     from matplotlib.figure import Figure  # noqa: PLC0415  # the same
 
@@ -91,42 +91,44 @@ def _drawn(plan: JobPlan, calibrations: Sequence[Calibration], form: str) -> byt
         left, right = figure.subplots(1, 2)
         _throughput(left, plan, calibrations)
         _spending(right, plan)
-        written = io.BytesIO()
+        buffer = io.BytesIO()
         figure.savefig(
-            written, format=form, dpi=120, metadata={"Date": None} if form == "svg" else {}
+            buffer, format=form, dpi=120, metadata={"Date": None} if form == "svg" else {}
         )
-    return written.getvalue()
+    return buffer.getvalue()
 
 
 def _throughput(axes: Any, plan: JobPlan, calibrations: Sequence[Calibration]) -> None:
     colours = _colours(plan)
     for line in _lines(plan):
         colour = colours[_line_of(line[0])]
-        counts = [each.cluster.accelerators for each in line]
-        samples = [each.prediction.samples_per_s for each in line if each.prediction]
-        low, high = [each.low for each in samples], [each.high for each in samples]
+        counts = [option.cluster.accelerators for option in line]
+        samples = [option.prediction.samples_per_s for option in line if option.prediction]
+        low, high = [estimate.low for estimate in samples], [estimate.high for estimate in samples]
         axes.fill_between(counts, low, high, color=colour, alpha=0.18, linewidth=0)
         name = _name(line[0])
-        axes.plot(counts, [each.point for each in samples], "o-", color=colour, ms=3, label=name)
-    measured = [
+        axes.plot(
+            counts, [estimate.point for estimate in samples], "o-", color=colour, ms=3, label=name
+        )
+    points = [
         (run.accelerators, run.accelerators * batch / run.step_s)
-        for each in calibrations
-        for run in timed(each.runs)
-        for batch in [run.batch_per_accelerator or each.training.batch_per_accelerator]
+        for calibration in calibrations
+        for run in timed(calibration.runs)
+        for batch in [run.batch_per_accelerator or calibration.training.batch_per_accelerator]
     ]
-    if measured:
-        n, rate = min(measured)
-        most = max(each.cluster.accelerators for each in plan.options if each.prediction)
+    if points:
+        n, rate = min(points)
+        most = max(option.cluster.accelerators for option in plan.options if option.prediction)
         axes.plot([n, most], [rate, rate * most / n], "--", color=_GREY, label="in proportion")
-        axes.plot(*zip(*measured, strict=True), "k^", ms=6, label="measured")
-    _scale(axes, plan, [n for n, _ in measured])
+        axes.plot(*zip(*points, strict=True), "k^", ms=6, label="measured")
+    _scale(axes, plan, [n for n, _ in points])
     axes.set_xlabel(noun(plan.job.host.accelerator, 2).partition(" ")[2])
     axes.set_ylabel("samples/s, with 80 % intervals")
     axes.legend(frameon=False)
 
 
 def _scale(axes: Any, plan: JobPlan, measured: Sequence[int]) -> None:
-    predicted = {each.cluster.accelerators for each in plan.options if each.prediction}
+    predicted = {option.cluster.accelerators for option in plan.options if option.prediction}
     counts = sorted(predicted | set(measured))
     if counts[-1] >= _LOG_FROM * counts[0]:
         axes.set_xscale("log", base=2)
@@ -138,11 +140,11 @@ def _scale(axes: Any, plan: JobPlan, measured: Sequence[int]) -> None:
 
 def _lines(plan: JobPlan) -> Iterator[list[ClusterOption]]:
     """Options that differ in nothing but their number; of several with reducers the last."""
-    found: dict[_Line, dict[int, ClusterOption]] = {}
-    for option in sorted(plan.options, key=lambda each: each.cluster.reducers):
+    by_line: dict[_Line, dict[int, ClusterOption]] = {}
+    for option in sorted(plan.options, key=lambda option: option.cluster.reducers):
         if option.prediction:
-            found.setdefault(_line_of(option), {})[option.cluster.accelerators] = option
-    for line in found.values():
+            by_line.setdefault(_line_of(option), {})[option.cluster.accelerators] = option
+    for line in by_line.values():
         yield [line[count] for count in sorted(line)]
 
 
@@ -162,37 +164,39 @@ def _name(option: ClusterOption) -> str:
 
 
 def _spending(axes: Any, plan: JobPlan) -> None:
-    known = comparable([each for each in plan.options if each.time_s and each.spent])
+    options = comparable([option for option in plan.options if option.time_s and option.spent])
     colours = _colours(plan)
-    unit, name = _unit([each.time_s.point for each in known if each.time_s])
-    for each in known:
-        if each.time_s is None or each.spent is None:
+    unit, name = _unit([option.time_s.point for option in options if option.time_s])
+    for option in options:
+        if option.time_s is None or option.spent is None:
             continue
-        time, spent = each.time_s, each.spent
-        chosen = plan.marks.of(each)
+        time, spent = option.time_s, option.spent
+        marks = plan.marks.of(option)
         axes.errorbar(
             time.point / unit, spent.point, fmt="o", ms=5, capsize=2,
             xerr=[[(time.point - time.low) / unit], [(time.high - time.point) / unit]],
             yerr=[[spent.point - spent.low], [spent.high - spent.point]],
-            color=colours[_line_of(each)], ecolor=_GREY, elinewidth=0.8,
-            markeredgecolor="black" if chosen else "none",
+            color=colours[_line_of(option)], ecolor=_GREY, elinewidth=0.8,
+            markeredgecolor="black" if marks else "none",
         )  # fmt: skip
-        is_reduced = each.cluster.reducers > 0
+        is_reduced = option.cluster.reducers > 0
         axes.annotate(
-            "\n".join((f"{each.cluster.accelerators}{' + r' * is_reduced}", *chosen)),
+            "\n".join((f"{option.cluster.accelerators}{' + r' * is_reduced}", *marks)),
             (time.point / unit, spent.point),
             xytext=(5, -4 if is_reduced else 4),
             textcoords="offset points",
             va="top" if is_reduced else "bottom",
         )
     axes.set_xlabel(f"{name} {plan.work.words}")
-    currency = next((each.hour.currency for each in known if each.cost and each.hour), None)
+    currency = next(
+        (option.hour.currency for option in options if option.cost and option.hour), None
+    )
     axes.set_ylabel(currency or "accelerator-hours")
-    if any(each.cluster.reducers for each in known):
+    if any(option.cluster.reducers for option in options):
         axes.set_title("r: with reducers", loc="right", fontsize="small")
     axes.margins(x=0.2, y=0.2)
     axes.set_ylim(bottom=0)
-    times = [each.time_s.point / unit for each in known if each.time_s]
+    times = [option.time_s.point / unit for option in options if option.time_s]
     if max(times) >= _LOG_FROM * min(times):
         axes.set_xscale("log")
         ticks = [tick for tick in _TICKS if min(times) / 2 <= tick <= 2 * max(times)]
@@ -225,17 +229,17 @@ def _page(
     yield f"<title>Plan of a training job</title><style>{STYLE}</style></head><body>"
     yield "<h1>Plan of a training job</h1>"
     yield f'<p class="first">{escape(words[0])}.</p>'
-    yield from (f"<p>{escape(each)}</p>" for each in words[1:])
+    yield from (f"<p>{escape(sentence)}</p>" for sentence in words[1:])
     yield drawing
     yield '<h2>Clusters</h2><div class="wide"><table><thead><tr>'
-    yield "".join(f"<th>{escape(each.capitalize())}</th>" for each in headers)
+    yield "".join(f"<th>{escape(header.capitalize())}</th>" for header in headers)
     yield "</tr></thead><tbody>"
     for option, row in zip(plan.options, rows, strict=True):
         cells = (f"<td{_kind(place)}>{escape(cell)}</td>" for place, cell in enumerate(row))
         own = ' class="own"' if option is plan.own else ""
         yield f"<tr{own}>{''.join(cells)}</tr>"
     yield "</tbody></table></div>"
-    yield from (f"<p>{escape(each)}</p>" for each in remarks(plan))
+    yield from (f"<p>{escape(remark)}</p>" for remark in remarks(plan))
     yield from _provenance(calibrations)
     yield "</body></html>\n"
 
@@ -247,20 +251,20 @@ def _kind(place: int) -> str:
 def _provenance(calibrations: Sequence[Calibration]) -> Iterator[str]:
     """What was measured, on what, and when."""
     yield "<h2>What was measured</h2>"
-    for each in calibrations:
-        training, host = each.training, each.host
-        known = (
+    for calibration in calibrations:
+        training, host = calibration.training, calibration.host
+        facts = (
             *(training.model, training.stack, training.strategy.value, training.precision),
             f"{training.batch_per_accelerator:g} samples an accelerator and step",
             f"{training.gradient_bytes / 1e6:,.1f} MB of gradients",
             f"{host.per_host} x {host.accelerator} on {host.machine_type or 'a machine'}",
-            each.date,
-            f"trainer {each.trainer_digest[:12]}" if each.trainer_digest else "",
+            calibration.date,
+            f"trainer {calibration.trainer_digest[:12]}" if calibration.trainer_digest else "",
         )
-        yield f"<p>{escape('; '.join(filter(None, known)))}</p>"
+        yield f"<p>{escape('; '.join(filter(None, facts)))}</p>"
         heads = ("Run", "N", "Hosts", "Steps", "Step ms", "10 to 90 %", "Date", "")
         yield f"<table><thead><tr>{''.join(f'<th>{h}</th>' for h in heads)}</tr></thead><tbody>"
-        for run in each.runs:
+        for run in calibration.runs:
             cells = (run.kind.value, run.accelerators, run.hosts, run.steps or "",
                      f"{1000 * run.step_s:.4g}" if run.step_s else "",
                      f"{1000 * run.step_s_p10:.4g} to {1000 * run.step_s_p90:.4g}"

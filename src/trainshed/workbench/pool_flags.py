@@ -1,8 +1,8 @@
-"""``--worker-pool-spec`` and its companions: from gcloud's flags to a CustomJobSpec (R12).
+"""``--worker-pool-spec`` and its companions: from gcloud's flags to a CustomJobSpec.
 
 Each flag is a pool, in order; an empty one skips its pool.  Flags win over the file: pools given by
 flag replace the file's pools, ``--args`` and ``--command`` go to every pool
-(contracts/gcloud.md 5.1 to 5.3).
+(docs/sources/gcloud.md 5.1 to 5.3).
 """
 
 import re
@@ -60,14 +60,14 @@ _POOL_PATH = re.compile(r"(?:jobSpec\.)?workerPoolSpecs\[(\d+)\]\.?(.*)")
 
 def parse_pool(text: str) -> dict[str, str]:
     """One flag's value as a mapping; empty for a skipped pool.  Raises UsageFault."""
-    found = submit_flags.pairs(FLAG, text)
-    if unknown := sorted(set(found) - KEYS):
+    pool = submit_flags.pairs(FLAG, text)
+    if unknown := sorted(set(pool) - KEYS):
         raise UsageFault(f"{FLAG} has no key {unknown[0]}; it has {', '.join(sorted(KEYS))}")
-    if found and "machine-type" not in found:
+    if pool and "machine-type" not in pool:
         raise UsageFault(f"{FLAG} {text!r} lacks the key machine-type")
-    if "accelerator-count" in found and "accelerator-type" not in found:
+    if "accelerator-count" in pool and "accelerator-type" not in pool:
         raise UsageFault(f"{FLAG} {text!r} has accelerator-count without accelerator-type")
-    return found
+    return pool
 
 
 def parse_pools(texts: Sequence[str]) -> list[dict[str, str]]:
@@ -90,17 +90,17 @@ def wire_pool(pool: Mapping[str, str], package_uris: Sequence[str]) -> Pool:
     if "accelerator-type" in pool:
         machine["acceleratorType"] = pool["accelerator-type"]
         machine["acceleratorCount"] = _number(pool, "accelerator-count")
-    found: Pool = {"machineSpec": machine, "replicaCount": _number(pool, "replica-count")}
+    wire: Pool = {"machineSpec": machine, "replicaCount": _number(pool, "replica-count")}
     if "container-image-uri" in pool:
-        found["containerSpec"] = {"imageUri": pool["container-image-uri"]}
+        wire["containerSpec"] = {"imageUri": pool["container-image-uri"]}
     elif "script" not in pool and ("executor-image-uri" in pool or "python-module" in pool):
         package = {
             "executorImageUri": pool.get("executor-image-uri"),
             "pythonModule": pool.get("python-module"),
             "packageUris": list(package_uris),
         }
-        found["pythonPackageSpec"] = {key: value for key, value in package.items() if value}
-    return found
+        wire["pythonPackageSpec"] = {key: value for key, value in package.items() if value}
+    return wire
 
 
 def _number(pool: Mapping[str, str], key: str) -> int:

@@ -46,46 +46,46 @@ class ExchangeHosts:
     workers: str
     reducer_type: str
     """Empty where only their links are known."""
-    asked: int
+    reducer_count: int
     """How many reducers; 0 where nobody has said it."""
     price: Price | None
 
 
-def hosts_of(given: Given, rulebook: Rulebook) -> ExchangeHosts:
+def hosts_of(options: Given, rulebook: Rulebook) -> ExchangeHosts:
     """The hosts of an exchange.
 
     Raises UsageFault for what is missing or not in the catalog, and Fault for a file that is no
     job.
     """
-    judged = _judged(given, rulebook)
+    judged = _judge_config(options, rulebook)
     question = judged.question if judged else None
     catalog = question.catalog if question else _catalog(rulebook)
-    workers, words = _workers(given, judged, catalog)
+    workers, words = _workers(options, judged, catalog)
     pool = question.spec.group(Role.REDUCER) if question else None
-    machine = given.reducer_machine_type or (pool and pool.machine_type) or recommended_reducer()
-    region = given.region or (question.spec.region if question else None)
-    price = None if given.reducer_gbps else price_of(machine, region)
+    machine = options.reducer_machine_type or (pool and pool.machine_type) or recommended_reducer()
+    region = options.region or (question.spec.region if question else None)
+    price = None if options.reducer_gbps else price_of(machine, region)
     return ExchangeHosts(
         hosts=Hosts(
             workers=workers.hosts,
             worker_gbps=workers.slowest_gbps,
             total_gbps=workers.total_gbps,
-            reducer_gbps=given.reducer_gbps
+            reducer_gbps=options.reducer_gbps
             or _gbps(catalog, "--reducer-machine-type", machine, None),
             reducer_usd_hour=price.usd_hour if price else None,
         ),
         workers=words,
-        reducer_type="" if given.reducer_gbps else machine,
-        asked=given.reducer_count or (pool.count if pool else 0),
+        reducer_type="" if options.reducer_gbps else machine,
+        reducer_count=options.reducer_count or (pool.count if pool else 0),
         price=price,
     )
 
 
-def _judged(given: Given, rulebook: Rulebook) -> JudgedDocument | None:
-    if given.config is None:
+def _judge_config(options: Given, rulebook: Rulebook) -> JudgedDocument | None:
+    if options.config is None:
         return None
-    flags = {"region": given.region} if given.region else {}
-    merged = merge_any(read_one(given.config).content, flags, source=given.config)
+    flags = {"region": options.region} if options.region else {}
+    merged = merge_any(read_one(options.config).content, flags, source=options.config)
     judged = judge(merged, rulebook)
     if judged.question is None or judged.misread:
         raise Fault(judged.violations)
@@ -99,26 +99,27 @@ def _catalog(rulebook: Rulebook) -> Catalog:
 
 
 def _workers(
-    given: Given, judged: JudgedDocument | None, catalog: Catalog
+    options: Given, judged: JudgedDocument | None, catalog: Catalog
 ) -> tuple[WorkerLinks, str]:
-    if given.worker_gbps is not None:
-        count = _count(given)
+    if options.worker_gbps is not None:
+        count = _count(options)
         hosts = "1 host" if count == 1 else f"{count} hosts"
-        return _alike(count, given.worker_gbps), hosts
-    if given.worker_machine_type is None:
-        return _workers_of(given, judged)
-    count, accelerator = _count(given), given.worker_accelerator
-    gbps = _gbps(catalog, "--worker-machine-type", given.worker_machine_type, accelerator)
-    return _alike(count, gbps), f"{count} x {_words(given.worker_machine_type, accelerator)}"
+        return _equal_links(count, options.worker_gbps), hosts
+    if options.worker_machine_type is None:
+        return _workers_of(options, judged)
+    count, accelerator = _count(options), options.worker_accelerator
+    gbps = _gbps(catalog, "--worker-machine-type", options.worker_machine_type, accelerator)
+    words = f"{count} x {_words(options.worker_machine_type, accelerator)}"
+    return _equal_links(count, gbps), words
 
 
-def _count(given: Given) -> int:
-    if given.worker_count is None:
+def _count(options: Given) -> int:
+    if options.worker_count is None:
         raise UsageFault("--worker-count is missing: all worker hosts, the chief included")
-    return given.worker_count
+    return options.worker_count
 
 
-def _workers_of(given: Given, judged: JudgedDocument | None) -> tuple[WorkerLinks, str]:
+def _workers_of(options: Given, judged: JudgedDocument | None) -> tuple[WorkerLinks, str]:
     """The workers of a file.  Raises UsageFault without one, Fault where it names no machines."""
     question = judged.question if judged else None
     if not (judged and question):
@@ -126,7 +127,7 @@ def _workers_of(given: Given, judged: JudgedDocument | None) -> tuple[WorkerLink
             "no workers: give --config, or --worker-count with --worker-machine-type or "
             "--worker-gbps"
         )
-    if given.worker_count or given.worker_accelerator:
+    if options.worker_count or options.worker_accelerator:
         raise UsageFault(
             "--worker-count and --worker-accelerator go with --worker-machine-type or "
             "--worker-gbps: together they stand in the place of the file's workers"
@@ -136,7 +137,7 @@ def _workers_of(given: Given, judged: JudgedDocument | None) -> tuple[WorkerLink
     for group in filter(None, groups):
         if not group.machine_type:
             raise Fault(judged.violations)
-        counts[_named(question, group)] += group.count
+        counts[_describe_machine(question, group)] += group.count
     links = worker_links(question)
     if not counts:
         raise Fault(judged.violations)
@@ -148,40 +149,40 @@ def _workers_of(given: Given, judged: JudgedDocument | None) -> tuple[WorkerLink
     return links, ", ".join(f"{count} x {words}" for words, count in counts.items() if count)
 
 
-def _named(question: RuleContext, group: ReplicaGroup) -> str:
+def _describe_machine(question: RuleContext, group: ReplicaGroup) -> str:
     device = question.device(group)
     carried = f" with {device.count} {device.enum_name}" if device else ""
     return f"{group.machine_type}{carried}"
 
 
-def _alike(count: int, gbps: float) -> WorkerLinks:
+def _equal_links(count: int, gbps: float) -> WorkerLinks:
     return WorkerLinks(hosts=count, slowest_gbps=gbps, total_gbps=count * gbps)
 
 
 def _words(machine: str, accelerator: str | None) -> str:
     if accelerator is None:
         return machine
-    found = submit_flags.accelerator("--worker-accelerator", accelerator)
-    return f"{machine} with {found['count']} {found['type']}"
+    device = submit_flags.accelerator("--worker-accelerator", accelerator)
+    return f"{machine} with {device['count']} {device['type']}"
 
 
 def _gbps(catalog: Catalog, flag: str, machine: str, accelerator: str | None) -> float:
     """What a machine type sends.  Raises UsageFault."""
-    known = catalog.known_machines.get(machine)
-    if known is None:
+    machine_type = catalog.known_machines.get(machine)
+    if machine_type is None:
         raise UsageFault(f"{flag}: edition {catalog.edition.id} knows no machine type {machine}")
     name, count = None, 0
     if accelerator is not None:
-        found = submit_flags.accelerator("--worker-accelerator", accelerator)
-        name, count = found["type"], found["count"]
+        device = submit_flags.accelerator("--worker-accelerator", accelerator)
+        name, count = device["type"], device["count"]
         if count < 1:
             raise UsageFault("--worker-accelerator: the count is 1 or more; leave the flag out")
         if catalog.accelerator(name) is None:
             accepted = ", ".join(catalog.enum_names())
             raise UsageFault(f"--worker-accelerator: there is no {name}; there are {accepted}")
-    elif known.bundled:
-        name, count = known.bundled.type, known.bundled.count
-    if gbps := catalog.egress_gbps(known, name, count):
+    elif machine_type.bundled:
+        name, count = machine_type.bundled.type, machine_type.bundled.count
+    if gbps := catalog.egress_gbps(machine_type, name, count):
         return gbps
     rate = flag.replace("machine-type", "gbps")
     raise UsageFault(f"{flag}: the catalog does not know the bandwidth of {machine}; give {rate}")

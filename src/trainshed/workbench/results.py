@@ -26,20 +26,20 @@ def metrics_of(output: Path | None, *, since: float) -> Mapping[str, float]:
     """
     if output is None:
         return {}
-    found = (_numbers(output / folder / RESULT_FILE, since) for folder in FOLDERS)
-    return next(filter(None, found), {})
+    results = (_numbers(output / folder / RESULT_FILE, since) for folder in FOLDERS)
+    return next(filter(None, results), {})
 
 
 def _numbers(path: Path, since: float) -> Mapping[str, float]:
     try:
         if path.stat().st_mtime < since - CLOCK_S:
             return {}
-        found = json.loads(path.read_text("utf-8"))
+        document = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return {}
-    return {key: value for key, value in found.items() if _is_number(value)}
+    return {key: value for key, value in document.items() if _is_number(value)}
 
 
 def headline(metrics: Mapping[str, float]) -> tuple[str, float] | None:

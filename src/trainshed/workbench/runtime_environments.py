@@ -1,4 +1,4 @@
-"""``environments build``: a Python with what a runtime version had (R25).
+"""``environments build``: a Python with what a runtime version had.
 
 The versions are those of today, as far as its Python has them; TensorFlow is the runtime version's
 own where it was built for that Python, and the nearest otherwise.
@@ -126,15 +126,17 @@ def _make_venv(
     directory: Path, runtime: str, choice: str | None, progress: Callable[[str], None]
 ) -> None:
     """Make an empty environment.  Raises UsageFault with what uv says and the Pythons here."""
-    wanted = choice or python_for(runtime)
-    pythons = find_pythons(os.environ) if _MINOR_VERSION.fullmatch(wanted) else []
-    here = next((python for python in pythons if python.version == wanted), None)
-    progress(f"making {directory} with Python {wanted}{f' ({here.path})' if here else ''}")
-    error = _venv_error(directory, here.path if here else wanted)
+    python_version = choice or python_for(runtime)
+    pythons = find_pythons(os.environ) if _MINOR_VERSION.fullmatch(python_version) else []
+    here = next((python for python in pythons if python.version == python_version), None)
+    progress(f"making {directory} with Python {python_version}{f' ({here.path})' if here else ''}")
+    error = _venv_error(directory, here.path if here else python_version)
     if not error:
         return
-    failure = f"there is no Python {wanted} here, and uv could not download it: {error}"
-    nearest = None if choice else nearest_python(wanted, filter(_may_have_tensorflow, pythons))
+    failure = f"there is no Python {python_version} here, and uv could not download it: {error}"
+    nearest = (
+        None if choice else nearest_python(python_version, filter(_may_have_tensorflow, pythons))
+    )
     if nearest is None:
         versions = ", ".join(f"{python.version} ({python.path})" for python in pythons)
         here_are = f"; this machine has {versions}" if versions else ""
@@ -157,28 +159,28 @@ def _may_have_tensorflow(python: FoundPython) -> bool:
 def _tensorflow(
     runtime: str, interpreter: Path, work: Path, progress: Callable[[str], None]
 ) -> str:
-    def asked(arguments: Sequence[str]) -> UvResult:
+    def ask_uv(arguments: Sequence[str]) -> UvResult:
         return ask([*_cache_flags(), *arguments], UvContext(work), work)
 
-    wanted = f"{runtime}.*"
-    found = nearest("tensorflow", wanted, Index(str(interpreter), asked, work))
-    if found is None:
+    pattern = f"{runtime}.*"
+    release = nearest("tensorflow", pattern, Index(str(interpreter), ask_uv, work))
+    if release is None:
         raise UsageFault(
             f"no TensorFlow can be had for {interpreter}; --python names another Python, such as "
             f"{python_for(runtime)}"
         )
-    if not found.version.startswith(f"{runtime}."):
-        nearby = f"the nearest is {found.version}"
+    if not release.version.startswith(f"{runtime}."):
+        nearby = f"the nearest is {release.version}"
         progress(f"TensorFlow {runtime} was not built for this Python; {nearby}")
-    return found.version
+    return release.version
 
 
 def _check(interpreter: Path) -> None:
     """See that the largest of them can be imported together."""
     words = [str(interpreter), "-c", _IMPORTS]
-    tried = subprocess.run(words, text=True, check=False, capture_output=True)  # noqa: S603 - ours
-    if tried.returncode:
-        raise UsageFault(f"what was installed cannot be imported: {_last_line(tried.stderr)}")
+    process = subprocess.run(words, text=True, check=False, capture_output=True)  # noqa: S603 - ours
+    if process.returncode:
+        raise UsageFault(f"what was installed cannot be imported: {_last_line(process.stderr)}")
 
 
 def _install(arguments: Sequence[str], progress: Callable[[str], None]) -> None:

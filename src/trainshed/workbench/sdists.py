@@ -17,7 +17,7 @@ from trainshed.engines.environments import content, interpreter, uv
 from trainshed.model.faults import UsageFault
 from trainshed.service.starts.programs import is_project
 
-#: What gcloud calls a package without a setup.py (contracts/gcloud.md 4).
+#: What gcloud calls a package without a setup.py (docs/sources/gcloud.md 4).
 VERSION: Final = "0.0.0"
 
 _SETUP: Final = """\

@@ -1,6 +1,7 @@
-"""The short runs of a calibration: the user's own trainer, through the same local run as always.
+"""The short runs of a calibration: the user's own trainer in the usual local run.
 
-Each ends when its steps are known well enough, or when its time is over (contracts/planner.md 5).
+A run ends when its steps are known well enough, or when its time is over
+(docs/sources/planner.md 5).
 """
 
 import os
@@ -106,7 +107,7 @@ def measure(
     if not first.run.noisy or not may_repeat:
         return first
     again = _measure(bench, kind, accelerators, sink)
-    return min(first, again, key=lambda each: (each.run.noisy, each.run.load))
+    return min(first, again, key=lambda measurement: (measurement.run.noisy, measurement.run.load))
 
 
 def with_batch(bench: Bench, flag: str, samples: int) -> Bench:
@@ -131,15 +132,17 @@ def _run(bench: Bench, kind: RunKind, accelerators: int, sink: OutputSink) -> St
         job = _job(bench, kind, accelerators, folder)
         prepared = prepare(job, bench.host)
         primary = prepared.plan.replicas[0].task_name
-        heard = StepLines(sink, bench.pattern, primary)
-        watch = _Watch(bench.limits, heard, primary, is_input=kind is RunKind.INPUT)
-        ran = start(prepared, bench.host, heard, watch.enough)
+        step_lines = StepLines(sink, bench.pattern, primary)
+        watch = _Watch(bench.limits, step_lines, primary, is_input=kind is RunKind.INPUT)
+        ran = start(prepared, bench.host, step_lines, watch.enough)
     _end_if_stopped(ran.outcome, watch.why)
     if ran.outcome.exit_code and not watch.why:
         raise Unmeasured(f"run {kind.value} failed: {ran.outcome.message}")
     times, message = watch.reported(ran.steps), ran.outcome.message
     if times is None or not times.first_s:
-        raise NoSteps(_silent(kind, message, heard if bench.pattern else None), message)
+        raise NoSteps(
+            _explain_silence(kind, message, step_lines if bench.pattern else None), message
+        )
     if times.steps < _STEPS_LEAST:
         raise NoSteps(
             f"run {kind.value} took {times.steps} steps after its first ({message}); "
@@ -158,14 +161,14 @@ def _end_if_stopped(outcome: Outcome, why: str) -> None:
     raise SystemExit(outcome.exit_code)
 
 
-def _silent(kind: RunKind, message: str, heard: StepLines | None) -> str:
+def _explain_silence(kind: RunKind, message: str, step_lines: StepLines | None) -> str:
     if kind is RunKind.INPUT:
         return (
             "run B saw no batch of PyTorch's DataLoader or of Keras's data whose samples can be "
             "counted: no other input is measured alone"
         )
-    if heard is not None:
-        return f"run {kind.value} reported no steps ({message}): {heard.why_none}"
+    if step_lines is not None:
+        return f"run {kind.value} reported no steps ({message}): {step_lines.why_none}"
     return (
         f"run {kind.value} reported no steps ({message}): PyTorch, Lightning and Keras are seen by "
         "hooks; else call trainshed_trainer.progress(step), or give --step-pattern"
@@ -221,10 +224,10 @@ class _Watch:
     """Says when a run has shown enough."""
 
     def __init__(
-        self, limits: RunLimits, heard: StepLines, task_name: str, *, is_input: bool
+        self, limits: RunLimits, step_lines: StepLines, task_name: str, *, is_input: bool
     ) -> None:
         self._limits = limits
-        self._heard = heard
+        self._step_lines = step_lines
         self._task_name = task_name
         self._is_input = is_input
         self._began = self._first = time.monotonic()
@@ -235,48 +238,48 @@ class _Watch:
         times = steps.get(self._task_name)
         if self._is_input:
             return times if times is not None and times.samples else None
-        return times if times is not None and times.steps else self._heard.times
+        return times if times is not None and times.steps else self._step_lines.times
 
     def enough(self, steps: Mapping[str, StepTimes]) -> str:
         """See ``engines.local.foreground``."""
         times = self.reported(steps)
-        seen = steps_seen(times) if times is not None else None
-        if seen is None:
+        stats = steps_seen(times) if times is not None else None
+        if stats is None:
             self._first = time.monotonic()
-        self.why = _TRAINS if seen is None and self._trains(steps) else self._why(seen)
+        self.why = _TRAINS if stats is None and self._trains(steps) else self._why(stats)
         return self.why
 
     def _trains(self, steps: Mapping[str, StepTimes]) -> bool:
         """Whether run B is of no use: hooks would have read batches before the first step."""
-        found = steps.get(self._task_name), self._heard.times
-        return self._is_input and any(each and each.steps >= _STEPS_LEAST for each in found)
+        candidates = steps.get(self._task_name), self._step_lines.times
+        return self._is_input and any(times and times.steps >= _STEPS_LEAST for times in candidates)
 
-    def _why(self, seen: StepsSeen | None) -> str:
+    def _why(self, stats: StepsSeen | None) -> str:
         now = time.monotonic()
-        if seen is None:
+        if stats is None:
             return _LATE if now - self._began > self._limits.start_s else ""
-        is_sure = seen.steps >= _STEPS_MIN and seen.uncertainty < _SURE
+        is_sure = stats.steps >= _STEPS_MIN and stats.uncertainty < _SURE
         # batches come in bursts while buffers are emptied: their median is not sure before the end
-        if not self._is_input and (is_sure or seen.steps >= _STEPS_MAX):
+        if not self._is_input and (is_sure or stats.steps >= _STEPS_MAX):
             return _OVER
         return _LATE if now - self._first > self._limits.steps_s else ""
 
 
 def _as_run(kind: RunKind, accelerators: int, times: StepTimes, batch: float, load: float) -> Run:
-    seen = steps_seen(times)
-    assert seen is not None  # noqa: S101  # a run without steps has failed before
+    stats = steps_seen(times)
+    assert stats is not None  # noqa: S101  # a run without steps has failed before
     samples = times.samples / times.steps if times.steps else 0.0
     is_input = kind is RunKind.INPUT
     return Run(
         kind=kind,
         accelerators=accelerators,
         batch_per_accelerator=batch or samples,
-        steps=seen.steps,
-        step_s=0.0 if is_input else seen.step_s,
-        step_s_p10=0.0 if is_input else seen.p10_s,
-        step_s_p90=0.0 if is_input else seen.p90_s,
-        samples_per_s=(batch or samples or 1.0) / seen.step_s if is_input else 0.0,
-        wait_share=0.0 if is_input else seen.wait_share,
+        steps=stats.steps,
+        step_s=0.0 if is_input else stats.step_s,
+        step_s_p10=0.0 if is_input else stats.p10_s,
+        step_s_p90=0.0 if is_input else stats.p90_s,
+        samples_per_s=(batch or samples or 1.0) / stats.step_s if is_input else 0.0,
+        wait_share=0.0 if is_input else stats.wait_share,
         date=f"{datetime.now(tz=UTC):%Y-%m-%d}",
         load=round(load, 2),
         noisy=load > _BUSY,

@@ -25,14 +25,14 @@ _SHOWN_MAX: Final = 40
 def step_pattern(text: str) -> re.Pattern[str]:
     """A pattern with a group ``step``.  Raises UsageFault for any other."""
     try:
-        found = re.compile(text)
+        pattern = re.compile(text)
     except re.error as error:
         raise UsageFault(f"--step-pattern {text!r} is no regular expression: {error}") from None
-    if "step" not in found.groupindex:
+    if "step" not in pattern.groupindex:
         raise UsageFault(
             f"--step-pattern {text!r} has no group named step; such as 'step (?P<step>[0-9]+)'"
         )
-    return found
+    return pattern
 
 
 class _Reading(NamedTuple):
@@ -75,9 +75,9 @@ class StepLines:
     def line(self, replica: ReplicaPlan, text: str, stream: Stream) -> None:
         """Take one line of a replica."""
         if self._pattern is not None and replica.task_name == self._task_name:
-            found = self._pattern.search(text[:_LINE_MAX])
-            if found:
-                self._hear(found["step"] or "")
+            match = self._pattern.search(text[:_LINE_MAX])
+            if match:
+                self._hear(match["step"] or "")
         self._stamp_s = None
         self._sink.line(replica, text, stream)
 
@@ -117,13 +117,13 @@ class StepLines:
         steps = [*self._steps, *([newest] if newest else [])]
         if not steps:
             return None
-        each = tuple(seconds for _, seconds in steps)
+        durations = tuple(seconds for _, seconds in steps)
         return StepTimes(
             steps=sum(count for count, _ in steps),
-            first_s=each[:KEPT],
-            first_waits_s=(0.0,) * len(each[:KEPT]),
-            recent_s=each[-KEPT:],
-            recent_waits_s=(0.0,) * len(each[-KEPT:]),
+            first_s=durations[:KEPT],
+            first_waits_s=(0.0,) * len(durations[:KEPT]),
+            recent_s=durations[-KEPT:],
+            recent_waits_s=(0.0,) * len(durations[-KEPT:]),
         )
 
     @property

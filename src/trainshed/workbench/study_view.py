@@ -1,7 +1,7 @@
 """A study as a server describes it, in either dialect, in the model's words.
 
 The command line watches and reports from it.  It is read from the public documents, so that any
-server of these APIs can be asked (contracts/vertex-sdk.md 7.1 and 8); what a native route says
+server of these APIs can be asked (docs/sources/vertex.md 7.1 and 8); what a native route says
 beside them is added where the server has it.  What a server leaves out is absent here, and what is
 no finite number is left out.
 """
@@ -86,7 +86,7 @@ def view_of(document: Json) -> StudyView:
         title=str(document.get("displayName") or document.get("jobId") or document.get("name", "")),
         state=str(document.get("state", "")).removeprefix(_PREFIX),
         error=str(document.get("errorMessage") or document.get("error", {}).get("message", "")),
-        algorithm=str(_search_of(document).get("algorithm", "")),
+        algorithm=str(_read_search(document).get("algorithm", "")),
         study=study,
         trials=tuple(sorted(trials, key=lambda trial: trial.number)),
         create_time=time_of(document.get("createTime")),
@@ -98,16 +98,16 @@ def view_of(document: Json) -> StudyView:
 def with_native(view: StudyView, native: Json) -> StudyView:
     """The study with what the native API says of its trials.  Raises UsageFault as ``view_of``."""
     try:
-        found = {int(trial["number"]): trial for trial in native.get("trials", ())}
-        trials = tuple(completed(trial, found.get(trial.number, {})) for trial in view.trials)
+        by_number = {int(trial["number"]): trial for trial in native.get("trials", ())}
+        trials = tuple(completed(trial, by_number.get(trial.number, {})) for trial in view.trials)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageFault(f"the server's answer on trials cannot be read: {error!r}") from error
     return replace(view, trials=trials)
 
 
-def _search_of(document: Json) -> Json:
-    found: Json = document.get("studySpec") or document["trainingInput"]["hyperparameters"]
-    return found
+def _read_search(document: Json) -> Json:
+    search: Json = document.get("studySpec") or document["trainingInput"]["hyperparameters"]
+    return search
 
 
 def ranked(view: StudyView) -> list[TrialRecord]:
@@ -119,25 +119,25 @@ def ranked(view: StudyView) -> list[TrialRecord]:
         return list(view.leaders)
     metric = view.objectives[0]
     sign = 1 if metric.goal is Goal.MINIMIZE else -1
-    known = ((final_value(trial, metric), trial) for trial in view.trials)
-    valued = [(value, trial) for value, trial in known if value is not None]
-    valued.sort(key=lambda each: (not is_safe(view.study, each[1]), sign * each[0]))
+    finals = ((final_value(trial, metric), trial) for trial in view.trials)
+    valued = [(value, trial) for value, trial in finals if value is not None]
+    valued.sort(key=lambda pair: (not is_safe(view.study, pair[1]), sign * pair[0]))
     return [trial for _, trial in valued]
 
 
 def counts(view: StudyView) -> str:
     """How many trials there are, by what became of them."""
-    going = [trial for trial in view.trials if not trial.state.is_final]
-    running = sum(trial.start_time is not None for trial in going)
+    unfinished = [trial for trial in view.trials if not trial.state.is_final]
+    running = sum(trial.start_time is not None for trial in unfinished)
     parts = (
         (view.count(TrialState.SUCCEEDED), "succeeded"),
         (view.count(TrialState.INFEASIBLE), "infeasible"),
         (running, "running"),
-        (len(going) - running, "waiting"),
+        (len(unfinished) - running, "waiting"),
     )
     native = ", ".join(f"{count} {word}" for count, word in parts if count)
-    made = f"{len(view.trials)} of {view.study.trial_count_max}"
-    return f"{made}: {native}" if native else made
+    total = f"{len(view.trials)} of {view.study.trial_count_max}"
+    return f"{total}: {native}" if native else total
 
 
 def final_value(trial: TrialRecord, metric: Metric) -> float | None:
@@ -168,7 +168,10 @@ def short(value: Value) -> str:
 
 
 def arguments(trial: TrialRecord) -> tuple[str, ...]:
-    """The words that the service appends to the program's command line (vertex-sdk.md 10)."""
+    """Return the words that the service appends to a trial's command line.
+
+    They are in docs/sources/vertex.md 10.
+    """
     pairs = ((f"--{name}", text_of(value)) for name, value in trial.values)
     return tuple(word for pair in pairs for word in pair)
 

@@ -1,9 +1,9 @@
-"""The flags of ``gcloud ai-platform jobs submit training`` that set a field of the Job (R1).
+"""The flags of ``gcloud ai-platform jobs submit training`` that set a field of the Job.
 
 One table: a flag's name, the place it sets and how its value reads.  The command line builds its
 options from it, ``validate`` applies it to the ``flags`` of a file, and a violation's field is
 turned back into the flag that set it.  Flags win over the file field by field
-(contracts/gcloud.md 3.2).  The evaluator flags are ours: gcloud has none.
+(docs/sources/gcloud.md 3.2).  The evaluator flags are ours: gcloud has none.
 
 In values a comma separates; one that begins with ``^DELIMITER^`` chooses another separator, as in
 gcloud (``gcloud topic escaping``).
@@ -30,15 +30,15 @@ def words(text: str, delimiter: str = ",") -> list[str]:
 
 def pairs(flag: str, text: str) -> dict[str, str]:
     """``a=1,b=2`` as a mapping.  Raises UsageFault for a word with no ``=`` or a key twice."""
-    found: dict[str, str] = {}
+    mapping: dict[str, str] = {}
     for word in words(text):
         key, equals, value = word.partition("=")
         if not equals or not key:
             raise UsageFault(f"{flag} takes KEY=VALUE pairs separated by commas, not {word!r}")
-        if key in found:
+        if key in mapping:
             raise UsageFault(f"{flag} has {key} twice")
-        found[key] = value
-    return found
+        mapping[key] = value
+    return mapping
 
 
 def whole(flag: str, text: str) -> int:
@@ -64,10 +64,10 @@ def choice(text: str) -> str:
 
 def accelerator(flag: str, text: str) -> dict[str, Any]:
     """``count=4,type=nvidia-tesla-t4`` as an acceleratorConfig.  Both keys are required."""
-    found = pairs(flag, text)
-    if set(found) != {"count", "type"}:
+    fields = pairs(flag, text)
+    if set(fields) != {"count", "type"}:
         raise UsageFault(f"{flag} takes count=NUMBER,type=TYPE, not {text!r}")
-    return {"count": whole(flag, found["count"]), "type": choice(found["type"])}
+    return {"count": whole(flag, fields["count"]), "type": choice(fields["type"])}
 
 
 def text_of(value: Any) -> str:
@@ -109,7 +109,7 @@ def _tier(_flag: str, value: str) -> str:
 
 
 def _list(_flag: str, value: str) -> list[str]:
-    """Remote packages come first, whatever their order was (contracts/gcloud.md 4)."""
+    """Remote packages come first, whatever their order was (docs/sources/gcloud.md 4)."""
     return sorted(words(value), key=lambda uri: not uri.startswith("gs://"))
 
 

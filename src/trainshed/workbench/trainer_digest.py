@@ -32,7 +32,9 @@ def trainer_digest(places: Iterable[Path]) -> str:
 def code_files(places: Iterable[Path]) -> tuple[CodeFile, ...]:
     """Files, and the code below folders: of each up to 2,000 files of 10 MB in 10,000 folders."""
     return tuple(
-        CodeFile(str(path.relative_to(root) if path != root else path.name), path, _of_file(path))
+        CodeFile(
+            str(path.relative_to(root) if path != root else path.name), path, _digest_file(path)
+        )
         for root in places
         for path in _code(root)
     )
@@ -41,20 +43,20 @@ def code_files(places: Iterable[Path]) -> tuple[CodeFile, ...]:
 def digest_of(files: Sequence[CodeFile]) -> str:
     """The same of files that were read."""
     digest = hashlib.sha256()
-    for each in files:
-        digest.update(f"{each.name}\0".encode("utf-8", "surrogateescape"))
-        digest.update(each.digest)
+    for file in files:
+        digest.update(f"{file.name}\0".encode("utf-8", "surrogateescape"))
+        digest.update(file.digest)
     return digest.hexdigest() if files else ""
 
 
 def changed(files: Iterable[CodeFile]) -> Path | None:
     """The first that is not what it was.  New files do not count: a trainer may write some."""
-    return next((each.path for each in files if not _is_as_it_was(each)), None)
+    return next((file.path for file in files if not _is_as_it_was(file)), None)
 
 
 def _is_as_it_was(file: CodeFile) -> bool:
     try:
-        return _of_file(file.path) == file.digest
+        return _digest_file(file.path) == file.digest
     except OSError:
         return False
 
@@ -71,7 +73,7 @@ def _below(folder: Path, folders: Iterator[int]) -> Iterator[Path]:
     """The code of a folder in the order of its names; ``folders`` ends where enough were seen."""
     if next(folders, None) is None:
         return
-    for name, is_folder in sorted(_listed(folder)):
+    for name, is_folder in sorted(_list_folder(folder)):
         path = folder / name
         if is_folder:
             yield from _below(path, folders)
@@ -79,16 +81,16 @@ def _below(folder: Path, folders: Iterator[int]) -> Iterator[Path]:
             yield path
 
 
-def _listed(folder: Path) -> list[tuple[str, bool]]:
+def _list_folder(folder: Path) -> list[tuple[str, bool]]:
     """Names in a folder, and whether they are folders; none of one that may not be read."""
     try:
         with os.scandir(folder) as entries:
-            return [(each.name, each.is_dir(follow_symlinks=False)) for each in entries]
+            return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     except OSError:
         return []
 
 
-def _of_file(path: Path) -> bytes:
+def _digest_file(path: Path) -> bytes:
     """The digest of a file's first bytes; a file is read in pieces, for it may be large."""
     digest, left = hashlib.sha256(), _BYTES_MAX
     with path.open("rb") as file:

@@ -34,7 +34,7 @@ class Loader(_Base):  # type: ignore[misc]  # the base is chosen at run time
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002  # PyYAML's signature
         """Build a mapping, with every key as text and none of them twice."""
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise _at(key, "a key must be a single word")
@@ -42,14 +42,14 @@ class Loader(_Base):  # type: ignore[misc]  # the base is chosen at run time
                 raise _at(key, f"the key {key.value!r} has a no-break space: write plain spaces")
             if key.tag != _MERGE:
                 key.tag = _STR
-                if key.value in seen:
+                if key.value in keys:
                     raise _at(key, f"the key {key.value!r} is there twice: take one out")
-                seen.add(key.value)
+                keys.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
     def construct_document(self, node: Any) -> Any:
         """Build a document that is known to be small: merging copies, and building recurses."""
-        _Weights().of(node)
+        _Weights().weigh(node)
         return super().construct_document(node)
 
 
@@ -127,30 +127,30 @@ class _Weights:
     """What nodes come to with their aliases and merges written out; shared ones are asked once."""
 
     def __init__(self) -> None:
-        self._known: dict[int, _Weight] = {}
+        self._weights: dict[int, _Weight] = {}
         self._above: set[int] = set()
         self._has_aliases = False
 
-    def of(self, node: Any) -> _Weight:
+    def weigh(self, node: Any) -> _Weight:
         """The weight of a node.  Refuses what is too deep, too large, or holds itself."""
         if isinstance(node, yaml.ScalarNode):
             return _Weight(1, 0)
-        if found := self._known.get(id(node)):
+        if weight := self._weights.get(id(node)):
             self._has_aliases = True
-            return found
+            return weight
         if id(node) in self._above:
             raise _at(node, "an anchor holds itself")
         if len(self._above) >= DEPTH_MAX:
             raise _too_deep(node)
         self._above.add(id(node))
-        found = self._known[id(node)] = self._sum(node)
+        weight = self._weights[id(node)] = self._sum(node)
         self._above.discard(id(node))
-        return found
+        return weight
 
     def _sum(self, node: Any) -> _Weight:
         is_map = isinstance(node, yaml.MappingNode)
         parts = [part for pair in node.value for part in pair] if is_map else node.value
-        weights = [self.of(part) for part in parts]
+        weights = [self.weigh(part) for part in parts]
         values = 1 + sum(weight.values for weight in weights)
         levels = 1 + max((weight.levels for weight in weights), default=0)
         if levels > DEPTH_MAX:

@@ -78,5 +78,5 @@ def place(bucket):
 
 @pytest.fixture(scope="module")
 def real_server(tmp_path_factory):
-    with prepared(tmp_path_factory.mktemp("real")) as found:
-        yield found
+    with prepared(tmp_path_factory.mktemp("real")) as real_server:
+        yield real_server

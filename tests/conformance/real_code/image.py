@@ -31,11 +31,11 @@ def make(env):
         add_python(archive, PYTHON, [program("sh"), *packages.glob("pyarrow/libarrow.so.*")])
         archive.add(os.path.realpath(program("sh")), "usr/bin/sh")
         add_folders(archive, {str(Path(PACKAGES).parent)})
-        archive.add(packages, PACKAGES, filter=_wanted)
-        archive.add(HERE / "trainers", f"{PACKAGES}/trainers", filter=_wanted)
+        archive.add(packages, PACKAGES, filter=_filter_member)
+        archive.add(HERE / "trainers", f"{PACKAGES}/trainers", filter=_filter_member)
 
 
-def _wanted(member):
+def _filter_member(member):
     path = Path(member.name).relative_to(PACKAGES)
     is_left_out = path.name == "tests" or any(fnmatch(str(path), name) for name in LEFT_OUT)
     return None if is_left_out else member

@@ -54,8 +54,8 @@ def docker():
 @pytest.fixture(scope="module")
 def docked(docker, tmp_path_factory):
     """A server of the mode that is the default."""
-    with served(docker, tmp_path_factory.mktemp("docked")) as found:
-        yield found
+    with served(docker, tmp_path_factory.mktemp("docked")) as docked:
+        yield docked
 
 
 @contextlib.contextmanager
@@ -64,8 +64,8 @@ def served(docker, folder, config=""):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in docker.items():
             patch.setenv(name, value)
-        with prepared(folder, config=config, program=(sys.executable, TRAINSHED)) as found:
-            yield found
+        with prepared(folder, config=config, program=(sys.executable, TRAINSHED)) as server:
+            yield server
 
 
 def contained(name, run):
@@ -84,7 +84,7 @@ def packaged(name, run):
 def vertex(program, replicas):
     machine = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1}
     idle = {"containerSpec": {"imageUri": image.IMAGE, "command": ["python", "-c", "pass"]}}
-    pools = [{**machine, **each} for each in (program, idle)]
+    pools = [{**machine, **pool} for pool in (program, idle)]
     return {"displayName": "contained", "jobSpec": {"workerPoolSpecs": pools[:replicas]}}
 
 

@@ -86,11 +86,11 @@ def document(name, dialect):
 def ran(server, job):
     """Run it to its end; its log."""
     full_name = submit(server, job)
-    found = server.wait_for(
+    document = server.wait_for(
         f"/v1/{full_name}", {f"{p}{s}" for p in ("", "JOB_STATE_") for s in ENDS}
     )
     log = server.log_of(full_name)
-    assert found["state"].endswith("SUCCEEDED"), log
+    assert document["state"].endswith("SUCCEEDED"), log
     return log
 
 
@@ -99,8 +99,8 @@ ENDS = ("SUCCEEDED", "FAILED")
 
 def check(name, bucket, run):
     """What the trainer has written lies in the bucket."""
-    made, _ = TRAINERS[name]
-    assert made is None or (bucket / run / name / made).stat().st_size > 0
+    file_name, _ = TRAINERS[name]
+    assert file_name is None or (bucket / run / name / file_name).stat().st_size > 0
 
 
 def runnable(name):
@@ -120,8 +120,8 @@ def test_a_trainer_for_google_runs_in_a_job_of_the_service(real_server, name, di
 @pytest.fixture(scope="module")
 def proxied_server(tmp_path_factory):
     """Where replicas have no hosts file, Google's names are reached through the proxy."""
-    with prepared(tmp_path_factory.mktemp("proxied"), "landlock") as found:
-        yield found
+    with prepared(tmp_path_factory.mktemp("proxied"), "landlock") as proxied_server:
+        yield proxied_server
 
 
 @pytest.mark.full

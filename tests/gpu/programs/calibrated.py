@@ -45,10 +45,10 @@ def main() -> None:
         distributed.init_process_group("nccl" if has_gpu else "gloo")
         model = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for some, wanted in DataLoader(Repeated(inputs, answers), batch_size=args.batch_size):
+    for batch, labels in DataLoader(Repeated(inputs, answers), batch_size=args.batch_size):
         optimizer.zero_grad()
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.precision == "bf16"):
-            loss = cross_entropy(model(some.to(device)), wanted.to(device))
+            loss = cross_entropy(model(batch.to(device)), labels.to(device))
         loss.backward()
         optimizer.step()
 

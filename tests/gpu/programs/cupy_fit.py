@@ -10,11 +10,11 @@ import cupy
 
 
 def main():
-    told = {"told": os.environ.get("CUDA_VISIBLE_DEVICES")}
+    visible = {"told": os.environ.get("CUDA_VISIBLE_DEVICES")}
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
-        print(json.dumps({**told, "lacks": f"CuPy has no GPU: {error}"}), flush=True)
+        print(json.dumps({**visible, "lacks": f"CuPy has no GPU: {error}"}), flush=True)
         return
     inputs = cupy.random.RandomState(1).standard_normal((64, 16), dtype=cupy.float32)
     answers, weights = inputs.sum(axis=1), cupy.zeros(16, dtype=cupy.float32)
@@ -23,8 +23,8 @@ def main():
         error = inputs @ weights - answers
         losses.append(float((error**2).mean()))
         weights -= 0.1 * 2 * inputs.T @ error / len(inputs)
-    found = {"count": count, "device": "cuda", "losses": {"float32": losses[:: len(losses) - 1]}}
-    print(json.dumps({**told, **found}), flush=True)
+    report = {"count": count, "device": "cuda", "losses": {"float32": losses[:: len(losses) - 1]}}
+    print(json.dumps({**visible, **report}), flush=True)
 
 
 main()

@@ -16,16 +16,16 @@ import uuid
 
 def main():
     mib, then = int(sys.argv[1]), sys.argv[2]
-    told = os.environ.get("CUDA_VISIBLE_DEVICES")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if "--blind" in sys.argv:
         os.environ.pop("CUDA_VISIBLE_DEVICES", None)
-    devices = taken(mib)
-    print(json.dumps({"told": told, "devices": devices, "pid": os.getpid()}), flush=True)
+    devices = take_memory(mib)
+    print(json.dumps({"told": visible, "devices": devices, "pid": os.getpid()}), flush=True)
     while then == "hold":
         time.sleep(1)
 
 
-def taken(mib):
+def take_memory(mib):
     """The UUIDs of all that it could open."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")

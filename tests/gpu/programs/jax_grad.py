@@ -13,11 +13,11 @@ import jax.numpy as jnp
 
 
 def main():
-    told = {"told": os.environ.get("CUDA_VISIBLE_DEVICES")}
+    visible = {"told": os.environ.get("CUDA_VISIBLE_DEVICES")}
     try:
         devices = jax.devices("gpu")
     except RuntimeError as error:
-        print(json.dumps({**told, "lacks": f"JAX has no GPU: {error}"[:300]}), flush=True)
+        print(json.dumps({**visible, "lacks": f"JAX has no GPU: {error}"[:300]}), flush=True)
         return
     inputs = jax.device_put(jax.random.normal(jax.random.PRNGKey(0), (64, 16)), devices[0])
     weights = jnp.zeros(16)
@@ -28,12 +28,12 @@ def main():
         weights -= 0.1 * gradient
         losses.append(float(loss))
     where = [device.platform for device in step(weights)[0].devices()]
-    found = {
+    report = {
         "count": len(devices),
         "device": where[0],
         "losses": {"float32": losses[:: len(losses) - 1]},
     }
-    print(json.dumps({**told, **found}), flush=True)
+    print(json.dumps({**visible, **report}), flush=True)
 
 
 main()

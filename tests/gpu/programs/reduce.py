@@ -43,11 +43,11 @@ class Metered(torch_memory.CudaMemory if CUDA else object):
     held = peak = 0
 
     def host_memory(self, nbytes):
-        found = super().host_memory(nbytes)
+        buffer = super().host_memory(nbytes)
         Metered.held += nbytes
         Metered.peak = max(Metered.peak, Metered.held)
-        weakref.finalize(found, self._gone, nbytes)
-        return found
+        weakref.finalize(buffer, self._gone, nbytes)
+        return buffer
 
     @staticmethod
     def _gone(nbytes):
@@ -82,30 +82,30 @@ def sums(rank, world, store):
     """The device's tensors have the bits that the same values of the host have."""
     join("reduction", rank, world, store)
     cases = [(d, n, op) for d in DTYPES for n in SIZES for op in (SUM, AVERAGE)]
-    given = [part(rank, size, dtype) for dtype, size, _ in cases]
-    hosts = [reduced(tensor, case[2]) for tensor, case in zip(given, cases, strict=True)]
+    tensors = [part(rank, size, dtype) for dtype, size, _ in cases]
+    hosts = [reduced(tensor, case[2]) for tensor, case in zip(tensors, cases, strict=True)]
     with staged():
-        own = [reduced(t.to(DEVICE), case[2]) for t, case in zip(given, cases, strict=True)]
-    found = {}
+        own = [reduced(t.to(DEVICE), case[2]) for t, case in zip(tensors, cases, strict=True)]
+    checks = {}
     for (dtype, size, operation), host, device in zip(cases, hosts, own, strict=True):
-        found[f"{operation} {dtype} {size}"] = same_bits(device, host)
+        checks[f"{operation} {dtype} {size}"] = same_bits(device, host)
         if operation == SUM:
-            found[f"promised {dtype} {size}"] = same_bits(host, in_rank_order(world, size, dtype))
-    found |= by_the_inner_group(rank, world)
+            checks[f"promised {dtype} {size}"] = same_bits(host, in_rank_order(world, size, dtype))
+    checks |= by_the_inner_group(rank, world)
     dist.destroy_process_group()
-    return {"found": found}
+    return {"found": checks}
 
 
 def by_the_inner_group(rank, world):
     """What reducers cannot, two ranks on one GPU still can."""
     wide = torch.full((1000,), float(rank), dtype=torch.float64, device=DEVICE)
     dist.all_reduce(wide, op=AVERAGE)
-    said = torch.full((10,), float(rank), device=DEVICE)
-    dist.broadcast(said, 1)
+    tensor = torch.full((10,), float(rank), device=DEVICE)
+    dist.broadcast(tensor, 1)
     dist.barrier()
     return {
         "average of doubles": bool((wide == sum(range(world)) / world).all()),
-        "broadcast": bool((said == 1).all()),
+        "broadcast": bool((tensor == 1).all()),
     }
 
 
@@ -128,10 +128,10 @@ def streams(rank, world, store):
         dist.all_reduce(torch.ones(1, device=DEVICE))
     if CUDA:
         torch.cuda.synchronize()
-    found = {f"turn {turn}": bool(each) for turn, each in enumerate(right)}
-    found["what was dropped writes nowhere"] = not any(each.any() for each in untouched)
+    checks = {f"turn {turn}": bool(is_right) for turn, is_right in enumerate(right)}
+    checks["what was dropped writes nowhere"] = not any(tensor.any() for tensor in untouched)
     dist.destroy_process_group()
-    return {"found": found}
+    return {"found": checks}
 
 
 def late():
@@ -152,13 +152,13 @@ def many(rank, world, store):
         works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
         for work in works:
             work.wait()
-        found = {
+        checks = {
             f"{place}: {size}": same_bits(tensor.cpu(), in_rank_order(world, size, torch.float32))
             for place, (size, tensor) in enumerate(zip(sizes, tensors, strict=True))
         }
         peak = memory.peak
     dist.destroy_process_group()
-    return {"found": found, "peak": peak}
+    return {"found": checks, "peak": peak}
 
 
 def trained(rank, *, hook=(), parallel=True):
@@ -187,31 +187,31 @@ def trained(rank, *, hook=(), parallel=True):
 def training(rank, world, store):
     """DDP over gloo, over the hook beside gloo, and over a group with reducers."""
     join("gloo", rank, world, store)
-    found = {"gloo": trained(rank)}
+    runs = {"gloo": trained(rank)}
     with staged():
         state = ReductionState.from_env()
-        found["hook"] = trained(rank, hook=(state, reduction_hook))
+        runs["hook"] = trained(rank, hook=(state, reduction_hook))
         state.confirm()
         state.close()
         dist.destroy_process_group()
         join("reduction", rank, world, store + "2")
-        found["group"] = trained(rank)
+        runs["group"] = trained(rank)
         dist.destroy_process_group()
-    return found
+    return runs
 
 
 def alone(rank, world, store):
     """DDP of one process, whose group has nobody to reduce with."""
     join("reduction", rank, world, store)
-    found = {"bare": trained(rank, parallel=False), "group": trained(rank)}
+    runs = {"bare": trained(rank, parallel=False), "group": trained(rank)}
     dist.destroy_process_group()
-    return found
+    return runs
 
 
 def losing(rank, world, store):
     """A reducer is killed while ranks reduce; what they are told."""
     join("reduction", rank, world, store)
-    told = None
+    culprit = None
     with staged():
         tensor = torch.ones(300_001, device=DEVICE)
         for turn in range(10_000):
@@ -220,11 +220,11 @@ def losing(rank, world, store):
                     os.kill(int(os.environ["VICTIM"]), signal.SIGKILL)
                 dist.all_reduce(tensor)
             except ReductionError as error:
-                told = error.culprit
+                culprit = error.culprit
                 break
     works = bool((torch.ones(3, device=DEVICE) * 2).sum() == 6)
     dist.destroy_process_group()
-    return {"culprit": told, "device works": works}
+    return {"culprit": culprit, "device works": works}
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ import tensorflow as tf
 
 
 def main():
-    told = {"told": os.environ.get("CUDA_VISIBLE_DEVICES")}
+    visible = {"told": os.environ.get("CUDA_VISIBLE_DEVICES")}
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
-        print(json.dumps({**told, "lacks": "TensorFlow has no GPU"}), flush=True)
+        print(json.dumps({**visible, "lacks": "TensorFlow has no GPU"}), flush=True)
         return
     for gpu in gpus:
         tf.config.experimental.set_memory_growth(gpu, True)
@@ -35,9 +35,10 @@ def main():
     for _ in range(30):
         loss = strategy.reduce("MEAN", strategy.run(step), axis=None)
         losses.append(float(loss))
-    found = {"count": strategy.num_replicas_in_sync, "device": "cuda"}
+    report = {"count": strategy.num_replicas_in_sync, "device": "cuda"}
     print(
-        json.dumps({**told, **found, "losses": {"float32": losses[:: len(losses) - 1]}}), flush=True
+        json.dumps({**visible, **report, "losses": {"float32": losses[:: len(losses) - 1]}}),
+        flush=True,
     )
 
 

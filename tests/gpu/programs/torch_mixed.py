@@ -20,8 +20,8 @@ def main():
         for index in range(torch.cuda.device_count())
     ]
     losses = {str(dtype): trained(device, dtype) for dtype in (torch.bfloat16, torch.float16)}
-    found = {"told": os.environ.get("CUDA_VISIBLE_DEVICES"), "device": device, "uuids": uuids}
-    print(json.dumps({**found, "losses": losses}), flush=True)
+    report = {"told": os.environ.get("CUDA_VISIBLE_DEVICES"), "device": device, "uuids": uuids}
+    print(json.dumps({**report, "losses": losses}), flush=True)
 
 
 def trained(device, dtype):

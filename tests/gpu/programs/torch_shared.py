@@ -50,9 +50,9 @@ def ranked(rank, meeting):
     dist.all_gather_object(gathered, [weights.tolist() for weights in together])
     far = max(float((a - b).abs().max()) for a, b in zip(alone, together, strict=True))
     if rank == 0:
-        told = {"told": os.environ.get("CUDA_VISIBLE_DEVICES"), "device": device}
+        visible = {"told": os.environ.get("CUDA_VISIBLE_DEVICES"), "device": device}
         same = gathered[0] == gathered[1]
-        print(json.dumps({**told, "same": same, "difference": far}), flush=True)
+        print(json.dumps({**visible, "same": same, "difference": far}), flush=True)
     dist.barrier()
     dist.destroy_process_group()
 

@@ -27,7 +27,7 @@ def test_a_file_is_read_as_it_was_written():
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "words"),
     [
         ("schema = 1", "schema = 9", "schema is 9; calibrations of schema 1 are read"),
         ("steps = ", "steps = -", "run 1.steps is a whole number up to"),
@@ -49,10 +49,10 @@ def test_a_file_is_read_as_it_was_written():
         ('strategy = "allreduce"', 'strategy = "magic"', "training.strategy is 'magic'"),
     ],
 )
-def test_what_is_no_calibration_is_refused_by_the_name_of_its_field(before, after, said):
+def test_what_is_no_calibration_is_refused_by_the_name_of_its_field(before, after, words):
     with pytest.raises(ValueError, match=r"\w") as error:
         read(TEXT.replace(before, after, 1))
-    assert said in str(error.value)
+    assert words in str(error.value)
 
 
 def test_the_fit_is_made_anew_of_the_runs():
@@ -65,8 +65,8 @@ def test_the_fit_is_made_anew_of_the_runs():
 
 @pytest.mark.parametrize("stack", ["\ud800", "\U000e0001", "tab\tand\x00"])
 def test_names_that_nobody_can_print_are_written_so_that_they_can_be_read(stack):
-    made = calibrated(Training(stack=stack), HostKind(), [])
-    assert read(written(made)).training.stack == stack.replace("\ud800", "?")
+    calibration = calibrated(Training(stack=stack), HostKind(), [])
+    assert read(written(calibration)).training.stack == stack.replace("\ud800", "?")
 
 
 WHOLE = written(
@@ -82,7 +82,7 @@ WHOLE = written(
     )
 )
 NUMBERS = [
-    (found.start(1), found.end(1)) for found in re.finditer(r"= ([0-9.e+-]+)$", WHOLE, re.MULTILINE)
+    (match.start(1), match.end(1)) for match in re.finditer(r"= ([0-9.e+-]+)$", WHOLE, re.MULTILINE)
 ]
 
 
@@ -92,12 +92,12 @@ NUMBERS = [
 def test_any_number_in_a_file_is_refused_or_planned_with(number):
     for start, end in NUMBERS:
         try:
-            made = read(f"{WHOLE[:start]}{number}{WHOLE[end:]}")
+            calibration = read(f"{WHOLE[:start]}{number}{WHOLE[end:]}")
         except ValueError:
             continue
         for accelerators, hosts in ((1, 1), (8, 1), (32, 4), (256, 32)):
-            cluster = Cluster(host=made.host, accelerators=accelerators, hosts=hosts)
-            found = predict(made, cluster)
-            if isinstance(found, Prediction):
-                ends = found.samples_per_s.low, found.samples_per_s.high
+            cluster = Cluster(host=calibration.host, accelerators=accelerators, hosts=hosts)
+            prediction = predict(calibration, cluster)
+            if isinstance(prediction, Prediction):
+                ends = prediction.samples_per_s.low, prediction.samples_per_s.high
                 assert 0 <= ends[0] <= ends[1] < math.inf, WHOLE[start - 40 : start]

@@ -17,41 +17,41 @@ def test_samples_are_compared_where_both_tell_them():
 
 
 def test_several_gpus_are_told_beside_one():
-    said = list(decision(CPU, [gpus(0.1), gpus(0.125, count=4)]))
-    assert "less than 10 (9.82 to 10.2) times as much" in said[0]
-    assert said[1].startswith("4 GPUs are 3.2 (")
-    assert "less than 32 (" in said[1]
+    lines = list(decision(CPU, [gpus(0.1), gpus(0.125, count=4)]))
+    assert "less than 10 (9.82 to 10.2) times as much" in lines[0]
+    assert lines[1].startswith("4 GPUs are 3.2 (")
+    assert "less than 32 (" in lines[1]
 
 
 @pytest.mark.parametrize(
-    ("one_gpu", "told"),
+    ("one_gpu", "line"),
     [
         (5.0, "By these prices 4 GPUs are cheapest."),
         (30.0, "By these prices the CPU is not beaten."),
     ],
 )
-def test_prices_choose_a_count(one_gpu, told):
+def test_prices_choose_a_count(one_gpu, line):
     prices = Prices(cpu=1.0, one_gpu=one_gpu)
-    found = [gpus(0.1), gpus(0.1, count=4)]
-    assert list(decision(CPU, found, prices))[-1] == told
+    devices = [gpus(0.1), gpus(0.1, count=4)]
+    assert list(decision(CPU, devices, prices))[-1] == line
 
 
 def test_where_intervals_reach_over_the_price_nothing_is_told():
-    said = list(decision(CPU, [gpus(0.1)], Prices(cpu=1.0, one_gpu=10.0)))
-    assert "That is no difference that can be told." in said
+    lines = list(decision(CPU, [gpus(0.1)], Prices(cpu=1.0, one_gpu=10.0)))
+    assert "That is no difference that can be told." in lines
 
 
 def test_without_a_gpu_nothing_is_said_of_one():
-    (said,) = decision(CPU, [])
-    assert "nothing about a GPU" in said
+    (line,) = decision(CPU, [])
+    assert "nothing about a GPU" in line
 
 
 def test_a_gpu_that_is_hardly_faster_does_not_pay():
-    (said,) = decision(CPU, [gpus(0.9)])
-    assert said.startswith("A GPU does not pay: it is 1.11 (")
+    (line,) = decision(CPU, [gpus(0.9)])
+    assert line.startswith("A GPU does not pay: it is 1.11 (")
 
 
 def test_a_trainer_s_own_line_has_no_interval():
     alone = replace(gpus(0.1), uncertainty=None)
-    (said,) = decision(CPU, [alone])
-    assert "less than 10 times as much" in said
+    (line,) = decision(CPU, [alone])
+    assert "less than 10 times as much" in line

@@ -34,32 +34,32 @@ def wrong(curve):
     return replace(curve, points=tuple(points))
 
 
-def of(benchmark, families):
+def curves_of(benchmark, families):
     return [curve for curve in benchmark("rows").curves() if curve.family in families]
 
 
 def test_a_fit_sees_no_row_of_what_is_left_out(benchmark, monkeypatch):
     left = benchmark("left_out")
-    seen = []
-    monkeypatch.setattr(left, "fit", lambda curves, *_: seen.append(curves) or len(seen) - 1)
-    curves = of(benchmark, {"tf2017", "dle", "issues"})
+    fitted = []
+    monkeypatch.setattr(left, "fit", lambda curves, *_: fitted.append(curves) or len(fitted) - 1)
+    curves = curves_of(benchmark, {"tf2017", "dle", "issues"})
     for key in (left.by_system, left.by_model):
-        fits = left.left_out(curves, key, each=map)
+        fits = left.left_out(curves, key, run_fits=map)
         assert set(fits) == {key(curve) for curve in curves}
-        assert all(name not in map(key, seen[fit]) for name, fit in fits.items())
+        assert all(name not in map(key, fitted[fit]) for name, fit in fits.items())
     poisoned = [wrong(curve) for curve in curves]
     assert left.groups_of(curves, left.by_system) == left.groups_of(poisoned, left.by_system)
 
 
 def test_points_that_are_asked_change_no_answer(benchmark):
-    answers, asked = benchmark("answers"), benchmark("questions")
-    curves = of(benchmark, {"torch-ddp"})
+    answers, planning_questions = benchmark("answers"), benchmark("questions")
+    curves = curves_of(benchmark, {"torch-ddp"})
     poisoned = [wrong(curve) for curve in curves]
     fits = {curve.system: parameters() for curve in curves}
     steps = [
-        [answer.step_s for answer in answers.on_systems(each, first, fits, curves)]
-        for each in (curves, poisoned)
-        for first in [[q for q in asked.questions(curves) if q.goal == "G7"]]
+        [answer.step_s for answer in answers.on_systems(measured, first, fits, curves)]
+        for measured in (curves, poisoned)
+        for first in [[q for q in planning_questions.questions(curves) if q.goal == "G7"]]
     ]
     assert steps[0] == steps[1]
 
@@ -67,26 +67,33 @@ def test_points_that_are_asked_change_no_answer(benchmark):
 @pytest.mark.full
 def test_rows_that_are_left_out_change_nothing(benchmark):
     left = benchmark("left_out")
-    few, names = of(benchmark, {"torch-ddp", "issues"}), {"v100-ib-4x100g"}
+    few, names = curves_of(benchmark, {"torch-ddp", "issues"}), {"v100-ib-4x100g"}
     poisoned = [wrong(curve) if curve.system in names else curve for curve in few]
-    fits = [left.without(each, left.by_system, names, (1.5,)) for each in (few, poisoned)]
+    fits = [left.without(curves, left.by_system, names, (1.5,)) for curves in (few, poisoned)]
     assert poisoned != few
     assert fits[0] == fits[1]
 
 
 def test_arrays_say_what_the_planner_says(benchmark):
-    asked, fit, answers = benchmark("questions"), benchmark("fit"), benchmark("answers")
+    planning_questions, fit, answers = (
+        benchmark("questions"),
+        benchmark("fit"),
+        benchmark("answers"),
+    )
     curves = benchmark("rows").curves()[::7]
-    questions = asked.questions(curves)[::9]
+    questions = planning_questions.questions(curves)[::9]
     tables = flat(tomllib.loads(FILE.read_text()))
     arrays = fit.arrays_of(curves, questions)
     unknowns = fit.solve(arrays, tables, fit.start_of(arrays), 30)
-    found, spreads = fit.answers(arrays, tables, unknowns), fit.spreads(arrays, tables, unknowns)
+    predictions, spreads = (
+        fit.answers(arrays, tables, unknowns),
+        fit.spreads(arrays, tables, unknowns),
+    )
     fits = {curve.system: parameters() for curve in curves}
-    said = iter(answers.on_systems(curves, questions, fits, curves[:5]))
-    for question, row, spread in zip(questions, found, spreads, strict=True):
-        for i in question.asked:
-            answer = next(said)
+    expected = iter(answers.on_systems(curves, questions, fits, curves[:5]))
+    for question, row, spread in zip(questions, predictions, spreads, strict=True):
+        for i in question.targets:
+            answer = next(expected)
             assert math.log1p(answer.error) == pytest.approx(row[i], abs=3e-3)
             low = parameters().reach.get(answer.reach, (-1.3, 0))[0]
             off = math.log(answer.low_s / answer.step_s)
@@ -94,19 +101,21 @@ def test_arrays_say_what_the_planner_says(benchmark):
 
 
 def test_the_file_has_the_errors_of_its_parameters(benchmark):
-    rows, asked, fit = benchmark("rows"), benchmark("questions"), benchmark("fit")
+    rows, planning_questions, fit = benchmark("rows"), benchmark("questions"), benchmark("fit")
     document = tomllib.loads(FILE.read_text())
     curves = rows.curves()
-    found = fit.errors_in(curves, asked.questions(curves), flat(document))
-    assert found == {
+    goal_errors = fit.errors_in(curves, planning_questions.questions(curves), flat(document))
+    assert goal_errors == {
         goal: pytest.approx(errors, rel=0.02) for goal, errors in document["errors"].items()
     }
 
 
 @pytest.mark.full
 def test_the_file_is_what_the_script_writes(benchmark):
-    rows, asked, fit = benchmark("rows"), benchmark("questions"), benchmark("fit")
+    rows, planning_questions, fit = benchmark("rows"), benchmark("questions"), benchmark("fit")
     document = tomllib.loads(FILE.read_text())
     curves = rows.curves()
-    found = flat(fit.tables_of(curves, asked.questions(curves)))
-    assert found == {name: pytest.approx(value, rel=0.02) for name, value in flat(document).items()}
+    tables = flat(fit.tables_of(curves, planning_questions.questions(curves)))
+    assert tables == {
+        name: pytest.approx(value, rel=0.02) for name, value in flat(document).items()
+    }

@@ -18,15 +18,15 @@ def test_the_slower_of_two_decides_and_more_hosts_deliver_more():
 
 
 @pytest.mark.parametrize(
-    ("seen", "words"),
+    ("sign", "words"),
     [
         ({"cached_step_s": 0.5}, "100 % longer"),
         ({"input_s": 0.95}, "95 % of a step"),
         ({"wait_share": 0.3}, "30 % of time"),
     ],
 )
-def test_each_sign_is_named(seen, words):
-    assert words in seen_in(1.0, **seen).seen
+def test_each_sign_is_named(sign, words):
+    assert words in seen_in(1.0, **sign).evidence
 
 
 def test_a_job_that_is_fed_has_no_sign():

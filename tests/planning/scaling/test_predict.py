@@ -46,7 +46,7 @@ def one(step_s):
     return Run(kind=RunKind.COMPUTE, steps=50, step_s=step_s)
 
 
-def of(calibration, accelerators, hosts, **more):
+def predict_on(calibration, accelerators, hosts, **more):
     cluster = Cluster(host=calibration.host, accelerators=accelerators, hosts=hosts, **more)
     return predict(calibration, cluster)
 
@@ -58,51 +58,51 @@ def test_an_interval_holds_its_point_and_a_step_never_shrinks_with_more_hosts(
 ):
     host = HostKind(per_host=8, inside_bytes=12e9, network_gbps=rate)
     calibration = calibrated(training, host, [one(step_s)])
-    found = [of(calibration, 8 * hosts, hosts) for hosts in (1, 2, 4, 8)]
-    steps = [each.step_s for each in found]
-    assert all(each.low <= each.point <= each.high for each in steps)
+    predictions = [predict_on(calibration, 8 * hosts, hosts) for hosts in (1, 2, 4, 8)]
+    steps = [step.step_s for step in predictions]
+    assert all(step.low <= step.point <= step.high for step in steps)
     assert all(a.point <= b.point * 1.0001 for a, b in itertools.pairwise(steps))
-    for each in found:
-        batch = each.cluster.accelerators * training.batch_per_accelerator
-        assert each.samples_per_s.point * each.step_s.point == pytest.approx(batch)
-        assert each.speedup.point <= each.cluster.accelerators * 1.0001
+    for prediction in predictions:
+        batch = prediction.cluster.accelerators * training.batch_per_accelerator
+        assert prediction.samples_per_s.point * prediction.step_s.point == pytest.approx(batch)
+        assert prediction.speedup.point <= prediction.cluster.accelerators * 1.0001
 
 
 @given(training=TRAININGS, step_s=SECONDS)
 @settings(max_examples=40)
 def test_the_measured_step_is_returned_with_efficiency_one(training, step_s):
     calibration = calibrated(training, DGX, [one(step_s)])
-    found = of(calibration, 1, 1)
-    assert found.step_s.point == pytest.approx(step_s, rel=1e-3)
-    assert found.efficiency.point == pytest.approx(1)
-    assert found.base_accelerators == 1
+    prediction = predict_on(calibration, 1, 1)
+    assert prediction.step_s.point == pytest.approx(step_s, rel=1e-3)
+    assert prediction.efficiency.point == pytest.approx(1)
+    assert prediction.base_accelerators == 1
 
 
 @given(training=TRAININGS, compute_s=SECONDS)
 @settings(max_examples=40)
 def test_compute_is_found_again_from_a_step_of_a_whole_host(training, compute_s):
     alone = calibrated(training, DGX, [one(compute_s)])
-    step = of(alone, 8, 1).step_s.point
+    step = predict_on(alone, 8, 1).step_s.point
     whole = Run(kind=RunKind.HOST, accelerators=8, steps=50, step_s=step)
-    found = of(calibrated(training, DGX, [whole]), 8, 1)
-    assert found.step_s.point == pytest.approx(step, rel=0.02)
+    prediction = predict_on(calibrated(training, DGX, [whole]), 8, 1)
+    assert prediction.step_s.point == pytest.approx(step, rel=0.02)
 
 
 def test_one_hour_on_256_from_29_hours_on_8():
     step = 29 * 3600 / (90 * 1281167 / 256)
     run = Run(kind=RunKind.HOST, accelerators=8, steps=50, step_s=step)
-    found = of(calibrated(RESNET, DGX, [run]), 256, 32)
-    hours = found.samples_per_s.inverse(90 * 1281167 / 3600)
+    prediction = predict_on(calibrated(RESNET, DGX, [run]), 256, 32)
+    hours = prediction.samples_per_s.inverse(90 * 1281167 / 3600)
     assert 0.95 <= hours.point <= 1.10
     assert hours.holds(1.0)
-    assert 0.85 <= found.efficiency.point <= 0.95
-    assert found.extrapolated
+    assert 0.85 <= prediction.efficiency.point <= 0.95
+    assert prediction.extrapolated
 
 
 def test_1024_from_one_is_refused_with_its_bounds():
-    found = of(calibrated(RESNET, DGX, [one(0.2)]), 1024, 128)
-    assert isinstance(found, NoPrediction)
-    assert found.samples_per_s == pytest.approx((160, 160 * 1024))
+    refusal = predict_on(calibrated(RESNET, DGX, [one(0.2)]), 1024, 128)
+    assert isinstance(refusal, NoPrediction)
+    assert refusal.samples_per_s == pytest.approx((160, 160 * 1024))
 
 
 def shaped(reducers):
@@ -111,7 +111,7 @@ def shaped(reducers):
     host = HostKind(network="tcp", network_gbps=0.2)
     runs = [one(0.835), Run(kind=RunKind.LINK, hosts=2, accelerators=2, link_bytes=2.42e7)]
     calibration = calibrated(training, host, runs)
-    return of(calibration, 4, 4, reducers=reducers, reducer_gbps=0.2)
+    return predict_on(calibration, 4, 4, reducers=reducers, reducer_gbps=0.2)
 
 
 def test_steps_over_a_slow_link_with_a_ring_and_with_reducers():
@@ -131,7 +131,7 @@ def naive(parameters, largest, step_s):
         data="synthetic",
     )
     host = HostKind(per_host=4, inside_bytes=12e9, network="rdma", network_gbps=25)
-    return of(calibrated(training, host, [one(step_s)]), 16, 4)
+    return predict_on(calibrated(training, host, [one(step_s)]), 16, 4)
 
 
 def test_naive_parameter_servers_are_bound_by_the_largest_variable():
@@ -144,23 +144,25 @@ def test_naive_parameter_servers_are_bound_by_the_largest_variable():
 
 
 def test_without_a_timed_step_there_is_no_point():
-    found = of(calibrated(RESNET, DGX, []), 8, 1)
-    assert (found.field, found.samples_per_s) == ("calibration", None)
-    assert "trainshed plan calibrate" in found.accepted
+    refusal = predict_on(calibrated(RESNET, DGX, []), 8, 1)
+    assert (refusal.field, refusal.samples_per_s) == ("calibration", None)
+    assert "trainshed plan calibrate" in refusal.accepted
 
 
 def test_data_that_must_be_fed_is_said_first():
     training = Training(gradient_bytes=1e8, batch_per_accelerator=32)
     calibration = calibrated(training, DGX, [one(0.2)])
-    assert of(calibration, 8, 1).warnings[0] == "assumes that the host can feed 8 accelerators"
+    assert (
+        predict_on(calibration, 8, 1).warnings[0] == "assumes that the host can feed 8 accelerators"
+    )
 
 
 def test_a_host_that_cannot_feed_its_accelerators_binds():
     training = Training(gradient_bytes=1e8, batch_per_accelerator=32)
     runs = [one(0.2), Run(kind=RunKind.INPUT, samples_per_s=400)]
-    found = of(calibrated(training, DGX, runs), 8, 1)
-    assert found.samples_per_s.point == pytest.approx(400, rel=1e-3)
-    assert found.bound_by is Binding.INPUT
+    prediction = predict_on(calibrated(training, DGX, runs), 8, 1)
+    assert prediction.samples_per_s.point == pytest.approx(400, rel=1e-3)
+    assert prediction.bound_by is Binding.INPUT
 
 
 def test_steps_that_waited_say_what_a_host_delivers_and_what_a_fed_step_takes():
@@ -168,7 +170,7 @@ def test_steps_that_waited_say_what_a_host_delivers_and_what_a_fed_step_takes():
     starved = replace(one(0.2), wait_share=0.75)
     calibration = calibrated(training, DGX, [starved])
     assert calibration.fitted.values["compute_s"] == pytest.approx(0.05, rel=0.05)
-    alone, host, hosts = (of(calibration, *at) for at in ((1, 1), (8, 1), (32, 4)))
+    alone, host, hosts = (predict_on(calibration, *at) for at in ((1, 1), (8, 1), (32, 4)))
     assert {alone.bound_by, host.bound_by, hosts.bound_by} == {Binding.INPUT}
     assert alone.step_s.point == pytest.approx(0.2, rel=0.01)
     assert host.samples_per_s.point == pytest.approx(160, rel=0.01)
@@ -178,27 +180,27 @@ def test_steps_that_waited_say_what_a_host_delivers_and_what_a_fed_step_takes():
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.15, 0.5, 0.9])
 def test_what_was_measured_is_predicted_however_long_it_waited(share):
     calibration = calibrated(RESNET, DGX, [replace(one(0.1), wait_share=share)])
-    assert of(calibration, 1, 1).step_s.point == pytest.approx(0.1, rel=0.005)
+    assert predict_on(calibration, 1, 1).step_s.point == pytest.approx(0.1, rel=0.005)
 
 
 def test_a_run_that_did_not_wait_says_that_its_input_came():
     starved = replace(one(0.2), kind=RunKind.JOB, wait_share=0.6)
     mended = replace(one(0.16), kind=RunKind.JOB, batch_per_accelerator=64)
     calibration = calibrated(RESNET, DGX, [starved, mended])
-    found = predict(
+    prediction = predict(
         calibration, Cluster(host=DGX, accelerators=1, hosts=1), batch_per_accelerator=64
     )
-    assert found.step_s.point == pytest.approx(0.16, rel=0.1)
+    assert prediction.step_s.point == pytest.approx(0.16, rel=0.1)
 
 
 def test_several_hosts_are_refused_while_nobody_knows_what_they_exchange():
     calibration = calibrated(Training(batch_per_accelerator=32), DGX, [one(0.2)])
-    assert isinstance(of(calibration, 8, 1), Prediction)
-    found = of(calibration, 16, 2)
-    assert (found.field, found.samples_per_s) == ("gradient_bytes", (160.0, 2560.0))
-    seen = replace(one(0.3), kind=RunKind.TWO_HOSTS, accelerators=16, hosts=2)
-    known = calibrated(Training(batch_per_accelerator=32), DGX, [one(0.2), seen])
-    assert isinstance(of(known, 32, 4), Prediction)
+    assert isinstance(predict_on(calibration, 8, 1), Prediction)
+    refusal = predict_on(calibration, 16, 2)
+    assert (refusal.field, refusal.samples_per_s) == ("gradient_bytes", (160.0, 2560.0))
+    two_hosts = replace(one(0.3), kind=RunKind.TWO_HOSTS, accelerators=16, hosts=2)
+    recalibrated = calibrated(Training(batch_per_accelerator=32), DGX, [one(0.2), two_hosts])
+    assert isinstance(predict_on(recalibrated, 32, 4), Prediction)
 
 
 def test_more_hosts_than_were_measured_are_between_nothing():
@@ -211,7 +213,7 @@ def test_more_hosts_than_were_measured_are_between_nothing():
 def test_workers_that_do_not_wait_lose_nothing_to_the_slowest():
     def step_s(**more):
         training = replace(RESNET, strategy=Strategy.PS_DISTRIBUTED, **more)
-        return of(calibrated(training, DGX, [one(0.2)]), 64, 8, servers=8).step_s.point
+        return predict_on(calibrated(training, DGX, [one(0.2)]), 64, 8, servers=8).step_s.point
 
     assert step_s(asynchronous=True) < step_s()
 
@@ -219,7 +221,7 @@ def test_workers_that_do_not_wait_lose_nothing_to_the_slowest():
 def test_jobs_that_differ_widen_what_is_said_of_the_next():
     def width(low, high):
         run = replace(one(0.2), kind=RunKind.JOB, steps=6000, step_s_p10=low, step_s_p90=high)
-        ends = of(calibrated(RESNET, DGX, [run]), 1, 1).step_s
+        ends = predict_on(calibrated(RESNET, DGX, [run]), 1, 1).step_s
         return ends.high / ends.low
 
     assert width(0.199, 0.201) < 1.1
@@ -242,19 +244,19 @@ def test_steps_without_exchange_say_how_much_of_it_is_hidden():
 def test_another_accelerator_is_refused_and_another_host_with_the_same_is_not():
     calibration = calibrated(RESNET, DGX, [one(0.2)])
     other = Cluster(host=replace(DGX, accelerator="V100"), accelerators=8, hosts=1)
-    found = predict(calibration, other)
-    assert (found.field, found.message) == ("machine_type", "measured was P100, not V100")
+    refusal = predict(calibration, other)
+    assert (refusal.field, refusal.message) == ("machine_type", "measured was P100, not V100")
     smaller = Cluster(host=replace(DGX, per_host=4), accelerators=8, hosts=2)
-    found = predict(calibration, smaller)
-    assert "links of hosts that were not measured" in " ".join(found.warnings)
+    prediction = predict(calibration, smaller)
+    assert "links of hosts that were not measured" in " ".join(prediction.warnings)
 
 
 @pytest.mark.parametrize("batch", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_batch_that_trains_on_nothing_is_refused(batch):
     calibration = calibrated(RESNET, DGX, [one(0.2)])
     cluster = Cluster(host=DGX, accelerators=8, hosts=1)
-    found = predict(calibration, cluster, batch_per_accelerator=batch)
-    assert found.field == "batch_per_accelerator"
+    refusal = predict(calibration, cluster, batch_per_accelerator=batch)
+    assert refusal.field == "batch_per_accelerator"
 
 
 def test_a_smaller_batch_keeps_what_does_not_shrink():
@@ -272,42 +274,44 @@ def test_more_runs_make_a_prediction_surer():
         Run(kind=RunKind.HOST, accelerators=8, step_s=0.22),
         Run(kind=RunKind.TWO_HOSTS, accelerators=16, hosts=2, step_s=0.25),
     ]
-    found = [of(calibrated(RESNET, DGX, runs[:k]), 64, 8) for k in (1, 2, 3)]
-    widths = [each.step_s.high / each.step_s.low for each in found]
+    predictions = [predict_on(calibrated(RESNET, DGX, runs[:k]), 64, 8) for k in (1, 2, 3)]
+    widths = [prediction.step_s.high / prediction.step_s.low for prediction in predictions]
     assert widths[0] > widths[1] > widths[2]
 
 
 def test_other_jobs_on_the_same_hosts_say_how_slow_their_network_is():
     runs = [one(0.2), Run(kind=RunKind.TWO_HOSTS, accelerators=16, hosts=2, step_s=0.6)]
     slow = calibrated(RESNET, DGX, runs)
-    alone = of(calibrated(RESNET, DGX, [one(0.2)]), 16, 2)
-    told = of(calibrated(RESNET, DGX, [one(0.2)], others=[slow]), 16, 2)
-    assert told.step_s.point > 1.1 * alone.step_s.point
+    alone = predict_on(calibrated(RESNET, DGX, [one(0.2)]), 16, 2)
+    beside_slow = predict_on(calibrated(RESNET, DGX, [one(0.2)], others=[slow]), 16, 2)
+    assert beside_slow.step_s.point > 1.1 * alone.step_s.point
 
 
 def test_a_busy_machine_is_said_and_weighs_less():
     runs = [one(0.2), replace(one(0.3), noisy=True)]
-    found = of(calibrated(RESNET, DGX, runs), 1, 1)
-    assert found.step_s.point < 0.22
-    assert "other work" in found.warnings[-1]
+    prediction = predict_on(calibrated(RESNET, DGX, runs), 1, 1)
+    assert prediction.step_s.point < 0.22
+    assert "other work" in prediction.warnings[-1]
 
 
 def test_a_probe_of_the_link_that_found_nothing_says_nothing():
     probe = Run(kind=RunKind.LINK, accelerators=2, hosts=2)
-    told = of(calibrated(RESNET, DGX, [one(0.2), probe]), 16, 2)
-    assert told == of(calibrated(RESNET, DGX, [one(0.2)]), 16, 2)
+    with_probe = predict_on(calibrated(RESNET, DGX, [one(0.2), probe]), 16, 2)
+    assert with_probe == predict_on(calibrated(RESNET, DGX, [one(0.2)]), 16, 2)
 
 
 def test_reducers_beside_an_all_reduce_shorten_its_exchange():
     calibration = calibrated(RESNET, replace(DGX, network_gbps=10), [one(0.2)])
-    steps = [of(calibration, 64, 8, reducers=r, reducer_gbps=10).step_s.point for r in (0, 4, 8)]
+    steps = [
+        predict_on(calibration, 64, 8, reducers=r, reducer_gbps=10).step_s.point for r in (0, 4, 8)
+    ]
     assert steps[0] > steps[1] > steps[2]
 
 
 def test_few_steps_of_many_lengths_weigh_less_than_steady_ones():
     loose = Run(kind=RunKind.JOB, steps=4, step_s=0.3, step_s_p10=0.2, step_s_p90=0.5)
     steady = replace(one(0.2), step_s_p10=0.199, step_s_p90=0.201)
-    assert of(calibrated(RESNET, DGX, [steady, loose]), 1, 1).step_s.point < 0.21
+    assert predict_on(calibrated(RESNET, DGX, [steady, loose]), 1, 1).step_s.point < 0.21
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
@@ -315,15 +319,15 @@ def test_every_strategy_costs_something_on_more_hosts_and_nothing_on_one_acceler
     host = HostKind(per_host=4, inside_bytes=12e9, network="tcp", network_gbps=10)
     training = replace(RESNET, strategy=strategy)
     calibration = calibrated(training, host, [one(0.2)])
-    assert of(calibration, 1, 1).efficiency.point == pytest.approx(1)
-    assert of(calibration, 16, 4).efficiency.point < 0.97
-    assert of(calibration, 16, 4, servers=2, server_gbps=10).step_s.point > 0.2
+    assert predict_on(calibration, 1, 1).efficiency.point == pytest.approx(1)
+    assert predict_on(calibration, 16, 4).efficiency.point < 0.97
+    assert predict_on(calibration, 16, 4, servers=2, server_gbps=10).step_s.point > 0.2
 
 
 def test_a_network_that_nobody_knows_is_said():
     host = HostKind(per_host=4, inside_bytes=12e9)
-    found = of(calibrated(RESNET, host, [one(0.2)]), 16, 4)
-    assert "10 Gbit/s are assumed" in found.warnings[0]
+    prediction = predict_on(calibrated(RESNET, host, [one(0.2)]), 16, 4)
+    assert "10 Gbit/s are assumed" in prediction.warnings[0]
 
 
 @pytest.mark.parametrize(

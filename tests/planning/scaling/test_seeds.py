@@ -39,16 +39,16 @@ def test_two_figures_are_a_curve_with_its_efficiency(seeds):
 
 
 def test_an_hour_has_its_interval_and_its_efficiency(seeds):
-    found = seeds.one_hour()
-    assert 0.95 <= seeds.hours(found) <= 1.10
-    assert found.samples_per_s.holds(90 * 1_281_167 / 3600)
+    prediction = seeds.one_hour()
+    assert 0.95 <= seeds.hours(prediction) <= 1.10
+    assert prediction.samples_per_s.holds(90 * 1_281_167 / 3600)
 
 
 def test_a_fixed_share_explains_46_times_on_512():
-    found = fixed_share(512, 46.5)
-    assert found.share == pytest.approx(0.0196, abs=2e-4)
-    assert found.speedup(512) == pytest.approx(46.5)
-    assert found.worth_until() == 32
+    law = fixed_share(512, 46.5)
+    assert law.share == pytest.approx(0.0196, abs=2e-4)
+    assert law.speedup(512) == pytest.approx(46.5)
+    assert law.worth_until() == 32
     assert fixed_share(512, 512).worth_until() == 1 << 20, "without a loss there is no end but ours"
 
 

@@ -16,11 +16,11 @@ def with_points(points):
 
 
 def test_the_published_tables_have_no_fault():
-    found = read({path.name: path.read_text() for path in FOLDER.glob("*.toml")})
-    assert not found.faults
-    assert len(found.series) == 472
-    assert len(found.results) == 868
-    assert len(found.pairs) == 200
+    tables = read({path.name: path.read_text() for path in FOLDER.glob("*.toml")})
+    assert not tables.faults
+    assert len(tables.series) == 472
+    assert len(tables.results) == 868
+    assert len(tables.pairs) == 200
 
 
 def test_a_users_table_is_read():
@@ -67,6 +67,6 @@ def test_a_fault_is_a_sentence(text, sentence):
 
 
 def test_a_row_with_a_fault_leaves_the_others():
-    found = read({"t": GOOD + '[[series]]\nid = "bad"\npoints = []\n'})
-    assert [series.id for series in found.series] == ["mine"]
-    assert len(found.faults) == 1
+    tables = read({"t": GOOD + '[[series]]\nid = "bad"\npoints = []\n'})
+    assert [series.id for series in tables.series] == ["mine"]
+    assert len(tables.faults) == 1

@@ -30,9 +30,9 @@ def run(recipe, batch, origin=""):
 @given(recipe=RECIPES)
 def test_two_runs_determine_a_recipe(recipe):
     batch = recipe.critical_batch
-    found = two_runs(run(recipe, batch / 2), run(recipe, 4 * batch))
-    assert found.critical_batch == pytest.approx(recipe.critical_batch, rel=1e-6)
-    assert found.samples_at_least == pytest.approx(recipe.samples_at_least, rel=1e-6)
+    estimate = two_runs(run(recipe, batch / 2), run(recipe, 4 * batch))
+    assert estimate.critical_batch == pytest.approx(recipe.critical_batch, rel=1e-6)
+    assert estimate.samples_at_least == pytest.approx(recipe.samples_at_least, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -51,10 +51,10 @@ def test_two_runs_that_say_nothing_are_refused(first, second, why):
 
 def test_many_runs_find_a_recipe_and_one_wild_run_does_not_bend_it():
     true = Recipe(samples_at_least=1e6, critical_batch=2000)
-    seen = [run(true, batch) for batch in (128, 512, 1024, 4096, 16384)]
+    runs = [run(true, batch) for batch in (128, 512, 1024, 4096, 16384)]
     wild = ToTarget(batch=2048, amount=9e6)
-    found = recipe_of([*seen, wild])
-    assert found.amount(2048) == pytest.approx(true.amount(2048), rel=0.1)
+    recipe = recipe_of([*runs, wild])
+    assert recipe.amount(2048) == pytest.approx(true.amount(2048), rel=0.1)
 
 
 def test_larger_batches_take_more_samples_and_fewer_steps():
@@ -70,15 +70,15 @@ def test_nothing_is_known_without_a_finished_run():
 
 def test_neighbours_bend_the_curve():
     true = Recipe(samples_at_least=1e6, critical_batch=2000)
-    seen = [run(true, b) for b in (128, 512, 4096)] + [ToTarget(batch=1000, amount=1.7e6)]
-    assert amount_at(seen, 1100) > recipe_of(seen).amount(1100)
+    runs = [run(true, b) for b in (128, 512, 4096)] + [ToTarget(batch=1000, amount=1.7e6)]
+    assert amount_at(runs, 1100) > recipe_of(runs).amount(1100)
 
 
 def test_twice_the_accelerators_with_the_same_local_batch_take_half_the_steps():
     base = Trained(accelerators=8, hosts=1, batch=256, minutes=10.0)
     other = Trained(accelerators=16, hosts=2, batch=512)
-    found = minutes_at(base, other, StepLosses(fixed=0.0, per_doubling=0.0), lambda _: 1.0)
-    assert found == pytest.approx(5.0)
+    minutes = minutes_at(base, other, StepLosses(fixed=0.0, per_doubling=0.0), lambda _: 1.0)
+    assert minutes == pytest.approx(5.0)
 
 
 def test_no_row_of_a_batch_that_is_left_out_enters_its_prediction(monkeypatch):
@@ -107,20 +107,20 @@ def test_no_row_of_a_round_that_is_left_out_enters_its_losses_or_recipes(monkeyp
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
     frame, goals = (importlib.import_module(f"planning_{n}") for n in ("frame", "targets"))
     tables = frame.tables_of(frame.PUBLISHED)
-    wanted = [r for r in tables.results if r.benchmark == "unet3d"]
-    rounds = sorted({r.round for r in wanted})
+    rows = [r for r in tables.results if r.benchmark == "unet3d"]
+    rounds = sorted({r.round for r in rows})
     assert len(rounds) > 1
-    poison = [replace(r, samples_to_target=1.0, minutes=1e9) for r in wanted]
+    poison = [replace(r, samples_to_target=1.0, minutes=1e9) for r in rows]
     clean, dirty = (
         frame.Data(
             ours=replace(
                 tables,
                 results=tuple(
                     p if swap and r.round == rounds[0] else r
-                    for r, p in zip(wanted, poison, strict=True)
+                    for r, p in zip(rows, poison, strict=True)
                 ),
             ),
-            tested=replace(tables, results=tuple(r for r in wanted if r.round == rounds[0])),
+            tested=replace(tables, results=tuple(r for r in rows if r.round == rounds[0])),
         )
         for swap in (False, True)
     )

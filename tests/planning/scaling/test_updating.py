@@ -31,9 +31,9 @@ BEFORE = replace(calibrated(TRAINING, HOST, [SHORT]), trainer_digest="abc")
 
 
 def step(calibration) -> Interval:
-    found = predict(calibration, Cluster(host=HOST, accelerators=4, hosts=4))
-    assert isinstance(found, Prediction)
-    return found.step_s
+    prediction = predict(calibration, Cluster(host=HOST, accelerators=4, hosts=4))
+    assert isinstance(prediction, Prediction)
+    return prediction.step_s
 
 
 def test_a_job_moves_the_next_prediction_to_what_it_took():

@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or absent, in a few lines for frameworks that have none (R20).
+"""Checkpoints that are whole or absent, in a few lines for frameworks that have none.
 
 A replica may be killed at any instruction.  A file is therefore written under another name, forced
 to the disk and renamed: who reads the directory afterwards sees the old file or the new one.
@@ -99,7 +99,7 @@ def _age(path: Path) -> tuple[list[int], int] | None:
         status = path.stat()
         if path.is_dir():
             inside = list(path.iterdir()) if numbers else []
-            is_whole = bool(inside) and not any(UNFINISHED.search(each.name) for each in inside)
+            is_whole = bool(inside) and not any(UNFINISHED.search(entry.name) for entry in inside)
         else:
             is_whole = path.is_file() and status.st_size > 0
     except FileNotFoundError:  # cleaned away by a writer that keeps the last few

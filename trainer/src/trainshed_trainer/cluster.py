@@ -55,8 +55,8 @@ def _document(name: str, text: str) -> dict[str, Any]:
         document = json.loads(text)
     except ValueError as error:
         raise ValueError(f"{name} is not JSON: {error}") from None
-    found: dict[str, Any] = _checked(name, "the value", document, dict)
-    return found
+    checked: dict[str, Any] = _checked(name, "the value", document, dict)
+    return checked
 
 
 def _entry(name: str, document: dict[str, Any], key: str, kind: type) -> Any:
@@ -77,8 +77,8 @@ def _addresses(name: str, key: str, value: Any) -> list[str]:
 def _role(name: str, word: Any, pool2: str) -> str:
     role = contract.ROLE_OF_TASK.get(str(word))
     if role is None:
-        known = ", ".join(sorted(contract.ROLE_OF_TASK))
-        raise ValueError(f"{name}: {word!r} is no type of task; known are {known}")
+        known_types = ", ".join(sorted(contract.ROLE_OF_TASK))
+        raise ValueError(f"{name}: {word!r} is no type of task; known are {known_types}")
     return pool2 if word == "workerpool2" else role
 
 
@@ -97,8 +97,8 @@ def _role_of_pool2(job: Any) -> str:
     pools = _either(job, "workerPoolSpecs", "worker_pool_specs")
     pool = pools[2] if isinstance(pools, list) and len(pools) > 2 else None  # noqa: PLR2004  # pool 2
     image = _either(_either(pool, "containerSpec", "container_spec"), "imageUri", "image_uri")
-    found = re.search(contract.REDUCTION_IMAGE, str(image or ""))
-    return contract.REDUCER if found else contract.PARAMETER_SERVER
+    match = re.search(contract.REDUCTION_IMAGE, str(image or ""))
+    return contract.REDUCER if match else contract.PARAMETER_SERVER
 
 
 def _either(value: Any, camel: str, snake: str) -> Any:
@@ -111,8 +111,8 @@ def _promoted(
 ) -> tuple[str, int, dict[str, list[str]]]:
     """Make the first worker the primary of a cluster that names none, as TensorFlow does."""
     workers = peers.get(contract.WORKER, [])
-    others = {key: value for key, value in peers.items() if key != contract.WORKER}
-    peers = {contract.PRIMARY: workers[:1], contract.WORKER: workers[1:], **others}
+    rest = {key: value for key, value in peers.items() if key != contract.WORKER}
+    peers = {contract.PRIMARY: workers[:1], contract.WORKER: workers[1:], **rest}
     if role != contract.WORKER:
         return role, index, peers
     return (contract.WORKER, index - 1, peers) if index else (contract.PRIMARY, 0, peers)

@@ -19,7 +19,7 @@ WORLD_SIZE = "WORLD_SIZE"
 CLOUD_ML_JOB_ID = "CLOUD_ML_JOB_ID"
 CLOUD_ML_TRIAL_ID = "CLOUD_ML_TRIAL_ID"
 
-# Where a trial's metrics go (contracts/vertex-sdk.md 10.1).
+# Where a trial's metrics go (docs/sources/vertex.md 10.1).
 CLOUD_ML_HP_METRIC_FILE = "CLOUD_ML_HP_METRIC_FILE"
 
 # What only Trainshed says to a replica: which attempt of the job and which replica this is, where a

@@ -24,8 +24,10 @@ def directories_of(environ: Mapping[str, str], argv: Sequence[str]) -> Directori
     Without ``--job-dir`` the job's directory is the parent of AIP_MODEL_DIR.
     """
     job_dir = job_dir_of(argv) or _parent(environ.get(contract.AIP_MODEL_DIR, ""))
-    found = {name: environ.get(name) or below(job_dir, contract.FOLDER[name]) for name in WANTED}
-    return Directories(job_dir, *found.values())
+    directories = {
+        name: environ.get(name) or below(job_dir, contract.FOLDER[name]) for name in WANTED
+    }
+    return Directories(job_dir, *directories.values())
 
 
 #: The variables, in the order of the fields of Directories.
@@ -37,13 +39,13 @@ def job_dir_of(argv: Sequence[str]) -> str | None:
 
     A bare ``--`` among the user's own arguments ends nothing here, for the same reason.
     """
-    found = None
+    directory = None
     for word, following in zip(argv, [*argv[1:], None]):
         if word == contract.JOB_DIR_FLAG:
-            found = following or found
+            directory = following or directory
         elif word.startswith(contract.JOB_DIR_FLAG + "="):
-            found = word.split("=", 1)[1] or found
-    return found
+            directory = word.split("=", 1)[1] or directory
+    return directory
 
 
 def below(base: str | None, folder: str) -> str | None:

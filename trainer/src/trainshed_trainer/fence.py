@@ -34,12 +34,12 @@ class Fence:
 
     def enter(self) -> None:
         """Leave this attempt's mark, on the disk when this returns.  Raises NewerAttemptError."""
-        found = dict(self._marks())
-        self._refuse_if_newer(found)
-        if self._attempt not in found:
+        marks = dict(self._marks())
+        self._refuse_if_newer(marks)
+        if self._attempt not in marks:
             write_whole(self._directory / f".attempt-{self._job}-{self._attempt}", lambda _: None)
             self.check()
-        for number, path in found.items():
+        for number, path in marks.items():
             if number < self._attempt:  # a newer mark says all that an older one did
                 with suppress(OSError):
                     path.unlink()
@@ -57,8 +57,8 @@ class Fence:
             if match:
                 yield int(match.group(1)), path
 
-    def _refuse_if_newer(self, found: Mapping[int, Path]) -> None:
-        newest = max(found, default=0)
+    def _refuse_if_newer(self, marks: Mapping[int, Path]) -> None:
+        newest = max(marks, default=0)
         if newest > self._attempt:
             raise NewerAttemptError(
                 f"attempt {newest} of this job has begun to write in {self._directory}, "

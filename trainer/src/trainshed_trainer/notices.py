@@ -153,9 +153,9 @@ class _Watch:
 _WATCH = _Watch()
 
 
-def _call(callback: Callback, found: Notice) -> None:
+def _call(callback: Callback, new_notice: Notice) -> None:
     try:
-        callback(found)
+        callback(new_notice)
     except Exception:  # noqa: BLE001  # the next callback may be the one that saves
         traceback.print_exc()
 

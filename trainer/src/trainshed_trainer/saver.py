@@ -97,12 +97,12 @@ class CheckpointSaver:
         """List the checkpoints there are under this saver's names, the highest step last."""
         if not self.directory.is_dir():
             return []
-        found = []
+        checkpoints = []
         for path in self.directory.iterdir():
             match = self._own.fullmatch(path.name)
             if match and path.is_file() and not path.is_symlink():
-                found.append((int(match.group(1)), path))
-        return [path for _, path in sorted(found)]
+                checkpoints.append((int(match.group(1)), path))
+        return [path for _, path in sorted(checkpoints)]
 
     def _remove_older(self, newest: Path) -> None:
         """Remove all but the last few; the one just saved stays, even where higher steps lie."""

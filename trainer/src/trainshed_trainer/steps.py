@@ -139,11 +139,11 @@ def step_times() -> StepTimes | None:
     named = os.environ.get(contract.TRAINSHED_STEPS_FILE)
     if not named or os.environ.get("LOCAL_RANK", "0") != "0":
         return None
-    found = _TIMES.get(named)
-    if found is None:
+    times = _TIMES.get(named)
+    if times is None:
         with _LOCK:
-            found = _TIMES.get(named)
-            if found is None:
-                found = _TIMES[named] = StepTimes(Path(named))
-                atexit.register(found.write)
-    return found
+            times = _TIMES.get(named)
+            if times is None:
+                times = _TIMES[named] = StepTimes(Path(named))
+                atexit.register(times.write)
+    return times

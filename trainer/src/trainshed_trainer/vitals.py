@@ -48,8 +48,8 @@ def progress(step: int | None = None, total: int | None = None, **values: Any) -
         path = _due(is_last=step is not None and bool(step == total))
         if path is None:
             return False
-        known = {"step": step, "total": total}
-        document = {key: value for key, value in known.items() if value is not None}
+        position = {"step": step, "total": total}
+        document = {key: value for key, value in position.items() if value is not None}
         text = json.dumps({**values, **document}, default=_plain)
         return _succeeds(_write, path, text.encode())
     return False

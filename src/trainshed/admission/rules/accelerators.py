@@ -1,4 +1,4 @@
-"""Rules about accelerators on a machine: which, how many, and what they can carry (R5, R6).
+"""Rules about accelerators on a machine: which, how many, and what they can carry.
 
 A device is judged alone first (is there such a type, in this edition, still?), then on its
 machine.  The N1 table of the documents is not stored: it follows from the caps, and a test compares
@@ -23,7 +23,7 @@ def accelerators_fit(context: RuleContext) -> Iterator[Violation]:
     for group in context.spec.groups:
         machine = context.machine(group)
         if group.accelerator and _asks(group.accelerator):
-            yield from _asked(context, group, machine, group.accelerator)
+            yield from _check_requested(context, group, machine, group.accelerator)
         elif machine and machine.tpu:
             yield from tpu_machine(context, group, machine, None)
         elif machine and machine.bundled and machine.bundled_required:
@@ -38,7 +38,7 @@ def _asks(accelerator: Accelerator) -> bool:
     return accelerator.type not in (None, UNSPECIFIED) or accelerator.count not in (None, 0)
 
 
-def _asked(
+def _check_requested(
     context: RuleContext, group: ReplicaGroup, machine: MachineType | None, accelerator: Accelerator
 ) -> Iterator[Violation]:
     if accelerator.type in (None, UNSPECIFIED):
@@ -48,17 +48,17 @@ def _asked(
         return
     if machine and machine.is_legacy:
         yield _on_legacy(context, group, machine)
-    known = context.catalog.accelerator(accelerator.type or "")
-    if known is None:
+    device_type = context.catalog.accelerator(accelerator.type or "")
+    if device_type is None:
         yield _unknown(context, group, accelerator.type or "")
         return
-    yield from _of_its_time(context, group, known, accelerator.type or "")
+    yield from _check_edition(context, group, device_type, accelerator.type or "")
     if machine and machine.tpu:
         yield from tpu_machine(context, group, machine, accelerator)
     elif machine and machine.bundled and not machine.is_legacy:
-        yield from _bundled(context, group, machine, machine.bundled, accelerator)
+        yield from _check_bundled(context, group, machine, machine.bundled, accelerator)
     else:
-        yield from _attached(context, group, machine, known, accelerator)
+        yield from _check_attached(context, group, machine, device_type, accelerator)
 
 
 def _on_legacy(context: RuleContext, group: ReplicaGroup, machine: MachineType) -> Violation:
@@ -76,8 +76,8 @@ def _on_legacy(context: RuleContext, group: ReplicaGroup, machine: MachineType) 
 
 def _unknown(context: RuleContext, group: ReplicaGroup, name: str) -> Violation:
     names = context.catalog.enum_names()
-    others = {n for a in context.catalog.accelerators for n in a.enum_by_product.values()}
-    near = near_accelerator(name, (*names, *sorted(others.difference(names))))
+    product_names = {n for a in context.catalog.accelerators for n in a.enum_by_product.values()}
+    near = near_accelerator(name, (*names, *sorted(product_names.difference(names))))
     message = f"there is no accelerator type {name}"
     if near in names:
         message += did_you_mean(near)
@@ -87,17 +87,17 @@ def _unknown(context: RuleContext, group: ReplicaGroup, name: str) -> Violation:
     return broken(group, Field.ACCELERATOR_TYPE, "unknown-accelerator", message, accepted)
 
 
-def _of_its_time(
-    context: RuleContext, group: ReplicaGroup, known: AcceleratorType, name: str
+def _check_edition(
+    context: RuleContext, group: ReplicaGroup, device_type: AcceleratorType, name: str
 ) -> Iterator[Violation]:
     catalog = context.catalog
-    if not catalog.in_edition(known):
+    if not catalog.in_edition(device_type):
         message = f"edition {catalog.edition.id} does not have {name}"
-        listed = (a for a in catalog.accelerators if catalog.in_edition(a))
-        accepted = listing(n for a in listed if (n := a.enum_by_product.get(catalog.product)))
+        available = (a for a in catalog.accelerators if catalog.in_edition(a))
+        accepted = listing(n for a in available if (n := a.enum_by_product.get(catalog.product)))
         yield broken(group, Field.ACCELERATOR_TYPE, "not-in-that-version", message, accepted)
-    elif catalog.retired(known, context.today):
-        message = f"{name} reached its end of support by {known.end_of_support}"
+    elif catalog.retired(device_type, context.today):
+        message = f"{name} reached its end of support by {device_type.end_of_support}"
         current = (a for a in catalog.accelerators if not catalog.retired(a, context.today))
         names = (a.enum_by_product.get(catalog.product) for a in current if a.caps)
         accepted = listing(n for n in names if n) + " attach to N1 machines"
@@ -116,7 +116,7 @@ def _bundled_missing(
     )
 
 
-def _bundled(
+def _check_bundled(
     context: RuleContext,
     group: ReplicaGroup,
     machine: MachineType,
@@ -137,95 +137,99 @@ def _bundled(
         yield broken(group, Field.ACCELERATOR_COUNT, "accelerator-count-fixed", message, exactly)
 
 
-def _attached(
+def _check_attached(
     context: RuleContext,
     group: ReplicaGroup,
     machine: MachineType | None,
-    known: AcceleratorType,
-    asked: Accelerator,
+    device_type: AcceleratorType,
+    accelerator: Accelerator,
 ) -> Iterator[Violation]:
-    if machine and not machine.is_legacy and known.family not in (machine.family, "any"):
-        yield _not_attachable(context, group, machine, known, asked)
-    elif not _comes_in(known, asked.count):
-        yield _bad_count(context, group, machine, known, asked)
+    if machine and not machine.is_legacy and device_type.family not in (machine.family, "any"):
+        yield _not_attachable(context, group, machine, device_type, accelerator)
+    elif not _allows_count(device_type, accelerator.count):
+        yield _bad_count(context, group, machine, device_type, accelerator)
     elif machine and not machine.is_legacy:
-        yield from _carried(context, group, machine, known, asked)
+        yield from _check_capacity(context, group, machine, device_type, accelerator)
 
 
-def _comes_in(known: AcceleratorType, count: int | None) -> bool:
+def _allows_count(device_type: AcceleratorType, count: int | None) -> bool:
     """Any number from 1 where the data prints no counts (slices of TPU pods)."""
     if count is None or count < 1:
         return False
-    return not known.counts or count in known.counts
+    return not device_type.counts or count in device_type.counts
 
 
 def _not_attachable(
     context: RuleContext,
     group: ReplicaGroup,
     machine: MachineType,
-    known: AcceleratorType,
-    asked: Accelerator,
+    device_type: AcceleratorType,
+    accelerator: Accelerator,
 ) -> Violation:
-    hosts = [m.name for m in context.catalog.machines.values() if _hosts(m, known, asked)]
+    hosts = [
+        m.name for m in context.catalog.machines.values() if _can_host(m, device_type, accelerator)
+    ]
     return broken(
         group,
         Field.ACCELERATOR_TYPE,
         "accelerator-not-attachable",
-        f"{asked.type} cannot be attached to {machine.name}",
-        f"{asked.type} goes with {listing(hosts)}" if hosts else "another accelerator type",
+        f"{accelerator.type} cannot be attached to {machine.name}",
+        f"{accelerator.type} goes with {listing(hosts)}" if hosts else "another accelerator type",
     )
 
 
-def _hosts(machine: MachineType, known: AcceleratorType, asked: Accelerator) -> bool:
+def _can_host(machine: MachineType, device_type: AcceleratorType, accelerator: Accelerator) -> bool:
     if machine.bundled:
-        return machine.bundled.type == asked.type and not machine.is_legacy
+        return machine.bundled.type == accelerator.type and not machine.is_legacy
     if machine.tpu:
-        return asked.type in machine.tpu.types
-    return known.family in (machine.family, "any")
+        return accelerator.type in machine.tpu.types
+    return device_type.family in (machine.family, "any")
 
 
 def _bad_count(
     context: RuleContext,
     group: ReplicaGroup,
     machine: MachineType | None,
-    known: AcceleratorType,
+    device_type: AcceleratorType,
     accelerator: Accelerator,
 ) -> Violation:
-    fitting = context.catalog.fitting_counts(machine, known) if machine else ()
-    is_ml = context.asked.dialect is Dialect.ML_V1
+    fitting = context.catalog.fitting_counts(machine, device_type) if machine else ()
+    is_ml = context.submitted_spec.dialect is Dialect.ML_V1
     if accelerator.count is None or (accelerator.count == 0 and not is_ml):
         message = f"{both_or_none(context)}; {accelerator.type} has no count"
     elif accelerator.count < 1:
         message = f"a count of accelerators is a whole number from 1, not {accelerator.count}"
     else:
-        counts = listing(known.counts)
+        counts = listing(device_type.counts)
         message = f"{accelerator.type} comes in counts of {counts}, not {accelerator.count}"
     if machine and not fitting and not machine.is_legacy:
-        accepted = _fitted(context, known)
+        accepted = _list_fitting_machines(context, device_type)
     else:
-        accepted = listing(fitting or known.counts) or "1 or more"
+        accepted = listing(fitting or device_type.counts) or "1 or more"
     return broken(group, Field.ACCELERATOR_COUNT, "accelerator-count", message, accepted)
 
 
-def _carried(
+def _check_capacity(
     context: RuleContext,
     group: ReplicaGroup,
     machine: MachineType,
-    known: AcceleratorType,
-    asked: Accelerator,
+    device_type: AcceleratorType,
+    accelerator: Accelerator,
 ) -> Iterator[Violation]:
-    """Each device brings a maximum of vCPU and memory; the machine must stay within (R5)."""
-    cap = known.cap(asked.count or 0)
+    """Each device brings a maximum of vCPU and memory; the machine must stay within."""
+    cap = device_type.cap(accelerator.count or 0)
     if cap is None:
         return
-    counts = context.catalog.fitting_counts(machine, known)
+    counts = context.catalog.fitting_counts(machine, device_type)
     for rule, shortage in _shortages(machine, cap):
         if counts:
-            message = f"{machine.name} needs {listing(counts)} {asked.type}; "
+            message = f"{machine.name} needs {listing(counts)} {accelerator.type}; "
         else:
-            message = f"no count of {asked.type} fits {machine.name}; "
+            message = f"no count of {accelerator.type} fits {machine.name}; "
         message += f"{cap.count} carry at most {shortage}"
-        accepted = listing(counts) if counts else _fitted(context, known, cap.count)
+        accepted = (
+            listing(counts) if counts else _list_fitting_machines(context, device_type, cap.count)
+        )
         yield broken(group, Field.ACCELERATOR_COUNT, rule, message, accepted)
 
 
@@ -236,11 +240,13 @@ def _shortages(machine: MachineType, cap: MachineLimit) -> Iterator[tuple[str, s
         yield "not-enough-memory", f"{cap.memory_gb_max:g} GB of its {machine.memory_gb:g}"
 
 
-def _fitted(context: RuleContext, known: AcceleratorType, count: int | None = None) -> str:
+def _list_fitting_machines(
+    context: RuleContext, device_type: AcceleratorType, count: int | None = None
+) -> str:
     """The attaching machine types that a count fits; any count if None."""
     catalog = context.catalog
-    of_family = [m for m in catalog.machines.values() if m.family == known.family]
-    counts = {m.name: catalog.fitting_counts(m, known) for m in of_family}
+    of_family = [m for m in catalog.machines.values() if m.family == device_type.family]
+    counts = {m.name: catalog.fitting_counts(m, device_type) for m in of_family}
     if count is None:
         return f"they fit {listing(name for name, fitting in counts.items() if fitting)}"
     names = (name for name, fitting in counts.items() if count in fitting)

@@ -1,4 +1,4 @@
-"""Rules about the shape of the cluster: which groups there are and how many replicas (R11, R12)."""
+"""Rules about the shape of the cluster: which groups there are and how many replicas."""
 
 from collections.abc import Iterator
 
@@ -11,11 +11,11 @@ from trainshed.model.roles import Dialect, Role
 
 def only_custom_takes_machines(context: RuleContext) -> Iterator[Violation]:
     """Machine types, counts and accelerators go with CUSTOM only (scale_tiers.toml)."""
-    asked = context.asked
-    if asked.dialect is not Dialect.ML_V1 or asked.scale_tier is ScaleTier.CUSTOM:
+    submitted = context.submitted_spec
+    if submitted.dialect is not Dialect.ML_V1 or submitted.scale_tier is ScaleTier.CUSTOM:
         return
-    tier = asked.scale_tier.value if asked.scale_tier else "absent, which means BASIC"
-    for group in asked.groups:
+    tier = submitted.scale_tier.value if submitted.scale_tier else "absent, which means BASIC"
+    for group in submitted.groups:
         for field in _machine_fields(group):
             yield broken(
                 group,
@@ -36,10 +36,10 @@ def _machine_fields(group: ReplicaGroup) -> Iterator[Field]:
 
 
 def has_a_primary(context: RuleContext) -> Iterator[Violation]:
-    """A job has exactly one primary replica (R11, R12)."""
-    asked, primary = context.asked, context.spec.group(Role.PRIMARY)
-    if asked.dialect is Dialect.ML_V1:
-        if asked.scale_tier is ScaleTier.CUSTOM and not (primary and primary.machine_type):
+    """A job has exactly one primary replica."""
+    submitted, primary = context.submitted_spec, context.spec.group(Role.PRIMARY)
+    if submitted.dialect is Dialect.ML_V1:
+        if submitted.scale_tier is ScaleTier.CUSTOM and not (primary and primary.machine_type):
             message = "scaleTier CUSTOM needs a machine type for the master"
             accepted = "masterType: n1-standard-4, for example"
             yield broken(Role.PRIMARY, Field.MACHINE_TYPE, "master-type-missing", message, accepted)
@@ -66,7 +66,7 @@ def counts_are_positive(context: RuleContext) -> Iterator[Violation]:
 
 
 def _nothing(context: RuleContext) -> str:
-    is_ml = context.asked.dialect is Dialect.ML_V1
+    is_ml = context.submitted_spec.dialect is Dialect.ML_V1
     return f"1 or more, or {'no such field' if is_ml else 'an empty pool'}"
 
 
@@ -83,7 +83,7 @@ def categories_do_not_mix(context: RuleContext) -> Iterator[Violation]:
     """All Compute Engine names or all legacy names, as the master (machine_types.toml)."""
     primary = context.spec.group(Role.PRIMARY)
     master = context.machine(primary) if primary else None
-    if context.asked.dialect is not Dialect.ML_V1 or not master or master.tpu:
+    if context.submitted_spec.dialect is not Dialect.ML_V1 or not master or master.tpu:
         return
     for group in context.spec.groups:
         machine = context.machine(group)
@@ -106,7 +106,7 @@ def _category(is_legacy: bool) -> str:  # noqa: FBT001  # a two-valued word
 
 def tpu_jobs_are_single(context: RuleContext) -> Iterator[Violation]:
     """A Vertex TPU job has one worker pool with one replica (reduction_server.toml, cc2026)."""
-    if context.asked.dialect is Dialect.ML_V1:
+    if context.submitted_spec.dialect is Dialect.ML_V1:
         return
     groups = context.spec.groups
     tpu = [g for g in groups if (m := context.machine(g)) and m.tpu]
@@ -116,7 +116,7 @@ def tpu_jobs_are_single(context: RuleContext) -> Iterator[Violation]:
 
 
 def reducers_are_in_pool_two(context: RuleContext) -> Iterator[Violation]:
-    """The Reduction Server's image belongs to the third worker pool (R16)."""
+    """The Reduction Server's image belongs to the third worker pool."""
     for group in context.spec.groups:
         image = group.program.image_uri if group.program else None
         if image and is_reduction_server(image) and group.role is not Role.REDUCER:

@@ -1,4 +1,4 @@
-"""The rule about where a job writes: ``jobDir`` and ``baseOutputDirectory`` (R2).
+"""The rule about where a job writes: ``jobDir`` and ``baseOutputDirectory``.
 
 Both are handed to the program, and become a folder here.  A place that is neither in a bucket nor
 on this machine would quietly become a folder of that odd name.
@@ -19,13 +19,13 @@ BUCKET_SCHEME: Final = "gs://"
 #: Two letters or more, so that no drive letter is taken for one; one slash is a typing mistake.
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
-#: One letter is enough: the contracts print gs://b/j (contracts/vertex-sdk.md 7).
+#: One letter is enough: the discovery client sends gs://b/j (docs/sources/vertex.md 7).
 _BUCKET: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?")
 
 
 def job_dir_is_a_path(context: RuleContext) -> Iterator[Violation]:
-    """The directory of either dialect is a gs:// URI or a local path (R2)."""
-    yield from violations(context.asked)
+    """The directory of either dialect is a gs:// URI or a local path."""
+    yield from violations(context.submitted_spec)
 
 
 def violations(spec: JobSpec) -> Iterator[Violation]:

@@ -11,7 +11,7 @@ from trainshed.model.roles import Dialect
 
 JOB_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
 LABELS_MAX = 64
-#: The longest key or value of a label (job_limits.toml; contracts/vertex-sdk.md 8).
+#: The longest key or value of a label (job_limits.toml; docs/sources/vertex.md 8).
 LABEL_LENGTH_MAX = {Dialect.ML_V1: 63, Dialect.AIPLATFORM_V1: 64}
 DISPLAY_NAME_MAX = 128
 PRIORITY_MAX = 1000
@@ -23,17 +23,17 @@ FLEX_START_TYPES = ("L4", "A100", "H100", "H200", "B200")
 
 def job_id_is_well_formed(context: RuleContext) -> Iterator[Violation]:
     """An ml v1 job id: a letter, then letters, digits and underscores."""
-    job_id = context.asked.job_id
-    if context.asked.dialect is Dialect.ML_V1 and job_id and not JOB_ID.fullmatch(job_id):
+    job_id = context.submitted_spec.job_id
+    if context.submitted_spec.dialect is Dialect.ML_V1 and job_id and not JOB_ID.fullmatch(job_id):
         message = f"{job_id!r} is no job id"
         accepted = "a letter, then up to 127 letters, digits and underscores"
         yield broken(None, Field.JOB_ID, "job-id", message, accepted)
 
 
 def labels_are_well_formed(context: RuleContext) -> Iterator[Violation]:
-    """At most 64 labels; short, lower case (job_limits.toml; contracts/vertex-sdk.md 8)."""
-    asked = context.asked
-    return label_violations(asked.dialect, asked.labels, FieldPath(Field.LABELS))
+    """At most 64 labels; short, lower case (job_limits.toml; docs/sources/vertex.md 8)."""
+    submitted = context.submitted_spec
+    return label_violations(submitted.dialect, submitted.labels, FieldPath(Field.LABELS))
 
 
 def label_violations(
@@ -70,8 +70,8 @@ def _is_label(text: str, length_max: int) -> bool:
 
 
 def display_name_is_short(context: RuleContext) -> Iterator[Violation]:
-    """At most 128 characters (contracts/vertex-sdk.md 8)."""
-    length = len(context.asked.display_name)
+    """At most 128 characters (docs/sources/vertex.md 8)."""
+    length = len(context.submitted_spec.display_name)
     if length > DISPLAY_NAME_MAX:
         message = f"a display name of {length} characters is too long"
         yield broken(
@@ -80,8 +80,8 @@ def display_name_is_short(context: RuleContext) -> Iterator[Violation]:
 
 
 def limits_are_possible(context: RuleContext) -> Iterator[Violation]:
-    """Priority and time limits are within what the dialect allows (contracts/vertex-sdk.md 7.1)."""
-    scheduling = context.asked.scheduling
+    """Priority and time limits are within what the dialect allows (docs/sources/vertex.md 7.1)."""
+    scheduling = context.submitted_spec.scheduling
     if scheduling.priority is not None and not 0 <= scheduling.priority <= PRIORITY_MAX:
         message = f"a priority is from 0 to {PRIORITY_MAX}, not {scheduling.priority}"
         yield broken(None, Field.PRIORITY, "priority", message, f"0 to {PRIORITY_MAX}")
@@ -89,7 +89,7 @@ def limits_are_possible(context: RuleContext) -> Iterator[Violation]:
         message = f"a job cannot run {scheduling.running_s_max:g} s"
         yield broken(None, Field.RUNNING_MAX, "running-time", message, "a duration such as 7200s")
     waiting = scheduling.waiting_s_max
-    least = WAIT_S_MIN if context.asked.dialect is Dialect.ML_V1 else 0
+    least = WAIT_S_MIN if context.submitted_spec.dialect is Dialect.ML_V1 else 0
     if waiting is not None and waiting < least:
         message = f"a job waits at least {least} s, not {waiting:g}"
         yield broken(None, Field.WAITING_MAX, "waiting-time", message, f"{least}s or more")
@@ -97,8 +97,8 @@ def limits_are_possible(context: RuleContext) -> Iterator[Violation]:
 
 def strategy_fits(context: RuleContext) -> Iterator[Violation]:
     """FLEX_START and SPOT are not for every job (job_limits.toml)."""
-    strategy = context.asked.scheduling.strategy
-    if context.asked.dialect is not Dialect.AIPLATFORM_V1:
+    strategy = context.submitted_spec.scheduling.strategy
+    if context.submitted_spec.dialect is not Dialect.AIPLATFORM_V1:
         return
     if strategy == "FLEX_START":
         yield from _flex_start(context)

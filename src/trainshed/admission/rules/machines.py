@@ -1,4 +1,4 @@
-"""Rules about one machine: its type, its accelerators, its disk (R5, R6, R7)."""
+"""Rules about one machine: its type, its accelerators, its disk."""
 
 import difflib
 from collections.abc import Iterator
@@ -21,26 +21,26 @@ def machine_types_exist(context: RuleContext) -> Iterator[Violation]:
         if not name:
             yield from _missing(context, group)
         elif name not in context.catalog.machines:
-            yield _refused(context, group, name)
+            yield _refuse_type(context, group, name)
 
 
 def _missing(context: RuleContext, group: ReplicaGroup) -> Iterator[Violation]:
-    if context.asked.dialect is Dialect.ML_V1 and group.role is Role.PRIMARY:
+    if context.submitted_spec.dialect is Dialect.ML_V1 and group.role is Role.PRIMARY:
         return  # has_a_primary says it
     count = f"{group.count} replica{'s' if group.count != 1 else ''}"
     message = f"{count} asked for without a machine type"
     yield broken(group, Field.MACHINE_TYPE, "machine-type-missing", message, "n1-standard-4, say")
 
 
-def _refused(context: RuleContext, group: ReplicaGroup, name: str) -> Violation:
+def _refuse_type(context: RuleContext, group: ReplicaGroup, name: str) -> Violation:
     """Says why a type is refused: unknown, another product's, or younger than the edition."""
     catalog = context.catalog
-    known = catalog.known_machines.get(name)
+    machine = catalog.known_machines.get(name)
     edition = catalog.edition.id
-    if known and catalog.product.value in known.products:
+    if machine and catalog.product.value in machine.products:
         message = f"{name} is not in edition {edition}"
         rule = "not-in-that-version"
-    elif known:
+    elif machine:
         message = f"{name} exists, but training jobs of edition {edition} cannot use it"
         rule = "unknown-machine-type"
     else:
@@ -49,22 +49,22 @@ def _refused(context: RuleContext, group: ReplicaGroup, name: str) -> Violation:
             f"there is no machine type {name}{_other_kind(context, name) or did_you_mean(near)}"
         )
         rule = "unknown-machine-type"
-    return broken(group, Field.MACHINE_TYPE, rule, message, _suggestion(context, name, known))
+    return broken(group, Field.MACHINE_TYPE, rule, message, _suggestion(context, name, machine))
 
 
 def _other_kind(context: RuleContext, name: str) -> str:
     """Say whether a name is that of a scale tier or an accelerator, not of a machine type."""
     tier = name.upper().replace("-", "_")
-    if context.asked.dialect is Dialect.ML_V1 and tier in ScaleTier.__members__:
+    if context.submitted_spec.dialect is Dialect.ML_V1 and tier in ScaleTier.__members__:
         return f"; {tier} is a scale tier"
     accelerator = known_accelerator(name, context.catalog.enum_names())
     return f"; {accelerator} is an accelerator, which has a field of its own" if accelerator else ""
 
 
-def _suggestion(context: RuleContext, name: str, known: MachineType | None) -> str:
+def _suggestion(context: RuleContext, name: str, machine: MachineType | None) -> str:
     catalog = context.catalog
-    if known and known.equivalent in catalog.machines:
-        return f"{known.equivalent}, its equivalent"
+    if machine and machine.equivalent in catalog.machines:
+        return f"{machine.equivalent}, its equivalent"
     same_family = [m for m in catalog.machines if m.rsplit("-", 1)[0] == name.rsplit("-", 1)[0]]
     if same_family:
         return listing(same_family)

@@ -25,7 +25,7 @@ def names_hide_nothing(context: RuleContext) -> Iterator[Violation]:
 
 
 def _names(context: RuleContext) -> Iterator[tuple[FieldPath, str]]:
-    yield FieldPath(Field.DISPLAY_NAME), context.asked.display_name
+    yield FieldPath(Field.DISPLAY_NAME), context.submitted_spec.display_name
     study = judged_study(context)
     if study is None:
         return

@@ -1,6 +1,6 @@
-"""Rules about the values of a study's parameters: bounds, lists, scales, first values (R19).
+"""Rules about the values of a study's parameters: bounds, lists, scales, first values.
 
-The sources are contracts/vertex-sdk.md 7.1 and 8, and contracts/gcloud.md 10.
+The sources are docs/sources/vertex.md 7.1 and 8.
 """
 
 import math
@@ -53,7 +53,7 @@ def _bounds(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
         return
     least, most = parameter.bounds
     bounds = ((StudyField.LEAST, "minValue", least), (StudyField.MOST, "maxValue", most))
-    broken = [each for each in bounds if not math.isfinite(each[2])]
+    broken = [row for row in bounds if not math.isfinite(row[2])]
     for field, name, bound in broken[:1]:
         message, place = f"{name} is {bound}", StudyPlace(field, at)
         yield _broken(parameter, "study-bounds", place, message, "a finite number")
@@ -155,14 +155,16 @@ def _has(parameter: ParameterSpec, value: str | float) -> bool:
 
 
 def near_one(parameter: ParameterSpec) -> Callable[[str | float], bool]:
-    """Whether a number is one of a list's, as exactly as the contract asks (vertex-sdk.md 8)."""
-    known = sorted(value for value in map(float, parameter.values) if math.isfinite(value))
+    """Whether a number is one of a list's, within 1e-10 (docs/sources/vertex.md 8)."""
+    numbers = sorted(value for value in map(float, parameter.values) if math.isfinite(value))
 
     def is_near(value: str | float) -> bool:
         if isinstance(value, str):
             return False
-        at = bisect_left(known, value)
-        return any(abs(each - value) <= DISCRETE_GAP for each in known[max(at - 1, 0) : at + 1])
+        at = bisect_left(numbers, value)
+        return any(
+            abs(number - value) <= DISCRETE_GAP for number in numbers[max(at - 1, 0) : at + 1]
+        )
 
     return is_near
 

@@ -1,8 +1,7 @@
-"""Rules about the parameters of a tuning study: their names and their conditions (R19).
+"""Rules about the parameters of a tuning study: their names and their conditions.
 
-The sources are contracts/vertex-sdk.md 7.1 and 8, and contracts/gcloud.md 10.  Conditional
-parameters, at any depth, are judged like the others.  What values a parameter may have is asked in
-``parameter_values``.
+The sources are docs/sources/vertex.md 7.1 and 8.  Conditional parameters, at any depth, are judged
+like the others.  ``parameter_values`` has the rules about the values of a parameter.
 """
 
 import math
@@ -42,21 +41,21 @@ def study_has_parameters(context: RuleContext) -> Iterator[Violation]:
         if not parameter.parameter_id:
             place, message = StudyPlace(StudyField.PARAMETER_ID, at), "a parameter needs a name"
             yield broken_study("study-parameters", place, message, "learning_rate, for example")
-    for name, at in _given_twice(study).items():
+    for name, at in _find_duplicates(study).items():
         message = f"parameter {name}: the name is given twice"
         accepted = "each name once, or under conditions that exclude each other"
         place = StudyPlace(StudyField.PARAMETER_ID, at)
         yield broken_study("study-parameters", place, message, accepted)
 
 
-def _given_twice(study: StudySpec) -> dict[str, At]:
+def _find_duplicates(study: StudySpec) -> dict[str, At]:
     """The names that two parameters bear at one time, each once, and where the second one is."""
-    seen: dict[str, _Bearers] = {}
+    bearers: dict[str, _Bearers] = {}
     twice: dict[str, At] = {}
     places = (at for at, _ in placed(study.parameters))
     for at, (parameter, conditions) in zip(places, occurrences(study.parameters), strict=True):
         name = parameter.parameter_id
-        if name and name not in twice and not seen.setdefault(name, _Bearers()).add(conditions):
+        if name and name not in twice and not bearers.setdefault(name, _Bearers()).add(conditions):
             twice[name] = at
     return twice
 
@@ -78,7 +77,7 @@ class _Bearers:
     def add(self, conditions: Conditions) -> bool:
         """Take one more; False where it can be there together with another."""
         if self._count and not all(
-            _exclude_each_other(conditions, other) for other in self._rivals(conditions)
+            _exclude_each_other(conditions, other) for other in self._find_rivals(conditions)
         ):
             return False
         self._count += 1
@@ -88,17 +87,17 @@ class _Bearers:
                 self._under[parent, value].append(conditions)
         return True
 
-    def _rivals(self, conditions: Conditions) -> Sequence[Conditions]:
+    def _find_rivals(self, conditions: Conditions) -> Sequence[Conditions]:
         """Those that share a value of one parent, which all have; the parent with the fewest."""
-        found: Sequence[Conditions] | None = None
+        rivals: Sequence[Conditions] | None = None
         for parent in reversed(list(conditions)):
             if self._having[parent] == self._count:
                 lists = [self._under.get((parent, value), ()) for value in conditions[parent]]
-                if found is None or sum(map(len, lists)) < len(found):
-                    found = [each for bearers in lists for each in bearers]
-                if len(found) <= _RIVALS_FEW:
-                    return found
-        return [{}] if found is None else found  # without a parent in common none is excluded
+                if rivals is None or sum(map(len, lists)) < len(rivals):
+                    rivals = [rival for bearers in lists for rival in bearers]
+                if len(rivals) <= _RIVALS_FEW:
+                    return rivals
+        return [{}] if rivals is None else rivals  # without a parent in common none is excluded
 
 
 #: So few are compared without a look for fewer.
@@ -130,10 +129,10 @@ def _unmet(parent: ParameterSpec, condition: Condition, has: Has) -> Iterator[st
         yield f"parameter {child}: no values of {name} are given under which it exists"
     for value in condition.parent_values:
         if not has(value):
-            yield f"parameter {child}: {_shown(value)} is no value of its parent {name}"
+            yield f"parameter {child}: {_render_value(value)} is no value of its parent {name}"
 
 
-def _shown(value: str | float) -> str:
+def _render_value(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
@@ -142,7 +141,7 @@ def _all_values(parent: ParameterSpec) -> str:
         return "a parent of type INTEGER, CATEGORICAL or DISCRETE"
     if parent.bounds:
         return f"whole numbers from {parent.bounds[0]:g} to {parent.bounds[1]:g}"
-    return listing(map(_shown, parent.values)) or f"values that {parent.parameter_id} has"
+    return listing(map(_render_value, parent.values)) or f"values that {parent.parameter_id} has"
 
 
 def _in_range(parent: ParameterSpec) -> Has:

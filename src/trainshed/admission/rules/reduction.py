@@ -1,4 +1,4 @@
-"""Rules about a Reduction Server pool: who it serves, and whether it is wide enough (R16, R17)."""
+"""Rules about a Reduction Server pool: who it serves, and whether it is wide enough."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from trainshed.model.faults import Field, Violation
 from trainshed.model.job import ReplicaGroup
 from trainshed.model.roles import Role
 
-#: The oldest prebuilt images that carry the reduction client (seed001).
+#: The oldest prebuilt images that carry the reduction client (docs/sources/catalog.md, seed001).
 OLDEST = {"TensorFlow": "2.3", "PyTorch": "1.4"}
 
 
@@ -36,29 +36,29 @@ class Sizing:
 def worker_links(context: RuleContext) -> WorkerLinks | None:
     """The workers' side; None where a figure is unknown, or nobody works."""
     groups = [group for group in _workers(context) if group.count > 0]
-    found = [(group.count, context.egress_gbps(group)) for group in groups]
-    known = [(count, gbps) for count, gbps in found if gbps]
-    if not known or len(known) < len(found):
+    links = [(group.count, context.egress_gbps(group)) for group in groups]
+    known_links = [(count, gbps) for count, gbps in links if gbps]
+    if not known_links or len(known_links) < len(links):
         return None
     return WorkerLinks(
-        hosts=sum(count for count, _ in known),
-        slowest_gbps=min(gbps for _, gbps in known),
-        total_gbps=sum(count * gbps for count, gbps in known),
+        hosts=sum(count for count, _ in known_links),
+        slowest_gbps=min(gbps for _, gbps in known_links),
+        total_gbps=sum(count * gbps for count, gbps in known_links),
     )
 
 
 def sizing(context: RuleContext) -> Sizing | None:
     """Reducer against worker bandwidth; None without reducers, or where a figure is unknown."""
     reducer = context.spec.group(Role.REDUCER)
-    each = context.egress_gbps(reducer) if reducer else None
+    gbps = context.egress_gbps(reducer) if reducer else None
     workers = worker_links(context)
-    if not reducer or not each or not workers:
+    if not reducer or not gbps or not workers:
         return None
     return Sizing(
         worker_gbps=workers.total_gbps,
-        reducer_gbps=each * reducer.count,
+        reducer_gbps=gbps * reducer.count,
         reducers=reducer.count,
-        reducers_min=reducers_needed(workers.total_gbps, each),
+        reducers_min=reducers_needed(workers.total_gbps, gbps),
     )
 
 
@@ -68,8 +68,8 @@ def reduction_server_fits(context: RuleContext) -> Iterator[Violation]:
     if reducer is None:
         return
     machine = context.machine(reducer)
-    asked = reducer.accelerator and reducer.accelerator.type
-    if asked or (machine and machine.bundled):
+    accelerator_type = reducer.accelerator and reducer.accelerator.type
+    if accelerator_type or (machine and machine.bundled):
         message = "reducers sum on the CPU and carry no GPUs"
         yield broken(reducer, Field.ACCELERATOR, "reducer-with-gpu", message, "no accelerator")
     yield from _gpu_workers(context)
@@ -78,8 +78,8 @@ def reduction_server_fits(context: RuleContext) -> Iterator[Violation]:
 
 
 def _workers(context: RuleContext) -> list[ReplicaGroup]:
-    found = (context.spec.group(role) for role in (Role.PRIMARY, Role.WORKER))
-    return [group for group in found if group]
+    groups = (context.spec.group(role) for role in (Role.PRIMARY, Role.WORKER))
+    return [group for group in groups if group]
 
 
 def _gpu_workers(context: RuleContext) -> Iterator[Violation]:

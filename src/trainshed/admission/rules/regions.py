@@ -1,4 +1,4 @@
-"""Rules about places: the region exists, has the accelerators, and has them in one zone (R8).
+"""Rules about places: the region exists, has the accelerators, and has them in one zone.
 
 A job without a region (a config.yaml whose region comes by flag) is not judged here.
 """
@@ -56,7 +56,7 @@ def one_zone_has_all(context: RuleContext) -> Iterator[Violation]:
 
 def _regions_for(context: RuleContext, types: frozenset[str]) -> str:
     snapshot, regions = context.catalog.snapshot, context.catalog.regions
-    found = [
+    names = [
         name
         for name, region in regions.items()
         if snapshot
@@ -64,7 +64,7 @@ def _regions_for(context: RuleContext, types: frozenset[str]) -> str:
         and name in snapshot.regions
         and all(region.offers(t) is not False for t in types)
     ]
-    return listing(found) if found else "fewer GPU types in one job"
+    return listing(names) if names else "fewer GPU types in one job"
 
 
 def region_has_all(context: RuleContext) -> Iterator[Violation]:
@@ -72,14 +72,14 @@ def region_has_all(context: RuleContext) -> Iterator[Violation]:
     region = context.catalog.regions.get(context.spec.region or "")
     if region is None:
         return
-    seen = set()
-    for enum_name, name in _wanted(context):
-        if name not in seen:
-            seen.add(name)
-            yield from _offered(context, region, enum_name, name)
+    checked_names = set()
+    for enum_name, name in _list_accelerators(context):
+        if name not in checked_names:
+            checked_names.add(name)
+            yield from _check_offer(context, region, enum_name, name)
 
 
-def _wanted(context: RuleContext) -> Iterator[tuple[str, str]]:
+def _list_accelerators(context: RuleContext) -> Iterator[tuple[str, str]]:
     """The job's accelerators: their enum name, and what the region tables call them."""
     for group in context.spec.groups:
         machine, device = context.machine(group), context.device(group)
@@ -96,7 +96,7 @@ def regional_name(device: GroupDevices) -> str:
     return f"{device.type.name} Pod" if is_slice else device.type.name
 
 
-def _offered(
+def _check_offer(
     context: RuleContext, region: Region, enum_name: str, name: str
 ) -> Iterator[Violation]:
     if not name.startswith("TPU") and not region.has_gpus:

@@ -1,4 +1,4 @@
-"""Rules about programs: images, packages, runtime and Python versions (R25), variables."""
+"""Rules about programs: images, packages, runtime and Python versions, variables."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def programs_are_whole(context: RuleContext) -> Iterator[Violation]:
     """Every group has one program that can be run."""
     if context.scope is not Scope.ALL:
         return
-    if context.asked.dialect is Dialect.ML_V1:
+    if context.submitted_spec.dialect is Dialect.ML_V1:
         primary = context.spec.group(Role.PRIMARY)
         yield from _ml(context, primary.program if primary else None)
         return
@@ -52,7 +52,7 @@ def _vertex(group: ReplicaGroup) -> Iterator[Violation]:
 def modules_are_named(context: RuleContext) -> Iterator[Violation]:
     """A module has the form of ``trainer.task``, in jobs that are run on this machine as well."""
     groups = context.spec.groups
-    if context.asked.dialect is Dialect.ML_V1:
+    if context.submitted_spec.dialect is Dialect.ML_V1:
         groups = tuple(group for group in groups if group.role is Role.PRIMARY)
     for group in groups:
         if group.program and group.program.module:
@@ -143,8 +143,8 @@ def _ml(context: RuleContext, program: Program | None) -> Iterator[Violation]:
 
 
 def _runtime(context: RuleContext, program: Program, name: str) -> Iterator[Violation]:
-    known = runtimes().get(name)
-    if known is None:
+    runtime = runtimes().get(name)
+    if runtime is None:
         message = (
             f"there is no runtime version {name}{did_you_mean(near_version(name, runtimes()))}"
         )
@@ -152,7 +152,7 @@ def _runtime(context: RuleContext, program: Program, name: str) -> Iterator[Viol
         yield broken(Role.PRIMARY, Field.RUNTIME_VERSION, "unknown-runtime", message, accepted)
         return
     edition = context.catalog.edition
-    if not _released(known, context):
+    if not _released(runtime, context):
         message = f"runtime version {name} is younger than edition {edition.id}"
         yield broken(
             Role.PRIMARY, Field.RUNTIME_VERSION, "not-in-that-version", message, "an older version"
@@ -163,11 +163,11 @@ def _runtime(context: RuleContext, program: Program, name: str) -> Iterator[Viol
             Role.PRIMARY, Field.RUNTIME_VERSION, "runtime-retired", message, "1.10 or later"
         )
     python = program.python_version
-    if python and python not in known.python:
-        has = f"has Python {listing(known.python).replace(' or ', ' and ')}"
+    if python and python not in runtime.python:
+        has = f"has Python {listing(runtime.python).replace(' or ', ' and ')}"
         message = f"runtime version {name} {has}, not {python}"
         yield broken(
-            Role.PRIMARY, Field.PYTHON_VERSION, "python-version", message, listing(known.python)
+            Role.PRIMARY, Field.PYTHON_VERSION, "python-version", message, listing(runtime.python)
         )
 
 
@@ -181,20 +181,20 @@ def _released(runtime: RuntimeVersion, context: RuleContext) -> bool:
 
 
 def _packages_max() -> int:
-    found = next(r for r in rows("job_limits", "limit") if r["field"] == "packageUris")
-    most: int = found["max"]
+    row = next(r for r in rows("job_limits", "limit") if r["field"] == "packageUris")
+    most: int = row["max"]
     return most
 
 
-#: Of one containerSpec or pythonPackageSpec (contracts/vertex-sdk.md 8).
+#: Of one containerSpec or pythonPackageSpec (docs/sources/vertex.md 8).
 ENV_MAX: Final = 100
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def env_is_well_formed(context: RuleContext) -> Iterator[Violation]:
-    """C identifiers, at most 100 of them a pool (contracts/vertex-sdk.md 8)."""
-    for group in context.asked.groups:
+    """C identifiers, at most 100 of them a pool (docs/sources/vertex.md 8)."""
+    for group in context.submitted_spec.groups:
         if group.program:
             yield from _env(group, group.program)
 

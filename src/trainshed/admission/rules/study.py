@@ -1,4 +1,4 @@
-"""Rules about a tuning study as a whole: metrics and their limits, trials, early stopping (R19).
+"""Rules about a tuning study as a whole: metrics and their limits, trials, early stopping.
 
 What one parameter must be is asked in ``parameters``.  A study of which a part could not be read
 is not judged: that part has a violation of its own, and what it left behind is not the caller's.
@@ -22,7 +22,7 @@ from trainshed.model.study import (
 from trainshed.model.study_places import StudyField, StudyPlace, placed
 
 #: Keys of a line of the metric file: a metric of that name is lost, or replaces the line's own
-#: value (contracts/vertex-sdk.md 10.1).
+#: value (docs/sources/vertex.md 10.1).
 TAKEN_METRICS: Final = ("trial", "timestamp", "global_step", "checkpoint_path")
 
 #: What the dialects call the counts of trials: all, at once, and those that may fail.
@@ -34,26 +34,26 @@ TRIAL_WORDS: Final[Mapping[Dialect, tuple[str, str, str]]] = {
 
 def judged_study(context: RuleContext) -> StudySpec | None:
     """The study that the rules may judge; None where there is none, or not all of it."""
-    study = context.asked.study
+    study = context.submitted_spec.study
     return study if study and study.is_whole else None
 
 
 def study_has_metrics(context: RuleContext) -> Iterator[Violation]:
-    """At least one metric, each under a name that reaches us (contracts/vertex-sdk.md 8, 10.1)."""
+    """At least one metric, each under a name that reaches us (docs/sources/vertex.md 8, 10.1)."""
     study = judged_study(context)
     if study is None:
         return
     if not study.metrics:
         at = StudyPlace(StudyField.METRICS)
         yield broken_study("study-metrics", at, "a study needs a metric", "at least one metric")
-    seen: set[str] = set()
+    metric_ids: set[str] = set()
     for index, metric in enumerate(study.metrics):
         at = StudyPlace(StudyField.METRIC_ID, (index,))
-        yield from _metric(metric, at, context.asked.dialect)
-        if metric.metric_id in seen:
+        yield from _metric(metric, at, context.submitted_spec.dialect)
+        if metric.metric_id in metric_ids:
             message = f"metric {metric.metric_id!r} is given before"
             yield broken_study("study-metrics", at, message, "each metric once")
-        seen.add(metric.metric_id)
+        metric_ids.add(metric.metric_id)
 
 
 def _metric(metric: Metric, at: StudyPlace, dialect: Dialect) -> Iterator[Violation]:
@@ -71,7 +71,7 @@ def _metric(metric: Metric, at: StudyPlace, dialect: Dialect) -> Iterator[Violat
 
 
 def study_algorithm_fits(context: RuleContext) -> Iterator[Violation]:
-    """A grid has no DOUBLE parameters (contracts/vertex-sdk.md 7.1, 8)."""
+    """A grid has no DOUBLE parameters (docs/sources/vertex.md 7.1, 8)."""
     study = judged_study(context)
     if study is None or study.algorithm is not Algorithm.GRID_SEARCH:
         return
@@ -88,7 +88,7 @@ def study_trials_are_possible(context: RuleContext) -> Iterator[Violation]:
     study = judged_study(context)
     if study is None:
         return
-    most, at_once, failed = TRIAL_WORDS[context.asked.dialect]
+    most, at_once, failed = TRIAL_WORDS[context.submitted_spec.dialect]
     total, parallel = study.trial_count_max, study.trial_count_parallel
     all_of_them, together = StudyField.TRIALS_MAX, StudyField.TRIALS_PARALLEL
     for field, name, count in ((all_of_them, most, total), (together, at_once, parallel)):
@@ -176,8 +176,10 @@ def _convex(rule: ConvexRule) -> Iterator[Violation]:
 
 
 def _learning_rate(study: StudySpec, name: str | None) -> Iterator[Violation]:
-    known = [parameter.parameter_id for parameter in parameters_of(study)]
-    if name is not None and name not in known:
+    parameter_ids = [parameter.parameter_id for parameter in parameters_of(study)]
+    if name is not None and name not in parameter_ids:
         at = StudyPlace(StudyField.LEARNING_RATE)
         message = f"the study has no parameter {name}, whose value would be the learning rate"
-        yield broken_study("study-stopping", at, message, listing(known) or "a parameter's id")
+        yield broken_study(
+            "study-stopping", at, message, listing(parameter_ids) or "a parameter's id"
+        )

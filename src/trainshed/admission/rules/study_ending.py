@@ -1,4 +1,4 @@
-"""Rules about when a study ends: its studyStoppingConfig (R19; contracts/vertex-sdk.md 8)."""
+"""Rules about when a study ends: its studyStoppingConfig (docs/sources/vertex.md 8)."""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -88,11 +88,11 @@ def _order(rules: EndingRules) -> Iterator[Violation]:
 
 
 def _progress(rules: EndingRules, count: int) -> Iterator[Violation]:
-    given = (
+    limits = (
         (StudyField.TRIALS_WITHOUT_PROGRESS, rules.trials_without_progress_max),
         (StudyField.TIME_WITHOUT_PROGRESS, rules.seconds_without_progress_max),
     )
-    for field, value in given:
+    for field, value in limits:
         if value is not None:
             message = f"progress is that of one metric, and the study has {count} objectives"
             yield _broken(field, message, "one metric, or no such rule")
@@ -101,8 +101,8 @@ def _progress(rules: EndingRules, count: int) -> Iterator[Violation]:
 def _time(limit: TimeLimit) -> datetime | None:
     """The date of a limit in UTC; None for none, and for one that no calendar has."""
     try:
-        found = datetime.fromisoformat(limit.until or "")
-        return found.astimezone(UTC) if found.tzinfo else None
+        until = datetime.fromisoformat(limit.until or "")
+        return until.astimezone(UTC) if until.tzinfo else None
     except (ValueError, OverflowError):
         return None
 

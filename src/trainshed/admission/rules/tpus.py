@@ -17,13 +17,13 @@ REGIONAL_NAMES = {"TPU_V5_LITEPOD": "TPU v5e", "TPU_V6E": "TPU v6e", "TPU7X": "T
 
 
 def tpu_machine(
-    context: RuleContext, group: ReplicaGroup, machine: MachineType, asked: Accelerator | None
+    context: RuleContext, group: ReplicaGroup, machine: MachineType, accelerator: Accelerator | None
 ) -> Iterator[Violation]:
     """What a TPU machine type needs: its own type of TPU, and cores or a topology."""
     if machine.tpu is None:
         return
-    if asked and asked.type not in machine.tpu.types:
-        message = f"{machine.name} has {listing(machine.tpu.types)}, not {asked.type}"
+    if accelerator and accelerator.type not in machine.tpu.types:
+        message = f"{machine.name} has {listing(machine.tpu.types)}, not {accelerator.type}"
         accepted = (
             "leave it out; tpuTopology shapes the machine"
             if machine.tpu.topologies
@@ -33,15 +33,15 @@ def tpu_machine(
     elif machine.tpu.topologies:
         yield from _topology(group, machine, machine.tpu.topologies)
     else:
-        yield from _cores(context, group, machine, asked)
+        yield from _cores(context, group, machine, accelerator)
 
 
 def _topology(
     group: ReplicaGroup, machine: MachineType, topologies: tuple[str, ...]
 ) -> Iterator[Violation]:
     if group.tpu_topology not in topologies:
-        given = f"not {group.tpu_topology}" if group.tpu_topology else "and none is given"
-        message = f"{machine.name} is shaped by a topology, {listing(topologies)}, {given}"
+        actual = f"not {group.tpu_topology}" if group.tpu_topology else "and none is given"
+        message = f"{machine.name} is shaped by a topology, {listing(topologies)}, {actual}"
         yield broken(group, Field.TPU_TOPOLOGY, "tpu-topology", message, listing(topologies))
 
 

@@ -122,10 +122,10 @@ class GatewayAccepting(Accepting):
         return await asyncio.shield(search)
 
     async def _search(
-        self, find: Callable[[*Ts], LivingAttempt | None], *given: *Ts
+        self, find: Callable[[*Ts], LivingAttempt | None], *args: *Ts
     ) -> "LivingAttempt | NotNow | None":
         try:
-            return await THREADS.run(find, *given)
+            return await THREADS.run(find, *args)
         except Exception as error:  # noqa: BLE001  # the caller hears it with the next request
             _log.warning("cannot identify the process behind a connection: %s", error)
             return NOT_NOW

@@ -3,8 +3,9 @@
 Whoever calls is a process of an attempt, or is refused: the listener has found that out from the
 connection.  Google's hosts want the attempt's token besides, for what changes something: data that
 is public at Google is read without one, by ``urllib`` and ``keras.utils.get_file``.  At the address
-that STORAGE_EMULATOR_HOST names clients send none (contracts/vertex-sdk.md 2.4), and the connection
-is enough: whoever has it may have a token for the asking.
+that STORAGE_EMULATOR_HOST names, clients that were made without ``credentials`` send none
+(docs/sources/vertex.md 2.4), and the connection is enough: whoever has it may have a token for the
+asking.
 """
 
 import time
@@ -57,7 +58,7 @@ class Admission:
 
     async def admit(self, scope: Scope) -> Caller:
         """Who calls storage, in a thread where that may take time.  Raises a Refusal."""
-        held = _held(scope)
+        held = _find_peer(scope)
         is_known = isinstance(held, LivingAttempt) and self.is_remembered(held.key)
         if is_known and (self.recognise is None or _is_ours(scope)):
             return self.caller(scope)
@@ -65,7 +66,7 @@ class Admission:
 
     def peer(self, scope: Scope) -> LivingAttempt:
         """The attempt at the other end.  Raises a Refusal."""
-        peer = _held(scope)
+        peer = _find_peer(scope)
         if peer is NOT_NOW:
             raise Refusal(Code.UNAVAILABLE, AWAY)
         if not isinstance(peer, LivingAttempt) or self.find(peer.key) is None:
@@ -75,14 +76,14 @@ class Admission:
     def caller(self, scope: Scope) -> Caller:
         """Who calls storage.  Raises a Refusal."""
         peer = self.peer(scope)
-        given = _shown(scope)
-        if not given and _is_signed(scope) and self.of_address is not None:
+        credentials = _list_credentials(scope)
+        if not credentials and _is_signed(scope) and self.of_address is not None:
             return self.of_address(_address_of(scope))
-        if not given and (is_emulator(scope) or _reads(scope)):
+        if not credentials and (is_emulator(scope) or _reads(scope)):
             return peer.caller()
-        if len(given) != 1:
+        if len(credentials) != 1:
             raise Refusal(Code.UNAUTHENTICATED, NO_TOKEN)
-        return self._holder(given[0].decode("latin-1"), peer)
+        return self._holder(credentials[0].decode("latin-1"), peer)
 
     def _holder(self, authorization: str, peer: LivingAttempt) -> Caller:
         text = authorization.partition(" ")[2].strip()
@@ -98,19 +99,21 @@ class Admission:
         return peer.caller(float(grant.ends_at_s))
 
 
-def _held(scope: Scope) -> object:
+def _find_peer(scope: Scope) -> object:
     """Who has the connection, as its listener has found out."""
     held = scope.get("state", {}).get(CONNECTION)
     return held.peer if held is not None else None
 
 
-def _shown(scope: Scope) -> list[bytes]:
+def _list_credentials(scope: Scope) -> list[bytes]:
     return [value for name, value in scope["headers"] if name == b"authorization"]
 
 
 def _is_ours(scope: Scope) -> bool:
     """Whether what is shown is the token of an attempt, or nothing: nobody else is asked then."""
-    return not _is_signed(scope) and all(PREFIX.encode() in each for each in _shown(scope))
+    return not _is_signed(scope) and all(
+        PREFIX.encode() in header for header in _list_credentials(scope)
+    )
 
 
 def _is_signed(scope: Scope) -> bool:

@@ -113,7 +113,7 @@ def storage_router(
 
     def admitted(row: RawMethod) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            return await _answered(request, row, admission, denials, elsewhere)
+            return await _answer(request, row, admission, denials, elsewhere)
 
         return endpoint
 
@@ -135,7 +135,7 @@ def _without_jobs(row: RawMethod) -> RawMethod:
     return replace(row, handle=handle)
 
 
-async def _answered(
+async def _answer(
     request: Request, row: RawMethod, admission: Admission, denials: Denials, elsewhere: Elsewhere
 ) -> Response:
     try:
@@ -149,8 +149,8 @@ async def _answered(
     except Exception:  # noqa: BLE001  # as in the chain: a number for the caller
         return refusal_response(incident(f"{row.verb} {row.path}"))
     is_unknown = getattr(request.state, "is_denied", False)
-    if is_unknown and (found := await elsewhere(request)):
-        return found
+    if is_unknown and (public_answer := await elsewhere(request)):
+        return public_answer
     if is_unknown or response.status_code == Code.PERMISSION_DENIED.http:
         denials.note(request, caller, Code.PERMISSION_DENIED.name)
     return response

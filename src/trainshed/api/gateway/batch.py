@@ -26,7 +26,7 @@ PATHS: Final = ("/batch/storage/v1", "/batch")
 CALLS_MAX: Final = 1000
 BYTES_MAX: Final = 8 << 20
 _JSON: Final = "/storage/v1/"
-_KEPT: Final = ("type", "asgi", "http_version", "server", "client", "scheme")
+_OUTER_KEYS: Final = ("type", "asgi", "http_version", "server", "client", "scheme")
 #: What a part brings of its own; the rest is the whole request's.
 _OWN: Final = frozenset({b"content-type", b"content-length", b"transfer-encoding", b"if-match"})
 
@@ -73,10 +73,10 @@ def parts_of(content_type: str, body: bytes) -> list[BatchPart]:
     mail = BytesParser().parsebytes(head + body)
     if not mail.is_multipart():
         raise BadBatch("A batch is multipart/mixed, and each part is application/http")
-    found = [_part(each) for each in mail.get_payload() if isinstance(each, Mail)]
-    if not 0 < len(found) <= CALLS_MAX:
-        raise BadBatch(f"A batch has 1 to {CALLS_MAX} calls, and this one has {len(found)}")
-    return found
+    parts = [_part(part) for part in mail.get_payload() if isinstance(part, Mail)]
+    if not 0 < len(parts) <= CALLS_MAX:
+        raise BadBatch(f"A batch has 1 to {CALLS_MAX} calls, and this one has {len(parts)}")
+    return parts
 
 
 def _part(mail: Mail) -> BatchPart:
@@ -100,7 +100,7 @@ def _part(mail: Mail) -> BatchPart:
 
 async def _answer(storage: ASGIApp, request: Request, part: BatchPart) -> bytes:
     """The part of the answer: headers, an empty line, and an answer of HTTP."""
-    status, headers, content = await _called(storage, request, part)
+    status, headers, content = await _call_storage(storage, request, part)
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     outer = ["Content-Type: application/http"]
@@ -110,7 +110,7 @@ async def _answer(storage: ASGIApp, request: Request, part: BatchPart) -> bytes:
     return head.encode("latin-1", "replace") + content
 
 
-async def _called(
+async def _call_storage(
     storage: ASGIApp, request: Request, part: BatchPart
 ) -> tuple[int, dict[str, str], bytes]:
     url = urlsplit(part.target)
@@ -135,15 +135,15 @@ async def _called(
 
 def _scope(outer: Scope, part: BatchPart, path: str, query: str) -> Scope:
     own = [(name.lower().encode(), value.encode("latin-1")) for name, value in part.headers.items()]
-    kept = [each for each in outer["headers"] if each[0] not in _OWN]
+    outer_headers = [header for header in outer["headers"] if header[0] not in _OWN]
     return {
-        **{key: outer[key] for key in _KEPT},
+        **{key: outer[key] for key in _OUTER_KEYS},
         "method": part.verb,
         "path": unquote(path),
         "raw_path": path.encode("latin-1", "replace"),
         "root_path": "",
         "query_string": query.encode("latin-1", "replace"),
-        "headers": [*kept, *(each for each in own if each[0] in _OWN)],
+        "headers": [*outer_headers, *(header for header in own if header[0] in _OWN)],
         "state": dict(outer.get("state", {})),
     }
 

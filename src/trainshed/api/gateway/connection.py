@@ -31,9 +31,9 @@ class GatewayConnection(HttpConnection):
     _begun = b""
     """The beginning of a head."""
 
-    def __init__(self, *given: Any, bridge: Callable[[], Bridge], **named: Any) -> None:
+    def __init__(self, *args: Any, bridge: Callable[[], Bridge], **named: Any) -> None:
         """As its base; ``bridge`` takes it over where its client speaks HTTP/2."""
-        super().__init__(*given, **named)
+        super().__init__(*args, **named)
         self._bridge = bridge
         self.parser.set_dangerous_leniencies(
             lenient_data_after_close=True, lenient_chunked_length=True
@@ -88,8 +88,8 @@ class GoogleSpelling:
             self._transport.write(data)
             return
         self.write = self._transport.write  # type: ignore[method-assign]  # no more for what follows
-        self._transport.write(_NAME.sub(_spelled, data))
+        self._transport.write(_NAME.sub(_spell, data))
 
 
-def _spelled(name: re.Match[bytes]) -> bytes:
+def _spell(name: re.Match[bytes]) -> bytes:
     return _SPELLED.get(name[0]) or name[0].title()

@@ -77,18 +77,18 @@ class _LazyCalls:
     """grpcio is slow to import, and most jobs call nothing by gRPC."""
 
     def __init__(self, find: FindAttempt, telemetry: Telemetry | None) -> None:
-        self._given = (find, telemetry)
+        self._arguments = (find, telemetry)
         self._lock = threading.Lock()
-        self._made: GrpcCalls | None = None
+        self._calls: GrpcCalls | None = None
 
     def __call__(self) -> "GrpcCalls":
         from trainshed.api.gateway.grpc_calls import GrpcCalls  # noqa: PLC0415 - see above
 
         with self._lock:
-            self._made = self._made or GrpcCalls(*self._given)
-            return self._made
+            self._calls = self._calls or GrpcCalls(*self._arguments)
+            return self._calls
 
     def stop(self) -> None:
         with self._lock:
-            if self._made is not None:
-                self._made.stop()
+            if self._calls is not None:
+                self._calls.stop()

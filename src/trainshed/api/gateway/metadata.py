@@ -66,12 +66,12 @@ def _below(path: str, scope: Scope, peer: LivingAttempt, admission: Admission) -
             return _token(peer, admission)
         case ["instance", "service-accounts", account, "identity"] if _is_of(account, peer):
             return _text(_NO_IDENTITY, 404)
-    found = look_up(path, query, peer)
-    if found is None:
+    entry = look_up(path, query, peer)
+    if entry is None:
         return _text("Not Found\n", 404)
-    if isinstance(found, Moved):
-        return RedirectResponse(found.path, 301, headers=_FLAVOR)
-    return Response(found.text, media_type=found.content_type, headers=_FLAVOR)
+    if isinstance(entry, Moved):
+        return RedirectResponse(entry.path, 301, headers=_FLAVOR)
+    return Response(entry.text, media_type=entry.content_type, headers=_FLAVOR)
 
 
 def _is_of(account: str, peer: LivingAttempt) -> bool:

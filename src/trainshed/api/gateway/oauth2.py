@@ -1,7 +1,7 @@
 """Google's token endpoint, as far as there is something to say of a token of ours.
 
 Who has a key file of ours exchanges an assertion here; a token that Google's login made cannot be
-renewed.  Errors have OAuth's form, which clients read (contracts/vertex-sdk.md 2.4).
+renewed.  Errors have OAuth's form, which clients read (docs/sources/vertex.md 2.4).
 """
 
 from typing import Final
@@ -50,18 +50,18 @@ def _answer(scope: Scope, body: bytes, admission: Admission) -> Response:
     text = scope["query_string"].decode("latin-1") + "&" + body.decode("latin-1")
     fields = dict(parse_qsl(text))
     if not scope["path"].endswith("/tokeninfo"):
-        return _granted(fields, admission, scope)
+        return _grant_token(fields, admission, scope)
     grant = admission.tokens.read(fields.get("access_token", ""))
     if grant is None or grant.key != peer.key or grant.ends_at_s <= admission.clock():
         return _error("invalid_token", "Invalid Value")
-    left = str(int(grant.ends_at_s - admission.clock()))
+    seconds_left = str(int(grant.ends_at_s - admission.clock()))
     return json_response(
         {
             "azp": str(peer.key.uid),
             "aud": str(peer.key.uid),
             "scope": " ".join(SCOPES),
             "exp": str(grant.ends_at_s),
-            "expires_in": left,
+            "expires_in": seconds_left,
             "email": email_of(peer),
             "email_verified": "true",
             "access_type": "online",
@@ -69,7 +69,7 @@ def _answer(scope: Scope, body: bytes, admission: Admission) -> Response:
     )
 
 
-def _granted(fields: dict[str, str], admission: Admission, scope: Scope) -> Response:
+def _grant_token(fields: dict[str, str], admission: Admission, scope: Scope) -> Response:
     if admission.exchange is None or fields.get("grant_type") != GRANT_TYPE:
         return _error("invalid_grant", _NOT_GRANTED)
     try:

@@ -36,7 +36,7 @@ _PIECE_BYTES: Final = 256 << 10
 SILENT: Final = "Google's storage does not answer, which is asked for buckets that are not here"
 
 _READING: Final = frozenset({"GET", "HEAD"})
-_ASKED: Final = frozenset(
+_FORWARDED_HEADERS: Final = frozenset(
     {"accept", "accept-encoding", "range", "if-match", "if-none-match", "if-modified-since",
      "if-unmodified-since", "x-goog-if-generation-match", "x-goog-if-metageneration-match"}
 )  # fmt: skip
@@ -73,24 +73,24 @@ class Public:
         about = _ABOUT.fullmatch(request.url.path)
         if about and request.method == "GET":
             return await self._about(unquote(about[1]), is_layout=bool(about[2]))
-        given = {name: text for name, text in request.headers.items() if name in _ASKED}
-        return await self._answered(request.method, target, given)
+        headers = {
+            name: text for name, text in request.headers.items() if name in _FORWARDED_HEADERS
+        }
+        return await self._forward(request.method, target, headers)
 
     async def _about(self, bucket: str, *, is_layout: bool) -> Response | None:
         """It is there if it can be listed."""
         if not is_bucket_name(bucket):
             return None
         target = f"/storage/v1/b/{bucket}/o?maxResults=1&fields=kind"
-        found = await self._answered("GET", target, {})
-        if found is None or found.status_code != 200:  # noqa: PLR2004 - HTTP
-            return found
+        response = await self._forward("GET", target, {})
+        if response is None or response.status_code != 200:  # noqa: PLR2004 - HTTP
+            return response
         return JSONResponse(layout_json(bucket) if is_layout else public_bucket_json(bucket))
 
-    async def _answered(
-        self, verb: str, target: str, headers: Mapping[str, str]
-    ) -> Response | None:
+    async def _forward(self, verb: str, target: str, headers: Mapping[str, str]) -> Response | None:
         try:
-            found = await self._threads.run(self._asked, verb, target, headers)
+            response = await self._threads.run(self._send_request, verb, target, headers)
         except _NoWay:
             self._away_until = time.monotonic() + _AWAY_S
             return None
@@ -98,14 +98,18 @@ class Public:
             return refusal(503, SILENT)
         except (HTTPException, ValueError):  # it cannot be asked for in HTTP
             return None
-        if found.status not in _GIVEN:
-            found.close()
+        if response.status not in _GIVEN:
+            response.close()
             return None
-        shown = {name: text for name, text in found.getheaders() if _SHOWN.fullmatch(name.lower())}
-        pieces = self._pieces(found)
-        return AnnouncedBytes(pieces, found.status, shown, f"https://{STORAGE_HOST}{target[:200]}")
+        response_headers = {
+            name: text for name, text in response.getheaders() if _SHOWN.fullmatch(name.lower())
+        }
+        pieces = self._pieces(response)
+        return AnnouncedBytes(
+            pieces, response.status, response_headers, f"https://{STORAGE_HOST}{target[:200]}"
+        )
 
-    def _asked(self, verb: str, target: str, headers: Mapping[str, str]) -> HTTPResponse:
+    def _send_request(self, verb: str, target: str, headers: Mapping[str, str]) -> HTTPResponse:
         """Raises _NoWay, OSError, HTTPException, ValueError."""
         connection = self._connect()
         try:
@@ -119,12 +123,12 @@ class Public:
             connection.close()
             raise
 
-    async def _pieces(self, found: HTTPResponse) -> AsyncIterator[bytes]:
+    async def _pieces(self, response: HTTPResponse) -> AsyncIterator[bytes]:
         try:
-            while piece := await self._threads.run(found.read1, _PIECE_BYTES):
+            while piece := await self._threads.run(response.read1, _PIECE_BYTES):
                 yield piece
         finally:
-            found.close()
+            response.close()
 
 
 def by_proxies(proxies: Mapping[str, str]) -> Connect:
@@ -135,9 +139,9 @@ def by_proxies(proxies: Mapping[str, str]) -> Connect:
         trust = ssl.create_default_context()
         if proxy is None:
             return HTTPSConnection(STORAGE_HOST, timeout=_ANSWER_S, context=trust)
-        made = HTTPSConnection(proxy.host, proxy.port, timeout=_ANSWER_S, context=trust)
-        made.set_tunnel(STORAGE_HOST, headers=dict(authorization(proxy)))
-        return made
+        connection = HTTPSConnection(proxy.host, proxy.port, timeout=_ANSWER_S, context=trust)
+        connection.set_tunnel(STORAGE_HOST, headers=dict(authorization(proxy)))
+        return connection
 
     return connect
 

@@ -25,31 +25,31 @@ async def _readable(loop: asyncio.AbstractEventLoop, accepted: socket.socket) ->
         loop.remove_reader(accepted.fileno())
 
 
-async def _peeked(loop: asyncio.AbstractEventLoop, accepted: socket.socket, most: int) -> bytes:
+async def _peek(loop: asyncio.AbstractEventLoop, accepted: socket.socket, most: int) -> bytes:
     """What has come and stays there.  Raises ConnectionResetError where nothing will."""
     while True:
         try:
-            found = accepted.recv(most, socket.MSG_PEEK)
+            chunk = accepted.recv(most, socket.MSG_PEEK)
         except BlockingIOError:
             await _readable(loop, accepted)
             continue
-        if not found:
+        if not chunk:
             raise ConnectionResetError("the client has gone")
-        return found
+        return chunk
 
 
 async def first_byte(loop: asyncio.AbstractEventLoop, accepted: socket.socket) -> int:
     """What somebody begins with; it stays where it is.  Raises OSError."""
-    return (await _peeked(loop, accepted, 1))[0]
+    return (await _peek(loop, accepted, 1))[0]
 
 
 async def read_head(loop: asyncio.AbstractEventLoop, accepted: socket.socket) -> bytes:
     """A head of HTTP, and no byte more: what follows is for somebody else.  Raises OSError."""
     head = b""
     while len(head) < _HEAD_BYTES_MAX:
-        found = await _peeked(loop, accepted, _HEAD_BYTES_MAX)
-        end = (head + found).find(b"\r\n\r\n")
-        head += accepted.recv(len(found) if end < 0 else end + 4 - len(head))
+        chunk = await _peek(loop, accepted, _HEAD_BYTES_MAX)
+        end = (head + chunk).find(b"\r\n\r\n")
+        head += accepted.recv(len(chunk) if end < 0 else end + 4 - len(head))
         if end >= 0:
             return head
     raise ConnectionAbortedError("a head without an end")

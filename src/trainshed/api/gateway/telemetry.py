@@ -41,7 +41,7 @@ def app(telemetry: Telemetry) -> ASGIApp:
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            response = await _answered(scope, receive, telemetry)
+            response = await _answer(scope, receive, telemetry)
         except Refusal as refused:
             response = refusal_response(refused)
         await response(scope, receive, send)
@@ -49,7 +49,7 @@ def app(telemetry: Telemetry) -> ASGIApp:
     return answer
 
 
-async def _answered(scope: Scope, receive: Receive, telemetry: Telemetry) -> Response:
+async def _answer(scope: Scope, receive: Receive, telemetry: Telemetry) -> Response:
     body = await read_body(receive, b"", BODY_BYTES_MAX)
     if len(body) > BODY_BYTES_MAX:
         raise Refusal(Code.INVALID_ARGUMENT, f"The body has over {BODY_BYTES_MAX} bytes")

@@ -126,7 +126,7 @@ class Tunnels:
                 user = (
                     await THREADS.run(self._user_of, client) if is_own and self._user_of else None
                 )
-                far = await self._reached(loop, (host, port), user, is_own=is_own)
+                far = await self._reach(loop, (host, port), user, is_own=is_own)
         except TimeoutError:
             return NoTunnel(502, f"{host} did not answer within {CONNECT_S:g} s")
         except PermissionError as error:
@@ -138,7 +138,7 @@ class Tunnels:
             await _Tunnel(client, far, self._idle_s).pass_on()
         return None
 
-    async def _reached(
+    async def _reach(
         self,
         loop: asyncio.AbstractEventLoop,
         target: tuple[str, int],
@@ -153,10 +153,12 @@ class Tunnels:
         proxy = proxy_for(host, self._proxies)
         if proxy is None:
             resolved = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            return await _connected(loop, self._allowed(resolved, only_public=not is_own), user)
+            return await _connect(
+                loop, self._select_allowed(resolved, only_public=not is_own), user
+            )
         await self._check_for_proxy(loop, host, port)
         resolved = await loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)
-        far = await _connected(loop, resolved, user)
+        far = await _connect(loop, resolved, user)
         try:
             await _ask(loop, far, proxy, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
         except BaseException:
@@ -164,7 +166,7 @@ class Tunnels:
             raise
         return far
 
-    def _allowed(
+    def _select_allowed(
         self, resolved: Sequence[Resolved], *, only_public: bool = False
     ) -> Sequence[Resolved]:
         """Return the addresses that a tunnel may lead to.  Raises PermissionError without one."""
@@ -193,7 +195,7 @@ class Tunnels:
         with suppress(OSError):  # also a name that takes too long
             async with asyncio.timeout(LOOK_UP_S):
                 resolved = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        self._allowed(resolved)
+        self._select_allowed(resolved)
 
 
 class UpstreamProxy(NamedTuple):
@@ -223,13 +225,13 @@ def authorization(proxy: UpstreamProxy) -> Sequence[tuple[str, str]]:
     """The headers by which a proxy knows us; none where it asks for none."""
     if not proxy.credentials:
         return ()
-    shown = base64.b64encode(proxy.credentials.encode()).decode()
-    return (("Proxy-Authorization", f"Basic {shown}"),)
+    encoded = base64.b64encode(proxy.credentials.encode()).decode()
+    return (("Proxy-Authorization", f"Basic {encoded}"),)
 
 
 def _is_named(host: str, names: str) -> bool:
     """Whether a list such as ``localhost,.inner`` has a host, or what it is below."""
-    for name in (each.strip().lower().lstrip(".") for each in names.split(",")):
+    for name in (part.strip().lower().lstrip(".") for part in names.split(",")):
         if name in {"*", host} or (name and host.endswith(f".{name}")):
             return True
     return False
@@ -278,11 +280,11 @@ class _Tunnel:
 
     async def _next(self, loop: asyncio.AbstractEventLoop, come: socket.socket) -> bytes:
         while True:
-            left = self._at + self._idle_s - time.monotonic()
-            if left <= 0:
+            seconds_left = self._at + self._idle_s - time.monotonic()
+            if seconds_left <= 0:
                 raise TimeoutError
             with suppress(TimeoutError):
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(seconds_left):
                     piece = await loop.sock_recv(come, _PIECE_BYTES)
                 self._at = time.monotonic()
                 return piece
@@ -293,7 +295,7 @@ def _is_of_this_machine(client: socket.socket) -> bool:
     return is_loopback(client.getsockname()[0])
 
 
-async def _connected(
+async def _connect(
     loop: asyncio.AbstractEventLoop, resolved: Sequence[Resolved], user: int | None
 ) -> socket.socket:
     """Connect to the first address that answers, with a socket of a user.  Raises OSError."""

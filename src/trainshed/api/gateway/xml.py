@@ -31,7 +31,7 @@ _OBJECT: Final = "/storage/v1/b/{bucket}/o/{name:path}"
 _DOWNLOAD: Final = f"/download{_OBJECT}"
 _UPLOAD: Final = f"/upload{_OBJECTS}"
 #: What a query may name; everything else that this API has is refused.
-_KNOWN: Final = frozenset(
+_QUERY_NAMES: Final = frozenset(
     {"prefix", "delimiter", "marker", "max-keys", "list-type", "continuation-token", "start-after",
      "encoding-type", "fetch-owner", "generation", "location", "alt", "userProject",
      "response-content-type", "response-content-disposition"}
@@ -102,15 +102,15 @@ class XmlStorage:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        response = await self._answered(Request(scope, receive))
+        response = await self._answer(Request(scope, receive))
         await response(scope, receive, send)
 
-    async def _answered(self, request: Request) -> Response:
+    async def _answer(self, request: Request) -> Response:
         caller = None
         try:
             meant = meant_by(request)
             caller = await self._caller(request.scope)
-            return await self._performed(request, meant, caller)
+            return await self._perform(request, meant, caller)
         except Unreadable as error:
             return _error(error.status, error.code, error.message)
         except Refusal as refused:
@@ -124,14 +124,14 @@ class XmlStorage:
             code = xml.CODES.get(unforeseen.code.http, "InternalError")
             return _error(unforeseen.code.http, code, unforeseen.message)
 
-    async def _performed(self, request: Request, meant: Meant, caller: Caller) -> Response:
+    async def _perform(self, request: Request, meant: Meant, caller: Caller) -> Response:
         inner = _inner(request, meant)
         response = await self._rows[meant.verb, meant.template].handle(inner, caller)
         if response.status_code < _FIRST_ERROR:
             return meant.written(response)
         is_denied = getattr(inner.state, "is_denied", False)
-        if is_denied and (found := await self._elsewhere(request)):
-            return found
+        if is_denied and (public_answer := await self._elsewhere(request)):
+            return public_answer
         if is_denied:
             self._denied(request, caller, "PERMISSION_DENIED")
         message = json.loads(bytes(response.body))["error"]["message"]
@@ -161,7 +161,7 @@ def meant_by(request: Request) -> Meant:
 
 def _of_object(request: Request, bucket: str, name: bytes, query: Mapping[str, str]) -> Meant:
     conditions = _conditions(request, query)
-    written = _described(query)
+    written = _describe(query)
     if request.method in {"GET", "HEAD"}:
         verb, template = "GET", _DOWNLOAD
     elif request.method == "DELETE":
@@ -180,7 +180,7 @@ def _of_object(request: Request, bucket: str, name: bytes, query: Mapping[str, s
     )
 
 
-def _described(query: Mapping[str, str]) -> Callable[[Response], Response]:
+def _describe(query: Mapping[str, str]) -> Callable[[Response], Response]:
     """The bytes, described as the address asks."""
 
     def written(response: Response) -> Response:
@@ -234,7 +234,7 @@ def _query(request: Request) -> dict[str, str]:
         raise Unreadable(403, _NOT_SIGNED, "SignatureDoesNotMatch")
     if SIGNATURE in query:
         query = {name: text for name, text in query.items() if not name.startswith("X-Goog-")}
-    if unknown := sorted(set(query) - _KNOWN):
+    if unknown := sorted(set(query) - _QUERY_NAMES):
         raise Unreadable(501, f"?{unknown[0][:100]} is not kept here: a bucket is a folder")
     return query
 
@@ -246,7 +246,11 @@ def _upload(request: Request, bucket: str, name: bytes, conditions: Mapping[str,
         raise Unreadable(501, "Resumable uploads are begun by the JSON API here")
     named = {"uploadType": "media", "name": _text(name)}
     return Meant(
-        verb="POST", template=_UPLOAD, bucket=bucket, query={**named, **conditions}, written=_stored
+        verb="POST",
+        template=_UPLOAD,
+        bucket=bucket,
+        query={**named, **conditions},
+        written=_render_stored,
     )
 
 
@@ -262,25 +266,25 @@ def _copy(source: str, bucket: str, name: bytes, conditions: Mapping[str, str]) 
         name=encoded + to + target,
         query=conditions,
         body=b"",
-        written=_copied,
+        written=_render_copy,
     )
 
 
 def _list(bucket: str, query: Mapping[str, str]) -> Meant:
     if "location" in query:
-        return Meant(verb="GET", template=_BUCKET, bucket=bucket, written=_located)
-    asked = {name: query[name] for name in ("prefix", "delimiter") if query.get(name)}
+        return Meant(verb="GET", template=_BUCKET, bucket=bucket, written=_render_location)
+    json_query = {name: query[name] for name in ("prefix", "delimiter") if query.get(name)}
     if behind := query.get("start-after" if query.get("list-type") == "2" else "marker"):
-        asked["startOffset"] = _behind(behind, query.get("delimiter", ""))
+        json_query["startOffset"] = _behind(behind, query.get("delimiter", ""))
     if token := query.get("continuation-token"):
-        asked["pageToken"] = token
+        json_query["pageToken"] = token
     if "max-keys" in query:
-        asked["maxResults"] = query["max-keys"]
+        json_query["maxResults"] = query["max-keys"]
 
     def written(response: Response) -> Response:
         return _xml(xml.objects_xml(bucket, query, json.loads(bytes(response.body))))
 
-    return Meant(verb="GET", template=_OBJECTS, bucket=bucket, query=asked, written=written)
+    return Meant(verb="GET", template=_OBJECTS, bucket=bucket, query=json_query, written=written)
 
 
 def _behind(name: str, delimiter: str) -> str:
@@ -291,9 +295,9 @@ def _behind(name: str, delimiter: str) -> str:
 
 
 def _conditions(request: Request, query: Mapping[str, str]) -> dict[str, str]:
-    found = {word: request.headers.get(name) for name, word in _CONDITIONS.items()}
-    found["generation"] = query.get("generation")
-    return {word: text for word, text in found.items() if text is not None}
+    conditions = {word: request.headers.get(name) for name, word in _CONDITIONS.items()}
+    conditions["generation"] = query.get("generation")
+    return {word: text for word, text in conditions.items() if text is not None}
 
 
 def _text(name: bytes) -> str:
@@ -320,8 +324,8 @@ def _inner(request: Request, meant: Meant) -> Request:
 
 def _md5(request: Request) -> list[tuple[bytes, bytes]]:
     """Content-MD5, as the JSON API has it."""
-    found = request.headers.get("content-md5")
-    return [(b"x-goog-hash", f"md5={found}".encode("latin-1"))] if found else []
+    md5 = request.headers.get("content-md5")
+    return [(b"x-goog-hash", f"md5={md5}".encode("latin-1"))] if md5 else []
 
 
 def _as_it_is(response: Response) -> Response:
@@ -333,11 +337,11 @@ def _empty(response: Response) -> Response:
     return Response()
 
 
-def _stored(response: Response) -> Response:
+def _render_stored(response: Response) -> Response:
     return Response(headers=xml.stored_headers(json.loads(bytes(response.body))))
 
 
-def _copied(response: Response) -> Response:
+def _render_copy(response: Response) -> Response:
     return _xml(xml.copied_xml(json.loads(bytes(response.body))))
 
 
@@ -345,7 +349,7 @@ def _buckets(response: Response) -> Response:
     return _xml(xml.buckets_xml(json.loads(bytes(response.body)).get("items", ())))
 
 
-def _located(response: Response) -> Response:
+def _render_location(response: Response) -> Response:
     return _xml(xml.location_xml(json.loads(bytes(response.body))["location"]))
 
 

@@ -39,11 +39,11 @@ def parser(prog: str) -> flags.Parser:
 
 
 def _key(text: str) -> tuple[str, str]:
-    found = _KEY.fullmatch(text)
-    if found is None:
+    match = _KEY.fullmatch(text)
+    if match is None:
         message = f"{text!r} is no attempt; it takes UID/ATTEMPT, such as 4611686018427387904/1"
         raise argparse.ArgumentTypeError(message)
-    return found[1], found[2]
+    return match[1], match[2]
 
 
 def run(request: flags.Request) -> int:
@@ -52,12 +52,12 @@ def run(request: flags.Request) -> int:
     job, attempt = args.attempt
     place = place_of(args)
     uid = job if job.isdecimal() else _uid(place, job)
-    found = place.server.call("POST", f"/trainshed/v1/attempts/{uid}/{attempt}:fence", {})
+    response = place.server.call("POST", f"/trainshed/v1/attempts/{uid}/{attempt}:fence", {})
     if args.format == "json":
-        out_json(found)
+        out_json(response)
         return 0
-    out(found["message"])
-    story = f"jobs events {found['job']}"
+    out(response["message"])
+    story = f"jobs events {response['job']}"
     note(f"its story: {continued(args, story)}")
     return 0
 

@@ -46,10 +46,10 @@ def run(request: flags.Request) -> int:
     """List the entries."""
     args = request.args
     query = {"limit": args.limit, "since": args.since, "project": args.project}
-    found = place_of(args).server.call("GET", "/trainshed/v1/audit", None, query)["entries"]
-    if not found:
+    entries = place_of(args).server.call("GET", "/trainshed/v1/audit", None, query)["entries"]
+    if not entries:
         note("the audit log has no such entry")
-    answer(args, found, table(_HEADERS, map(_row, found)))
+    answer(args, entries, table(_HEADERS, map(_row, entries)))
     return 0
 
 

@@ -31,29 +31,33 @@ def _back_up(request: Request, settings: Settings, folder: Path) -> int:
     if not settings.data_dir.is_dir():
         raise UsageFault(f"there is no data directory {settings.data_dir}; --data-dir names one")
     buckets = not request.args.no_buckets
-    made = backups.make(settings.data_dir, settings.store_url, folder, buckets=buckets)
-    without = "" if buckets else ", without the buckets"
+    backup = backups.make(settings.data_dir, settings.store_url, folder, buckets=buckets)
+    omission = "" if buckets else ", without the buckets"
     lines = [
         (
-            f"{folder} has {made.jobs} jobs and {made.files} files, {made.bytes // _MIB} MiB in "
-            f"all{without}; its database is sound"
+            f"{folder} has {backup.jobs} jobs and {backup.files} files, {backup.bytes // _MIB} MiB "
+            f"in all{omission}; its database is sound"
         ),
-        *map(visible_line, made.remarks),
+        *map(visible_line, backup.remarks),
         f"to check all of it: trainshed doctor --data-dir {folder}",
     ]
-    answer(request.args, backups.as_json(made), "\n".join(lines))
+    answer(request.args, backups.as_json(backup), "\n".join(lines))
     return 0
 
 
 def _restore(request: Request, settings: Settings, folder: Path) -> int:
-    made, before, remarks = backups.restore(folder, settings.data_dir, settings.store_url)
-    lines = [f"{settings.data_dir} has the {made.jobs} jobs of {made.time}"]
-    if before:
-        lines.append(f"the database that was there is {before} now")
+    backup, old_database, remarks = backups.restore(folder, settings.data_dir, settings.store_url)
+    lines = [f"{settings.data_dir} has the {backup.jobs} jobs of {backup.time}"]
+    if old_database:
+        lines.append(f"the database that was there is {old_database} now")
     lines += map(visible_line, remarks)
     lines.append(
         "start the server: jobs that ran then and run no more count as lost, and start again"
     )
-    document = {**backups.as_json(made), "before": before and str(before), "remarks": remarks}
+    document = {
+        **backups.as_json(backup),
+        "before": old_database and str(old_database),
+        "remarks": remarks,
+    }
     answer(request.args, document, "\n".join(lines))
     return 0

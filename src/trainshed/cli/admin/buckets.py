@@ -80,14 +80,14 @@ def run(request: flags.Request) -> int:
 
 def _create(args: argparse.Namespace, place: ServerPlace) -> None:
     body = {"name": _name(args)}
-    found = place.server.call("POST", _PATH, body, {"project": place.project})
-    answer(args, found, f"{SCHEME}{found['name']} is there, for project {place.project}")
+    bucket = place.server.call("POST", _PATH, body, {"project": place.project})
+    answer(args, bucket, f"{SCHEME}{bucket['name']} is there, for project {place.project}")
 
 
 def _adopt(args: argparse.Namespace, place: ServerPlace) -> None:
     path = f"/trainshed/v1/buckets/{quote(_name(args), safe='')}:adopt"
-    found = place.server.call("POST", path, {"project": place.project})
-    answer(args, found, f"{SCHEME}{found['name']} belongs to project {found['project']}")
+    bucket = place.server.call("POST", path, {"project": place.project})
+    answer(args, bucket, f"{SCHEME}{bucket['name']} belongs to project {bucket['project']}")
 
 
 def _name(args: argparse.Namespace) -> str:
@@ -96,15 +96,19 @@ def _name(args: argparse.Namespace) -> str:
 
 def _token(args: argparse.Namespace, place: ServerPlace) -> None:
     path = path_of("trainshed", "v1", "projects", place.project, "bucketTokens")
-    life = {"expires": args.expires} if args.expires else {}
+    lifetime = {"expires": args.expires} if args.expires else {}
     if args.renew:
-        found = place.server.call("POST", f"{path}/{quote(args.renew, safe='')}:renew", life)
-        answer(args, found, f"token {found['id']} is good until {date_of(found['expireTime'])}")
+        response = place.server.call("POST", f"{path}/{quote(args.renew, safe='')}:renew", lifetime)
+        answer(
+            args,
+            response,
+            f"token {response['id']} is good until {date_of(response['expireTime'])}",
+        )
         return
     bucket = ALL_BUCKETS if args.all else _name(args)
-    wish = {"bucket": bucket, "readOnly": args.read_only, **life}
-    made = place.server.call("POST", path, wish)
-    token = {**made, "address": bucket_address(place.server.url, made["token"])}
+    body = {"bucket": bucket, "readOnly": args.read_only, **lifetime}
+    grant = place.server.call("POST", path, body)
+    token = {**grant, "address": bucket_address(place.server.url, grant["token"])}
     if args.format == "text":
         end = date_of(token["expireTime"])
         buckets = "all your buckets" if args.all else f"{SCHEME}{bucket}"

@@ -62,9 +62,9 @@ def run(request: Request) -> int:
     if args.action in ("create", "add"):
         args.project = _project(args)
     if args.action == "add":
-        args.document = _document(args)  # before a server or a database is asked
+        args.document = _read_key(args)  # before a server or a database is asked
     perform = _ACTIONS[args.noun, args.action]
-    with _asked(args) as ask:
+    with _connect(args) as ask:
         perform(ask, args)
     return 0
 
@@ -82,7 +82,7 @@ def _project(args: Any) -> str:
 
 
 @contextlib.contextmanager
-def _asked(args: Any) -> Iterator[Ask]:
+def _connect(args: Any) -> Iterator[Ask]:
     """The server if it is named or answers, else its database."""
     target = reach(args, os.environ)
     if target.url and (url_of(args, os.environ) or _answers(target)):
@@ -96,12 +96,12 @@ def _asked(args: Any) -> Iterator[Ask]:
         return
     flags = {"data_dir": args.data_dir, "database": args.database}
     settings = load_used_settings(os.environ, flags)
-    with contextlib.closing(_opened(settings, target.folder)) as store:
+    with contextlib.closing(_open_store(settings, target.folder)) as store:
         note(f"no server runs here; using the database of {target.folder}")
         yield partial(_ask_store, store, args.noun)
 
 
-def _opened(settings: Settings, folder: Path) -> Store:
+def _open_store(settings: Settings, folder: Path) -> Store:
     """The database of a server that does not run.  Raises UsageFault where none has used it."""
     from trainshed.store.opening import open_store  # noqa: PLC0415  # SQLAlchemy, half a second
 
@@ -114,46 +114,48 @@ def _opened(settings: Settings, folder: Path) -> Store:
         return open_store(settings.store_url, existing=True)
 
 
-def _server(found: FoundServer, token: str | None) -> Server:
-    return Server(url=found.url or "", token=token, ca=found.ca, timeout_s=ANSWER_S_MAX)
+def _server(target: FoundServer, token: str | None) -> Server:
+    return Server(url=target.url or "", token=token, ca=target.ca, timeout_s=ANSWER_S_MAX)
 
 
-def _answers(found: FoundServer) -> bool:
+def _answers(target: FoundServer) -> bool:
     """Whether the server of the data directory runs; it is shown no token yet."""
-    return found.running is not None and found.running.is_alive and _server(found, None).answers()
+    return (
+        target.running is not None and target.running.is_alive and _server(target, None).answers()
+    )
 
 
-def _ask_server(server: Server, noun: str, verb: str, given: Any = None) -> Json:
-    parts, document = ((given,), None) if verb == "DELETE" else ((), given)
+def _ask_server(server: Server, noun: str, verb: str, argument: Any = None) -> Json:
+    parts, document = ((argument,), None) if verb == "DELETE" else ((), argument)
     try:
-        found = server.call(verb, path_of("trainshed", "v1", noun, *parts), document)
+        response = server.call(verb, path_of("trainshed", "v1", noun, *parts), document)
     except ServerRefusal as refusal:
         raise UsageFault(f"{server.url}: {refusal.message}") from refusal
     except Unreachable as error:
         raise UsageFault(f"cannot talk to {server.url}: {error.__cause__}") from error
-    if verb == "GET" and not isinstance(found.get(noun), list):
+    if verb == "GET" and not isinstance(response.get(noun), list):
         raise UsageFault(f"{server.url} does not answer as a Trainshed server does")
-    return found
+    return response
 
 
-def _ask_store(store: Store, noun: str, verb: str, *given: Any) -> Json:
+def _ask_store(store: Store, noun: str, verb: str, *arguments: Any) -> Json:
     with _store_faults():
-        found = _OPERATIONS[noun, verb](store, *given)
+        response = _OPERATIONS[noun, verb](store, *arguments)
         if verb != "GET":
-            _note_change(store, f"{verb} /trainshed/v1/{noun}", given)
-        return found
+            _note_change(store, f"{verb} /trainshed/v1/{noun}", arguments)
+        return response
 
 
-def _note_change(store: Store, method: str, given: Sequence[Any]) -> None:
+def _note_change(store: Store, method: str, arguments: Sequence[Any]) -> None:
     """What is changed past the server is in its audit log, too."""
     log = AuditLog(store)
-    named = [each for each in given if isinstance(each, str)]
+    names = [argument for argument in arguments if isinstance(argument, str)]
     log.add(
         caller=f"uid {os.getuid()}",
         credential="local",
         address="local",
         method=method,
-        resource="/".join([method.partition(" ")[2], *named]),
+        resource="/".join([method.partition(" ")[2], *names]),
         project="",
         status="OK",
     )
@@ -170,16 +172,16 @@ def _store_faults() -> Iterator[None]:
 
 def _create_token(ask: Ask, args: Any) -> None:
     _check_out(args)
-    found = ask("POST", _given(args, "name", "project", "role", "expires"))
+    token = ask("POST", _collect_flags(args, "name", "project", "role", "expires"))
     if args.out:
-        write_file(args.out, f"{found.pop('token')}\n".encode())
-        found["file"] = str(args.out)
+        write_file(args.out, f"{token.pop('token')}\n".encode())
+        token["file"] = str(args.out)
     if args.format == "text":
-        project = found["project"]
-        where = "all projects" if project == "*" else f"project {project}"
-        until = f", until {found['expireTime'][:19]} UTC" if "expireTime" in found else ""
-        note(f"token {found['id']}: {found['role']}, {where}{until}")
-    answer(args, found, found["file"] if args.out else found["token"])
+        project = token["project"]
+        scope = "all projects" if project == "*" else f"project {project}"
+        expiry = f", until {token['expireTime'][:19]} UTC" if "expireTime" in token else ""
+        note(f"token {token['id']}: {token['role']}, {scope}{expiry}")
+    answer(args, token, token["file"] if args.out else token["token"])
 
 
 def _check_out(args: Any) -> None:
@@ -198,21 +200,21 @@ def _create_key(ask: Ask, args: Any) -> None:
         content = signing_keys.new_key_file(url, args.name or "account", args.project)
     except Refusal as refusal:
         raise UsageFault(f"--{refusal.message}") from refusal
-    key = ask("POST", key_files.from_key_file(content) | _given(args, "project", "role"))
+    key = ask("POST", key_files.from_key_file(content) | _collect_flags(args, "project", "role"))
     text = json.dumps(content, indent=2)
     if args.out:
         write_file(args.out, f"{text}\n".encode())
     if args.format == "text":
         note(f"key {key['id']} of {key['email']} is registered: {key['role']}")
-    shown = key | ({"file": str(args.out)} if args.out else {"keyFile": content})
-    answer(args, shown, str(args.out) if args.out else text)
+    document = key | ({"file": str(args.out)} if args.out else {"keyFile": content})
+    answer(args, document, str(args.out) if args.out else text)
 
 
 def _add_key(ask: Ask, args: Any) -> None:
-    found = ask("POST", args.document)
-    note(signing_keys.REPLAY.format(email=found["email"]))
-    text = f"key {found['id']} of {found['email']} is registered: {found['role']}"
-    answer(args, found, text)
+    key = ask("POST", args.document)
+    note(signing_keys.REPLAY.format(email=key["email"]))
+    text = f"key {key['id']} of {key['email']} is registered: {key['role']}"
+    answer(args, key, text)
 
 
 def _list(ask: Ask, args: Any) -> None:
@@ -249,23 +251,23 @@ _ACTIONS: Final[Mapping[tuple[str, str], Callable[[Ask, Any], None]]] = {
 }
 
 
-def _given(args: Any, *names: str) -> dict[str, Any]:
+def _collect_flags(args: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
 
 
-def _document(args: Any) -> dict[str, Any]:
-    found = _of_key_file(args.key_file) if args.key_file else _of_public_key(args)
-    return found | _given(args, "project", "role")
+def _read_key(args: Any) -> dict[str, Any]:
+    key = _read_key_file(args.key_file) if args.key_file else _read_public_key(args)
+    return key | _collect_flags(args, "project", "role")
 
 
-def _of_key_file(path: Path) -> dict[str, Any]:
+def _read_key_file(path: Path) -> dict[str, Any]:
     try:
         return key_files.from_key_file(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError) as error:
         raise UsageFault(f"cannot read the key file {path}: {error}") from error
 
 
-def _of_public_key(args: Any) -> dict[str, Any]:
+def _read_public_key(args: Any) -> dict[str, Any]:
     try:
         pem = args.public_key.read_text("utf-8")
     except (OSError, ValueError) as error:

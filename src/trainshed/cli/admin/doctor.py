@@ -49,8 +49,8 @@ def run(request: Request) -> int:
                 look,
                 settings.data_dir,
                 settings.store_url,
-                partial(_known, engines, here=True),
-                elsewhere=partial(_known, engines, here=False),
+                partial(_list_known, engines, here=True),
+                elsewhere=partial(_list_known, engines, here=False),
                 roots=engines.jobs,
             )
         )
@@ -61,16 +61,16 @@ def run(request: Request) -> int:
     return EXIT_FAILED if "FAILED" in report.words else 0
 
 
-def _known(engines: Engines, *, here: bool) -> Sequence[Known]:
+def _list_known(engines: Engines, *, here: bool) -> Sequence[Known]:
     """What the engines of this machine, or all others, find.  Raises OSError."""
-    found = [
-        each.engine.known()
-        for each in engines.served.values()
-        if (each.engine.traits.reach is NodeLocation.THIS_MACHINE) is here
+    lists = [
+        served.engine.list_attempts()
+        for served in engines.served.values()
+        if (served.engine.traits.reach is NodeLocation.THIS_MACHINE) is here
     ]
     if not here and (failed := next(iter(engines.failed.items()), None)):
         raise OSError(f"the engine {failed[0]} cannot be made: {failed[1].message}")
-    return [one for theirs in found for one in theirs]
+    return [row for rows in lists for row in rows]
 
 
 def _lines(report: DoctorReport, *, colour: bool) -> Iterator[str]:
@@ -78,9 +78,9 @@ def _lines(report: DoctorReport, *, colour: bool) -> Iterator[str]:
         word = painted(f"{result.word:<{_WIDTH}}", _COLOURS[result.word], on=colour)
         name = painted(f"[{result.check.name}]", DIM, on=colour)
         yield f"{word}  {result.check.promise} {name}"
-        for found in result.findings:
-            yield f"{'':<{_WIDTH}}    {found.text}"
-            yield f"{'':<{_WIDTH}}      -> {found.advice}"
+        for finding in result.findings:
+            yield f"{'':<{_WIDTH}}    {finding.text}"
+            yield f"{'':<{_WIDTH}}      -> {finding.advice}"
     yield ""
     yield from dict.fromkeys(r.unseen for r in report.results if r.unseen)
     if report.networks:
@@ -111,12 +111,12 @@ def _document(report: DoctorReport) -> dict[str, Any]:
                 **({"unseen": result.unseen} if result.unseen else {}),
                 "findings": [
                     {
-                        "subject": found.subject,
-                        "text": found.text,
-                        "advice": found.advice,
-                        "failure": found.is_failure,
+                        "subject": finding.subject,
+                        "text": finding.text,
+                        "advice": finding.advice,
+                        "failure": finding.is_failure,
                     }
-                    for found in result.findings
+                    for finding in result.findings
                 ],
             }
             for result in report.results

@@ -20,17 +20,21 @@ _WIDTH: Final = max(map(len, _COLOURS))
 
 def run(args: Namespace, settings: Settings) -> int:
     """Probe and tell; the exit code.  Raises UsageFault for an engine that has nothing to probe."""
-    found: list[EngineFinding] = []
+    findings: list[EngineFinding] = []
     shows = args.format != "json"
     with suppress(KeyboardInterrupt), closing(_engine(args.engine, settings)) as engine:
-        for each in _probed(engine):
-            found.append(each)
+        for finding in _run_probe(engine):
+            findings.append(finding)
             if shows:
-                out("\n".join(_lines(each)))
+                out("\n".join(_lines(finding)))
                 sys.stdout.flush()
-    words = {_word(each) for each in found}
+    words = {_word(finding) for finding in findings}
     if not shows:
-        answer(args, {"engine": args.engine, "checks": [_document(each) for each in found]}, "")
+        answer(
+            args,
+            {"engine": args.engine, "checks": [_document(finding) for finding in findings]},
+            "",
+        )
     if "unseen" in words:
         return _UNSEEN
     return _UNWELL if "FAILED" in words else 0
@@ -38,16 +42,16 @@ def run(args: Namespace, settings: Settings) -> int:
 
 def _engine(name: str, settings: Settings) -> Engine:
     engines = engines_of(settings)
-    found = engines.get(name) if name in engines.served else None
-    if found is not None:
-        return found
+    engine = engines.get(name) if name in engines.served else None
+    if engine is not None:
+        return engine
     if why := engines.failed.get(name):
         raise UsageFault(f"--engine is {name!r}, which cannot be made: {why.message}")
     accepted = ", ".join(sorted(engines.served))
     raise UsageFault(f"--engine is {name!r}; accepted: {accepted}")
 
 
-def _probed(engine: Engine) -> Iterator[EngineFinding]:
+def _run_probe(engine: Engine) -> Iterator[EngineFinding]:
     if engine.traits.probe is None:
         raise UsageFault(
             f"the engine {engine.name} runs on this machine: trainshed doctor alone looks at it"
@@ -59,20 +63,21 @@ def _probed(engine: Engine) -> Iterator[EngineFinding]:
         yield EngineFinding("answer", is_well=False, found=str(fault), advice=advice)
 
 
-def _word(found: EngineFinding) -> str:
-    if found.check == "answer":
+def _word(finding: EngineFinding) -> str:
+    if finding.check == "answer":
         return "unseen"
-    return "ok" if found.is_well else "FAILED"
+    return "ok" if finding.is_well else "FAILED"
 
 
-def _lines(found: EngineFinding) -> Iterator[str]:
-    word = _word(found)
+def _lines(finding: EngineFinding) -> Iterator[str]:
+    word = _word(finding)
     colour = wants_colour("auto", sys.stdout)
-    yield f"{painted(f'{word:<{_WIDTH}}', _COLOURS[word], on=colour)}  {found.check}: {found.found}"
-    if not found.is_well:
-        yield f"{'':<{_WIDTH}}    -> {found.advice}"
+    label = painted(f"{word:<{_WIDTH}}", _COLOURS[word], on=colour)
+    yield f"{label}  {finding.check}: {finding.found}"
+    if not finding.is_well:
+        yield f"{'':<{_WIDTH}}    -> {finding.advice}"
 
 
-def _document(found: EngineFinding) -> dict[str, object]:
-    advice = {} if found.is_well else {"advice": found.advice}
-    return {"check": found.check, "result": _word(found), "found": found.found, **advice}
+def _document(finding: EngineFinding) -> dict[str, object]:
+    advice = {} if finding.is_well else {"advice": finding.advice}
+    return {"check": finding.check, "result": _word(finding), "found": finding.found, **advice}

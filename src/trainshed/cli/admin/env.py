@@ -119,35 +119,35 @@ def _check_project(project: str) -> None:
         )
 
 
-def _target(found: FoundServer, args: argparse.Namespace) -> ClientTarget:
-    if found.url is None:
+def _target(server: FoundServer, args: argparse.Namespace) -> ClientTarget:
+    if server.url is None:
         raise UsageFault(
-            f"no server runs in {found.folder}; start one with: trainshed serve, or name "
+            f"no server runs in {server.folder}; start one with: trainshed serve, or name "
             "one with --url"
         )
-    running = found.running
+    running = server.running
     anonymous = running is not None and running.anonymous
-    if not anonymous and found.token is None:
-        _miss_token(found)
+    if not anonymous and server.token is None:
+        _miss_token(server)
     if running is not None and not running.is_alive:
         note("the server is not running; these are its last settings")
     return ClientTarget(
-        url=found.url,
+        url=server.url,
         grpc=running.grpc if running else None,
-        bundle=found.ca,
+        bundle=server.ca,
         project=args.project,
         region=args.region,
         bucket=args.bucket and args.bucket.removeprefix(SCHEME).rstrip("/"),
-        token_file=None if anonymous else found.token_file,
-        token_variable=None if anonymous else found.token_variable,
+        token_file=None if anonymous else server.token_file,
+        token_variable=None if anonymous else server.token_variable,
     )
 
 
-def _miss_token(found: FoundServer) -> None:
+def _miss_token(server: FoundServer) -> None:
     """Our own server wants a token; whether another one does is not known."""
-    if found.running is not None:
+    if server.running is not None:
         raise UsageFault(
-            f"there is no token in {found.folder}; set TRAINSHED_TOKEN, or give --token-file FILE"
+            f"there is no token in {server.folder}; set TRAINSHED_TOKEN, or give --token-file FILE"
         )
     note(
         "no token is known: these settings are for a server that was started with --anonymous; "
@@ -177,8 +177,8 @@ def _storage(server: Server, target: ClientTarget) -> str | None:
     if target.anonymous:
         return None  # they come without a token
     try:
-        made = server.call("POST", _bucket_tokens(target), _WISH)
-        return bucket_address(target.url, str(made["token"]))
+        response = server.call("POST", _bucket_tokens(target), _WISH)
+        return bucket_address(target.url, str(response["token"]))
     except (ServerRefusal, Unreachable, KeyError, OSError) as error:
         note(f"cannot get a token for storage clients, which are left out: {error}")
         return None
@@ -265,7 +265,7 @@ def _gcloud_lines(target: ClientTarget) -> Iterator[str]:
 
 
 def _as_json(target: ClientTarget, token: str | None) -> dict[str, object]:
-    found = variables(target)
+    environment = variables(target)
     return {
         "url": target.url,
         "grpc": target.grpc,
@@ -273,7 +273,7 @@ def _as_json(target: ClientTarget, token: str | None) -> dict[str, object]:
         "region": target.region,
         "stagingBucket": f"{SCHEME}{staging_bucket(target)}",
         "variables": {
-            name: value and value.replace(TOKEN, token or "") for name, value in found.items()
+            name: value and value.replace(TOKEN, token or "") for name, value in environment.items()
         },
     }
 
@@ -311,13 +311,13 @@ def _storage_lines(target: ClientTarget) -> Iterator[str]:
     if target.anonymous:
         yield f'os.environ["STORAGE_EMULATOR_HOST"] = {target.url!r}'
         return
-    wish = json.dumps(_WISH)
+    request_body = json.dumps(_WISH)
     trust = ""
     if target.bundle and target.url.startswith("https:"):
         trust = f", context=ssl.create_default_context(cafile={target.bundle!r})"
     yield "wish = urllib.request.Request("
     yield f"    {target.url + _bucket_tokens(target)!r},"
-    yield f"    data={wish.encode()!r},"
+    yield f"    data={request_body.encode()!r},"
     yield '    headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},'
     yield ")"
     yield f"with urllib.request.urlopen(wish{trust}) as answer:"

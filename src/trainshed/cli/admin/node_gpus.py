@@ -23,11 +23,11 @@ _UNMEASURED: Final = "-"
 
 def gpu_table(nodes: Sequence[Json]) -> str:
     """The table, and below it a line for each GPU that has a problem; empty without GPUs."""
-    found = [(node["name"], gpu) for node in nodes for gpu in node.get("devices") or ()]
-    if not found:
+    gpus = [(node["name"], gpu) for node in nodes for gpu in node.get("devices") or ()]
+    if not gpus:
         return ""
-    rows = (_row(name, gpu) for name, gpu in found)
-    return "\n".join([table(_HEADERS, rows), *_problems(found)])
+    rows = (_row(name, gpu) for name, gpu in gpus)
+    return "\n".join([table(_HEADERS, rows), *_problems(gpus)])
 
 
 def short_gpu_table(nodes: Sequence[Json]) -> str:
@@ -80,7 +80,7 @@ def _figure(value: float | None, unit: str) -> str:
     return _UNMEASURED if value is None else f"{value:.0f}{unit}"
 
 
-def _problems(found: Sequence[tuple[str, Json]]) -> Iterator[str]:
-    for node, gpu in found:
+def _problems(gpus: Sequence[tuple[str, Json]]) -> Iterator[str]:
+    for node, gpu in gpus:
         if gpu.get("problem"):
             yield f"{node} GPU {gpu['index']} ({gpu['uuid']}): {gpu['problem']}"

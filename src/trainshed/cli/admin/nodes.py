@@ -78,11 +78,11 @@ def _remarks(nodes: Sequence[Json]) -> Iterator[str]:
 
 def _engines(engines: Sequence[Json]) -> str:
     """How the engines do; of one that is well there is nothing to say."""
-    if len(engines) < 2 and not any(each["health"] for each in engines):  # noqa: PLR2004 - several
+    if len(engines) < 2 and not any(engine["health"] for engine in engines):  # noqa: PLR2004 - several
         return ""
     rows = (
-        (each["name"], each["health"] or "well", date_of(each["since"]), each["message"])
-        for each in engines
+        (engine["name"], engine["health"] or "well", date_of(engine["since"]), engine["message"])
+        for engine in engines
     )
     return table(("ENGINE", "HEALTH", "SINCE", "WHY"), rows)
 

@@ -67,12 +67,12 @@ def _add_notice(parser: flags.Parser, default: str) -> None:
 
 def _notice(text: str) -> float:
     try:
-        found = seconds_of(text)
+        notice_s = seconds_of(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    if found > NOTICE_S_MAX:
+    if notice_s > NOTICE_S_MAX:
         raise argparse.ArgumentTypeError(f"{text!r} is more than a day; it takes {FORM}")
-    return found
+    return notice_s
 
 
 #: How often the node is looked at, and how long a server that has gone is waited for.
@@ -88,35 +88,35 @@ def run(request: flags.Request) -> int:
     server = place_of(args).server
     document = {} if args.notice is None else {"notice": duration_of(args.notice)}
     path = f"{_PATH}/{quote(args.node, safe='')}:{args.order}"
-    found = server.call("POST", path, document)
+    response = server.call("POST", path, document)
     if args.format == "text":
-        _report(args, found)
-    ended = _wait(args, server, found) if args.wait else 0
+        _report(args, response)
+    exit_code = _wait(args, server, response) if args.wait else 0
     if args.format == "json":
-        out_json(found)
-    return ended
+        out_json(response)
+    return exit_code
 
 
-def _report(args: argparse.Namespace, found: Json) -> None:
-    out(found["message"])
-    for job in found["jobs"] if args.order != "resume" else ():
+def _report(args: argparse.Namespace, response: Json) -> None:
+    out(response["message"])
+    for job in response["jobs"] if args.order != "resume" else ():
         out(f"  {job}")
     if args.order != "resume":
         note(f"take it back: {continued(args, f'nodes resume {args.node}')}")
 
 
-def _wait(args: argparse.Namespace, server: Server, found: Json) -> int:
-    """Follow the node until nothing is on it; ``found`` holds it as it was seen last."""
+def _wait(args: argparse.Namespace, server: Server, response: Json) -> int:
+    """Follow the node until nothing is on it; ``response`` holds it as it was seen last."""
     reported = -1
     try:
-        while left := found["node"]["replicas"]:
-            if left != reported:
-                note(f"{left} replica{'s' if left > 1 else ''} left on {args.node}")
-            reported = left
+        while remaining := response["node"]["replicas"]:
+            if remaining != reported:
+                note(f"{remaining} replica{'s' if remaining > 1 else ''} left on {args.node}")
+            reported = remaining
             time.sleep(LOOK_S)
-            found["node"] = _node(server, args.node, found["node"])
+            response["node"] = _node(server, args.node, response["node"])
     except KeyboardInterrupt:
-        note(f"{args.node} stays {found['node']['state']}; its replicas are not waited for")
+        note(f"{args.node} stays {response['node']['state']}; its replicas are not waited for")
         return EXIT_INTERRUPTED
     note(f"no replica is left on {args.node}")
     return 0

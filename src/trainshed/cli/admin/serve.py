@@ -69,7 +69,7 @@ def run(
     ports = HeldPorts(settings.data_dir, os.environ) if holds_ports else OwnPorts()
     try:
         listener = _listen(settings, ports)
-        application = _built(settings, ports)
+        application = _build(settings, ports)
         try:
             begin(application)
             _serve(application, listener, limits, ports, as_json=args.format == "json")
@@ -85,7 +85,7 @@ def run(
     return 0
 
 
-def _built(settings: Settings, ports: ServerPorts) -> Application:
+def _build(settings: Settings, ports: ServerPorts) -> Application:
     try:
         return build(settings, ports=ports)
     except OSError as error:
@@ -110,8 +110,8 @@ def _serve(
     host, port = listener.getsockname()[:2]
     scheme = "https" if _is_https(settings) else "http"
     running = RunningServer(
-        url=f"{scheme}://{_authority(_reachable(host), port)}",
-        grpc=_authority(_reachable(host), grpc.port) if grpc else None,
+        url=f"{scheme}://{_authority(_client_host(host), port)}",
+        grpc=_authority(_client_host(host), grpc.port) if grpc else None,
         pid=os.getpid(),
         anonymous=settings.anonymous,
         ca=str(tls.files.bundle) if tls else None,
@@ -206,10 +206,10 @@ def _listen(settings: Settings, ports: ServerPorts) -> socket.socket:
     try:
         return ports.listen(API, settings.host, settings.port, BACKLOG)
     except OSError as error:
-        raise _not_listening(settings, "--port", settings.port, error) from error
+        raise _explain_listen_fault(settings, "--port", settings.port, error) from error
 
 
-def _not_listening(settings: Settings, flag: str, port: int, error: OSError) -> UsageFault:
+def _explain_listen_fault(settings: Settings, flag: str, port: int, error: OSError) -> UsageFault:
     place = _authority(settings.host, port)
     reason = why_taken(error, port, settings.data_dir)
     return UsageFault(f"cannot listen on {place}: {reason}; {flag} names another port")
@@ -224,7 +224,7 @@ def _start_grpc(
     try:
         listener = ports.listen(GRPC, settings.host, settings.grpc_port, BACKLOG)
     except OSError as error:
-        raise _not_listening(settings, "--grpc-port", settings.grpc_port, error) from error
+        raise _explain_listen_fault(settings, "--grpc-port", settings.grpc_port, error) from error
     return start_grpc(
         application.table,
         application.around,
@@ -234,7 +234,7 @@ def _start_grpc(
     )
 
 
-def _reachable(host: str) -> str:
+def _client_host(host: str) -> str:
     """The address for clients: all addresses of a machine are no address."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # printed, not bound
 

@@ -108,7 +108,7 @@ _OF_RUN = ("project", "region", "bucket", "offline")
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
     """Refuse flags that do not go together."""
-    is_permanent = args.module == "serve"
+    is_permanent = args.module == "admin.serve"
     for name in _OF_RUN if is_permanent else _PERMANENT:
         if getattr(args, name):
             flag = f"--{name.replace('_', '-')}"

@@ -42,8 +42,8 @@ def _row(rows: Sequence[Row], args: Any) -> Row:
         if any(args.name == name or args.name.endswith(f"/{name}") for name in names):
             return row
     by_plain = {_plain(row["name"]): row["name"] for row in rows}
-    found = difflib.get_close_matches(_plain(args.name), by_plain, n=3)
-    near = [by_plain[name] for name in found]
+    matches = difflib.get_close_matches(_plain(args.name), by_plain, n=3)
+    near = [by_plain[name] for name in matches]
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     raise UsageFault(f"there is no {args.name} among the {args.noun}{hint}")
 

@@ -38,7 +38,7 @@ def cluster_json(rows: Iterable[ClusterRow]) -> list[dict[str, Any]]:
     return [{**asdict(row), "role": row.role.value} for row in rows]
 
 
-def violations_json(found: Iterable[Violation]) -> list[dict[str, str]]:
+def violations_json(violations: Iterable[Violation]) -> list[dict[str, str]]:
     """Violations as ``validate --format json`` promises them."""
     return [
         {
@@ -47,7 +47,7 @@ def violations_json(found: Iterable[Violation]) -> list[dict[str, str]]:
             "message": violation.message,
             "accepted": violation.accepted,
         }
-        for violation in found
+        for violation in violations
     ]
 
 

@@ -36,7 +36,7 @@ def run(request: Request) -> int:
     job = _job(args, user_args)
     plan = prepare(job, host_of(args), for_print=True).plan
     env = replica_env(plan, _role(args.role, plan), args.index)
-    text = "\n".join(f"{name}={_readable(value)}" for name, value in sorted(env.items()))
+    text = "\n".join(f"{name}={_indent_json(value)}" for name, value in sorted(env.items()))
     answer(args, dict(env), text)
     return 0
 
@@ -47,8 +47,10 @@ def replica_env(plan: LaunchPlan, role: Role, index: int) -> Mapping[str, str]:
         if (replica.role, replica.index) == (role, index):
             return replica.env
     counts = Counter(replica.role for replica in plan.replicas)
-    known = ", ".join(f"{role_word(each)} {_span(count)}" for each, count in counts.items())
-    raise UsageFault(f"This job has no {role_word(role)} {index}. There is: {known}")
+    ranges = ", ".join(
+        f"{role_word(group_role)} {_span(count)}" for group_role, count in counts.items()
+    )
+    raise UsageFault(f"This job has no {role_word(role)} {index}. There is: {ranges}")
 
 
 def _span(count: int) -> str:
@@ -56,12 +58,12 @@ def _span(count: int) -> str:
 
 
 def _role(word: str, plan: LaunchPlan) -> Role:
-    """The role that a word means in this job: pool 2 has reducers or parameter servers (R12)."""
+    """The role that a word means in this job: pool 2 has reducers or parameter servers."""
     has_reducers = any(replica.role is Role.REDUCER for replica in plan.replicas)
     return Role.REDUCER if word == "workerpool2" and has_reducers else ROLES[word]
 
 
-def _readable(value: str) -> str:
+def _indent_json(value: str) -> str:
     """JSON objects and lists indented; everything else as it is."""
     if not value.startswith(("{", "[")):
         return value
@@ -80,7 +82,7 @@ def _job(args: argparse.Namespace, user_args: Sequence[str] | None) -> LocalJob:
     accepted = accept(judge(merged, rulebook_of(args)))
     spec = accepted.spec
     return LocalJob(
-        spec=replace(spec, groups=tuple(map(_with_program, spec.groups))),
+        spec=replace(spec, groups=tuple(map(_add_program, spec.groups))),
         job_id=spec.job_id or "explained",
         source=Source(folder=Path.cwd()),
         folder=Path.cwd(),
@@ -89,7 +91,7 @@ def _job(args: argparse.Namespace, user_args: Sequence[str] | None) -> LocalJob:
     )
 
 
-def _with_program(group: ReplicaGroup) -> ReplicaGroup:
+def _add_program(group: ReplicaGroup) -> ReplicaGroup:
     """A file whose module comes by flag is explained without it; packages need not exist."""
     if group.program is None and group.role is not Role.PRIMARY:
         return group  # ml v1: it runs the primary's

@@ -1,4 +1,4 @@
-"""``trainshed gpu-check``: whether GPUs help this model, how many, and at which price (R24).
+"""``trainshed gpu-check``: whether GPUs help this model, how many, and at which price.
 
 The trainer takes ``--device cpu`` or ``--device cuda``.  These are the short runs of a calibration
 on one device and the other; the local engine holds the GPUs.  A trainer whose steps nobody sees
@@ -42,34 +42,37 @@ def run(request: Request) -> int:
     _refuse_absent(request.args.accelerator, [gpu.name for gpu in gpus])
     cpu = _rate(request, "cpu", 1, "CPU")
     counts = sorted({1, len(gpus)}) if gpus else []
-    found = [_rate(request, "cuda", count, gpus[0].name) for count in counts]
-    if found and any(not each.samples for each in (cpu, *found)):
+    rates = [_rate(request, "cuda", count, gpus[0].name) for count in counts]
+    if rates and any(not rate.samples for rate in (cpu, *rates)):
         note("steps are compared, for nobody has reported how many samples they hold")
-    said = list(decision(cpu, found, prices))
-    answer(request.args, _as_json(cpu, found, said), _text(cpu, found, said))
+    sentences = list(decision(cpu, rates, prices))
+    answer(request.args, _as_json(cpu, rates, sentences), _text(cpu, rates, sentences))
     return 0
 
 
 def _prices(args: argparse.Namespace) -> Prices | None:
-    given = {"--cpu-price": args.cpu_price, "--gpu-price": args.gpu_price}
-    missing = [flag for flag, price in given.items() if price is None]
-    if len(missing) == len(given):
+    prices = {"--cpu-price": args.cpu_price, "--gpu-price": args.gpu_price}
+    missing = [flag for flag, price in prices.items() if price is None]
+    if len(missing) == len(prices):
         return None
     if missing:
         raise UsageFault(f"{missing[0]} is missing: prices of both machines are compared, or none")
     return Prices(cpu=args.cpu_price, one_gpu=args.gpu_price)
 
 
-def _refuse_absent(asked: str | None, here: Sequence[str]) -> None:
+def _refuse_absent(accelerator: str | None, names: Sequence[str]) -> None:
     """What a GPU would do that is not at hand is not guessed.  Raises UsageFault."""
-    if asked and not any(_alike(asked) in _alike(name) for name in here):
+    if accelerator and not any(
+        _normalize_name(accelerator) in _normalize_name(name) for name in names
+    ):
         raise UsageFault(
-            f"--accelerator {asked}: this machine has {', '.join(here) or 'no GPU'}, and nothing "
-            "measured here tells what another would do: run the same command on a machine with it"
+            f"--accelerator {accelerator}: this machine has {', '.join(names) or 'no GPU'}, and "
+            "nothing measured here tells what another would do: run the same command on a "
+            "machine with it"
         )
 
 
-def _alike(name: str) -> str:
+def _normalize_name(name: str) -> str:
     """The catalog's words for cards and the driver's differ in more than case."""
     words = name.upper().replace("_", " ").replace("-", " ").split()
     return " ".join(word for word in words if word not in {"NVIDIA", "TESLA"})
@@ -77,7 +80,7 @@ def _alike(name: str) -> str:
 
 def _rate(request: Request, device: str, count: int, name: str) -> Rate:
     """Of so many devices.  Raises EngineFault."""
-    heard = LastLines()
+    last_lines = LastLines()
     job = _job(request, device)
     bench = Bench(
         job=job,
@@ -88,30 +91,34 @@ def _rate(request: Request, device: str, count: int, name: str) -> Rate:
     kind = RunKind.COMPUTE if count == 1 else RunKind.HOST
     note(f"{count} x {name}: --device {device}")
     try:
-        measured = measure(bench, kind, count, heard)
+        measurement = measure(bench, kind, count, last_lines)
     except NoSteps as fault:
-        return _timed_itself(heard, device, count, name, fault)
+        return _read_reported_rate(last_lines, device, count, name, fault)
     except EngineFault as fault:
-        for line in heard.lines:
+        for line in last_lines.lines:
             note(line)
         raise EngineFault(f"the run with --device {device} failed: {fault}") from None
-    seen = steps_seen(measured.times)
+    observation = steps_seen(measurement.times)
     return Rate(
         name=name,
         count=count,
-        seconds=measured.run.step_s,
-        samples=measured.run.batch_per_accelerator,
-        uncertainty=seen.uncertainty * (_NOISY if measured.run.noisy else 1.0) if seen else None,
+        seconds=measurement.run.step_s,
+        samples=measurement.run.batch_per_accelerator,
+        uncertainty=observation.uncertainty * (_NOISY if measurement.run.noisy else 1.0)
+        if observation
+        else None,
     )
 
 
-def _timed_itself(heard: LastLines, device: str, count: int, name: str, fault: NoSteps) -> Rate:
-    if heard.seconds is None:
+def _read_reported_rate(
+    last_lines: LastLines, device: str, count: int, name: str, fault: NoSteps
+) -> Rate:
+    if last_lines.seconds is None:
         raise EngineFault(
             f"the run with --device {device} ended ({fault.message}) without steps that anybody "
             'sees, and without a line of JSON that has "seconds"'
         )
-    return Rate(name=name, count=count, seconds=heard.seconds)
+    return Rate(name=name, count=count, seconds=last_lines.seconds)
 
 
 def _job(request: Request, device: str) -> LocalJob:
@@ -127,27 +134,27 @@ def _job(request: Request, device: str) -> LocalJob:
     )
 
 
-def _text(cpu: Rate, gpus: Sequence[Rate], said: Sequence[str]) -> str:
+def _text(cpu: Rate, gpus: Sequence[Rate], sentences: Sequence[str]) -> str:
     headers = ("DEVICE", "COUNT", "SECONDS", "SPEEDUP", "80 %")
-    return "\n".join(["", table(headers, list(_rows(cpu, gpus))), *said])
+    return "\n".join(["", table(headers, list(_rows(cpu, gpus))), *sentences])
 
 
 def _rows(cpu: Rate, gpus: Sequence[Rate]) -> Iterator[tuple[object, ...]]:
     yield (cpu.name, 1, f"{cpu.seconds:.3g}", "1", "")
-    for each in gpus:
-        gain = each.times(cpu)
-        is_known = None not in {cpu.uncertainty, each.uncertainty}
-        between = f"{gain.low:.3g} to {gain.high:.3g}" if is_known else "unknown"
-        yield (each.name, each.count, f"{each.seconds:.3g}", f"{gain.point:.3g}", between)
+    for rate in gpus:
+        gain = rate.times(cpu)
+        is_bounded = None not in {cpu.uncertainty, rate.uncertainty}
+        bounds = f"{gain.low:.3g} to {gain.high:.3g}" if is_bounded else "unknown"
+        yield (rate.name, rate.count, f"{rate.seconds:.3g}", f"{gain.point:.3g}", bounds)
 
 
-def _as_json(cpu: Rate, gpus: Sequence[Rate], said: Sequence[str]) -> dict[str, object]:
-    one = gpus[0] if gpus else None
+def _as_json(cpu: Rate, gpus: Sequence[Rate], sentences: Sequence[str]) -> dict[str, object]:
+    first = gpus[0] if gpus else None
     return {
         "cpu_seconds": cpu.seconds,
-        "gpu_seconds": one.seconds if one else None,
-        "gpu": one.name if one else None,
-        "speedup": one.times(cpu).point if one else None,
-        "speedups": [{"gpus": each.count, **asdict(each.times(cpu))} for each in gpus],
-        "verdict": " ".join(said),
+        "gpu_seconds": first.seconds if first else None,
+        "gpu": first.name if first else None,
+        "speedup": first.times(cpu).point if first else None,
+        "speedups": [{"gpus": rate.count, **asdict(rate.times(cpu))} for rate in gpus],
+        "verdict": " ".join(sentences),
     }

@@ -317,21 +317,21 @@ def _add_reducers(parser: argparse.ArgumentParser) -> None:
 
 def _count(text: str) -> int:
     try:
-        found = int(text)
+        count = int(text)
     except ValueError:
-        found = 0
-    if not 1 <= found <= COUNT_MAX:
+        count = 0
+    if not 1 <= count <= COUNT_MAX:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {COUNT_MAX}")
-    return found
+    return count
 
 
 def _rate(text: str) -> float:
     try:
-        found = float(text)
+        rate = float(text)
     except ValueError:
-        found = math.nan
-    if not RATE_MIN <= found <= RATE_MAX:
+        rate = math.nan
+    if not RATE_MIN <= rate <= RATE_MAX:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a number from {RATE_MIN:g} to {RATE_MAX:,.0f}"
         )
-    return found
+    return rate

@@ -23,16 +23,16 @@ def add_cluster_flags(
 
 def given_flags(args: argparse.Namespace) -> dict[str, str]:
     """The submit flags that were given, by name, as text; local packages by their full path."""
-    found = {
+    texts = {
         name.removeprefix(_PREFIX): value
         for name, value in vars(args).items()
         if name.startswith(_PREFIX) and value is not None
     }
-    if "packages" in found:  # they lie where the user stands, not where the replicas run
-        found["packages"] = ",".join(map(_absolute, found["packages"].split(",")))
-    return found
+    if "packages" in texts:  # they lie where the user stands, not where the replicas run
+        texts["packages"] = ",".join(map(_resolve_path, texts["packages"].split(",")))
+    return texts
 
 
-def _absolute(package: str) -> str:
+def _resolve_path(package: str) -> str:
     path = Path(package.strip()).expanduser()
     return package if "://" in package or not path.exists() else str(path.absolute())

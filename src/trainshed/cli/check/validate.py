@@ -113,22 +113,22 @@ def _answers(
 
 def _as_json(answer: ValidatedFile, *, quota: bool) -> dict[str, Any]:
     judgement = answer.judgement
-    found: dict[str, Any] = {"file": answer.file}
+    document: dict[str, Any] = {"file": answer.file}
     if answer.position is not None:
-        found["document"] = answer.position
-    found["valid"] = answer.valid
-    found["violations"] = violations_json(answer.violations)
-    found["notes"] = list(judgement.notes) if judgement else []
-    found["cluster"] = cluster_json(judgement.cluster) if judgement and judgement.valid else []
+        document["document"] = answer.position
+    document["valid"] = answer.valid
+    document["violations"] = violations_json(answer.violations)
+    document["notes"] = list(judgement.notes) if judgement else []
+    document["cluster"] = cluster_json(judgement.cluster) if judgement and judgement.valid else []
     if judgement and (reduction := judgement.reduction):
-        found["reduction"] = {"text": f"{reduction.sentence}.", **reduction.numbers}
+        document["reduction"] = {"text": f"{reduction.sentence}.", **reduction.numbers}
     if quota:
         over = judgement.over_quota if judgement and judgement.valid else ()
-        found["within_quota"] = not over if answer.valid else None
-        found["over_quota"] = violations_json(over)
+        document["within_quota"] = not over if answer.valid else None
+        document["over_quota"] = violations_json(over)
     if answer.is_no_job:
         print_error(answer.complaint)
-    return found
+    return document
 
 
 def _print(answer: ValidatedFile, *, quota: bool) -> None:

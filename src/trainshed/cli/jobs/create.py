@@ -37,22 +37,20 @@ _KMS_PARTS = {
 def run(request: Request) -> int:
     """Create a job; gives 0, or with ``--stream-logs`` the job's exit code."""
     args, user_args = request
-    place, of = place_of(args), collection_of(args.group)
-    merged = _merged(args, place, user_args)
+    place, collection = place_of(args), collection_of(args.group)
+    merged = _merge(args, place, user_args)
     if args.no_plan:
         put(merged.content, ("labels", PLAN_LABEL), OFF)
-    path = of.parent(place.project, place.region)
+    path = collection.parent(place.project, place.region)
     try:
         job = place.server.call("POST", path, merged.content)
     except ServerRefusal as refusal:  # it names the flags that set the fields at fault
         raise refusal.in_words(merged.words) from refusal
-    name = job["name"] if of.located else args.job
+    name = job["name"] if collection.located else args.job
     return report_created(args, place, name, job)
 
 
-def _merged(
-    args: argparse.Namespace, place: ServerPlace, user_args: Sequence[str] | None
-) -> Merged:
+def _merge(args: argparse.Namespace, place: ServerPlace, user_args: Sequence[str] | None) -> Merged:
     if args.group == "ai custom-jobs":
         return custom_job(args.worker_pool_spec, _draft(args, place.project, WORDS))
     if args.group == "ai hp-tuning-jobs":
@@ -69,23 +67,26 @@ def _training(
     packages = [word for word in flags.pop("packages", "").split(",") if word]
     draft = Draft(config=args.config, words=flags, spec=spec, kms_key=kms_key)
     merged = training_job(args.job, draft, user_args)
-    asked = merged.content.get(spelled(merged.content, "trainingInput"))
-    if isinstance(asked, dict):
-        asked.setdefault("region", region_of())
-        if uris := _uploaded(args, place, packages, asked):
+    training_input = merged.content.get(spelled(merged.content, "trainingInput"))
+    if isinstance(training_input, dict):
+        training_input.setdefault("region", region_of())
+        if uris := _upload_packages(args, place, packages, training_input):
             put(merged.content, ("trainingInput", "packageUris"), uris)
     return merged
 
 
-def _uploaded(
-    args: argparse.Namespace, place: ServerPlace, packages: list[str], asked: Mapping[str, object]
+def _upload_packages(
+    args: argparse.Namespace,
+    place: ServerPlace,
+    packages: list[str],
+    training_input: Mapping[str, object],
 ) -> list[str]:
     """The URIs of all packages of the command line, the remote ones first."""
     remote = [package for package in packages if "://" in package]
-    local = [_existing(package) for package in packages if "://" not in package]
+    local = [_check_package(package) for package in packages if "://" not in package]
     if not (args.package_path or local):
         return remote
-    job_dir = asked.get(spelled(asked, "jobDir"))
+    job_dir = training_input.get(spelled(training_input, "jobDir"))
     staging = staging_of(args.job, args.staging_bucket, str(job_dir) if job_dir else None)
     with tempfile.TemporaryDirectory(prefix="trainshed-") as work:
         if args.package_path:
@@ -95,7 +96,7 @@ def _uploaded(
         return [*remote, *staging.upload(place.server, local)]
 
 
-def _existing(package: str) -> Path:
+def _check_package(package: str) -> Path:
     path = Path(package)
     if not path.is_file():
         raise UsageFault(f"--packages: there is no file {package}")
@@ -114,13 +115,15 @@ def _draft(args: argparse.Namespace, project: str, rows: Iterable[tuple[str, str
 
 
 def _spec_flags(args: argparse.Namespace, project: str) -> tuple[dict[str, Any], str | None]:
-    given = vars(args)
+    values = vars(args)
     words = {
-        field: given[f"spec:{name}"]
+        field: values[f"spec:{name}"]
         for name, field in SPEC_WORDS.items()
-        if given.get(f"spec:{name}")
+        if values.get(f"spec:{name}")
     }
-    switches = {field: True for name, field in SPEC_SWITCHES.items() if given.get(f"switch:{name}")}
+    switches = {
+        field: True for name, field in SPEC_SWITCHES.items() if values.get(f"switch:{name}")
+    }
     return {**words, **switches}, _kms_key(args, project)
 
 

@@ -85,7 +85,7 @@ def _tuning_parser(prog: str) -> flags.Parser:
     return parser
 
 
-#: Flags of the service that no trainer has (R2); the others reach it untouched.
+#: Flags of the service that no trainer has; the others reach it untouched.
 NEVER_USER_ARGS = frozenset(
     {"job-dir", "module-name", "package-path", "runtime-version", "staging-bucket", "stream-logs"}
 )

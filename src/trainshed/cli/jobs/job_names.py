@@ -53,23 +53,29 @@ def find_job(place: ServerPlace, text: str) -> NamedJob:
     except ServerRefusal as refusal:
         if refusal.http_status != _NOT_FOUND or "/" in name:
             raise
-        path = _path_by_display_name(place, name, refusal)
+        path = _find_path(place, name, refusal)
         return NamedJob(path, place.server.call("GET", path), trial)
 
 
-def resource_name(place: ServerPlace, of: JobCollection, text: str) -> str:
+def resource_name(place: ServerPlace, collection: JobCollection, text: str) -> str:
     """The id or full name of a resource of one collection that a text names.
 
     A text that is neither a number nor a full name is a display name.  Raises UsageFault where
     several have it, and ServerRefusal where none has.
     """
-    if not of.located or "/" in text or text.isdecimal():
+    if not collection.located or "/" in text or text.isdecimal():
         return text
-    message = f"project {place.project} has no {of.noun} {text}"
+    message = f"project {place.project} has no {collection.noun} {text}"
     refusal = ServerRefusal(_NOT_FOUND, "NOT_FOUND", message, [])
     rows = _rows(place, refusal, q=text)
-    same = [row for row in rows if row["displayName"] == text and f"/{of.word}/" in row["name"]]
-    return str(_only(same, text, of.noun)["name"]) if same else _miss(place, text, refusal)
+    matches = [
+        row for row in rows if row["displayName"] == text and f"/{collection.word}/" in row["name"]
+    ]
+    return (
+        str(_require_one(matches, text, collection.noun)["name"])
+        if matches
+        else _raise_missing(place, text, refusal)
+    )
 
 
 @contextlib.contextmanager
@@ -82,7 +88,7 @@ def report_other_project(place: ServerPlace, text: str) -> Iterator[None]:
         yield
     except ServerRefusal as refusal:
         is_missing = refusal.http_status == _NOT_FOUND and "/" not in text
-        hint = _elsewhere(place, text) if is_missing else ""
+        hint = _find_elsewhere(place, text) if is_missing else ""
         if not hint or hint in refusal.message:
             raise
         message = f"{refusal.message}; {hint}"
@@ -104,19 +110,19 @@ def _check_name(name: str) -> None:
         raise UsageFault(f"JOB must be an id or a full name such as {form}, got {name!r}") from None
 
 
-def _path_by_display_name(place: ServerPlace, name: str, refusal: ServerRefusal) -> str:
+def _find_path(place: ServerPlace, name: str, refusal: ServerRefusal) -> str:
     rows = _rows(place, refusal, q=name)
-    same = [row for row in rows if row["displayName"] == name]
-    if not same:
-        _miss(place, name, refusal)
-    return native_path(str(_only(same, name, "job")["name"]), place.project)
+    matches = [row for row in rows if row["displayName"] == name]
+    if not matches:
+        _raise_missing(place, name, refusal)
+    return native_path(str(_require_one(matches, name, "job")["name"]), place.project)
 
 
-def _only(same: list[Json], name: str, noun: str) -> Json:
-    if len(same) > 1:
-        count = f"{len(same)} {noun}s are called {name!r}"
-        raise UsageFault(f"{count}; name one by its id: {_some(same)}")
-    return same[0]
+def _require_one(matches: list[Json], name: str, noun: str) -> Json:
+    if len(matches) > 1:
+        count = f"{len(matches)} {noun}s are called {name!r}"
+        raise UsageFault(f"{count}; name one by its id: {_join_ids(matches)}")
+    return matches[0]
 
 
 def _rows(
@@ -135,33 +141,33 @@ def _rows(
     return rows
 
 
-def _miss(place: ServerPlace, name: str, refusal: ServerRefusal) -> NoReturn:
+def _raise_missing(place: ServerPlace, name: str, refusal: ServerRefusal) -> NoReturn:
     names = {text for row in _rows(place, refusal) for text in (row["displayName"], id_of_row(row))}
-    near = list(_near(name, names))
-    hint = f"did you mean {', '.join(near)}? " if near else ""
-    if elsewhere := _elsewhere(place, name):
+    names_near = list(_find_similar(name, names))
+    hint = f"did you mean {', '.join(names_near)}? " if names_near else ""
+    if elsewhere := _find_elsewhere(place, name):
         hint = f"{elsewhere}. "
     message = f"{refusal.message}; {hint}List the jobs with: trainshed jobs list"
     raise ServerRefusal(refusal.http_status, refusal.status, message, refusal.details)
 
 
-def _elsewhere(place: ServerPlace, name: str) -> str:
+def _find_elsewhere(place: ServerPlace, name: str) -> str:
     """Which other project, that the caller may see, has a job of a name or an id; else nothing."""
     try:
         rows = _rows(place, ServerRefusal(_NOT_FOUND, "", "", []), "-", q=name)
     except (ServerRefusal, Unreachable):
         return ""
-    same = [row for row in rows if name in (row["displayName"], id_of_row(row))]
-    projects = {str(row["name"]).split("/")[1] for row in same} - {place.project}
-    named = sorted(projects)
-    return f"project {named[0]} has it: --project {named[0]}" if named else ""
+    matches = [row for row in rows if name in (row["displayName"], id_of_row(row))]
+    projects = {str(row["name"]).split("/")[1] for row in matches} - {place.project}
+    names = sorted(projects)
+    return f"project {names[0]} has it: --project {names[0]}" if names else ""
 
 
-def _near(name: str, names: set[str]) -> Iterator[str]:
-    small = {text.lower(): text for text in sorted(names)}
-    parts = [text for text in small if name.lower() in text]
-    like = difflib.get_close_matches(name.lower(), small, n=_NAMED_MAX)
-    yield from (small[text] for text in dict.fromkeys([*like, *parts][:_NAMED_MAX]))
+def _find_similar(name: str, names: set[str]) -> Iterator[str]:
+    lowercase = {text.lower(): text for text in sorted(names)}
+    containing = [text for text in lowercase if name.lower() in text]
+    similar = difflib.get_close_matches(name.lower(), lowercase, n=_NAMED_MAX)
+    yield from (lowercase[text] for text in dict.fromkeys([*similar, *containing][:_NAMED_MAX]))
 
 
 def id_of_row(row: Json) -> str:
@@ -170,6 +176,6 @@ def id_of_row(row: Json) -> str:
     return "/".join(rest) if collection == JOBS else str(rest[-1])
 
 
-def _some(rows: list[Json]) -> str:
-    shown = ", ".join(id_of_row(row) for row in rows[:_NAMED_MAX])
-    return f"{shown} and {len(rows) - _NAMED_MAX} more" if len(rows) > _NAMED_MAX else shown
+def _join_ids(rows: list[Json]) -> str:
+    ids = ", ".join(id_of_row(row) for row in rows[:_NAMED_MAX])
+    return f"{ids} and {len(rows) - _NAMED_MAX} more" if len(rows) > _NAMED_MAX else ids

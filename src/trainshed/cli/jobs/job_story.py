@@ -47,24 +47,24 @@ def run(request: flags.Request) -> int:
         answer(args, events, table(("TIME", "ATTEMPT", "EVENT", "MESSAGE"), rows))
     elif args.action == "manifest":
         query = {} if args.attempt is None else {"attempt": args.attempt}
-        found = place.server.call("GET", f"{path}/manifest", query=query)
-        answer(args, found, "\n".join(_manifest(found)))
+        document = place.server.call("GET", f"{path}/manifest", query=query)
+        answer(args, document, "\n".join(_manifest(document)))
     else:
-        found = place.server.call("GET", f"{path}/explain")
-        answer(args, found, "\n".join(_explanation(found)))
+        document = place.server.call("GET", f"{path}/explain")
+        answer(args, document, "\n".join(_explanation(document)))
     return 0
 
 
 def _events(place: ServerPlace, path: str) -> Iterator[Json]:
-    after = 0
-    while found := place.server.call("GET", f"{path}/events", query={"after": after})["events"]:
-        yield from found
-        after = found[-1]["seq"]
+    last_seq = 0
+    while events := place.server.call("GET", f"{path}/events", query={"after": last_seq})["events"]:
+        yield from events
+        last_seq = events[-1]["seq"]
 
 
-def _manifest(found: Json) -> Iterator[str]:
-    yield f"{found['job']}: attempt {found['attempt']}, by the engine {found['engine']}"
-    for part in found["parts"]:
+def _manifest(document: Json) -> Iterator[str]:
+    yield f"{document['job']}: attempt {document['attempt']}, by the engine {document['engine']}"
+    for part in document["parts"]:
         yield f"--- {part['name']}"
         yield part["text"]
 

@@ -110,8 +110,8 @@ def _head(job: Json) -> Iterator[tuple[str, str]]:
 def _pairs(rows: list[tuple[str, object]] | list[tuple[str, str]]) -> str:
     width = max(len(name) for name, _ in rows)
     colour = wants_colour("auto", sys.stdout)
-    shown = ((name, visible_line(str(value))) for name, value in rows)
+    texts = ((name, visible_line(str(value))) for name, value in rows)
     return "\n".join(
         f"{name:<{width}}  {state_text(value, on=colour) if name == 'state' else value}"
-        for name, value in shown
+        for name, value in texts
     )

@@ -133,10 +133,10 @@ def _text(rows: Sequence[Json], *, several: bool) -> str:
     headers = (*headers, "NAME", "KIND", "STATE", "START", "DURATION", "USER", "NODE", "ID")
     cells = [((row["project"],) if several else ()) + _cells(row, now) for row in rows]
     colour = wants_colour("auto", sys.stdout)
-    shown = table(headers, cells, colour=colour)
+    text = table(headers, cells, colour=colour)
     if _is_too_wide(headers, cells) and _names_suffice(rows):
-        shown = table(headers[:-1], (row[:-1] for row in cells), colour=colour)
-    return shown
+        text = table(headers[:-1], (row[:-1] for row in cells), colour=colour)
+    return text
 
 
 def _cells(row: Json, now: datetime) -> tuple[str, ...]:

@@ -42,15 +42,17 @@ def run(request: flags.Request) -> int:
     args = request.args
     place = place_of(args)
     path = collection_of("ai-platform jobs").path(args.job, place.project, place.region)
-    before = place.server.call("GET", path).get("labels", {})
-    document = {"labels": _changed(args, before)}
-    found = place.server.call("PATCH", path, document, {"updateMask": "labels"})
-    labels = ", ".join(f"{key}={value}" for key, value in sorted(found.get("labels", {}).items()))
-    answer(args, found, f"labels of {args.job}: {labels or 'none'}")
+    old_labels = place.server.call("GET", path).get("labels", {})
+    document = {"labels": _change_labels(args, old_labels)}
+    job = place.server.call("PATCH", path, document, {"updateMask": "labels"})
+    labels = ", ".join(f"{key}={value}" for key, value in sorted(job.get("labels", {}).items()))
+    answer(args, job, f"labels of {args.job}: {labels or 'none'}")
     return 0
 
 
-def _changed(args: argparse.Namespace, before: Mapping[str, str]) -> dict[str, str]:
+def _change_labels(args: argparse.Namespace, old_labels: Mapping[str, str]) -> dict[str, str]:
     removed = set(submit_flags.words(args.remove_labels or ""))
-    kept = {} if args.clear_labels else {k: v for k, v in before.items() if k not in removed}
-    return {**kept, **submit_flags.pairs("--update-labels", args.update_labels or "")}
+    remaining = (
+        {} if args.clear_labels else {k: v for k, v in old_labels.items() if k not in removed}
+    )
+    return {**remaining, **submit_flags.pairs("--update-labels", args.update_labels or "")}

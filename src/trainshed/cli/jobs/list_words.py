@@ -28,29 +28,29 @@ def _number(text: str) -> float | str:
         return text
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[str, str], bool]:
+def _compare_values(compare: Callable[[Any, Any], bool]) -> Callable[[str, str], bool]:
     """Numbers as numbers, everything else as text: times of one width sort as texts do."""
 
-    def holds(found: str, value: str) -> bool:
-        left, right = _number(found), _number(value)
+    def holds(actual: str, value: str) -> bool:
+        left, right = _number(actual), _number(value)
         if isinstance(left, str) or isinstance(right, str):
-            left, right = found, value
-        return bool(found) and compare(left, right)
+            left, right = actual, value
+        return bool(actual) and compare(left, right)
 
     return holds
 
 
 _HOLDS: Final[Mapping[str, Callable[[str, str], bool]]] = {
-    "=": lambda found, value: found == value,
-    "!=": lambda found, value: found != value,
-    ":": lambda found, value: (
-        bool(found) and (value == "*" or value.rstrip("*").lower() in found.lower())
+    "=": lambda actual, value: actual == value,
+    "!=": lambda actual, value: actual != value,
+    ":": lambda actual, value: (
+        bool(actual) and (value == "*" or value.rstrip("*").lower() in actual.lower())
     ),
-    "~": lambda found, value: re.search(value, found) is not None,
-    "<": _ordered(lambda found, value: found < value),
-    "<=": _ordered(lambda found, value: found <= value),
-    ">": _ordered(lambda found, value: found > value),
-    ">=": _ordered(lambda found, value: found >= value),
+    "~": lambda actual, value: re.search(value, actual) is not None,
+    "<": _compare_values(lambda actual, value: actual < value),
+    "<=": _compare_values(lambda actual, value: actual <= value),
+    ">": _compare_values(lambda actual, value: actual > value),
+    ">=": _compare_values(lambda actual, value: actual >= value),
 }
 
 
@@ -73,9 +73,9 @@ def arranged(filter_text: str, sort_by: str) -> Callable[[Iterable[Json]], Itera
     """What a list command makes of the server's list.  Raises UsageFault before it is asked."""
     terms, keys = list(terms_of(filter_text)), [key for key in sort_by.split(",") if key]
 
-    def arrange(found: Iterable[Json]) -> Iterator[Json]:
-        passed = (row for row in found if all(term.passes(row) for term in terms))
-        return iter(_sorted(passed, keys)) if keys else passed
+    def arrange(rows: Iterable[Json]) -> Iterator[Json]:
+        matches = (row for row in rows if all(term.passes(row) for term in terms))
+        return iter(_sort_rows(matches, keys)) if keys else matches
 
     return arrange
 
@@ -105,9 +105,9 @@ def _check_pattern(value: str) -> None:
         raise UsageFault(f"--filter: {value!r} is no regular expression: {error}") from error
 
 
-def _sorted(found: Iterable[Json], keys: list[str]) -> list[Json]:
+def _sort_rows(resources: Iterable[Json], keys: list[str]) -> list[Json]:
     """By the last key first: a stable sort keeps the order of equals."""
-    rows = list(found)
+    rows = list(resources)
     for key in reversed(keys):
         field = key.removeprefix("~")
         rows.sort(key=lambda row: _sort_key(_text(row, field)), reverse=key.startswith("~"))
@@ -121,14 +121,14 @@ def _sort_key(text: str) -> tuple[bool, float, str]:
 
 def _text(resource: Json, field: str) -> str:
     """The value of a dotted field; states without the prefix of their dialect."""
-    found: Any = resource
+    value: Any = resource
     for part in field.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    if found is None:
+        value = value.get(part) if isinstance(value, dict) else None
+    if value is None:
         return ""
     if field == "state":
-        return _plain_state(str(found))
-    return str(found).lower() if isinstance(found, bool) else str(found)
+        return _plain_state(str(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _plain_state(text: str) -> str:

@@ -21,7 +21,8 @@ _SEVERITY_COLOURS: Final = {
     "ERROR": "\x1b[31m",
     "CRITICAL": "\x1b[1;31m",
 }
-#: The role of a task, by how its name begins (contracts/gcloud.md 7.5).
+#: The role of a task, by how its name begins (docs/sources/gcloud.md 7.5).  ``reducer`` and
+#: ``evaluator`` are our own names for tasks of ml v1.
 _ROLES: Final = {
     "master": "primary",
     "worker-": "worker",

@@ -57,11 +57,11 @@ def parser(prog: str) -> flags.Parser:
     return parser
 
 
-_LISTED: Final[Mapping[str, Callable[[Json], str]]] = {
+_COLUMNS: Final[Mapping[str, Callable[[Json], str]]] = {
     "ID": id_of,
-    "NAME": lambda found: str(found.get("displayName", "")),
+    "NAME": lambda resource: str(resource.get("displayName", "")),
     "STATE": state_of,
-    "CREATED": lambda found: date_of(found.get("createTime")),
+    "CREATED": lambda resource: date_of(resource.get("createTime")),
 }
 
 
@@ -69,58 +69,60 @@ def run(request: flags.Request) -> int:
     """Carry out one action."""
     args = request.args
     act = {"list": _list, "describe": _describe, "cancel": _cancel, "delete": _delete}[args.action]
-    place, of = place_of(args), collection_of(args.group)
+    place, collection = place_of(args), collection_of(args.group)
     if args.action == "list":
-        act(args, place, of)
+        act(args, place, collection)
         return 0
-    args.name = resource_name(place, of, args.name)
+    args.name = resource_name(place, collection, args.name)
     with report_other_project(place, args.name):
-        act(args, place, of)
+        act(args, place, collection)
     return 0
 
 
-def _list(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
-    rows = list(_listed(args, place, of))
+def _list(args: argparse.Namespace, place: ServerPlace, collection: JobCollection) -> None:
+    rows = list(_list_rows(args, place, collection))
     if not rows and args.format == "text":
-        where = f" in {place.region}" if of.located else ""
+        where = f" in {place.region}" if collection.located else ""
         which = " that passes the filter" if args.filter else ""
-        note(f"project {place.project} has no {of.noun}{where}{which}")
-    print_resources(args.format, rows, lambda: _table(rows, of))
+        note(f"project {place.project} has no {collection.noun}{where}{which}")
+    print_resources(args.format, rows, lambda: _table(rows, collection))
 
 
-def _table(rows: list[Json], of: JobCollection) -> str:
-    headers = [name for name in _LISTED if of.located or name != "NAME"]
-    cells = ([_LISTED[name](row) for name in headers] for row in rows)
+def _table(rows: list[Json], collection: JobCollection) -> str:
+    headers = [name for name in _COLUMNS if collection.located or name != "NAME"]
+    cells = ([_COLUMNS[name](row) for name in headers] for row in rows)
     return table(headers, cells, colour=wants_colour("auto", sys.stdout)) if rows else ""
 
 
-def _listed(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> Iterator[Json]:
+def _list_rows(
+    args: argparse.Namespace, place: ServerPlace, collection: JobCollection
+) -> Iterator[Json]:
     """Without an order of its own, a list ends as soon as it has all that was asked for."""
     arrange = arranged(args.filter, args.sort_by)
-    parent = of.parent(place.project, place.region)
+    parent = collection.parent(place.project, place.region)
     query = {"pageSize": args.page_size or PAGE_SIZE}
-    return islice(arrange(pages(place.server, parent, of.word, query)), args.limit)
+    return islice(arrange(pages(place.server, parent, collection.word, query)), args.limit)
 
 
 #: What is said of these goes beyond Google's documents.
-_EXPLAINED: Final = frozenset({"QUEUED", "RUNNING", "SUCCEEDED", "FAILED"})
+_EXPLAINED_STATES: Final = frozenset({"QUEUED", "RUNNING", "SUCCEEDED", "FAILED"})
 
 
-def _describe(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
-    resource = place.server.call("GET", of.path(args.name, place.project, place.region))
-    shown = summary if args.summarize else printed
-    print_resource(args.format, resource, lambda: shown(resource))
-    if of.word != "trainingPipelines" and _is_explained(resource):
+def _describe(args: argparse.Namespace, place: ServerPlace, collection: JobCollection) -> None:
+    resource = place.server.call("GET", collection.path(args.name, place.project, place.region))
+    render = summary if args.summarize else printed
+    print_resource(args.format, resource, lambda: render(resource))
+    if collection.word != "trainingPipelines" and _is_explained(resource):
         path = native_path(str(resource.get("name", args.name)), place.project)
-        explained = place.server.call("GET", f"{path}/explain")
-        for line in _beside(explained):
+        explanation = place.server.call("GET", f"{path}/explain")
+        for line in _explain(explanation):
             note(line)
         if _is_running_study(resource):
-            note(explained["message"])
+            note(explanation["message"])
 
 
 def _is_explained(job: Json) -> bool:
-    return state_of(job) in _EXPLAINED or _reduces(job) or _is_running_study(job)
+    return state_of(job) in _EXPLAINED_STATES or _reduces(job) or _is_running_study(job)
 
 
 def _is_running_study(job: Json) -> bool:
@@ -128,34 +130,34 @@ def _is_running_study(job: Json) -> bool:
     return has_trials and state_of(job) == "RUNNING"
 
 
-def _beside(explained: Json) -> Iterator[str]:
+def _explain(explanation: Json) -> Iterator[str]:
     """What Google's documents have no place for: why it waits, and what it came to."""
-    yield from why_it_waits(explained.get("waiting", {}))
+    yield from why_it_waits(explanation.get("waiting", {}))
     for part in ("warning", "reduction", "steps", "outcome"):
-        if part in explained:
-            yield explained[part]
+        if part in explanation:
+            yield explanation[part]
 
 
 def _reduces(job: Json) -> bool:
-    """Whether a worker pool runs the image of Google's reducers (R16)."""
+    """Whether a worker pool runs the image of Google's reducers."""
     pools = (job.get("jobSpec") or job.get("trialJobSpec") or {}).get("workerPoolSpecs", ())
     uris = (pool.get("containerSpec", {}).get("imageUri", "") for pool in pools)
     return any("reductionserver" in uri for uri in uris)
 
 
-def _cancel(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
-    path = of.path(args.name, place.project, place.region)
-    found = place.server.call("POST", f"{path}:cancel", {})
+def _cancel(args: argparse.Namespace, place: ServerPlace, collection: JobCollection) -> None:
+    path = collection.path(args.name, place.project, place.region)
+    response = place.server.call("POST", f"{path}:cancel", {})
     if args.format == "json":
-        out_json(found)
+        out_json(response)
     else:
         state = state_of(place.server.call("GET", path))
-        out(f"{of.noun} {args.name}: {state}")
+        out(f"{collection.noun} {args.name}: {state}")
 
 
-def _delete(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
-    found = place.server.call("DELETE", of.path(args.name, place.project, place.region))
-    answer(args, found, f"{of.noun} {args.name} is deleted")
+def _delete(args: argparse.Namespace, place: ServerPlace, collection: JobCollection) -> None:
+    response = place.server.call("DELETE", collection.path(args.name, place.project, place.region))
+    answer(args, response, f"{collection.noun} {args.name} is deleted")
 
 
 _ROLES = (("master", "master"), ("worker", "worker"), ("parameterServer", "parameter server"),
@@ -182,10 +184,10 @@ def _overview(job: Json) -> Iterator[tuple[str, Any]]:
     for word in ("create", "start", "end"):
         if stamp := job.get(f"{word}Time"):
             yield f"{word} time", date_of(stamp)
-    asked = job.get("trainingInput", {})
+    training_input = job.get("trainingInput", {})
     for word in _WORDS:
-        if word in asked:
-            yield word, asked[word]
+        if word in training_input:
+            yield word, training_input[word]
     if trials := job.get("trainingOutput", {}).get("completedTrialCount"):
         yield "trials", trials
     message = job.get("errorMessage") or job.get("error", {}).get("message")
@@ -195,13 +197,13 @@ def _overview(job: Json) -> Iterator[tuple[str, Any]]:
 
 def replica_groups(job: Json) -> Iterator[tuple[Any, ...]]:
     """Role, count, machine type and accelerators of each group of replicas that a job asks for."""
-    asked = job.get("trainingInput", {})
+    training_input = job.get("trainingInput", {})
     for field, role in _ROLES:
-        count = asked.get(f"{field}Count", 1 if field == "master" else 0)
-        if f"{field}Type" in asked:
-            given = asked.get(f"{field}Config", {}).get("acceleratorConfig", {})
-            accelerators = _accelerators(given.get("count"), given.get("type"))
-            yield role, count, asked[f"{field}Type"], accelerators
+        count = training_input.get(f"{field}Count", 1 if field == "master" else 0)
+        if f"{field}Type" in training_input:
+            accelerator = training_input.get(f"{field}Config", {}).get("acceleratorConfig", {})
+            accelerators = _accelerators(accelerator.get("count"), accelerator.get("type"))
+            yield role, count, training_input[f"{field}Type"], accelerators
     spec = job.get("jobSpec") or job.get("trialJobSpec") or {}
     for index, pool in enumerate(spec.get("workerPoolSpecs", ())):
         if pool:

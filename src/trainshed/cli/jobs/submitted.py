@@ -112,11 +112,11 @@ def interruptible(items: Iterable[T]) -> Iterator[T]:
     moment before a read begins would wait as long as the read does, so that the main thread never
     waits without end itself.  What the items raise is raised here.
     """
-    taken: queue.Queue[T | _End] = queue.Queue(AHEAD_MAX)
-    threading.Thread(target=_read, args=(items, taken), name="reading", daemon=True).start()
+    buffer: queue.Queue[T | _End] = queue.Queue(AHEAD_MAX)
+    threading.Thread(target=_read, args=(items, buffer), name="reading", daemon=True).start()
     while True:
         try:
-            item = taken.get(timeout=LOOK_S)
+            item = buffer.get(timeout=LOOK_S)
         except queue.Empty:
             continue
         if not isinstance(item, _End):
@@ -127,11 +127,11 @@ def interruptible(items: Iterable[T]) -> Iterator[T]:
             return
 
 
-def _read(items: Iterable[T], taken: queue.Queue[T | _End]) -> None:
+def _read(items: Iterable[T], buffer: queue.Queue[T | _End]) -> None:
     try:
         for item in items:
-            taken.put(item)
+            buffer.put(item)
     except Exception as fault:  # noqa: BLE001  # it is the caller's
-        taken.put(_End(fault))
+        buffer.put(_End(fault))
     else:
-        taken.put(_End())
+        buffer.put(_End())

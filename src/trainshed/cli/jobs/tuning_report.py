@@ -17,19 +17,19 @@ def run(request: Request) -> int:
     """Write the report of a tuning job as it stands."""
     args = request.args
     place = place_of(args)
-    of = collection_of(args.group)
-    name = resource_name(place, of, args.name)
+    collection = collection_of(args.group)
+    name = resource_name(place, collection, args.name)
     trials = native_trials(place.server, name, place.project)
     with report_other_project(place, name):
-        document = place.server.call("GET", of.path(name, place.project, place.region))
+        document = place.server.call("GET", collection.path(name, place.project, place.region))
     view = with_native(view_of(document), trials.ask())
     files = files_of(args.out, view)
     write(view, files, datetime.now().astimezone())
     answer(args, _as_json(view, files), f"page: {files.page}\ntable: {files.table}")
     if args.format == "text" and view.state not in FINAL_STATES:
-        again = continued(args, f"{args.group} report {args.name}")
+        command = continued(args, f"{args.group} report {args.name}")
         out_to = f" {shlex.join(('--out', args.out))}" if args.out else ""
-        note(f"the study is {view.state}; repeat this for more: {again}{out_to}")
+        note(f"the study is {view.state}; repeat this for more: {command}{out_to}")
     return 0
 
 

@@ -60,11 +60,11 @@ def follow(args: argparse.Namespace, place: ServerPlace, path: str) -> int:
     trials = native_trials(place.server, args.job, place.project)
     try:
         if args.format == "json":
-            state = _json(followed)
+            state = _print_json(followed)
         elif sys.stdout.isatty():
-            state = _live(followed, trials)
+            state = _draw_live(followed, trials)
         else:
-            state = _plain(followed, trials)
+            state = _print_changes(followed, trials)
     except KeyboardInterrupt:
         return report_leaving(args, "study", path.removeprefix("/v1/"))
     return 0 if state == "SUCCEEDED" else 1
@@ -87,7 +87,7 @@ def _documents(followed: Followed) -> Iterator[Json]:
         followed.pause(max(ASK_S, took_s / SHARE_MAX))
 
 
-def _live(followed: Followed, trials: NativeTrials) -> str:
+def _draw_live(followed: Followed, trials: NativeTrials) -> str:
     view = TuningView(colour=wants_colour("auto", sys.stdout))
     followed.note = view.say
     with Screen(sys.stdout) as screen:
@@ -99,23 +99,23 @@ def _live(followed: Followed, trials: NativeTrials) -> str:
     return study.state
 
 
-def _plain(followed: Followed, trials: NativeTrials) -> str:
-    before: StudyView | None = None
+def _print_changes(followed: Followed, trials: NativeTrials) -> str:
+    previous: StudyView | None = None
     for study in _studies(followed, trials):
-        for line in changes(before, study):
+        for line in changes(previous, study):
             out(line)
-        before = study
+        previous = study
     out("\n".join(("", *best_table(study), *best_arguments(study), f"state: {study.state}")))
     return study.state
 
 
-def _json(followed: Followed) -> str:
-    shown: dict[str, Any] = {}
+def _print_json(followed: Followed) -> str:
+    last_parts: dict[str, Any] = {}
     state = ""
     for document in _documents(followed):
         for key, value in _parts(document):
-            if shown.get(key) != value:
-                shown[key] = value
+            if last_parts.get(key) != value:
+                last_parts[key] = value
                 out_json({key.partition(" ")[0]: value}, indent=None)
         state = state_of(document)
     return state
@@ -164,15 +164,15 @@ class TuningView:
 
     def lines(self, view: StudyView, size: os.terminal_size, now: datetime) -> list[str]:
         """The whole view; the last line of the screen is the cursor's."""
-        found = [self._head(view, now, size.columns)]
-        found += [line for text in _about(view) for line in _wrapped(text, size)]
+        lines = [self._head(view, now, size.columns)]
+        lines += [line for text in _summarize(view) for line in _wrap_text(text, size)]
         remarks = [in_one_line(text) for text in (view.error, self._remark) if text]
-        found += [cut(text, size.columns) for text in remarks]
+        lines += [cut(text, size.columns) for text in remarks]
         self._remark = ""
         if view.trials:
-            room = size.lines - 1 - len(found) - 1 - _TABLE_LINES
-            found += ["", *self._table(view, groups(view, room), size.columns)]
-        return found[: size.lines - 1]
+            room = size.lines - 1 - len(lines) - 1 - _TABLE_LINES
+            lines += ["", *self._table(view, groups(view, room), size.columns)]
+        return lines[: size.lines - 1]
 
     def _head(self, view: StudyView, now: datetime, width: int) -> str:
         since, end = view.start_time or view.create_time, view.end_time
@@ -181,13 +181,15 @@ class TuningView:
         state = state_text(view.state, on=self._colour)
         return f"{name}: {state}{age}"
 
-    def _table(self, view: StudyView, shown: Sequence[Group], width: int) -> Iterator[str]:
+    def _table(self, view: StudyView, sections: Sequence[Group], width: int) -> Iterator[str]:
         """All groups in one table, so that their columns are the same; titles between its rows."""
         leaders = {trial.number for trial in view.leaders}
-        rows = iter(trial_table(view, [trial for _, trials in shown for trial in trials], leaders))
+        rows = iter(
+            trial_table(view, [trial for _, trials in sections for trial in trials], leaders)
+        )
         yield cut(next(rows), width)
         yield cut(next(rows), width)
-        for title, trials in shown:
+        for title, trials in sections:
             if title:
                 yield painted(cut(title, width), DIM, on=self._colour)
             for trial in trials:
@@ -203,25 +205,25 @@ def groups(view: StudyView, room: int) -> list[Group]:
     if len(view.trials) <= max(room, 0):
         return [("", view.trials)]
     left = max(room - _GROUP_LINES, 3)
-    going = [trial for trial in view.trials if not trial.state.is_final][: max(left // 3, 1)]
-    best = ranked(view)[: min(_BEST_MAX, max((left - len(going)) // 2, 1))]
-    seen = {trial.number for trial in (*going, *best)}
-    ended = (t for t in reversed(view.trials) if t.state.is_final and t.number not in seen)
-    newest = [trial for trial, _ in zip(ended, range(left - len(seen)), strict=False)]
-    rest = len(view.trials) - len(seen) - len(newest)
-    parts: list[Group] = [("running", going), ("best", best), ("newest", newest)]
-    found = [(title, trials) for title, trials in parts if trials]
-    return [*found, (f"and {rest} more", ())] if rest else found
+    running = [trial for trial in view.trials if not trial.state.is_final][: max(left // 3, 1)]
+    best = ranked(view)[: min(_BEST_MAX, max((left - len(running)) // 2, 1))]
+    numbers = {trial.number for trial in (*running, *best)}
+    ended = (t for t in reversed(view.trials) if t.state.is_final and t.number not in numbers)
+    newest = [trial for trial, _ in zip(ended, range(left - len(numbers)), strict=False)]
+    rest = len(view.trials) - len(numbers) - len(newest)
+    parts: list[Group] = [("running", running), ("best", best), ("newest", newest)]
+    sections = [(title, trials) for title, trials in parts if trials]
+    return [*sections, (f"and {rest} more", ())] if rest else sections
 
 
 def best_table(view: StudyView) -> list[str]:
     """The last word of a study: its best trials, and how many others there are."""
-    found = ranked(view)[:_BEST_MAX]
-    if not found:
+    best = ranked(view)[:_BEST_MAX]
+    if not best:
         return ["no trial has succeeded"]
-    rest = len(view.trials) - len(found)
+    rest = len(view.trials) - len(best)
     more = [f"and {rest} more trials; `report` tells of all"] if rest else []
-    return [*trial_table(view, found, {trial.number for trial in view.leaders}), *more]
+    return [*trial_table(view, best, {trial.number for trial in view.leaders}), *more]
 
 
 def best_arguments(view: StudyView) -> list[str]:
@@ -247,16 +249,16 @@ def _row(trial: TrialRecord, metrics: Sequence[str], leaders: set[int]) -> Itera
     yield trial.number
     yield trial.state.value
     yield last.step if last else None
-    yield from (_shown(last.value(name) if last else None) for name in metrics)
+    yield from (_format_metric(last.value(name) if last else None) for name in metrics)
     reason = f"; {trial.infeasible_reason}" if trial.infeasible_reason else ""
     yield in_one_line(f"{parameters_text(trial)}{reason}")
 
 
-def _shown(value: float | None) -> str | None:
+def _format_metric(value: float | None) -> str | None:
     return None if value is None else short(value)
 
 
-def _wrapped(text: str, size: os.terminal_size) -> list[str]:
+def _wrap_text(text: str, size: os.terminal_size) -> list[str]:
     """A text in as many lines as it needs, but no more than a part of the screen."""
     lines_max = max(size.lines // _ABOUT_SHARE, 1)
     return textwrap.wrap(
@@ -269,45 +271,46 @@ def _wrapped(text: str, size: os.terminal_size) -> list[str]:
     )
 
 
-def _about(view: StudyView) -> Iterator[str]:
+def _summarize(view: StudyView) -> Iterator[str]:
     yield f"trials {counts(view)}"
-    found = view.leaders
-    if len(view.objectives) > 1 and found:
-        numbers = ", ".join(str(trial.number) for trial in found[:_LEADERS_MAX])
-        more = f" and {len(found) - _LEADERS_MAX} more" if len(found) > _LEADERS_MAX else ""
+    leaders = view.leaders
+    if len(view.objectives) > 1 and leaders:
+        numbers = ", ".join(str(trial.number) for trial in leaders[:_LEADERS_MAX])
+        more = f" and {len(leaders) - _LEADERS_MAX} more" if len(leaders) > _LEADERS_MAX else ""
         yield f"Pareto front: trials {numbers}{more}"
-    elif found:
-        yield f"best: trial {found[0].number}, {measured(found[0])}: {parameters_text(found[0])}"
+    elif leaders:
+        best = leaders[0]
+        yield f"best: trial {best.number}, {measured(best)}: {parameters_text(best)}"
 
 
-def changes(before: StudyView | None, now: StudyView) -> Iterator[str]:
+def changes(previous: StudyView | None, now: StudyView) -> Iterator[str]:
     """The study's state, each trial that began or ended, and each that became the best.
 
     A study's end follows those of its last trials.
     """
-    is_new = before is None or before.state != now.state
+    is_new = previous is None or previous.state != now.state
     state = [in_one_line(f"{now.title}: {now.state}; {counts(now)}")] if is_new else []
     is_over = now.state in FINAL_STATES
     yield from () if is_over else state
-    yield from _of_trials(before, now)
-    if now.error and (before is None or not before.error):
+    yield from _list_changes(previous, now)
+    if now.error and (previous is None or not previous.error):
         yield in_one_line(f"error: {now.error}")
     yield from state if is_over else ()
 
 
-def _of_trials(before: StudyView | None, now: StudyView) -> Iterator[str]:
-    old = {trial.number: trial.state for trial in before.trials} if before else {}
-    led = {trial.number for trial in before.leaders} if before else set()
-    leads = {trial.number for trial in now.leaders} - led
+def _list_changes(previous: StudyView | None, now: StudyView) -> Iterator[str]:
+    states = {trial.number: trial.state for trial in previous.trials} if previous else {}
+    old_leaders = {trial.number for trial in previous.leaders} if previous else set()
+    new_leaders = {trial.number for trial in now.leaders} - old_leaders
     for trial in now.trials:
-        if old.get(trial.number) is not trial.state:
-            leading = _leading(now) if trial.number in leads else ""
+        if states.get(trial.number) is not trial.state:
+            lead = _describe_lead(now) if trial.number in new_leaders else ""
             yield in_one_line(
-                f"trial {trial.number}: {trial.state.value}{_outcome(trial)}{leading}"
+                f"trial {trial.number}: {trial.state.value}{_describe_outcome(trial)}{lead}"
             )
 
 
-def _outcome(trial: TrialRecord) -> str:
+def _describe_outcome(trial: TrialRecord) -> str:
     if not trial.state.is_final:
         return f": {parameters_text(trial)}" if trial.values else ""
     early = ", stopped early" if trial.stopped_early else ""
@@ -316,5 +319,5 @@ def _outcome(trial: TrialRecord) -> str:
     return f"{early}: {measured(trial)}"
 
 
-def _leading(view: StudyView) -> str:
+def _describe_lead(view: StudyView) -> str:
     return ", in the Pareto front" if len(view.objectives) > 1 else ", the best so far"

@@ -62,21 +62,23 @@ def run(request: flags.Request) -> int:
     args = request.args
     place = place_of(args)
     if args.group == "ai hp-tuning-jobs":
-        of = collection_of(args.group)
-        args.job = resource_name(place, of, args.job)
+        collection = collection_of(args.group)
+        args.job = resource_name(place, collection, args.job)
         with report_other_project(place, args.job):
-            return _follow_study(args, place, of.path(args.job, place.project, place.region))
-    named = find_job(place, args.job)
-    if path := _study_path(place, named.name):
+            return _follow_study(
+                args, place, collection.path(args.job, place.project, place.region)
+            )
+    job = find_job(place, args.job)
+    if path := _study_path(place, job.name):
         return _follow_study(args, place, path)
-    followed = Followed(place.server, named.path, note)
+    followed = Followed(place.server, job.path, note)
     try:
         if args.format == "json":
-            end = _changes(followed)
+            end = _print_changes(followed)
         elif sys.stdout.isatty():
-            end = _live(followed)
+            end = _draw_live(followed)
         else:
-            end = _plain(followed)
+            end = _print_lines(followed)
     except KeyboardInterrupt:
         return report_leaving(args, "job", str(followed.job()["name"]))
     return exit_code_of(end)
@@ -100,7 +102,7 @@ def _study_path(place: ServerPlace, full_name: str) -> str | None:
     return path if "hyperparameters" in training else None
 
 
-def _changes(followed: Followed) -> Json:
+def _print_changes(followed: Followed) -> Json:
     last: Json = {}
     for job in followed.states():
         if job != last:
@@ -109,7 +111,7 @@ def _changes(followed: Followed) -> Json:
     return last
 
 
-def _plain(followed: Followed) -> Json:
+def _print_lines(followed: Followed) -> Json:
     stream(followed, LinePrinter())
     end = followed.end()
     if end["replicas"]:
@@ -118,12 +120,12 @@ def _plain(followed: Followed) -> Json:
     return end
 
 
-def _live(followed: Followed) -> Json:
+def _draw_live(followed: Followed) -> Json:
     tail = _Tail(followed)
     view = JobView(colour=wants_colour("auto", sys.stdout))
     followed.note = view.say
     with Screen(sys.stdout) as screen:
-        job, asked = followed.job(), time.monotonic()
+        job, poll_time = followed.job(), time.monotonic()
         tail.start()
         while True:
             has_all = tail.is_over
@@ -131,8 +133,8 @@ def _live(followed: Followed) -> Json:
             if job["state"] in FINAL_STATES and has_all:
                 return job
             tail.grown.wait(DRAW_S)
-            if time.monotonic() - asked > ASK_S or (tail.is_over and not has_all):
-                job, asked = followed.job(), time.monotonic()
+            if time.monotonic() - poll_time > ASK_S or (tail.is_over and not has_all):
+                job, poll_time = followed.job(), time.monotonic()
             time.sleep(DRAW_S / 2)
 
 

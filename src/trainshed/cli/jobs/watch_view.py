@@ -70,56 +70,56 @@ class JobView:
         self, job: Json, log: Iterable[Json], size: os.terminal_size, now: datetime | None = None
     ) -> list[str]:
         """The whole view."""
-        found = [self._head(job, now or datetime.now(tz=UTC), size.columns)]
-        about = list(why_it_waits(job.get("waiting", {})))
-        about += [line for line in (job.get("error"), self._remark) if line]
-        found += [cut(in_one_line(text), size.columns) for text in about]
+        lines = [self._head(job, now or datetime.now(tz=UTC), size.columns)]
+        notes = list(why_it_waits(job.get("waiting", {})))
+        notes += [line for line in (job.get("error"), self._remark) if line]
+        lines += [cut(in_one_line(text), size.columns) for text in notes]
         self._remark = ""
-        room = size.lines - 1 - len(found) - 1
+        room = size.lines - 1 - len(lines) - 1
         if job["replicas"]:
             rows = self._replicas(job["replicas"], max(room - _LOG_MIN, 1), size.columns)
-            found += ["", *rows, ""]
-        shown = list(log)[-max(size.lines - 1 - len(found), 1) :]
-        return found + [self._shape.text(line, size.columns) for line in shown]
+            lines += ["", *rows, ""]
+        log_lines = list(log)[-max(size.lines - 1 - len(lines), 1) :]
+        return lines + [self._shape.text(line, size.columns) for line in log_lines]
 
     def _head(self, job: Json, now: datetime, width: int) -> str:
         state = job["state"]
         attempt = f", attempt {job['attempt']}" if job["attempt"] > 1 else ""
-        behind = f"{attempt} {_ages(job, now)}"
-        name = cut(in_one_line(job["displayName"]), max(width - len(f": {state}{behind}"), 1))
-        shown = state_text(state, on=self._colour)
-        return f"{name}: {shown}{behind}"
+        suffix = f"{attempt} {_format_age(job, now)}"
+        name = cut(in_one_line(job["displayName"]), max(width - len(f": {state}{suffix}"), 1))
+        state_label = state_text(state, on=self._colour)
+        return f"{name}: {state_label}{suffix}"
 
     def _replicas(self, replicas: Sequence[Json], room: int, width: int) -> list[str]:
         """The table, cut to the room; the rest is counted by state."""
         head, rule, *rows = replica_table(replicas)
-        shown = rows if len(rows) + 2 <= room else rows[: max(room - 3, 0)]
+        visible_rows = rows if len(rows) + 2 <= room else rows[: max(room - 3, 0)]
         painted_rows = (
             painted(cut(row, width), role_colour(replica["taskName"]), on=self._colour)
-            for row, replica in zip(shown, replicas, strict=False)
+            for row, replica in zip(visible_rows, replicas, strict=False)
         )
-        more = Counter(replica["state"] for replica in islice(replicas, len(shown), None))
-        counted = ", ".join(f"{count} {state}" for state, count in more.items())
-        rest = [painted(f"and {counted}", DIM, on=self._colour)] if counted else []
+        more = Counter(replica["state"] for replica in islice(replicas, len(visible_rows), None))
+        counts = ", ".join(f"{count} {state}" for state, count in more.items())
+        rest = [painted(f"and {counts}", DIM, on=self._colour)] if counts else []
         return [cut(head, width), cut(rule, width), *painted_rows, *rest]
 
 
 def replica_table(replicas: Iterable[Json]) -> list[str]:
     """A line a replica below a headline and a rule."""
     rows = (
-        (r["role"].replace("_", " "), r["taskName"], r["node"], r["state"], _end_of(r))
+        (r["role"].replace("_", " "), r["taskName"], r["node"], r["state"], _format_exit(r))
         for r in replicas
     )
     return table(("ROLE", "REPLICA", "NODE", "STATE", "EXIT"), rows).splitlines()
 
 
-def _end_of(replica: Json) -> str:
+def _format_exit(replica: Json) -> str:
     if "signal" in replica:
         return f"signal {replica['signal']}"
     return str(replica.get("exitCode", ""))
 
 
-def _ages(job: Json, now: datetime) -> str:
+def _format_age(job: Json, now: datetime) -> str:
     since = job.get("startTime") or job.get("createTime")
     if not since:
         return ""

@@ -18,33 +18,33 @@ from trainshed.workbench.local_run import LocalJob
 def run(request: Request) -> int:
     """Run a Vertex AI custom job here; gives the job's exit code."""
     args, user_args = request
-    given = CustomFlags(
+    custom_flags = CustomFlags(
         words={name: getattr(args, f"word:{name}") for name, _, _ in WORDS},
         pool_specs=args.worker_pool_spec,
         user_args=user_args,
     )
-    found = custom_run(args.config, given, rulebook_of(args))
-    cluster = cluster_table(found.accepted.cluster) if found.judged else ""
-    return run_job(args, _job(args, found), running_host_of(args), cluster=cluster)
+    local_run = custom_run(args.config, custom_flags, rulebook_of(args))
+    cluster = cluster_table(local_run.accepted.cluster) if local_run.judged else ""
+    return run_job(args, _job(args, local_run), running_host_of(args), cluster=cluster)
 
 
-def _job(args: argparse.Namespace, found: CustomRun) -> LocalJob:
-    spec = found.accepted.spec
-    source = found.program.source()
+def _job(args: argparse.Namespace, local_run: CustomRun) -> LocalJob:
+    spec = local_run.accepted.spec
+    source = local_run.program.source()
     return LocalJob(
         spec=spec,
         job_id=spec.job_id or f"{datetime.now(tz=UTC):%Y%m%d%H%M%S}{os.getpid():07d}",
         source=source,
         folder=source.folder,
-        say=found.accepted.say,
-        advice=(*found.accepted.advice, *advice_here(spec, found.accepted.reduction)),
-        is_local_program=bool(found.program.command),
-        any_gpu_count=_gpu_count(args, found),
+        say=local_run.accepted.say,
+        advice=(*local_run.accepted.advice, *advice_here(spec, local_run.accepted.reduction)),
+        is_local_program=bool(local_run.program.command),
+        any_gpu_count=_gpu_count(args, local_run),
     )
 
 
-def _gpu_count(args: argparse.Namespace, found: CustomRun) -> int:
-    if not args.gpu or found.judged:
+def _gpu_count(args: argparse.Namespace, local_run: CustomRun) -> int:
+    if not args.gpu or local_run.judged:
         return 0
     count = len(devices())
     if not count:

@@ -72,8 +72,8 @@ def _own_credentials(environ: Mapping[str, str]) -> str:
     return "gcloud has logged in" if Path(folder, _LOGIN).is_file() else ""
 
 
-def _serve(*given: Any) -> Any:
+def _serve(*arguments: Any) -> Any:
     # slow to import, and needed only when a program connects
     from trainshed.api.gateway.local import serve_local  # noqa: PLC0415 - see above
 
-    return serve_local(*given)
+    return serve_local(*arguments)

@@ -7,7 +7,7 @@ from trainshed.cli import flags
 from trainshed.cli.check.submit_options import add_cluster_flags
 from trainshed.model.resources import FleetPolicy
 
-#: The flags that the guide says must stand before ``--`` (R2): after it they are a slip.  All
+#: The flags that the guide says must stand before ``--``: after it they are a slip.  All
 #: others reach the trainer untouched.
 _NEVER_OF_TRAIN = frozenset({"job-dir", "module-name", "package-path", "runtime-version"})
 
@@ -55,7 +55,7 @@ def local_train(prog: str) -> flags.Parser:
     return parser
 
 
-#: Flags of the service that no trainer has (R2).
+#: Flags of the service that no trainer has.
 _NEVER_OF_CUSTOM = ("worker-pool-spec", "executor-image-uri", "local-package-path")
 
 #: Flags of one value: name, metavar, help.

@@ -19,36 +19,36 @@ from trainshed.workbench.submit_flags import MACHINE_FLAGS
 def run(request: Request) -> int:
     """Run a job of AI Platform Training here; gives the job's exit code."""
     args, user_args = request
-    given = given_flags(args)
+    flags = given_flags(args)
     remarks = []
     if args.config and args.distributed:
         remarks.append("--distributed adds nothing: the file describes the cluster.")
     host = running_host_of(args, start_port=args.start_port)
-    if args.config or MACHINE_FLAGS.intersection(given):
-        job, cluster = cluster_job_of(args, given, user_args)
+    if args.config or MACHINE_FLAGS.intersection(flags):
+        job, cluster = cluster_job_of(args, flags, user_args)
         return run_job(args, job, host, cluster=cluster, remarks=remarks)
-    if "module-name" not in given:
+    if "module-name" not in flags:
         raise UsageFault("--module-name is required, or a --config that names pythonModule")
     plain = PlainJob(
-        module=given["module-name"],
+        module=flags["module-name"],
         args=user_args or (),
         distributed=args.distributed,
-        flags=given,
+        flags=flags,
     )
     ignored = [f"{flag} is ignored without --distributed." for flag in ignored_counts(plain)]
-    ignored += [f"{flag} says nothing without --config." for flag in _unused(args, given)]
+    ignored += [f"{flag} says nothing without --config." for flag in _list_unused(args, flags)]
     return run_job(args, _plain_job(args, plain), host, remarks=[*remarks, *ignored])
 
 
-def _unused(args: argparse.Namespace, given: dict[str, str]) -> list[str]:
+def _list_unused(args: argparse.Namespace, flags: dict[str, str]) -> list[str]:
     """Flags that describe a checked job, in a run that checks none."""
-    found = [f"--{name}" for name in ("labels", "use-chief-in-tf-config") if name in given]
-    found += [f"--{name}" for name in ("edition", "overlay", "scope") if getattr(args, name, None)]
-    return found
+    unused = [f"--{name}" for name in ("labels", "use-chief-in-tf-config") if name in flags]
+    unused += [f"--{name}" for name in ("edition", "overlay", "scope") if getattr(args, name, None)]
+    return unused
 
 
 def cluster_job_of(
-    args: argparse.Namespace, given: dict[str, str], user_args: Sequence[str] | None
+    args: argparse.Namespace, flags: dict[str, str], user_args: Sequence[str] | None
 ) -> tuple[LocalJob, str]:
     """The job of a file and flags, and the table of its cluster.  Raises Fault, UsageFault."""
     # the catalog and the wire are only read when there is something to check
@@ -56,7 +56,7 @@ def cluster_job_of(
     from trainshed.workbench.cluster_train import cluster_job  # noqa: PLC0415  # see above
 
     accepted = cluster_job(
-        args.config, given, user_args, rulebook_of(args), has_package=bool(args.package_path)
+        args.config, flags, user_args, rulebook_of(args), has_package=bool(args.package_path)
     )
     spec = accepted.spec
     program = spec.groups[0].program

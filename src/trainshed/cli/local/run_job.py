@@ -44,10 +44,10 @@ def host_of(args: argparse.Namespace) -> Host:
 def host_of_job(args: argparse.Namespace, job: LocalJob) -> Host:
     """The same, with the interpreter that a local run of the job would use."""
     choice = choose_python(job.spec, args.python, args.data_dir, os.environ)
-    return _with_python(host_of(args), choice)
+    return _set_python(host_of(args), choice)
 
 
-def _with_python(host: Host, choice: PythonChoice) -> Host:
+def _set_python(host: Host, choice: PythonChoice) -> Host:
     return replace(host, python=choice.python, python_note=choice.note)
 
 
@@ -78,9 +78,9 @@ def run_job(
     Idle flags and ``remarks`` are said first; the engine says the notes of the plan.
     """
     choice = choose_python(job.spec, args.python, args.data_dir, os.environ)
-    host = _with_python(host, choice)
-    with with_gateway(args, job, host) as served:
-        return _run_job(args, job, served, cluster, remarks, choice)
+    host = _set_python(host, choice)
+    with with_gateway(args, job, host) as reachable_host:
+        return _run_job(args, job, reachable_host, cluster, remarks, choice)
 
 
 def _run_job(  # noqa: PLR0913, PLR0917 - a job, and what is said of it first
@@ -92,12 +92,12 @@ def _run_job(  # noqa: PLR0913, PLR0917 - a job, and what is said of it first
     choice: PythonChoice,
 ) -> int:
     as_json = args.format == "json"
-    planned = _plan_remarks(args, job)
+    plan_notes = _plan_remarks(args, job)
     prepared = prepare(job, host)
     if cluster and not as_json:
         out(f"{cluster}\n")
     if args.dry_run:
-        plan = replace(prepared.plan, notes=(*prepared.plan.notes, *planned))
+        plan = replace(prepared.plan, notes=(*prepared.plan.notes, *plan_notes))
         if as_json:
             out_json(encode(plan))
         else:
@@ -110,11 +110,11 @@ def _run_job(  # noqa: PLR0913, PLR0917 - a job, and what is said of it first
     vpc = [] if args.network in {None, HOST, JOB} else ["--network"]
     for flag in (*idle_flags(args), *vpc):
         sink.note(f"{flag} means nothing on this machine.")
-    for remark in (*remarks, *planned):
+    for remark in (*remarks, *plan_notes):
         sink.note(remark)
     began = time.time()
     outcome, report, _ = start(prepared, host, sink)
-    reduction = _achieved(report) if report else None
+    reduction = _evaluate_reduction(report) if report else None
     metrics = metrics_of(prepared.output, since=began)
     if as_json:
         out_json(ending_json(prepared.plan, outcome, metrics, prepared.output, reduction))
@@ -131,14 +131,16 @@ def _plan_remarks(args: argparse.Namespace, job: LocalJob) -> tuple[str, ...]:
     return tuple(plan_remarks(args, job.spec))
 
 
-def _achieved(report: ReductionReport) -> "Achieved":
+def _evaluate_reduction(report: ReductionReport) -> "Achieved":
     from trainshed.planning.achieved import achieved  # noqa: PLC0415  # few jobs have reducers
 
     return achieved(report)
 
 
 def _print_plan(plan: LaunchPlan, choice: PythonChoice) -> None:
-    rows = [(r.task_name, r.gpu_count, _cluster_of(r), shlex.join(r.argv)) for r in plan.replicas]
+    rows = [
+        (r.task_name, r.gpu_count, _describe_cluster(r), shlex.join(r.argv)) for r in plan.replicas
+    ]
     out(table(("REPLICA", "GPUS", "CLUSTER", "COMMAND"), rows))
     out(f"\nworking folder: {plan.cwd}")
     out(f"interpreter:    {plan.environment.python} ({choice.rule})")
@@ -150,11 +152,11 @@ def _print_plan(plan: LaunchPlan, choice: PythonChoice) -> None:
         out(f"warning:        {warning}")
 
 
-def _cluster_of(replica: ReplicaPlan) -> str:
+def _describe_cluster(replica: ReplicaPlan) -> str:
     """What a replica learns of its cluster; ``explain-env`` and JSON have every variable."""
-    found = [name for name in ("TF_CONFIG", "CLUSTER_SPEC") if name in replica.env]
+    names = [name for name in ("TF_CONFIG", "CLUSTER_SPEC") if name in replica.env]
     if "RANK" in replica.env:
-        found.append(f"RANK {replica.env['RANK']} of {replica.env['WORLD_SIZE']}")
+        names.append(f"RANK {replica.env['RANK']} of {replica.env['WORLD_SIZE']}")
     if trainer_contract.REDUCERS in replica.env:
-        found.append("the reducers")
-    return ", ".join(found)
+        names.append("the reducers")
+    return ", ".join(names)

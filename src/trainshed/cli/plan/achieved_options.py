@@ -46,9 +46,9 @@ def plan_achieved(prog: str) -> flags.Parser:
 
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
-    given = "--update" if args.update else "--gpus" if args.gpus is not None else ""
-    if given and not args.calibration:
-        parser.error(f"{given} needs --calibration FILE: the server's own learns by itself")
+    flag = "--update" if args.update else "--gpus" if args.gpus is not None else ""
+    if flag and not args.calibration:
+        parser.error(f"{flag} needs --calibration FILE: the server's own learns by itself")
 
 
 def plan_score(prog: str) -> flags.Parser:

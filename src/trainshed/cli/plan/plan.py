@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 EXIT_REFUSED: Final = 3
 _STEPS: Final = 1000
-#: contracts/planner.md 3: what a worker adds is as old as the others are slow.
+#: docs/sources/planner.md 3: what a worker adds is as old as the others are slow.
 _NO_RECIPE: Final = NoPrediction(
     field="critical_batch",
     message="workers do not wait for each other: how many samples such a training needs is unknown",
@@ -71,30 +71,34 @@ def _plan(args: argparse.Namespace) -> tuple[JobPlan, list[Calibration], list[st
     calibrations = [read_calibration(path) for path in args.calibration]
     if args.trainer:
         check_trainer(calibrations, args.trainer)
-    found, notes = _job_file(args), list[str]()
-    other = _of_another(calibrations, found)
+    job_file, notes = _job_file(args), list[str]()
+    warnings = _warn_of_module(calibrations, job_file)
     if args.measured:
-        host = found.job.host if found else None
+        host = job_file.job.host if job_file else None
         curve, offending = read_measured(args.measured, args.series, host)
         calibrations.append(curve)
         notes += offending
-    check_trainings(calibrations, found.framework if found else "")
-    job = found.job if found else job_of(calibrations[0])
+    check_trainings(calibrations, job_file.framework if job_file else "")
+    job = job_file.job if job_file else job_of(calibrations[0])
     notes += check_hosts(calibrations, job)
     if (args.critical_batch or args.finished) and any(
-        c.training.asynchronous for c in calibrations
+        calibration.training.asynchronous for calibration in calibrations
     ):
         raise NotPlannable(_NO_RECIPE)
     work = _work(args, job, calibrations)
-    question = _question(args, _kinds(args, job, found))
-    plan = plan_of(job, question, calibrations, work, _wishes(args, found))
-    plan = replace(plan, warnings=other)
-    return plan, calibrations, [*notes, *_of_batch(args, plan)]
+    question = _question(args, _kinds(args, job, job_file))
+    plan = plan_of(job, question, calibrations, work, _wishes(args, job_file))
+    plan = replace(plan, warnings=warnings)
+    return plan, calibrations, [*notes, *_warn_of_batch(args, plan)]
 
 
-def _of_another(calibrations: Sequence[Calibration], found: "JobFile | None") -> tuple[str, ...]:
+def _warn_of_module(
+    calibrations: Sequence[Calibration], job_file: "JobFile | None"
+) -> tuple[str, ...]:
     """The calibration of another module than the job's may be of another training."""
-    reasons = [other_module(each, found.module) for each in calibrations if found]
+    reasons = [
+        other_module(calibration, job_file.module) for calibration in calibrations if job_file
+    ]
     return tuple(f"mind the calibration: {why}" for why in dict.fromkeys(filter(None, reasons)))
 
 
@@ -108,17 +112,17 @@ def _job_file(args: argparse.Namespace) -> "JobFile | None":
 
 
 def _kinds(
-    args: argparse.Namespace, job: PlannedJob, found: "JobFile | None"
+    args: argparse.Namespace, job: PlannedJob, job_file: "JobFile | None"
 ) -> dict[HostKind, tuple[int, ...]]:
     """Hosts of other machine types, and how many accelerators each may carry.  Raises Fault."""
-    if not args.machine_types and (found or not args.region):
+    if not args.machine_types and (job_file or not args.region):
         return {}
     from trainshed.cli.check.clusters import rulebook_of  # noqa: PLC0415  # reads the whole catalog
     from trainshed.planning.host_kinds import counts_of  # noqa: PLC0415  # the same
     from trainshed.workbench import plan_job_file  # noqa: PLC0415  # the same
 
-    catalog = found.catalog if found else plan_job_file.newest_catalog(rulebook_of(args))
-    if args.region and not found:
+    catalog = job_file.catalog if job_file else plan_job_file.newest_catalog(rulebook_of(args))
+    if args.region and not job_file:
         plan_job_file.check_region(args.region, catalog)
     kinds = plan_job_file.kinds_of(args.machine_types, job, catalog)
     return {kind: counts_of(kind, catalog) for kind in kinds}
@@ -147,13 +151,13 @@ def _work(
 ) -> TrainingWork:
     batch = global_batch(job, calibrations[0]) if calibrations else 1.0
     kind, count = args.target or ("steps", _STEPS)
-    each = {"samples": 1.0, "epochs": args.epoch_samples or 0.0, "steps": batch}[kind]
+    samples_per_unit = {"samples": 1.0, "epochs": args.epoch_samples or 0.0, "steps": batch}[kind]
     words = f"for {count:,.0f} steps of {batch:,.12g} samples"
     if args.target:
-        shown = f"{count:,.0f}" if float(count).is_integer() else f"{count:,.12g}"
-        words = f"for {shown} {kind}" if kind != "steps" else words
+        amount = f"{count:,.0f}" if float(count).is_integer() else f"{count:,.12g}"
+        words = f"for {amount} {kind}" if kind != "steps" else words
     return TrainingWork(
-        samples=count * each,
+        samples=count * samples_per_unit,
         global_batch=batch,
         words=words,
         critical_batch=_critical_batch(args),
@@ -171,8 +175,8 @@ def _critical_batch(args: argparse.Namespace) -> float:
         raise UsageFault(f"--finished: {error}") from None
 
 
-def _wishes(args: argparse.Namespace, found: "JobFile | None") -> PlanWishes:
-    region = found.region if found else args.region
+def _wishes(args: argparse.Namespace, job_file: "JobFile | None") -> PlanWishes:
+    region = job_file.region if job_file else args.region
     own = read_prices(args.prices) if args.prices else None
     interruptions = None
     if args.spot:
@@ -189,16 +193,20 @@ def _wishes(args: argparse.Namespace, found: "JobFile | None") -> PlanWishes:
     )
 
 
-def _of_batch(args: argparse.Namespace, plan: JobPlan) -> Iterator[str]:
+def _warn_of_batch(args: argparse.Namespace, plan: JobPlan) -> Iterator[str]:
     """What nobody knows of larger batches."""
     if args.batch == "keep-local" and not plan.work.critical_batch and args.target:
         yield (
             "the batch grows with the accelerators: whether the model then needs more samples is "
             "not known (--critical-batch or --finished), and no time to a quality is given"
         )
-    measured = [each.what_if.calibration for each in plan.options if each.what_if.calibration]
-    most = max((each.training.batch_per_accelerator for each in measured), default=0.0)
-    if any(each.what_if.batch_per_accelerator > most for each in plan.options) and (
+    calibrations = [
+        option.what_if.calibration for option in plan.options if option.what_if.calibration
+    ]
+    most = max(
+        (calibration.training.batch_per_accelerator for calibration in calibrations), default=0.0
+    )
+    if any(option.what_if.batch_per_accelerator > most for option in plan.options) and (
         args.largest_batch == float("inf")
     ):
         yield "larger batches than were measured may not fit the accelerators' memory"

@@ -39,31 +39,33 @@ def run(request: Request) -> int:
     args = request.args
     place = place_of(args)
     if args.calibration is None:
-        found = [_predicted(place, job) for job in args.job]
+        outcomes = [_read_prediction(place, job) for job in args.job]
     else:
-        found = _against(args, place)
-    known = [each for each in found if _REASON not in each]
-    if not known:
-        return _none(args, found)
-    answer(args, found, "\n".join([*map(_line, found), *score(known)]))
+        outcomes = _compare_all(args, place)
+    predicted = [outcome for outcome in outcomes if _REASON not in outcome]
+    if not predicted:
+        return _refuse_all(args, outcomes)
+    answer(args, outcomes, "\n".join([*map(_line, outcomes), *score(predicted)]))
     return 0
 
 
-def _line(found: Json) -> str:
-    said = f"no prediction: {found[_REASON]}" if _REASON in found else f"{found['sentence']}."
-    return f"{found['job']}: {said}"
+def _line(outcome: Json) -> str:
+    sentence = (
+        f"no prediction: {outcome[_REASON]}" if _REASON in outcome else f"{outcome['sentence']}."
+    )
+    return f"{outcome['job']}: {sentence}"
 
 
-def _none(args: argparse.Namespace, found: list[Json]) -> int:
+def _refuse_all(args: argparse.Namespace, outcomes: list[Json]) -> int:
     """Nothing was predicted of any of them."""
     if args.format == "json":
-        out_json(found)
-    for each in found:
-        print_error(_line(each))
+        out_json(outcomes)
+    for outcome in outcomes:
+        print_error(_line(outcome))
     return EXIT_REFUSED
 
 
-def _predicted(place: ServerPlace, job: str) -> Json:
+def _read_prediction(place: ServerPlace, job: str) -> Json:
     """What the server had predicted before the job taught it more."""
     outcome = place.server.call("GET", native_path(job, place.project)).get("outcome")
     if outcome is not None:
@@ -72,31 +74,31 @@ def _predicted(place: ServerPlace, job: str) -> Json:
     return {"job": job, _REASON: f"{why} {TELLS}; --calibration FILE compares it with that"}
 
 
-def _against(args: argparse.Namespace, place: ServerPlace) -> list[Json]:
+def _compare_all(args: argparse.Namespace, place: ServerPlace) -> list[Json]:
     """What a calibration says of each of them, which may then learn from all.  UsageFault."""
     try:
         calibration = read_calibration(args.calibration)
     except NotPlannable as refusal:
         raise UsageFault(str(refusal)) from None
-    made = {job: _outcome(args, place, job, calibration) for job in args.job}
+    outcomes = {job: _compare_job(args, place, job, calibration) for job in args.job}
     if args.update:
-        _learn(args, calibration, made)
+        _learn(args, calibration, outcomes)
     return [
-        {"job": job, _REASON: each}
-        if isinstance(each, str)
-        else {**each.numbers, "sentence": each.sentence}
-        for job, each in made.items()
+        {"job": job, _REASON: outcome}
+        if isinstance(outcome, str)
+        else {**outcome.numbers, "sentence": outcome.sentence}
+        for job, outcome in outcomes.items()
     ]
 
 
 def _learn(
-    args: argparse.Namespace, calibration: Calibration, made: Mapping[str, JobOutcome | str]
+    args: argparse.Namespace, calibration: Calibration, outcomes: Mapping[str, JobOutcome | str]
 ) -> None:
     """Nothing is written if one of them is not of this training.  Raises UsageFault."""
-    for job, each in made.items():
-        if isinstance(each, str):
-            raise UsageFault(f"{job}: {each}")
-        calibration = updated(calibration, each.run)
+    for job, outcome in outcomes.items():
+        if isinstance(outcome, str):
+            raise UsageFault(f"{job}: {outcome}")
+        calibration = updated(calibration, outcome.run)
     text = written(calibration)
     try:
         read(text)
@@ -105,7 +107,7 @@ def _learn(
     write_file(args.calibration, text.encode(), PUBLIC)
 
 
-def _outcome(
+def _compare_job(
     args: argparse.Namespace, place: ServerPlace, job: str, calibration: Calibration
 ) -> JobOutcome | str:
     """What it came to; why it cannot be compared.  Raises UsageFault."""
@@ -117,11 +119,11 @@ def _outcome(
     spec = _spec(place, view)
     if spec and (why := other_training(calibration, spec, event["data"])):
         return f"{args.calibration} is of another training: {why}"
-    found = _run(args, view, event["data"], calibration)
-    made = outcome_of(job, calibration, found, event["data"].get("goodput"))
-    if isinstance(made, NoPrediction):
-        return f"{made.field}: {made.message} (accepted: {made.accepted})"
-    return made
+    job_run = _run(args, view, event["data"], calibration)
+    outcome = outcome_of(job, calibration, job_run, event["data"].get("goodput"))
+    if isinstance(outcome, NoPrediction):
+        return f"{outcome.field}: {outcome.message} (accepted: {outcome.accepted})"
+    return outcome
 
 
 def _spec(place: ServerPlace, view: Json) -> JobSpec | None:
@@ -135,7 +137,7 @@ def reported(place: ServerPlace, path: str) -> Json | None:
     after, reported = 0, None
     while events := place.server.call("GET", f"{path}/events", query={"after": after})["events"]:
         after = events[-1]["seq"]
-        reported = next((each for each in reversed(events) if each["kind"] == STEPS), reported)
+        reported = next((event for event in reversed(events) if event["kind"] == STEPS), reported)
     return reported
 
 
@@ -143,16 +145,16 @@ def _run(
     args: argparse.Namespace, job: Json, data: dict[str, Any], calibration: Calibration
 ) -> Run:
     """The job as a run; samples are those of one replica.  Raises UsageFault."""
-    hosts = sum(each.get("role") in _WORKERS for each in job["replicas"]) or 1
+    hosts = sum(replica.get("role") in _WORKERS for replica in job["replicas"]) or 1
     count = args.gpus if args.gpus is not None else hosts * calibration.host.per_host
     if count < hosts:
         raise UsageFault(f"--gpus {count}: the job had {plural(hosts, 'host')}, each with one")
-    each = data["samples_per_s"] * data["step_s"] * hosts / count
+    batch = data["samples_per_s"] * data["step_s"] * hosts / count
     return Run(
         kind=RunKind.JOB,
         accelerators=count,
         hosts=hosts,
-        batch_per_accelerator=each,
+        batch_per_accelerator=batch,
         steps=data["steps"],
         step_s=data["step_s"],
         step_s_p10=data["step_s_p10"],

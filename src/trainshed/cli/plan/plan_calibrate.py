@@ -65,26 +65,26 @@ _SEVERAL: Final = frozenset({RunKind.HOST, RunKind.NO_EXCHANGE})
 def run(request: Request) -> int:
     """Make the runs, say what they mean, and write the file.  Raises UsageFault, EngineFault."""
     try:
-        show(request.args, _made(request))
+        show(request.args, _calibrate(request))
     except Unmeasured as fault:
         print_error(str(fault))
         return EXIT_UNMEASURED
     return 0
 
 
-def show(args: argparse.Namespace, made: Calibration) -> None:
+def show(args: argparse.Namespace, calibration: Calibration) -> None:
     """Write the file, and say what is in it.  Raises EngineFault, Unmeasured."""
-    text = written(made)
+    text = written(calibration)
     try:
         read(text)
     except ValueError as error:
         raise Unmeasured(f"the trainer reported what cannot be: {error}") from None
     _write(args.out, text)
-    said = list(sentences(made))
-    answer(args, _as_json(made, said, args.out), _text(made, said, args.out))
+    lines = list(sentences(calibration))
+    answer(args, _as_json(calibration, lines, args.out), _text(calibration, lines, args.out))
 
 
-def _made(request: Request) -> Calibration:
+def _calibrate(request: Request) -> Calibration:
     """The runs; whatever can be refused is refused before the first of them."""
     args = request.args
     count, is_gpu = _accelerators(args)
@@ -100,10 +100,12 @@ def _made(request: Request) -> Calibration:
     )
     check_out(args.out)
     code = code_files(_places(args))
-    measured = _measured(bench, kinds, count, args.batch_flag)
+    measurements = _measure_all(bench, kinds, count, args.batch_flag)
     _check_unchanged(code)
-    made = _calibration(args, measured, count, is_gpu=is_gpu)
-    return replace(made, trainer_digest=digest_of(code), date=f"{datetime.now(tz=UTC):%Y-%m-%d}")
+    calibration = _calibration(args, measurements, count, is_gpu=is_gpu)
+    return replace(
+        calibration, trainer_digest=digest_of(code), date=f"{datetime.now(tz=UTC):%Y-%m-%d}"
+    )
 
 
 def check_out(path: Path) -> None:
@@ -136,44 +138,46 @@ def _check_unchanged(code: Sequence[CodeFile]) -> None:
 def _accelerators(args: argparse.Namespace) -> tuple[int, bool]:
     """How many train on a host, and whether they are GPUs.  Raises UsageFault."""
     cpus = os.cpu_count() or 1
-    found = len(devices()) if args.gpus is not None or args.processes is None else 0
+    gpu_count = len(devices()) if args.gpus is not None or args.processes is None else 0
     if args.gpus is not None:
-        if args.gpus > found:
+        if args.gpus > gpu_count:
             raise UsageFault(
-                f"--gpus {args.gpus}: this machine has {found or 'no'} GPUs; a GPU that is not at "
-                "hand is not guessed: run the same command on a machine that has it"
+                f"--gpus {args.gpus}: this machine has {gpu_count or 'no'} GPUs; a GPU that is not "
+                "at hand is not guessed: run the same command on a machine that has it"
             )
         return args.gpus, True
     if args.processes is not None:
         if args.processes > cpus:
             raise UsageFault(f"--processes {args.processes}: from 1 to the {cpus} CPUs here")
         return args.processes, False
-    return (found, True) if found else (1, False)
+    return (gpu_count, True) if gpu_count else (1, False)
 
 
 def _kinds(args: argparse.Namespace, count: int) -> tuple[RunKind, ...]:
-    known = {kind.value: kind for kind in _NAMES}
-    words = (args.runs or ",".join(known)).upper().split(",")
-    if unknown := sorted(set(words) - set(known)):
-        raise UsageFault(f"--runs {unknown[0]}: of {', '.join(known)}, with commas between them")
-    asked = {known[word] for word in words}
-    if not asked & _STEPS:
+    kinds = {kind.value: kind for kind in _NAMES}
+    words = (args.runs or ",".join(kinds)).upper().split(",")
+    if unknown := sorted(set(words) - set(kinds)):
+        raise UsageFault(f"--runs {unknown[0]}: of {', '.join(kinds)}, with commas between them")
+    requested = {kinds[word] for word in words}
+    if not requested & _STEPS:
         raise UsageFault(
             f"--runs {args.runs} needs A or C: without timed steps there is nothing to plan with"
         )
-    if args.runs and count == 1 and (needs := _SEVERAL & asked):
-        names = ", ".join(sorted(each.value for each in needs))
+    if args.runs and count == 1 and (needs := _SEVERAL & requested):
+        names = ", ".join(sorted(kind.value for kind in needs))
         raise UsageFault(f"--runs {names} needs several: --processes or --gpus of 2 and more")
-    return tuple(each for each in _NAMES if each in asked and (count > 1 or each not in _SEVERAL))
+    return tuple(
+        kind for kind in _NAMES if kind in requested and (count > 1 or kind not in _SEVERAL)
+    )
 
 
 def _job(request: Request) -> LocalJob:
     args, user_args = request
-    named = [each for each in (args.module_name, args.script, args.config) if each]
+    programs = [program for program in (args.module_name, args.script, args.config) if program]
     if args.config:
-        given = {"module-name": args.module_name} if args.module_name else {}
-        return cluster_job_of(args, given, user_args)[0]
-    if len(named) > 1:
+        flags = {"module-name": args.module_name} if args.module_name else {}
+        return cluster_job_of(args, flags, user_args)[0]
+    if len(programs) > 1:
         raise UsageFault("at most one of --module-name and --script can be given")
     source = Source(folder=Path.cwd(), package_path=args.package_path)
     if args.module_name:
@@ -209,42 +213,46 @@ def _command_spec(command: tuple[str, ...]) -> JobSpec:
     return JobSpec(dialect=Dialect.AIPLATFORM_V1, groups=(group,))
 
 
-def _measured(
+def _measure_all(
     bench: Bench, kinds: Sequence[RunKind], count: int, batch_flag: str
 ) -> list[RunMeasurement]:
     """The runs; those of steps must succeed, the others may fail with a word."""
-    found: list[RunMeasurement] = []
+    measurements: list[RunMeasurement] = []
     began = time.monotonic()
     for kind in kinds:
-        if kind is RunKind.NO_EXCHANGE and not found[0].times.stack.startswith("torch"):
+        if kind is RunKind.NO_EXCHANGE and not measurements[0].times.stack.startswith("torch"):
             note("run D is left out: exchange can be switched off in PyTorch's trainers alone")
             continue
         wide = kind in _SEVERAL
         note(f"run {kind.value}, {_NAMES[kind]}: {count if wide else 1} of {count}")
         may_repeat = time.monotonic() - began < _REPEATS_S
         try:
-            found.append(_shown(bench, kind, count if wide else 1, may_repeat=may_repeat))
+            measurements.append(
+                _measure_run(bench, kind, count if wide else 1, may_repeat=may_repeat)
+            )
         except EngineFault as fault:
             if kind in _STEPS:
                 raise
             note(f"{fault}")
         if kind is RunKind.COMPUTE and batch_flag:
-            found += _halved(bench, batch_flag, found[-1].run.batch_per_accelerator)
-    return found
+            measurements += _measure_half_batch(
+                bench, batch_flag, measurements[-1].run.batch_per_accelerator
+            )
+    return measurements
 
 
-def _shown(bench: Bench, kind: RunKind, count: int, *, may_repeat: bool) -> RunMeasurement:
+def _measure_run(bench: Bench, kind: RunKind, count: int, *, may_repeat: bool) -> RunMeasurement:
     """A run; where it fails, with what it wrote last."""
-    heard = LastLines()
+    last_lines = LastLines()
     try:
-        return measure(bench, kind, count, heard, may_repeat=may_repeat)
+        return measure(bench, kind, count, last_lines, may_repeat=may_repeat)
     except EngineFault:
-        for line in heard.lines:
+        for line in last_lines.lines:
             note(line)
         raise
 
 
-def _halved(bench: Bench, flag: str, batch: float) -> list[RunMeasurement]:
+def _measure_half_batch(bench: Bench, flag: str, batch: float) -> list[RunMeasurement]:
     """Compute with half the batch, which tells how much of a step does not shrink with it."""
     half = int(batch / 2)
     if half < 1:
@@ -252,22 +260,26 @@ def _halved(bench: Bench, flag: str, batch: float) -> list[RunMeasurement]:
         return []
     note(f"run A, compute: {flag}={half}")
     try:
-        found = _shown(with_batch(bench, flag, half), RunKind.COMPUTE, 1, may_repeat=False)
+        measurement = _measure_run(
+            with_batch(bench, flag, half), RunKind.COMPUTE, 1, may_repeat=False
+        )
     except EngineFault as fault:
         note(f"{fault}")
         return []
-    if found.run.batch_per_accelerator >= batch:
+    if measurement.run.batch_per_accelerator >= batch:
         note(f"{flag}={half} has not changed the batch: that run is left out")
         return []
-    return [found]
+    return [measurement]
 
 
 def _calibration(
-    args: argparse.Namespace, measured: Sequence[RunMeasurement], count: int, *, is_gpu: bool
+    args: argparse.Namespace, measurements: Sequence[RunMeasurement], count: int, *, is_gpu: bool
 ) -> Calibration:
-    timed = [each for each in measured if each.run.kind is not RunKind.INPUT]
-    training = _training(args, timed[0], measured)
-    runs = [*(each.run for each in measured), *_link(args)]
+    timed = [
+        measurement for measurement in measurements if measurement.run.kind is not RunKind.INPUT
+    ]
+    training = _training(args, timed[0], measurements)
+    runs = [*(measurement.run for measurement in measurements), *_link(args)]
     return calibrated(training, _host(args, count, is_gpu=is_gpu), runs)
 
 
@@ -281,26 +293,33 @@ def _link(args: argparse.Namespace) -> Iterator[Run]:
 def _host(args: argparse.Namespace, count: int, *, is_gpu: bool) -> HostKind:
     """The host; its link between GPUs is the data sheet's, for runs say what it is worth."""
     name = accelerator_of(devices()[0]) if is_gpu else "CPU"
-    known = (each for each in known_accelerators() if name in each.enum_by_product.values())
-    found = next(known, None) if count > 1 else None
+    matches = (
+        accelerator
+        for accelerator in known_accelerators()
+        if name in accelerator.enum_by_product.values()
+    )
+    gpu = next(matches, None) if count > 1 else None
     return HostKind(
         machine_type=args.machine_type,
         accelerator=name,
         per_host=count,
         cpus=os.cpu_count() or 0,
-        inside=found.inside if found else "",
-        inside_bytes=found.inside_gbytes * _GIGA if found else 0.0,
+        inside=gpu.inside if gpu else "",
+        inside_bytes=gpu.inside_gbytes * _GIGA if gpu else 0.0,
         network=args.network,
         network_gbps=args.network_gbps,
     )
 
 
 def _training(
-    args: argparse.Namespace, first: RunMeasurement, measured: Sequence[RunMeasurement]
+    args: argparse.Namespace, first: RunMeasurement, measurements: Sequence[RunMeasurement]
 ) -> Training:
     times = first.times
     parameters = args.params or times.parameters
-    is_fed = any(each.run.kind is RunKind.INPUT for each in measured) or first.run.wait_share > 0
+    is_fed = (
+        any(measurement.run.kind is RunKind.INPUT for measurement in measurements)
+        or first.run.wait_share > 0
+    )
     return Training(
         model=args.module_name or (args.script.name if args.script else ""),
         parameters=parameters,
@@ -317,61 +336,64 @@ def _training(
 
 def _places(args: argparse.Namespace) -> list[Path]:
     """Where the trainer's code lies."""
-    places = [each for each in (args.package_path, args.script) if each]
+    places = [path for path in (args.package_path, args.script) if path]
     if args.module_name and not args.package_path:
         name = args.module_name.split(".")[0]
         places += [path for path in (Path(name), Path(f"{name}.py")) if path.exists()]
     return places
 
 
-def sentences(made: Calibration) -> Iterator[str]:
+def sentences(calibration: Calibration) -> Iterator[str]:
     """What the runs mean, a sentence each."""
-    runs = {run.kind: run for run in reversed(made.runs)}  # the first A is that of the whole batch
+    # the first A is that of the whole batch
+    runs = {run.kind: run for run in reversed(calibration.runs)}
     one, whole, hosts = map(runs.get, (RunKind.COMPUTE, RunKind.HOST, RunKind.TWO_HOSTS))
-    unit = "samples/s" if made.training.batch_per_accelerator > 1 else "steps/s"
+    unit = "samples/s" if calibration.training.batch_per_accelerator > 1 else "steps/s"
     if one:
-        yield f"One does {_rate(made, one):.4g} {unit}: a step takes {1000 * one.step_s:.3g} ms."
+        rate = _rate(calibration, one)
+        yield f"One does {rate:.4g} {unit}: a step takes {1000 * one.step_s:.3g} ms."
     if one and whole:
-        gain = _rate(made, whole) / _rate(made, one)
-        yield f"{whole.accelerators} on one host do {_rate(made, whole):.4g}: {gain:.2f} times one."
+        rate = _rate(calibration, whole)
+        gain = rate / _rate(calibration, one)
+        yield f"{whole.accelerators} on one host do {rate:.4g}: {gain:.2f} times one."
     if hosts and (host := whole or one):
-        gain = _rate(made, hosts) / _rate(made, host)
-        yield f"{hosts.hosts} hosts do {_rate(made, hosts):.4g}: {gain:.2f} times one host."
-    yield from _input(made, whole or one, runs.get(RunKind.INPUT))
-    if any(run.noisy for run in made.runs):
+        gain = _rate(calibration, hosts) / _rate(calibration, host)
+        yield f"{hosts.hosts} hosts do {_rate(calibration, hosts):.4g}: {gain:.2f} times one host."
+    yield from _input(calibration, whole or one, runs.get(RunKind.INPUT))
+    if any(run.noisy for run in calibration.runs):
         yield "Noisy: the machine did other work meanwhile, so intervals are wider."
-    yield from _missing(made, runs)
+    yield from _list_missing(calibration, runs)
 
 
-def _rate(made: Calibration, run: Run) -> float:
-    batch = run.batch_per_accelerator or made.training.batch_per_accelerator
+def _rate(calibration: Calibration, run: Run) -> float:
+    batch = run.batch_per_accelerator or calibration.training.batch_per_accelerator
     return run.accelerators * batch / run.step_s
 
 
-def _input(made: Calibration, run: Run | None, alone: Run | None) -> Iterator[str]:
+def _input(calibration: Calibration, run: Run | None, alone: Run | None) -> Iterator[str]:
     if run is None:
         return
     fed = alone.samples_per_s if alone else 0.0
-    if bound := of_run(run, fed, made.training.batch_per_accelerator):
+    if bound := of_run(run, fed, calibration.training.batch_per_accelerator):
         yield (
-            f"Bound by input: {bound.seen}. What helps: {bound.help}; more accelerators on a host "
-            "do not."
+            f"Bound by input: {bound.evidence}. What helps: {bound.help}; more accelerators on a "
+            "host do not."
         )
     elif fed:
-        times = fed / _rate(made, run)
+        times = fed / _rate(calibration, run)
         yield f"Input alone delivers {fed:.4g} samples/s, {times:.1f} times that."
 
 
-def _missing(made: Calibration, runs: dict[RunKind, Run]) -> Iterator[str]:
+def _list_missing(calibration: Calibration, runs: dict[RunKind, Run]) -> Iterator[str]:
     if RunKind.INPUT not in runs:
         yield "Not measured: the input alone (B); plans assume that hosts can feed their steps."
-    if not made.training.gradient_bytes and RunKind.TWO_HOSTS not in runs:
+    if not calibration.training.gradient_bytes and RunKind.TWO_HOSTS not in runs:
         yield "Nobody said how large the gradient is (--params): no plan for several hosts follows."
-    if not made.host.network_gbps and not {RunKind.LINK, RunKind.TWO_HOSTS} & set(runs):
+    if not calibration.host.network_gbps and not {RunKind.LINK, RunKind.TWO_HOSTS} & set(runs):
         yield "Not measured: a link between hosts; give --network-gbps to plan for several."
 
 
-def _text(made: Calibration, said: Sequence[str], out: Path) -> str:
+def _text(calibration: Calibration, lines: Sequence[str], out: Path) -> str:
     rows = [
         (
             run.kind.value,
@@ -380,14 +402,14 @@ def _text(made: Calibration, said: Sequence[str], out: Path) -> str:
             run.steps,
             f"{1000 * run.step_s:.3g}" if run.step_s else "",
             f"{1000 * run.step_s_p10:.3g} to {1000 * run.step_s_p90:.3g}" if run.step_s else "",
-            f"{run.samples_per_s or _rate(made, run):.4g}",
+            f"{run.samples_per_s or _rate(calibration, run):.4g}",
         )
-        for run in made.runs
+        for run in calibration.runs
         if run.kind is not RunKind.LINK
     ]
     headers = ("RUN", "WHAT", "ACCELERATORS", "STEPS", "MS", "P10 TO P90", "SAMPLES/S")
-    return "\n".join(["", table(headers, rows), "", *said, f"written: {out}"])
+    return "\n".join(["", table(headers, rows), "", *lines, f"written: {out}"])
 
 
-def _as_json(made: Calibration, said: Sequence[str], out: Path) -> dict[str, object]:
-    return {"file": str(out), "calibration": asdict(made), "sentences": list(said)}
+def _as_json(calibration: Calibration, lines: Sequence[str], out: Path) -> dict[str, object]:
+    return {"file": str(out), "calibration": asdict(calibration), "sentences": list(lines)}

@@ -36,7 +36,7 @@ _END_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _PlannedJob:
     """A job to be made, and as the catalog of this machine reads it."""
 
     hosts: int
@@ -50,72 +50,80 @@ def run(request: Request) -> int:
     args = request.args
     check_out(args.out)
     place = place_of(args)
-    asked = [_asked(args, hosts) for hosts in args.hosts]
-    made = [run for each in asked if (run := _measured(args, place, each))]
-    if not made:
+    planned_jobs = [_plan_job(args, hosts) for hosts in args.hosts]
+    job_runs = [run for planned in planned_jobs if (run := _measure_job(args, place, planned))]
+    if not job_runs:
         raise UsageFault("--hosts: no job ran on as many machines as it has hosts; 1 always does")
-    runs = [_as_run(each.run) for each in made]
-    calibration = calibrated(made[0].training, made[0].host, runs)
+    runs = [_convert_run(measured.run) for measured in job_runs]
+    calibration = calibrated(job_runs[0].training, job_runs[0].host, runs)
     show(args, replace(calibration, date=_day()))
     return 0
 
 
-def _asked(args: argparse.Namespace, hosts: int) -> _Asked:
+def _plan_job(args: argparse.Namespace, hosts: int) -> _PlannedJob:
     """Everything is read before anything is made.  Raises UsageFault, Fault."""
     name = f"calibrate_{datetime.now(tz=UTC):%Y%m%d_%H%M%S}_{hosts}"
     limit_s = int(args.seconds + _END_S) + 1  # for a command that is killed
     job = measured_job(args.file, hosts, name, limit_s)
-    judged = judge(Merged(content=job.document), Rulebook(today=datetime.now(tz=UTC).date()))
-    spec = equipped(judged.question) if judged.question else None
-    if spec is None or judged.question is None or judged.misread:
-        raise Fault(judged.violations)
-    if why := _unlike(spec, judged.question.catalog, hosts):
+    judgement = judge(Merged(content=job.document), Rulebook(today=datetime.now(tz=UTC).date()))
+    spec = equipped(judgement.question) if judgement.question else None
+    if spec is None or judgement.question is None or judgement.misread:
+        raise Fault(judgement.violations)
+    if why := _explain_mismatch(spec, judgement.question.catalog, hosts):
         raise UsageFault(f"{args.file}: {why}")
-    return _Asked(hosts=hosts, job=job, spec=spec, catalog=judged.question.catalog)
+    return _PlannedJob(hosts=hosts, job=job, spec=spec, catalog=judgement.question.catalog)
 
 
-def _unlike(spec: JobSpec, catalog: Catalog, hosts: int) -> str:
+def _explain_mismatch(spec: JobSpec, catalog: Catalog, hosts: int) -> str:
     """Why steps of a job would not be those of so many hosts of one kind; empty if they are."""
     groups = trainers_of(spec)
-    found = sum(group.count for group in groups)
+    host_count = sum(group.count for group in groups)
     if len({kind_of(group, catalog) for group in groups}) > 1:
         return "the hosts that train are not alike, and only one kind is measured"
-    if found != hosts or any(spec.group(role) for role in HELPS):
+    if host_count != hosts or any(spec.group(role) for role in HELPS):
         return (
-            f"{plural(found, 'host')} of it would train, with what stands beside them, in place of "
-            f"{hosts} alone; scaleTier CUSTOM names machine types"
+            f"{plural(host_count, 'host')} of it would train, with what stands beside them, in "
+            f"place of {hosts} alone; scaleTier CUSTOM names machine types"
         )
     return ""
 
 
-def _measured(args: argparse.Namespace, place: ServerPlace, asked: _Asked) -> JobRun | None:
+def _measure_job(
+    args: argparse.Namespace, place: ServerPlace, planned: _PlannedJob
+) -> JobRun | None:
     """What a job's steps came to; None if its hosts were one machine's.
 
     Raises UsageFault for one that reported nothing.
     """
-    of = collection_of(asked.job.group)
-    job = place.server.call("POST", of.parent(place.project, place.region), asked.job.document)
+    collection = collection_of(planned.job.group)
+    job = place.server.call(
+        "POST", collection.parent(place.project, place.region), planned.job.document
+    )
     try:
-        name = job["name"] if of.located else job["jobId"]
+        name = job["name"] if collection.located else job["jobId"]
         path = native_path(name, place.project)
-        note(f"{plural(asked.hosts, 'host')}: {name} trains for {args.seconds:g} s; Ctrl-C ends it")
-        _until_trained(args, Followed(place.server, path, note))
+        note(
+            f"{plural(planned.hosts, 'host')}: {name} trains for {args.seconds:g} s; Ctrl-C ends it"
+        )
+        _wait_for_training(args, Followed(place.server, path, note))
     finally:
-        if not _has_ended(place, f"{of.path(name, place.project, place.region)}:cancel", path):
-            note(f"{name} may still run; stop it with: trainshed {of.group} cancel {name}")
-    found = reported(place, path)
-    made = found and job_run(asked.spec, found["data"], asked.catalog, _day())
-    if not made:
+        if not _has_ended(
+            place, f"{collection.path(name, place.project, place.region)}:cancel", path
+        ):
+            note(f"{name} may still run; stop it with: trainshed {collection.group} cancel {name}")
+    event = reported(place, path)
+    measurement = event and job_run(planned.spec, event["data"], planned.catalog, _day())
+    if not measurement:
         raise UsageFault(
             f"{name} reported no steps that could be used in {args.seconds:g} s: {TELLS}; see "
             f"trainshed jobs explain {name}"
         )
-    return made if _is_spread(place.server.call("GET", path), asked.hosts) else None
+    return measurement if _is_spread(place.server.call("GET", path), planned.hosts) else None
 
 
 def _is_spread(job: Json, hosts: int) -> bool:
     """Whether each host was a machine: what is exchanged inside one says nothing of a network."""
-    machines = {each["node"] for each in job["replicas"]}
+    machines = {replica["node"] for replica in job["replicas"]}
     if len(machines) >= hosts:
         return True
     note(
@@ -125,14 +133,14 @@ def _is_spread(job: Json, hosts: int) -> bool:
     return False
 
 
-def _until_trained(args: argparse.Namespace, followed: Followed) -> None:
+def _wait_for_training(args: argparse.Namespace, followed: Followed) -> None:
     """Until the job has run for long enough, or is over.  Raises UsageFault if it does not run."""
     began, running_since = time.monotonic(), 0.0
     why = ""
     for job in followed.states():
         now = time.monotonic()
         if job["state"] in WAITING_STATES:
-            why = _tell(job, why)
+            why = _report_wait(job, why)
         elif job["state"] == "RUNNING":
             running_since = running_since or now
         if running_since and now - running_since > args.seconds:
@@ -144,14 +152,14 @@ def _until_trained(args: argparse.Namespace, followed: Followed) -> None:
             )
 
 
-def _tell(job: Json, before: str) -> str:
+def _report_wait(job: Json, last_message: str) -> str:
     """Say why it waits where that has changed."""
     waiting = job.get("waiting") or {}
     message = str(waiting.get("message", ""))
-    if message and message != before and waiting.get("reason") != "NOT_LOOKED_AT":
+    if message and message != last_message and waiting.get("reason") != "NOT_LOOKED_AT":
         for line in why_it_waits(waiting):
             note(line)
-    return message or before
+    return message or last_message
 
 
 def _has_ended(place: ServerPlace, cancel: str, path: str) -> bool:
@@ -171,7 +179,7 @@ def _pauses(seconds: float) -> Iterator[None]:
         time.sleep(0.5)
 
 
-def _as_run(run: Run) -> Run:
+def _convert_run(run: Run) -> Run:
     """A short job is the short run of as many hosts."""
     several = RunKind.HOST if run.accelerators > 1 else RunKind.COMPUTE
     return replace(run, kind=RunKind.TWO_HOSTS if run.hosts > 1 else several)

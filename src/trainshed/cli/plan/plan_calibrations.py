@@ -35,23 +35,23 @@ def run(request: flags.Request) -> int:
     args = request.args
     place = place_of(args)
     if args.key is not None:
-        if (known := _whole(place, args.key)) is None:
+        if (calibration := _whole(place, args.key)) is None:
             raise UsageFault(f"{args.key}: no calibration of this project has this key")
-        out(known["document"])
+        out(calibration["document"])
         return 0
-    found = place.server.call("GET", _path(place))["calibrations"]
-    if not found:
+    calibrations = place.server.call("GET", _path(place))["calibrations"]
+    if not calibrations:
         note("no job of this project has reported its steps yet")
     rows = [
         (
-            each["key"], each["jobs"], date_of(each["updateTime"]), each["model"] or "-",
-            each["machineType"], each["accelerator"],
+            row["key"], row["jobs"], date_of(row["updateTime"]), row["model"] or "-",
+            row["machineType"], row["accelerator"],
         )
-        for each in found
+        for row in calibrations
     ]  # fmt: skip
     if args.format == "json":  # the list has no documents: a table needs none
-        found = [whole for each in found if (whole := _whole(place, each["key"]))]
-    answer(args, found, table(_HEADERS, rows))
+        calibrations = [whole for row in calibrations if (whole := _whole(place, row["key"]))]
+    answer(args, calibrations, table(_HEADERS, rows))
     return 0
 
 

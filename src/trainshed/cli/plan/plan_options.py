@@ -93,7 +93,7 @@ def _add_what_ifs(parser: argparse.ArgumentParser) -> None:
         help="Reducers beside the workers; default: auto, those that make a difference",
     )
     group.add_argument(
-        "--parameter-servers", metavar="N", type=_whole(0), help="default: as in the file"
+        "--parameter-servers", metavar="N", type=_whole_number(0), help="default: as in the file"
     )
     group.add_argument(
         "--batch",
@@ -111,7 +111,7 @@ def _add_what_ifs(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--model-parallel",
         metavar="N",
-        type=_whole(1),
+        type=_whole_number(1),
         default=1,
         help="Accelerators that hold one copy of the model, as it was measured; default: 1",
     )
@@ -205,11 +205,11 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
-    if fault := next(chain(_of_inputs(args), _of_work(args), _of_files(args)), None):
+    if fault := next(chain(_check_inputs(args), _check_work(args), _check_files(args)), None):
         parser.error(fault)
 
 
-def _of_inputs(args: argparse.Namespace) -> Iterator[str]:
+def _check_inputs(args: argparse.Namespace) -> Iterator[str]:
     if not (args.file or args.calibration or args.measured):
         yield "a FILE, a --calibration or --measured is needed: there is nothing to plan"
     if args.trainer and not args.trainer.exists():
@@ -218,7 +218,7 @@ def _of_inputs(args: argparse.Namespace) -> Iterator[str]:
         yield "--series names a curve of --measured TABLE, which is not given"
 
 
-def _of_work(args: argparse.Namespace) -> Iterator[str]:
+def _check_work(args: argparse.Namespace) -> Iterator[str]:
     if args.target and args.target[0] == "epochs" and not args.epoch_samples:
         yield "--target epochs: --epoch-samples N is needed, the samples of one epoch"
     if args.finished and args.critical_batch:
@@ -231,36 +231,36 @@ def _of_work(args: argparse.Namespace) -> Iterator[str]:
         yield "--checkpoint-every counts with --spot RATE, which is not given"
 
 
-def _of_files(args: argparse.Namespace) -> Iterator[str]:
+def _check_files(args: argparse.Namespace) -> Iterator[str]:
     for flag, path in (("--png", args.png), ("--html", args.html)):
         if path and (not path.parent.is_dir() or (path.exists() and not path.is_file())):
             yield f"{flag} {path}: a file in a folder that exists is accepted"
 
 
 def _names(text: str) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(filter(None, (each.strip() for each in text.split(",")))))
-    if not found:
+    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
+    if not names:
         raise argparse.ArgumentTypeError(f"{text!r}: names of machine types are accepted")
-    return found
+    return names
 
 
 def _counts(text: str) -> tuple[str, tuple[int, ...]]:
-    name, _, listed = text.partition("=")
+    name, _, numbers = text.partition("=")
     if name == _MODEL_PARALLEL:
-        return name, (_whole(1)(listed),)
-    if name not in COUNTS or not listed:
+        return name, (_whole_number(1)(numbers),)
+    if name not in COUNTS or not numbers:
         raise argparse.ArgumentTypeError(f"{text!r}: gpus=1,2,4 or hosts=1,2,4 is accepted")
-    return name, tuple(_whole(1)(each) for each in listed.split(","))
+    return name, tuple(_whole_number(1)(number) for number in numbers.split(","))
 
 
 def _target(text: str) -> tuple[str, float]:
     name, _, value = text.partition("=")
     if name not in TARGETS or not value:
         raise argparse.ArgumentTypeError(f"{text!r}: samples=N, epochs=N or steps=N is accepted")
-    found = flags.above_zero(value)
-    if found > _TARGET_MAX:
+    amount = flags.above_zero(value)
+    if amount > _TARGET_MAX:
         raise argparse.ArgumentTypeError(f"{text!r}: {name} up to {_TARGET_MAX:g} are accepted")
-    return name, found
+    return name, amount
 
 
 def _finished(text: str) -> tuple[float, float]:
@@ -271,26 +271,26 @@ def _finished(text: str) -> tuple[float, float]:
 
 
 def _reducers(text: str) -> int | None:
-    return None if text == "auto" else _whole(0)(text)
+    return None if text == "auto" else _whole_number(0)(text)
 
 
-def _whole(least: int) -> Callable[[str], int]:
+def _whole_number(least: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        found = int(text) if text.isascii() and text.isdigit() else -1
-        if not least <= found <= COUNT_MAX:
+        number = int(text) if text.isascii() and text.isdigit() else -1
+        if not least <= number <= COUNT_MAX:
             raise argparse.ArgumentTypeError(
                 f"{text!r} is not a number from {least} to {COUNT_MAX:,}"
             )
-        return found
+        return number
 
     return read
 
 
 def _time(text: str) -> Any:
     try:
-        found = seconds_of(text)
+        seconds = seconds_of(text)
     except ValueError:
-        found = 0.0
-    if found <= 0:
+        seconds = 0.0
+    if seconds <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not {FORM}, above 0")
-    return found
+    return seconds

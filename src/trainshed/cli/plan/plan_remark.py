@@ -39,15 +39,17 @@ def plan_remarks(args: argparse.Namespace, spec: JobSpec) -> Iterator[str]:
         yield f"No plan: {called(calibration.host)} was measured, not {called(job.host)}."
         return
     if note := submit_note(calibration, job, PriceList(region=spec.region)):
-        minded = (f"{each[0].upper()}{each[1:]}." for each in check_hosts([calibration], job))
-        yield " ".join([f"Plan: {note.message}", *minded])
+        warnings = (
+            f"{warning[0].upper()}{warning[1:]}." for warning in check_hosts([calibration], job)
+        )
+        yield " ".join([f"Plan: {note.message}", *warnings])
 
 
 def _job(calibration: Calibration, spec: JobSpec) -> PlannedJob:
     """The job on its machines; on the one that was measured where it names none."""
     catalog = catalog_for(spec.dialect, None, (), None)
-    found = planned_job(spec, catalog)
-    if isinstance(found, PlannedJob):
-        return found
+    job = planned_job(spec, catalog)
+    if isinstance(job, PlannedJob):
+        return job
     hosts = sum(group.count for group in trainers_of(spec))
     return replace(job_of(calibration), hosts=hosts)

@@ -12,9 +12,11 @@ def run(request: flags.Request) -> int:
     args = request.args
     place = place_of(args)
     path = path_of("trainshed", "v1", "projects", place.project, "outcomes")
-    found = list(pages(place.server, path, "outcomes"))
-    if not found:
+    outcomes = list(pages(place.server, path, "outcomes"))
+    if not outcomes:
         note("nothing was predicted of a job of this project yet")
-    misses = [f"{each['job']}: {each['sentence']}." for each in found if not each["inside"]]
-    answer(args, found, "\n".join([*score(found), *misses]))
+    misses = [
+        f"{outcome['job']}: {outcome['sentence']}." for outcome in outcomes if not outcome["inside"]
+    ]
+    answer(args, outcomes, "\n".join([*score(outcomes), *misses]))
     return 0

@@ -42,18 +42,20 @@ def rows_of(plan: JobPlan) -> list[list[str]]:
 
 
 def _row(plan: JobPlan, option: ClusterOption) -> list[str]:
-    cluster, found = option.cluster, option.prediction
+    cluster, prediction = option.cluster, option.prediction
     return [
         str(cluster.accelerators),
         str(cluster.hosts),
         _hosts(option),
         str(cluster.reducers),
-        interval(found.samples_per_s) if found else bounds(option).replace(" and ", " to "),
-        f"{100 * found.efficiency.point:.0f}" if found else "",
-        figure(1000 * found.step_s.point) if found else "",
+        interval(prediction.samples_per_s)
+        if prediction
+        else bounds(option).replace(" and ", " to "),
+        f"{100 * prediction.efficiency.point:.0f}" if prediction else "",
+        figure(1000 * prediction.step_s.point) if prediction else "",
         lasting_between(option.time_s) if option.time_s else "",
         _cost(option),
-        found.bound_by.value if found else "",
+        prediction.bound_by.value if prediction else "",
         "; ".join(plan.notes(option)),
     ]
 
@@ -76,7 +78,7 @@ def as_csv(plan: JobPlan) -> str:
 
 
 def _flat(plan: JobPlan, option: ClusterOption) -> list[Any]:
-    cluster, found, hours = option.cluster, option.prediction, option.accelerator_hours
+    cluster, prediction, hours = option.cluster, option.prediction, option.accelerator_hours
     return [
         cluster.accelerators,
         cluster.hosts,
@@ -84,15 +86,15 @@ def _flat(plan: JobPlan, option: ClusterOption) -> list[Any]:
         cluster.host.accelerator,
         cluster.reducers,
         cluster.servers,
-        _plain(found.batch_per_accelerator if found else None),
-        *_three(found.samples_per_s if found else None),
-        _plain(found.efficiency.point if found else None),
-        _plain(1000 * found.step_s.point if found else None),
+        _plain(prediction.batch_per_accelerator if prediction else None),
+        *_three(prediction.samples_per_s if prediction else None),
+        _plain(prediction.efficiency.point if prediction else None),
+        _plain(1000 * prediction.step_s.point if prediction else None),
         *_three(option.time_s),
         _plain(hours.point if hours else None),
         *_three(option.cost),
         option.hour.currency if option.hour else "",
-        found.bound_by.value if found else "",
+        prediction.bound_by.value if prediction else "",
         "; ".join(plan.notes(option)),
     ]
 
@@ -120,7 +122,7 @@ def as_json(
             "critical_batch": plan.work.critical_batch or None,
             "text": plan.work.words,
         },
-        "calibrations": [provenance(each) for each in calibrations],
+        "calibrations": [provenance(calibration) for calibration in calibrations],
         "notes": list(notes),
         "prices": _prices(plan),
         "own": _place(plan, plan.own),
@@ -178,12 +180,12 @@ def provenance(calibration: Calibration) -> dict[str, Any]:
 
 def _place(plan: JobPlan, option: ClusterOption | None) -> int | None:
     """Which of the options it is, from 0."""
-    found = (place for place, each in enumerate(plan.options) if each is option)
-    return next(found, None)
+    places = (place for place, candidate in enumerate(plan.options) if candidate is option)
+    return next(places, None)
 
 
 def _prices(plan: JobPlan) -> dict[str, Any] | None:
-    price = next((each.hour for each in plan.options if each.hour), None)
+    price = next((option.hour for option in plan.options if option.hour), None)
     if price is None:
         return None
     return {
@@ -195,7 +197,7 @@ def _prices(plan: JobPlan) -> dict[str, Any] | None:
 
 
 def _option(plan: JobPlan, option: ClusterOption) -> dict[str, Any]:
-    cluster, found = option.cluster, option.prediction
+    cluster, prediction = option.cluster, option.prediction
     return {
         "accelerators": cluster.accelerators,
         "hosts": cluster.hosts,
@@ -203,21 +205,23 @@ def _option(plan: JobPlan, option: ClusterOption) -> dict[str, Any]:
         "accelerator": cluster.host.accelerator,
         "reducers": cluster.reducers,
         "parameter_servers": cluster.servers,
-        "batch_per_accelerator": found.batch_per_accelerator if found else None,
-        "samples_per_s": _ends(found.samples_per_s if found else None),
-        "speedup": _ends(found.speedup if found else None),
-        "base_accelerators": found.base_accelerators if found else None,
-        "efficiency": _ends(found.efficiency if found else None),
-        "step_s": _ends(found.step_s if found else None),
-        "parts_s": {term.value: seconds for term, seconds in found.parts_s} if found else None,
+        "batch_per_accelerator": prediction.batch_per_accelerator if prediction else None,
+        "samples_per_s": _ends(prediction.samples_per_s if prediction else None),
+        "speedup": _ends(prediction.speedup if prediction else None),
+        "base_accelerators": prediction.base_accelerators if prediction else None,
+        "efficiency": _ends(prediction.efficiency if prediction else None),
+        "step_s": _ends(prediction.step_s if prediction else None),
+        "parts_s": {term.value: seconds for term, seconds in prediction.parts_s}
+        if prediction
+        else None,
         "time_s": _ends(option.time_s),
         "accelerator_hours": _ends(option.accelerator_hours),
         "cost": _ends(option.cost),
         "price_hour": option.hour.amount if option.hour else None,
         "currency": option.hour.currency if option.hour else None,
-        "limited_by": found.bound_by.value if found else None,
-        "extrapolated": found.extrapolated if found else None,
-        "warnings": list(found.warnings) if found else [],
+        "limited_by": prediction.bound_by.value if prediction else None,
+        "extrapolated": prediction.extrapolated if prediction else None,
+        "warnings": list(prediction.warnings) if prediction else [],
         "refused": refusal(option.answer) if isinstance(option.answer, NoPrediction) else None,
         "bounds": _bounds(option),
         "notes": list(plan.notes(option)),
@@ -228,10 +232,10 @@ def _bounds(option: ClusterOption) -> dict[str, Any] | None:
     """No gain and a gain in proportion, where there is no point."""
     if not isinstance(option.answer, NoPrediction):
         return None
-    found = option.answer.samples_per_s
+    samples_per_s = option.answer.samples_per_s
     return {
         "speedup": [1, option.cluster.accelerators],
-        "samples_per_s": list(found) if found else None,
+        "samples_per_s": list(samples_per_s) if samples_per_s else None,
     }
 
 

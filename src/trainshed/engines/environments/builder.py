@@ -40,7 +40,7 @@ class Build(NamedTuple):
     env: dict[str, str]
     enter: Callable[[], None]
     """Called in the forked child."""
-    kept: tuple[int, ...] = ()
+    descriptors: tuple[int, ...] = ()
     """Descriptors that the command has, to be closed by who has forked."""
 
 
@@ -66,25 +66,25 @@ class Builder(NamedTuple):
         To be called in the process that forks, which adopts what the command leaves behind.
         """
         parent = os.getpid()
-        kept = self.cache(cache)
-        if self.view is None or kept is None:
+        own_cache = self.cache(cache)
+        if self.view is None or own_cache is None:
             env = {**os.environ, "NO_COLOR": "1"}
             return Build(tuple(argv), env, partial(tree.die_with_parent, parent))
         tree.adopt_orphans(on=True)
-        kept.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+        own_cache.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
         self._give(work)
-        if self.owner is not None and kept.stat().st_uid != self.owner.uid:
-            self._give(kept)  # large, and nobody else writes there
+        if self.owner is not None and own_cache.stat().st_uid != self.owner.uid:
+            self._give(own_cache)  # large, and nobody else writes there
         reads = (*self.view.reads, *reads)
-        view = self.view._replace(writes=(str(work), str(kept)), reads=reads)
+        view = self.view._replace(writes=(str(work), str(own_cache)), reads=reads)
         env = of_builders(os.environ, self.passed) | {"NO_COLOR": "1"}
-        env |= {"HOME": str(work), "UV_CACHE_DIR": str(kept), "UV_LINK_MODE": "copy"}
+        env |= {"HOME": str(work), "UV_CACHE_DIR": str(own_cache), "UV_LINK_MODE": "copy"}
         own = "/tmp"  # noqa: S108 - its own
         env["TMPDIR"] = make_short_name(view.tmp) if view.mode == LANDLOCK else own
         env |= _uv_settings()
         more = NO_FOLDERS._replace(resolver=view.resolver or None)
         run = walled(view, argv, Mounts(more=more), env)
-        return Build(run.argv, dict(run.env), partial(_enter, run.enter, parent), run.kept)
+        return Build(run.argv, dict(run.env), partial(_enter, run.enter, parent), run.descriptors)
 
     def end(self) -> None:
         """Kill what has left its process group: it could change what is looked at next."""

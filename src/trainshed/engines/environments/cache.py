@@ -57,8 +57,8 @@ def prepare(  # noqa: PLR0913 - what is installed, and how
     python = shutil.which(environment.python) or environment.python
     if not environment.packages and not environment.requirements:
         return JobPython(python=python)
-    facts = _described(python)
-    with _explained(cache_dir):
+    facts = _describe(python)
+    with _explain_errors(cache_dir):
         cache_dir.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         _check_ours(cache_dir)
         ignored = replace(environment, ignored=(*environment.ignored, str(cache_dir)))
@@ -66,12 +66,12 @@ def prepare(  # noqa: PLR0913 - what is installed, and how
             identity = f"{facts.identity}{' relaxed' * relaxes}"
             home = cache_dir / content.address(identity, own)
             how = {"builder": builder, "bytes_max": bytes_max, "relaxes": relaxes}
-            while (used := _used(home)) is None:
+            while (used := _use_environment(home)) is None:
                 _install_once(own, facts, home, note, **how)
     return JobPython(python=python, python_path_entries=(str(home),), used=used)
 
 
-def _used(home: Path) -> TextIO | None:
+def _use_environment(home: Path) -> TextIO | None:
     """What keeps an environment from being removed; None if it is not there."""
     if home.is_dir():
         _check_ours(home)
@@ -91,7 +91,7 @@ def _check_ours(folder: Path) -> None:
         raise EngineFault(f"{folder} can be written by other users; chmod go-w it, or remove it")
 
 
-def _described(python: str) -> Interpreter:
+def _describe(python: str) -> Interpreter:
     facts: dict[str, Any] = _facts(python)
     return Interpreter(python, facts["identity"], facts["version"], facts["builds"])
 
@@ -134,7 +134,7 @@ def _install_once(
     ``how``: the rest of what ``install`` needs, and the builder.
     """
     builder = how.pop("builder")
-    with _locked(home.with_suffix(".lock"), note), _uv_cache_used(builder.cache(home.parent)):
+    with _hold_lock(home.with_suffix(".lock"), note), _uv_cache_used(builder.cache(home.parent)):
         if home.is_dir():  # another job was quicker
             return
         partial = home.with_suffix(".partial")
@@ -190,9 +190,9 @@ def _uv_cache_used(cache: Path | None) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(path: Path, note: Callable[[str], None]) -> Iterator[None]:
+def _hold_lock(path: Path, note: Callable[[str], None]) -> Iterator[None]:
     """Hold a lock file; it is removed, while it is held, when what is done under it fails."""
-    with _current(path, note):
+    with _open_locked(path, note):
         try:
             yield
         except BaseException:
@@ -200,7 +200,7 @@ def _locked(path: Path, note: Callable[[str], None]) -> Iterator[None]:
             raise
 
 
-def _current(path: Path, note: Callable[[str], None]) -> TextIO:
+def _open_locked(path: Path, note: Callable[[str], None]) -> TextIO:
     """The locked file that lies at a path: one whose holder has removed it locks nothing."""
     while True:
         file = path.open("w")
@@ -223,7 +223,7 @@ def _wait_for(file: TextIO, note: Callable[[str], None]) -> None:
 
 
 @contextmanager
-def _explained(cache_dir: Path) -> Iterator[None]:
+def _explain_errors(cache_dir: Path) -> Iterator[None]:
     """Turn what the file system refuses into a sentence."""
     try:
         yield

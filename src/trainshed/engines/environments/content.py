@@ -56,7 +56,7 @@ def source_tree(
     more than ``bytes_max``.
     """
     if package.is_dir():
-        return _copied(package, into / "tree", ignored)
+        return _copy_tree(package, into / "tree", ignored)
     target = into / "sdist"
     unpack(package, target, bytes_max)
     entries = list(target.iterdir())
@@ -158,16 +158,16 @@ def _file_digest(path: Path) -> bytes:
 def files(tree: Path, ignored: Sequence[str] = ()) -> Iterator[Path]:
     """The files that belong to a tree, relative to it, in no order."""
     root = os.path.realpath(tree)
-    seen = {os.path.realpath(folder) for folder in ignored} - {root}
+    visited = {os.path.realpath(folder) for folder in ignored} - {root}
     for folder, folders, names in os.walk(tree, followlinks=True, onerror=_raise):
         here = Path(folder)
-        seen.add(os.path.realpath(here))
+        visited.add(os.path.realpath(here))
         folders[:] = [
             name
             for name in folders
             if not _is_left_out(here / name, at_top=here == tree)
             and _is_inside(here / name, root)
-            and os.path.realpath(here / name) not in seen
+            and os.path.realpath(here / name) not in visited
         ]
         for name in names:
             path = here / name
@@ -185,7 +185,7 @@ def _is_left_out(folder: Path, *, at_top: bool) -> bool:
     return at_top and (folder.name in _NEVER_AT_TOP or folder.name.endswith(".egg-info"))
 
 
-def _copied(tree: Path, target: Path, ignored: Sequence[str]) -> Path:
+def _copy_tree(tree: Path, target: Path, ignored: Sequence[str]) -> Path:
     for relative in files(tree, ignored):
         copy = target / relative
         copy.parent.mkdir(parents=True, exist_ok=True)

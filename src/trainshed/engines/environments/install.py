@@ -91,7 +91,7 @@ def _wheel(  # noqa: PLR0913 - one package, and where it is built
     (place.wheels / name).chmod(_ENTERED)
     if package.suffix == _WHEEL:
         with package.open("rb") as file:
-            return _kept(file, place.wheels / name / package.name, bytes_max)
+            return _copy_wheel(file, place.wheels / name / package.name, bytes_max)
     work = place.work / name
     work.mkdir()
     tree = content.source_tree(package, work, ignored, bytes_max=bytes_max)
@@ -99,12 +99,12 @@ def _wheel(  # noqa: PLR0913 - one package, and where it is built
     arguments = ["build", "--wheel", "--python", interpreter.path, "--out-dir", str(work / "out")]
     answer = uv.ask([*arguments, *(["--no-build-isolation"] * isolation), str(tree)], place, work)
     uv.check(answer, f"the package {package.name} does not build", place)
-    with _built(work, package.name) as (file, wheel):
-        return _kept(file, place.wheels / name / wheel, bytes_max)
+    with _open_built_wheel(work, package.name) as (file, wheel):
+        return _copy_wheel(file, place.wheels / name / wheel, bytes_max)
 
 
 @contextmanager
-def _built(work: Path, package: str) -> Iterator[tuple[BinaryIO, str]]:
+def _open_built_wheel(work: Path, package: str) -> Iterator[tuple[BinaryIO, str]]:
     """The wheel that a builder has left, and its name.  Raises EngineFault where it is no file."""
     with Beneath(work) as folder:
         try:
@@ -116,7 +116,7 @@ def _built(work: Path, package: str) -> Iterator[tuple[BinaryIO, str]]:
             yield file, names[0]
 
 
-def _kept(wheel: BinaryIO, path: Path, bytes_max: int | None) -> Path:
+def _copy_wheel(wheel: BinaryIO, path: Path, bytes_max: int | None) -> Path:
     """A copy, for what is checked to be what is installed; builders can read it."""
     room = Room(path.name, bytes_max)
     with path.open("xb") as copy:

@@ -32,20 +32,20 @@ def describe() -> dict[str, object]:
     changes.  ``version`` is such as 3.11.  ``builds`` says whether it can build a setuptools
     package by itself.
     """
-    facts = [sys.version, sysconfig.get_platform(), sys.prefix, *_installed()]
+    facts = [sys.version, sysconfig.get_platform(), sys.prefix, *_list_distributions()]
     digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
     version = "{}.{}".format(*sys.version_info)
     return {"identity": digest, "version": version, "builds": _builds()}
 
 
-def _installed() -> list[str]:
+def _list_distributions() -> list[str]:
     """The installed distributions, by the folders that hold their versions in their names."""
     directories = {sysconfig.get_paths()[name] for name in ("purelib", "platlib")}
     directories.update(site.getsitepackages())
     if site.ENABLE_USER_SITE:
         directories.add(site.getusersitepackages())
-    found = (path for directory in directories for path in Path(directory).glob("*-info"))
-    return sorted(map(str, found))
+    paths = (path for directory in directories for path in Path(directory).glob("*-info"))
+    return sorted(map(str, paths))
 
 
 def _builds() -> bool:

@@ -1,4 +1,4 @@
-"""The version of a distribution nearest to one that a Python cannot have (R25).
+"""The version of a distribution nearest to one that a Python cannot have.
 
 Old pins name versions that were never built for a newer Python.  The next one up is the nearest;
 where there is none, the last one before.  A version with a wheel is taken before any source:
@@ -58,10 +58,10 @@ class Index(NamedTuple):
         No more is downloaded than what is known of each, and nothing is built.
         """
         file = self.folder / "asked.in"
-        file.write_text("".join(f"{each}\n" for each in requirements))
+        file.write_text("".join(f"{requirement}\n" for requirement in requirements))
         file.chmod(_READABLE)
         answer = self.ask([*_COMPILE, *_LOCK, *how, "--python", self.python, str(file)])
-        return [] if answer.code else list(_listed(answer.text))
+        return [] if answer.code else list(_read_lock_file(answer.text))
 
 
 def nearest(name: str, version: str, index: Index) -> Release | None:
@@ -73,13 +73,13 @@ def nearest(name: str, version: str, index: Index) -> Release | None:
     tries = ((f"=={version}",), (f">={low}", "--resolution", "lowest-direct"), (f"<{low}",))
     for kinds in (_WHEELS, ()):
         for condition, *how in tries:
-            found = index.newest(f"{name}{condition}", *kinds, *how)
-            if found is not None:
-                return found
+            release = index.newest(f"{name}{condition}", *kinds, *how)
+            if release is not None:
+                return release
     return None
 
 
-def _listed(lock: str) -> Iterator[Release]:
+def _read_lock_file(lock: str) -> Iterator[Release]:
     """The packages of a lock file (PEP 751), after what uv may have warned of."""
     document = re.search(r"^lock-version = .*", lock, re.MULTILINE | re.DOTALL)
     try:

@@ -1,4 +1,4 @@
-"""Pins of a package that its Python cannot have, and what is taken in their place (R25).
+"""Pins of a package that its Python cannot have, and what is taken in their place.
 
 ``tensorflow==2.8.0`` of an old ``setup.py`` was never built for the Pythons of today.  What the
 interpreter has in another version is the nearest of all: it is there, and fits the rest.
@@ -48,39 +48,41 @@ def pinned(requirements: Iterable[str], wheels: Sequence[Path]) -> Pins:
 
     Of a package with very many pins the first are looked at.
     """
-    wanted = [*requirements, *(line for wheel in wheels for line in _required_by(wheel))]
-    found = {_normal(name): (name, version) for name, version in filter(None, map(_pin, wanted))}
-    return dict(islice(found.items(), _PINS_MAX))
+    lines = [*requirements, *(line for wheel in wheels for line in _read_requirements(wheel))]
+    pins = {_normal(name): (name, version) for name, version in filter(None, map(_pin, lines))}
+    return dict(islice(pins.items(), _PINS_MAX))
 
 
 def unmet(pins: Pins, index: Index) -> Iterator[Unmet]:
     """The pins that an interpreter cannot have, or only compiled, while it has other versions."""
     if not pins:
         return
-    here = _installed(index)
-    wanted = [f"{name}=={version}" for name, version in pins.values()]
-    listed = index.releases(wanted, "--offline") or index.releases(wanted)
-    wheels = {release.name for release in listed if release.wheel}
+    here = _list_installed(index)
+    requirements = [f"{name}=={version}" for name, version in pins.values()]
+    releases = index.releases(requirements, "--offline") or index.releases(requirements)
+    wheels = {release.name for release in releases if release.wheel}
     for key, (name, version) in pins.items():
         if key not in wheels and here.get(key) != version:
-            yield from _instead(name, version, here, index)
+            yield from _find_replacement(name, version, here, index)
 
 
-def _instead(name: str, version: str, here: Mapping[str, str], index: Index) -> Iterator[Unmet]:
-    found = nearest(name, version, index)
-    if found is None or _meets(found.version, version):
+def _find_replacement(
+    name: str, version: str, here: Mapping[str, str], index: Index
+) -> Iterator[Unmet]:
+    release = nearest(name, version, index)
+    if release is None or _meets(release.version, version):
         return
     has_source = index.newest(f"{name}=={version}") is not None
-    if not (has_source and found.is_pure):
-        yield Unmet(name, version, here.get(_normal(name), found.version), has_source)
+    if not (has_source and release.is_pure):
+        yield Unmet(name, version, here.get(_normal(name), release.version), has_source)
 
 
 def unbuilt(name: str, version: str, index: Index) -> Unmet | None:
     """What can be had in place of a version whose source does not build; None: nothing can."""
-    found = nearest(name, version, index)
-    if found is None or found.wheel is None:
+    release = nearest(name, version, index)
+    if release is None or release.wheel is None:
         return None
-    return Unmet(name, version, _installed(index).get(_normal(name), found.version), True)
+    return Unmet(name, version, _list_installed(index).get(_normal(name), release.version), True)
 
 
 def of(name: str, pins: Pins) -> tuple[str, str] | None:
@@ -88,9 +90,9 @@ def of(name: str, pins: Pins) -> tuple[str, str] | None:
     return pins.get(_normal(name))
 
 
-def _meets(found: str, version: str) -> bool:
+def _meets(candidate: str, version: str) -> bool:
     low = version.removesuffix("*")
-    return found == version or (version != low and found.startswith(low))
+    return candidate == version or (version != low and candidate.startswith(low))
 
 
 def _pin(requirement: str) -> tuple[str, str] | None:
@@ -98,7 +100,7 @@ def _pin(requirement: str) -> tuple[str, str] | None:
     return None if match is None else (match[1], match[2])
 
 
-def _required_by(wheel: Path) -> Iterator[str]:
+def _read_requirements(wheel: Path) -> Iterator[str]:
     with zipfile.ZipFile(wheel) as archive:
         names = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
         for name in names[:1]:
@@ -109,7 +111,7 @@ def _required_by(wheel: Path) -> Iterator[str]:
                     yield line.removeprefix(_REQUIRES)
 
 
-def _installed(index: Index) -> dict[str, str]:
+def _list_installed(index: Index) -> dict[str, str]:
     answer = index.ask(["pip", "list", "--quiet", "--format", "json", "--python", index.python])
     try:
         rows = json.loads(answer.text)

@@ -1,4 +1,4 @@
-"""What an interpreter lacks of a job's requirements, and what runs in place of old pins (R25).
+"""What an interpreter lacks of a job's requirements, and what runs in place of old pins.
 
 A pin without a version for the Python here is relaxed where that is wished, before anything is
 built: resolving a source takes minutes where it compiles.  A source that fails is relaxed later.
@@ -39,7 +39,7 @@ class Plan:
         relaxed: Callable[[str], None] | None,
     ) -> None:
         """Of an interpreter with these.  ``relaxed`` hears of each pin that is not kept."""
-        self._wanted = (*map(str, wheels), *requirements)
+        self._requirements = (*map(str, wheels), *requirements)
         self._wheels = wheels
         self._interpreter = interpreter
         self._place = place
@@ -52,41 +52,41 @@ class Plan:
 
     def lacking(self) -> tuple[str, ...]:
         """What is to be installed besides the wheels.  Raises EngineFault."""
-        answer = self._resolved("--offline")
+        answer = self._resolve("--offline")
         relaxed = self._relaxes_unmet(answer)
         if (answer.code or relaxed) and not answer.disk_is_full:
-            answer = self._resolved()
+            answer = self._resolve()
             while self.relaxes(answer):
-                answer = self._resolved()
+                answer = self._resolve()
             self._refuse_unmet(answer)
         self.check(answer, _CANNOT)
-        return tuple(_planned(answer.text, self._wheels))
+        return tuple(_list_planned(answer.text, self._wheels))
 
     def relaxes(self, answer: UvResult) -> bool:
         """Whether a pin is relaxed whose source has failed to build; then it is worth a retry."""
-        found = self._instead_of_unbuilt(answer) if self._relaxed else None
-        if found is not None:
-            self._relax(found)
-        return found is not None
+        unmet = self._replace_unbuilt(answer) if self._relaxed else None
+        if unmet is not None:
+            self._relax(unmet)
+        return unmet is not None
 
     def check(self, answer: UvResult, failure: str) -> None:
         """Raise EngineFault for what has failed; of a source that does not build it says more."""
         if answer.unbuilt is None or answer.disk_is_full:
             uv.check(answer, failure, self._place)
             return
-        pin, found = "==".join(answer.unbuilt), self._instead_of_unbuilt(answer)
-        other = f" (the nearest with one is {found.nearest})" if found else ""
+        pin, unmet = "==".join(answer.unbuilt), self._replace_unbuilt(answer)
+        other = f" (the nearest with one is {unmet.nearest})" if unmet else ""
         raise EngineFault(
             f"{failure}:\n{pin} has no wheel for Python {self._interpreter.version} here{other}, "
-            f"and its source does not build.\n{_ways_out(relaxing=found is not None)}\n"
+            f"and its source does not build.\n{_ways_out(relaxing=unmet is not None)}\n"
             f"{answer.last_lines()}"
         )
 
-    def _resolved(self, *how: str) -> UvResult:
+    def _resolve(self, *how: str) -> UvResult:
         # --break-system-packages: a dry run breaks none, and refuses a distribution's Python else
         words = ("pip", "install", "--dry-run", "--break-system-packages", *how)
         python = ("--python", self._interpreter.path)
-        return self._ask([*words, *python, *self._overrides(), *self._wanted])
+        return self._ask([*words, *python, *self._overrides(), *self._requirements])
 
     def _overrides(self) -> tuple[str, ...]:
         if not self._instead:
@@ -101,12 +101,14 @@ class Plan:
 
         Offline a source can be planned that uv has, too: it may have failed to build before.
         """
-        if self._relaxed is None or not (answer.code or any(_planned(answer.text, self._wheels))):
+        if self._relaxed is None or not (
+            answer.code or any(_list_planned(answer.text, self._wheels))
+        ):
             return False
-        found = list(pins.unmet(self._kept(), self._index))
-        for each in found:
-            self._relax(each)
-        return bool(found)
+        unmet_pins = list(pins.unmet(self._select_unrelaxed(), self._index))
+        for unmet in unmet_pins:
+            self._relax(unmet)
+        return bool(unmet_pins)
 
     def _relax(self, pin: pins.Unmet) -> None:
         if self._relaxed:
@@ -119,28 +121,32 @@ class Plan:
         """Raise EngineFault where there is no version for pins that are to be kept."""
         if not answer.code or answer.unbuilt or answer.disk_is_full or self._relaxed:
             return
-        found = [each for each in pins.unmet(self._pins, self._index) if not each.has_source]
-        if found:
-            names = ", ".join(f"{each.pin} (the nearest is {each.nearest})" for each in found)
+        unmet_pins = [
+            unmet for unmet in pins.unmet(self._pins, self._index) if not unmet.has_source
+        ]
+        if unmet_pins:
+            names = ", ".join(
+                f"{unmet.pin} (the nearest is {unmet.nearest})" for unmet in unmet_pins
+            )
             raise EngineFault(
                 f"{_CANNOT}:\nNo version for the Python of this job: {names}.\n"
                 f"{_ways_out(relaxing=True)}"
             )
 
-    def _instead_of_unbuilt(self, answer: UvResult) -> pins.Unmet | None:
+    def _replace_unbuilt(self, answer: UvResult) -> pins.Unmet | None:
         if answer.unbuilt is None or answer.disk_is_full:
             return None
-        pin = pins.of(answer.unbuilt[0], self._kept())
+        pin = pins.of(answer.unbuilt[0], self._select_unrelaxed())
         return None if pin is None else pins.unbuilt(*pin, self._index)
 
-    def _kept(self) -> pins.Pins:
+    def _select_unrelaxed(self) -> pins.Pins:
         return {key: pin for key, pin in self._pins.items() if pin[0] not in self._instead}
 
     def _ask(self, words: Sequence[str]) -> UvResult:
         return uv.ask(words, self._place, self._step)
 
 
-def _planned(text: str, wheels: Sequence[Path]) -> Iterator[str]:
+def _list_planned(text: str, wheels: Sequence[Path]) -> Iterator[str]:
     ours = {wheel.as_uri() for wheel in wheels}
     for match in _PLANNED.finditer(text):
         url = match["url"] or match["origin"]

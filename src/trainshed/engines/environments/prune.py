@@ -38,20 +38,20 @@ def prune(cache: Path, bytes_max: int) -> None:
     Looked at are a cache and those of its projects.  What cannot be removed stays.
     """
     roots = (cache, *(cache / PROJECTS).glob("*"))
-    kept = sorted(each for root in roots for each in _kept(root))
-    total = sum(each.size for each in kept)
-    for each in kept:
+    entries = sorted(entry for root in roots for entry in _list_entries(root))
+    total = sum(entry.size for entry in entries)
+    for entry in entries:
         if total <= bytes_max:
             break
-        total -= each.size if _is_removed(each.folder) else 0
+        total -= entry.size if _is_removed(entry.folder) else 0
 
 
 def use(folder: Path) -> TextIO:
     """A folder stays as long as this file is open somewhere; it need not be there yet."""
     while True:
-        file = _beside(folder).open("a+")
+        file = _use_file(folder).open("a+")
         fcntl.flock(file, fcntl.LOCK_SH)  # waits at most while what it was is removed
-        if lies_at(file, _beside(folder)):
+        if lies_at(file, _use_file(folder)):
             os.utime(file.fileno())
             return file
         file.close()
@@ -76,7 +76,7 @@ def lies_at(file: TextIO, path: Path) -> bool:
         return False
 
 
-def _beside(folder: Path) -> Path:
+def _use_file(folder: Path) -> Path:
     return folder.with_suffix(_USED)
 
 
@@ -86,23 +86,23 @@ def _bytes_in(opened: tuple[str, list[str], int]) -> int:
     size = 0
     for name in names:
         with suppress(OSError):
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            size += found.st_blocks * _BLOCK_BYTES // max(found.st_nlink, 1)
+            file_stat = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            size += file_stat.st_blocks * _BLOCK_BYTES // max(file_stat.st_nlink, 1)
     return size
 
 
-def _kept(root: Path) -> Iterator[_Kept]:
+def _list_entries(root: Path) -> Iterator[_Kept]:
     for folder in root.glob("*"):
         with suppress(OSError):
             if folder.suffix == _REMOVED:
                 remove_tree(folder)  # by somebody who was killed meanwhile
             elif _KEPT.fullmatch(folder.name):
-                yield _looked_at(folder)
+                yield _measure_entry(folder)
 
 
-def _looked_at(folder: Path) -> _Kept:
+def _measure_entry(folder: Path) -> _Kept:
     """Which is no use of it.  One from before sizes were written was last used when it was made."""
-    with _beside(folder).open("a+") as file:
+    with _use_file(folder).open("a+") as file:
         file.seek(0)
         text = file.read(_SIZE_CHARACTERS_MAX).strip()
         used = os.fstat(file.fileno()) if text else folder.stat()
@@ -113,7 +113,7 @@ def _looked_at(folder: Path) -> _Kept:
 
 def _is_removed(folder: Path) -> bool:
     """Whether it is gone.  Under another name first: what is half removed is no environment."""
-    beside, removed = _beside(folder), folder.with_suffix(_REMOVED)
+    beside, removed = _use_file(folder), folder.with_suffix(_REMOVED)
     try:
         with beside.open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

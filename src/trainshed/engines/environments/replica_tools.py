@@ -222,7 +222,7 @@ def _copy_scripts(executable: str, target: Path) -> None:
     """Copy the console scripts of an interpreter; the copies run in the first Python on PATH."""
     own = os.path.dirname(executable)
     for script in _scripts_beside(own):
-        if text := _rewritten(script, own):
+        if text := _rewrite(script, own):
             (target / script.name).write_bytes(text)
 
 
@@ -235,7 +235,7 @@ def _scripts_beside(own: str) -> Iterator[Path]:
         yield from Path(_LOCAL).iterdir()
 
 
-def _rewritten(script: Path, own: str) -> bytes:
+def _rewrite(script: Path, own: str) -> bytes:
     """The script's text; empty for what is no script of an interpreter in ``own``."""
     with suppress(OSError):
         if not script.is_file() or script.stat().st_size > _SCRIPT_BYTES_MAX:

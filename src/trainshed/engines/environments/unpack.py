@@ -75,12 +75,12 @@ class Room:
         """``package`` is named to its user; ``bytes_max`` None is no limit."""
         self._package = package
         self._bytes_max = bytes_max
-        self._taken = 0
+        self._used_bytes = 0
 
     def take(self, count: int) -> None:
         """Use up some of it.  Raises EngineFault where there is too little."""
-        self._taken += count
-        if self._bytes_max is not None and self._taken > self._bytes_max:
+        self._used_bytes += count
+        if self._bytes_max is not None and self._used_bytes > self._bytes_max:
             raise EngineFault(
                 f"the package {self._package} has more than {self._bytes_max} bytes "
                 "(limits.package_bytes_max)"
@@ -90,8 +90,8 @@ class Room:
 def check_wheel(wheel: Path, bytes_max: int | None) -> None:
     """Refuse a wheel that unpacks to too much, before an installer does.  Raises as ``unpack``."""
     try:
-        with zipfile.ZipFile(wheel) as found:
-            _check_sizes(found, bytes_max)
+        with zipfile.ZipFile(wheel) as zip_file:
+            _check_sizes(zip_file, bytes_max)
     except TooLarge as error:
         raise EngineFault(f"the package {wheel.name} {error}") from None
     except zipfile.BadZipFile as error:
@@ -105,24 +105,24 @@ def _untar(archive: Path, target: Path, bytes_max: int | None) -> None:
     with opened(archive, "rb") as stream:
         bounded = _Bounded(stream, bytes_max)
         links: set[PurePosixPath] = set()
-        with tarfile.open(fileobj=bounded, mode="r:") as found:  # type: ignore[call-overload]
-            for count, member in enumerate(found, 1):
+        with tarfile.open(fileobj=bounded, mode="r:") as tar_file:  # type: ignore[call-overload]
+            for count, member in enumerate(tar_file, 1):
                 _check_path(member, links)
                 if count > FILES_MAX:
-                    raise TooLarge(_many())
+                    raise TooLarge(_describe_count_limit())
                 if bytes_max is not None and member.size > bytes_max:  # sparse files say so
-                    raise TooLarge(_large(bytes_max))
+                    raise TooLarge(_describe_size_limit(bytes_max))
                 try:
-                    _extract(found, member, target)
+                    _extract(tar_file, member, target)
                 except KeyError as error:  # tarfile's word for a hard link to nothing
                     raise tarfile.ExtractError(f"{member.name!r} is a link to nothing") from error
-                found.members.clear()  # it keeps every one that it has read
+                tar_file.members.clear()  # it keeps every one that it has read
 
 
-def _extract(found: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+def _extract(tar_file: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
     """Extract one member by the filter; Python before 3.11.4 lacks it, so its rules stand here."""
     if hasattr(tarfile, "data_filter"):
-        found.extract(member, target, filter="data")
+        tar_file.extract(member, target, filter="data")
         return
     paths = PurePosixPath(member.name), PurePosixPath(member.linkname)
     if any(path.is_absolute() for path in paths) or ".." in paths[0].parts:
@@ -133,7 +133,7 @@ def _extract(found: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> N
         raise tarfile.ExtractError(f"{member.name!r} is no file, folder or link")
     member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
     member.uid, member.gid = os.geteuid(), os.getegid()
-    found.extract(member, target, numeric_owner=True)
+    tar_file.extract(member, target, numeric_owner=True)
 
 
 def _check_path(member: tarfile.TarInfo, links: set[PurePosixPath]) -> None:
@@ -177,33 +177,33 @@ class _Bounded:
 
     def _check(self, place: int) -> None:
         if self._bytes_max is not None and place > self._bytes_max:
-            raise TooLarge(_large(self._bytes_max))
+            raise TooLarge(_describe_size_limit(self._bytes_max))
 
 
 def _unzip(archive: Path, target: Path, bytes_max: int | None) -> None:
-    with zipfile.ZipFile(archive) as found:
-        _check_sizes(found, bytes_max)
-        for member in found.infolist():
+    with zipfile.ZipFile(archive) as zip_file:
+        _check_sizes(zip_file, bytes_max)
+        for member in zip_file.infolist():
             path = PurePosixPath(member.filename)
             if path.is_absolute() or ".." in path.parts:
                 raise zipfile.BadZipFile(f"{member.filename!r} leads out of the package")
             try:
-                found.extract(member, target)  # a link is a file; no more than its size is read
+                zip_file.extract(member, target)  # a link is a file; no more than its size is read
             except RuntimeError as error:  # zipfile's word for what is encrypted or newer than it
                 raise zipfile.BadZipFile(str(error)) from error
 
 
-def _check_sizes(found: zipfile.ZipFile, bytes_max: int | None) -> None:
-    members = found.infolist()
+def _check_sizes(zip_file: zipfile.ZipFile, bytes_max: int | None) -> None:
+    members = zip_file.infolist()
     if len(members) > FILES_MAX:
-        raise TooLarge(_many())
+        raise TooLarge(_describe_count_limit())
     if bytes_max is not None and sum(member.file_size for member in members) > bytes_max:
-        raise TooLarge(_large(bytes_max))
+        raise TooLarge(_describe_size_limit(bytes_max))
 
 
-def _large(bytes_max: int) -> str:
+def _describe_size_limit(bytes_max: int) -> str:
     return f"unpacks to more than {bytes_max} bytes (limits.package_bytes_max)"
 
 
-def _many() -> str:
+def _describe_count_limit() -> str:
     return f"has more than {FILES_MAX} files"

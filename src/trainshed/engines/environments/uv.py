@@ -32,14 +32,14 @@ class UvResult:
     def last_lines(self) -> str:
         """The end of what a builder said; where there was none, of what uv said itself."""
         built = self.text.partition("error: Failed to build")[0]
-        said = self.text.partition("\nhint:")[0]
-        return "\n".join((_relevant(built) or _relevant(said))[-_LAST_LINES:])
+        own_text = self.text.partition("\nhint:")[0]
+        return "\n".join((_relevant(built) or _relevant(own_text))[-_LAST_LINES:])
 
     @property
     def unbuilt(self) -> tuple[str, str] | None:
         """The name and version of an index's source that did not build, where that was it."""
-        found = _UNBUILT.search(self.text) if self.code else None
-        return None if found is None else (found[1], found[2])
+        match = _UNBUILT.search(self.text) if self.code else None
+        return None if match is None else (match[1], match[2])
 
     @property
     def disk_is_full(self) -> bool:
@@ -53,10 +53,10 @@ def find_uv() -> str:
     Raises EngineFault when there is none.
     """
     beside = Path(sys.executable).parent / "uv"
-    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("uv")
-    if found is None:
+    program = str(beside) if os.access(beside, os.X_OK) else shutil.which("uv")
+    if program is None:
         raise EngineFault("uv is needed to install packages and was not found; pip install uv")
-    return found
+    return program
 
 
 class UvContext(NamedTuple):
@@ -98,20 +98,20 @@ def ask(arguments: Sequence[str], place: UvContext, step: Path) -> UvResult:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             preexec_fn=build.enter,  # noqa: PLW1509 - one thread
-            pass_fds=build.kept,
+            pass_fds=build.descriptors,
         )
     except OSError as error:
         raise EngineFault(f"cannot run uv: {error.filename}: {error.strerror}") from error
     finally:
-        for descriptor in build.kept:
+        for descriptor in build.descriptors:
             os.close(descriptor)
     try:
-        said = _said_until_its_end(process, place.builder)
+        output = _read_until_end(process, place.builder)
     finally:
         os.killpg(process.pid, signal.SIGKILL)  # nothing of it may stay behind
         code = process.wait()
         place.builder.end()
-    return UvResult(code=code, text=said.decode("utf-8", errors="replace"))
+    return UvResult(code=code, text=output.decode("utf-8", errors="replace"))
 
 
 #: More of what a builder says is not kept: its last lines and uv's plan are all that is read.
@@ -120,9 +120,9 @@ _SAID_BYTES_MAX: Final = 1 << 20
 _EVERY_S: Final = 1.0
 
 
-def _said_until_its_end(process: subprocess.Popen[bytes], builder: Builder) -> bytes:
+def _read_until_end(process: subprocess.Popen[bytes], builder: Builder) -> bytes:
     """The last that a process says until it ends; what it has left may hold the pipe for longer."""
-    said, pipe = b"", process.stdout
+    output, pipe = b"", process.stdout
     if pipe is None:
         raise AssertionError("it was started with a pipe")
     os.set_blocking(pipe.fileno(), False)
@@ -132,9 +132,9 @@ def _said_until_its_end(process: subprocess.Popen[bytes], builder: Builder) -> b
         while True:
             ready, _, _ = select.select(watched, (), (), _EVERY_S)
             piece = _piece_of(pipe.fileno())
-            said = (said + (piece or b""))[-_SAID_BYTES_MAX:]
+            output = (output + (piece or b""))[-_SAID_BYTES_MAX:]
             if ended in ready:
-                return said
+                return output
             if piece == b"":
                 watched.discard(pipe.fileno())
             if time.monotonic() - looked_s >= _EVERY_S:

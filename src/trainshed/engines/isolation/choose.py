@@ -107,8 +107,8 @@ def _ports(refuse: bool | None, mode: str) -> tuple[bool, str]:  # noqa: FBT001 
 def _automatic(settings: IsolationOptions, machine: Machine) -> tuple[str, str]:
     """The strongest that works for processes, and why others do not."""
     reasons = []
-    others = () if machine.is_root and not settings.allow_root_jobs else (SANDBOX, LANDLOCK)
-    for mode in (*((USERS,) if machine.is_root else ()), *others):
+    unprivileged = () if machine.is_root and not settings.allow_root_jobs else (SANDBOX, LANDLOCK)
+    for mode in (*((USERS,) if machine.is_root else ()), *unprivileged):
         why = _why_not(mode, settings, machine)
         if not why:
             return mode, ""

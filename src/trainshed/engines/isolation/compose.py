@@ -221,23 +221,23 @@ def _writes(plan: LaunchPlan, folder: AttemptFolder) -> Iterator[str]:
         yield here
 
 
-def _reads(entries: Iterable[str], shown: Iterable[str]) -> Iterator[str]:
+def _reads(entries: Iterable[str], reads: Iterable[str]) -> Iterator[str]:
     """Of an interpreter the folders that it needs.
 
-    Of ``shown`` also where links in it lead: those are the server's own.  In the others a program
+    Of ``reads`` also where links in it lead: those are the server's own.  In the others a program
     of the job may have made them.
     """
-    paths = tuple(shown)
+    paths = tuple(reads)
     for path in (*entries, *paths):
         if os.path.isfile(path):
             yield from interpreters.folders_of(path)
         elif path.startswith("/"):
             yield path
     for path in paths:
-        yield from _linked(path)
+        yield from _resolve_links(path)
 
 
-def _linked(folder: str) -> Iterator[str]:
+def _resolve_links(folder: str) -> Iterator[str]:
     """Where the links of a folder of the server's lead."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -252,7 +252,7 @@ def own_folders(plan: LaunchPlan, folder: AttemptFolder) -> tuple[str, ...]:
     """
     files = () if plan.metrics is None else plan.metrics.files
     metrics = dict.fromkeys(os.path.dirname(file) for file in files)
-    inside = (each for each in metrics if each.startswith(f"{folder.path}/"))
+    inside = (path for path in metrics if path.startswith(f"{folder.path}/"))
     return (folder.work, folder.shared, *inside)
 
 
@@ -310,8 +310,8 @@ def share(bucket: str, gid: int) -> None:
     What is made in it later takes the group of its folder.  The bucket's own folder comes last: one
     that was begun and not ended is begun again.
     """
-    found = os.stat(bucket)
-    if found.st_gid == gid and stat.S_IMODE(found.st_mode) == _BUCKET_MODE:
+    folder_stat = os.stat(bucket)
+    if folder_stat.st_gid == gid and stat.S_IMODE(folder_stat.st_mode) == _BUCKET_MODE:
         return
     for below, files, descriptor in opened_folders(bucket):
         for name in files:
@@ -328,15 +328,15 @@ def _share_file(name: str, folder: int, gid: int) -> None:
     with suppress(OSError):
         descriptor = os.open(name, flags, dir_fd=folder)
         try:
-            found = os.fstat(descriptor)
-            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+            file_stat = os.fstat(descriptor)
+            if stat.S_ISREG(file_stat.st_mode) and file_stat.st_nlink == 1:
                 os.fchown(descriptor, -1, gid)
-                os.fchmod(descriptor, stat.S_IMODE(found.st_mode) | _GROUP_READS_WRITES)
+                os.fchmod(descriptor, stat.S_IMODE(file_stat.st_mode) | _GROUP_READS_WRITES)
         finally:
             os.close(descriptor)
 
 
 def hidden_folders(paths: Iterable[str | None]) -> tuple[str, ...]:
     """Those that are there and are not the whole machine."""
-    found = dict.fromkeys(os.path.realpath(path) for path in paths if path)
-    return tuple(path for path in found if path != "/")
+    real_paths = dict.fromkeys(os.path.realpath(path) for path in paths if path)
+    return tuple(path for path in real_paths if path != "/")

@@ -25,7 +25,7 @@ class DeviceNode(Protocol):
 
 def every(dev: str = DEV) -> tuple[str, ...]:
     """The nodes of all GPUs of the machine and of their parts."""
-    return tuple(sorted(_found(dev)))
+    return tuple(sorted(_list_nodes(dev)))
 
 
 def others(own: Collection[str], dev: str = DEV) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ def of(devices: Collection[DeviceNode], dev: str = DEV) -> tuple[str, ...]:
     return (*(f"{dev}/nvidia{number}" for number in numbers), *parts)
 
 
-def _found(dev: str) -> Iterator[str]:
+def _list_nodes(dev: str) -> Iterator[str]:
     for name in _names(dev):
         if _GPU.fullmatch(name):
             yield f"{dev}/{name}"

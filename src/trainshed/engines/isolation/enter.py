@@ -14,7 +14,7 @@ class Walled(NamedTuple):
     env: Mapping[str, str]
     enter: Callable[[], None] | None
     """Called in the forked child, last before exec; raises OSError where a wall cannot be built."""
-    kept: tuple[int, ...] = ()
+    descriptors: tuple[int, ...] = ()
     """Descriptors that the program is to have, to be closed by who has forked."""
 
 

@@ -29,11 +29,11 @@ def home_of_user() -> str:
 @functools.cache
 def folders_of(python: str) -> tuple[str, ...]:
     """What an interpreter of the server's settings reads.  It is asked once a process."""
-    found = dict.fromkeys(filter(os.path.isdir, (*_by_links(python), *_by_itself(python))))
-    return tuple(each for folder in found for each in _narrowed(folder))
+    folders = dict.fromkeys(filter(os.path.isdir, (*_list_prefixes(python), *_ask_paths(python))))
+    return tuple(path for folder in folders for path in _narrow(folder))
 
 
-def _by_links(python: str) -> Iterator[str]:
+def _list_prefixes(python: str) -> Iterator[str]:
     """The folder above the one with the program, for each link on the way to it."""
     path = os.path.abspath(python)
     for _ in range(40):
@@ -44,10 +44,10 @@ def _by_links(python: str) -> Iterator[str]:
         path = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path)))
 
 
-def _by_itself(python: str) -> list[str]:
+def _ask_paths(python: str) -> list[str]:
     if python == sys.executable:
-        found = [sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path]
-        return [path for path in found if path.startswith("/")]
+        paths = [sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path]
+        return [path for path in paths if path.startswith("/")]
     import subprocess  # noqa: PLC0415 - rarely needed, and slow to import
 
     try:
@@ -56,7 +56,7 @@ def _by_itself(python: str) -> list[str]:
         return []
 
 
-def _narrowed(folder: str) -> Iterator[str]:
+def _narrow(folder: str) -> Iterator[str]:
     """An installation below a home or the root is not all that lies there."""
     home = home_of_user()
     if folder in _SYSTEM:

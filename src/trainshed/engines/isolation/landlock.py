@@ -72,22 +72,22 @@ def version() -> int:
 
 def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
     """What the forked child calls; raises WallFault there."""
-    known = version()
-    rules = tuple(_rules(view, _every_right(known)))
+    abi = version()
+    rules = tuple(_rules(view, _every_right(abi)))
     before = {there: _identity(there) for _, there in view.folders}
     scopes = _SCOPE_SIGNALS | (0 if view.has_peers else _SCOPE_SOCKETS)
     prepare = mounted(mounts)
     filtered = seccomp.code_of((*view.refused_calls, seccomp.LIMITS))
     # who has capabilities sees much of other processes: root has none left after exec
     capabilities = linux.capability_count() if os.geteuid() == _ROOT else 0
-    ports = _port_ruleset(view.refused_ports) if view.refused_ports and known >= TCP_SINCE else None
+    ports = _port_ruleset(view.refused_ports) if view.refused_ports and abi >= TCP_SINCE else None
 
     def go() -> None:
         if prepare is not None:  # a server that is root and may keep its jobs so
             prepare()
         try:
-            mounted_rules = _mounted_rules(before, _every_right(known))
-            files = _files_ruleset(known, scopes, (*rules, *mounted_rules))
+            mounted_rules = _mounted_rules(before, _every_right(abi))
+            files = _files_ruleset(abi, scopes, (*rules, *mounted_rules))
             linux.drop_capabilities(capabilities)
             linux.forbid_new_privileges()
             for ruleset in (files,) if ports is None else (files, ports):
@@ -100,21 +100,21 @@ def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
     return go
 
 
-def _every_right(known: int) -> int:
-    return (1 << _RIGHTS[min(known, len(_RIGHTS)) - 1]) - 1 if known else 0
+def _every_right(abi: int) -> int:
+    return (1 << _RIGHTS[min(abi, len(_RIGHTS)) - 1]) - 1 if abi else 0
 
 
-def _files_ruleset(known: int, scopes: int, rules: Iterable[_Rule]) -> int:
+def _files_ruleset(abi: int, scopes: int, rules: Iterable[_Rule]) -> int:
     """A ruleset that opens the paths of the rules; exec closes it.  Raises OSError."""
-    ruleset = _make_ruleset(known, scopes)
+    ruleset = _make_ruleset(abi, scopes)
     for rule in (*rules, _Rule("/proc/self", _READ | _WRITE_FILE)):
-        _allow(ruleset, rule, _every_right(known))
+        _allow(ruleset, rule, _every_right(abi))
     return ruleset
 
 
-def _make_ruleset(known: int, scopes: int) -> int:
-    words = [_every_right(known)]
-    if known >= SCOPES_SINCE:
+def _make_ruleset(abi: int, scopes: int) -> int:
+    words = [_every_right(abi)]
+    if abi >= SCOPES_SINCE:
         words += [0, scopes]  # those of TCP are in a ruleset of their own
     data = struct.pack(f"={len(words)}Q", *words)
     return linux.syscall("landlock_create_ruleset", _CREATE, data, len(data), 0)

@@ -75,22 +75,22 @@ def write_hosts(path: str, names: Iterable[Sequence[str]]) -> None:
         machine = "127.0.0.1 localhost"
     names = list(names)
     ours = {name for _, name in names}
-    lines = [*_without(ours, machine.splitlines()), "# the replicas of this job"]
+    lines = [*_drop_names(ours, machine.splitlines()), "# the replicas of this job"]
     lines += [f"{address} {name}" for address, name in names]
     with open(path, "w", encoding="utf-8") as file:
         os.fchmod(file.fileno(), _READABLE)  # whatever the umask is: replicas are other users
         file.write("\n".join(lines) + "\n")
 
 
-def _without(names: Container[str], lines: Iterable[str]) -> Iterator[str]:
+def _drop_names(names: Container[str], lines: Iterable[str]) -> Iterator[str]:
     """The lines of a hosts file without some names: resolvers give every address of a name."""
     for line in lines:
         address, *words = line.partition("#")[0].split() or [""]
-        others = [word for word in words if word not in names]
-        if len(others) == len(words):
+        remaining = [word for word in words if word not in names]
+        if len(remaining) == len(words):
             yield line
-        elif others:
-            yield " ".join((address, *others))
+        elif remaining:
+            yield " ".join((address, *remaining))
 
 
 def write_resolver(path: str, address: str) -> None:
@@ -105,20 +105,22 @@ def write_resolver(path: str, address: str) -> None:
         file.write("\n".join((*lines, f"nameserver {address}")) + "\n")
 
 
-def write_passwd(path: str, uid: int, gid: int, home: str, *, known: str | None = PASSWD) -> None:
-    """Write a passwd file: those whom the file ``known`` knows, or root, and another user.
+def write_passwd(
+    path: str, uid: int, gid: int, home: str, *, base_file: str | None = PASSWD
+) -> None:
+    """Write a passwd file: those whom the file ``base_file`` knows, or root, and another user.
 
     Programs look for their user's name and home there, gcloud's rsync for one, and end where there
     is none.
     """
     try:
-        others = read(known).rstrip("\n") if known else _ROOT
+        entries = read(base_file).rstrip("\n") if base_file else _ROOT
     except OSError:
-        others = _ROOT
+        entries = _ROOT
     user = f"{USER_NAME}:x:{uid}:{gid}::{home}:/bin/sh"
     with open(path, "w", encoding="utf-8") as file:
         os.fchmod(file.fileno(), _READABLE)
-        file.write(f"{others}\n{user}\n")
+        file.write(f"{entries}\n{user}\n")
 
 
 def write_profile(path: str) -> bool:

@@ -108,7 +108,7 @@ def machine_of(
     return ReplicaMachine(
         folder=own,
         home=home,
-        shown=tuple(_shown(mode, own, metrics)),
+        shown=tuple(_list_mounts(mode, own, metrics)),
         overlay=overlay,
         tools=tools,
     )
@@ -125,7 +125,7 @@ def _home_of(mode: str, here: str) -> str:
     return homes[mode]
 
 
-def _shown(mode: str, own: str, metrics: str) -> Iterator[tuple[str, str]]:
+def _list_mounts(mode: str, own: str, metrics: str) -> Iterator[tuple[str, str]]:
     if mode not in {USERS, SANDBOX} and not mounts.allowed():
         return
     if mode in {USERS, SANDBOX}:

@@ -116,7 +116,7 @@ def orders(view: ReplicaView, mounts: Mounts, env: Mapping[str, str]) -> Iterato
     yield from ("--dir", "/var", "--symlink", _TMP, f"/var{_TMP}")
     for here, there in mounts.more.folders:
         yield from ("--bind", here, there)
-    yield from _shown(view)
+    yield from _mount_view(view)
     for file, place in private_files(mounts.hosts, mounts.more):
         yield from ("--ro-bind", file, place)
     for here, there in mounts.binds:
@@ -124,7 +124,7 @@ def orders(view: ReplicaView, mounts: Mounts, env: Mapping[str, str]) -> Iterato
     yield from ("--remount-ro", "/")
 
 
-def _shown(view: ReplicaView) -> Iterator[str]:
+def _mount_view(view: ReplicaView) -> Iterator[str]:
     """Folders before what lies in them, so that the last word on a place is the nearest."""
     ways = {
         **dict.fromkeys(view.hides, "--tmpfs"),
@@ -133,7 +133,9 @@ def _shown(view: ReplicaView) -> Iterator[str]:
     }
     for place in sorted(ways):
         if ways[place] == "--tmpfs":
-            if any(place.startswith(f"{each}/") for each in (*_SYSTEM, *view.reads, *view.writes)):
+            if any(
+                place.startswith(f"{folder}/") for folder in (*_SYSTEM, *view.reads, *view.writes)
+            ):
                 yield from ("--tmpfs", place)
         else:
             yield from (ways[place], place, place)

@@ -61,7 +61,7 @@ def enter(view: ReplicaView, mounts: Mounts) -> Callable[[], None]:
     shared = b"" if view.has_peers else _shm_options()
     capabilities = linux.capability_count()
     filtered = seccomp.code_of(view.refused_calls)
-    fill = mounting.additions(mounts.hosts, mounts.binds, _but_hidden(view, mounts.more))
+    fill = mounting.additions(mounts.hosts, mounts.binds, _drop_hidden(view, mounts.more))
     libc = linux.LIBC
 
     def go() -> None:
@@ -97,7 +97,7 @@ def _is_open(place: str) -> bool:
     return True
 
 
-def _but_hidden(view: ReplicaView, more: mounting.PrivateFolders) -> mounting.PrivateFolders:
+def _drop_hidden(view: ReplicaView, more: mounting.PrivateFolders) -> mounting.PrivateFolders:
     """Without the folders that are mounted with what is hidden."""
     over = _over_hidden(view)
     return more._replace(folders=[pair for pair in more.folders if tuple(pair) not in over])
@@ -137,20 +137,20 @@ def _steps(view: ReplicaView) -> Iterator[_Step]:
 def _kinds(view: ReplicaView) -> Mapping[str, tuple[str, str]]:
     """By place: its kind, and what is shown there.  Later ones win over earlier."""
     hides = [real for path in view.hides if (real := os.path.realpath(path)) != "/"]
-    shown = [(path, "read") for path in view.reads] + [(path, "write") for path in view.writes]
+    accesses = [(path, "read") for path in view.reads] + [(path, "write") for path in view.writes]
     places = [
         (place, kind, os.path.realpath(path))
-        for path, kind in shown
+        for path, kind in accesses
         for place in dict.fromkeys((os.path.normpath(path), os.path.realpath(path)))
     ]
-    closed = _closed_above(place for place, _, _ in places)
+    closed = _list_closed_parents(place for place, _, _ in places)
     kinds = dict.fromkeys((*closed, *hides), ("hide", ""))
     kinds |= {there: ("tmp", here) for here, there in _over_hidden(view)}
     kinds |= {path: ("tmp", view.tmp) for path in TMP if view.tmp and os.path.isdir(path)}
     return kinds | {place: (kind, source) for place, kind, source in places}
 
 
-def _closed_above(places: Iterable[str]) -> Iterator[str]:
+def _list_closed_parents(places: Iterable[str]) -> Iterator[str]:
     """Folders above these that not everybody may enter, such as root's home."""
     above = {folder for place in places for folder in _parents(place)}
     for folder in sorted(above):
@@ -178,7 +178,7 @@ def _perform(steps: Sequence[_Step], owner: tuple[int, int]) -> None:
             continue
         is_folder = stat.S_ISDIR(os.fstat(source).st_mode)
         target = _point(step, owner if step.is_in_own else (0, 0), is_folder=is_folder)
-        _mount(_by(source), target, None, _BIND | _RECURSIVE, None)
+        _mount(_descriptor_path(source), target, None, _BIND | _RECURSIVE, None)
         if step.kind == "read":
             _mount(None, step.place, None, _REMOUNT | _BIND | _READ_ONLY, None)
 
@@ -194,24 +194,24 @@ def _point(step: _Step, owner: tuple[int, int], *, is_folder: bool) -> str:
     *folders, leaf = os.path.relpath(step.place, step.above).split("/")
     at = os.open(step.above, _FOLDER)
     for part in folders:
-        at = _made(at, part, owner)
+        at = _make_folder(at, part, owner)
     if is_folder:
-        return os.fsdecode(_by(_made(at, leaf, (0, 0))))
+        return os.fsdecode(_descriptor_path(_make_folder(at, leaf, (0, 0))))
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return os.fsdecode(_by(os.open(leaf, flags, 0o644, dir_fd=at)))
+    return os.fsdecode(_descriptor_path(os.open(leaf, flags, 0o644, dir_fd=at)))
 
 
-def _made(at: int, part: str, owner: tuple[int, int]) -> int:
+def _make_folder(at: int, part: str, owner: tuple[int, int]) -> int:
     with suppress(FileExistsError):
         os.mkdir(part, dir_fd=at)
     descriptor = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
     if os.fstat(descriptor).st_uid == 0:  # whatever the umask is
-        os.chmod(_by(descriptor), _POINT_MODE)
-        os.chown(_by(descriptor), *owner)
+        os.chmod(_descriptor_path(descriptor), _POINT_MODE)
+        os.chown(_descriptor_path(descriptor), *owner)
     return descriptor
 
 
-def _by(descriptor: int) -> bytes:
+def _descriptor_path(descriptor: int) -> bytes:
     return b"/proc/self/fd/%d" % descriptor
 
 
@@ -230,8 +230,8 @@ def _private_proc() -> None:
 def _shm_options() -> bytes:
     """Those of a /dev/shm as large as the machine's; empty where the machine has none."""
     with suppress(OSError):
-        found = os.statvfs(_SHM)
-        return b"mode=1777,size=%d" % (found.f_blocks * found.f_frsize)
+        filesystem = os.statvfs(_SHM)
+        return b"mode=1777,size=%d" % (filesystem.f_blocks * filesystem.f_frsize)
     return b""
 
 

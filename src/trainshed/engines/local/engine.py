@@ -36,7 +36,7 @@ from trainshed.engines.leftover_means import PID_NAMESPACE, SUBREAPER
 from trainshed.engines.local import machine
 from trainshed.engines.local.attempts.attempt import TrackedAttempt, send_lines
 from trainshed.engines.local.attempts.fence import Fence, identity_of
-from trainshed.engines.local.attempts.find import attempts_of, known
+from trainshed.engines.local.attempts.find import attempts_of, list_attempts
 from trainshed.engines.local.attempts.fork import ForkServer
 from trainshed.engines.local.attempts.listeners import ask_listeners
 from trainshed.engines.local.attempts.plan_file import Preparation
@@ -212,16 +212,16 @@ class LocalEngine:
             work=folder.work,
             exchange=folder.shared,
             metrics=folder.metrics,
-            earlier=tuple(self._folder(each).work for each in earlier),
+            earlier=tuple(self._folder(older).work for older in earlier),
             buckets=str(self._buckets),
         )
 
     def health(self) -> None:
         """It is well whenever its server runs."""
 
-    def judge(self, asked: JobNeeds) -> None:
+    def judge(self, needs: JobNeeds) -> None:
         """Nothing beyond what its node says: the server places, and judges by that."""
-        del asked
+        del needs
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
         """The plan itself: nothing is sent to another machine."""
@@ -240,7 +240,7 @@ class LocalEngine:
         strange = {seat.node for seat in place} - {self._node_name}
         if strange:
             raise EngineFault(f"{', '.join(sorted(strange))}: not the local engine's node")
-        emulates = self._node(self._inventory.known()).policy is FleetPolicy.EMULATE
+        emulates = self._node(self._inventory.ensure_status()).policy is FleetPolicy.EMULATE
         with self._lock:
             attempt = self._attempt(key)
             try:
@@ -259,19 +259,19 @@ class LocalEngine:
         Raises EngineFault when the order cannot be written, which must be tried again; an attempt
         that has begun ends all the same.
         """
-        kept = Order(order.grace_s, order.reason.value, order.message)
+        supervisor_order = Order(order.grace_s, order.reason.value, order.message)
         with self._lock:
             attempt = self._attempt(key)
             try:
-                attempt.known.read(attempt.folder.records)
-                if attempt.known.ended is not None:
+                attempt.records.read(attempt.folder.records)
+                if attempt.records.ended is not None:
                     return
-                attempt.folder.give_order(kept)
-                attempt.known.read(attempt.folder.records)
+                attempt.folder.give_order(supervisor_order)
+                attempt.records.read(attempt.folder.records)
             except OSError as error:
                 raise EngineFault(f"the attempt {key} cannot be stopped: {error}") from error
             finally:  # the disk may be full because of the very job that is to end
-                attempt.tell(kept)
+                attempt.tell(supervisor_order)
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
         """What the folders of these attempts say, read on from the last time."""
@@ -283,9 +283,9 @@ class LocalEngine:
         """What an attempt's supervisor has written of its reports.  Raises OSError."""
         return measured(self._folder(key), after)
 
-    def known(self) -> Sequence[Known]:
+    def list_attempts(self) -> Sequence[Known]:
         """Every folder of an attempt, and every process that bears the mark of one."""
-        return known(self._root)
+        return list_attempts(self._root)
 
     def forget(self, uid: int) -> bool:
         """Remove the folder of a job unless something of it lives.  Raises OSError."""
@@ -322,11 +322,11 @@ class LocalEngine:
     def _supervisors(self) -> dict[int, AttemptKey]:
         """The supervisors that run, by pid; they adopt orphans, so all of theirs are below."""
         with self._lock:
-            attempts = [row for row in self._attempts.values() if row.known.ended is None]
+            attempts = [row for row in self._attempts.values() if row.records.ended is None]
             for attempt in attempts:
                 with suppress(OSError):  # what was read of it before still holds
-                    attempt.known.read(attempt.folder.records)
-        began = ((attempt.known.began, attempt.key) for attempt in attempts)
+                    attempt.records.read(attempt.folder.records)
+        began = ((attempt.records.began, attempt.key) for attempt in attempts)
         return {who.pid: key for who, key in began if who and lives(identity_of(who))}
 
     def _attempt_at(self, theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
@@ -349,10 +349,10 @@ class LocalEngine:
         self, theirs: Endpoint, ours: Endpoint, running: Collection[AttemptKey]
     ) -> AttemptKey | None:
         """The same in containers, which are children of their runtime."""
-        for roots in (self._roots.known, self._roots.asked):
+        for roots in (self._roots.read_cached, self._roots.refresh):
             own = {pid: key for pid, key in roots().items() if key in running}
-            if found := peers.holder_in(theirs, ours, own):
-                return found
+            if holder := peers.holder_in(theirs, ours, own):
+                return holder
         return None
 
     def _node(self, status: DeviceStatus) -> Node:

@@ -14,17 +14,17 @@ from trainshed.files.caches import default_cache_dir
 def make(context: EngineContext) -> LocalEngine:
     """The engine of this machine; asks container runtimes whether they work."""
     options = dict(context.options)
-    found = detect.find(options.pop("container_runtime"), user=options.pop("container_user"))
-    asked = options.pop("isolation", None)
-    containers = found
-    if asked is not None:
-        containers = found.with_walls(
-            is_read_only=asked.pop("container_read_only"),
-            is_root=os.geteuid() == 0 and not asked["allow_root_jobs"],
+    detected = detect.find(options.pop("container_runtime"), user=options.pop("container_user"))
+    isolation_options = options.pop("isolation", None)
+    containers = detected
+    if isolation_options is not None:
+        containers = detected.with_walls(
+            is_read_only=isolation_options.pop("container_read_only"),
+            is_root=os.geteuid() == 0 and not isolation_options["allow_root_jobs"],
         )
         hides = (str(context.jobs_dir.parent), str(context.cache_dir or default_cache_dir()))
-        network = asked.pop("network")
-        settings = IsolationOptions(**asked)
+        network = isolation_options.pop("network")
+        settings = IsolationOptions(**isolation_options)
         no_containers = "" if containers.runtime else containers.reason
         machine = this_machine(no_containers, settings.refused_calls)
         isolation = options["isolation"] = choose_isolation(settings, machine, hides)

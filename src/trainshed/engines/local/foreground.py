@@ -61,7 +61,7 @@ def run(  # noqa: PLR0913 - what differs between machines and tests, each with i
     uid: int | None = None,
     enough: "Enough | None" = None,
 ) -> "Ran":
-    """Run a job to its end and say how it ended (R11); its exit code is the deciding replica's.
+    """Run a job to its end and say how it ended; its exit code is the deciding replica's.
 
     ``uid`` is the number of the job, a random one if None.  ``enough`` is asked twice a second, and
     ends the job when it has seen what it wanted: a sentence.
@@ -76,10 +76,10 @@ def run(  # noqa: PLR0913 - what differs between machines and tests, each with i
         cache_dir=cache_dir,
         runtime=runtime,
         fake_gpus=fake_gpus,
-        takes_free=bool(devices) and (_asks(plan) or gpus.takes_all(plan.replicas)),
+        takes_free=bool(devices) and (_asks_for_gpus(plan) or gpus.takes_all(plan.replicas)),
     )
     start = AttemptStarter(devices=devices, hang=HangRule(), grace_s=grace_s)
-    with _hearing() as signals:
+    with _open_signals() as signals:
         number = new_uid() if uid is None else uid
         return _Run(plan, sink, signals, grace_s, number, enough).follow(start, preparation)
 
@@ -132,7 +132,7 @@ class _Run:
         self._enough = enough
         self._tail = LogTail(self._folder.log)
         self._tether, self._theirs = socket.socketpair()
-        self._known = AttemptRecords()
+        self._records = AttemptRecords()
         self._pid: int | None = None
         self._stop: JobEnd | None = None
         self._has_enough = False
@@ -143,7 +143,7 @@ class _Run:
         try:
             with self._tether:
                 with self._theirs:
-                    self._pid = self._started(start, preparation)
+                    self._pid = self._start(start, preparation)
                 self._pass_on()
             self._collect()
             return self._ended(preparation)
@@ -152,7 +152,7 @@ class _Run:
             self._collect()
             remove_folder(self._folder)
 
-    def _started(self, start: AttemptStarter, preparation: Preparation) -> int:
+    def _start(self, start: AttemptStarter, preparation: Preparation) -> int:
         try:
             os.mkdir(os.path.dirname(self._folder.job), _PRIVATE_FOLDER)  # noqa: PTH102, PTH120 - folders of attempts are strings
             theirs = self._theirs.fileno()
@@ -184,8 +184,8 @@ class _Run:
             self._order(self._grace_s, success.interrupted(signal.SIGTERM, why))
 
     def _steps(self) -> dict[str, StepTimes]:
-        found = {name: steps_of(self._folder, name) for name in self._replicas}
-        return {name: times for name, times in found.items() if times is not None}
+        steps = {name: steps_of(self._folder, name) for name in self._replicas}
+        return {name: times for name, times in steps.items() if times is not None}
 
     def _is_over(self) -> bool:
         with suppress(ConnectionError):
@@ -218,11 +218,11 @@ class _Run:
         for number in os.read(self._signals, _READ_BYTES):
             if number not in _ENDING:
                 continue
-            self._known.read(self._folder.records)
+            self._records.read(self._folder.records)
             signum = signal.Signals(number)
             if self._has_enough:  # whoever asked for the steps wants no more of them
                 self._stop, self._has_enough = success.interrupted(signum), False
-            if self._stop is not None or self._known.decided is not None:
+            if self._stop is not None or self._records.decided is not None:
                 self._order(0.0, self._stop)
                 continue
             words = f"{signum.name}: stopping all replicas; again to kill them at once"
@@ -231,37 +231,37 @@ class _Run:
     def _order(self, grace_s: float, stop: JobEnd | None, words: str = "") -> None:
         self._stop = self._stop or stop
         order = Order(grace_s, message=success.message(stop) if stop else "")
-        asked = {"do": "stop", "order": order._asdict(), "words": words}
+        message = {"do": "stop", "order": order._asdict(), "words": words}
         with suppress(OSError):  # it is gone, which is all that is wanted
-            self._tether.sendall(json.dumps(asked).encode() + b"\n")
+            self._tether.sendall(json.dumps(message).encode() + b"\n")
 
     def _ended(self, preparation: Preparation) -> Ran:
         """What is proven of the end.  Raises EngineFault where the job could not be run."""
-        seen = self._last_seen(preparation)
-        if seen.phase is Phase.LOST and self._known.began and not self._known.ended:
+        observation = self._observe_end(preparation)
+        if observation.phase is Phase.LOST and self._records.began and not self._records.ended:
             raise EngineFault("the supervisor was killed; every replica was ended with it")
-        if seen.fault is not None or seen.outcome is None:
-            raise EngineFault(seen.fault or "the supervisor has not said how the job ended")
-        outcome = seen.outcome
+        if observation.fault is not None or observation.outcome is None:
+            raise EngineFault(observation.fault or "the supervisor has not said how the job ended")
+        outcome = observation.outcome
         if self._stop is not None and outcome.interrupted:
-            said = success.message(self._stop)
-            outcome = outcome._replace(exit_code=self._stop.exit_code, message=said)
-        return Ran(outcome, seen.reduction, self._steps())
+            message = success.message(self._stop)
+            outcome = outcome._replace(exit_code=self._stop.exit_code, message=message)
+        return Ran(outcome, observation.reduction, self._steps())
 
-    def _last_seen(self, preparation: Preparation) -> Observation:
+    def _observe_end(self, preparation: Preparation) -> Observation:
         """By its records; of an attempt that says no end, after what it has left was ended."""
-        self._known.read(self._folder.records)
-        if self._known.ended is not None:
-            return with_report(recorded(self._key, self._known), self._folder)
+        self._records.read(self._folder.records)
+        if self._records.ended is not None:
+            return with_report(recorded(self._key, self._records), self._folder)
         # rarely needed, and slow to import
         from trainshed.engines.local.attempts.attempt import TrackedAttempt  # noqa: PLC0415 - see above
         from trainshed.engines.local.attempts.sweep import Sweeper  # noqa: PLC0415 - see above
 
-        attempt = TrackedAttempt(self._key, self._folder, self._known, was_ours=True)
+        attempt = TrackedAttempt(self._key, self._folder, self._records, was_ours=True)
         sweeper = Sweeper(preparation.runtime, os.environ)
-        while (seen := attempt.observation(sweeper)).phase not in {Phase.ENDED, Phase.LOST}:
+        while (observation := attempt.observation(sweeper)).phase not in {Phase.ENDED, Phase.LOST}:
             time.sleep(_PAUSE_S)
-        return seen
+        return observation
 
     def _collect(self) -> None:
         """Wait until the supervisor is gone: nothing of the attempt lives then, unless killed."""
@@ -281,13 +281,13 @@ def _temporary_folder() -> str:
     return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - names there are private and random
 
 
-def _asks(plan: LaunchPlan) -> bool:
+def _asks_for_gpus(plan: LaunchPlan) -> bool:
     return any(replica.gpu_count for replica in plan.replicas)
 
 
 def _without_gpus(plan: LaunchPlan) -> LaunchPlan:
     """The plan for a machine that has none, with a warning of what it asked for."""
-    if not _asks(plan):
+    if not _asks_for_gpus(plan):
         return plan
     none = gpus.deal(plan.replicas, 0)
     shortage = gpus.shortage(plan.replicas, none, machine=0, free=0)
@@ -296,7 +296,7 @@ def _without_gpus(plan: LaunchPlan) -> LaunchPlan:
 
 
 @contextmanager
-def _hearing() -> Iterator[int]:
+def _open_signals() -> Iterator[int]:
     """A descriptor from which the numbers of ending signals can be read, instead of their effect.
 
     One that the command was started to ignore (nohup, a background job of a script) stays ignored.

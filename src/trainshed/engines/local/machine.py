@@ -62,7 +62,7 @@ def node_of(  # noqa: PLR0913 - what is found, and what is set
         vcpus=cores,
         memory_gb=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB,
         gpus=Counter(map(accelerator_of, devices)),
-        gpus_held=Counter(accelerator_of(each) for each in devices if each.uuid in status.held),
+        gpus_held=Counter(accelerator_of(gpu) for gpu in devices if gpu.uuid in status.held),
         gpu_alias=gpu_alias,
         slots=slots or max(_SLOTS_MIN, _SLOTS_PER_CORE * cores),
         policy=policy or default,
@@ -100,8 +100,8 @@ def accelerator_of(device: GpuDevice) -> str:
     for pattern, name in () if is_part else _ACCELERATORS:
         if pattern.search(device.name):
             return name
-    known = device.name if " MIG " in device.name or not is_part else f"{device.name} MIG"
-    plain = re.sub(r"[^A-Za-z0-9]+", "_", known).strip("_").upper()
+    full_name = device.name if " MIG " in device.name or not is_part else f"{device.name} MIG"
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", full_name).strip("_").upper()
     return plain if plain.startswith("NVIDIA_") else f"NVIDIA_{plain}"
 
 
@@ -114,17 +114,17 @@ def bounded(plan: LaunchPlan, processes_max: int | None) -> LaunchPlan:
 def emulated(plan: LaunchPlan) -> LaunchPlan:
     """The plan without its GPUs, with a warning; those of the machine are hidden."""
     warnings = (*plan.warnings, *_without_gpus(plan.replicas))
-    return replace(plan, replicas=tuple(map(_blinded, plan.replicas)), warnings=warnings)
+    return replace(plan, replicas=tuple(map(_hide_gpus, plan.replicas)), warnings=warnings)
 
 
-def _blinded(replica: ReplicaPlan) -> ReplicaPlan:
+def _hide_gpus(replica: ReplicaPlan) -> ReplicaPlan:
     hidden = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
     return replace(replica, gpu_count=0, gpu_type=None, env={**replica.env, **hidden})
 
 
 def _without_gpus(replicas: Sequence[ReplicaPlan]) -> list[str]:
     """A sentence for every group that asked for GPUs, in the order of the plan."""
-    asked = {
+    requests = {
         replica.role: f"{replica.gpu_count} {replica.gpu_type or 'GPU'}"
         for replica in replicas
         if replica.gpu_count
@@ -132,5 +132,5 @@ def _without_gpus(replicas: Sequence[ReplicaPlan]) -> list[str]:
     return [
         f"Each {role.value.replace('_', ' ')} replica asked for {what}; "
         "this machine emulates: it runs on the CPU, without GPUs."
-        for role, what in asked.items()
+        for role, what in requests.items()
     ]

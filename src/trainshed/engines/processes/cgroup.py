@@ -2,8 +2,8 @@
 
 A box of cgroup2 is emptied by one write to ``cgroup.kill``, however its processes fork; that needs
 no controllers, so it works on pure and hybrid machines wherever our own cgroup2 directory is
-writable (contracts/engines.md section 6).  A box of the v1 freezer is frozen, killed pid by pid and
-thawed.  Where neither can be made, the sweep over descendants does the work alone.
+writable (docs/sources/slurm.md 6).  A box of the v1 freezer is frozen, killed pid by pid
+and thawed.  Where neither can be made, the sweep over descendants does the work alone.
 
 The first process that is moved pays 5 to 10 ms here, those right after it 0.1 ms, also into other
 trees; so a process moves into all of its boxes in one go.
@@ -57,7 +57,7 @@ def own_directory(controller: str = "") -> str | None:
         _, names, place = line.split(":", 2)
         if controller in names.split(","):
             for root, point in _mount_points(mounts, controller):
-                if os.path.isdir(path := point + _below(place, root)):
+                if os.path.isdir(path := point + _relative_place(place, root)):
                     return path.rstrip("/")
     return None
 
@@ -161,11 +161,11 @@ def kill_frozen(path: str) -> bool:
 
 def processes(path: str) -> list[int]:
     """The processes in a directory and below it; zombies are in none."""
-    found: list[int] = []
+    pids: list[int] = []
     for directory in _directories(path):
         with suppress(OSError):
-            found += map(int, read(directory + "/cgroup.procs").split())
-    return found
+            pids += map(int, read(directory + "/cgroup.procs").split())
+    return pids
 
 
 def populated(path: str) -> bool:
@@ -179,7 +179,7 @@ def populated(path: str) -> bool:
 def remove(path: str) -> None:
     """Remove a directory with those below it, waiting a moment until killed processes left."""
     deadline = time.monotonic() + _EMPTY_S_MAX
-    while not _removed(path) and time.monotonic() < deadline:
+    while not _remove(path) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
 
 
@@ -194,21 +194,21 @@ def _mount_points(mounts: list[str], controller: str) -> Iterator[tuple[str, str
             yield tuple(fields.split(" ")[3:5])  # type: ignore[misc] # two fields
 
 
-def _below(place: str, root: str) -> str:
+def _relative_place(place: str, root: str) -> str:
     """Our place relative to what is mounted; a container often mounts its own place only."""
     return place[len(root) :] if root != "/" and place.startswith(root) else place
 
 
 def _directories(path: str) -> list[str]:
     """A directory and all below it, the deepest first."""
-    found = [path]
-    for directory in found:
+    directories = [path]
+    for directory in directories:
         with suppress(OSError):
-            found += [entry.path for entry in os.scandir(directory) if entry.is_dir()]
-    return found[::-1]
+            directories += [entry.path for entry in os.scandir(directory) if entry.is_dir()]
+    return directories[::-1]
 
 
-def _removed(path: str) -> bool:
+def _remove(path: str) -> bool:
     for directory in _directories(path):
         try:
             os.rmdir(directory)

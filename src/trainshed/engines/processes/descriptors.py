@@ -44,8 +44,8 @@ def to_sockets(descriptors: Sequence[int]) -> list[socket.socket]:
         for descriptor in descriptors:
             sockets.append(socket.socket(fileno=descriptor))  # noqa: PERF401 - what was made counts
     except OSError:
-        for made in sockets:
-            made.close()
+        for open_socket in sockets:
+            open_socket.close()
         for descriptor in descriptors[len(sockets) :]:
             os.close(descriptor)
         raise

@@ -32,10 +32,10 @@ class LineBuffer:
         plain = self._feed_plain(data)
         if plain is not None:
             return plain
-        known = max(0, len(self._rest) - 1)  # no line ends before the last byte that was kept
+        search_from = max(0, len(self._rest) - 1)  # no line ends before the last byte that was kept
         data, start = self._rest + data, 0
         lines: list[str] = []
-        for end in _END.finditer(data, known):
+        for end in _END.finditer(data, search_from):
             line, start = data[start : end.start()], end.end()
             if line or end[0] != b"\r":
                 lines += self._pieces(line)

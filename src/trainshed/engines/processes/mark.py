@@ -57,8 +57,8 @@ def environment(pid: int) -> list[bytes]:
 
 def variable_in(entries: list[bytes]) -> str:
     """UID/ATTEMPT as an environment says it; empty where it does not."""
-    found = (entry[len(_VARIABLE) :] for entry in entries if entry.startswith(_VARIABLE))
-    return next(found, b"").decode(errors="replace")
+    values = (entry[len(_VARIABLE) :] for entry in entries if entry.startswith(_VARIABLE))
+    return next(values, b"").decode(errors="replace")
 
 
 def bears(pid: int, mark: str, limit: int) -> bool:

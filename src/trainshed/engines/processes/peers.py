@@ -56,22 +56,22 @@ def holder_of(theirs: Endpoint, ours: Endpoint, ancestors: Mapping[int, T]) -> T
     if not inode:
         return None
     for pid, (ancestor, since) in reversed(_recent.copy().items()):
-        if ancestor in ancestors and inode in held_inodes(pid) and _begun(pid) == since:
+        if ancestor in ancestors and inode in held_inodes(pid) and _start_ticks(pid) == since:
             return ancestors[ancestor]
-    for ancestor, given in ancestors.items():
-        for pid in _below(ancestor):
+    for ancestor, owner in ancestors.items():
+        for pid in _list_below(ancestor):
             if inode in held_inodes(pid):
                 _remember(pid, ancestor)
-                return given
+                return owner
     return None
 
 
 def holder_in(theirs: Endpoint, ours: Endpoint, roots: Mapping[int, T]) -> T | None:
     """The same for containers, by their first processes, which may have a network of their own."""
-    for root, given in roots.items():
-        inode = _looked_up(theirs, ours, f"/proc/{root}/net")
-        if inode and any(inode in held_inodes(pid) for pid in (root, *_below(root))):
-            return given
+    for root, owner in roots.items():
+        inode = _read_inode(theirs, ours, f"/proc/{root}/net")
+        if inode and any(inode in held_inodes(pid) for pid in (root, *_list_below(root))):
+            return owner
     return None
 
 
@@ -85,11 +85,11 @@ def user_of(theirs: Endpoint, ours: Endpoint) -> int | None:
 def socket_of(theirs: Endpoint, ours: Endpoint) -> int:
     """The inode of the socket that is connected to ours; 0 where there is none any more."""
     with suppress(OSError):
-        return _asked(theirs, ours)
-    return _looked_up(theirs, ours)
+        return _query_inode(theirs, ours)
+    return _read_inode(theirs, ours)
 
 
-def _begun(pid: int) -> str:
+def _start_ticks(pid: int) -> str:
     """When a process was started, in the kernel's words; it tells it from a later one."""
     with suppress(OSError):
         return tree.stat_fields(pid)[_START]
@@ -99,17 +99,17 @@ def _begun(pid: int) -> str:
 def _remember(pid: int, ancestor: int) -> None:
     if len(_recent) >= _RECENT_MAX:
         _recent.clear()
-    _recent[pid] = ancestor, _begun(pid)
+    _recent[pid] = ancestor, _start_ticks(pid)
 
 
-def _below(ancestor: int) -> Iterator[int]:
+def _list_below(ancestor: int) -> Iterator[int]:
     for count, (_, pid) in enumerate(tree.descendants(ancestor)):
         if count == _PROCESSES_MAX:
             return
         yield pid
 
 
-def _asked(theirs: Endpoint, ours: Endpoint) -> int:
+def _query_inode(theirs: Endpoint, ours: Endpoint) -> int:
     """Return the inode of this one socket by the kernel; 0 for none.  Raises OSError."""
     answer = _answer(theirs, ours)
     return answer[_SOCKET] if answer else 0
@@ -120,7 +120,7 @@ def _answer(theirs: Endpoint, ours: Endpoint) -> tuple[int, ...] | None:
     query = _QUERY.pack(
         socket.AF_INET, socket.IPPROTO_TCP, 0, 0, _ANY_STATE,
         struct.pack("!H", theirs.port), struct.pack("!H", ours.port),
-        _packed(theirs.host), _packed(ours.host),
+        _pack(theirs.host), _pack(ours.host),
         0, _ANY_COOKIE, _ANY_COOKIE,
     )  # fmt: skip
     header = _HEADER.pack(_HEADER.size + len(query), _SOCK_DIAG_BY_FAMILY, _REQUEST, 1, 0)
@@ -137,11 +137,11 @@ def _answer(theirs: Endpoint, ours: Endpoint) -> tuple[int, ...] | None:
     return _ANSWER.unpack_from(answer, _HEADER.size)
 
 
-def _packed(host: str) -> bytes:
+def _pack(host: str) -> bytes:
     return socket.inet_aton(host).ljust(16, b"\0")
 
 
-def _looked_up(theirs: Endpoint, ours: Endpoint, tables: str = OWN_TABLES) -> int:
+def _read_inode(theirs: Endpoint, ours: Endpoint, tables: str = OWN_TABLES) -> int:
     """Return the same inode by the table of all connections."""
     ends = _place(theirs), _place(ours)
     sockets = read_sockets(tables)

@@ -25,7 +25,7 @@ def free_runs(widths: Sequence[int], start: int | None = None) -> tuple[int, ...
     """The first of so many neighbouring ports for each width, all distinct and free now.
 
     With ``start`` all are consecutive from there, as gcloud's ``--start-port`` promises
-    (contracts/gcloud.md 9.1), and EngineFault names one that is taken.
+    (docs/sources/gcloud.md 9.1), and EngineFault names one that is taken.
     """
     if start is None:
         return _search(widths)
@@ -49,15 +49,15 @@ def _consecutive(count: int, start: int) -> tuple[int, ...]:
 
 
 def _search(widths: Sequence[int]) -> tuple[int, ...]:
-    found: list[int] = []
+    starts: list[int] = []
     run: list[int] = []
     for port in _candidates():
-        if len(found) == len(widths):
-            return tuple(found)
+        if len(starts) == len(widths):
+            return tuple(starts)
         before = run if run[-1:] == [port - 1] else []
         run = [*before, port] if is_free(port) else []
-        if len(run) == widths[len(found)]:
-            found.append(run[0])
+        if len(run) == widths[len(starts)]:
+            starts.append(run[0])
             run = []
     message = f"no {sum(widths)} free ports between {_LOW} and {_HIGH}; see --start-port"
     raise EngineFault(message)
@@ -74,13 +74,13 @@ def is_free(port: int) -> bool:
     """Whether a server could bind the port on the loopback, IPv4 and, where there is one, IPv6."""
     with ExitStack() as sockets:
         return all(
-            _bound(family, address, port, sockets)
+            _try_bind(family, address, port, sockets)
             for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
             if family == socket.AF_INET or _has_ipv6()
         )
 
 
-def _bound(family: socket.AddressFamily, address: str, port: int, sockets: ExitStack) -> bool:
+def _try_bind(family: socket.AddressFamily, address: str, port: int, sockets: ExitStack) -> bool:
     probe = sockets.enter_context(socket.socket(family, socket.SOCK_STREAM))
     # as servers do: a port that only waits out its last connection is free
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -80,12 +80,12 @@ def find_holders(inodes: Collection[int], ancestors: Mapping[int, T]) -> dict[in
     ``ancestors``: pid → what is given for it.  Sockets that no such process holds are left out.
     """
     holders: dict[int, tuple[int, T]] = {}
-    wanted = set(inodes)
-    for ancestor, given in ancestors.items():
+    sought = set(inodes)
+    for ancestor, owner in ancestors.items():
         for _, pid in islice(tree.descendants(ancestor), _PROCESSES_MAX):
             for inode in held_inodes(pid):
-                if inode in wanted:
-                    holders[inode] = pid, given
+                if inode in sought:
+                    holders[inode] = pid, owner
     return holders
 
 

@@ -1,7 +1,7 @@
 """Descendants of a process: found through /proc, signalled without hitting a reused pid.
 
 Process groups alone are not enough: a trainer that calls ``setsid`` leaves its group
-(contracts/engines.md section 6), but it cannot leave the descendants of a subreaper.
+(docs/sources/slurm.md 6), but it cannot leave the descendants of a subreaper.
 """
 
 import ctypes
@@ -61,12 +61,12 @@ def can_list() -> bool:
 
 def children(pid: int) -> list[int]:
     """The living and unreaped children of all threads of a process; empty if it is gone."""
-    found: list[int] = []
+    pids: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             with suppress(OSError):
-                found += map(int, read(f"/proc/{pid}/task/{thread}/children").split())
-    return found
+                pids += map(int, read(f"/proc/{pid}/task/{thread}/children").split())
+    return pids
 
 
 def descendants(pid: int) -> Iterator[tuple[int, int]]:

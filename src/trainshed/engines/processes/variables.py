@@ -44,17 +44,17 @@ SECRET: Final = frozenset(
 
 def of_helpers(env: Mapping[str, str], passed: Iterable[str]) -> dict[str, str]:
     """What a supervisor and the helpers that it starts have of a server's environment."""
-    return _only(env, (*_OF_PROGRAMS, *_OF_HELPERS, *passed))
+    return _select(env, (*_OF_PROGRAMS, *_OF_HELPERS, *passed))
 
 
 def of_builders(env: Mapping[str, str], passed: Iterable[str]) -> dict[str, str]:
     """What those have who build packages behind walls."""
-    return _only(env, (*_OF_PROGRAMS, *_OF_BUILDERS, *passed))
+    return _select(env, (*_OF_PROGRAMS, *_OF_BUILDERS, *passed))
 
 
 def of_programs(env: Mapping[str, str], passed: Iterable[str]) -> dict[str, str]:
     """What programs of users have of it; ``passed`` are names, in which * stands for anything."""
-    return _only(env, (*_OF_PROGRAMS, *passed))
+    return _select(env, (*_OF_PROGRAMS, *passed))
 
 
 def without_secrets(env: Mapping[str, str]) -> dict[str, str]:
@@ -62,13 +62,13 @@ def without_secrets(env: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in env.items() if name not in SECRET}
 
 
-def _only(env: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:
-    is_named = _any_of(patterns).fullmatch
+def _select(env: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:
+    is_named = _compile_any(patterns).fullmatch
     return {name: text for name, text in env.items() if is_named(name) and name not in SECRET}
 
 
 @cache
-def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+def _compile_any(patterns: tuple[str, ...]) -> re.Pattern[str]:
     """Each job asks twice, with the same patterns."""
     words = (re.escape(pattern).replace(r"\*", ".*") for pattern in patterns)
     return re.compile("|".join(words), re.DOTALL)

@@ -42,7 +42,7 @@ class SlurmAttempt:
     folder: AttemptFolder
     engine: str
     lost_after_s: float
-    known: AttemptRecords = field(default_factory=AttemptRecords)
+    records: AttemptRecords = field(default_factory=AttemptRecords)
     submitted: SpoolRecord | None = None
     final: Observation | None = None
     is_strange: bool = False
@@ -73,55 +73,59 @@ class SlurmAttempt:
         """Slurm's number; empty: not known."""
         return self.submitted.job if self.submitted else ""
 
-    def rows(self, seen: LastAnswer) -> Sequence[SlurmJob]:
+    def rows(self, answer: LastAnswer) -> Sequence[SlurmJob]:
         """What Slurm says of it; a submission whose number was lost is found by its comment."""
         if self.submitted is not None and not self.submitted.job:
-            found = next((job for job, rows in seen.rows.items() if self._is_mine(rows[0])), "")
-            if found:
-                self._has_job(self.submitted, found)
-        rows = seen.rows.get(self.job, ())
+            job_id = next((job for job, rows in answer.rows.items() if self._is_mine(rows[0])), "")
+            if job_id:
+                self._has_job(self.submitted, job_id)
+        rows = answer.rows.get(self.job, ())
         # a controller that lost its state gives the same numbers again
         return rows if rows and self._is_mine(rows[0]) else ()
 
-    def unchanged(self, seen: LastAnswer) -> Observation | None:
+    def unchanged(self, answer: LastAnswer) -> Observation | None:
         """What was found last, where neither its folder nor Slurm's answer is another since.
 
         There may be thousands that wait or run.  What may change with time alone is looked at.
         """
         if self.final is not None:
             return self.final
-        is_timed = self._over_s is not None or self.known.ended is not None or not self.rows(seen)
-        sign, self._sign = self._sign, None if is_timed else self._signature(seen)
+        is_timed = (
+            self._over_s is not None or self.records.ended is not None or not self.rows(answer)
+        )
+        sign, self._sign = self._sign, None if is_timed else self._signature(answer)
         return self._last if sign is not None and sign == self._sign else None
 
-    def _signature(self, seen: LastAnswer) -> tuple[object, ...] | None:
+    def _signature(self, answer: LastAnswer) -> tuple[object, ...] | None:
         try:
-            found = os.lstat(self.folder.path)
+            status = os.lstat(self.folder.path)
             with suppress(FileNotFoundError):
                 size = os.lstat(self.folder.records).st_size
-                return (seen.number, seen.is_away, found.st_ino, found.st_mtime_ns, size)
+                return (answer.number, answer.is_away, status.st_ino, status.st_mtime_ns, size)
         except OSError:
             return None
-        return (seen.number, seen.is_away, found.st_ino, found.st_mtime_ns)
+        return (answer.number, answer.is_away, status.st_ino, status.st_mtime_ns)
 
-    def observation(self, seen: LastAnswer, bad_nodes: Callable[[], frozenset[str]]) -> Observation:
+    def observation(
+        self, answer: LastAnswer, bad_nodes: Callable[[], frozenset[str]]
+    ) -> Observation:
         """What can be proven now.  Raises what reading a folder can raise."""
         self._last = None  # what cannot be read now is not as it was
         if self.final is None:
             self._read()
-            found = self._looked_at(seen, bad_nodes)
-            if found.phase not in {Phase.ENDED, Phase.LOST}:
-                self._last = found
-                return found
+            observation = self._observe(answer, bad_nodes)
+            if observation.phase not in {Phase.ENDED, Phase.LOST}:
+                self._last = observation
+                return observation
             # it may be over before Slurm was asked where it is
-            found = self._at(found, spool.nodes_of(self.folder))
-            self.final = observe.with_report(found, self.folder)
+            observation = self._add_seats(observation, spool.nodes_of(self.folder))
+            self.final = observe.with_report(observation, self.folder)
         return self.final
 
     def _read(self) -> None:
         if self.submitted is None or not self.submitted.job:
             self.submitted = spool.submitted(self.folder) or self.submitted
-        self.known.read(self.folder.records)
+        self.records.read(self.folder.records)
         self._follow_claim()
 
     def _follow_claim(self) -> None:
@@ -131,7 +135,7 @@ class SlurmAttempt:
         """
         if self._knows_claimant or self.submitted is None:
             return
-        if self.job and self.known.began is None:
+        if self.job and self.records.began is None:
             return
         job = spool.claimant(self.folder)
         if job and job != self.job:
@@ -143,75 +147,75 @@ class SlurmAttempt:
         if not self.only_looks:
             spool.keep_submitted(self.folder, self.submitted)
 
-    def _looked_at(self, seen: LastAnswer, bad_nodes: Callable[[], frozenset[str]]) -> Observation:
+    def _observe(self, answer: LastAnswer, bad_nodes: Callable[[], frozenset[str]]) -> Observation:
         end = spool.end_in_slurm(self.folder)
         if end is not None:
-            return self._ended_so(end)
+            return self._report_end(end)
         order = self.folder.stop_order()
-        rows = self.rows(seen)
+        rows = self.rows(answer)
         if self.submitted is None:
             return self._not_submitted(order)
         if order is not None and self._never_begins():
             return self._end(_early(order))
-        if self.known.ended is not None:
-            return self._with_end(seen, rows, order)
-        return self._going(seen, rows, bad_nodes)
+        if self.records.ended is not None:
+            return self._report_recorded_end(answer, rows, order)
+        return self._going(answer, rows, bad_nodes)
 
     def _never_begins(self) -> bool:
         """Whether no job has begun it, and none will: the claim is ours."""
-        is_open = self.known.began is None and not self.only_looks
+        is_open = self.records.began is None and not self.only_looks
         return is_open and spool.take_claim(self.folder)
 
     def _not_submitted(self, order: Order | None) -> Observation:
         if order is None:
             return Observation(key=self.key, phase=Phase.UNKNOWN)
-        return self._ended_so(_early(order))
+        return self._report_end(_early(order))
 
-    def _with_end(
-        self, seen: LastAnswer, rows: Sequence[SlurmJob], order: Order | None
+    def _report_recorded_end(
+        self, answer: LastAnswer, rows: Sequence[SlurmJob], order: Order | None
     ) -> Observation:
         """Its records tell an end; Slurm may have to say whose doing it was."""
-        ended = self.known.ended
+        ended = self.records.ended
         if ended is None or order is not None or not _is_doubtful(ended.outcome):
-            return observe.recorded(self.key, self.known)
-        state = self._state(seen, rows)
-        if state is None and not self._is_gone(seen):
-            return self._still(rows)
+            return observe.recorded(self.key, self.records)
+        state = self._state(answer, rows)
+        if state is None and not self._is_gone(answer):
+            return self._report_running(rows)
         if state is SlurmState.DONE and ended.outcome.interrupted:
             return self._end(_interrupted(ended.outcome))
-        is_kept = state is SlurmState.RUNNING and self._is_kept(seen)
+        is_kept = state is SlurmState.RUNNING and self._is_kept(answer)
         if state is None or state is SlurmState.DONE or is_kept:
             return self._end(EndInSlurm(stands=True))
         if state in _QUEUED:
-            return self._pending(seen, rows)
-        return self._end(self._end_by(state, rows)) if state in OVER else self._still(rows)
+            return self._pending(answer, rows)
+        return self._end(self._end_by(state, rows)) if state in OVER else self._report_running(rows)
 
-    def _is_kept(self, seen: LastAnswer) -> bool:
+    def _is_kept(self, answer: LastAnswer) -> bool:
         """Whether its job was seen to run on after its end: then nobody else has ended it."""
         if holding.read(self.folder) is None:
             return False
         if self._held_at is None:
-            self._held_at = seen.number
-        return seen.number > self._held_at + 1  # one may have been under way
+            self._held_at = answer.number
+        return answer.number > self._held_at + 1  # one may have been under way
 
     def _going(
-        self, seen: LastAnswer, rows: Sequence[SlurmJob], bad_nodes: Callable[[], frozenset[str]]
+        self, answer: LastAnswer, rows: Sequence[SlurmJob], bad_nodes: Callable[[], frozenset[str]]
     ) -> Observation:
         """No end is recorded."""
-        if seen.is_away:
+        if answer.is_away:
             return self._unknown()
-        state = self._state(seen, rows)
+        state = self._state(answer, rows)
         if state is None:
-            return self._without_job(seen)
+            return self._without_job(answer)
         if state in OVER:
             return self._over(state, rows)
         self._over_s = None
         if state in _QUEUED:
-            return self._pending(seen, rows)
+            return self._pending(answer, rows)
         self._began_at = None
-        return self._begun(state, rows, bad_nodes().intersection(_nodes(rows)))
+        return self._report_begun(state, rows, bad_nodes().intersection(_nodes(rows)))
 
-    def _begun(
+    def _report_begun(
         self, state: SlurmState, rows: Sequence[SlurmJob], silent: frozenset[str]
     ) -> Observation:
         """It has its nodes, of which Slurm does not reach some."""
@@ -220,79 +224,87 @@ class SlurmAttempt:
         if state is SlurmState.UNKNOWN:
             return self._unknown()
         waits = states.suspended(rows) if state is SlurmState.SUSPENDED else None
-        return self._still(rows)._replace(waits=waits)
+        return self._report_running(rows)._replace(waits=waits)
 
-    def _state(self, seen: LastAnswer, rows: Sequence[SlurmJob]) -> SlurmState | None:
-        return states.state_of(rows) if rows and not seen.is_away else None
+    def _state(self, answer: LastAnswer, rows: Sequence[SlurmJob]) -> SlurmState | None:
+        return states.state_of(rows) if rows and not answer.is_away else None
 
-    def _pending(self, seen: LastAnswer, rows: Sequence[SlurmJob]) -> Observation:
+    def _pending(self, answer: LastAnswer, rows: Sequence[SlurmJob]) -> Observation:
         """In the queue, unless the answer is older than its start, or somebody has requeued it."""
-        if self.known.began is None and states.state_of(rows) is SlurmState.PENDING:
+        if self.records.began is None and states.state_of(rows) is SlurmState.PENDING:
             why = states.never(rows)
             if why is not None and spool.take_claim(self.folder):
                 return self._end(EndInSlurm(fault=why, never=True))
             return self._waiting(states.waiting_for(rows))
         if self._began_at is None:
-            self._began_at = seen.number
+            self._began_at = answer.number
         # the answer after the one that was under way was asked for when it had begun
-        self.is_requeued = self.is_requeued or seen.number > self._began_at + 1
-        return self._unknown() if self.is_requeued else self._still(rows)
+        self.is_requeued = self.is_requeued or answer.number > self._began_at + 1
+        return self._unknown() if self.is_requeued else self._report_running(rows)
 
     def _waiting(self, waits: Explanation) -> Observation:
         return Observation(key=self.key, phase=Phase.WAITING, waits=waits)
 
-    def _still(self, rows: Sequence[SlurmJob]) -> Observation:
+    def _report_running(self, rows: Sequence[SlurmJob]) -> Observation:
         """As its records have it, but for an end that is not believed yet."""
-        ended, self.known.ended = self.known.ended, None
+        ended, self.records.ended = self.records.ended, None
         try:
-            found = observe.recorded(self.key, self.known)
+            observation = observe.recorded(self.key, self.records)
         finally:
-            self.known.ended = ended
-        return self._at(found, [row.nodes for row in rows])
+            self.records.ended = ended
+        return self._add_seats(observation, [row.nodes for row in rows])
 
-    def _at(self, found: Observation, nodes: list[tuple[str, ...]]) -> Observation:
-        kept = self.submitted.kept if self.submitted else 0
-        how = f"in the allocation kept from attempt {kept} (Slurm job {self.job})" if kept else ""
-        return found._replace(placed=self._placed(nodes), placed_how=how)
+    def _add_seats(self, observation: Observation, nodes: list[tuple[str, ...]]) -> Observation:
+        kept_from = self.submitted.kept if self.submitted else 0
+        how = (
+            f"in the allocation kept from attempt {kept_from} (Slurm job {self.job})"
+            if kept_from
+            else ""
+        )
+        return observation._replace(placed=self._list_seats(nodes), placed_how=how)
 
-    def _placed(self, nodes: list[tuple[str, ...]]) -> tuple[Seat, ...]:
+    def _list_seats(self, nodes: list[tuple[str, ...]]) -> tuple[Seat, ...]:
         """Where its replicas are, by the nodes of its parts."""
         parts = self.submitted.parts if self.submitted else ()
         # parts of a packed allocation share its nodes
         nodes *= len(parts) if len(nodes) == 1 else 1
-        found = spool.spread(parts, nodes)
+        placements = spool.spread(parts, nodes)
         return tuple(
             Seat(role=role, index=index, node=node, engine=self.engine)
-            for role, index, node in found
+            for role, index, node in placements
         )
 
     def _unknown(self) -> Observation:
         return Observation(key=self.key, phase=Phase.UNKNOWN)
 
-    def _without_job(self, seen: LastAnswer) -> Observation:
+    def _without_job(self, answer: LastAnswer) -> Observation:
         """An answer that does not have it is no proof; its first answer may be to come."""
-        if not seen.number or not self.job:
-            return self._unknown() if not self.job else self._handed_over()
+        if not answer.number or not self.job:
+            return self._unknown() if not self.job else self._report_handed_over()
         if self.submitted is not None and self.submitted_for_s() < SPARE_S:
-            return self._handed_over() if self.known.began is None else self._still(())
-        if not self._is_gone(seen):
+            return (
+                self._report_handed_over()
+                if self.records.began is None
+                else self._report_running(())
+            )
+        if not self._is_gone(answer):
             return self._unknown()
         if not self._has_waited():
             return self._unknown()
-        return self._given_up("Slurm does not know its job any more, and it recorded no end", ())
+        return self._give_up("Slurm does not know its job any more, and it recorded no end", ())
 
-    def _handed_over(self) -> Observation:
+    def _report_handed_over(self) -> Observation:
         text = f"Slurm has it as job {self.job} and has said no more of it yet"
         return self._waiting(Explanation(reason=Reason.ENGINE_QUEUE, message=text))
 
-    def _is_gone(self, seen: LastAnswer) -> bool:
+    def _is_gone(self, answer: LastAnswer) -> bool:
         """Whether so many answers in a row have not had it, of a controller that works."""
         count, last = self._missed
-        if seen.is_away or not seen.is_up or not seen.number:
+        if answer.is_away or not answer.is_up or not answer.number:
             return False
-        if seen.number != last:
-            count = count + 1 if not self.rows(seen) else 0
-            self._missed = (count, seen.number)
+        if answer.number != last:
+            count = count + 1 if not self.rows(answer) else 0
+            self._missed = (count, answer.number)
         return count >= _MISSES
 
     def _over(self, state: SlurmState, rows: Sequence[SlurmJob]) -> Observation:
@@ -302,8 +314,8 @@ class SlurmAttempt:
         ):
             return self._end(self._end_by(state, rows))
         if not self._has_waited():
-            return self._still(rows)
-        return self._given_up("its launcher was killed", _nodes(rows))
+            return self._report_running(rows)
+        return self._give_up("its launcher was killed", _nodes(rows))
 
     def _has_waited(self) -> bool:
         """Whether records that are only late would be there by now."""
@@ -311,16 +323,18 @@ class SlurmAttempt:
             self._over_s = time.monotonic()
         return time.monotonic() - self._over_s >= self.lost_after_s
 
-    def _given_up(self, why: str, nodes: Sequence[str]) -> Observation:
-        self.known.read(self.folder.records)
-        if self.known.ended is not None:
-            return observe.recorded(self.key, self.known)
-        if self.known.decided is not None:
+    def _give_up(self, why: str, nodes: Sequence[str]) -> Observation:
+        self.records.read(self.folder.records)
+        if self.records.ended is not None:
+            return observe.recorded(self.key, self.records)
+        if self.records.decided is not None:
             return self._end(EndInSlurm(stands=True))
         spool.take_claim(self.folder)
-        said = observe.last_words(self.folder)
+        last_words = observe.last_words(self.folder)
         del nodes  # the fault was not proven to be theirs
-        return self._end(EndInSlurm(fault=f"{why}: {said}" if said else why, loss=Loss.INFRA))
+        return self._end(
+            EndInSlurm(fault=f"{why}: {last_words}" if last_words else why, loss=Loss.INFRA)
+        )
 
     def _end_by(self, state: SlurmState, rows: Sequence[SlurmJob]) -> EndInSlurm:
         spool.take_claim(self.folder)
@@ -341,25 +355,25 @@ class SlurmAttempt:
     def _end(self, end: EndInSlurm) -> Observation:
         """Keep an end, then tell it: Slurm forgets."""
         spool.keep_end(self.folder, end)
-        return self._ended_so(end)
+        return self._report_end(end)
 
-    def _ended_so(self, end: EndInSlurm) -> Observation:
-        if end.stands and self.known.ended is not None:
-            return observe.recorded(self.key, self.known)
-        if end.stands and self.known.decided is not None:
-            return observe.ended(self.key, self.known, decided_outcome(self.known.decided))
+    def _report_end(self, end: EndInSlurm) -> Observation:
+        if end.stands and self.records.ended is not None:
+            return observe.recorded(self.key, self.records)
+        if end.stands and self.records.decided is not None:
+            return observe.ended(self.key, self.records, decided_outcome(self.records.decided))
         if end.early:
-            return observe.ended(self.key, self.known, STOPPED_EARLY)
+            return observe.ended(self.key, self.records, STOPPED_EARLY)
         if end.never:
             outcome = Outcome(exit_code=1, message=end.fault)
-            return observe.ended(self.key, self.known, outcome, end.fault)
+            return observe.ended(self.key, self.records, outcome, end.fault)
         ran_s = observe.ran_s(self.folder)
-        return observe.lost(self.key, self.known, end.fault, ran_s)._replace(loss=end.loss)
+        return observe.lost(self.key, self.records, end.fault, ran_s)._replace(loss=end.loss)
 
     def _is_mine(self, row: SlurmJob) -> bool:
-        found = holding.key_of(row.comment)
+        key = holding.key_of(row.comment)
         is_kept = self.submitted is not None and self.submitted.kept > 0
-        return found == self.key or (is_kept and found is not None and found.uid == self.key.uid)
+        return key == self.key or (is_kept and key is not None and key.uid == self.key.uid)
 
     def overdue(self) -> bool:
         """Whether it has been given longer than its order says."""
@@ -389,7 +403,8 @@ def _is_doubtful(outcome: Outcome) -> bool:
     if not outcome.exit_code:
         return False
     return outcome.interrupted or any(
-        each.signal is not None or (each.exit_code or 0) >= SIGNAL_BASE for each in outcome.replicas
+        replica.signal is not None or (replica.exit_code or 0) >= SIGNAL_BASE
+        for replica in outcome.replicas
     )
 
 

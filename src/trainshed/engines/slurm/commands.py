@@ -148,7 +148,7 @@ class Commands:
             self._count(name, is_well=False)
             raise SlurmAway(f"{name} cannot be run: {error.strerror or error}") from error
         self._count(name, is_well=not answer.code)
-        return self._said(name, answer)
+        return self._read_output(name, answer)
 
     def argv(self, name: str, *words: str, env: Mapping[str, str] | None = None) -> list[str]:
         """The whole command as it is run from here."""
@@ -156,12 +156,12 @@ class Commands:
         if not self._ssh:
             return command
         if env:
-            command = ["env", *(f"{each}={text}" for each, text in env.items()), *command]
+            command = ["env", *(f"{variable}={text}" for variable, text in env.items()), *command]
         return [*self._ssh_argv(), shlex.join(command)]
 
     def _ssh_argv(self) -> list[str]:
-        kept = (f"ControlPath={self._control}", "ControlMaster=auto")
-        options = (*kept, f"ControlPersist={_CONNECTION_S}", f"ConnectTimeout={_CONNECT_S}")
+        multiplexing = (f"ControlPath={self._control}", "ControlMaster=auto")
+        options = (*multiplexing, f"ControlPersist={_CONNECTION_S}", f"ConnectTimeout={_CONNECT_S}")
         more = ("BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=2")
         words = [word for option in (*options, *more) for word in ("-o", option)]
         return ["ssh", "-T", *words, "--", self._ssh]
@@ -175,12 +175,12 @@ class Commands:
             except (OSError, subprocess.TimeoutExpired):
                 return
 
-    def _said(self, name: str, answer: CommandResult) -> str:
+    def _read_output(self, name: str, answer: CommandResult) -> str:
         if not answer.code:
             return answer.out
         words = " ".join(answer.err.split()) or f"{name} ended with {answer.code}"
         is_ssh = bool(self._ssh) and answer.code == _SSH_FAILED
-        if is_ssh or any(each in words.lower() for each in _AWAY):
+        if is_ssh or any(phrase in words.lower() for phrase in _AWAY):
             raise SlurmAway(words)
         raise SlurmRefuses(words)
 

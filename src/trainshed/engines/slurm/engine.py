@@ -180,7 +180,7 @@ class SlurmEngine:
             work=folder.work,
             exchange=folder.shared,
             metrics=folder.metrics,
-            earlier=tuple(self._spool.folder_there(each).work for each in earlier),
+            earlier=tuple(self._spool.folder_there(attempt_key).work for attempt_key in earlier),
             buckets=self._buckets,
         )
 
@@ -189,17 +189,17 @@ class SlurmEngine:
         self._poller.start()
         return self._poller.health()
 
-    def judge(self, asked: JobNeeds) -> Explanation | None:
+    def judge(self, needs: JobNeeds) -> Explanation | None:
         """Whether nodes and limits as last seen can ever hold it."""
         self._poller.start()
-        return judged(asked, self._poller.cluster, self._options)
+        return judged(needs, self._poller.cluster, self._options)
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> Mapping[str, str]:
         """The plan, the script and the command as they are sent."""
-        asked = self._asked(key, plan, _claim(self.name, place))
+        submission = self._compose_submission(key, plan, _claim(self.name, place))
         return {
-            sent.PLAN: json.dumps(encode(self._spec(asked, plan, place)), indent=2),
-            **self._sent_beside(script.sbatch_words(asked)),
+            sent.PLAN: json.dumps(encode(self._spec(submission, plan, place)), indent=2),
+            **self._compose_sent_files(script.sbatch_words(submission)),
         }
 
     def launch(self, key: AttemptKey, plan: LaunchPlan, place: SeatsOrClaim) -> None:
@@ -248,14 +248,16 @@ class SlurmEngine:
         """What an attempt's launcher has written of its reports.  Raises OSError."""
         return measured(self._spool.folder(key), after)
 
-    def known(self) -> Sequence[Known]:
+    def list_attempts(self) -> Sequence[Known]:
         """Every folder of an attempt, and every job of Slurm's that bears our name."""
         rows: defaultdict[AttemptKey, list[SlurmJob]] = defaultdict(list)
         for row in self._queue.jobs():
             key = holding.key_of(row.comment)
             if key is not None and self._is_alive(row):  # Slurm shows for minutes what has ended
                 rows[key].append(row)
-        return [self._known(key, rows[key]) for key in sorted({*self._spool.keys(), *rows})]
+        return [
+            self._describe_attempt(key, rows[key]) for key in sorted({*self._spool.keys(), *rows})
+        ]
 
     def forget(self, uid: int) -> bool:
         """Remove the folder of a job unless something of it lives.  Raises OSError."""
@@ -302,16 +304,16 @@ class SlurmEngine:
         attempt.submitted = before = spool.submitted(attempt.folder)
         if before is not None and before.job:
             return
-        if self._poller.seen.is_away and (why := self.health()) is not None:
+        if self._poller.last_answer.is_away and (why := self.health()) is not None:
             raise SlurmAway(why.message)  # sbatch would try for long
         if not self._spool.has(script.BATCH_NAME):
             raise SlurmAway(f"the spool {self._spool.here} is not there now, or empty")
-        asked = self._asked(key, plan, claim)
+        submission = self._compose_submission(key, plan, claim)
         if before is None:
             self._refuse_planted(attempt)
             self._spool.make(key)
-            compose.write(attempt.folder, self._spec(asked, plan, claim))
-        self._submit(attempt, asked, plan, self._ends_s(claim), lock)
+            compose.write(attempt.folder, self._spec(submission, plan, claim))
+        self._submit(attempt, submission, plan, self._ends_s(claim), lock)
 
     def _refuse_planted(self, attempt: SlurmAttempt) -> None:
         if spool.is_claimed(attempt.folder):
@@ -321,28 +323,28 @@ class SlurmEngine:
     def _submit(
         self,
         attempt: SlurmAttempt,
-        asked: Submission,
+        submission: Submission,
         plan: LaunchPlan,
         ends_s: float | None,
         lock: int,
     ) -> None:
         """Have Slurm take it, once: as long as a submission may be under way there is no second."""
-        found = self._found(attempt.key) if attempt.submitted is not None else ""
-        about = holding.shape_of(asked)
-        kept = SpoolRecord(time.time(), found, _placings(asked.shape, plan), about)
-        spool.keep_submitted(attempt.folder, kept)
-        attempt.submitted = kept
-        if not found and (taker := self._holding.take(asked, ends_s, self._poller.cluster)):
-            kept = kept._replace(job=taker.job, kept=taker.attempt)
-        elif not found and not spool.is_claimed(attempt.folder):
-            words = script.sbatch_words(asked)
-            sent.keep(attempt.folder, self._sent_beside(words))
-            kept = kept._replace(job=self._queue.submit(words, lock))
-        if kept != attempt.submitted:
-            attempt.submitted = kept
-            spool.keep_submitted(attempt.folder, kept)
+        job_id = self._find_job(attempt.key) if attempt.submitted is not None else ""
+        shape = holding.shape_of(submission)
+        record = SpoolRecord(time.time(), job_id, _placings(submission.shape, plan), shape)
+        spool.keep_submitted(attempt.folder, record)
+        attempt.submitted = record
+        if not job_id and (taker := self._holding.take(submission, ends_s, self._poller.cluster)):
+            record = record._replace(job=taker.job, kept=taker.attempt)
+        elif not job_id and not spool.is_claimed(attempt.folder):
+            words = script.sbatch_words(submission)
+            sent.keep(attempt.folder, self._compose_sent_files(words))
+            record = record._replace(job=self._queue.submit(words, lock))
+        if record != attempt.submitted:
+            attempt.submitted = record
+            spool.keep_submitted(attempt.folder, record)
 
-    def _sent_beside(self, words: Sequence[str]) -> dict[str, str]:
+    def _compose_sent_files(self, words: Sequence[str]) -> dict[str, str]:
         command = shlex.join(self._queue.shown(words))
         return {script.BATCH_NAME: script.BATCH, "command": command}
 
@@ -354,7 +356,7 @@ class SlurmEngine:
             raise OSError(str(fault)) from fault
         return sent.sent(self._spool.folder(key))
 
-    def _found(self, key: AttemptKey) -> str:
+    def _find_job(self, key: AttemptKey) -> str:
         """The number of a job that was submitted before, by whom did not live to write it down."""
         rows = self._queue.jobs(script.job_name(self._installation, key.uid))
         return next((row.id for row in rows if row.comment == str(key)), "")
@@ -364,7 +366,7 @@ class SlurmEngine:
         """Hold the lock of a submission, which sbatch inherits: a killed server's may live on."""
         path = f"{self._locks}/{key.uid}-{key.attempt}"
         deadline = time.monotonic() + _SUBMIT_S_MAX
-        while (descriptor := _locked(path)) is None:
+        while (descriptor := _try_lock(path)) is None:
             if time.monotonic() > deadline:
                 raise SlurmAway("an earlier sbatch of the same attempt still runs")
             time.sleep(_LOCK_POLL_S)
@@ -375,7 +377,7 @@ class SlurmEngine:
         finally:
             os.close(descriptor)
 
-    def _asked(self, key: AttemptKey, plan: LaunchPlan, claim: Claim) -> Submission:
+    def _compose_submission(self, key: AttemptKey, plan: LaunchPlan, claim: Claim) -> Submission:
         """All that the words of sbatch are made of.  Raises EngineFault."""
         options, cluster = self._options, self._poller.cluster
         try:
@@ -384,7 +386,7 @@ class SlurmEngine:
             raise EngineFault(str(fault)) from fault
         partition = partition_of(claim.demand.gpus, wishes, options)
         shape = shape_of(
-            [each.role for each in plan.replicas],
+            [replica.role for replica in plan.replicas],
             claim.demand,
             options.policy,
             packing=options.packing,
@@ -402,7 +404,7 @@ class SlurmEngine:
             archive=self._archive,
             minutes=None if limit is None else judge.minutes_of(limit, options.beyond_s),
             gres_of=tuple(self._gres(part) for part in shape.parts),
-            exclude=self._avoided(key),
+            exclude=self._list_lost_nodes(key),
             partition=partition,
             account=wishes.get("account") or options.account_of(claim.project),
             qos=wishes.get("qos") or options.qos,
@@ -422,23 +424,23 @@ class SlurmEngine:
         # GPUs without a word of their own are any; those that have one come first
         return max(words)
 
-    def _avoided(self, key: AttemptKey) -> tuple[str, ...]:
+    def _list_lost_nodes(self, key: AttemptKey) -> tuple[str, ...]:
         """Nodes that an earlier attempt of the job was lost with."""
         earlier = (AttemptKey(key.uid, number) for number in range(1, key.attempt))
-        found: set[str] = set()
-        for each in earlier:
+        lost_nodes: set[str] = set()
+        for attempt_key in earlier:
             with suppress(OSError, ValueError):
-                end = spool.end_in_slurm(self._spool.folder(each))
-                found.update(end.nodes if end else ())
-        return tuple(sorted(found))
+                end = spool.end_in_slurm(self._spool.folder(attempt_key))
+                lost_nodes.update(end.nodes if end else ())
+        return tuple(sorted(lost_nodes))
 
-    def _spec(self, asked: Submission, plan: LaunchPlan, place: SeatsOrClaim) -> AttemptSpec:
+    def _spec(self, submission: Submission, plan: LaunchPlan, place: SeatsOrClaim) -> AttemptSpec:
         options = self._options
         return compose.spec_of(
             plan,
-            asked.key,
-            self._spool.folder_there(asked.key),
-            steps=script.steps(asked),
+            submission.key,
+            self._spool.folder_there(submission.key),
+            steps=script.steps(submission),
             grace_s=options.grace_s,
             hang=HangRule(after_s=options.hang_s, stacks=options.hang_stacks),
             log=LogRule(options.log_bytes_per_s_max, options.log_bytes_max),
@@ -458,20 +460,20 @@ class SlurmEngine:
         return None if limit is None else limit + self._options.grace_s + _SPARE_S
 
     def _observation(self, key: AttemptKey) -> Observation:
-        found = self._looked_at(key)
-        is_away = found.phase is Phase.UNKNOWN and found.waits is None
-        return found._replace(waits=self.health()) if is_away else found
+        observation = self._look_at(key)
+        is_away = observation.phase is Phase.UNKNOWN and observation.waits is None
+        return observation._replace(waits=self.health()) if is_away else observation
 
-    def _looked_at(self, key: AttemptKey) -> Observation:
+    def _look_at(self, key: AttemptKey) -> Observation:
         attempt = self._attempt(key)
         try:
             with self._lock:
-                if (last := attempt.unchanged(self._poller.seen)) is not None:
+                if (last := attempt.unchanged(self._poller.last_answer)) is not None:
                     return last
             self._spool.check(key)
             with self._lock:
                 attempt.only_looks = not self._poller.is_started
-                return attempt.observation(self._poller.seen, self._bad_nodes)
+                return attempt.observation(self._poller.last_answer, self._bad_nodes)
         except Exception:  # noqa: BLE001 - one folder that cannot be read hides no other attempt
             if not attempt.is_strange:
                 _LOG.warning("the attempt %s cannot be looked at", key, exc_info=True)
@@ -495,12 +497,12 @@ class SlurmEngine:
     def _forget_old(self, keys: Collection[AttemptKey]) -> None:
         with self._lock:
             if len(self._attempts) > _KNOWN_MAX + len(keys):
-                ended = [key for key, each in self._attempts.items() if each.final]
+                ended = [key for key, attempt in self._attempts.items() if attempt.final]
                 for key in set(ended).difference(keys):
                     self._attempts.pop(key)
                     self._launching.pop(key, None)
 
-    def _known(self, key: AttemptKey, rows: Sequence[SlurmJob]) -> Known:
+    def _describe_attempt(self, key: AttemptKey, rows: Sequence[SlurmJob]) -> Known:
         """What folder and Slurm say; a job of Slurm's that may run is what lives."""
         phase = self._observation(key).phase
         if phase in _FINAL and self._holding.goes_on(self._spool.folder(key)):
@@ -543,7 +545,7 @@ class SlurmEngine:
         if phase is not Phase.UNKNOWN:
             raise EngineFault(f"the attempt {key} is {phase.value} by Slurm's own word: stop it")
         with self._lock:
-            rows = attempt.rows(self._poller.seen)
+            rows = attempt.rows(self._poller.last_answer)
             bad = tuple(dict.fromkeys(node for row in rows for node in row.nodes))
             attempt.folder.make()
             spool.take_claim(attempt.folder)
@@ -557,20 +559,20 @@ class SlurmEngine:
         self._ticks += 1
         looks_at_all = self._ticks % _TICKS_OF_ALL == 0
         with self._lock:
-            open_ = [each for each in self._attempts.values() if each.final is None]
+            open_ = [attempt for attempt in self._attempts.values() if attempt.final is None]
             orders = list(self._orders)
-        running = open_ if looks_at_all else [each for each in open_ if each.known.began]
-        seen = self._poller.seen
+        running = open_ if looks_at_all else [attempt for attempt in open_ if attempt.records.began]
+        answer = self._poller.last_answer
         if looks_at_all:
             self._interpreters.look()
-            self._poller.miss(frozenset(each.job for each in open_ if each.job))
-        self._tell([each.key for each in running if _has_grown(each)])
+            self._poller.miss(frozenset(attempt.job for attempt in open_ if attempt.job))
+        self._tell([attempt.key for attempt in running if _has_grown(attempt)])
         for key in orders:
             self._carry_out(key)
-        if seen.number != self._swept_at:
-            self._swept_at = seen.number
-            self._sweep(seen.rows)
-        return bool(orders) or any(_moves(each, each.rows(seen)) for each in running)
+        if answer.number != self._swept_at:
+            self._swept_at = answer.number
+            self._sweep(answer.rows)
+        return bool(orders) or any(_moves(attempt, attempt.rows(answer)) for attempt in running)
 
     def _sweep(self, rows: Mapping[str, Sequence[SlurmJob]]) -> None:
         """Take up orders that were given before this server began, and ends that left a job."""
@@ -598,29 +600,29 @@ class SlurmEngine:
         """Bring an order to Slurm: at once where nothing runs, through its launcher else."""
         attempt = self._attempt(key)
         try:
-            is_done = self._carried_out(attempt)
+            is_done = self._try_order(attempt)
         except (OSError, ValueError, EngineFault):
             return  # it is tried again
         if is_done:
             with self._lock:
                 self._orders.discard(key)
 
-    def _carried_out(self, attempt: SlurmAttempt) -> bool:
+    def _try_order(self, attempt: SlurmAttempt) -> bool:
         """Whether nothing is left to be done."""
-        seen = self._poller.seen
-        if seen.is_away:
+        answer = self._poller.last_answer
+        if answer.is_away:
             return False
         self._observation(attempt.key)
-        rows = attempt.rows(seen)
+        rows = attempt.rows(answer)
         if attempt.final is not None and self._holding.goes_on(attempt.folder):
             return not rows or self._holding.name(attempt.key, rows[0])
         if not attempt.job:
             return attempt.submitted is None or (attempt.final is not None and _is_old(attempt))
         state = states.state_of(rows) if rows else None
-        if state in OVER or (state is None and attempt.final is not None and seen.number):
+        if state in OVER or (state is None and attempt.final is not None and answer.number):
             return state is not None or _is_old(attempt)
         is_dead = attempt.final is not None or spool.end_in_slurm(attempt.folder) is not None
-        if is_dead or attempt.known.began is None or attempt.overdue() or attempt.is_requeued:
+        if is_dead or attempt.records.began is None or attempt.overdue() or attempt.is_requeued:
             self._cancel(attempt)
         elif not attempt.asked_to_look:
             self._queue.look_now(attempt.job)
@@ -628,7 +630,7 @@ class SlurmEngine:
         return False
 
     def _cancel(self, attempt: SlurmAttempt) -> None:
-        if attempt.final is not None and attempt.known.ended is not None and _is_ending(attempt):
+        if attempt.final is not None and attempt.records.ended is not None and _is_ending(attempt):
             return  # it is about to go by itself
         if time.monotonic() - attempt.cancelled_s >= _CANCEL_S:
             attempt.cancelled_s = time.monotonic()
@@ -640,11 +642,11 @@ class SlurmEngine:
 
     def _tell_all(self) -> None:
         with self._lock:
-            keys = [key for key, each in self._attempts.items() if each.final is None]
+            keys = [key for key, attempt in self._attempts.items() if attempt.final is None]
         self._tell(keys)
 
 
-def _locked(path: str) -> int | None:
+def _try_lock(path: str) -> int | None:
     """A descriptor that holds the lock of this name; None: somebody else has it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with suppress(BlockingIOError, FileNotFoundError):
@@ -664,7 +666,7 @@ def _claim(name: str, place: SeatsOrClaim) -> Claim:
 
 def _placings(shape: JobShape, plan: LaunchPlan) -> tuple[Placing, ...]:
     """Which replicas are in which part; the parts of a packed one share their nodes."""
-    replicas = [(each.role, each.index) for each in plan.replicas]
+    replicas = [(replica.role, replica.index) for replica in plan.replicas]
     return tuple(
         Placing(
             tuple(replicas[part.first : part.first + part.count]),
@@ -689,8 +691,8 @@ def _moves(attempt: SlurmAttempt, rows: Sequence[SlurmJob]) -> bool:
         return bool(attempt.job)
     state = states.state_of(rows)
     if state is SlurmState.RUNNING:
-        return attempt.known.ready is None or attempt.known.ended is not None
-    began = attempt.known.began is not None
+        return attempt.records.ready is None or attempt.records.ended is not None
+    began = attempt.records.began is not None
     return state in MOVING or (state is SlurmState.PENDING and began) or state in OVER
 
 

@@ -20,23 +20,23 @@ def make(
     context: EngineContext, *, environ: Mapping[str, str] = os.environ, run: Run = run_program
 ) -> SlurmEngine:
     """The engine of a table.  Raises UsageFault; a cluster that is away is no fault."""
-    found = options.read(context.options)
+    settings = options.read(context.options)
     if not _INSTALLATION.fullmatch(context.installation):
         raise UsageFault("a Slurm engine needs to know its installation: 1 to 32 of a-z and 0-9")
     own = context.jobs_dir.parent / "engines" / (context.name or "slurm")
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
     commands = Commands(
-        folder=found.commands,
-        ssh=found.ssh,
+        folder=settings.commands,
+        ssh=settings.ssh,
         control=str(own / "ssh"),
         environ=environ,
         run=run,
     )
     return SlurmEngine(
-        found,
+        settings,
         Queue(commands, context.installation),
         name=context.name or "slurm",
         installation=context.installation,
-        buckets=found.buckets or str(context.buckets),
+        buckets=settings.buckets or str(context.buckets),
         locks=str(own / "locks"),
     )

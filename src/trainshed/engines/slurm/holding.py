@@ -62,26 +62,28 @@ class KeptAllocations:
         self._spool = spool
         self._is_on = is_on
 
-    def take(self, asked: Submission, ends_s: float | None, cluster: ClusterState) -> Taker | None:
+    def take(
+        self, submission: Submission, ends_s: float | None, cluster: ClusterState
+    ) -> Taker | None:
         """The allocation that has taken an attempt as its next; None: there is none, nor will be.
 
         ``ends_s``: how long the attempt may need it; None: for ever.  May be called again for an
         attempt that was offered before.  Raises SlurmAway or OSError.
         """
-        before = self._before(asked.key)
-        if before is None:
+        earlier = self._find_earlier(submission.key)
+        if earlier is None:
             return None
-        key, held = before
+        key, held = earlier
         folder = self._spool.folder(key)
-        if not self._is_offered(folder, held, asked, ends_s, cluster) or not self._is_taken(
-            folder, asked.key
+        if not self._is_offered(folder, held, submission, ends_s, cluster) or not self._is_taken(
+            folder, submission.key
         ):
             self._give_back(folder, held)
             return None
-        name = job_name(asked.installation, asked.key.uid)
+        name = job_name(submission.installation, submission.key.uid)
         for row in self._queue.jobs(name):
             if row.id == held.job and not row.component:
-                self._rename(row, str(asked.key))
+                self._rename(row, str(submission.key))
         return Taker(held.job, key.attempt)
 
     def keeps(self, folder: AttemptFolder) -> bool:
@@ -122,16 +124,16 @@ class KeptAllocations:
             with suppress(SlurmAway):  # it is for people
                 self._queue.comment(row.id, comment)
 
-    def _before(self, key: AttemptKey) -> tuple[AttemptKey, KeptAllocation] | None:
+    def _find_earlier(self, key: AttemptKey) -> tuple[AttemptKey, KeptAllocation] | None:
         """The last attempt before this one whose allocation was kept."""
         for earlier in reversed(self._spool.attempts_of(key.uid)):
             if earlier.attempt < key.attempt:
                 self._spool.check(earlier)
-                if (held := self._awaited(self._spool.folder(earlier))) is not None:
+                if (held := self._await_held(self._spool.folder(earlier))) is not None:
                     return earlier, held
         return None
 
-    def _awaited(self, folder: AttemptFolder) -> KeptAllocation | None:
+    def _await_held(self, folder: AttemptFolder) -> KeptAllocation | None:
         """What a launcher keeps, or is about to; one that comes to it later keeps nothing."""
         until_s = time.monotonic() + TAKE_S
         may_keep = _seconds(folder) > 0
@@ -147,7 +149,7 @@ class KeptAllocations:
         self,
         folder: AttemptFolder,
         held: KeptAllocation,
-        asked: Submission,
+        submission: Submission,
         ends_s: float | None,
         cluster: ClusterState,
     ) -> bool:
@@ -155,28 +157,28 @@ class KeptAllocations:
         names = _names(folder)
         if names & {hold.TAKEN, hold.WITHDRAWN, hold.NEXT}:
             return True
-        if hold.RELEASE in names or not self._fits(folder, held, asked, ends_s, cluster):
+        if hold.RELEASE in names or not self._fits(folder, held, submission, ends_s, cluster):
             return False
-        write_json(f"{folder.path}/{hold.NEXT}", asked.key.attempt, durably=True)
+        write_json(f"{folder.path}/{hold.NEXT}", submission.key.attempt, durably=True)
         return True
 
     def _fits(
         self,
         folder: AttemptFolder,
         held: KeptAllocation,
-        asked: Submission,
+        submission: Submission,
         ends_s: float | None,
         cluster: ClusterState,
     ) -> bool:
         """Whether an allocation is what would be asked for, whole, and there for long enough."""
-        was = submitted(folder)
-        if was is None or (was.job, was.shape) != (held.job, shape_of(asked)):
+        record = submitted(folder)
+        if record is None or (record.job, record.shape) != (held.job, shape_of(submission)):
             return False
-        if held.archive != asked.archive or time.time() > held.until_s:
+        if held.archive != submission.archive or time.time() > held.until_s:
             return False
-        name = job_name(asked.installation, asked.key.uid)
+        name = job_name(submission.installation, submission.key.uid)
         rows = [row for row in self._queue.jobs(name) if row.id == held.job]
-        if state_of(rows) is not SlurmState.RUNNING or not _are_good(rows, asked, cluster):
+        if state_of(rows) is not SlurmState.RUNNING or not _are_good(rows, submission, cluster):
             return False
         left_s = self._queue.left_s(held.job)
         return left_s is not None and left_s >= (float("inf") if ends_s is None else ends_s)
@@ -208,33 +210,35 @@ def key_of(comment: str) -> AttemptKey | None:
     return AttemptKey(int(uid), int(attempt)) if is_one else None
 
 
-def shape_of(asked: Submission) -> str:
+def shape_of(submission: Submission) -> str:
     """A sign of what is asked of Slurm, but for what each attempt has of its own."""
-    same = replace(asked, key=AttemptKey(asked.key.uid, 0), folder="", minutes=None, exclude=())
+    same = replace(
+        submission, key=AttemptKey(submission.key.uid, 0), folder="", minutes=None, exclude=()
+    )
     return hashlib.sha256("\0".join(sbatch_words(same)).encode()).hexdigest()[:_DIGITS]
 
 
-def _are_good(rows: Sequence[SlurmJob], asked: Submission, cluster: ClusterState) -> bool:
+def _are_good(rows: Sequence[SlurmJob], submission: Submission, cluster: ClusterState) -> bool:
     """Whether all nodes take jobs, and none is one that an attempt of the job was lost with."""
-    found = {node for row in rows for node in row.nodes}
+    nodes = {node for row in rows for node in row.nodes}
     open_ = {node.name for node in cluster.nodes if is_open(node)}
-    return bool(found) and found <= open_ and found.isdisjoint(asked.exclude)
+    return bool(nodes) and nodes <= open_ and nodes.isdisjoint(submission.exclude)
 
 
 def read(folder: AttemptFolder) -> KeptAllocation | None:
     """What is said of a kept allocation; programs of the job may have written anything there."""
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-        found = read_json(f"{folder.path}/{hold.HELD}")
-        if _is_number(found["job"]):
-            return KeptAllocation(found["job"], float(found["until_s"]), str(found["archive"]))
+        record = read_json(f"{folder.path}/{hold.HELD}")
+        if _is_number(record["job"]):
+            return KeptAllocation(record["job"], float(record["until_s"]), str(record["archive"]))
     return None
 
 
 def _is_of(folder: AttemptFolder, held: KeptAllocation) -> bool:
     """Whether it is the attempt's own job that is said to be kept."""
     with suppress(OSError, ValueError):
-        was = submitted(folder)
-        return was is not None and was.job == held.job
+        record = submitted(folder)
+        return record is not None and record.job == held.job
     return False
 
 
@@ -248,13 +252,13 @@ def _seconds(folder: AttemptFolder) -> float:
 def _taker(folder: AttemptFolder) -> int:
     """The number of the attempt that has taken an allocation; 0: none has."""
     with suppress(OSError, ValueError, TypeError, RecursionError):
-        found = read_json(f"{folder.path}/{hold.TAKEN}")
-        return found if isinstance(found, int) and not isinstance(found, bool) else 0
+        number = read_json(f"{folder.path}/{hold.TAKEN}")
+        return number if isinstance(number, int) and not isinstance(number, bool) else 0
     return 0
 
 
-def _is_number(found: Any) -> bool:
-    return isinstance(found, str) and found.isascii() and found.isdecimal()
+def _is_number(job: Any) -> bool:
+    return isinstance(job, str) and job.isascii() and job.isdecimal()
 
 
 def _names(folder: AttemptFolder) -> set[str]:

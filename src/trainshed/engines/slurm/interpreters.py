@@ -28,32 +28,36 @@ class Interpreters:
     def __init__(self, spool: Spool) -> None:
         """Nothing is read yet."""
         self._path = f"{spool.here}/{_KEPT}"
-        self._seen: tuple[int, int] | None = None
-        self._found: Mapping[str, Mapping[str, str]] = {}
+        self._signature: tuple[int, int] | None = None
+        self._versions: Mapping[str, Mapping[str, str]] = {}
 
     def look(self) -> None:
         """Read it where it has changed."""
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
             status = os.lstat(self._path)
-            seen = (status.st_mtime_ns, status.st_size)
-            if seen != self._seen:
-                kept = json.loads(read_file(PathBeneath.of_file(self._path), bytes_max=_BYTES_MAX))
-                self._found = {str(path): _texts(each) for path, each in kept["pythons"].items()}
-                self._seen = seen
+            signature = (status.st_mtime_ns, status.st_size)
+            if signature != self._signature:
+                document = json.loads(
+                    read_file(PathBeneath.of_file(self._path), bytes_max=_BYTES_MAX)
+                )
+                self._versions = {
+                    str(path): _texts(packages) for path, packages in document["pythons"].items()
+                }
+                self._signature = signature
 
     def versions(self, python: str) -> Mapping[str, str]:
         """Versions by distribution, the interpreter's own under ``python``; empty: not known."""
-        return self._found.get(python, {})
+        return self._versions.get(python, {})
 
 
 def keep(spool: Spool, answer: Mapping[str, Any]) -> None:
     """Keep what a probe's task has found, with when and where.  Raises OSError."""
-    pythons = {path: each for path, each in _pythons(answer).items() if each}
-    kept = {"asked": time.time(), "host": str(answer.get("host", "?")), "pythons": pythons}
-    write_json(f"{spool.here}/{_KEPT}", kept, durably=True)
+    pythons = {path: packages for path, packages in _pythons(answer).items() if packages}
+    document = {"asked": time.time(), "host": str(answer.get("host", "?")), "pythons": pythons}
+    write_json(f"{spool.here}/{_KEPT}", document, durably=True)
 
 
-def asked(options: SlurmOptions) -> tuple[str, ...]:
+def list_pythons(options: SlurmOptions) -> tuple[str, ...]:
     """The interpreters that a probe asks, each once."""
     return tuple(dict.fromkeys((options.python, *options.environments.values())))
 
@@ -62,18 +66,24 @@ def findings(options: SlurmOptions, answer: Mapping[str, Any]) -> Iterator[Engin
     """A line for each environment: what it holds, or that the node has none."""
     host, pythons = str(answer.get("host", "?")), _pythons(answer)
     for name, path in options.environments.items():
-        held = pythons.get(path, {})
-        words = [f"{each} {held[each]}" for each in _NAMED if each in held]
-        text = ", ".join([f"Python {held['python']}", *words]) if held else f"{host} has no {path}"
+        versions = pythons.get(path, {})
+        words = [f"{package} {versions[package]}" for package in _NAMED if package in versions]
+        text = (
+            ", ".join([f"Python {versions['python']}", *words])
+            if versions
+            else f"{host} has no {path}"
+        )
         advice = f"install it there, or correct {name} in `environments` of the engine"
-        yield EngineFinding(f"environment {name}", is_well=bool(held), found=text, advice=advice)
+        yield EngineFinding(
+            f"environment {name}", is_well=bool(versions), found=text, advice=advice
+        )
 
 
 def _pythons(answer: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    found = answer.get("pythons")
-    tables = found.items() if isinstance(found, dict) else ()
-    return {str(path): _texts(each) for path, each in tables if isinstance(each, dict)}
+    pythons = answer.get("pythons")
+    tables = pythons.items() if isinstance(pythons, dict) else ()
+    return {str(path): _texts(table) for path, table in tables if isinstance(table, dict)}
 
 
-def _texts(found: Any) -> dict[str, str]:
-    return {str(name): str(text) for name, text in found.items()}
+def _texts(table: Any) -> dict[str, str]:
+    return {str(name): str(text) for name, text in table.items()}

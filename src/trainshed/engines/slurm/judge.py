@@ -17,23 +17,23 @@ SPARE_S: Final = 300.0
 _MIB_PER_GB: Final = 1024
 
 
-def judged(asked: JobNeeds, cluster: ClusterState, options: SlurmOptions) -> Explanation | None:
+def judged(needs: JobNeeds, cluster: ClusterState, options: SlurmOptions) -> Explanation | None:
     """Why a job can never run there; None: it can, some day, or that is not known."""
     try:
-        wishes = wishes_of(asked.wants, options)
+        wishes = wishes_of(needs.wants, options)
     except UsageFault as fault:
         return _never(str(fault))
-    name = partition_of(asked.demand.gpus, wishes, options)
+    name = partition_of(needs.demand.gpus, wishes, options)
     partition = cluster.partition(name)
     if name and cluster.partitions and partition is None:
         return _no_partition(name, cluster)
     if not cluster.nodes:
         return None
     checks: tuple[Callable[[], Explanation | None], ...] = (
-        lambda: _time(asked.running_s_max, partition, options),
-        lambda: _nodes(asked, cluster, partition, options),
+        lambda: _time(needs.running_s_max, partition, options),
+        lambda: _nodes(needs, cluster, partition, options),
     )
-    return next((found for check in checks if (found := check())), None)
+    return next((explanation for check in checks if (explanation := check())), None)
 
 
 def partition_of(gpus: Mapping[str, int], wishes: Mapping[str, str], options: SlurmOptions) -> str:
@@ -54,8 +54,8 @@ def fitting(cluster: ClusterState, partition: Partition | None) -> Callable[[Nee
 
 
 def _no_partition(name: str, cluster: ClusterState) -> Explanation:
-    known = ", ".join(sorted(cluster.partitions))
-    return _never(f"the cluster has no partition {name}; it has: {known}")
+    names = ", ".join(sorted(cluster.partitions))
+    return _never(f"the cluster has no partition {name}; it has: {names}")
 
 
 def _time(
@@ -70,21 +70,25 @@ def _time(
         f"may run {running_s_max:g} s, and the partition {partition.name} lets jobs run "
         f"{longest} s at the most"
     )
-    return _never(text, field="running_max", asked=f"{running_s_max:g}s", accepted=f"{longest}s")
+    return _never(
+        text, field="running_max", requested=f"{running_s_max:g}s", accepted=f"{longest}s"
+    )
 
 
 def _nodes(
-    asked: JobNeeds, cluster: ClusterState, partition: Partition | None, options: SlurmOptions
+    needs: JobNeeds, cluster: ClusterState, partition: Partition | None, options: SlurmOptions
 ) -> Explanation | None:
     shape = shape_of(
-        roles_of(asked.demand),
-        asked.demand,
+        roles_of(needs.demand),
+        needs.demand,
         options.policy,
         packing=options.packing,
         fitting=fitting(cluster, partition),
     )
-    each = (_part(part, cluster, partition) for part in shape.parts)
-    return next((found for found in each if found), None) or _together(shape, cluster, partition)
+    explanations = (_part(part, cluster, partition) for part in shape.parts)
+    return next((explanation for explanation in explanations if explanation), None) or _together(
+        shape, cluster, partition
+    )
 
 
 def _part(
@@ -92,9 +96,9 @@ def _part(
 ) -> Explanation | None:
     """Whether one node can hold one replica, and all nodes all of them."""
     nodes = cluster.nodes_of(partition)
-    found = _one(part, cluster, nodes, partition)
-    if found:
-        return found
+    explanation = _one(part, cluster, nodes, partition)
+    if explanation:
+        return explanation
     most = sum(_room(cluster, node, part.need) for node in nodes)
     return None if most >= part.count else _too_many(part, most, partition)
 
@@ -109,12 +113,12 @@ def _one(
     if need.gpus and not gpus:
         types = ", ".join(cluster.types) or "none"
         text = f"{role} asks for {need.gpu_type}, and the cluster has as GPUs: {types}"
-        return _never(text, field="accelerator_type", role=role, asked=str(need.gpu_type),
+        return _never(text, field="accelerator_type", role=role, requested=str(need.gpu_type),
                       accepted=types)  # fmt: skip
     if need.gpus > gpus:
         text = f"{role} asks for {need.gpus} {need.gpu_type} on one node, and {_where(partition)} "
         return _never(f"{text}have {gpus} at the most", field="accelerator_count", role=role,
-                      asked=str(need.gpus), accepted=str(gpus))  # fmt: skip
+                      requested=str(need.gpus), accepted=str(gpus))  # fmt: skip
     return _machine(part, rows, partition)
 
 
@@ -130,7 +134,7 @@ def _machine(
     )
     accepted = f"{cpus} vCPUs and {memory} GB"
     return _never(
-        text, field="machine_type", role=role, asked=f"{need.cpus} vCPUs", accepted=accepted
+        text, field="machine_type", role=role, requested=f"{need.cpus} vCPUs", accepted=accepted
     )
 
 
@@ -159,25 +163,25 @@ def _together(
             return _too_many(part, part.count - missing, partition, _apart(shape))
     if limit is not None and used > limit:
         text = f"needs {used} nodes, and the partition {partition.name if partition else ''} gives "
-        return _never(f"{text}a job {limit} at the most", field="replica_count", asked=str(used),
-                      accepted=str(limit))  # fmt: skip
+        return _never(f"{text}a job {limit} at the most", field="replica_count",
+                      requested=str(used), accepted=str(limit))  # fmt: skip
     return None
 
 
 def _too_many(
-    part: ShapePart, most: int, partition: Partition | None, beside: str = ""
+    part: ShapePart, most: int, partition: Partition | None, suffix: str = ""
 ) -> Explanation:
-    asked, accepted = part.count - part.others, max(0, most - part.others)
+    requested, accepted = part.count - part.others, max(0, most - part.others)
     also = f" beside {part.others} like them" if part.others else ""
     text = (
-        f"{part.role.value} asks for {asked} replicas{also}, and {_where(partition)} hold "
-        f"{accepted} of them at the most{beside}"
+        f"{part.role.value} asks for {requested} replicas{also}, and {_where(partition)} hold "
+        f"{accepted} of them at the most{suffix}"
     )
     return _never(
         text,
         field="replica_count",
         role=part.role.value,
-        asked=str(asked),
+        requested=str(requested),
         accepted=str(accepted),
     )
 
@@ -220,10 +224,10 @@ def _where(partition: Partition | None) -> str:
 
 
 def _never(
-    text: str, *, field: str = "", role: str = "", asked: str = "", accepted: str = ""
+    text: str, *, field: str = "", role: str = "", requested: str = "", accepted: str = ""
 ) -> Explanation:
     change = None
     if field:
-        words = f"would be accepted with {accepted} instead of {asked}"
-        change = Change(field=field, role=role, asked=asked, accepted=accepted, text=words)
+        words = f"would be accepted with {accepted} instead of {requested}"
+        change = Change(field=field, role=role, asked=requested, accepted=accepted, text=words)
     return Explanation(reason=Reason.NO_SUCH_NODE, message=text, change=change)

@@ -48,7 +48,9 @@ class ClusterState(NamedTuple):
         """The partition of a name, or the default one; None: not known."""
         if name:
             return self.partitions.get(name.partition(",")[0])
-        return next((each for each in self.partitions.values() if each.is_default), None)
+        return next(
+            (partition for partition in self.partitions.values() if partition.is_default), None
+        )
 
     def nodes_of(self, partition: Partition | None) -> Sequence[SlurmNode]:
         """The nodes that a partition has; all where it is not known which."""
@@ -67,17 +69,17 @@ class ClusterState(NamedTuple):
 
     def gpus_of(self, node: SlurmNode, gpu_type: str | None) -> int:
         """How many GPUs of a type a node has, of the word of which it has most."""
-        found = (count for word, count in node.gres.items() if word in self.words_for(gpu_type))
-        return max(found, default=0)
+        counts = (count for word, count in node.gres.items() if word in self.words_for(gpu_type))
+        return max(counts, default=0)
 
     def accelerator_of(self, word: str) -> str:
         """The type that GPUs of a word of Slurm's are; ANY_GPU where Slurm has no word for it."""
-        named = next((name for name, each in self.gres.items() if each == word), None)
-        if named or not word:
-            return named or ANY_GPU
+        gpu_type = next((name for name, gres_word in self.gres.items() if gres_word == word), None)
+        if gpu_type or not word:
+            return gpu_type or ANY_GPU
         plain = word.replace("-", "_")
-        found = (name for pattern, name in _ACCELERATORS if pattern.search(plain))
-        return next(found, word)
+        names = (name for pattern, name in _ACCELERATORS if pattern.search(plain))
+        return next(names, word)
 
     @property
     def types(self) -> list[str]:

@@ -94,35 +94,37 @@ class SlurmOptions:
         return self.account.get(project, self.account.get("*", ""))
 
 
-def read(given: Mapping[str, Any]) -> SlurmOptions:
+def read(table: Mapping[str, Any]) -> SlurmOptions:
     """The options of a table.  Raises UsageFault."""
-    known = [each.name for each in fields(SlurmOptions)]
-    strange = sorted(set(given) - set(known))
+    names = [setting.name for setting in fields(SlurmOptions)]
+    strange = sorted(set(table) - set(names))
     if strange:
         raise UsageFault(
-            f"a Slurm engine has no setting {strange[0]!r}; accepted are: {', '.join(known)}"
+            f"a Slurm engine has no setting {strange[0]!r}; accepted are: {', '.join(names)}"
         )
-    if not given.get("spool"):
+    if not table.get("spool"):
         raise UsageFault("a Slurm engine needs `spool`: a folder that server and nodes share")
-    return SlurmOptions(**{name: _checked(name, value) for name, value in given.items()})
+    return SlurmOptions(**{name: _check_setting(name, value) for name, value in table.items()})
 
 
 def wishes_of(wants: Mapping[str, str], options: SlurmOptions) -> dict[str, str]:
     """What a job says by its labels.  Raises UsageFault for what it may not say."""
-    found = {name.removeprefix(WISH): text for name, text in wants.items() if name.startswith(WISH)}
-    for name, text in found.items():
+    wishes = {
+        name.removeprefix(WISH): text for name, text in wants.items() if name.startswith(WISH)
+    }
+    for name, text in wishes.items():
         if name not in options.wishes:
-            accepted = ", ".join(f"{WISH}{each}" for each in options.wishes) or "none"
+            accepted = ", ".join(f"{WISH}{wish}" for wish in options.wishes) or "none"
             raise UsageFault(
                 f"the label {WISH}{name} is not accepted here; accepted are: {accepted}"
             )
         if not NAME.fullmatch(text) or (name == "nice" and not text.isdecimal()):
             what = "a whole number from 0" if name == "nice" else "a name that Slurm knows"
             raise UsageFault(f"the label {WISH}{name} is {text!r}; accepted is {what}")
-    return found
+    return wishes
 
 
-def _checked(name: str, value: Any) -> Any:
+def _check_setting(name: str, value: Any) -> Any:
     check: Callable[[str, Any], Any] = _CHECKS.get(name, _text)
     return check(name, value)
 
@@ -180,8 +182,8 @@ def _containers(name: str, value: Any) -> str:
 
 
 def _wishes(name: str, value: Any) -> tuple[str, ...]:
-    listed = isinstance(value, list | tuple)
-    strange = [each for each in value if each not in WISHES] if listed else [value]
+    is_list = isinstance(value, list | tuple)
+    strange = [wish for wish in value if wish not in WISHES] if is_list else [value]
     if strange:
         accepted = ", ".join(WISHES)
         raise UsageFault(
@@ -221,10 +223,10 @@ def _count(name: str, value: Any) -> int:
 
 def _policy(name: str, value: Any) -> FleetPolicy:
     accepted = (FleetPolicy.EXACT, FleetPolicy.BEST_EFFORT)
-    for each in accepted:
-        if value in {each, each.value}:
-            return each
-    words = " or ".join(each.value for each in accepted)
+    for policy in accepted:
+        if value in {policy, policy.value}:
+            return policy
+    words = " or ".join(policy.value for policy in accepted)
     raise UsageFault(f"{name} of a Slurm engine is {value!r}; accepted is {words}")
 
 

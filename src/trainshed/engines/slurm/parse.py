@@ -31,12 +31,12 @@ def jobs(text: str) -> Iterator[SlurmJob]:
     """The rows of ``squeue``; what is none is passed over."""
     for line in text.splitlines():
         parts = line.split("|", _FIELDS - 1)
-        found = _JOB_ID.fullmatch(parts[0])
-        if len(parts) == _FIELDS and found:
+        match = _JOB_ID.fullmatch(parts[0])
+        if len(parts) == _FIELDS and match:
             _, state, nodes, start, name, comment, reason = parts
             yield SlurmJob(
-                id=found[1],
-                component=int(found[2] or 0),
+                id=match[1],
+                component=int(match[2] or 0),
                 state=state.strip(),
                 reason="" if reason in _NOTHING else reason,
                 nodes=tuple(host_names(nodes)),
@@ -54,17 +54,17 @@ _LEFT: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 def left_s(text: str) -> float | None:
     """The shortest of times such as ``1-02:03:04``, or infinity; None for anything else."""
-    found = [_left_s(line.strip()) for line in text.splitlines()]
-    return None if not found or None in found else min(filter(None, found), default=0.0)
+    times = [_left_s(line.strip()) for line in text.splitlines()]
+    return None if not times or None in times else min(filter(None, times), default=0.0)
 
 
 def _left_s(text: str) -> float | None:
     if text == "UNLIMITED":
         return float("inf")
-    found = _LEFT.fullmatch(text)
-    if not found:
+    match = _LEFT.fullmatch(text)
+    if not match:
         return None
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
@@ -77,7 +77,7 @@ def host_names(text: str) -> Iterator[str]:
 
 def _parts(text: str) -> Iterator[str]:
     """Split at commas that are in no brackets."""
-    return (each.strip() for each in re.split(r",(?![^\[]*\])", text))
+    return (part.strip() for part in re.split(r",(?![^\[]*\])", text))
 
 
 _RANGE: Final = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?")
@@ -89,8 +89,8 @@ def _spread(text: str) -> Iterator[str]:
         yield text
         return
     ranges, _, tail = rest.partition("]")
-    for each in filter(_RANGE.fullmatch, ranges.split(",")):
-        first, _, last = each.partition("-")
+    for span in filter(_RANGE.fullmatch, ranges.split(",")):
+        first, _, last = span.partition("-")
         for number in range(int(first), int(last or first) + 1):
             for end in _spread(tail):
                 yield f"{head}{number:0{len(first)}}{end}"
@@ -113,17 +113,17 @@ class SlurmNode(NamedTuple):
 def nodes(text: str) -> Iterator[SlurmNode]:
     """The lines of ``scontrol show node -o``."""
     for line in text.splitlines():
-        found = _fields(line)
-        if "NodeName" in found:
-            state = found.get("State", "UNKNOWN").upper()
+        fields = _fields(line)
+        if "NodeName" in fields:
+            state = fields.get("State", "UNKNOWN").upper()
             yield SlurmNode(
-                name=found["NodeName"],
+                name=fields["NodeName"],
                 state=tuple(re.findall(r"[A-Z_]+|\*", state)),
-                cpus=_number(found.get("CPUEfctv") or found.get("CPUTot")),
-                memory_mib=_number(found.get("RealMemory")) - _number(found.get("MemSpecLimit")),
-                gres=_gres(found.get("Gres", "")),
-                partitions=frozenset(filter(None, found.get("Partitions", "").split(","))),
-                reason=found.get("Reason", ""),
+                cpus=_number(fields.get("CPUEfctv") or fields.get("CPUTot")),
+                memory_mib=_number(fields.get("RealMemory")) - _number(fields.get("MemSpecLimit")),
+                gres=_gres(fields.get("Gres", "")),
+                partitions=frozenset(filter(None, fields.get("Partitions", "").split(","))),
+                reason=fields.get("Reason", ""),
             )
 
 
@@ -142,32 +142,32 @@ class Partition(NamedTuple):
 def partitions(text: str) -> Iterator[Partition]:
     """The lines of ``scontrol show partition -o``."""
     for line in text.splitlines():
-        found = _fields(line)
-        if "PartitionName" in found:
+        fields = _fields(line)
+        if "PartitionName" in fields:
             yield Partition(
-                name=found["PartitionName"],
-                is_default=found.get("Default") == "YES",
-                is_up=found.get("State", "UP") == "UP",
-                minutes_max=minutes(found.get("MaxTime", "")),
-                nodes_max=_limit(found.get("MaxNodes")),
-                cpus_per_node_max=_limit(found.get("MaxCPUsPerNode")),
-                memory_mib_per_node_max=_limit(found.get("MaxMemPerNode")),
+                name=fields["PartitionName"],
+                is_default=fields.get("Default") == "YES",
+                is_up=fields.get("State", "UP") == "UP",
+                minutes_max=minutes(fields.get("MaxTime", "")),
+                nodes_max=_limit(fields.get("MaxNodes")),
+                cpus_per_node_max=_limit(fields.get("MaxCPUsPerNode")),
+                memory_mib_per_node_max=_limit(fields.get("MaxMemPerNode")),
             )
 
 
 def minutes(text: str) -> int | None:
     """``1-02:30:00`` as whole minutes; None for UNLIMITED and whatever else."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
-    if not found:
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    if not match:
         return None
-    days, hours, part, _ = (int(each or 0) for each in found.groups())
+    days, hours, part, _ = (int(group or 0) for group in match.groups())
     return (days * 24 + hours) * 60 + part
 
 
 def version(text: str) -> tuple[int, int] | None:
     """``slurm-wlm 22.05.8`` as (22, 5)."""
-    found = re.search(r"(\d+)\.(\d+)", text)
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.search(r"(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def is_up(text: str) -> bool:
@@ -180,10 +180,10 @@ _FIELD: Final = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w:/]*)=(.*?)(?=\s+[A-Za-z][
 
 
 def _fields(line: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for name, text in _FIELD.findall(line):
-        found.setdefault(name, "" if text in _NOTHING else text.strip())
-    return found
+        fields.setdefault(name, "" if text in _NOTHING else text.strip())
+    return fields
 
 
 def _number(text: str | None) -> int:
@@ -196,10 +196,10 @@ def _limit(text: str | None) -> int | None:
 
 def _gres(text: str) -> dict[str, int]:
     """``gpu:a100:4(S:0-1),gpu:t4:2,nic:1`` as the GPUs in it by type."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for part in re.sub(r"\([^)]*\)", "", text).split(","):
         kind, *rest = part.split(":")
         if kind == "gpu" and rest and rest[-1].isdecimal():
             word = rest[0] if len(rest) > 1 else ""
-            found[word] = found.get(word, 0) + int(rest[-1])
-    return found
+            counts[word] = counts.get(word, 0) + int(rest[-1])
+    return counts

@@ -68,7 +68,7 @@ class Poller:
         self._why = ""
         self._missing = frozenset[str]()
         self._is_old = ""
-        self.seen = LastAnswer()
+        self.last_answer = LastAnswer()
         self.cluster = ClusterState(gres=gres)
         self.answered_s: float | None = None
         """When Slurm answered last, by the machine's clock."""
@@ -124,7 +124,7 @@ class Poller:
             self._wake.clear()
 
     def _round(self) -> None:
-        if self._worked():
+        if self._run_work():
             self._follow_until_s = max(self._follow_until_s, time.monotonic() + 2 * FAST_S)
         now_s = time.monotonic()
         pause_s = FAST_S if now_s < self._follow_until_s else self._rest_s
@@ -132,7 +132,7 @@ class Poller:
             self._asked_s = now_s
             self._ask()
 
-    def _worked(self) -> bool:
+    def _run_work(self) -> bool:
         """Whether something moves; what cannot be done now keeps nobody from asking Slurm."""
         try:
             moves = self._work()
@@ -159,22 +159,24 @@ class Poller:
     def _look(self) -> None:
         if time.monotonic() - self._nodes_s >= NODES_S or self._away_since_s is not None:
             self._look_at_nodes()
-        found: defaultdict[str, list[SlurmJob]] = defaultdict(list)
+        rows_by_job: defaultdict[str, list[SlurmJob]] = defaultdict(list)
         for row in self._queue.jobs():
-            found[row.id].append(row)
-        rows = {job: sorted(each, key=lambda row: row.component) for job, each in found.items()}
+            rows_by_job[row.id].append(row)
+        rows = {
+            job: sorted(parts, key=lambda row: row.component) for job, parts in rows_by_job.items()
+        }
         is_up = not (self._missing - rows.keys()) or self._queue.is_up()
-        has_news = rows != self.seen.rows
-        self.seen = LastAnswer(rows, self.seen.number + 1, is_up=is_up)
+        has_news = rows != self.last_answer.rows
+        self.last_answer = LastAnswer(rows, self.last_answer.number + 1, is_up=is_up)
         if has_news:
             self._follow_until_s = max(self._follow_until_s, time.monotonic() + FOLLOW_S)
             self._news()
 
     def _look_at_nodes(self) -> None:
-        found = self._queue.version()
-        is_old = found is not None and found < VERSION_MIN
-        self._is_old = f"Slurm is {_text(found)}; accepted is {_text(VERSION_MIN)} or newer" \
-            if is_old and found else ""  # fmt: skip
+        version = self._queue.version()
+        is_old = version is not None and version < VERSION_MIN
+        self._is_old = f"Slurm is {_text(version)}; accepted is {_text(VERSION_MIN)} or newer" \
+            if is_old and version else ""  # fmt: skip
         self.cluster = self._queue.cluster(self._gres)
         self._nodes_s = time.monotonic()
 
@@ -182,7 +184,7 @@ class Poller:
         is_new = self._away_since_s is None
         self._why = why if is_new else self._why  # each new sentence would be stored
         self._away_since_s = self._away_since_s or time.time()
-        self.seen = self.seen._replace(is_away=True)
+        self.last_answer = self.last_answer._replace(is_away=True)
         if is_new:
             _LOG.warning("Slurm does not answer: %s", why)
             with suppress(Exception):

@@ -92,7 +92,7 @@ def probe(
     queue: Queue, spool: Spool, options: SlurmOptions, *, answer_s_max: float = ANSWER_S_MAX
 ) -> Iterator[EngineFinding]:
     """Findings, one after the other as they are known.  Raises OSError where Slurm is away."""
-    yield from _of_config(queue.config())
+    yield from _check_config(queue.config())
     word, name = secrets.token_hex(8), f"probe-{secrets.token_hex(4)}"
     folder = Path(spool.here, name)
     folder.mkdir(mode=0o700)
@@ -101,16 +101,16 @@ def probe(
         folder.joinpath(_QUESTION).write_text(word)
         there = f"{spool.there}/{name}"
         script = spool.keep_script(SCRIPT_NAME, SCRIPT, is_remote=bool(options.ssh))
-        asked = time.time()
-        pythons = interpreters.asked(options)
+        submitted_s = time.time()
+        pythons = interpreters.list_pythons(options)
         job = queue.submit([*_words(queue, options), script, there, *pythons])
         answer = _answer(folder, answer_s_max)
-        seen = time.time()
+        answered_s = time.time()
         if answer is None:
             yield _silent(queue, job, answer_s_max)
         else:
             interpreters.keep(spool, answer)
-            yield from _of_answer(answer, word, options.python, asked, seen)
+            yield from _check_answer(answer, word, options.python, submitted_s, answered_s)
             yield from interpreters.findings(options, answer)
     finally:
         if job:
@@ -121,25 +121,25 @@ def probe(
 def _words(queue: Queue, options: SlurmOptions) -> Iterator[str]:
     yield from ("--parsable", "--no-requeue", "--export=ALL", "--ntasks=1", "--time=5")
     yield from (f"--job-name={queue.prefix}probe", "--output=/dev/null", "--chdir=/")
-    found = {
+    settings = {
         "partition": options.partition,
         "account": options.account_of(""),
         "qos": options.qos,
         "reservation": options.reservation,
     }
-    yield from (f"--{option}={text}" for option, text in found.items() if text)
+    yield from (f"--{option}={text}" for option, text in settings.items() if text)
 
 
-def _of_config(text: str) -> Iterator[EngineFinding]:
-    found = {
+def _check_config(text: str) -> Iterator[EngineFinding]:
+    settings = {
         key.strip(): value.strip()
         for key, _, value in (line.partition("=") for line in text.splitlines())
     }
-    track = found.get("ProctrackType", "?")
+    track = settings.get("ProctrackType", "?")
     yield EngineFinding(
         "version",
         is_well=True,
-        found=f"Slurm {found.get('SLURM_VERSION', 'of an unknown version')}",
+        found=f"Slurm {settings.get('SLURM_VERSION', 'of an unknown version')}",
     )
     yield EngineFinding(
         "process tracking",
@@ -155,7 +155,7 @@ def _answer(folder: Path, seconds: float) -> Mapping[str, Any] | None:
     until = time.monotonic() + seconds
     place = PathBeneath.of_file(str(folder / _ANSWER))
     while time.monotonic() < until:
-        if any(each.name == _ANSWER for each in folder.iterdir()):
+        if any(entry.name == _ANSWER for entry in folder.iterdir()):
             with suppress(OSError, ValueError):
                 answer = json.loads(read_file(place, bytes_max=_ANSWER_BYTES_MAX))
                 return answer if isinstance(answer, dict) else None
@@ -166,16 +166,16 @@ def _answer(folder: Path, seconds: float) -> Mapping[str, Any] | None:
 def _silent(queue: Queue, job: str, seconds: float) -> EngineFinding:
     row = next((row for row in queue.jobs() if row.id == job), None)
     if row is not None and states.state_of([row]) is SlurmState.PENDING:
-        found = f"job {job} has waited for {seconds:g} s: {row.reason}"
+        text = f"job {job} has waited for {seconds:g} s: {row.reason}"
         advice = "free a node, or see the partition and account in [[engine]]"
     else:
-        found = f"job {job} has left no answer within {seconds:g} s"
+        text = f"job {job} has left no answer within {seconds:g} s"
         advice = "the folder `spool` must be the same on nodes; `spool_there` says its path there"
-    return EngineFinding("task", is_well=False, found=found, advice=advice)
+    return EngineFinding("task", is_well=False, found=text, advice=advice)
 
 
-def _of_answer(
-    answer: Mapping[str, Any], word: str, python: str, asked: float, seen: float
+def _check_answer(
+    answer: Mapping[str, Any], word: str, python: str, submitted_s: float, answered_s: float
 ) -> Iterator[EngineFinding]:
     host = str(answer.get("host", "?"))
     version = answer.get("python")
@@ -199,15 +199,15 @@ def _of_answer(
         found="found" if answer.get("numpy") else f"{python} of {host} has none",
         advice="jobs with reducers need it there; others do not",
     )
-    yield from _of_folder(answer, word, host, seen)
+    yield from _check_folder(answer, word, host, answered_s)
     yield EngineFinding(
         "processes in a cgroup",
         is_well=bool(answer.get("in_cgroup")),
         found=f"{'yes' if answer.get('in_cgroup') else 'no'}, on {host}",
         advice="a cancelled job may leave processes: see process tracking",
     )
-    began = float(answer.get("began", asked))
-    off = max(asked - began, began - seen, 0.0)
+    began = float(answer.get("began", submitted_s))
+    off = max(submitted_s - began, began - answered_s, 0.0)
     yield EngineFinding(
         "clock",
         is_well=off <= _CLOCK_S,
@@ -215,15 +215,15 @@ def _of_answer(
         advice="keep the clocks of server and nodes together (chrony or ntpd)",
     )
     yield EngineFinding(
-        "first line", is_well=True, found=f"{max(0.0, began - asked):.2f} s after sbatch"
+        "first line", is_well=True, found=f"{max(0.0, began - submitted_s):.2f} s after sbatch"
     )
 
 
-def _of_folder(
-    answer: Mapping[str, Any], word: str, host: str, seen: float
+def _check_folder(
+    answer: Mapping[str, Any], word: str, host: str, answered_s: float
 ) -> Iterator[EngineFinding]:
     late_s = float(answer.get("late_s", 0.0))
-    back_s = max(0.0, seen - float(answer.get("now", seen)))
+    back_s = max(0.0, answered_s - float(answer.get("now", answered_s)))
     yield EngineFinding(
         "shared folder, seen from a node",
         is_well=answer.get("word") == word and late_s <= _LATE_S,

@@ -46,8 +46,8 @@ class Queue:
         """The rows of our jobs that Slurm knows, also of those that ended lately."""
         only = (f"--name={name}",) if name else ()
         words = ("-h", "-a", "--me", "--states=all", *only, "-o", parse.JOB_FORMAT)
-        found = parse.jobs(self._commands.ask("squeue", *words, env=parse.TIME_FORMAT))
-        return [row for row in found if row.name.startswith(self.prefix)]
+        rows = parse.jobs(self._commands.ask("squeue", *words, env=parse.TIME_FORMAT))
+        return [row for row in rows if row.name.startswith(self.prefix)]
 
     def left_s(self, job: str) -> float | None:
         """How long the whole of a job may still have its nodes; None: nobody knows."""
@@ -70,8 +70,8 @@ class Queue:
     def cluster(self, gres: Mapping[str, str]) -> ClusterState:
         """Nodes and partitions as they are."""
         nodes = tuple(parse.nodes(self._commands.ask("scontrol", "show", "node", "-o")))
-        found = parse.partitions(self._commands.ask("scontrol", "show", "partition", "-o"))
-        return ClusterState(nodes, {each.name: each for each in found}, gres)
+        partitions = parse.partitions(self._commands.ask("scontrol", "show", "partition", "-o"))
+        return ClusterState(nodes, {partition.name: partition for partition in partitions}, gres)
 
     def submit(self, words: Sequence[str], *locks: int) -> str:
         """The number of a new job.  Raises EngineFault for one that can never be, or Refused.
@@ -79,12 +79,12 @@ class Queue:
         sbatch inherits the locks: as long as it may still submit, nobody else does.
         """
         try:
-            said = self._commands.ask("sbatch", *words, seconds=SUBMIT_S_MAX, descriptors=locks)
+            output = self._commands.ask("sbatch", *words, seconds=SUBMIT_S_MAX, descriptors=locks)
         except SlurmRefuses as refusal:
-            raise _refused(str(refusal)) from refusal
-        number = said.strip().partition(";")[0]
+            raise _compose_refusal(str(refusal)) from refusal
+        number = output.strip().partition(";")[0]
         if not number.isdecimal():
-            raise OSError(f"sbatch said {said.strip()[:200]!r} where a job's number was expected")
+            raise OSError(f"sbatch said {output.strip()[:200]!r} where a job's number was expected")
         return number
 
     def shown(self, words: Sequence[str]) -> list[str]:
@@ -93,27 +93,29 @@ class Queue:
 
     def cancel(self, job: str) -> None:
         """End a job, whatever it does."""
-        self._ordered(job)
+        self._order(job)
 
     def comment(self, job: str, text: str) -> None:
         """Have a job bear other words for people."""
-        self._ordered("update", f"jobid={job}", f"comment={text}", command="scontrol")
+        self._order("update", f"jobid={job}", f"comment={text}", command="scontrol")
 
     def look_now(self, job: str) -> None:
         """Have the launcher of a job look for its order."""
-        self._ordered("--batch", "--signal=USR1", job)
+        self._order("--batch", "--signal=USR1", job)
 
-    def _ordered(self, *words: str, command: str = "scancel") -> None:
+    def _order(self, *words: str, command: str = "scancel") -> None:
         with suppress(SlurmRefuses):  # it is over: nobody is there to hear it
             self._commands.ask(command, *words)
 
 
-def _refused(words: str) -> Exception:
+def _compose_refusal(words: str) -> Exception:
     lower = words.lower()
-    if any(each in lower for each in _FULL) and not any(each in lower for each in _TOO_LARGE):
+    if any(phrase in lower for phrase in _FULL) and not any(
+        phrase in lower for phrase in _TOO_LARGE
+    ):
         text = f"the cluster takes no more jobs of this user for now (Slurm says: {words})"
         return LaunchRefused(Explanation(reason=Reason.ENGINE_FULL, message=text))
-    advice = next((each for sign, each in _ADVICE.items() if sign in lower), "")
+    advice = next((hint for sign, hint in _ADVICE.items() if sign in lower), "")
     return EngineFault(f"Slurm does not take the job: {words}{advice}")
 
 

@@ -56,46 +56,46 @@ def job_name(installation: str, uid: int) -> str:
     return f"ts-{installation}-{uid}"
 
 
-def sbatch_words(asked: Submission) -> list[str]:
+def sbatch_words(submission: Submission) -> list[str]:
     """The words of sbatch behind its name."""
-    words = ["--parsable", *_common(asked)]
-    if asked.shape.packed:
-        words += _packed(asked)
+    words = ["--parsable", *_common(submission)]
+    if submission.shape.packed:
+        words += _packed(submission)
     else:
-        for number, part in enumerate(asked.shape.parts):
+        for number, part in enumerate(submission.shape.parts):
             words += [":"] if number else []
-            words += _component(asked, number, part)
-    return [*words, asked.script, asked.folder, asked.python, asked.archive]
+            words += _component(submission, number, part)
+    return [*words, submission.script, submission.folder, submission.python, submission.archive]
 
 
-def _common(asked: Submission) -> Iterator[str]:
+def _common(submission: Submission) -> Iterator[str]:
     yield "--no-requeue"
     yield "--open-mode=append"
     # NONE has Slurm start a login shell on the node first; the environment here is our own
     yield "--export=ALL"
-    output = f"{asked.folder}/runner.txt".replace("%", "%%")
+    output = f"{submission.folder}/runner.txt".replace("%", "%%")
     yield f"--output={output}"
-    yield f"--chdir={asked.folder}"
+    yield f"--chdir={submission.folder}"
 
 
-def _each(asked: Submission, number: int = 0) -> Iterator[str]:
+def _component_options(submission: Submission, number: int = 0) -> Iterator[str]:
     """What components do not have in common of themselves."""
-    name = job_name(asked.installation, asked.key.uid)
+    name = job_name(submission.installation, submission.key.uid)
     # components of one name would wait for each other as singletons
     yield f"--job-name={name}" if not number else f"--job-name={name}.{number}"
-    yield f"--comment={asked.key}"
+    yield f"--comment={submission.key}"
     yield "--dependency=singleton"
-    if asked.minutes is not None:
-        yield f"--time={asked.minutes}"
+    if submission.minutes is not None:
+        yield f"--time={submission.minutes}"
     for option in ("partition", "account", "qos", "reservation", "nice"):
-        if text := getattr(asked, option):
+        if text := getattr(submission, option):
             yield f"--{option}={text}"
-    if asked.exclude:
-        yield f"--exclude={','.join(asked.exclude)}"
+    if submission.exclude:
+        yield f"--exclude={','.join(submission.exclude)}"
 
 
-def _component(asked: Submission, number: int, part: ShapePart) -> Iterator[str]:
-    yield from _each(asked, number)
+def _component(submission: Submission, number: int, part: ShapePart) -> Iterator[str]:
+    yield from _component_options(submission, number)
     yield f"--ntasks={part.count}"
     yield f"--cpus-per-task={part.need.cpus}"
     if part.need.memory_mib:
@@ -103,12 +103,12 @@ def _component(asked: Submission, number: int, part: ShapePart) -> Iterator[str]
     if part.per_node is not None:
         yield f"--nodes={part.nodes}"
         yield f"--ntasks-per-node={part.per_node}"
-        yield f"--gres={_gres(asked.gres_of[number], part.need.gpus * part.per_node)}"
+        yield f"--gres={_gres(submission.gres_of[number], part.need.gpus * part.per_node)}"
 
 
-def _packed(asked: Submission) -> Iterator[str]:
-    main, need = asked.shape.largest, asked.shape.each_node
-    yield from _each(asked)
+def _packed(submission: Submission) -> Iterator[str]:
+    main, need = submission.shape.largest, submission.shape.each_node
+    yield from _component_options(submission)
     yield f"--nodes={main.count}"
     yield f"--ntasks={main.count}"
     yield "--ntasks-per-node=1"
@@ -116,22 +116,22 @@ def _packed(asked: Submission) -> Iterator[str]:
     if need.memory_mib:
         yield f"--mem={need.memory_mib}M"
     if need.gpus:
-        yield f"--gres={_gres(asked.gres_of[asked.shape.parts.index(main)], need.gpus)}"
+        yield f"--gres={_gres(submission.gres_of[submission.shape.parts.index(main)], need.gpus)}"
 
 
 def _gres(word: str, count: int) -> str:
     return f"gpu:{word}:{count}" if word else f"gpu:{count}"
 
 
-def steps(asked: Submission) -> tuple[StepRule, ...]:
+def steps(submission: Submission) -> tuple[StepRule, ...]:
     """The commands by which the launcher starts a warden for every replica."""
-    parts = asked.shape.parts
-    if asked.shape.packed:
-        return tuple(_step_beside(asked, number, part) for number, part in enumerate(parts))
+    parts = submission.shape.parts
+    if submission.shape.packed:
+        return tuple(_step_beside(submission, number, part) for number, part in enumerate(parts))
     words: list[str] = list(_SRUN)
     for number, part in enumerate(parts):
         words += [":", *_SRUN[1:]] if number else []
-        words += [*_tasks(part), *_warden(asked, 0)]
+        words += [*_tasks(part), *_warden(submission, 0)]
     return (StepRule(tuple(words), 0, sum(part.count for part in parts)),)
 
 
@@ -149,17 +149,19 @@ def _evenly(count: int, per_node: int) -> Iterator[str]:
         yield f"--ntasks-per-node={per_node}"
 
 
-def _step_beside(asked: Submission, number: int, part: ShapePart) -> StepRule:
+def _step_beside(submission: Submission, number: int, part: ShapePart) -> StepRule:
     """A step that shares the nodes with others."""
-    share = asked.shape.share(part)
+    share = submission.shape.share(part)
     words = [*_SRUN, "--exact", f"--ntasks={part.count}", *_evenly(part.count, share)]
     words += [f"--nodes={-(-part.count // share)}", f"--cpus-per-task={part.need.cpus}"]
     if part.need.memory_mib:
         words.append(f"--mem={part.need.memory_mib * share}M")
-    gres = _gres(asked.gres_of[number], part.need.gpus) if part.need.gpus else "none"
-    return StepRule((*words, f"--gres={gres}", *_warden(asked, part.first)), part.first, part.count)
+    gres = _gres(submission.gres_of[number], part.need.gpus) if part.need.gpus else "none"
+    return StepRule(
+        (*words, f"--gres={gres}", *_warden(submission, part.first)), part.first, part.count
+    )
 
 
-def _warden(asked: Submission, first: int) -> Sequence[str]:
+def _warden(submission: Submission, first: int) -> Sequence[str]:
     task = ("task", "--first", str(first), "--rank-variable", "SLURM_PROCID")
-    return (asked.python, "-I", "-S", asked.archive, *task)
+    return (submission.python, "-I", "-S", submission.archive, *task)

@@ -111,7 +111,7 @@ def shape_of(
         count = len(members)
         per_node = _per_node(count, need, fitting) if need.gpus else None
         role = members[-1][0]
-        others = sum(1 for each, _ in members if each is not role)
+        others = sum(1 for member_role, _ in members if member_role is not role)
         parts.append(
             ShapePart(
                 first=place, count=count, need=need, role=role, others=others, per_node=per_node

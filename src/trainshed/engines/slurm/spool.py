@@ -179,30 +179,30 @@ class Spool:
     def _numbers(self, name: str) -> list[int]:
         try:
             with Beneath(self.jobs) as jobs:
-                found = jobs.entries(name)
+                entries = jobs.entries(name)
         except FileNotFoundError:
             return []
-        return sorted(int(e) for e, kind in found if kind is FileKind.FOLDER and e.isdecimal())
+        return sorted(int(e) for e, kind in entries if kind is FileKind.FOLDER and e.isdecimal())
 
 
 def submitted(folder: AttemptFolder) -> SpoolRecord | None:
     """What is known of a submission.  Raises OSError or ValueError."""
-    return _read(folder, _SUBMITTED, _submitted)
+    return _read(folder, _SUBMITTED, _parse_submitted)
 
 
-def keep_submitted(folder: AttemptFolder, found: SpoolRecord) -> None:
+def keep_submitted(folder: AttemptFolder, record: SpoolRecord) -> None:
     """Keep a submission so that it outlasts everything.  Raises OSError."""
     parts = [
         ([(role.value, index) for role, index in part.replicas], part.per_node)
-        for part in found.parts
+        for part in record.parts
     ]
-    value = {**found._asdict(), "parts": parts}
+    value = {**record._asdict(), "parts": parts}
     write_json(f"{folder.path}/{_SUBMITTED}", value, durably=True)
 
 
 def end_in_slurm(folder: AttemptFolder) -> EndInSlurm | None:
     """What was kept of an attempt's end.  Raises OSError or ValueError."""
-    return _read(folder, _ENDED, _end)
+    return _read(folder, _ENDED, _parse_end)
 
 
 def keep_end(folder: AttemptFolder, end: EndInSlurm) -> None:
@@ -264,10 +264,10 @@ def claimant(folder: AttemptFolder) -> str:
     """The number of the job that has the claim; empty: none has, or it is not there to be read."""
     try:
         with Beneath(folder.path) as own, own.read(_CLAIM) as file:
-            found = file.read(_NUMBER_MAX).partition(b" ")[0].strip()
+            number = file.read(_NUMBER_MAX).partition(b" ")[0].strip()
     except OSError:
         return ""
-    return found.decode() if found.isdigit() else ""
+    return number.decode() if number.isdigit() else ""
 
 
 def _read(folder: AttemptFolder, name: str, read: Callable[[Any], T]) -> T | None:
@@ -281,21 +281,21 @@ def _read(folder: AttemptFolder, name: str, read: Callable[[Any], T]) -> T | Non
         raise ValueError(f"{path} is not as it was written: {error!r:.200}") from error
 
 
-def _submitted(found: Any) -> SpoolRecord:
+def _parse_submitted(document: Any) -> SpoolRecord:
     parts = tuple(
         Placing(tuple((Role(role), int(index)) for role, index in replicas), per_node)
-        for replicas, per_node in found["parts"]
+        for replicas, per_node in document["parts"]
     )
-    job = found["job"]
+    job = document["job"]
     if job and not (job.isascii() and job.isdecimal()):
         raise ValueError(f"{job!r:.100} is no number of a job")
-    shape, kept = str(found.get("shape", "")), int(found.get("kept", 0))
-    return SpoolRecord(float(found["since_s"]), job, parts, shape, kept)
+    shape, kept_from = str(document.get("shape", "")), int(document.get("kept", 0))
+    return SpoolRecord(float(document["since_s"]), job, parts, shape, kept_from)
 
 
-def _end(found: Any) -> EndInSlurm:
-    loss = None if found["loss"] is None else Loss(found["loss"])
-    return EndInSlurm(**{**found, "loss": loss, "nodes": tuple(map(str, found["nodes"]))})
+def _parse_end(document: Any) -> EndInSlurm:
+    loss = None if document["loss"] is None else Loss(document["loss"])
+    return EndInSlurm(**{**document, "loss": loss, "nodes": tuple(map(str, document["nodes"]))})
 
 
 def _has(path: str, data: bytes) -> bool:
@@ -310,12 +310,12 @@ def _has(path: str, data: bytes) -> bool:
 
 def _strange(path: str) -> str:
     """What is wrong with a folder that is to be ours; empty where nothing is."""
-    found = os.lstat(path)
-    if stat.S_ISLNK(found.st_mode):
+    status = os.lstat(path)
+    if stat.S_ISLNK(status.st_mode):
         return "is a link"
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         return "is no folder"
-    return "" if found.st_uid == os.geteuid() else f"belongs to the user {found.st_uid}"
+    return "" if status.st_uid == os.geteuid() else f"belongs to the user {status.st_uid}"
 
 
 def spread(
@@ -323,7 +323,7 @@ def spread(
 ) -> Iterator[tuple[Role, int, str]]:
     """Which replica is on which node: Slurm fills them one after the other."""
     for part, names in zip(parts, nodes, strict=False):
-        each = part.per_node or -(-len(part.replicas) // max(1, len(names)))
+        per_node = part.per_node or -(-len(part.replicas) // max(1, len(names)))
         for place, (role, index) in enumerate(part.replicas):
-            if place // each < len(names):
-                yield role, index, names[place // each]
+            if place // per_node < len(names):
+                yield role, index, names[place // per_node]

@@ -88,8 +88,8 @@ _ORDER: Final = (
 
 def state_of(rows: Sequence[SlurmJob]) -> SlurmState:
     """How far the whole of a job has come: it is over when all of it is."""
-    found = {STATES.get(row.state.partition(" ")[0], SlurmState.UNKNOWN) for row in rows}
-    return next((each for each in _ORDER if each in found), SlurmState.UNKNOWN)
+    states = {STATES.get(row.state.partition(" ")[0], SlurmState.UNKNOWN) for row in rows}
+    return next((state for state in _ORDER if state in states), SlurmState.UNKNOWN)
 
 
 def reason_of(rows: Sequence[SlurmJob]) -> str:
@@ -103,10 +103,10 @@ def waiting_for(rows: Sequence[SlurmJob]) -> Explanation:
     """Why a job is still pending."""
     word = reason_of(rows)
     reason, sentence = _meaning(word)
-    said = f"Slurm says {word}" if word else "Slurm has not said why yet"
+    statement = f"Slurm says {word}" if word else "Slurm has not said why yet"
     starts = next((row.start_s for row in rows if row.start_s), None)
     expected = "" if starts is None else f"; it expects to start it at {_clock(starts)}"
-    message = f"{sentence} (its job {rows[0].id}: {said}{expected})"
+    message = f"{sentence} (its job {rows[0].id}: {statement}{expected})"
     return Explanation(reason=reason, message=message)
 
 

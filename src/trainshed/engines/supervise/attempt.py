@@ -167,8 +167,8 @@ class Attempt:
             return
         if self._job_end is None and self._end is None:
             self._job_end = success.interrupted(signal.SIGTERM, new.message)
-            said = f"Stopping all replicas; they have {new.grace_s:g} s to end."
-            self.output.note(words or said)
+            text = f"Stopping all replicas; they have {new.grace_s:g} s to end."
+            self.output.note(words or text)
         self._order = new
         if self._preparer is not None:
             self._preparer.stop(new.grace_s)
@@ -216,7 +216,7 @@ class Attempt:
         if self._preparer is None:
             if self.spec.prepare is None or self._order is not None:
                 return self._go(self._starting)
-            self._preparer = self._prepared_by(self.spec.prepare)
+            self._preparer = self._start_preparer(self.spec.prepare)
         if not self._preparer.has_ended:
             return False
         self._locks = self._preparer.locks
@@ -224,7 +224,7 @@ class Attempt:
             self._complete(self._preparer)
         return self._go(self._starting)
 
-    def _prepared_by(self, argv: Sequence[str]) -> "Preparer":
+    def _start_preparer(self, argv: Sequence[str]) -> "Preparer":
         """Imported for those who need it: most attempts do without."""
         from trainshed.engines.supervise.helpers.preparer import Preparer  # noqa: PLC0415 - see above
 
@@ -242,12 +242,12 @@ class Attempt:
             processes.die_with_parent(parent)  # entering a user namespace has undone that
 
     def _complete(self, preparer: "Preparer") -> None:
-        found, fault = preparer.found()
-        if found is None:
+        answer, fault = preparer.read_answer()
+        if answer is None:
             self._end = failed(fault)._replace(lost=preparer.is_worth_another_try)
             return
         try:
-            self.spec = self.spec.completed(found)
+            self.spec = self.spec.completed(answer)
         except ValueError as error:
             self._end = failed(f"the preparer's answer makes no sense: {error!r}")
 
@@ -299,7 +299,7 @@ class Attempt:
         return (is_over or self._order is not None) and self._go(self._deciding)
 
     def _deciding(self) -> bool:
-        """Before anything is torn down, so that it is known whatever happens then (DESIGN 5.6).
+        """Before anything is torn down, so that it is known whatever happens then.
 
         An order does not wait for a full disk: what it ends may be what fills it.
         """

@@ -147,5 +147,5 @@ def needs_packages(plan: LaunchPlan) -> bool:
     return bool(environment.packages or environment.requirements or "/" not in environment.python)
 
 
-def _metrics(asked: MetricsPlan | None) -> MetricsPlan | None:
-    return asked if asked is not None and (asked.files or asked.summaries) else None
+def _metrics(metrics: MetricsPlan | None) -> MetricsPlan | None:
+    return metrics if metrics is not None and (metrics.files or metrics.summaries) else None

@@ -44,8 +44,8 @@ def _advice_on_import(lines: Sequence[str], replica: ReplicaSpec) -> str:
     )
 
     view = replica.isolation
-    shown = (*view.reads, *view.writes) if view else ()
-    folders = program_folders(replica.cwd, replica.env, shown)
+    readable = (*view.reads, *view.writes) if view else ()
+    folders = program_folders(replica.cwd, replica.env, readable)
     if name := misnamed_module(lines, replica.argv):
         return advise_name(name, list_runnable_modules(folders))
     if sentence := advise_program(lines):
@@ -111,8 +111,8 @@ def have_settled(spec: AttemptSpec, replicas: Gang) -> bool:
     return not any(success.ends_by_itself(replica.role) for replica in living)
 
 
-def settle_s(spec: AttemptSpec, found: JobEnd) -> float:
+def settle_s(spec: AttemptSpec, job_end: JobEnd) -> float:
     """How long the others may take to end by themselves, in seconds."""
     roles = (replica.role for replica in spec.replicas)
-    settles = found.exit_code == 0 and success.may_end_together(roles)
+    settles = job_end.exit_code == 0 and success.may_end_together(roles)
     return spec.settle_s if settles else 0.0

@@ -40,15 +40,15 @@ def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
         tree.kill_listed(lambda: {*marked(mark), *below(reaper)})
         if reaper is not None and identity.is_suspended(reaper) and not below(reaper):
             identity.send(reaper, signal.SIGKILL)  # else it ends by itself, last of all
-        left = [*tree.living({*marked(mark), *_inside(boxes)}), *below(reaper)]
+        remaining = [*tree.living({*marked(mark), *_inside(boxes)}), *below(reaper)]
         if reaper is not None and identity.lives(reaper):
-            left.append(reaper.pid)
-        if not left or time.monotonic() > deadline:
+            remaining.append(reaper.pid)
+        if not remaining or time.monotonic() > deadline:
             break
         time.sleep(_POLL_S)
     for path in boxes:  # one whose processes took their time to leave is still there
         cgroup.end_box(path)
-    return sorted(left)
+    return sorted(remaining)
 
 
 def marked(mark: str) -> list[int]:
@@ -80,8 +80,8 @@ def below(reaper: Identity | None) -> set[int]:
     """The living that the second subreaper of an attempt has inherited, while it lives itself."""
     if reaper is None or not identity.lives(reaper):
         return set()
-    found = {child for _, child in tree.descendants(reaper.pid)}
-    return {*tree.living(found - _ancestry())}
+    pids = {child for _, child in tree.descendants(reaper.pid)}
+    return {*tree.living(pids - _ancestry())}
 
 
 def _inside(boxes: list[str]) -> set[int]:
@@ -90,10 +90,10 @@ def _inside(boxes: list[str]) -> set[int]:
 
 def _ancestry() -> set[int]:
     """The pids of this process, its parent, and so on."""
-    found = set()
+    pids = set()
     pid = os.getpid()
     with suppress(OSError, ValueError):
         while pid > 0:
-            found.add(pid)
+            pids.add(pid)
             pid = tree.parent_of(pid)
-    return found
+    return pids

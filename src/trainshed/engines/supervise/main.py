@@ -121,7 +121,7 @@ class _Supervisor:
         remove_short_name(self._folder.tmp)
         if ended is not None:
             self._facts.tell(ended, durably=True)
-            self._until_written()
+            self._wait_until_written()
             sync_folder(self._folder.path)
         room.release(self._folder.spare)
         if self._tree is not None:
@@ -137,16 +137,16 @@ class _Supervisor:
         if self._reaper is not None:
             places["reaper"] = [*self._reaper]
         self._facts.tell(Began(*identity.myself(), places=places))
-        self._until_written()
+        self._wait_until_written()
         room.hold(self._folder.spare, _SPARE_BYTES)
         order = self._folder.stop_order()  # who orders looks for that record afterwards
         if order is not None:
             return None if order.lost else Ended(STOPPED_EARLY)
         if spec is None or self._tree is None:
             return failed(fault)
-        return self._performed(spec, self._tree)
+        return self._perform(spec, self._tree)
 
-    def _performed(self, spec: AttemptSpec, tree: ProcessTree) -> Ended | None:
+    def _perform(self, spec: AttemptSpec, tree: ProcessTree) -> Ended | None:
         log = SegmentWriter(
             self._folder.log,
             after_ns=last_stamp(self._folder.job),
@@ -242,7 +242,7 @@ class _Supervisor:
         keep_short_name(self._folder.tmp)
         self._loop.after(_KEEP_S, self._keep)
 
-    def _until_written(self) -> None:
+    def _wait_until_written(self) -> None:
         while not self._facts.are_written and not self._is_removed():
             self._loop.turn()
 

@@ -14,15 +14,15 @@ _SUFFIX: Final = ".py"
 _ENTRIES_MAX: Final = 10_000
 
 
-def program_folders(cwd: str, env: Mapping[str, str], shown: Sequence[str] = ()) -> list[str]:
+def program_folders(cwd: str, env: Mapping[str, str], readable: Sequence[str] = ()) -> list[str]:
     """The working folder and those on PYTHONPATH, as the program finds them.
 
-    ``shown`` are the folders that a program behind walls may read: others are left out, since the
-    caller of this may read more.  Empty: there are no walls.
+    ``readable`` are the folders that a program behind walls may read: others are left out, since
+    the caller of this may read more.  Empty: there are no walls.
     """
     named = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
     folders = [cwd, *(os.path.join(cwd, name) for name in named)]
-    tops = [os.path.join(os.path.realpath(top), "") for top in shown]
+    tops = [os.path.join(os.path.realpath(top), "") for top in readable]
     return [
         folder
         for folder in folders

@@ -34,15 +34,15 @@ def steps(
 
     ``points`` are folders that others are mounted on later.
     """
-    shown = [Shown(here, os.path.normpath(there)) for here, there in folders]
-    shown = [folder for folder in shown if not folder.here.startswith(f"{folder.there}/")]
-    places = (*(folder.there for folder in shown), *points)
+    binds = [Shown(here, os.path.normpath(there)) for here, there in folders]
+    binds = [folder for folder in binds if not folder.here.startswith(f"{folder.there}/")]
+    places = (*(folder.there for folder in binds), *points)
     missing = [place for place in places if not os.path.isdir(place)]
     groups: list[list[Step]] = []
     if missing:
         own = Mount(os.fsencode(skeleton), os.fsencode(skeleton), None, BIND, None)
         groups.append([own, *_skeleton(skeleton, missing), Pivot(skeleton)])
-    groups.extend([_mount(folder)] for folder in shown)
+    groups.extend([_mount(folder)] for folder in binds)
     return groups
 
 
@@ -50,25 +50,25 @@ def _skeleton(skeleton: str, missing: Sequence[str]) -> Iterator[Mount]:
     """Copy the folders above what is missing, one level each."""
     os.makedirs(skeleton, _FOLDER_MODE, exist_ok=True)
     os.chmod(skeleton, _FOLDER_MODE)
-    opened = {above for place in missing for above in _above(place) if os.path.isdir(above)}
+    opened = {above for place in missing for above in _list_parents(place) if os.path.isdir(above)}
     for folder in sorted(opened):
         with os.scandir(folder) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 if entry.path not in opened:
-                    yield from _copied(entry, f"{skeleton}{entry.path}")
+                    yield from _copy_entry(entry, f"{skeleton}{entry.path}")
                 else:
                     _make(f"{skeleton}{entry.path}")
     for place in missing:
         _make(f"{skeleton}{place}")
 
 
-def _above(place: str) -> Iterator[str]:
+def _list_parents(place: str) -> Iterator[str]:
     while place != "/":
         place = os.path.dirname(place)
         yield place
 
 
-def _copied(entry: "os.DirEntry[str]", at: str) -> Iterator[Mount]:
+def _copy_entry(entry: "os.DirEntry[str]", at: str) -> Iterator[Mount]:
     """An entry of a folder in the skeleton; sockets and the like are left out."""
     if entry.is_symlink():
         if not os.path.lexists(at):
@@ -88,9 +88,9 @@ def _make(path: str) -> None:
     os.chmod(path, _FOLDER_MODE)  # with any umask
 
 
-def _mount(shown: Shown) -> Mount:
+def _mount(bind: Shown) -> Mount:
     """The attempt's folder itself, or above what the machine has there."""
-    here, there = shown
+    here, there = bind
     if not _has_entries(there) or _NOT_IN_OPTIONS.intersection(here + there):
         return Mount(os.fsencode(here), os.fsencode(there), None, BIND, None)
     work = f"{here}.overlay"

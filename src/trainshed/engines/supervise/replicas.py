@@ -55,37 +55,37 @@ class Terminator:
     what the first had asked them to: launchers of several processes, handlers that raise.
     """
 
-    __slots__ = ("_asked", "_spared")
+    __slots__ = ("_signalled", "_spared")
 
     def __init__(self, spared: Callable[[], Collection[int]] = tuple) -> None:
         """No process is asked yet; ``spared`` lists processes that never are."""
-        self._asked: set[int] = set()
+        self._signalled: set[int] = set()
         self._spared = spared
 
     def leaders(self, listed: Collection[tuple[int, int]]) -> None:
         """Ask some (parent, child), and nobody below them."""
-        self._asked.update(child for _, child in listed)
+        self._signalled.update(child for _, child in listed)
         for signum in _SIGNALS:
             tree.send_to_all(listed, os.getpid(), signum)
 
     def orphans(self, leaders: Iterable[int]) -> None:
         """Ask those that none of these has below it."""
         listed = list(tree.descendants(os.getpid()))
-        kept = set(leaders)
+        spared = set(leaders)
         for parent, child in listed:  # parents come first
-            if parent in kept:
-                kept.add(child)
-        self._ask(listed, but=kept)
+            if parent in spared:
+                spared.add(child)
+        self._ask(listed, but=spared)
 
     def everybody(self, but: Collection[int]) -> None:
         """Ask every process, wherever it stands, but for some."""
         self._ask(list(tree.descendants(os.getpid())), but=but)
 
     def _ask(self, listed: list[tuple[int, int]], *, but: Collection[int]) -> None:
-        self._asked &= {child for _, child in listed}  # the numbers of others may be given away
-        spared = self._asked.union(but, self._spared())
+        self._signalled &= {child for _, child in listed}  # the numbers of others may be given away
+        spared = self._signalled.union(but, self._spared())
         new = [(parent, child) for parent, child in listed if child not in spared]
-        self._asked.update(child for _, child in new)
+        self._signalled.update(child for _, child in new)
         for signum in _SIGNALS:
             tree.send_to_all(new, os.getpid(), signum)
 
@@ -198,7 +198,7 @@ class Replicas:
         faults, errors = os.pipe()
         try:
             for index, replica in enumerate(replicas):
-                self._fork(index, replica, errors, self._walled(replica, folder))
+                self._fork(index, replica, errors, self._build_walls(replica, folder))
         except OSError as error:
             self.fault = f"cannot start {len(replicas)} processes: {error.strerror}"
             self.is_worth_another_try = error.errno in _PASSES
@@ -233,7 +233,7 @@ class Replicas:
         """Ask everybody to end who has not been asked, wherever it stands."""
         self._stopped |= set(self.living)
         walls = (wrappers(self._view(index), pid) for index, pid in self.living.items())
-        self._terminator.everybody(but=[pid for each in walls for pid in each])
+        self._terminator.everybody(but=[pid for pids in walls for pid in pids])
 
     def close(self) -> None:
         """Nothing of them lives; whoever is started from now on is none of theirs."""
@@ -274,7 +274,7 @@ class Replicas:
                 number=index,
             )
         finally:
-            for descriptor in (wiring.stdout, wiring.stderr, *walls.kept):
+            for descriptor in (wiring.stdout, wiring.stderr, *walls.descriptors):
                 os.close(descriptor)
         self._tree.started(index, pid)
         self.living[index] = pid
@@ -284,7 +284,7 @@ class Replicas:
     def _spared(self) -> Collection[int]:
         return () if self._network is None else self._network.processes
 
-    def _walled(self, replica: ReplicaSpec, folder: AttemptFolder) -> Walled:
+    def _build_walls(self, replica: ReplicaSpec, folder: AttemptFolder) -> Walled:
         if replica.hosts and not os.path.exists(folder.hosts):
             mounts.write_hosts(folder.hosts, replica.hosts)
         more = _private_folders(replica.isolation, folder)

@@ -52,7 +52,7 @@ class Watching:
             self._checkpoints = CheckpointWatch(spec.checkpoints, self._roots)
             if self._checkpoints.fileno() >= 0:
                 loop.on_readable(self._checkpoints, self._hear_of_checkpoints)
-        self._metrics = None if spec.metrics is None else self._watched(folder, spec.metrics)
+        self._metrics = None if spec.metrics is None else self._watch_metrics(folder, spec.metrics)
 
     def begin(self) -> None:
         """All replicas have been started."""
@@ -82,7 +82,7 @@ class Watching:
         self._judge_checkpoints()
         return self._metrics is None or self._metrics.finish()
 
-    def _watched(self, folder: AttemptFolder, metrics: MetricsPlan) -> "MetricWatch":
+    def _watch_metrics(self, folder: AttemptFolder, metrics: MetricsPlan) -> "MetricWatch":
         """Imported for those who need it: most attempts are no trials."""
         from trainshed.engines.supervise.watch.watch_metrics import (  # noqa: PLC0415 - see above
             MetricWatch,
@@ -99,15 +99,15 @@ class Watching:
         for index in self._replicas.exits:
             self._hangs.ended(index)
         cpu_ns = [self._replicas.usage(index).cpu_ns for index in range(len(self._names))]
-        found = self._hangs.look(self._loop.now(), cpu_ns)
+        hangs = self._hangs.look(self._loop.now(), cpu_ns)
         for index in self._hangs.recovered():
             self._note(f"{self._names[index]} makes progress again", "INFO")
             self._facts.tell(Recovered(self._names[index]))
-        for index, seconds in found:
-            self._found(index, seconds)
+        for index, seconds in hangs:
+            self._report_hang(index, seconds)
         self._look_again(self._spec.hang.after_s)
 
-    def _found(self, index: int, seconds: float) -> None:
+    def _report_hang(self, index: int, seconds: float) -> None:
         name = self._names[index]
         self._note(f"{name} has shown no progress for {seconds:.0f} s", "WARNING")
 

@@ -45,8 +45,8 @@ def build() -> Archive:
     files = dict(_modules("trainshed.engines.warden.started", *_OLDER))
     files["__main__.py"] = files.pop(_MAIN)
     folder = Path(tomllib.__file__).parent  # 3.9 and 3.10 have none; it is plain Python
-    for each in sorted(folder.glob("*.py")):
-        files[f"{NEWER}/tomllib/{each.name}"] = rewritten(each.read_text(), each.name).encode()
+    for path in sorted(folder.glob("*.py")):
+        files[f"{NEWER}/tomllib/{path.name}"] = rewritten(path.read_text(), path.name).encode()
     return _archive("warden-{}.pyz", files)
 
 
@@ -55,25 +55,25 @@ def library() -> Archive:
     """``library-HASH.zip``, for the PYTHONPATH of programs."""
     files = dict(_modules("trainshed.reduction.__main__", *_OLDER))
     root = Path(trainshed_trainer.__file__).parent
-    for each in sorted(root.rglob("*.py")):
-        files[f"trainshed_trainer/{each.relative_to(root)}"] = each.read_bytes()
+    for path in sorted(root.rglob("*.py")):
+        files[f"trainshed_trainer/{path.relative_to(root)}"] = path.read_bytes()
     return _archive("library-{}.zip", files)
 
 
 def _archive(name: str, files: Mapping[str, bytes]) -> Archive:
     target = io.BytesIO()
-    with zipfile.ZipFile(target, "w") as made:
+    with zipfile.ZipFile(target, "w") as archive:
         for path in sorted(files):
             entry = zipfile.ZipInfo(path, _DATE)
             entry.external_attr = _MODE
-            made.writestr(entry, files[path])
+            archive.writestr(entry, files[path])
     data = target.getvalue()
     return Archive(name.format(hashlib.sha256(data).hexdigest()[:_DIGITS]), data)
 
 
 def _modules(*first: str) -> Iterator[tuple[str, bytes]]:
     """Our modules that these import, wherever in their code, and the packages that they lie in."""
-    waiting, seen = list(first), set(first)
+    waiting, modules = list(first), set(first)
     while waiting:
         name = waiting.pop()
         path = _path_of(name)
@@ -83,10 +83,10 @@ def _modules(*first: str) -> Iterator[tuple[str, bytes]]:
         text = source if name in _OLDER else rewritten(source, str(path))
         yield _place_of(name, path), text.encode()
         above = name.rpartition(".")[0]
-        for each in {above, *imports_of(source, str(path))} - seen:
-            if each.partition(".")[0] == "trainshed":
-                seen.add(each)
-                waiting.append(each)
+        for module in {above, *imports_of(source, str(path))} - modules:
+            if module.partition(".")[0] == "trainshed":
+                modules.add(module)
+                waiting.append(module)
 
 
 def _path_of(name: str) -> Path | None:

@@ -29,15 +29,15 @@ def rewritten(source: str, path: str) -> str:
     # typing.Union where it is needed, behind what must be first
     at = next((at for at, node in enumerate(tree.body) if not _is_future(node)), len(tree.body))
     if writer.has_union:
-        tree.body.insert(at, _imported("typing", [ast.alias("Union", "_Union")]))
+        tree.body.insert(at, _compose_import("typing", [ast.alias("Union", "_Union")]))
     if writer.has_zip:
-        tree.body.insert(at, _imported(_OLDER, [ast.alias("zip", None)]))
+        tree.body.insert(at, _compose_import(_OLDER, [ast.alias("zip", None)]))
     return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
 
 
 def imports_of(source: str, path: str) -> set[str]:
     """The modules that a program may import, wherever in it; a name may be one too."""
-    found: set[str] = set()
+    modules: set[str] = set()
     waiting: list[ast.AST] = [ast.parse(source, path)]
     while waiting:
         node = waiting.pop()
@@ -45,12 +45,12 @@ def imports_of(source: str, path: str) -> set[str]:
             waiting += node.orelse
             continue
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            modules.update(alias.name for alias in node.names)
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module)
-            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+            modules.add(node.module)
+            modules.update(f"{node.module}.{alias.name}" for alias in node.names)
         waiting += ast.iter_child_nodes(node)
-    return found
+    return modules
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -77,12 +77,12 @@ class _Rewriter(ast.NodeTransformer):
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | list[ast.AST]:
         newer, place = _NEWER.get(node.module or "", (set(), ""))
         moved = [alias for alias in node.names if alias.name in newer]
-        kept = [alias for alias in node.names if alias.name not in newer]
+        remaining = [alias for alias in node.names if alias.name not in newer]
         parts: list[ast.AST] = []
-        if kept:
-            parts.append(_imported(node.module or "", kept, node.level))
+        if remaining:
+            parts.append(_compose_import(node.module or "", remaining, node.level))
         if moved:
-            parts.append(_imported(place, moved))
+            parts.append(_compose_import(place, moved))
         return parts
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
@@ -169,5 +169,5 @@ def _is_future(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
-def _imported(module: str, names: list[ast.alias], level: int = 0) -> ast.ImportFrom:
+def _compose_import(module: str, names: list[ast.alias], level: int = 0) -> ast.ImportFrom:
     return ast.ImportFrom(module, names, level)

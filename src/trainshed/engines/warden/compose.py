@@ -64,7 +64,9 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     _check(steps, len(plan.replicas))
     remote = RemoteRule(
         steps=tuple(steps),
-        marks=marks.used(key, ((each.role, each.index) for each in plan.replicas), _texts(plan)),
+        marks=marks.used(
+            key, ((replica.role, replica.index) for replica in plan.replicas), _texts(plan)
+        ),
         packages=encode(plan.environment) if needs_packages(plan) else {},
         keeps=tuple(keeps),
         unset=plan.unset_env,
@@ -77,10 +79,10 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
         hold_s=hold_s,
     )
     replicas = tuple(
-        _replica(plan, key, folder, each)
-        if each.container is None
-        else _in_image(plan, key, folder, each, runtime)
-        for each in plan.replicas
+        _replica(plan, key, folder, replica)
+        if replica.container is None
+        else _in_image(plan, key, folder, replica, runtime)
+        for replica in plan.replicas
     )
     return attempt_of(
         key,
@@ -114,10 +116,10 @@ def _replica(
 ) -> ReplicaSpec:
     """The cluster limits what a replica uses; what its node has is added there."""
     python = PYTHON_WORD if needs_packages(plan) else plan.environment.python
-    found = process_of(
+    spec = process_of(
         key, folder, plan, replica, with_python(replica.argv, python), env_of(replica, {}, {})
     )
-    return found._replace(limits=ReplicaLimits())
+    return spec._replace(limits=ReplicaLimits())
 
 
 def _in_image(
@@ -138,8 +140,8 @@ def _in_image(
         folders=own_folders(plan, folder),
         binds=plan.binds,
     )
-    found = process_of(key, folder, plan, replica, argv, env_of(replica, {}, {}))
-    return found._replace(cwd=folder.work, limits=ReplicaLimits(), container=runtime.name)
+    spec = process_of(key, folder, plan, replica, argv, env_of(replica, {}, {}))
+    return spec._replace(cwd=folder.work, limits=ReplicaLimits(), container=runtime.name)
 
 
 def _texts(plan: LaunchPlan) -> Iterator[str]:

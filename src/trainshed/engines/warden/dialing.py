@@ -19,20 +19,20 @@ _DIAL_S_MAX: Final = 1200.0
 
 def dialed(env: Mapping[str, str]) -> socket.socket:
     """A connection to the launcher, both ends proven.  Raises OSError when there is none."""
-    name, port, listed, variable = env[LAUNCHER].split(";")
-    theirs = [env.get(variable, ""), *listed.split(",")]
+    name, port, addresses, variable = env[LAUNCHER].split(";")
+    theirs = [env.get(variable, ""), *addresses.split(",")]
     if name == socket.gethostname():
         theirs.insert(0, "127.0.0.1")
     places = [(host, int(port)) for host in dict.fromkeys(filter(None, theirs))]
-    return _dialed(places, env[SECRET])
+    return _dial_any(places, env[SECRET])
 
 
-def _dialed(places: list[tuple[str, int]], secret: str) -> socket.socket:
+def _dial_any(places: list[tuple[str, int]], secret: str) -> socket.socket:
     until_s, pause_s = time.monotonic() + _DIAL_S_MAX, _PAUSE_S
     while True:
         for place in places:
             try:
-                return _proven(place, secret)
+                return _connect(place, secret)
             except OSError as error:
                 why = f"{place[0]}:{place[1]}: {error.strerror or error}"
         if time.monotonic() > until_s:
@@ -42,7 +42,7 @@ def _dialed(places: list[tuple[str, int]], secret: str) -> socket.socket:
         pause_s = min(_PAUSE_S_MAX, 2 * pause_s)
 
 
-def _proven(place: tuple[str, int], secret: str) -> socket.socket:
+def _connect(place: tuple[str, int], secret: str) -> socket.socket:
     """Raises OSError where nobody listens, or a stranger."""
     end = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -57,23 +57,23 @@ def _proven(place: tuple[str, int], secret: str) -> socket.socket:
 
 def _prove(end: socket.socket, secret: str) -> None:
     until_s = time.monotonic() + PROVE_S
-    theirs, ours = _received(end, proof.NONCE, until_s), proof.new_nonce()
+    theirs, ours = _receive(end, proof.NONCE, until_s), proof.new_nonce()
     end.sendall(ours + proof.of_warden(secret, theirs, ours))
-    answer = _received(end, proof.PROOF, until_s)
+    answer = _receive(end, proof.PROOF, until_s)
     if not is_same(answer, proof.of_launcher(secret, theirs, ours)):
         raise OSError("somebody else listens there")
 
 
-def _received(end: socket.socket, length: int, until_s: float) -> bytes:
+def _receive(end: socket.socket, length: int, until_s: float) -> bytes:
     """So many bytes.  Raises OSError where they do not come in time."""
-    came = b""
-    while len(came) < length:
+    buffer = b""
+    while len(buffer) < length:
         end.settimeout(max(0.001, until_s - time.monotonic()))
-        data = end.recv(length - len(came))
+        data = end.recv(length - len(buffer))
         if not data:
             raise OSError("somebody else listens there, or many call at once")
-        came += data
-    return came
+        buffer += data
+    return buffer
 
 
 def forget(env: "os._Environ[str]") -> None:

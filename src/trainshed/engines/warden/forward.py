@@ -74,8 +74,8 @@ class Forward:
         self._channel.send(self._pipes[reader], data)
         if self._channel.waiting > _WAITING_BYTES_MAX and not self._is_paused:
             self._is_paused = True
-            for each in self._pipes:
-                self._listen(each)
+            for pipe in self._pipes:
+                self._listen(pipe)
         return True
 
     def _go_on(self) -> None:

@@ -71,21 +71,21 @@ class _Warden:
 class RemoteGang:
     """All wardens of one attempt."""
 
-    def __init__(self, around: RemoteContext, rule: RemoteRule) -> None:
+    def __init__(self, context: RemoteContext, rule: RemoteRule) -> None:
         """Nothing is started yet."""
-        self._around = around
+        self._context = context
         self._rule = rule
-        self._loop = around.loop
-        self._replicas: Sequence[ReplicaSpec] = around.spec.replicas
+        self._loop = context.loop
+        self._replicas: Sequence[ReplicaSpec] = context.spec.replicas
         self._names = tuple(replica.task_name for replica in self._replicas)
         self.wardens = [_Warden(index) for index in range(len(self._replicas))]
-        self.steps = SrunSteps(self._loop, around.children, around.descriptors, self._step_ended)
+        self.steps = SrunSteps(self._loop, context.children, context.descriptors, self._step_ended)
         self._listener: WardenListener | None = None
         self._outside = ""
         self._order: Order | None = None
         self._hows: dict[str, str] = {}
         self._is_held = False
-        self._look_s = _look_s(around.spec.hang.after_s)
+        self._look_s = _look_s(context.spec.hang.after_s)
         self.changed: Callable[[], object] = lambda: None
         self.living: dict[int, int] = {}
         self.exits: dict[int, ReplicaExit] = {}
@@ -104,7 +104,7 @@ class RemoteGang:
             "ending": self._take_ending,
             "empty": self._take_empty,
         }
-        around.output.on_hold(self._hold)
+        context.output.on_hold(self._hold)
 
     def gather(self) -> bool:
         """Have a warden for each, with what its replica needs; to be called until it is True."""
@@ -117,9 +117,9 @@ class RemoteGang:
         del folder
         if self.fault is not None:
             return
-        found = self._found()
+        replacements = self._resolve_marks()
         for warden, replica in zip(self.wardens, replicas):  # noqa: B905 - one for each
-            warden.say("start", replica=encode(_filled(replica, found)))
+            warden.say("start", replica=encode(_fill_marks(replica, replacements)))
 
     def end_words(self, task_name: str) -> str:
         """How a replica ended, with the memory that it used; empty while it lives."""
@@ -176,13 +176,13 @@ class RemoteGang:
     def _begin(self) -> None:
         secret = new_secret()
         try:
-            self._listener = WardenListener(self._loop, secret, self._proven)
+            self._listener = WardenListener(self._loop, secret, self._await_index)
             place = self._listener.place(self._rule.listen_variable)
         except OSError as error:
             self._fail(f"the first node has no address for the others: {error.strerror}")
             return
         env = {protocol.LAUNCHER: place, protocol.SECRET: secret}
-        self.steps.start(self._rule.steps, env, self._around.folder.path)
+        self.steps.start(self._rule.steps, env, self._context.folder.path)
         self._loop.after(self._rule.start_timeout_s, self._have_come)
         self._loop.after(self._look_s, self._look_again)
 
@@ -190,15 +190,16 @@ class RemoteGang:
         missing = [warden.index for warden in self.wardens if warden.channel is None]
         if missing and not self.have_started and self._order is None:
             self._fail(
-                f"{self._listed(missing)} did not come up within {self._rule.start_timeout_s:g} s"
+                f"{self._join_names(missing)} did not come up "
+                f"within {self._rule.start_timeout_s:g} s"
             )
 
-    def _proven(self, end: socket.socket) -> None:
+    def _await_index(self, end: socket.socket) -> None:
         """A warden has called; it says next which one it is."""
 
         def heard(kind: int, data: bytes) -> None:
             waiting.cancel()
-            self._here(channel, end, protocol.message_of(kind, data))
+            self._admit(channel, end, protocol.message_of(kind, data))
 
         def ended(_why: str) -> None:
             waiting.cancel()
@@ -207,7 +208,7 @@ class RemoteGang:
         protocol.give_up_after(end, _UNTAKEN_S)
         waiting: Timer = self._loop.after(protocol.PROVE_S, channel.close)
 
-    def _here(self, channel: Channel, end: socket.socket, message: Mapping[str, Any]) -> None:
+    def _admit(self, channel: Channel, end: socket.socket, message: Mapping[str, Any]) -> None:
         """Every node has one warden a replica; a second one, of whatever origin, is sent away."""
         index = int(message["index"])
         if not 0 <= index < len(self.wardens) or self.wardens[index].channel is not None:
@@ -222,19 +223,19 @@ class RemoteGang:
             self._outside = self._outside or end.getsockname()[0]
         channel.hear(partial(self._hear, warden), partial(self._ended, warden))
         channel.pause(self._is_held)
-        warden.say("take", **self._taken(index))
+        warden.say("take", **self._compose_take(index))
         if self._order is not None:
             warden.say("stop", order=self._order._asdict())
 
-    def _taken(self, index: int) -> dict[str, Any]:
+    def _compose_take(self, index: int) -> dict[str, Any]:
         """What a warden learns first."""
-        spec, marks = self._around.spec, self._rule.marks[index]
+        spec, marks = self._context.spec, self._rule.marks[index]
         return {
             "uid": spec.uid,
             "attempt": spec.attempt,
             "task_name": self._names[index],
             "grace_s": spec.grace_s,
-            "folder": self._around.folder.path,
+            "folder": self._context.folder.path,
             "ports": [len(marks.ports), int(marks.rendezvous > 0)],
             "keeps": list(self._rule.keeps),
             "unset": list(self._rule.unset),
@@ -247,13 +248,13 @@ class RemoteGang:
     def _hear(self, warden: _Warden, kind: int, data: bytes) -> None:
         warden.silent = 0
         if kind != protocol.JSON:
-            self._wrote(warden, kind, data)
+            self._feed_output(warden, kind, data)
             return
         message = protocol.message_of(kind, data)
         self._takes[message["is"]](warden, message)
 
     def _take_note(self, _warden: _Warden, message: Mapping[str, Any]) -> None:
-        self._around.output.note(str(message["text"]), str(message["severity"]))
+        self._context.output.note(str(message["text"]), str(message["severity"]))
 
     def _take_prepared(self, warden: _Warden, message: Mapping[str, Any]) -> None:
         warden.prepared = message
@@ -261,7 +262,7 @@ class RemoteGang:
     def _take_started(self, warden: _Warden, message: Mapping[str, Any]) -> None:
         self.living[warden.index] = int(message["pid"])
         warden.has_started = True
-        self.have_started = all(each.has_started for each in self.wardens)
+        self.have_started = all(peer.has_started for peer in self.wardens)
 
     def _take_fault(self, _warden: _Warden, message: Mapping[str, Any]) -> None:
         self._fail(str(message["why"]), passes=bool(message["passes"]))
@@ -271,7 +272,7 @@ class RemoteGang:
         beat_ns = message["progress_ns"]
         if beat_ns is not None and beat_ns != warden.beat_ns:
             warden.beat_ns = int(beat_ns)
-            _touch(self._around.folder.progress(self._names[warden.index]), warden.beat_ns)
+            _touch(self._context.folder.progress(self._names[warden.index]), warden.beat_ns)
 
     def _take_stacks(self, warden: _Warden, message: Mapping[str, Any]) -> None:
         tell, warden.tell = warden.tell, None
@@ -280,9 +281,9 @@ class RemoteGang:
 
     def _take_ending(self, warden: _Warden, message: Mapping[str, Any]) -> None:
         """Its machine wants it to end: the cluster preempts, or its time is over."""
-        said = f"{message['signal']} on {warden.host}: stopping all replicas"
-        order = Order(self._around.spec.grace_s, _MAINTENANCE, f"{warden.host} {protocol.IS_LEFT}")
-        self._around.obey(order, said)
+        text = f"{message['signal']} on {warden.host}: stopping all replicas"
+        order = Order(self._context.spec.grace_s, _MAINTENANCE, f"{warden.host} {protocol.IS_LEFT}")
+        self._context.obey(order, text)
 
     def _take_empty(self, warden: _Warden, _message: Mapping[str, Any]) -> None:
         warden.is_empty = True
@@ -290,12 +291,12 @@ class RemoteGang:
             inlet.close()
         self.changed()
 
-    def _wrote(self, warden: _Warden, kind: int, data: bytes) -> None:
+    def _feed_output(self, warden: _Warden, kind: int, data: bytes) -> None:
         if kind not in warden.inlets:
             replica = self._replicas[warden.index]
             source = OutputSource(warden.index, replica.task_name, replica.trial)
             stream = {protocol.STDOUT: "stdout", protocol.STDERR: "stderr"}[kind]
-            warden.inlets[kind] = self._around.output.inlet(source, stream)
+            warden.inlets[kind] = self._context.output.inlet(source, stream)
         warden.inlets[kind].feed(data)
 
     def _learn_exit(self, warden: _Warden, message: Mapping[str, Any]) -> None:
@@ -323,7 +324,7 @@ class RemoteGang:
         self.changed()
 
     def _read_exit(self, warden: _Warden) -> None:
-        path = protocol.exit_path(self._around.folder.path, self._names[warden.index])
+        path = protocol.exit_path(self._context.folder.path, self._names[warden.index])
         if warden.index not in self.exits:
             with suppress(OSError, ValueError, KeyError, TypeError):
                 self._learn_exit(warden, read_json(path))
@@ -335,7 +336,7 @@ class RemoteGang:
         for index in missing:
             self.wardens[index].is_gone = True
         if missing and self._order is None:
-            self._lose(f"{self._listed(missing)} did not come up: {self.steps.end_words(step)}")
+            self._lose(f"{self._join_names(missing)} did not come up: {self.steps.end_words(step)}")
         self._loop.after(_LEAVE_S, partial(self._give_up, step))
         self.changed()
 
@@ -356,22 +357,22 @@ class RemoteGang:
             self.fault = why
             self.is_worth_another_try = passes
 
-    def _found(self) -> dict[str, str]:
+    def _resolve_marks(self) -> dict[str, str]:
         """What stands in the places of the marks."""
-        found = {}
+        replacements = {}
         for warden, marks in zip(self.wardens, self._rule.marks):  # noqa: B905 - one for each
             first, rendezvous = (warden.prepared or {})["ports"]
-            found[marks.host] = self._address_of(warden)
-            found.update((str(mark), str(first + at)) for at, mark in enumerate(marks.ports))
+            replacements[marks.host] = self._address_of(warden)
+            replacements.update((str(mark), str(first + at)) for at, mark in enumerate(marks.ports))
             if marks.rendezvous:
-                found[str(marks.rendezvous)] = str(rendezvous)
-        return found
+                replacements[str(marks.rendezvous)] = str(rendezvous)
+        return replacements
 
     def _address_of(self, warden: _Warden) -> str:
         """One that calls from our own node has an address that only this node can reach."""
         if not warden.address.startswith(_LOOPBACK):
             return warden.address
-        is_alone = len({each.host for each in self.wardens}) == 1
+        is_alone = len({peer.host for peer in self.wardens}) == 1
         if is_alone:
             return warden.address
         return self._outside or next(iter(own_addresses()), warden.address)
@@ -401,7 +402,7 @@ class RemoteGang:
         if warden.channel is not None:
             warden.channel.close()
 
-    def _listed(self, indexes: Sequence[int]) -> str:
+    def _join_names(self, indexes: Sequence[int]) -> str:
         names = [self._names[index] for index in indexes[:_NAMED_MAX]]
         more = len(indexes) - len(names)
         return ", ".join(names) + (f" and {more} more" if more else "")
@@ -410,9 +411,9 @@ class RemoteGang:
 class RemoteTeardown:
     """The way from the first order to the last warden."""
 
-    def __init__(self, around: RemoteContext, gang: RemoteGang) -> None:
+    def __init__(self, context: RemoteContext, gang: RemoteGang) -> None:
         """Nothing is ended yet."""
-        self._loop = around.loop
+        self._loop = context.loop
         self._gang = gang
         self._timer: Timer | None = None
         self._kill_s = 0.0
@@ -461,20 +462,20 @@ class RemoteTeardown:
         self._timer = self._loop.after(_SLACK_S, self._press)
 
 
-def make(around: RemoteContext) -> tuple[Gang, Ending]:
+def make(context: RemoteContext) -> tuple[Gang, Ending]:
     """The replicas of an attempt that runs elsewhere (``supervise.attempt.Elsewhere``)."""
-    rule = around.spec.remote
+    rule = context.spec.remote
     if rule is None:
         raise ValueError("the plan names no commands that start wardens")
-    gang = RemoteGang(around, rule)
-    return gang, RemoteTeardown(around, gang)
+    gang = RemoteGang(context, rule)
+    return gang, RemoteTeardown(context, gang)
 
 
-def _filled(replica: ReplicaSpec, found: Mapping[str, str]) -> ReplicaSpec:
+def _fill_marks(replica: ReplicaSpec, replacements: Mapping[str, str]) -> ReplicaSpec:
     return replica._replace(
-        argv=tuple(filled(word, found) for word in replica.argv),
-        env={name: filled(text, found) for name, text in replica.env.items()},
-        hosts=tuple((filled(address, found), name) for address, name in replica.hosts),
+        argv=tuple(filled(word, replacements) for word in replica.argv),
+        env={name: filled(text, replacements) for name, text in replica.env.items()},
+        hosts=tuple((filled(address, replacements), name) for address, name in replica.hosts),
     )
 
 

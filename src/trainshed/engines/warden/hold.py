@@ -46,11 +46,11 @@ def go_on(path: str) -> None:
     for signum in ENDING:
         signal.signal(signum, signal.SIG_DFL)
     with suppress(OSError, ValueError):  # the attempt is over, and its end is written down
-        if following := kept(AttemptFolder(path)):
+        if following := await_next_attempt(AttemptFolder(path)):
             _become(following)
 
 
-def kept(folder: AttemptFolder) -> AttemptFolder | None:
+def await_next_attempt(folder: AttemptFolder) -> AttemptFolder | None:
     """The folder of the attempt that is to run next; None: the nodes are not, or no more, kept."""
     kept_s = seconds(folder)
     if not kept_s or HELD in os.listdir(folder.path):
@@ -60,10 +60,10 @@ def kept(folder: AttemptFolder) -> AttemptFolder | None:
     held = {"job": job, "until_s": time.time() + kept_s, "archive": os.path.abspath(sys.argv[0])}
     write_json(f"{folder.path}/{HELD}", held, durably=True)
     try:
-        found = _found(folder, time.monotonic() + kept_s)
+        following = _await_order(folder, time.monotonic() + kept_s)
     finally:
         release(folder)
-    return found if found is not None and _claims(found, claim) else None
+    return following if following is not None and _claims(following, claim) else None
 
 
 def release(folder: AttemptFolder) -> None:
@@ -85,9 +85,9 @@ def renamed(folder: AttemptFolder, name: str) -> bool:
 
 def seconds(folder: AttemptFolder) -> float:
     """How long the nodes are kept; 0: not at all, as there is nothing to be tried again."""
-    known = AttemptRecords()
-    known.read(folder.records)
-    if known.ended is None or not _may_go_on(folder, known.ended):
+    records = AttemptRecords()
+    records.read(folder.records)
+    if records.ended is None or not _may_go_on(folder, records.ended):
         return 0.0
     remote = specs.read(folder.plan).remote
     return remote.hold_s if remote is not None else 0.0
@@ -104,26 +104,26 @@ def _may_go_on(folder: AttemptFolder, ended: Ended) -> bool:
     return failed and not outcome.interrupted and not any(map(_was_asked, outcome.replicas))
 
 
-def _was_asked(each: ReplicaExit) -> bool:
+def _was_asked(replica: ReplicaExit) -> bool:
     """Whether somebody has asked a replica to end, and nobody of ours."""
-    return each.status == _ASKED and not each.stopped_by_us
+    return replica.status == _ASKED and not replica.stopped_by_us
 
 
-def _found(folder: AttemptFolder, until_s: float) -> AttemptFolder | None:
+def _await_order(folder: AttemptFolder, until_s: float) -> AttemptFolder | None:
     """Wait for an order; None: it is over."""
     pause_s = _LOOK_S
     while time.monotonic() < until_s:
         names = os.listdir(folder.path)  # listed: NFS may hide a new name from who asks for it
         if RELEASE in names:
             return None
-        if NEXT in names and (found := _ordered(folder)) is not None:
-            return found
+        if NEXT in names and (following := _take_order(folder)) is not None:
+            return following
         time.sleep(min(pause_s, max(0.0, until_s - time.monotonic())))
         pause_s = min(_LOOK_S_MAX, pause_s * _SLOWER)
     return None
 
 
-def _ordered(folder: AttemptFolder) -> AttemptFolder | None:
+def _take_order(folder: AttemptFolder) -> AttemptFolder | None:
     """The attempt of an order, if that is still there to be taken."""
     with suppress(OSError, ValueError, TypeError):
         number = int(read_json(f"{folder.path}/{NEXT}"))

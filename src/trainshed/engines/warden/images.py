@@ -33,7 +33,7 @@ def command_of(
     """
     if replica.container is None:
         raise AssertionError(f"{replica.task_name} has no container")
-    mounts = dict.fromkeys(mount(each) for each in _binds(folders, binds))
+    mounts = dict.fromkeys(mount(bind) for bind in _binds(folders, binds))
     return run_words(
         runtime.program,
         replica.container,
@@ -44,9 +44,9 @@ def command_of(
 
 
 def completed(
-    replica: "ReplicaSpec", node: Mapping[str, str], given: Mapping[str, str], folder: str
+    replica: "ReplicaSpec", node: Mapping[str, str], local_env: Mapping[str, str], folder: str
 ) -> "ReplicaSpec":
-    """The same with what its node knows: ``given`` are variables, ``folder`` is the warden's.
+    """The same with what its node knows: ``local_env`` are variables, ``folder`` is the warden's.
 
     The command has what a client of containers needs of the node's environment; the program has
     the job's variables alone.
@@ -54,7 +54,7 @@ def completed(
     argv = list(replica.argv)
     argv[argv.index(PRIVATE)] = mount(Bind(folder, folder))
     mark = replica.env.get(trainer_contract.JOB)
-    inside = variables(replica.container, {**replica.env, **given})
+    inside = variables(replica.container, {**replica.env, **local_env})
     outside = {**client_env(node), **({trainer_contract.JOB: mark} if mark else {})}
     return replica._replace(argv=tuple(argv), env={**outside, **inside})
 

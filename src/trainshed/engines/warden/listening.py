@@ -69,7 +69,7 @@ class WardenListener:
         timer = self._loop.after(PROVE_S, partial(self._hang_up, caller))
         self._strangers[caller] = stranger = _Stranger(proof.new_nonce(), timer)
         self._loop.on_readable(caller, partial(self._hear, caller))
-        if not _sent(caller, stranger.nonce):
+        if not _try_send(caller, stranger.nonce):
             self._hang_up(caller)
 
     def _hear(self, caller: socket.socket) -> None:
@@ -88,11 +88,11 @@ class WardenListener:
 
     def _judge(self, caller: socket.socket, stranger: _Stranger) -> None:
         ours = stranger.nonce
-        theirs, shown = stranger.came[: proof.NONCE], stranger.came[proof.NONCE :]
-        if not is_same(shown, proof.of_warden(self._secret, ours, theirs)):
+        theirs, warden_proof = stranger.came[: proof.NONCE], stranger.came[proof.NONCE :]
+        if not is_same(warden_proof, proof.of_warden(self._secret, ours, theirs)):
             self._hang_up(caller)
             return
-        if not _sent(caller, proof.of_launcher(self._secret, ours, theirs)):
+        if not _try_send(caller, proof.of_launcher(self._secret, ours, theirs)):
             self._hang_up(caller)
             return
         del self._strangers[caller]
@@ -101,14 +101,14 @@ class WardenListener:
         self._proven(caller)
 
     def _hang_up(self, caller: socket.socket) -> None:
-        known = self._strangers.pop(caller, None)
-        if known is not None:
-            known.timer.cancel()
+        stranger = self._strangers.pop(caller, None)
+        if stranger is not None:
+            stranger.timer.cancel()
             self._loop.forget(caller)
             caller.close()
 
 
-def _sent(caller: socket.socket, data: bytes) -> bool:
+def _try_send(caller: socket.socket, data: bytes) -> bool:
     """Whether it went; so little goes at once."""
     try:
         return caller.send(data) == len(data)
@@ -118,13 +118,13 @@ def _sent(caller: socket.socket, data: bytes) -> bool:
 
 def own_addresses() -> tuple[str, ...]:
     """By what others may reach this machine, the likeliest first."""
-    found: dict[str, None] = {}
+    addresses: dict[str, None] = {}
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(_FAR)
-        found[probe.getsockname()[0]] = None
+        addresses[probe.getsockname()[0]] = None
     name = socket.gethostname()
     with suppress(OSError):
-        listed = socket.getaddrinfo(name.encode(), None, socket.AF_INET, socket.SOCK_STREAM)
-        found.update((str(each[4][0]), None) for each in listed)
-    found[name] = None
-    return tuple(each for each in found if not each.startswith("127."))
+        infos = socket.getaddrinfo(name.encode(), None, socket.AF_INET, socket.SOCK_STREAM)
+        addresses.update((str(info[4][0]), None) for info in infos)
+    addresses[name] = None
+    return tuple(address for address in addresses if not address.startswith("127."))

@@ -41,10 +41,10 @@ def _attempt(folder: str) -> int:
 def _task(words: Sequence[str]) -> int:
     from trainshed.engines.warden import warden  # noqa: PLC0415 - a launcher has none
 
-    given = dict(zip(words[::2], words[1::2]))  # noqa: B905 - Python 3.9 knows no strict
+    options = dict(zip(words[::2], words[1::2]))  # noqa: B905 - Python 3.9 knows no strict
     try:
-        first = int(given.get("--first", "0"))
-        rank = int(os.environ[given["--rank-variable"]])
+        first = int(options.get("--first", "0"))
+        rank = int(os.environ[options["--rank-variable"]])
     except (KeyError, ValueError) as error:
         return _wrong(f"the place of this task is not known: {error}")
     return warden.main(first + rank)

@@ -32,39 +32,39 @@ def addresses(
     """An address for every replica, made of marks.  Raises ValueError for what has no mark."""
     from trainshed.model.launch_plan import Address  # noqa: PLC0415 - a launcher needs none
 
-    for each in shape:
-        if not (0 <= each.index < _INDEXES and 1 <= each.ports < _WIDTHS):
+    for replica in shape:
+        if not (0 <= replica.index < _INDEXES and 1 <= replica.ports < _WIDTHS):
             raise ValueError(
                 f"a role has {_INDEXES} replicas at most, and each 1 to {_WIDTHS - 1} ports"
             )
     return {
-        (each.role, each.index): Address(
-            host=_host(key, each.role, each.index),
-            port=_port(each.role, each.index, each.ports),
-            rendezvous_port=_port(each.role, each.index, 0),
+        (replica.role, replica.index): Address(
+            host=_host(key, replica.role, replica.index),
+            port=_port(replica.role, replica.index, replica.ports),
+            rendezvous_port=_port(replica.role, replica.index, 0),
         )
-        for each in shape
+        for replica in shape
     }
 
 
-def filled(text: str, found: Mapping[str, str]) -> str:
+def filled(text: str, replacements: Mapping[str, str]) -> str:
     """A text with every mark replaced that something was found for."""
     if "{ts-host-" not in text and "4" not in text:
         return text
-    return _MARK.sub(lambda mark: found.get(mark[0], mark[0]), text)
+    return _MARK.sub(lambda mark: replacements.get(mark[0], mark[0]), text)
 
 
 def used(
     key: AttemptKey, replicas: Iterable[tuple[Role, int]], texts: Iterable[str]
 ) -> tuple[ReplicaMarks, ...]:
     """The marks of some replicas, as far as their ports are spoken of in these texts."""
-    seen = {mark for text in texts for mark in _MARK.findall(text)}
+    marks = {mark for text in texts for mark in _MARK.findall(text)}
     widths: dict[tuple[Role, int], set[int]] = {}
-    for mark in seen:
+    for mark in marks:
         if not mark.startswith("{"):
             role, index, width = _meaning(int(mark))
             widths.setdefault((role, index), set()).add(width)
-    return tuple(_marks(key, *each, widths.get(each, set())) for each in replicas)
+    return tuple(_marks(key, *replica, widths.get(replica, set())) for replica in replicas)
 
 
 def _marks(key: AttemptKey, role: Role, index: int, widths: set[int]) -> ReplicaMarks:

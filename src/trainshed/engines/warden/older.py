@@ -22,7 +22,7 @@ else:
     def zip(*several: Any, strict: bool = False) -> Iterator[tuple[Any, ...]]:  # noqa: A001
         """As the builtin, which learned ``strict`` in 3.10."""
         for row in itertools.zip_longest(*several, fillvalue=_MISSING):
-            if any(each is _MISSING for each in row):
+            if any(cell is _MISSING for cell in row):
                 if strict:
                     raise ValueError("one is shorter than another")
                 return

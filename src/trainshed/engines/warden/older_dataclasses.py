@@ -15,22 +15,22 @@ else:
         """Make one; slots only save memory."""
         del slots
 
-        def made(kind: type) -> type:
+        def decorate(kind: type) -> type:
             if not kw_only:
                 return dataclasses.dataclass(**how)(kind)
-            found = dataclasses.dataclass(**{**how, "init": False})(kind)
-            found.__init__ = _by_name(dataclasses.fields(found))
-            return found
+            new_class = dataclasses.dataclass(**{**how, "init": False})(kind)
+            new_class.__init__ = _by_name(dataclasses.fields(new_class))
+            return new_class
 
-        return made if cls is None else made(cls)
+        return decorate if cls is None else decorate(cls)
 
     def _by_name(fields: Any) -> Callable[..., None]:
-        def init(self: Any, **given: Any) -> None:
+        def init(self: Any, **arguments: Any) -> None:
             for field in fields:
-                value = given.pop(field.name) if field.name in given else _default_of(field)
+                value = arguments.pop(field.name) if field.name in arguments else _default_of(field)
                 object.__setattr__(self, field.name, value)
-            if given:
-                raise TypeError(f"there are no arguments {sorted(given)}")
+            if arguments:
+                raise TypeError(f"there are no arguments {sorted(arguments)}")
 
         return init
 

@@ -23,7 +23,7 @@ class PortRuns:
             return 0
         for _ in range(_TRIES):
             first = _LOW + int.from_bytes(os.urandom(4), "big") % (_HIGH - _LOW - width)
-            run = _bound(first, width)
+            run = _bind_run(first, width)
             if run:
                 self._held += run
                 return first
@@ -31,20 +31,20 @@ class PortRuns:
 
     def give(self) -> None:
         """The program binds them from now on."""
-        for each in self._held:
-            each.close()
+        for sock in self._held:
+            sock.close()
         self._held = []
 
 
-def _bound(first: int, width: int) -> list[socket.socket]:
+def _bind_run(first: int, width: int) -> list[socket.socket]:
     run: list[socket.socket] = []
     try:
         for port in range(first, first + width):
             run.append(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
             run[-1].bind(("", port))
     except OSError:
-        for each in run:
+        for sock in run:
             with suppress(OSError):
-                each.close()
+                sock.close()
         return []
     return run

@@ -32,14 +32,16 @@ def main() -> int:
     return 0
 
 
-def _prepare(asked: dict[str, Any]) -> None:
+def _prepare(request: dict[str, Any]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(FAILED))  # it removes what is half there
     with at_most(INSTALL_S_MAX):
-        found = cache.prepare(
-            decode(Environment, asked["packages"]),
-            cache_dir=Path(asked["cache"]) if asked["cache"] else default_cache_dir(),
+        job_python = cache.prepare(
+            decode(Environment, request["packages"]),
+            cache_dir=Path(request["cache"]) if request["cache"] else default_cache_dir(),
             note=note,
-            bytes_max=asked["package_bytes_max"],
-            relaxes=asked["relax_pins"],
+            bytes_max=request["package_bytes_max"],
+            relaxes=request["relax_pins"],
         )
-    answer({"python": found.python, "entries": found.python_path_entries}, [found.used])
+    answer(
+        {"python": job_python.python, "entries": job_python.python_path_entries}, [job_python.used]
+    )

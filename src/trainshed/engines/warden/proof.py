@@ -16,8 +16,8 @@ from typing import Any, Final
 NONCE: Final = 32
 PROOF: Final = 32
 _BLOCK: Final = 64
-_INNER = bytes(each ^ 0x36 for each in range(256))
-_OUTER = bytes(each ^ 0x5C for each in range(256))
+_INNER = bytes(byte ^ 0x36 for byte in range(256))
+_OUTER = bytes(byte ^ 0x5C for byte in range(256))
 
 
 def new_nonce() -> bytes:
@@ -25,14 +25,14 @@ def new_nonce() -> bytes:
     return os.urandom(NONCE)
 
 
-def of_warden(secret: str, asked: bytes, own: bytes) -> bytes:
+def of_warden(secret: str, launcher_nonce: bytes, warden_nonce: bytes) -> bytes:
     """What a warden proves itself with, to a launcher that has sent a nonce."""
-    return mac(secret.encode(), b"warden" + asked + own)
+    return mac(secret.encode(), b"warden" + launcher_nonce + warden_nonce)
 
 
-def of_launcher(secret: str, own: bytes, asked: bytes) -> bytes:
+def of_launcher(secret: str, launcher_nonce: bytes, warden_nonce: bytes) -> bytes:
     """What the launcher proves itself with, to a warden that has sent a nonce."""
-    return mac(secret.encode(), b"launcher" + own + asked)
+    return mac(secret.encode(), b"launcher" + launcher_nonce + warden_nonce)
 
 
 def mac(key: bytes, message: bytes) -> bytes:
@@ -53,8 +53,8 @@ def _hash() -> Callable[[bytes], Any]:
     """The interpreter's own, whatever it is called there."""
     for name in ("_sha2", "_sha256", "hashlib"):
         try:
-            found: Callable[[bytes], Any] = __import__(name).sha256
+            sha256: Callable[[bytes], Any] = __import__(name).sha256
         except ImportError:
             continue
-        return found
+        return sha256
     raise ImportError("this Python has no SHA-256")

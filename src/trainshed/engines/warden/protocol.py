@@ -42,10 +42,10 @@ _KEEP_IDLE_S, _KEEP_EVERY_S, _KEEP_COUNT = 15, 5, 6
 
 def message_of(kind: int, data: bytes) -> Mapping[str, Any]:
     """The message in a frame.  Raises ValueError for what is none."""
-    found = json.loads(data) if kind == JSON else None
-    if not isinstance(found, dict):
+    message = json.loads(data) if kind == JSON else None
+    if not isinstance(message, dict):
         raise ValueError("this is no message")  # noqa: TRY004 - as json.loads
-    return found
+    return message
 
 
 def exit_path(folder: str, task_name: str) -> str:
@@ -70,7 +70,7 @@ class Channel:
         self._frame_max = frame_max
         self._heard = heard
         self._tell_end = ended
-        self._came = b""
+        self._buffer = b""
         self._going: deque[memoryview] = deque()
         self._is_paused = False
         self.waiting = 0
@@ -154,7 +154,7 @@ class Channel:
         if not data:
             self._end("it has closed the connection")
             return
-        self._came = self._came + data if self._came else data
+        self._buffer = self._buffer + data if self._buffer else data
         try:
             self._take_frames()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -162,17 +162,17 @@ class Channel:
 
     def _take_frames(self) -> None:
         at = 0
-        while self.is_open and len(self._came) - at >= _HEAD.size:
-            length, kind = _HEAD.unpack_from(self._came, at)
+        while self.is_open and len(self._buffer) - at >= _HEAD.size:
+            length, kind = _HEAD.unpack_from(self._buffer, at)
             if length > self._frame_max:
                 raise ValueError(f"a frame of {length} bytes")
             end = at + _HEAD.size + length
-            if len(self._came) < end:
+            if len(self._buffer) < end:
                 break
-            content = self._came[at + _HEAD.size : end]
+            content = self._buffer[at + _HEAD.size : end]
             at = end
             self._heard(kind, content)
-        self._came = self._came[at:]
+        self._buffer = self._buffer[at:]
 
     def _end(self, why: str) -> None:
         if self.is_open:

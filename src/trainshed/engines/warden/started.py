@@ -50,25 +50,25 @@ def _compile(own: str, compiled: str) -> None:
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
     with (
         os.fdopen(descriptor, "wb") as file,
-        zipfile.ZipFile(file, "w") as made,
+        zipfile.ZipFile(file, "w") as archive,
         zipfile.ZipFile(own) as sources,
     ):
         for name in sources.namelist():
             source = sources.read(name)
             code = marshal.dumps(compile(source, f"{own}/{name}", "exec"))
-            made.writestr(f"{name}c", importlib.util.MAGIC_NUMBER + _UNCHECKED + code)
-            made.writestr(name, source)
+            archive.writestr(f"{name}c", importlib.util.MAGIC_NUMBER + _UNCHECKED + code)
+            archive.writestr(name, source)
     os.replace(draft, compiled)
 
 
 def _is_ours(path: str) -> bool:
     """Nothing is run that somebody else may have written."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return False
-    is_safe = stat.S_ISREG(found.st_mode) and not found.st_mode & _OTHERS_WRITE
-    return is_safe and found.st_uid == os.getuid()
+    is_safe = stat.S_ISREG(status.st_mode) and not status.st_mode & _OTHERS_WRITE
+    return is_safe and status.st_uid == os.getuid()
 
 
 if __name__ == "__main__":

@@ -56,8 +56,10 @@ class SrunSteps:
         """How a command ended and what it said last."""
         status = self._statuses.get(step, 0)
         how = f"status {status}" if status >= 0 else f"signal {-status}"
-        said = " / ".join(self._words[step])[-_LAST_WORDS_LENGTH:]
-        return f"the command that starts them ended with {how}" + (f": {said}" if said else "")
+        last_words = " / ".join(self._words[step])[-_LAST_WORDS_LENGTH:]
+        return f"the command that starts them ended with {how}" + (
+            f": {last_words}" if last_words else ""
+        )
 
     def terminate(self) -> None:
         """Ask every command to end."""

@@ -103,7 +103,7 @@ class _Warden:
         self._forward = Forward(self._loop, self._channel)
         self._descriptors = raise_descriptor_limit()
         self._ports = PortRuns()
-        self._taken: Mapping[str, Any] = {}
+        self._task: Mapping[str, Any] = {}
         self._folder = AttemptFolder(_private_folder())
         self._tree: ProcessTree | None = None
         self._replicas: Replicas | None = None
@@ -121,13 +121,13 @@ class _Warden:
         self._do: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
             "take": self._take,
             "start": self._start,
-            "stop": lambda said: self._stop(Order(**said["order"])),
+            "stop": lambda message: self._stop(Order(**message["order"])),
             "kill": lambda _: self._kill(),
             "look": lambda _: self._look(),
             "ping": lambda _: self._beat(),
             "leave": lambda _: self._leave(),
         }
-        self._loop.on_readable(wake, self._woken)
+        self._loop.on_readable(wake, self._handle_signals)
 
     def run(self) -> int:
         """Attend to it until all is over."""
@@ -152,45 +152,45 @@ class _Warden:
         message = protocol.message_of(kind, data)
         self._do[message["do"]](message)
 
-    def _take(self, said: Mapping[str, Any]) -> None:
+    def _take(self, message: Mapping[str, Any]) -> None:
         """Learn what attempt it is, and have ready what the replica needs on this node."""
-        self._taken = said
+        self._task = message
         os.mkdir(self._folder.shared, _PRIVATE_FOLDER)
-        name = f"{said['uid']}-{said['attempt']}"
-        mark = f"{said['uid']}/{said['attempt']}"
+        name = f"{message['uid']}-{message['attempt']}"
+        mark = f"{message['uid']}/{message['attempt']}"
         self._tree = open_process_tree(name, 1, mark=mark, allow=WITHOUT_BOXES)
         self._replicas = Replicas(
             self._loop, self._children, self._forward, self._tree, self._descriptors
         )
         self._teardown = Teardown(self._loop, self._folder, self._replicas, self._forward.note)
-        if said["packages"]:
-            self._prepare(said, mark)
+        if message["packages"]:
+            self._prepare(message, mark)
         else:
             self._tell_prepared()
 
-    def _prepare(self, said: Mapping[str, Any], mark: str) -> None:
+    def _prepare(self, message: Mapping[str, Any], mark: str) -> None:
         from trainshed.engines.supervise.helpers.preparer import Preparer  # noqa: PLC0415 - few need it
 
         request = f"{self._folder.path}/packages.json"
         names = ("packages", "cache", "package_bytes_max", "relax_pins")
-        write_json(request, {name: said[name] for name in names})
+        write_json(request, {name: message[name] for name in names})
         self._preparer = Preparer(self._loop, self._children, self._forward.note, self._descriptors)
         argv = (sys.executable, "-I", "-S", os.path.abspath(sys.argv[0]), "prepare")
         self._preparer.start(argv, request, mark, self._folder.path, lambda: None)
 
-    def _prepared(self) -> None:
+    def _finish_prepare(self) -> None:
         preparer, self._preparer = self._preparer, None
         self._locks = preparer.locks
-        found, fault = preparer.found()
-        if found is None:
+        answer, fault = preparer.read_answer()
+        if answer is None:
             self._tell_fault(fault, passes=preparer.is_worth_another_try)
             return
-        self._python, self._entries = str(found["python"]), list(found["entries"])
+        self._python, self._entries = str(answer["python"]), list(answer["entries"])
         self._tell_prepared()
 
     def _tell_prepared(self) -> None:
         try:
-            ports = [self._ports.take(width) for width in self._taken["ports"]]
+            ports = [self._ports.take(width) for width in self._task["ports"]]
         except OSError as error:
             self._tell_fault(f"{socket.gethostname()}: {error}", passes=True)
             return
@@ -199,10 +199,10 @@ class _Warden:
     def _tell_fault(self, why: str, *, passes: bool) -> None:
         self._channel.say({"is": "fault", "why": why, "passes": passes})
 
-    def _start(self, said: Mapping[str, Any]) -> None:
+    def _start(self, message: Mapping[str, Any]) -> None:
         if self._replicas is None or self._order is not None:
             return
-        replica = self._complete(decode(ReplicaSpec, said["replica"]))
+        replica = self._complete(decode(ReplicaSpec, message["replica"]))
         self._ports.give()
         self._replicas.start((replica,), self._folder)
 
@@ -213,9 +213,9 @@ class _Warden:
             trainer_contract.PROGRESS_FILE: self._folder.progress(replica.task_name),
         }
         if replica.container:
-            given = {**devices_of(os.environ), **files}
-            return images.completed(replica, os.environ, given, self._folder.path)
-        env = env_of(os.environ, replica.env, self._taken["keeps"], self._taken["unset"])
+            local_env = {**devices_of(os.environ), **files}
+            return images.completed(replica, os.environ, local_env, self._folder.path)
+        env = env_of(os.environ, replica.env, self._task["keeps"], self._task["unset"])
         env = {**with_packages(env, replica.role, self._entries), **files}
         argv = with_python(replica.argv, self._python) if self._python else replica.argv
         return replica._replace(argv=argv, env=env)
@@ -262,7 +262,7 @@ class _Warden:
 
     def _progress_ns(self) -> int | None:
         try:
-            path = self._folder.progress(self._taken["task_name"])
+            path = self._folder.progress(self._task["task_name"])
             return os.lstat(path).st_mtime_ns  # a program may leave a link
         except OSError:
             return None
@@ -275,7 +275,7 @@ class _Warden:
         sys.stderr.write(f"{socket.gethostname()}: the launcher is gone: {why}\n")
         self._kill()
 
-    def _woken(self) -> None:
+    def _handle_signals(self) -> None:
         heard = set(os.read(self._wake, _WAKE_BYTES))
         self._children.reap()
         ending = heard.intersection(ENDING)
@@ -285,7 +285,7 @@ class _Warden:
 
     def _end_unanswered(self) -> None:
         if self._order is None:
-            self._stop(Order(float(self._taken.get("grace_s", 0.0)), _MAINTENANCE))
+            self._stop(Order(float(self._task.get("grace_s", 0.0)), _MAINTENANCE))
 
     def _look_for_parent(self) -> None:
         self._silent += 1
@@ -297,7 +297,7 @@ class _Warden:
 
     def _advance(self) -> None:
         if self._preparer is not None and self._preparer.has_ended:
-            self._prepared()
+            self._finish_prepare()
         replicas = self._replicas
         if replicas is None:
             return
@@ -322,18 +322,18 @@ class _Warden:
         """Write it down first: what is known there nobody can lose."""
         self._has_said_exit = True
         self._forward.drain()
-        task_name = self._taken["task_name"]
-        found = {"exit": encode(replicas.exits[0]), "how": replicas.end_words(task_name)}
-        self._write_exit(found)
-        self._channel.say({"is": "exit", **found})
+        task_name = self._task["task_name"]
+        record = {"exit": encode(replicas.exits[0]), "how": replicas.end_words(task_name)}
+        self._write_exit(record)
+        self._channel.say({"is": "exit", **record})
 
-    def _write_exit(self, found: Mapping[str, Any]) -> None:
-        path = protocol.exit_path(self._taken["folder"], self._taken["task_name"])
+    def _write_exit(self, record: Mapping[str, Any]) -> None:
+        path = protocol.exit_path(self._task["folder"], self._task["task_name"])
         try:
-            write_json(path, found, durably=True)
+            write_json(path, record, durably=True)
         except OSError:
             if not self._has_said_empty:
-                self._loop.after(_RETRY_S, partial(self._write_exit, found))
+                self._loop.after(_RETRY_S, partial(self._write_exit, record))
 
     def _end(self) -> None:
         """Nothing lives any more: say so when all has been passed on."""
@@ -349,15 +349,18 @@ class _Warden:
 
 
 def env_of(
-    node: Mapping[str, str], given: Mapping[str, str], keeps: Sequence[str], unset: Sequence[str]
+    node: Mapping[str, str],
+    replica_env: Mapping[str, str],
+    keeps: Sequence[str],
+    unset: Sequence[str],
 ) -> dict[str, str]:
     """A program's environment: what it was given, and of its node's what it needs to run there."""
-    kept = {
+    inherited = {
         name: text
         for name, text in of_programs(node, keeps).items()
         if not name.startswith(_OF_CLUSTER) and name not in unset
     }
-    return {**kept, **given, **devices_of(kept)}
+    return {**inherited, **replica_env, **devices_of(inherited)}
 
 
 def devices_of(node: Mapping[str, str]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """What was measured of one training on one kind of host: the short runs, and what follows.
 
-The file of it is read and written by ``planning.scaling.calibration_file`` (section 9 of
-contracts/planner.md).
+The file of it is read and written by ``planning.scaling.calibration_file``
+(docs/sources/planner.md 9).
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from trainshed.planning.scaling.training import Training
 
 
 class RunKind(StrEnum):
-    """The short runs of contracts/planner.md 5."""
+    """The short runs of docs/sources/planner.md 5."""
 
     COMPUTE = "A"
     INPUT = "B"

@@ -1,4 +1,4 @@
-"""The file of a calibration: TOML, schema 1 (contracts/planner.md 9).
+"""The file of a calibration: TOML, schema 1 (docs/sources/planner.md 9).
 
 Strict: what is no calibration is refused with the name of the field, and nothing is guessed.  Its
 runs are what counts: ``[fit]`` is written for people, and made anew of the runs when it is read.
@@ -22,7 +22,7 @@ _HEAD: Final = (
 _RUNS_MAX: Final = 64
 #: What is not 0 lies between these, of whatever unit: nobody has measured anything else.
 _LEAST, _MOST, _COUNT_MOST = 1e-9, 1e18, 10**9
-_TOLD_MAX: Final = 60
+_TEXT_MAX: Final = 60
 #: Types as a file's reader calls them.
 _CALLED: Final = {str: "a text", bool: "true or false"}
 
@@ -48,7 +48,7 @@ def _lines(calibration: Calibration) -> Iterator[str]:
 
 def _table(head: str, value: Any) -> Iterator[str]:
     yield f"\n{head}"
-    yield from _rows({each.name: getattr(value, each.name) for each in fields(value)})
+    yield from _rows({field.name: getattr(value, field.name) for field in fields(value)})
 
 
 def _rows(row: Mapping[str, Any]) -> Iterator[str]:
@@ -69,7 +69,9 @@ def _text(value: Any) -> str:
 def _escaped(text: str) -> str:
     sound = text.encode("utf-8", "replace").decode()  # half a character is none
     plain = sound.replace("\\", "\\\\").replace('"', '\\"')
-    return "".join(each if each.isprintable() else f"\\U{ord(each):08X}" for each in plain)
+    return "".join(
+        character if character.isprintable() else f"\\U{ord(character):08X}" for character in plain
+    )
 
 
 def read(text: str) -> Calibration:
@@ -79,20 +81,20 @@ def read(text: str) -> Calibration:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ValueError(f"it is no TOML: {error}") from None
     if document.get("schema") != SCHEMA:
-        found = document.get("schema", "none")
-        raise ValueError(f"schema is {found!r}; calibrations of schema {SCHEMA} are read")
+        schema = document.get("schema", "none")
+        raise ValueError(f"schema is {schema!r}; calibrations of schema {SCHEMA} are read")
     _only(document, {"schema", "date", "trainer_digest", "training", "host", "run", "fit"}, "it")
     training = _value(Training, document.get("training"), "training")
     runs = document.get("run", [])
     if not isinstance(runs, list) or len(runs) > _RUNS_MAX:
         raise ValueError(f"run: up to {_RUNS_MAX} tables [[run]] are read")
-    made = calibrated(
+    calibration = calibrated(
         training,
         _value(HostKind, document.get("host"), "host"),
-        [_value(Run, each, f"run {number}") for number, each in enumerate(runs, 1)],
+        [_value(Run, row, f"run {number}") for number, row in enumerate(runs, 1)],
     )
     return replace(
-        made,
+        calibration,
         trainer_digest=_field(str, document.get("trainer_digest", ""), "trainer_digest"),
         date=_field(str, document.get("date", ""), "date"),
     )
@@ -102,9 +104,9 @@ def _value(kind: type[Any], table: Any, where: str) -> Any:
     """One of our values, each field of its own type."""
     types = get_type_hints(kind)
     _only(_mapping(table, where), types, where)
-    given = {name: _field(types[name], table[name], f"{where}.{name}") for name in table}
+    values = {name: _field(types[name], table[name], f"{where}.{name}") for name in table}
     try:
-        return kind(**given)
+        return kind(**values)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from None
 
@@ -114,15 +116,19 @@ def _field(kind: Any, value: Any, where: str) -> Any:
         return _number(value, where)
     if kind is int:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _COUNT_MOST:
-            raise ValueError(f"{where} is a whole number up to {_COUNT_MOST}, not {_told(value)}")
+            raise ValueError(
+                f"{where} is a whole number up to {_COUNT_MOST}, not {_format_value(value)}"
+            )
         return value
     if kind in {RunKind, Strategy}:
-        accepted = [each.value for each in kind]
+        accepted = [member.value for member in kind]
         if value not in accepted:
-            raise ValueError(f"{where} is {_told(value)}; one of {', '.join(accepted)} is accepted")
+            raise ValueError(
+                f"{where} is {_format_value(value)}; one of {', '.join(accepted)} is accepted"
+            )
         return kind(value)
     if not isinstance(value, kind):
-        raise ValueError(f"{where} is {_CALLED[kind]}, not {_told(value)}")  # noqa: TRY004 - a file's
+        raise ValueError(f"{where} is {_CALLED[kind]}, not {_format_value(value)}")  # noqa: TRY004 - a file's
     return value
 
 
@@ -131,13 +137,13 @@ def _number(value: Any, where: str) -> float:
     if is_number and (value == 0 or _LEAST <= value <= _MOST):
         return float(value)
     accepted = f"0, or between {_LEAST:g} and {_MOST:g}"
-    raise ValueError(f"{where} is a number: {accepted}, not {_told(value)}")
+    raise ValueError(f"{where} is a number: {accepted}, not {_format_value(value)}")
 
 
-def _told(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A value as a sentence shows it."""
     text = repr(value)
-    return text if len(text) <= _TOLD_MAX else f"{text[:_TOLD_MAX]}..."
+    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}..."
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
@@ -146,6 +152,6 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _only(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    if unknown := sorted(set(table) - set(known)):
-        raise ValueError(f"{where} has no {unknown[0]!r}; it has {', '.join(sorted(known))}")
+def _only(table: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    if unknown := sorted(set(table) - set(names)):
+        raise ValueError(f"{where} has no {unknown[0]!r}; it has {', '.join(sorted(names))}")

@@ -74,7 +74,7 @@ def curve_of(series: Series) -> ScalingCurve:
     """The fit of a measured curve, with its offending steps."""
     points = series.points
     fit = _fit(points)
-    found = tuple(
+    fitted_points = tuple(
         FittedPoint(
             point=point,
             fitted=fit.throughput(point.accelerators),
@@ -82,7 +82,9 @@ def curve_of(series: Series) -> ScalingCurve:
         )
         for point in points
     )
-    return ScalingCurve(series=series, fit=fit, points=found, offending=tuple(_offending(points)))
+    return ScalingCurve(
+        series=series, fit=fit, points=fitted_points, offending=tuple(_offending(points))
+    )
 
 
 def _fit(points: Sequence[Point]) -> Fit:

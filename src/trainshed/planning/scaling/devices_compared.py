@@ -69,7 +69,7 @@ def decision(cpu: Rate, gpus: Sequence[Rate], prices: Prices | None = None) -> I
     for several in more:
         yield _several(several, one, cpu)
     if prices:
-        yield from _priced(cpu, gpus, prices)
+        yield from _compare_prices(cpu, gpus, prices)
 
 
 def _times(gain: Interval, one: Rate, base: Rate) -> str:
@@ -86,21 +86,21 @@ def _several(several: Rate, one: Rate, cpu: Rate) -> str:
     )
 
 
-def _priced(cpu: Rate, gpus: Sequence[Rate], prices: Prices) -> Iterator[str]:
+def _compare_prices(cpu: Rate, gpus: Sequence[Rate], prices: Prices) -> Iterator[str]:
     """What a sample costs beside the CPU's, of each count that was measured."""
     best = 0
     least = 1.0
-    for each in gpus:
-        gain, price = each.times(cpu), prices.of(each.count) / prices.cpu
+    for rate in gpus:
+        gain, price = rate.times(cpu), prices.of(rate.count) / prices.cpu
         share = gain.inverse(price)
         yield (
-            f"With {each.count}: {price:.3g} times the price per hour and {gain.point:.3g} times "
+            f"With {rate.count}: {price:.3g} times the price per hour and {gain.point:.3g} times "
             f"the samples, so a sample costs {share.point:.3g} ({share.low:.3g} to "
             f"{share.high:.3g}) times the CPU's. It breaks even at {gain.point * prices.cpu:.4g} "
             "per hour."
         )
         if share.high < least:
-            best, least = each.count, share.point
+            best, least = rate.count, share.point
         elif share.low < 1.0 < share.high:
             yield "That is no difference that can be told."
     yield (

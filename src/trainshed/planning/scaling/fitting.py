@@ -1,7 +1,7 @@
 """From short runs to what is special about one job: seconds of compute, and multipliers of rates.
 
 Few runs cannot fix eight unknowns, so each starts at its default with a width (a prior) that says
-how far jobs were seen to lie from it (contracts/planner.md 3); what the runs do not tell stays
+how far jobs were seen to lie from it (docs/sources/planner.md 3); what the runs do not tell stays
 there.  What no unknown explains is a drift that grows with the doublings inside a host and of
 hosts: it is carried on to larger clusters (``posterior``), so that the measured points count for
 more than the equations near them.
@@ -69,7 +69,7 @@ class LogMeasurement:
 class HostTraining:
     """One training on one kind of host, as the defaults see it."""
 
-    known: Parameters
+    constants: Parameters
     training: Training
     host: HostKind
 
@@ -77,7 +77,7 @@ class HostTraining:
         self, cluster: Cluster, values: Mapping[str, float], batch: float
     ) -> tuple[StepParts, Rates]:
         """The parts of a step at some batch, and the rates behind them."""
-        rates = rates_of(self.known, self.training, cluster, values)
+        rates = rates_of(self.constants, self.training, cluster, values)
         compute = compute_at(values["compute_s"], self.training, batch, rates.fixed_share)
         return parts_of(at_batch(self.training, batch), cluster, rates, compute), rates
 
@@ -86,12 +86,12 @@ class HostTraining:
         parts, rates = self.parts(cluster, values, batch)
         return parts.seconds(rates.overlap)
 
-    def expected(self, seen: LogMeasurement, values: Mapping[str, float]) -> float:
+    def expected(self, observation: LogMeasurement, values: Mapping[str, float]) -> float:
         """What the values make of something that was measured; a logarithm."""
-        run = seen.run
+        run = observation.run
         cluster = Cluster(host=self.host, accelerators=run.accelerators, hosts=run.hosts)
         parts, rates = self.parts(cluster, values, run.batch_per_accelerator)
-        match seen.what:
+        match observation.what:
             case "link":
                 return math.log(rates.network)
             case "latency":
@@ -105,11 +105,11 @@ class HostTraining:
 
     def usual(self, compute_s: float) -> dict[str, float]:
         """The values of a job of which only the compute is known."""
-        return {"compute_s": compute_s, **usual_values(self.known, self.training, self.host)}
+        return {"compute_s": compute_s, **usual_values(self.constants, self.training, self.host)}
 
     def widths(self) -> Vector:
         """How far each unknown may lie from its default: of logarithms."""
-        return [self.known.priors[name] for name in UNKNOWNS.values()]
+        return [self.constants.priors[name] for name in UNKNOWNS.values()]
 
 
 def calibrated(
@@ -118,14 +118,14 @@ def calibrated(
     runs: Sequence[Run],
     *,
     others: Sequence[Calibration] = (),
-    known: Parameters | None = None,
+    constants: Parameters | None = None,
 ) -> Calibration:
     """The calibration of a job from its short runs; without timed ones it holds no compute.
 
     ``others``: of other jobs on hosts of this kind, whose links and losses this one's are likely
-    to share; ``known``: the defaults, where they are not those of the release.
+    to share; ``constants``: the defaults, where they are not those of the release.
     """
-    job = HostTraining(known=known or parameters(), training=training, host=host)
+    job = HostTraining(constants=constants or parameters(), training=training, host=host)
     fitted = _fitted(job, runs, _shared_with(job, others))
     return Calibration(training=training, host=host, runs=tuple(runs), fitted=fitted)
 
@@ -142,28 +142,32 @@ def waits(run: Run) -> bool:
 
 def seen_in(runs: Iterable[Run], noise: float) -> list[LogMeasurement]:
     """What runs measured, one by one."""
-    return [one for run in runs for one in _seen(run, noise * (_NOISY if run.noisy else 1.0))]
-
-
-def spread_of(known: Parameters, seen: Sequence[LogMeasurement]) -> Matrix:
-    """The covariance of what was measured, given the unknowns: noise and drift."""
     return [
-        [drift(known, a, b) + a.noise**2 * (i == j) for j, b in enumerate(seen)]
-        for i, a in enumerate(seen)
+        one
+        for run in runs
+        for one in _list_observations(run, noise * (_NOISY if run.noisy else 1.0))
     ]
 
 
-def drift(known: Parameters, a: LogMeasurement, b: LogMeasurement) -> float:
+def spread_of(constants: Parameters, observations: Sequence[LogMeasurement]) -> Matrix:
+    """The covariance of what was measured, given the unknowns: noise and drift."""
+    return [
+        [drift(constants, a, b) + a.noise**2 * (i == j) for j, b in enumerate(observations)]
+        for i, a in enumerate(observations)
+    ]
+
+
+def drift(constants: Parameters, a: LogMeasurement, b: LogMeasurement) -> float:
     """What two steps share that no equation explains; probes of a link share nothing."""
     if not a.what == b.what == "step":
         return 0.0
-    return shared_drift(known, _place(a.run), _place(b.run))
+    return shared_drift(constants, _place(a.run), _place(b.run))
 
 
-def shared_drift(known: Parameters, a: tuple[float, float], b: tuple[float, float]) -> float:
+def shared_drift(constants: Parameters, a: tuple[float, float], b: tuple[float, float]) -> float:
     """Each doubling adds to it: two clusters share that of the smaller one."""
-    inside = known.priors["drift_inside"] ** 2 * min(a[0], b[0])
-    return inside + known.priors["drift_hosts"] ** 2 * min(a[1], b[1])
+    inside = constants.priors["drift_inside"] ** 2 * min(a[0], b[0])
+    return inside + constants.priors["drift_hosts"] ** 2 * min(a[1], b[1])
 
 
 def place(accelerators: int, hosts: int) -> tuple[float, float]:
@@ -175,9 +179,9 @@ def _place(run: Run) -> tuple[float, float]:
     return place(run.accelerators, run.hosts)
 
 
-def _seen(run: Run, noise: float) -> list[LogMeasurement]:
+def _list_observations(run: Run, noise: float) -> list[LogMeasurement]:
     if run.kind is RunKind.LINK:
-        return _seen_of_link(run, noise)
+        return _list_link_observations(run, noise)
     if run.step_s <= 0 or run.kind is RunKind.INPUT:
         return []
     what = "alone" if run.kind is RunKind.NO_EXCHANGE else "step"
@@ -197,22 +201,24 @@ def _of_median(run: Run) -> float:
     return _MEDIAN * deviation / math.sqrt(run.steps)
 
 
-def _seen_of_link(run: Run, noise: float) -> list[LogMeasurement]:
-    found = []
+def _list_link_observations(run: Run, noise: float) -> list[LogMeasurement]:
+    observations = []
     if run.link_bytes > 0:
         value = math.log(run.link_bytes)
-        found.append(LogMeasurement(run=run, what="link", value=value, noise=noise + _PROBE))
+        observations.append(LogMeasurement(run=run, what="link", value=value, noise=noise + _PROBE))
     if run.latency_s > 0:
         value = math.log(run.latency_s)
-        found.append(LogMeasurement(run=run, what="latency", value=value, noise=_PROBE_LATENCY))
-    return found
+        observations.append(
+            LogMeasurement(run=run, what="latency", value=value, noise=_PROBE_LATENCY)
+        )
+    return observations
 
 
 def _shared_with(job: HostTraining, others: Sequence[Calibration]) -> dict[str, float]:
     """Factors of the defaults that other jobs on these hosts have; more so those of this stack."""
     weights, sums = 0.0, dict.fromkeys(_OF_HOSTS, 0.0)
     for other in others:
-        usual = usual_values(job.known, other.training, other.host)
+        usual = usual_values(job.constants, other.training, other.host)
         weight = _weight(job.training, other.training)
         weights += weight
         for name in _OF_HOSTS:
@@ -238,13 +244,15 @@ def _fitted(job: HostTraining, runs: Sequence[Run], shared: Mapping[str, float])
     measured = timed(runs)
     if not measured:
         return Fitted(values=fixed)
-    seen = seen_in(runs, job.known.priors["noise"])
+    observations = seen_in(runs, job.constants.priors["noise"])
     usual = {**job.usual(_compute_guess(job, measured)), **fixed}
     usual.update({name: usual[name] * factor for name, factor in shared.items()})
-    found = _least(job, seen, usual)
-    misses = [one.value - job.expected(one, found) for one in seen if one.what in {"step", "fed"}]
+    values = _least(job, observations, usual)
+    misses = [
+        one.value - job.expected(one, values) for one in observations if one.what in {"step", "fed"}
+    ]
     residual = math.sqrt(sum(miss * miss for miss in misses) / len(misses))
-    return Fitted(values=found, residual=residual)
+    return Fitted(values=values, residual=residual)
 
 
 def _delivered(training: Training, run: Run) -> float:
@@ -267,9 +275,9 @@ def _compute_guess(job: HostTraining, measured: Sequence[Run]) -> float:
 
 
 def _least(
-    job: HostTraining, seen: Sequence[LogMeasurement], usual: Mapping[str, float]
+    job: HostTraining, observations: Sequence[LogMeasurement], usual: Mapping[str, float]
 ) -> dict[str, float]:
-    lower = triangle(spread_of(job.known, seen))
+    lower = triangle(spread_of(job.constants, observations))
     widths = job.widths()
 
     def moved(at: Vector) -> dict[str, float]:
@@ -278,7 +286,7 @@ def _least(
 
     def misses(at: Vector) -> Vector:
         values = moved(at)
-        missed = [one.value - job.expected(one, values) for one in seen]
+        missed = [one.value - job.expected(one, values) for one in observations]
         priors = [more / width for more, width in zip(at, widths, strict=True)]
         return [*forward(lower, missed), *priors]
 

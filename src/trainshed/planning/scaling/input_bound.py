@@ -24,7 +24,7 @@ WAITS: Final = 0.1
 class InputBound:
     """A job that waits for its input, and by what that was seen."""
 
-    seen: str
+    evidence: str
     help: str = "more loader workers, data cached on the host, or more hosts"
 
 
@@ -48,12 +48,14 @@ def seen_in(
     """
     if cached_step_s and step_s > cached_step_s * (1 + SLOWER):
         slower = 100 * (step_s / cached_step_s - 1)
-        return InputBound(seen=f"steps with real data take {slower:.0f} % longer than without")
+        return InputBound(evidence=f"steps with real data take {slower:.0f} % longer than without")
     if wait_share >= WAITS:
-        return InputBound(seen=f"steps wait for their input in {100 * wait_share:.0f} % of time")
+        return InputBound(
+            evidence=f"steps wait for their input in {100 * wait_share:.0f} % of time"
+        )
     if input_s >= FULL * step_s:
         share = 100 * input_s / step_s
-        return InputBound(seen=f"the input pipeline alone takes {share:.0f} % of a step's time")
+        return InputBound(evidence=f"the input pipeline alone takes {share:.0f} % of a step's time")
     return None
 
 

@@ -64,20 +64,20 @@ def triangle(matrix: Matrix) -> Matrix:
 
 def forward(lower: Matrix, right: Sequence[float]) -> Vector:
     """The x for which a lower triangle times x is ``right``."""
-    found: Vector = []
+    solution: Vector = []
     for row, value in zip(lower, right, strict=True):
-        found.append((value - dot(row[: len(found)], found)) / row[len(found)])
-    return found
+        solution.append((value - dot(row[: len(solution)], solution)) / row[len(solution)])
+    return solution
 
 
 def backward(lower: Matrix, right: Sequence[float]) -> Vector:
     """The x for which the transpose of a lower triangle times x is ``right``."""
     size = len(lower)
-    found = [0.0] * size
+    solution = [0.0] * size
     for i in reversed(range(size)):
-        known = sum(lower[j][i] * found[j] for j in range(i + 1, size))
-        found[i] = (right[i] - known) / lower[i][i]
-    return found
+        subtotal = sum(lower[j][i] * solution[j] for j in range(i + 1, size))
+        solution[i] = (right[i] - subtotal) / lower[i][i]
+    return solution
 
 
 def _moved(at: Vector, now: Vector, slopes: Matrix, damping: float) -> Vector:

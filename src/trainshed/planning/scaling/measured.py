@@ -74,19 +74,21 @@ def doubts(calibration: Calibration) -> tuple[str, ...]:
 
 def training_of(series: Series, tables: Tables) -> Training | None:
     """What a curve trains; None where its strategy is not known."""
-    known = (strategy for word, strategy in STRATEGIES.items() if series.strategy.startswith(word))
-    strategy = next(known, None)
+    strategies = (
+        strategy for word, strategy in STRATEGIES.items() if series.strategy.startswith(word)
+    )
+    strategy = next(strategies, None)
     if strategy is None:
         return None
     card = tables.models.get(series.model)
     parameters = series.params or (card.params * _MILLION if card else 0.0)
     is_half = series.strategy.startswith("fsdp")
-    each = _HALF if is_half else _BYTES.get(series.precision, _HALF)
+    width = _HALF if is_half else _BYTES.get(series.precision, _HALF)
     return Training(
         model=series.model,
         parameters=parameters,
         largest=card.largest * _MILLION if card else 0.0,
-        gradient_bytes=0.0 if card and not card.dense else parameters * each,
+        gradient_bytes=0.0 if card and not card.dense else parameters * width,
         batch_per_accelerator=series.points[0].batch,
         precision=series.precision or "fp32",
         strategy=strategy,
@@ -101,8 +103,8 @@ def host_of(series: Series, tables: Tables) -> HostKind:
     card = tables.systems.get(series.system)
     if card is None:
         return HostKind(accelerator=series.system or "accelerator", per_host=most)
-    found = _of_card(card, tables)
-    return replace(found, network="tcp") if "-tcp" in series.strategy else found
+    host = _of_card(card, tables)
+    return replace(host, network="tcp") if "-tcp" in series.strategy else host
 
 
 def _of_card(card: SystemCard, tables: Tables) -> HostKind:

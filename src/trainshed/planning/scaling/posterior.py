@@ -42,7 +42,7 @@ class Posterior:
 
     job: HostTraining
     values: Mapping[str, float]
-    seen: tuple[LogMeasurement, ...]
+    observations: tuple[LogMeasurement, ...]
     carried: Vector
     """Weights of the drift: of each measured step."""
     slopes: Matrix
@@ -63,32 +63,32 @@ class Posterior:
             self.job, self.values, lambda v: math.log(self.job.step(cluster, v, batch))
         )
         at = place(cluster.accelerators, cluster.hosts)
-        alone = dot(slopes, slopes) + shared_drift(self.job.known, at, at)
+        alone = dot(slopes, slopes) + shared_drift(self.job.constants, at, at)
         shared = self._shared(cluster)
         both = [dot(slopes, row) + more for row, more in zip(self.slopes, shared, strict=True)]
-        known = forward(self.lower, both)
-        noise = self.job.known.priors["noise"]
-        return math.sqrt(max(0.0, alone - dot(known, known)) + noise * noise)
+        explained = forward(self.lower, both)
+        noise = self.job.constants.priors["noise"]
+        return math.sqrt(max(0.0, alone - dot(explained, explained)) + noise * noise)
 
     def _shared(self, cluster: Cluster) -> Vector:
-        at, known = place(cluster.accelerators, cluster.hosts), self.job.known
+        at, constants = place(cluster.accelerators, cluster.hosts), self.job.constants
         return [
-            shared_drift(known, at, place(one.run.accelerators, one.run.hosts))
+            shared_drift(constants, at, place(one.run.accelerators, one.run.hosts))
             if one.what == "step"
             else 0.0
-            for one in self.seen
+            for one in self.observations
         ]
 
 
-def posterior(calibration: Calibration, known: Parameters) -> Posterior:
+def posterior(calibration: Calibration, constants: Parameters) -> Posterior:
     """What a calibration's runs say; it must hold a compute."""
-    job = HostTraining(known=known, training=calibration.training, host=calibration.host)
+    job = HostTraining(constants=constants, training=calibration.training, host=calibration.host)
     values = {**job.usual(1.0), **calibration.fitted.values}
-    seen = seen_in(calibration.runs, known.priors["noise"])
-    spread = spread_of(known, seen)
-    missed = [one.value - job.expected(one, values) for one in seen]
+    observations = seen_in(calibration.runs, constants.priors["noise"])
+    spread = spread_of(constants, observations)
+    missed = [one.value - job.expected(one, values) for one in observations]
     drift = triangle(spread)
-    slopes = [_slopes(job, values, partial(job.expected, one)) for one in seen]
+    slopes = [_slopes(job, values, partial(job.expected, one)) for one in observations]
     whole = [
         [value + dot(slopes[i], slopes[j]) for j, value in enumerate(row)]
         for i, row in enumerate(spread)
@@ -96,16 +96,16 @@ def posterior(calibration: Calibration, known: Parameters) -> Posterior:
     return Posterior(
         job=job,
         values=values,
-        seen=tuple(seen),
+        observations=tuple(observations),
         carried=backward(drift, forward(drift, missed)),
         slopes=slopes,
         lower=triangle(whole),
     )
 
 
-def _slopes(job: HostTraining, values: Mapping[str, float], of: Logarithm) -> Vector:
-    now = of(values)
+def _slopes(job: HostTraining, values: Mapping[str, float], logarithm: Logarithm) -> Vector:
+    now = logarithm(values)
     return [
-        width * (of({**values, name: values[name] * math.exp(_STEP)}) - now) / _STEP
+        width * (logarithm({**values, name: values[name] * math.exp(_STEP)}) - now) / _STEP
         for name, width in zip(UNKNOWNS, job.widths(), strict=True)
     ]

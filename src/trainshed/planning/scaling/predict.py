@@ -1,6 +1,6 @@
 """What a job will do on a cluster: its step, with an interval, and what binds; or why not.
 
-How far a point may lie off is ``reach``'s; what is refused is contracts/planner.md 6.
+How far a point may lie off is ``reach``'s; what is refused is docs/sources/planner.md 6.
 """
 
 import math
@@ -10,7 +10,8 @@ from trainshed.planning.scaling.cluster import Cluster, HostKind
 from trainshed.planning.scaling.fitting import timed
 from trainshed.planning.scaling.input_bound import FULL
 from trainshed.planning.scaling.parameters import parameters
-from trainshed.planning.scaling.posterior import Posterior, posterior
+from trainshed.planning.scaling.posterior import Posterior
+from trainshed.planning.scaling.posterior import posterior as posterior_of
 from trainshed.planning.scaling.prediction import Binding, NoPrediction, Prediction
 from trainshed.planning.scaling.reach import factors
 from trainshed.planning.scaling.step import Rates, StepParts
@@ -28,23 +29,25 @@ def predict(
     cluster: Cluster,
     *,
     batch_per_accelerator: float | None = None,
-    said: Posterior | None = None,
+    posterior: Posterior | None = None,
 ) -> Prediction | NoPrediction:
     """What the calibrated job does on a cluster, or why nothing is said of it.
 
-    ``batch_per_accelerator`` is the training's where none is given; ``said``: what the calibration
-    says, where somebody asks it about many clusters.
+    ``batch_per_accelerator`` is the training's where none is given; ``posterior``: what the
+    calibration says, where somebody asks it about many clusters.
     """
     refused = _refused(calibration, cluster, batch_per_accelerator)
     if refused:
         return refused
-    said = said or posterior(calibration, parameters())
+    posterior = posterior or posterior_of(calibration, parameters())
     batch = batch_per_accelerator or calibration.training.batch_per_accelerator
     base = smallest(calibration)
-    parts, rates = said.job.parts(cluster, said.values, batch)
-    step = factors(said, calibration, cluster, batch).times(said.step(cluster, batch))
+    parts, rates = posterior.job.parts(cluster, posterior.values, batch)
+    step = factors(posterior, calibration, cluster, batch).times(posterior.step(cluster, batch))
     samples = step.inverse(cluster.accelerators * batch)
-    efficiency = samples.times(1 / cluster.accelerators / _rate_of_one(said, calibration, base))
+    efficiency = samples.times(
+        1 / cluster.accelerators / _rate_of_one(posterior, calibration, base)
+    )
     return Prediction(
         cluster=cluster,
         batch_per_accelerator=batch,
@@ -79,11 +82,11 @@ def _largest(calibration: Calibration) -> tuple[int, int]:
     return max(run.accelerators for run in runs), max(run.hosts for run in runs)
 
 
-def _rate_of_one(said: Posterior, calibration: Calibration, run: Run) -> float:
+def _rate_of_one(posterior: Posterior, calibration: Calibration, run: Run) -> float:
     """Samples/s of one accelerator where a run was made."""
     batch = run.batch_per_accelerator or calibration.training.batch_per_accelerator
     cluster = Cluster(host=calibration.host, accelerators=run.accelerators, hosts=run.hosts)
-    return batch / said.step(cluster, batch)
+    return batch / posterior.step(cluster, batch)
 
 
 def _refused(
@@ -125,14 +128,14 @@ def _unknown_exchange(calibration: Calibration, cluster: Cluster) -> NoPredictio
     )
 
 
-def _computes_otherwise(measured: HostKind, asked: HostKind) -> bool:
+def _computes_otherwise(measured: HostKind, host: HostKind) -> bool:
     """Another accelerator; of processors, which are as fast as their host, another machine."""
     if measured.accelerator in {"", "CPU"}:
         return (measured.accelerator, measured.machine_type) != (
-            asked.accelerator,
-            asked.machine_type,
+            host.accelerator,
+            host.machine_type,
         )
-    return measured.accelerator != asked.accelerator
+    return measured.accelerator != host.accelerator
 
 
 def _called(host: HostKind) -> str:
@@ -141,14 +144,14 @@ def _called(host: HostKind) -> str:
 
 def _too_far(calibration: Calibration, cluster: Cluster) -> NoPrediction | None:
     accelerators, hosts = _largest(calibration)
-    for field, asked, most in (
+    for field, count, most in (
         ("gpus", cluster.accelerators, accelerators),
         ("hosts", cluster.hosts, hosts),
     ):
-        if asked > _TOO_FAR * most:
+        if count > _TOO_FAR * most:
             return NoPrediction(
                 field=field,
-                message=f"{asked} is over {_TOO_FAR} times the {most} that were measured",
+                message=f"{count} is over {_TOO_FAR} times the {most} that were measured",
                 accepted=f"up to {_TOO_FAR * most}; or {_MEASURE}",
                 samples_per_s=_bounds(calibration, cluster),
             )
@@ -193,20 +196,20 @@ def _binding(parts: StepParts, rates: Rates, calibration: Calibration, batch: fl
 
 
 def _warnings(calibration: Calibration, cluster: Cluster) -> tuple[str, ...]:
-    found = []
+    warnings = []
     if calibration.training.data == "real" and "input_per_s" not in calibration.fitted.values:
         per_host = math.ceil(cluster.per_host)
-        found.append(f"assumes that the host can feed {per_host} accelerators")
+        warnings.append(f"assumes that the host can feed {per_host} accelerators")
     if cluster.hosts > 1 and not cluster.host.network_gbps and _largest(calibration)[1] == 1:
-        found.append("nobody said how fast the network between hosts is: 10 Gbit/s are assumed")
+        warnings.append("nobody said how fast the network between hosts is: 10 Gbit/s are assumed")
     if _whole_variable(calibration.training, cluster):
         megabytes = calibration.training.largest * _bytes_each(calibration.training) / 1e6
-        found.append(f"one server holds the largest variable whole: {megabytes:.0f} MB a step")
+        warnings.append(f"one server holds the largest variable whole: {megabytes:.0f} MB a step")
     if cluster.host != calibration.host:
-        found.append("links of hosts that were not measured are taken from their data sheet")
+        warnings.append("links of hosts that were not measured are taken from their data sheet")
     if any(run.noisy for run in calibration.runs):
-        found.append("the machine did other work while it was measured")
-    return tuple(found)
+        warnings.append("the machine did other work while it was measured")
+    return tuple(warnings)
 
 
 def _whole_variable(training: Training, cluster: Cluster) -> bool:

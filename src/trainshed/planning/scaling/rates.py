@@ -34,48 +34,48 @@ _LEAST_COMPUTE_S = 0.01
 
 
 def rates_of(
-    known: Parameters, training: Training, cluster: Cluster, values: Mapping[str, float]
+    constants: Parameters, training: Training, cluster: Cluster, values: Mapping[str, float]
 ) -> Rates:
     """The rates of a job on hosts of a kind; ``values`` as in ``calibration.Fitted``."""
-    shares, host = known.defaults, cluster.host
-    usual = usual_values(known, training, host)
-    found = {**usual, **values}
+    shares, host = constants.defaults, cluster.host
+    usual = usual_values(constants, training, host)
+    job_values = {**usual, **values}
     # a stack that loses much inside a host was seen to exchange slowly between hosts too
-    inside, network = found["inside"], found["network"] / found["sync"]
+    inside, network = job_values["inside"], job_values["network"] / job_values["sync"]
     wire = network_bytes(host)
-    share = _network_share(known, host)
+    share = _network_share(constants, host)
     naive = training.strategy is Strategy.PS_NAIVE
     server = cluster.server_gbps * _GIGA_BITS or wire
     nominal = host.inside_bytes or UNKNOWN_INSIDE_BYTES
-    alike = found["alpha_s"] / usual["alpha_s"]
+    alike = job_values["alpha_s"] / usual["alpha_s"]
     return Rates(
         inside=nominal * shares["inside_nvlink" if _fast(host) else "inside_pcie"] * inside,
         network=wire * share * network,
         memory=_MEMORY_LINKS * _PCIE_BYTES * shares["memory"] * inside,
         sums=_PCIE_BYTES * shares["sums"] * network,
         servers=server * (shares["servers"] if naive else share) * network,
-        overlap=min(_OVERLAP[1], max(_OVERLAP[0], found["gamma"])),
-        sync=found.get("sigma", _sync(known, training, host)) * found["sync"],
+        overlap=min(_OVERLAP[1], max(_OVERLAP[0], job_values["gamma"])),
+        sync=job_values.get("sigma", _sync(constants, training, host)) * job_values["sync"],
         sync_first=shares["sync_first"],
-        stragglers=0.0 if training.asynchronous else found["delta"],
-        latency_s=found["alpha_s"],
+        stragglers=0.0 if training.asynchronous else job_values["delta"],
+        latency_s=job_values["alpha_s"],
         inside_latency_s=shares["inside_latency_s"] * alike,
         flat=shares["flat"],
-        fixed_share=_fixed_share(known, found),
-        input_per_s=found.get("input_per_s", math.inf),
+        fixed_share=_fixed_share(constants, job_values),
+        input_per_s=job_values.get("input_per_s", math.inf),
     )
 
 
-def usual_values(known: Parameters, training: Training, host: HostKind) -> dict[str, float]:
+def usual_values(constants: Parameters, training: Training, host: HostKind) -> dict[str, float]:
     """What a job's values are before anything of it was measured; its compute is unknown."""
     return {
         "inside": 1.0,
         "network": 1.0,
         "sync": 1.0,
-        "delta": known.defaults["stragglers"],
-        "gamma": _overlap(known, training, host),
-        "alpha_s": known.defaults["latency_s"],
-        "mu": known.defaults["fixed_share"],
+        "delta": constants.defaults["stragglers"],
+        "gamma": _overlap(constants, training, host),
+        "alpha_s": constants.defaults["latency_s"],
+        "mu": constants.defaults["fixed_share"],
     }
 
 
@@ -98,34 +98,34 @@ def compute_at(compute_s: float, training: Training, batch: float, fixed_share: 
     return compute_s * (ratio + fixed_share) / (1 + fixed_share)
 
 
-def _network_share(known: Parameters, host: HostKind) -> float:
+def _network_share(constants: Parameters, host: HostKind) -> float:
     """Of an adapter's rate; of a fast one less, up to the 100 Gbit/s of one adapter."""
     if host.network in {"tcp", "dcn"}:
-        return known.defaults[f"network_{host.network}"]
+        return constants.defaults[f"network_{host.network}"]
     of_adapter = min(1.0, network_bytes(host) / _ADAPTER_BYTES)
-    lost = math.pow(of_adapter, known.defaults["crowding"])
-    return min(1.0, known.defaults["network_rdma"] / lost)
+    lost = math.pow(of_adapter, constants.defaults["crowding"])
+    return min(1.0, constants.defaults["network_rdma"] / lost)
 
 
 def _fast(host: HostKind) -> bool:
     return host.inside_bytes > 2 * _PCIE_BYTES
 
 
-def _overlap(known: Parameters, training: Training, host: HostKind) -> float:
+def _overlap(constants: Parameters, training: Training, host: HostKind) -> float:
     """How far a stack hides its exchange behind its compute."""
     slow = any(name in training.stack.lower() for name in _SLOW_STACKS)
     slow |= 0 < host.network_bytes < _SLOW_BYTES
-    return known.defaults["overlap_slow" if slow else "overlap_fast"]
+    return constants.defaults["overlap_slow" if slow else "overlap_fast"]
 
 
-def _sync(known: Parameters, training: Training, host: HostKind) -> float:
-    loss = known.defaults["sync_nvlink" if _fast(host) else "sync_pcie"]
-    loss += known.defaults["sync_input"] * (training.data == "real")
-    loss += known.defaults["sync_halves"] * (training.precision in _HALVES)
-    return loss + known.defaults["sync_sparse"] * (not training.gradient_bytes)
+def _sync(constants: Parameters, training: Training, host: HostKind) -> float:
+    loss = constants.defaults["sync_nvlink" if _fast(host) else "sync_pcie"]
+    loss += constants.defaults["sync_input"] * (training.data == "real")
+    loss += constants.defaults["sync_halves"] * (training.precision in _HALVES)
+    return loss + constants.defaults["sync_sparse"] * (not training.gradient_bytes)
 
 
-def _fixed_share(known: Parameters, found: Mapping[str, float]) -> float:
+def _fixed_share(constants: Parameters, values: Mapping[str, float]) -> float:
     """What does not shrink with the batch: a share, and what any step takes at least."""
-    more = known.defaults["fixed_s"] / max(found.get("compute_s", math.inf), _LEAST_COMPUTE_S)
-    return found["mu"] * (1 + more / known.defaults["fixed_share"])
+    more = constants.defaults["fixed_s"] / max(values.get("compute_s", math.inf), _LEAST_COMPUTE_S)
+    return values["mu"] * (1 + more / constants.defaults["fixed_share"])

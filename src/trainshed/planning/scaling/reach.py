@@ -41,39 +41,41 @@ class Extrapolation(StrEnum):
     FROM_ONE = "hosts from one accelerator"
 
 
-def factors(said: Posterior, calibration: Calibration, cluster: Cluster, batch: float) -> Interval:
+def factors(
+    posterior: Posterior, calibration: Calibration, cluster: Cluster, batch: float
+) -> Interval:
     """Between which factors of the predicted time the measured one lies in 80 of 100 cases."""
     measured = {(run.accelerators, run.hosts) for run in timed(calibration.runs)}
-    asked = (cluster.accelerators, cluster.hosts)
-    reach = reach_of(calibration.training, calibration.host, measured, asked)
-    low, high = said.job.known.reach.get(reach, _USUAL)
-    spread = said.spread(cluster, batch)
+    target = (cluster.accelerators, cluster.hosts)
+    reach = reach_of(calibration.training, calibration.host, measured, target)
+    low, high = posterior.job.constants.reach.get(reach, _USUAL)
+    spread = posterior.spread(cluster, batch)
     ends = math.exp(low * spread), math.exp(high * spread)
-    if asked in measured:
+    if target in measured:
         ends = min(_REPEATED[0], ends[0]), max(_REPEATED[1], ends[1])
     return Interval(low=ends[0], point=1.0, high=ends[1])
 
 
 def reach_of(
-    training: Training, host: HostKind, measured: Collection[Count], asked: Count
+    training: Training, host: HostKind, measured: Collection[Count], target: Count
 ) -> Extrapolation:
     """The kind of question; ``measured`` is not empty."""
-    if asked in measured or _is_between(measured, asked):
+    if target in measured or _is_between(measured, target):
         return Extrapolation.BETWEEN
     if training.strategy in _SERVERS:
         return Extrapolation.SERVERS
-    if asked[1] > 1:
+    if target[1] > 1:
         return _of_hosts(host, measured)
     if 0 < host.inside_bytes < _PCIE_BYTES:
         return Extrapolation.PCIE
     return Extrapolation.REAL if training.data == "real" else Extrapolation.SYNTHETIC
 
 
-def _is_between(measured: Collection[Count], asked: Count) -> bool:
+def _is_between(measured: Collection[Count], target: Count) -> bool:
     """More hosts than were measured are further away than any count of accelerators."""
     accelerators = [count for count, _ in measured]
-    within = min(accelerators) < asked[0] < max(accelerators)
-    return within and asked[1] <= max(hosts for _, hosts in measured)
+    within = min(accelerators) < target[0] < max(accelerators)
+    return within and target[1] <= max(hosts for _, hosts in measured)
 
 
 def _of_hosts(host: HostKind, measured: Collection[Count]) -> Extrapolation:

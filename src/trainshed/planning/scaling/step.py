@@ -1,6 +1,6 @@
 """The time of one step: compute, exchange inside a host and between hosts, input.
 
-t = smooth maximum of t_in and (C^gamma + T^gamma)^(1/gamma)        contracts/planner.md 3
+t = smooth maximum of t_in and (C^gamma + T^gamma)^(1/gamma)        docs/sources/planner.md 3
 """
 
 import math

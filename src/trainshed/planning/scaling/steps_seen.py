@@ -37,11 +37,11 @@ class StepsSeen:
 def steps_seen(times: StepTimes) -> StepsSeen | None:
     """The figures of a report; None where no step was timed."""
     if times.steps <= len(times.first_s):
-        return seen(times.first_s, times.first_waits_s)
-    return seen(times.recent_s, times.recent_waits_s)
+        return step_statistics(times.first_s, times.first_waits_s)
+    return step_statistics(times.recent_s, times.recent_waits_s)
 
 
-def seen(step_s: Sequence[float], waits_s: Sequence[float] = ()) -> StepsSeen | None:
+def step_statistics(step_s: Sequence[float], waits_s: Sequence[float] = ()) -> StepsSeen | None:
     """The figures of steps in their order; None where there are none."""
     if not step_s:
         return None

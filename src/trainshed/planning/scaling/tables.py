@@ -160,32 +160,32 @@ class Tables:
 
 def measured(text: str, name: str = "the table") -> tuple[Series, ...]:
     """The curves of a user's own table.  Raises UsageFault with every fault in it."""
-    found = read({name: text})
-    if found.faults:
-        raise UsageFault("; ".join(found.faults))
-    if not found.series:
+    tables = read({name: text})
+    if tables.faults:
+        raise UsageFault("; ".join(tables.faults))
+    if not tables.series:
         raise UsageFault(f"{name} holds no [[series]]: each has an id and points")
-    return found.series
+    return tables.series
 
 
 def read(texts: Mapping[str, str]) -> Tables:
     """Everything in the tables of these names; what is wrong is among ``faults``."""
     faults: list[str] = []
     rows = [row for name, text in texts.items() for row in _rows(name, text, faults)]
-    found: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
+    entries: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
     for kind, where, row in rows:
         wrong = list(_faults_of(kind, where, row))
         faults += wrong
         if not wrong:
-            found[kind].append(_KINDS[kind].build(row))
-    series = tuple(found["series"])
+            entries[kind].append(_KINDS[kind].build(row))
+    series = tuple(entries["series"])
     return Tables(
         series=_once(series, faults),
-        results=tuple(found["result"]),
-        pairs=tuple(found["pair"]),
-        models={card.name: card for card in found["model"]},
-        systems={card.name: card for card in found["system"]},
-        links={card.name: card for card in found["intra"]},
+        results=tuple(entries["result"]),
+        pairs=tuple(entries["pair"]),
+        models={card.name: card for card in entries["model"]},
+        systems={card.name: card for card in entries["system"]},
+        links={card.name: card for card in entries["intra"]},
         faults=tuple(faults),
     )
 
@@ -196,13 +196,13 @@ def _rows(name: str, text: str, faults: list[str]) -> Iterator[tuple[str, str, M
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         faults.append(f"{name} is no TOML: {error}")
         return
-    for kind, listed in document.items():
+    for kind, rows in document.items():
         if kind in _NOTES:
             continue
-        if kind not in _KINDS or not isinstance(listed, list):
-            faults.append(f"{name} has no table [[{kind}]]; it may have {_listed(_KINDS)}")
+        if kind not in _KINDS or not isinstance(rows, list):
+            faults.append(f"{name} has no table [[{kind}]]; it may have {_join_names(_KINDS)}")
             continue
-        for place, row in enumerate(listed, start=1):
+        for place, row in enumerate(rows, start=1):
             if not isinstance(row, dict):
                 faults.append(f"{name}, [[{kind}]] {place}: not a table of columns")
                 continue
@@ -216,12 +216,12 @@ def _where(name: str, kind: str, place: int, row: Mapping[str, Any]) -> str:
 
 def _once(series: tuple[Series, ...], faults: list[str]) -> tuple[Series, ...]:
     """The first of each id."""
-    seen: dict[str, Series] = {}
+    by_id: dict[str, Series] = {}
     for one in series:
-        if one.id in seen:
+        if one.id in by_id:
             faults.append(f"series {one.id}: id is there twice; each curve has its own")
-        seen.setdefault(one.id, one)
-    return tuple(seen.values())
+        by_id.setdefault(one.id, one)
+    return tuple(by_id.values())
 
 
 _LEAST, _MOST, _COUNT_MOST = 1e-9, 1e18, 10**7
@@ -271,7 +271,7 @@ def _data(value: Any) -> str | None:
 
 
 def _batches(value: Any) -> str | None:
-    good = isinstance(value, list) and value and all(_positive(each) is None for each in value)
+    good = isinstance(value, list) and value and all(_positive(batch) is None for batch in value)
     return None if good else "a list of numbers over 0, one for each point"
 
 
@@ -279,7 +279,7 @@ def _points(value: Any) -> str | None:
     good = (
         isinstance(value, list)
         and value
-        and all(isinstance(each, list) and len(each) == _POINT for each in value)
+        and all(isinstance(point, list) and len(point) == _POINT for point in value)
     )
     return None if good else "a list of [accelerators, hosts, throughput]"
 
@@ -296,9 +296,9 @@ def _faults_of(kind: str, where: str, row: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"{where}: {name} is missing" for name in _KINDS[kind].needed if name not in row)
     for name, value in row.items():
         if name not in checks:
-            yield f"{where}: there is no column {name}; there are {_listed(checks)}"
+            yield f"{where}: there is no column {name}; there are {_join_names(checks)}"
         elif accepted := checks[name](value):
-            yield f"{where}: {name} is {accepted}, not {_shown(value)}"
+            yield f"{where}: {name} is {accepted}, not {_format_value(value)}"
     if kind == "series" and _points(row.get("points")) is None:
         yield from _faults_of_points(where, row)
 
@@ -321,12 +321,12 @@ def _faults_of_points(where: str, row: Mapping[str, Any]) -> Iterator[str]:
 def _faults_of_point(where: str, point: list[Any]) -> Iterator[str]:
     accelerators, hosts, throughput = point
     if accepted := _count(accelerators):
-        yield f"{where}: points: accelerators are {accepted}, not {_shown(accelerators)}"
+        yield f"{where}: points: accelerators are {accepted}, not {_format_value(accelerators)}"
     elif _count(hosts) or hosts > accelerators:
         accepted = f"1 to {accelerators}, one for each accelerator at most"
-        yield f"{where}: points: hosts are {accepted}, not {_shown(hosts)}"
+        yield f"{where}: points: hosts are {accepted}, not {_format_value(hosts)}"
     if accepted := _positive(throughput):
-        yield f"{where}: points: throughput is {accepted}, not {_shown(throughput)}"
+        yield f"{where}: points: throughput is {accepted}, not {_format_value(throughput)}"
 
 
 def _beside(where: str, before: list[Any], after: list[Any]) -> Iterator[str]:
@@ -350,23 +350,23 @@ def _hosts(count: int) -> str:
     return f"{count} host{'' if count == 1 else 's'}"
 
 
-def _shown(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 40 else f"{shown[:37]}..."  # noqa: PLR2004 - a line's end
+def _format_value(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."  # noqa: PLR2004 - a line's end
 
 
-def _listed(names: Mapping[str, Any]) -> str:
+def _join_names(names: Mapping[str, Any]) -> str:
     return ", ".join(sorted(names))
 
 
 def _series(row: Mapping[str, Any]) -> Series:
-    kept = {k: v for k, v in row.items() if k not in {"points", "batch_per_acc", "local_batch"}}
+    columns = {k: v for k, v in row.items() if k not in {"points", "batch_per_acc", "local_batch"}}
     batches = row.get("local_batch") or [row.get("batch_per_acc", 0.0)] * len(row["points"])
     points = tuple(
         Point(accelerators=int(n), hosts=int(h), throughput=float(rate), batch=float(batch))
         for (n, h, rate), batch in zip(row["points"], batches, strict=True)
     )
-    return Series(points=points, **kept)
+    return Series(points=points, **columns)
 
 
 _KINDS: Final[Mapping[str, _Kind]] = {

@@ -76,14 +76,14 @@ def published() -> Mapping[str, Recipe]:
     }
 
 
-def recipe_of(seen: Sequence[ToTarget]) -> Recipe:
+def recipe_of(runs: Sequence[ToTarget]) -> Recipe:
     """E0 and Bc of finished runs; few runs leave Bc near where workloads have it.
 
     Least absolute deviations: a run with another recipe does not bend the curve.
     """
-    if not seen:
+    if not runs:
         raise ValueError("what a target takes is seen in one finished run or more")
-    logs = [(math.log(run.batch), math.log(run.amount)) for run in seen]
+    logs = [(math.log(run.batch), math.log(run.amount)) for run in runs]
     middle = statistics.median(batch for batch, _ in logs)
     fits = [_at(logs, middle, z) for z in _GRID]
     _, level, critical = min(fits)
@@ -95,7 +95,7 @@ def _at(logs: Sequence[tuple[float, float]], middle: float, z: float) -> tuple[f
     critical = math.exp(middle + z)
     levels = sorted(amount - math.log1p(math.exp(batch) / critical) for batch, amount in logs)
     level = levels[(len(levels) - 1) // 2]
-    loss = sum(abs(found - level) for found in levels) / _NOISE
+    loss = sum(abs(run_level - level) for run_level in levels) / _NOISE
     return loss + ((z - _USUAL) / _WIDTH) ** 2 / 2, level, critical
 
 
@@ -118,21 +118,21 @@ def two_runs(first: ToTarget, second: ToTarget) -> Recipe:
     return Recipe(samples_at_least=least, critical_batch=least / slope)
 
 
-def amount_at(seen: Sequence[ToTarget], batch: float, origin: str = "") -> float:
+def amount_at(runs: Sequence[ToTarget], batch: float, origin: str = "") -> float:
     """To target at a batch: the recipe's curve, bent towards runs of batches near by."""
-    recipe = recipe_of(seen)
-    asked = ToTarget(batch=batch, amount=recipe.amount(batch), origin=origin)
+    recipe = recipe_of(runs)
+    target = ToTarget(batch=batch, amount=recipe.amount(batch), origin=origin)
     beside = [
-        max(-_MOST, min(_MOST, math.log(run.amount / recipe.amount(run.batch)))) for run in seen
+        max(-_MOST, min(_MOST, math.log(run.amount / recipe.amount(run.batch)))) for run in runs
     ]
     alike = [
-        [_alike(a, b) + (_OWN**2 if i == j else 0.0) for j, b in enumerate(seen)]
-        for i, a in enumerate(seen)
+        [_alike(a, b) + (_OWN**2 if i == j else 0.0) for j, b in enumerate(runs)]
+        for i, a in enumerate(runs)
     ]
     lower = triangle(alike)
     weights = backward(lower, forward(lower, beside))
-    bent = sum(w * _alike(run, asked) for w, run in zip(weights, seen, strict=True))
-    return asked.amount * math.exp(bent)
+    bent = sum(w * _alike(run, target) for w, run in zip(weights, runs, strict=True))
+    return target.amount * math.exp(bent)
 
 
 def _alike(a: ToTarget, b: ToTarget) -> float:

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Strategy(StrEnum):
-    """How gradients or variables are exchanged (contracts/planner.md 3)."""
+    """How gradients or variables are exchanged (docs/sources/planner.md 3)."""
 
     ALLREDUCE = "allreduce"
     """Rings or trees among the accelerators; NCCL, Horovod, DDP, Mirrored, MultiWorkerMirrored."""

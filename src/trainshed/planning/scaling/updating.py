@@ -25,19 +25,19 @@ def updated(calibration: Calibration, run: Run) -> Calibration:
     """
     if run.kind is not RunKind.JOB or not 0 < run.step_s < math.inf:
         raise ValueError(f"a job's run has a step's time, not {run.step_s}")
-    before = [each for each in calibration.runs if _is_like(calibration, each, run)]
-    others = _kept([each for each in calibration.runs if each not in before])
-    newest = _blended(before[-1], run) if before else run
-    made = calibrated(calibration.training, calibration.host, [*others, newest])
+    before = [earlier for earlier in calibration.runs if _is_like(calibration, earlier, run)]
+    others = _limit_runs([earlier for earlier in calibration.runs if earlier not in before])
+    newest = _blend(before[-1], run) if before else run
+    refit = calibrated(calibration.training, calibration.host, [*others, newest])
     return replace(
-        made, trainer_digest=calibration.trainer_digest, date=run.date or calibration.date
+        refit, trainer_digest=calibration.trainer_digest, date=run.date or calibration.date
     )
 
 
-def _kept(runs: Sequence[Run]) -> list[Run]:
+def _limit_runs(runs: Sequence[Run]) -> list[Run]:
     """All short runs, and the newest ones of jobs, so that there is room for one more."""
-    jobs = [each for each in runs if each.kind is RunKind.JOB]
-    short = [each for each in runs if each.kind is not RunKind.JOB]
+    jobs = [run for run in runs if run.kind is RunKind.JOB]
+    short = [run for run in runs if run.kind is not RunKind.JOB]
     return [*short, *jobs[1 - JOBS_MAX :]]
 
 
@@ -50,7 +50,7 @@ def _is_like(calibration: Calibration, one: Run, other: Run) -> bool:
     return one.kind is RunKind.JOB and places[0] == places[1]
 
 
-def _blended(old: Run, new: Run) -> Run:
+def _blend(old: Run, new: Run) -> Run:
     """Means of logarithms, so that twice as fast and twice as slow weigh the same.
 
     Jobs that differ by more than their steps do spread the next one's as far as they differ.

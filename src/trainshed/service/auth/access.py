@@ -97,7 +97,7 @@ class Access:
             raise Refusal(Code.PERMISSION_DENIED, NOBODY)
         scheme, _, text = authorization.strip().partition(" ")
         try:
-            return self._known(scheme, text.strip())
+            return self._authenticate(scheme, text.strip())
         except Refusal as refusal:
             if refusal.code is Code.UNAUTHENTICATED:
                 self._throttle.count(address, text.strip())
@@ -117,13 +117,13 @@ class Access:
         times = used.copy()  # a call that is under way may still add to it
         self._store.note_use({name: datetime.fromtimestamp(at, UTC) for name, at in times.items()})
 
-    def _known(self, scheme: str, text: str) -> Caller:
+    def _authenticate(self, scheme: str, text: str) -> Caller:
         if scheme.lower() != "bearer":
             raise Refusal(Code.UNAUTHENTICATED, NOT_BEARER)
         return self._signer(text)[0] if looks_signed(text) else self._holder(text)
 
     def exchange(self, assertion: str, address: str = "") -> dict[str, Any]:
-        """The answer to a grant, ``POST /token`` (contracts/vertex-sdk.md 2.4).
+        """The answer to a grant, ``POST /token`` (docs/sources/vertex.md 2.4).
 
         The assertion, or the token that is shown to be refreshed, is itself the token that is
         handed out: there is nothing to keep, and it ends when it would have ended.  Raises Refusal.
@@ -153,13 +153,13 @@ class Access:
     def _holder(self, text: str) -> Caller:
         digest = digest_of(text)
         now = self._clock()
-        caller = _fresh(self._tokens.get(digest), now) or self._looked_up(digest, now)
+        caller = _fresh(self._tokens.get(digest), now) or self._look_up(digest, now)
         if caller.ends_at_s is not None and not now < caller.ends_at_s:
             raise Refusal(Code.UNAUTHENTICATED, BUCKET_EXPIRED if caller.bucket else EXPIRED)
         self._used[caller.credential] = now
         return caller
 
-    def _looked_up(self, digest: str, now: float) -> Caller:
+    def _look_up(self, digest: str, now: float) -> Caller:
         forgotten = self._forgotten
         token = self._store.token(digest)
         if token is None or token.revoked:
@@ -184,14 +184,14 @@ class Access:
         signed = verified(text, self._keys_of, now_s=self._clock())
         key = signed.key
         role = min(key.role, AccessRole.VIEWER) if signed.read_only else key.role
-        found = Caller(name=key.email, project=key.project, role=role, credential=key.key_id)
-        return found, signed.ends_at_s
+        caller = Caller(name=key.email, project=key.project, role=role, credential=key.key_id)
+        return caller, signed.ends_at_s
 
     def _keys_of(self, email: str) -> Sequence[SigningKey]:
         now = self._clock()
-        known = _fresh(self._keys.get(email), now)
-        if known is not None:
-            return known
+        cached_keys = _fresh(self._keys.get(email), now)
+        if cached_keys is not None:
+            return cached_keys
         forgotten = self._forgotten
         keys = self._store.keys(email)
         if keys:  # strangers are not worth the memory
@@ -220,8 +220,8 @@ def looks_signed(text: str) -> bool:
     return text.count(".") == 2  # noqa: PLR2004  # header.claims.signature
 
 
-def _fresh(found: tuple[float, _Value] | None, now: float) -> _Value | None:
+def _fresh(entry: tuple[float, _Value] | None, now: float) -> _Value | None:
     """What is remembered, unless its time is over or the clock was set back since."""
-    if found is None or not now < found[0] <= now + REMEMBERED_S:
+    if entry is None or not now < entry[0] <= now + REMEMBERED_S:
         return None
-    return found[1]
+    return entry[1]

@@ -46,7 +46,7 @@ def create(store: Store, caller: Caller, project: str, document: Mapping[str, An
             f"{caller.name} has {LIVE_MAX} tokens for buckets that have not ended; renew one of "
             "them, or wait until they end",
         )
-    return {**_shown(token), "token": text}
+    return {**_render_token(token), "token": text}
 
 
 def renew(store: Store, caller: Caller, token_id: str, document: Mapping[str, Any]) -> Json:
@@ -64,7 +64,7 @@ def renew(store: Store, caller: Caller, token_id: str, document: Mapping[str, An
             f"there is no token {token_id!r} of {caller.name} for buckets that has not ended; "
             "`trainshed buckets token` makes another one",
         )
-    return _shown(token)
+    return _render_token(token)
 
 
 def forget_ended(store: Store) -> int:
@@ -90,7 +90,7 @@ def _end(caller: Caller, now: datetime, life: timedelta | None) -> datetime:
     return min(ends, datetime.fromtimestamp(caller.ends_at_s, UTC))
 
 
-def _shown(token: Token) -> Json:
+def _render_token(token: Token) -> Json:
     if token.expire_time is None:
         raise AssertionError("every token for buckets ends")
     return {

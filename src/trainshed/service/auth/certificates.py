@@ -78,7 +78,7 @@ def ensure_tls(
     today = now or datetime.now(UTC)
     with alone_in(folder):
         authority = _authority(folder / "ca.key", files.ca, today)
-        _server(files, authority, _wanted([*names, socket.gethostname()]), today)
+        _server(files, authority, _collect_names([*names, socket.gethostname()]), today)
         _write_if_new(files.bundle, _MARK + files.ca.read_bytes() + public_roots())
     return files
 
@@ -102,17 +102,17 @@ class ServerTls:
         self._leaf = leaf
         self._protocols = list(protocols)
         self.files = ensure_tls(data_dir, self._names, leaf=leaf)
-        self.pair, self.context = self._loaded()
+        self.pair, self.context = self._load()
 
     def renew(self, *, now: datetime | None = None) -> bool:
         """A chore: whether another certificate is in use from here on.  Raises OSError."""
         self.files = ensure_tls(self._data_dir, self._names, leaf=self._leaf, now=now)
         if self.files.certificate.read_bytes() == self.pair[1]:
             return False
-        self.pair, self.context = self._loaded()
+        self.pair, self.context = self._load()
         return True
 
-    def _loaded(self) -> tuple[tuple[bytes, bytes], ssl.SSLContext]:
+    def _load(self) -> tuple[tuple[bytes, bytes], ssl.SSLContext]:
         """The key and the certificate as PEM, and what HTTP's handshakes begin with."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -142,14 +142,14 @@ def public_roots() -> bytes:
         import certifi  # noqa: PLC0415  # comes with the clients, not with us
 
         return Path(certifi.where()).read_bytes()
-    found = ssl.get_default_verify_paths().cafile
-    return Path(found).read_bytes() if found else b""
+    path = ssl.get_default_verify_paths().cafile
+    return Path(path).read_bytes() if path else b""
 
 
 def _authority(key_path: Path, path: Path, today: datetime) -> _Pair:
-    found = _read(key_path, path)
-    if found and found.certificate.not_valid_after_utc - today > RENEWED_BEFORE:
-        return found
+    pair = _read(key_path, path)
+    if pair and pair.certificate.not_valid_after_utc - today > RENEWED_BEFORE:
+        return pair
     key = ec.generate_private_key(ec.SECP256R1())
     built = (
         begin_certificate(
@@ -164,12 +164,12 @@ def _authority(key_path: Path, path: Path, today: datetime) -> _Pair:
     return _Pair(key, built)
 
 
-def _server(files: TlsFiles, authority: _Pair, wanted: frozenset[str], today: datetime) -> None:
-    found = _read(files.key, files.certificate)
-    if found and _is_good(found.certificate, authority, wanted, today):
+def _server(files: TlsFiles, authority: _Pair, names: frozenset[str], today: datetime) -> None:
+    pair = _read(files.key, files.certificate)
+    if pair and _is_good(pair.certificate, authority, names, today):
         return
-    key = found.key if found else _new_key(files.key)
-    names = wanted | (_names_of(found.certificate) if found else frozenset())
+    key = pair.key if pair else _new_key(files.key)
+    all_names = names | (_names_of(pair.certificate) if pair else frozenset())
     ends = min(today + SERVER_LIFE, authority.certificate.not_valid_after_utc)
     signer = authority.certificate, authority.key.public_key()
     built = (
@@ -178,7 +178,7 @@ def _server(files: TlsFiles, authority: _Pair, wanted: frozenset[str], today: da
         .add_extension(key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(
-            x509.SubjectAlternativeName([_general_name(name) for name in sorted(names)]),
+            x509.SubjectAlternativeName([_general_name(name) for name in sorted(all_names)]),
             critical=False,
         )
         .sign(authority.key, hashes.SHA256())
@@ -187,14 +187,14 @@ def _server(files: TlsFiles, authority: _Pair, wanted: frozenset[str], today: da
 
 
 def _is_good(
-    certificate: x509.Certificate, authority: _Pair, wanted: frozenset[str], today: datetime
+    certificate: x509.Certificate, authority: _Pair, names: frozenset[str], today: datetime
 ) -> bool:
     try:
         certificate.verify_directly_issued_by(authority.certificate)
     except Exception:  # noqa: BLE001  # whatever is wrong with it, it is made anew
         return False
     lasts = certificate.not_valid_after_utc - today > RENEWED_BEFORE
-    return lasts and wanted <= _names_of(certificate)
+    return lasts and names <= _names_of(certificate)
 
 
 def begin_certificate(
@@ -262,7 +262,7 @@ def _write_if_new(path: Path, content: bytes) -> None:
         write_file(path, content, PUBLIC)
 
 
-def _wanted(names: Iterable[str]) -> frozenset[str]:
+def _collect_names(names: Iterable[str]) -> frozenset[str]:
     plain = {_without_port(name.lower()) for name in names}
     if plain & _WILDCARDS:
         plain.add(address_of_machine() or "")
@@ -277,9 +277,9 @@ def _without_port(name: str) -> str:
 
 
 def _names_of(certificate: x509.Certificate) -> frozenset[str]:
-    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    addresses = found.get_values_for_type(x509.IPAddress)
-    return frozenset({*found.get_values_for_type(x509.DNSName), *map(str, addresses)})
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    addresses = names.get_values_for_type(x509.IPAddress)
+    return frozenset({*names.get_values_for_type(x509.DNSName), *map(str, addresses)})
 
 
 def _general_name(name: str) -> x509.GeneralName:

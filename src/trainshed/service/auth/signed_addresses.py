@@ -54,11 +54,11 @@ def signer_of(
 ) -> SigningKey:
     """The registered key that signed an address which is good now.  Raises AddressRefused."""
     query = address.query
-    found = _SCOPE.fullmatch(query.get("X-Goog-Credential", ""))
-    if query.get("X-Goog-Algorithm") != ALGORITHM or found is None:
+    match = _SCOPE.fullmatch(query.get("X-Goog-Credential", ""))
+    if query.get("X-Goog-Algorithm") != ALGORITHM or match is None:
         raise AddressRefused("InvalidArgument", f"{ALGORITHM} is what is known here")
-    words = "\n".join((ALGORITHM, query.get("X-Goog-Date", ""), found["scope"], _hash(address)))
-    key = _signer(words.encode(), query.get(SIGNATURE, ""), keys_of(found["email"]))
+    words = "\n".join((ALGORITHM, query.get("X-Goog-Date", ""), match["scope"], _hash(address)))
+    key = _signer(words.encode(), query.get(SIGNATURE, ""), keys_of(match["email"]))
     if key is None:
         raise AddressRefused("SignatureDoesNotMatch", MISMATCH)
     _check_time(query, now_s)
@@ -100,8 +100,8 @@ def _hash(address: SignedAddress) -> str:
     """Of the canonical request."""
     names = address.query.get("X-Goog-SignedHeaders", "")
     headers = [f"{name}:{_value(address.headers.get(name, ''))}" for name in names.split(";")]
-    asked = {name: text for name, text in address.query.items() if name != SIGNATURE}
-    pairs = sorted((_encoded(name), _encoded(text)) for name, text in asked.items())
+    query = {name: text for name, text in address.query.items() if name != SIGNATURE}
+    pairs = sorted((_encode(name), _encode(text)) for name, text in query.items())
     lines = (
         address.verb,
         quote(unquote_to_bytes(address.path), safe="/~"),
@@ -114,7 +114,7 @@ def _hash(address: SignedAddress) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _encoded(text: str) -> str:
+def _encode(text: str) -> str:
     return quote(text, safe="-_.~")
 
 

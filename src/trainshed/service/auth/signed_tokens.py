@@ -1,6 +1,6 @@
 """Tokens that a service account signed itself, as Google's clients send them with a key file.
 
-RS256 only, and only by registered keys.  Two forms are on the wire (contracts/vertex-sdk.md 2.4):
+RS256 only, and only by registered keys.  Two forms are on the wire (docs/sources/vertex.md 2.4):
 the self-signed bearer token (``iss`` = ``sub``, with ``scope`` or ``aud``) and the assertion of a
 JWT grant (no ``sub``; ``aud`` is Google's token endpoint, which the clients do not let one change).
 """
@@ -76,19 +76,19 @@ def verified(text: str, keys_of: Callable[[str], Sequence[SigningKey]], *, now_s
     is known.
     """
     if len(text) > LENGTH_MAX:
-        raise _refused(MALFORMED)
-    header, claimed = _unverified(text)
+        raise _refusal(MALFORMED)
+    header, claimed = _decode_unverified(text)
     if header.get("alg") != "RS256":
-        raise _refused(WRONG_ALGORITHM)
+        raise _refusal(WRONG_ALGORITHM)
     issuer = claimed.get("iss")
     if not isinstance(issuer, str) or not _EMAIL.fullmatch(issuer):
-        raise _refused(UNKNOWN_KEY)
-    for key in _likeliest_first(keys_of(issuer), header.get("kid")):
+        raise _refusal(UNKNOWN_KEY)
+    for key in _sort_keys(keys_of(issuer), header.get("kid")):
         if (claims := _claims(text, key)) is not None:
             return Signed(
-                key=key, ends_at_s=_checked_end(claims, now_s), read_only=_is_read_only(claims)
+                key=key, ends_at_s=_check_end(claims, now_s), read_only=_is_read_only(claims)
             )
-    raise _refused(UNKNOWN_KEY)
+    raise _refusal(UNKNOWN_KEY)
 
 
 def public_key(pem: str) -> RSAPublicKey:
@@ -106,18 +106,18 @@ registered_key = lru_cache(maxsize=256)(public_key)
 """The same, remembered."""
 
 
-def _unverified(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _decode_unverified(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     try:
-        found = jwt.api_jws.decode_complete(text, options={"verify_signature": False})
-        claims = json.loads(found["payload"])
+        parts = jwt.api_jws.decode_complete(text, options={"verify_signature": False})
+        claims = json.loads(parts["payload"])
     except (jwt.InvalidTokenError, ValueError, RecursionError):
-        raise _refused(MALFORMED) from None
+        raise _refusal(MALFORMED) from None
     if not isinstance(claims, dict):
-        raise _refused(MALFORMED)
-    return found["header"], claims
+        raise _refusal(MALFORMED)
+    return parts["header"], claims
 
 
-def _likeliest_first(keys: Sequence[SigningKey], kid: Any) -> list[SigningKey]:
+def _sort_keys(keys: Sequence[SigningKey], kid: Any) -> list[SigningKey]:
     """A key that was registered as bare PEM does not know its kid, so all are tried."""
     return sorted(keys, key=lambda key: key.key_id != kid)
 
@@ -132,23 +132,23 @@ def _claims(text: str, key: SigningKey) -> Mapping[str, Any] | None:
     return claims if isinstance(claims, dict) and claims.get("iss") == key.email else None
 
 
-def _checked_end(claims: Mapping[str, Any], now_s: float) -> float:
+def _check_end(claims: Mapping[str, Any], now_s: float) -> float:
     """When the token ends.  Raises Refusal where a claim does not hold."""
     begins, ends = claims.get("iat"), claims.get("exp")
     if not _is_number(begins) or not _is_number(ends):
-        raise _refused(MALFORMED)
+        raise _refusal(MALFORMED)
     usable = claims.get("nbf", begins)  # RFC 7519, 4.1.5: not before it
     if not _is_number(usable):
-        raise _refused(MALFORMED)
+        raise _refusal(MALFORMED)
     # in this form NaN is refused as well
     if not (begins - SKEW_S <= now_s <= ends + SKEW_S and usable - SKEW_S <= now_s):
-        raise _refused(TOO_OLD)
+        raise _refusal(TOO_OLD)
     if not ends - begins <= LIFETIME_S_MAX:
-        raise _refused(TOO_LONG)
+        raise _refusal(TOO_LONG)
     if claims.get("sub", claims["iss"]) != claims["iss"]:
-        raise _refused(NOT_ITSELF)
+        raise _refusal(NOT_ITSELF)
     if not _is_for_us(claims):
-        raise _refused(NOT_FOR_US)
+        raise _refusal(NOT_FOR_US)
     return float(ends)
 
 
@@ -177,5 +177,5 @@ def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, float)
 
 
-def _refused(message: str) -> Refusal:
+def _refusal(message: str) -> Refusal:
     return Refusal(Code.UNAUTHENTICATED, message)

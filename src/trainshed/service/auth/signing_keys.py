@@ -34,7 +34,7 @@ def add(store: Store, document: Mapping[str, Any]) -> Json:
     email = document.get("email")
     if not isinstance(email, str) or not _EMAIL.fullmatch(email):
         raise invalid(f"email: {email!r} is no e-mail address of a service account")
-    pem, fingerprint = _checked(document.get("publicKey"))
+    pem, fingerprint = _check_key(document.get("publicKey"))
     key_id = document.get("keyId") or fingerprint
     if not isinstance(key_id, str) or not _KEY_ID.fullmatch(key_id):
         raise invalid("keyId: a key id has 1 to 128 letters, digits, - and _")
@@ -46,17 +46,17 @@ def add(store: Store, document: Mapping[str, Any]) -> Json:
         role=role_of(document.get("role", "submitter")),
         create_time=datetime.now(UTC),
     )
-    if any(known.key_id == key_id for known in store.all_keys()):
+    if any(other.key_id == key_id for other in store.all_keys()):
         raise Refusal(
             Code.ALREADY_EXISTS, f"a key {key_id} is registered; remove it first to change it"
         )
     store.add_key(key)
-    return _shown(key)
+    return _render_key(key)
 
 
 def listing(store: Store) -> Json:
     """``GET /trainshed/v1/keys``."""
-    return {"keys": [_shown(key) for key in store.all_keys()]}
+    return {"keys": [_render_key(key) for key in store.all_keys()]}
 
 
 def remove(store: Store, key_id: str) -> Json:
@@ -89,7 +89,7 @@ def new_key_file(url: str, name: str, project: str | None) -> Json:
     return key_files.make(account, "local" if of_all else str(project), f"{url}/token")
 
 
-def _checked(pem: Any) -> tuple[str, str]:
+def _check_key(pem: Any) -> tuple[str, str]:
     """The key in its one spelling, and its fingerprint.  Raises Refusal."""
     try:
         key = public_key(str(pem))
@@ -102,7 +102,7 @@ def _checked(pem: Any) -> tuple[str, str]:
     return text, hashlib.sha256(der).hexdigest()[:40]
 
 
-def _shown(key: SigningKey) -> Json:
+def _render_key(key: SigningKey) -> Json:
     return {
         "id": key.key_id,
         "email": key.email,

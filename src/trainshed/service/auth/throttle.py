@@ -55,8 +55,8 @@ class Throttle:
         level, then = self._levels.pop(key, (0.0, now))
         per_s = self._most / _MINUTE_S
         level = max(0.0, level - max(0.0, now - then) * per_s)
-        taken = level + 1 <= self._most
-        self._levels[key] = (level + taken, now)
+        is_allowed = level + 1 <= self._most
+        self._levels[key] = (level + is_allowed, now)
         while len(self._levels) > KEYS_MAX:
             self._levels.popitem(last=False)
-        return 0.0 if taken else (level + 1 - self._most) / per_s
+        return 0.0 if is_allowed else (level + 1 - self._most) / per_s

@@ -45,8 +45,8 @@ def create(store: Store, document: Mapping[str, Any]) -> Json:
     ``document``: ``name``, ``project`` (``*``, the default, is every project), ``role`` (viewer,
     submitter, admin; default submitter), ``expires`` (a duration; default: never).  Raises Refusal.
     """
-    known = {"name", "project", "role", "expires"}
-    refuse_unknown(document, known)
+    fields = {"name", "project", "role", "expires"}
+    refuse_unknown(document, fields)
     role = role_of(document.get("role", "submitter"))
     project = project_of(document.get("project", ALL_PROJECTS))
     name = document.get("name") or role.name.lower()
@@ -56,12 +56,12 @@ def create(store: Store, document: Mapping[str, Any]) -> Json:
     text, token = new_token(name, project, role)
     token = replace(token, expire_time=token.create_time + life if life else None)
     store.add_token(token)
-    return {**_shown(token), "token": text}
+    return {**_render_token(token), "token": text}
 
 
 def listing(store: Store) -> Json:
     """``GET /trainshed/v1/tokens``: all tokens, oldest first, without their texts."""
-    return {"tokens": [_listed(token) for token in store.tokens()]}
+    return {"tokens": [_render_token_row(token) for token in store.tokens()]}
 
 
 def revoke(store: Store, token_id: str) -> Json:
@@ -129,12 +129,12 @@ def project_of(word: Any) -> str:
     raise invalid(f"project: {word!r} is no project id; * is every project")
 
 
-def refuse_unknown(document: Any, known: set[str]) -> None:
+def refuse_unknown(document: Any, fields: set[str]) -> None:
     """Refuse a document that is none, or has fields that mean nothing.  Raises Refusal."""
     if not isinstance(document, Mapping):
         raise invalid("the body must be a JSON object")
-    if unknown := sorted(set(document) - known):
-        raise invalid(f"unknown field {unknown[0]!r}; known are {', '.join(sorted(known))}")
+    if unknown := sorted(set(document) - fields):
+        raise invalid(f"unknown field {unknown[0]!r}; known are {', '.join(sorted(fields))}")
 
 
 def invalid(message: str) -> Refusal:
@@ -165,13 +165,13 @@ def _is_administrator(token: Token) -> bool:
     return is_admin and not token.revoked and not has_ended
 
 
-def _listed(token: Token) -> Json:
+def _render_token_row(token: Token) -> Json:
     used = token.last_use_time
     last = {"lastUseTime": used.isoformat()} if used else {}
-    return {**_shown(token), **last, "revoked": token.revoked}
+    return {**_render_token(token), **last, "revoked": token.revoked}
 
 
-def _shown(token: Token) -> Json:
+def _render_token(token: Token) -> Json:
     ends = {"expireTime": token.expire_time.isoformat()} if token.expire_time else {}
     return {
         "id": token.token_id,

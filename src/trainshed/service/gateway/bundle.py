@@ -73,11 +73,11 @@ def ensure_bundle(data_dir: Path, authority: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(_OPEN_FOLDER)  # whatever the umask is: jobs are other users
     sources = _sources()
-    texts = (authority.read_bytes(), *_texts((*sources, *_of_clients())))
-    found = dict.fromkeys(each for text in texts for each in _CERTIFICATE.findall(text))
+    texts = (authority.read_bytes(), *_texts((*sources, *_client_sources())))
+    certificates = dict.fromkeys(pem for text in texts for pem in _CERTIFICATE.findall(text))
     write_file(folder / AUTHORITY, texts[0], PUBLIC)
     write_file(folder / CURLRC, f'cacert = "{folder / BUNDLE}"\n'.encode(), PUBLIC)
-    write_file(folder / BUNDLE, b"\n".join((_mark(sources), *found, b"")), PUBLIC)
+    write_file(folder / BUNDLE, b"\n".join((_mark(sources), *certificates, b"")), PUBLIC)
     write_file(folder / BOTO, _BOTO.format(bundle=folder / BUNDLE).encode(), PUBLIC)
     return folder / BUNDLE
 
@@ -112,7 +112,7 @@ def _texts(paths: Sequence[str]) -> Iterator[bytes]:
             yield Path(path).read_bytes()
 
 
-def _of_clients() -> Iterator[str]:
+def _client_sources() -> Iterator[str]:
     with contextlib.suppress(ImportError):
         import certifi  # noqa: PLC0415 - comes with the clients, not with us
 

@@ -146,8 +146,8 @@ class GatewayListener:
         self._begin("gateway", self._work, place, listeners)
         return place
 
-    def _begin(self, name: str, work: Callable[[*Ts], None], *given: *Ts) -> None:
-        thread = threading.Thread(target=work, args=given, name=name, daemon=True)
+    def _begin(self, name: str, work: Callable[[*Ts], None], *arguments: *Ts) -> None:
+        thread = threading.Thread(target=work, args=arguments, name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 
@@ -241,11 +241,11 @@ class GatewayListener:
         return self._end in self._wait_ready((), seconds)
 
     def _wait_ready(
-        self, others: Iterable[socket.socket | ChangeSource], seconds: float | None = None
+        self, sources: Iterable[socket.socket | ChangeSource], seconds: float | None = None
     ) -> set[int]:
         """Wait for the end or for others; the descriptors that are readable."""
         poll = select.poll()
-        for descriptor in (self._end, *(other.fileno() for other in others)):
+        for descriptor in (self._end, *(other.fileno() for other in sources)):
             poll.register(descriptor, select.POLLIN)
         ready = poll.poll(None if seconds is None else seconds * 1000)
         return {descriptor for descriptor, _ in ready}

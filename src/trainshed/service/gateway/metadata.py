@@ -52,19 +52,19 @@ def look_up(
 
     Tokens are not in it: whoever answers makes them.
     """
-    found: Any = _tree(attempt)
+    tree: Any = _tree(attempt)
     names = [name for name in path.split("/") if name]
     for name in names:
-        if not isinstance(found, dict) or name not in found:
+        if not isinstance(tree, dict) or name not in tree:
             return None
-        found = found[name]
-    if not isinstance(found, dict):
-        return _value(found, query)
+        tree = tree[name]
+    if not isinstance(tree, dict):
+        return _value(tree, query)
     if query.get("recursive", "").lower() == "true":
-        return _recursive(found, query)
+        return _recursive(tree, query)
     if names and not path.endswith("/"):
         return Moved(f"/{ROOT}/{'/'.join(names)}/")
-    return MetadataAnswer(TEXT, "".join(_entries(found)))
+    return MetadataAnswer(TEXT, "".join(_entries(tree)))
 
 
 def _tree(attempt: LivingAttempt) -> dict[str, Any]:
@@ -99,39 +99,41 @@ def _number(text: str) -> int | str:
     return int(text) if text.isdecimal() else text
 
 
-def _value(found: Any, query: Mapping[str, str]) -> MetadataAnswer:
+def _value(leaf: Any, query: Mapping[str, str]) -> MetadataAnswer:
     if query.get("alt") == "json":
-        return MetadataAnswer(JSON, json.dumps(found))
-    lines = found if isinstance(found, list) else [found]
+        return MetadataAnswer(JSON, json.dumps(leaf))
+    lines = leaf if isinstance(leaf, list) else [leaf]
     return MetadataAnswer(TEXT, "\n".join(map(str, lines)))
 
 
-def _recursive(found: dict[str, Any], query: Mapping[str, str]) -> MetadataAnswer:
+def _recursive(tree: dict[str, Any], query: Mapping[str, str]) -> MetadataAnswer:
     if query.get("alt") == "text":
-        return MetadataAnswer(TEXT, "".join(_lines(found, "")))
-    return MetadataAnswer(JSON, json.dumps(_in_camel_case(found)))
+        return MetadataAnswer(TEXT, "".join(_lines(tree, "")))
+    return MetadataAnswer(JSON, json.dumps(_in_camel_case(tree)))
 
 
-def _entries(found: dict[str, Any]) -> list[str]:
-    return [f"{name}/\n" if isinstance(each, dict) else f"{name}\n" for name, each in found.items()]
+def _entries(tree: dict[str, Any]) -> list[str]:
+    return [
+        f"{name}/\n" if isinstance(entry, dict) else f"{name}\n" for name, entry in tree.items()
+    ]
 
 
-def _lines(found: dict[str, Any], above: str) -> list[str]:
+def _lines(tree: dict[str, Any], above: str) -> list[str]:
     lines = []
-    for name, each in found.items():
-        if isinstance(each, dict):
-            lines += _lines(each, f"{above}{name}/")
+    for name, entry in tree.items():
+        if isinstance(entry, dict):
+            lines += _lines(entry, f"{above}{name}/")
         else:
-            lines.append(f"{above}{name} {_value(each, {}).text}\n")
+            lines.append(f"{above}{name} {_value(entry, {}).text}\n")
     return lines
 
 
-def _in_camel_case(found: Any) -> Any:
-    if not isinstance(found, dict):
-        return found
-    return {_camel(name): _in_camel_case(each) for name, each in found.items()}
+def _in_camel_case(tree: Any) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    return {_camel(name): _in_camel_case(entry) for name, entry in tree.items()}
 
 
 def _camel(name: str) -> str:
     """Names of accounts stay as they are."""
-    return name if "@" in name else re.sub(r"-([a-z])", lambda found: found[1].upper(), name)
+    return name if "@" in name else re.sub(r"-([a-z])", lambda match: match[1].upper(), name)

@@ -80,7 +80,9 @@ def no_gateway() -> None:
 
 NO_PROXIES: Final[Mapping[str, str]] = MappingProxyType({})
 _PROXIES: Final = tuple(
-    name for each in ("http", "https", "all") for name in (f"{each}_proxy", f"{each}_PROXY".upper())
+    name
+    for scheme in ("http", "https", "all")
+    for name in (f"{scheme}_proxy", f"{scheme}_PROXY".upper())
 )
 NO_GATEWAY: Final[OpenGateway] = no_gateway
 

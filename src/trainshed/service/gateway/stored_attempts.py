@@ -38,30 +38,30 @@ class AttemptsOfStore:
         self._store = store
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[AttemptKey, tuple[float, LivingAttempt | None]] = {}
+        self._cache: dict[AttemptKey, tuple[float, LivingAttempt | None]] = {}
 
     def __call__(self, key: AttemptKey) -> LivingAttempt | None:
         """The attempt, if it lives."""
         now = self._clock()
-        until, found = self._known.get(key, (0.0, None))
+        until, attempt = self._cache.get(key, (0.0, None))
         if now < until:
-            return found
+            return attempt
         try:
-            found = self._looked_up(key)
+            attempt = self._look_up(key)
         except StoreFault:  # a job that was known a moment ago goes on while the database is away
-            if found is None:
+            if attempt is None:
                 raise
         with self._lock:
-            if len(self._known) >= _REMEMBERED_MAX:
-                self._known.clear()
-            self._known[key] = (now + REMEMBERED_S, found)
-        return found
+            if len(self._cache) >= _REMEMBERED_MAX:
+                self._cache.clear()
+            self._cache[key] = (now + REMEMBERED_S, attempt)
+        return attempt
 
     def is_remembered(self, key: AttemptKey) -> bool:
         """Whether it is known without asking the store."""
-        return self._clock() < self._known.get(key, (0.0, None))[0]
+        return self._clock() < self._cache.get(key, (0.0, None))[0]
 
-    def _looked_up(self, key: AttemptKey) -> LivingAttempt | None:
+    def _look_up(self, key: AttemptKey) -> LivingAttempt | None:
         record = self._store.job_by_uid(key.uid)
         if record is None or record.attempt != key.attempt:
             return None
@@ -101,10 +101,10 @@ class AttemptOfPeer:
 
     def __call__(self, theirs: Endpoint, ours: Endpoint) -> AttemptKey | None:
         """The attempt.  Raises StoreFault."""
-        found = self._attempt_at(theirs, ours)
-        if found is not None or not self._looks_again():
-            return found
-        running = [AttemptKey(each.uid, each.attempt) for each in self._store.holding()]
+        key = self._attempt_at(theirs, ours)
+        if key is not None or not self._looks_again():
+            return key
+        running = [AttemptKey(holding.uid, holding.attempt) for holding in self._store.holding()]
         self._engine.observe(running)
         return self._attempt_at(theirs, ours)
 

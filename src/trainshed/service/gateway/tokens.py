@@ -52,7 +52,7 @@ class AttemptTokens:
     def make(self, key: AttemptKey, now_s: float) -> str:
         """A token that is good for ``LIFE_S`` seconds from now."""
         claims = _CLAIMS.pack(key.uid, key.attempt, int(now_s) + LIFE_S)
-        return PREFIX + base64.urlsafe_b64encode(claims + self._signed(claims)).decode().rstrip("=")
+        return PREFIX + base64.urlsafe_b64encode(claims + self._sign(claims)).decode().rstrip("=")
 
     def read(self, text: str) -> Grant | None:
         """What a token says; None for one that is not ours."""
@@ -60,14 +60,14 @@ class AttemptTokens:
             return None
         body = text.removeprefix(PREFIX)
         try:
-            found = base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True)
+            token = base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True)
         except (binascii.Error, ValueError):
             return None
-        claims, signed = found[: _CLAIMS.size], found[_CLAIMS.size :]
-        if not hmac.compare_digest(signed, self._signed(claims)):
+        claims, signed = token[: _CLAIMS.size], token[_CLAIMS.size :]
+        if not hmac.compare_digest(signed, self._sign(claims)):
             return None
         uid, attempt, ends_at_s = _CLAIMS.unpack(claims)
         return Grant(AttemptKey(uid, attempt), ends_at_s)
 
-    def _signed(self, claims: bytes) -> bytes:
+    def _sign(self, claims: bytes) -> bytes:
         return hmac.digest(self._secret, claims, hashlib.sha256)

@@ -49,7 +49,7 @@ def first_causes(
         if violation.rule != OF_ONE_CAUSE:
             yield violation
         elif violation is several[0]:
-            yield _with_others(violation, several[1:], say)
+            yield _append_fields(violation, several[1:], say)
 
 
 def _follows(violation: Violation, faulty: Sequence[str], say: Say) -> bool:
@@ -71,8 +71,8 @@ def _is_below(inner: str, outer: str) -> bool:
     return inner.startswith((f"{outer}.", f"{outer}["))
 
 
-def _with_others(violation: Violation, others: Sequence[Violation], say: Say) -> Violation:
-    fields = (say(v.field) if isinstance(v.field, FieldPath) else v.field for v in others)
+def _append_fields(violation: Violation, violations: Sequence[Violation], say: Say) -> Violation:
+    fields = (say(v.field) if isinstance(v.field, FieldPath) else v.field for v in violations)
     names = ", ".join(dict.fromkeys(fields))
     if not names:
         return violation

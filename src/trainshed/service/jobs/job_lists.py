@@ -73,7 +73,7 @@ class JobLists:
 
 def job_row_json(row: JobListRow) -> Json:
     """A row; what is not known of the job is left out."""
-    shown: Json = {
+    fields: Json = {
         "uid": str(row.uid),
         "name": row.name,
         "displayName": row.display_name,
@@ -89,14 +89,14 @@ def job_row_json(row: JobListRow) -> Json:
         "createTime": utc_text(row.create_ns),
     }
     if row.reason:
-        shown["reason"] = row.reason
+        fields["reason"] = row.reason
     if row.node:
-        shown["node"] = row.node
+        fields["node"] = row.node
     if row.start_ns is not None:
-        shown["startTime"] = utc_text(row.start_ns)
+        fields["startTime"] = utc_text(row.start_ns)
     if row.end_ns is not None:
-        shown["endTime"] = utc_text(row.end_ns)
-    return shown
+        fields["endTime"] = utc_text(row.end_ns)
+    return fields
 
 
 def _query_of(call: JobListCall) -> JobListQuery:

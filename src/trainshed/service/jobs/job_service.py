@@ -122,7 +122,7 @@ class JobService:
 
         Raises Refusal.
         """
-        self._fleet.check(admitted.asked(project), lacks_of(admitted.expanded, self._rules))
+        self._fleet.check(admitted.needs(project), lacks_of(admitted.expanded, self._rules))
         self._bytes.check(project)
         self._open_jobs.admit(project)
 
@@ -151,7 +151,7 @@ class JobService:
             step = cancel_step(self._find(kind, project, location, job_id))
             if step is None:
                 return
-            if self._store.apply([_signed(step, by)])[0]:
+            if self._store.apply([_add_request_event(step, by)])[0]:
                 self._wake()
                 return
         name = resource_name(kind.value, project, location, job_id)
@@ -176,7 +176,7 @@ class JobService:
         except Fault as fault:
             raise invalid(fault.violations) from None
         try:
-            return self._patched(record, patch)
+            return self._apply_patch(record, patch)
         except KeyError:  # it was deleted, or forgotten, since it was found
             raise not_found(name) from None
         except StaleEtag:
@@ -185,7 +185,7 @@ class JobService:
                 f"{name} has changed since the etag was read; get it again and repeat the change",
             ) from None
 
-    def _patched(self, record: JobRecord, patch: Patch) -> JobRecord:
+    def _apply_patch(self, record: JobRecord, patch: Patch) -> JobRecord:
         if patch.labels is not None:
             return self._store.set_labels(record.uid, patch.labels, patch.etag)
         if patch.etag is not None and patch.etag != record.job.etag:
@@ -199,9 +199,11 @@ class JobService:
         return record
 
 
-def _signed(step: Step, by: str) -> Step:
-    asked = NewEvent(kind="CANCEL_REQUESTED", message=f"{by or 'Somebody'} asked to cancel the job")
-    return replace(step, events=(asked, *step.events))
+def _add_request_event(step: Step, requester: str) -> Step:
+    event = NewEvent(
+        kind="CANCEL_REQUESTED", message=f"{requester or 'Somebody'} asked to cancel the job"
+    )
+    return replace(step, events=(event, *step.events))
 
 
 def check_over(name: str, record: JobRecord) -> None:
@@ -225,12 +227,12 @@ def deleted(store: Store, project: ProjectId, location: str, now: datetime) -> O
 
 
 def new_operation(
-    store: Store, project: ProjectId, location: str, now: datetime, made: str = ""
+    store: Store, project: ProjectId, location: str, now: datetime, resource: str = ""
 ) -> Operation:
-    """Remember an operation that is over; ``made`` is what it made (``store.records``)."""
+    """Remember an operation that is over; ``resource`` is what it made (``store.records``)."""
     number = OperationId(str(secrets.randbits(_ID_BITS)))
     name = resource_name(OPERATIONS, project, location, number)
-    operation = Operation(name=name, project=project, done=True, create_time=now, made=made)
+    operation = Operation(name=name, project=project, done=True, create_time=now, made=resource)
     store.add_operation(operation)
     return operation
 
@@ -244,7 +246,7 @@ class OperationService:
     def get(self, project: ProjectId, location: str, operation_id: OperationId) -> Operation:
         """The operation of a name.  Raises Refusal (NOT_FOUND)."""
         name = resource_name(OPERATIONS, project, location, operation_id)
-        found = self.store.operation(name)
-        if found is None or found.project != project:
+        operation = self.store.operation(name)
+        if operation is None or operation.project != project:
             raise not_found(name)
-        return found
+        return operation

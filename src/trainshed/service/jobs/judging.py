@@ -1,6 +1,6 @@
 """Judges one document: parsed, checked against the catalog, in the caller's own words.
 
-Parsing and checking never stop each other: a refusal has all violations at once (DESIGN 6).
+Parsing and checking never stop each other: a refusal has all violations at once.
 """
 
 from collections.abc import Callable, Iterator
@@ -96,7 +96,7 @@ class JudgedDocument:
         return (
             *(f"{note.field}: {note.message}." for note in self.read_as),
             *map(_as_note, self.retired),
-            *_assumed(self.question, self.say),
+            *_note_defaults(self.question, self.say),
         )
 
     @property
@@ -111,9 +111,9 @@ class JudgedDocument:
 
     @property
     def over_quota(self) -> tuple[Violation, ...]:
-        """What a valid job would use beyond the default quota (R9)."""
-        found = quota.check(self.question) if self.question else ()
-        return in_words(found, self.say)
+        """What a valid job would use beyond the default quota."""
+        violations = quota.check(self.question) if self.question else ()
+        return in_words(violations, self.say)
 
 
 def judge(
@@ -147,13 +147,13 @@ def _as_note(violation: Violation) -> str:
     return f"{violation.field}: {violation.message}."
 
 
-def _assumed(question: RuleContext | None, say: Say) -> Iterator[str]:
+def _note_defaults(question: RuleContext | None, say: Say) -> Iterator[str]:
     """The Python that a runtime version has by default, where the job named none."""
     if question is None or question.scope is not Scope.ALL:
         return
     program = primary_program(question.spec)
-    asked = primary_program(question.asked)
-    if program and asked and program.python_version != asked.python_version:
+    submitted = primary_program(question.submitted_spec)
+    if program and submitted and program.python_version != submitted.python_version:
         yield (
             f"{say(FieldPath(Field.PYTHON_VERSION, Role.PRIMARY))}: not given; runtime version "
             f"{program.runtime_version} has Python {program.python_version} by default."
@@ -268,5 +268,5 @@ def with_gain(violation: Violation, question: RuleContext) -> Violation:
     """A violation of the rule of bandwidth with what it costs the job; others as they are."""
     if violation.rule != RULE:
         return violation
-    found = predicted(question)
-    return violation if found is None else replace(violation, message=found.sentence)
+    prediction = predicted(question)
+    return violation if prediction is None else replace(violation, message=prediction.sentence)

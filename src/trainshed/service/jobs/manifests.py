@@ -49,13 +49,13 @@ class Manifests:
             message = f"the engine {name} does not keep what it is sent"
             raise Refusal(Code.FAILED_PRECONDITION, message)
         try:
-            found = engine.traits.sent(key)
+            texts = engine.traits.sent(key)
         except OSError as error:
             message = f"what was sent to {name} cannot be read now ({error}); ask again later"
             raise Refusal(Code.UNAVAILABLE, message) from error
-        if not found:
-            raise Refusal(Code.FAILED_PRECONDITION, _nothing(record, key.attempt, name))
-        parts = [{"name": each, "text": blotted(each, text)} for each, text in found.items()]
+        if not texts:
+            raise Refusal(Code.FAILED_PRECONDITION, _explain_missing(record, key.attempt, name))
+        parts = [{"name": part, "text": blotted(part, text)} for part, text in texts.items()]
         return {"job": record.name, "attempt": key.attempt, "engine": name, "parts": parts}
 
 
@@ -70,7 +70,7 @@ def _number(record: JobRecord, attempt: int | None) -> int:
     return record.attempt if attempt is None else attempt
 
 
-def _nothing(record: JobRecord, attempt: int, name: str) -> str:
+def _explain_missing(record: JobRecord, attempt: int, name: str) -> str:
     state = record.job.status.state.value
     return (
         f"nothing that was sent to {name} for attempt {attempt} of {record.name} is there: it has "
@@ -82,17 +82,17 @@ def blotted(name: str, text: str) -> str:
     """A text without what opens doors; one that is JSON is looked at value by value."""
     if not name.endswith(".json"):
         return _USER_OF_ADDRESS.sub(BLOT, text)
-    return json.dumps(_blotted(json.loads(text)), indent=2, ensure_ascii=False)
+    return json.dumps(_blot(json.loads(text)), indent=2, ensure_ascii=False)
 
 
-def _blotted(value: Any) -> Any:
+def _blot(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _value(name, each) for name, each in value.items()}
+        return {name: _value(name, child) for name, child in value.items()}
     if isinstance(value, list):
-        return [_blotted(each) for each in value]
+        return [_blot(child) for child in value]
     return _USER_OF_ADDRESS.sub(BLOT, value) if isinstance(value, str) else value
 
 
 def _value(name: str, value: Any) -> Any:
     is_secret = _SECRET.search(name) and not _IS_PLACE.search(name)
-    return BLOT if is_secret and isinstance(value, str) and value else _blotted(value)
+    return BLOT if is_secret and isinstance(value, str) and value else _blot(value)

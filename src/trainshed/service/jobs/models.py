@@ -53,34 +53,36 @@ class ModelService:
     def upload(self, project: ProjectId, location: str, document: Any) -> Operation:
         """Register a folder of artifacts; the operation is over by then."""
         draft, violations = upload_request(document if isinstance(document, dict) else {})
-        if found := (*violations, *self._unknown_bucket(project, draft)):
-            raise invalid(found)
-        made = self.store.add_model(new_model(self.store, project, location, draft))
-        name = resource_name(MODELS, project, location, made.model_id)
-        return new_operation(self.store, project, location, self.now(), f"{name}@{made.version}")
+        if problems := (*violations, *self._unknown_bucket(project, draft)):
+            raise invalid(problems)
+        model = self.store.add_model(new_model(self.store, project, location, draft))
+        name = resource_name(MODELS, project, location, model.model_id)
+        return new_operation(self.store, project, location, self.now(), f"{name}@{model.version}")
 
     def get(self, project: ProjectId, location: str, name: str) -> ModelView:
         """``MODEL``, ``MODEL@VERSION`` or ``MODEL@ALIAS``."""
-        model_id, _, wanted = name.partition("@")
+        model_id, _, selector = name.partition("@")
         versions = self._versions(project, location, model_id)
-        newest = max((each.version for each in versions), default=0)
-        for each in sorted(versions, key=lambda each: each.version, reverse=True):
-            view = ModelView(model=each, is_newest=each.version == newest)
-            if not wanted or wanted in {str(each.version), *_aliases(view)}:
+        newest = max((model.version for model in versions), default=0)
+        for model in sorted(versions, key=lambda model: model.version, reverse=True):
+            view = ModelView(model=model, is_newest=model.version == newest)
+            if not selector or selector in {str(model.version), *_aliases(view)}:
                 return view
         raise not_found(resource_name(MODELS, project, location, name))
 
     def list(self, call: ListCall) -> tuple[Sequence[ModelView], str]:
         """One page of models, each by its newest version, newest first; the token of the next."""
-        found, token = one_page(call, models_filter, self.store.list_models, _key_of, self.now())
-        return [ModelView(model=each, is_newest=True) for each in found], token
+        models, token = one_page(call, models_filter, self.store.list_models, _key_of, self.now())
+        return [ModelView(model=model, is_newest=True) for model in models], token
 
     def versions(self, call: ListCall, model_id: str) -> tuple[Sequence[ModelView], str]:
         """One page of the versions of a model, newest first."""
         newest = self.get(call.project, call.location, model_id).model.version
         rows_of = partial(self.store.list_versions, model_id=model_id)
-        found, token = one_page(call, models_filter, rows_of, _key_of, self.now())
-        return [ModelView(model=each, is_newest=each.version == newest) for each in found], token
+        models, token = one_page(call, models_filter, rows_of, _key_of, self.now())
+        return [
+            ModelView(model=model, is_newest=model.version == newest) for model in models
+        ], token
 
     def delete(self, project: ProjectId, location: str, model_id: str) -> Operation:
         """Forget a model with all of its versions; the artifacts stay."""

@@ -30,21 +30,21 @@ class OpenJobs:
         self._most = most
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[float, int]] = {}
+        self._counts: dict[str, tuple[float, int]] = {}
 
     def admit(self, project: str) -> None:
         """Count one more job of a project.  Raises Refusal (RESOURCE_EXHAUSTED)."""
         if self._most is None:
             return
         with self._lock:
-            counted_at, open_jobs = self._known.get(project, (0.0, self._most))
+            counted_at, open_jobs = self._counts.get(project, (0.0, self._most))
             if open_jobs >= self._most or self._clock() - counted_at > COUNTED_S_MAX:
                 counted_at, open_jobs = self._clock(), self._count(project)
             if open_jobs >= self._most:
                 raise Refusal(Code.RESOURCE_EXHAUSTED, _full(project, open_jobs, self._most))
-            if len(self._known) >= KNOWN_MAX:
-                self._known.clear()
-            self._known[project] = counted_at, open_jobs + 1
+            if len(self._counts) >= KNOWN_MAX:
+                self._counts.clear()
+            self._counts[project] = counted_at, open_jobs + 1
 
 
 def _full(project: str, open_jobs: int, most: int) -> str:

@@ -19,7 +19,7 @@ from trainshed.model.resource_names import ProjectId
 from trainshed.store.codec import to_ns
 from trainshed.store.records import ML_KINDS, JobKind, JobQuery
 
-#: (default, most) by collection; ml v1's are documented (contracts/vertex-sdk.md 7).
+#: (default, most) by collection; ml v1's are documented (docs/sources/vertex.md 7).
 SIZES: Final[Mapping[JobKind, tuple[int, int]]] = {
     JobKind.ML_JOB: (20, 100),
     JobKind.CUSTOM_JOB: (100, 1000),
@@ -78,14 +78,14 @@ def one_page(
     ``key_of`` gives a row's create time and uid.  Raises Refusal (INVALID_ARGUMENT) for a filter
     that means nothing, a negative size and a token that is not of this list.
     """
-    found = filter_of(call.filter_text) if call.filter_text else AllOf()
+    row_filter = filter_of(call.filter_text) if call.filter_text else AllOf()
     size = call.size
     is_anywhere = call.kind in ML_KINDS or call.location == ANY_LOCATION
     query = JobQuery(
         project=call.project,
         kind=call.kind,
         location=None if is_anywhere else call.location,
-        filter=found,
+        filter=row_filter,
         page_size=size + 1,
         after=row_before(call.page_token, call.digest, now) if call.page_token else None,
     )
@@ -110,10 +110,10 @@ def token_of(*parts: str | int) -> str:
 def parts_of(token: str) -> list[Any] | None:
     """The parts of a token; None for one that this server cannot have given."""
     try:
-        found = read_json(base64.b64decode(token, altchars=b"-_", validate=True))
+        parts = read_json(base64.b64decode(token, altchars=b"-_", validate=True))
     except ValueError:
         return None
-    return found if isinstance(found, list) else None
+    return parts if isinstance(parts, list) else None
 
 
 def digest_of(*question: str | bool | None) -> str:
@@ -126,14 +126,14 @@ def row_before(page_token: str, digest: str, now: datetime) -> tuple[int, int]:
 
     Raises Refusal (INVALID_ARGUMENT) for a token that is not of the list of this digest.
     """
-    of, *numbers = parts_of(page_token[:_TOKEN_LENGTH_MAX]) or [None]
+    list_digest, *numbers = parts_of(page_token[:_TOKEN_LENGTH_MAX]) or [None]
     if len(numbers) != 3 or not all(map(_is_number, numbers)):  # noqa: PLR2004  # as token_of had
-        raise _refused("is none that this server gives")
+        raise _refusal("is none that this server gives")
     created_ns, uid, issued_s = numbers
-    if of != digest:
-        raise _refused("belongs to a list of another project, place or filter")
+    if list_digest != digest:
+        raise _refusal("belongs to a list of another project, place or filter")
     if now.timestamp() - issued_s > TOKEN_S_MAX:
-        raise _refused("has expired; list again from the first page")
+        raise _refusal("has expired; list again from the first page")
     return created_ns, uid
 
 
@@ -141,5 +141,5 @@ def _is_number(part: Any) -> bool:
     return type(part) is int and 0 <= part < _NUMBER_LIMIT
 
 
-def _refused(why: str) -> Refusal:
+def _refusal(why: str) -> Refusal:
     return Refusal(Code.INVALID_ARGUMENT, f"the page_token {why}")

@@ -1,6 +1,7 @@
-"""Training pipelines with a custom task: a document around a real job (vertex-sdk.md 4.4).
+"""Training pipelines with a custom task: a document around a real job.
 
-The pipeline is what its child is; what it adds is the caller's document, echoed as it was sent.
+The pipeline is what its child is; what it adds is the caller's document, echoed as it was sent
+(docs/sources/vertex.md 4.4).
 """
 
 from collections.abc import Callable, Mapping, Sequence

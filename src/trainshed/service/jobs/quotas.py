@@ -34,7 +34,7 @@ def list_quotas(
     counted = {(use.project, use.region, use.accelerator) for use in in_use}
     unused = (
         use
-        for use in _of_rules(rules, project)
+        for use in _list_unused(rules, project)
         if (use.project, use.region, use.accelerator) not in counted
     )
     return sorted((*in_use, *dict.fromkeys(unused)), key=_place)
@@ -45,18 +45,18 @@ def _in_use(holdings: Iterable[Holding], rules: Sequence[QuotaRule]) -> Iterator
     for holding in holdings:
         for accelerator, amount in holding.demand.gpus.items():
             amounts[holding.project, holding.demand.region or "", accelerator].append(amount)
-    for (project, region, accelerator), of_jobs in amounts.items():
+    for (project, region, accelerator), counts in amounts.items():
         yield QuotaUse(
             project=project,
             region=region,
             accelerator=accelerator,
             limit=limit_of(rules, project, region, accelerator),
-            in_use=sum(of_jobs),
-            jobs=len(of_jobs),
+            in_use=sum(counts),
+            jobs=len(counts),
         )
 
 
-def _of_rules(rules: Sequence[QuotaRule], project: str | None) -> Iterator[QuotaUse]:
+def _list_unused(rules: Sequence[QuotaRule], project: str | None) -> Iterator[QuotaUse]:
     """Each rule that counts for the project, as if nothing were in use."""
     for rule in rules:
         if project is not None and rule.project not in (EACH, project):

@@ -1,7 +1,7 @@
 """Refusals as sentences that stand alone, and violations in the caller's own words.
 
 Many clients show the message of a refusal and nothing else.  It ends without a full stop, because
-gcloud goes on behind it (contracts/gcloud.md 8.1).
+gcloud goes on behind it (docs/sources/gcloud.md 8.1).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,9 +18,9 @@ SHOWN_LENGTH_MAX = 600
 
 def invalid(violations: Sequence[Violation]) -> Refusal:
     """The refusal of a document: the first violations in the message, all of them beside it."""
-    shown = [sentence(violation) for violation in violations[:SHOWN_MAX]]
-    rest = len(violations) - len(shown)
-    message = "; ".join(shown) + (f"; and {rest} more" if rest else "")
+    sentences = [sentence(violation) for violation in violations[:SHOWN_MAX]]
+    rest = len(violations) - len(sentences)
+    message = "; ".join(sentences) + (f"; and {rest} more" if rest else "")
     return Refusal(Code.INVALID_ARGUMENT, message, violations)
 
 
@@ -39,16 +39,18 @@ def not_found(name: str) -> Refusal:
 Say = Callable[[FieldPath], str]
 
 
-def in_words(found: Iterable[Violation], say: Say) -> tuple[Violation, ...]:
+def in_words(violations: Iterable[Violation], say: Say) -> tuple[Violation, ...]:
     """Violations with the caller's words for their fields, none of them twice."""
-    shown = (v if isinstance(v.field, str) else replace(v, field=say(v.field)) for v in found)
-    return tuple(dict.fromkeys(shown))
+    reworded = (
+        v if isinstance(v.field, str) else replace(v, field=say(v.field)) for v in violations
+    )
+    return tuple(dict.fromkeys(reworded))
 
 
-def one_a_field(found: Iterable[Violation]) -> tuple[Violation, ...]:
+def one_a_field(violations: Iterable[Violation]) -> tuple[Violation, ...]:
     """The first violation of each field: groups that inherit one program break one rule alike."""
     first: dict[str, Violation] = {}
-    for violation in found:
+    for violation in violations:
         first.setdefault(str(violation.field), violation)
     return tuple(first.values())
 

@@ -1,4 +1,4 @@
-"""Tuning jobs as use cases see them: what one goes on from, and how its trials stand (R19)."""
+"""Tuning jobs as use cases see them: what one goes on from, and how its trials stand."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -34,8 +34,8 @@ def as_study(store: Store, project: str, admitted: AdmittedJob) -> AdmittedJob:
     uid = _previous(store, project, admitted.spec.study)
     return replace(
         admitted,
-        spec=_going_on(admitted.spec, uid),
-        expanded=_going_on(admitted.expanded, uid),
+        spec=_set_previous(admitted.spec, uid),
+        expanded=_set_previous(admitted.expanded, uid),
         limits=limits_of_study(admitted.spec, admitted.limits),
     )
 
@@ -53,14 +53,14 @@ def resuming(parse: Parse, store: Store, project: str, document: Mapping[str, An
     if record is None:
         return parsed
     whole = json.loads(parsed.spec.request)
-    said, earlier = (_search(each) for each in (whole, json.loads(record.job.spec.request)))
-    said |= {key: earlier[key] for key in INHERITED if key in earlier and not said.get(key)}
+    search, earlier = (_search(request) for request in (whole, json.loads(record.job.spec.request)))
+    search |= {key: earlier[key] for key in INHERITED if key in earlier and not search.get(key)}
     return replace(parsed, spec=parse(whole).spec)
 
 
 def _search(document: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = document["trainingInput"]["hyperparameters"]
-    return found
+    hyperparameters: dict[str, Any] = document["trainingInput"]["hyperparameters"]
+    return hyperparameters
 
 
 def _tuning_job(store: Store, project: str, job_id: str) -> JobRecord | None:
@@ -84,7 +84,7 @@ def _view(record: JobRecord, study: StudySpec, stored: StoredTrial) -> TrialView
     return TrialView(trial=trial, job_name="" if is_ml else name, job_state=stored.job_state)
 
 
-def _going_on(spec: JobSpec, uid: int | None) -> JobSpec:
+def _set_previous(spec: JobSpec, uid: int | None) -> JobSpec:
     study = spec.study
     return replace(spec, study=study and replace(study, resume_previous_uid=uid))
 
@@ -95,14 +95,14 @@ def _previous(store: Store, project: str, study: StudySpec | None) -> int | None
     job_id = study.resume_previous_job_id
     record = _tuning_job(store, project, job_id)
     if record is None:
-        raise invalid([_refused(f"there is no tuning job {job_id} in project {project}")])
+        raise invalid([_violation(f"there is no tuning job {job_id} in project {project}")])
     if not record.job.status.state.is_final:
-        raise invalid([_refused(f"job {job_id} is not over yet")])
+        raise invalid([_violation(f"job {job_id} is not over yet")])
     earlier = record.job.spec.study
     if earlier is None or _space(earlier.parameters) != _space(study.parameters):
-        raise invalid([_refused(f"job {job_id} has other parameters")])
+        raise invalid([_violation(f"job {job_id} has other parameters")])
     if earlier.metrics != study.metrics:
-        raise invalid([_refused(f"job {job_id} has another metric or goal")])
+        raise invalid([_violation(f"job {job_id} has another metric or goal")])
     return record.uid
 
 
@@ -110,7 +110,7 @@ def _space(parameters: Sequence[ParameterSpec]) -> frozenset[ParameterSpec]:
     return frozenset(parameters)
 
 
-def _refused(message: str) -> Violation:
+def _violation(message: str) -> Violation:
     accepted = "a tuning job of this project that is over, with the same params and metric or with "
     accepted += "none given here"
     return Violation(field=PREVIOUS, rule="study-previous", message=message, accepted=accepted)
@@ -146,17 +146,17 @@ class TrialJobs:
             project=record.job.project,
             location=record.job.location,
             job_id=_job_id(record, trial),
-            spec=_of_trial(record.job.spec, record, trial),
-            expanded=_of_trial(expanded, record, trial),
+            spec=_build_trial_spec(record.job.spec, record, trial),
+            expanded=_build_trial_spec(expanded, record, trial),
             demand=self.store.demand(record.uid),
             creator=record.creator,
             notes=notes,
-            events=self._planned(record.uid),
+            events=self._copy_plan_events(record.uid),
             running_s_max=limits.running_s_max,
             waiting_s_max=limits.waiting_s_max,
         )
 
-    def _planned(self, uid: int) -> tuple[NewEvent, ...]:
+    def _copy_plan_events(self, uid: int) -> tuple[NewEvent, ...]:
         """The prediction of its study's reducers: a trial is compared with it at its own end."""
         events = self.store.events(uid, limit=_HEAD)
         return tuple(
@@ -172,10 +172,10 @@ def _job_id(record: JobRecord, trial: TrialRecord) -> str:
     return f"{record.job.job_id}/{TRIALS}/{trial.number}" if is_ml else ""
 
 
-def _of_trial(spec: JobSpec, record: JobRecord, trial: TrialRecord) -> JobSpec:
+def _build_trial_spec(spec: JobSpec, record: JobRecord, trial: TrialRecord) -> JobSpec:
     number = str(trial.number)
     study_id = record.job.job_id
-    found = replace(
+    trial_spec = replace(
         spec,
         job_id=_job_id(record, trial),
         trial=TrialSpec(
@@ -185,4 +185,4 @@ def _of_trial(spec: JobSpec, record: JobRecord, trial: TrialRecord) -> JobSpec:
         ),
     )
     is_ml = spec.dialect is Dialect.ML_V1
-    return found if is_ml else job_of_trial(found, study_id, number)
+    return trial_spec if is_ml else job_of_trial(trial_spec, study_id, number)

@@ -63,20 +63,20 @@ def demand_of(cluster: Iterable[ClusterRow], region: str | None) -> JobDemand:
 def _group(row: ClusterRow) -> GroupDemand:
     kind = row.accelerator_type or ""
     is_gpu = kind.startswith(GPU_PREFIX)  # a TPU is a machine that only Google has
-    each = Demand(
+    demand = Demand(
         vcpus=row.vcpus or 0,
         memory_gb=row.memory_gb or 0.0,
         gpu_type=kind if is_gpu else None,
         gpu_count=row.accelerator_count if is_gpu else 0,
     )
-    return GroupDemand(role=row.role, count=row.count, each=each)
+    return GroupDemand(role=row.role, count=row.count, each=demand)
 
 
 #: What keeps the programs of a job from being started by an engine; None: nothing.
 Lacks = Callable[[str], Explanation | None]
 
 
-def _nothing(_engine: str) -> None:
+def _lacks_nothing(_engine: str) -> None:
     return None
 
 
@@ -104,7 +104,7 @@ class SeenFleet:
         self._feasibility = Feasibility(())
         self._read_at = -math.inf
 
-    def check(self, asked: JobNeeds, lacks: Lacks = _nothing) -> None:
+    def check(self, needs: JobNeeds, lacks: Lacks = _lacks_nothing) -> None:
         """Refuse a job that could never run here.  A fleet that nobody saw yet refuses nothing.
 
         ``lacks`` says what keeps its programs from being started by an engine.
@@ -112,28 +112,28 @@ class SeenFleet:
         """
         with self._lock:
             self._look()
-            found = self._judge(asked, lacks)
-        if found:
-            is_quota = found.reason is Reason.QUOTA
+            explanation = self._judge(needs, lacks)
+        if explanation:
+            is_quota = explanation.reason is Reason.QUOTA
             code = Code.RESOURCE_EXHAUSTED if is_quota else Code.FAILED_PRECONDITION
-            raise Refusal(code, waiting(found).rstrip("."))
+            raise Refusal(code, waiting(explanation).rstrip("."))
 
-    def _judge(self, asked: JobNeeds, lacks: Lacks) -> Explanation | None:
+    def _judge(self, needs: JobNeeds, lacks: Lacks) -> Explanation | None:
         def never(demand: JobDemand) -> Explanation | None:
-            return self._feasibility.judge(asked.project, demand) if self._nodes else None
+            return self._feasibility.judge(needs.project, demand) if self._nodes else None
 
         engines = self._engines
         if engines is None:
-            return never(asked.demand)
-        judge = engines.judging(asked, never)
+            return never(needs.demand)
+        judge = engines.judging(needs, never)
 
         def whole(name: str) -> Explanation | None:
-            too_large = self._feasibility.too_large(asked.project, asked.demand)
+            too_large = self._feasibility.too_large(needs.project, needs.demand)
             places = engines.places(name) is PlacedBy.ENGINE
             return judge(name) or (too_large if places else None) or lacks(name)
 
-        wanted = asked.wants.get(ENGINE_LABEL)
-        return choose(wanted, asked.demand.region, engines.offered(), whole).refusal
+        engine_name = needs.wants.get(ENGINE_LABEL)
+        return choose(engine_name, needs.demand.region, engines.offered(), whole).refusal
 
     def _is_ours(self, node: Node) -> bool:
         """Whether the server gives out its places."""
@@ -156,7 +156,7 @@ Parse = Callable[[Mapping[str, Any]], Parsed]
 Noted = Callable[[JobUid, str, JobSpec], None]
 
 
-def _not_noted(_uid: JobUid, _project: str, _spec: JobSpec) -> None:
+def _ignore_note(_uid: JobUid, _project: str, _spec: JobSpec) -> None:
     pass
 
 
@@ -179,7 +179,7 @@ class SubmitRules:
     project_bytes: ProjectBytes = field(default_factory=ProjectBytes)
     running_s_default: float | None = RUNNING_S_DEFAULT
     """How long a job may run that does not say; None and 0 are no limit."""
-    noted: Noted = _not_noted
+    noted: Noted = _ignore_note
     """Makes a note of what the planner would say of it."""
 
 
@@ -197,7 +197,7 @@ class AdmittedJob:
     events: tuple[NewEvent, ...]
     limits: TimeLimits
 
-    def asked(self, project: str) -> JobNeeds:
+    def needs(self, project: str) -> JobNeeds:
         """What it asks of an engine."""
         return JobNeeds(
             demand=self.demand,
@@ -242,16 +242,16 @@ def admit(
     merged = Merged(content=_object(document), region=location, region_word="location")
     book = Rulebook(today=rules.today(), overlays=rules.overlays, scope=Scope.ALL)
     judgement = judge(merged, book, parse)
-    if found := tuple(_violations(judgement, rules, has_bucket)):
-        raise invalid(found)
+    if violations := tuple(_violations(judgement, rules, has_bucket)):
+        raise invalid(violations)
     accepted = accept(judgement)
     assert judgement.question is not None  # noqa: S101  # accept refuses a judgement without one
     return AdmittedJob(
-        spec=judgement.question.asked,
+        spec=judgement.question.submitted_spec,
         expanded=accepted.spec,
         demand=demand_of(accepted.cluster, accepted.spec.region),
         notes=_notes(accepted, rules),
-        events=_planned(accepted),
+        events=_plan_events(accepted),
         limits=limits_of(accepted.spec.scheduling, rules.running_s_default),
     )
 
@@ -287,8 +287,8 @@ def lacks_of(spec: JobSpec, rules: SubmitRules) -> Lacks:
     """What keeps a job's programs from being started by each engine."""
 
     def lacks(engine: str) -> Explanation | None:
-        found = next(missing_starts(spec, rules.images.of(engine)), None)
-        return Explanation(reason=Reason.IMAGE, message=found.message) if found else None
+        violation = next(missing_starts(spec, rules.images.of(engine)), None)
+        return Explanation(reason=Reason.IMAGE, message=violation.message) if violation else None
 
     return lacks
 
@@ -300,19 +300,19 @@ def _missing_starts(spec: JobSpec, rules: SubmitRules) -> Sequence[Violation]:
 
 def _images(spec: JobSpec, rules: SubmitRules) -> Images:
     """The table of the first engine that it may go to and that can start it, or of the first."""
-    wanted = spec.labels.get(ENGINE_LABEL)
+    engine_name = spec.labels.get(ENGINE_LABEL)
     names = [
-        each.name
-        for each in (rules.engines.offered() if rules.engines else ())
-        if each.name == wanted
-        or (wanted is None and (not each.regions or spec.region in {None, *each.regions}))
+        offer.name
+        for offer in (rules.engines.offered() if rules.engines else ())
+        if offer.name == engine_name
+        or (engine_name is None and (not offer.regions or spec.region in {None, *offer.regions}))
     ]
     lacks = lacks_of(spec, rules)
     return rules.images.of(next((name for name in names if not lacks(name)), [*names, ""][0]))
 
 
 def _missing(spec: JobSpec) -> Iterator[Violation]:
-    """What a file may leave to flags, and a call may not (contracts/vertex-sdk.md 7.1 and 8)."""
+    """What a file may leave to flags, and a call may not (docs/sources/vertex.md 7.1 and 8)."""
     if spec.dialect is Dialect.AIPLATFORM_V1:
         if not spec.display_name:
             yield _required(Field.DISPLAY_NAME, "display-name", "1 to 128 characters")
@@ -333,11 +333,11 @@ def _notes(accepted: Accepted, rules: SubmitRules) -> tuple[str, ...]:
     """What a program runs in is known when its engine is: of several each launch says it."""
     are_several = rules.engines is not None and rules.engines.are_several
     of_images = () if are_several else notes_of(accepted.spec, _images(accepted.spec, rules))
-    found = (*accepted.advice, *of_images)
-    return tuple(dict.fromkeys(found))
+    notes = (*accepted.advice, *of_images)
+    return tuple(dict.fromkeys(notes))
 
 
-def _planned(accepted: Accepted) -> tuple[NewEvent, ...]:
+def _plan_events(accepted: Accepted) -> tuple[NewEvent, ...]:
     """What its reducers are worth, at once: its summary is compared with this at the end."""
     reduction = accepted.reduction
     if reduction is None or wants_no_plan(accepted.spec.labels):

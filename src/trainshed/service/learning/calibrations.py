@@ -19,10 +19,10 @@ _NUMBER_LIMIT: Final = 1 << 63  # databases have no larger ones
 def outcomes(store: Store, project: str, limit: int, page_token: str = "") -> dict[str, Any]:
     """``GET .../outcomes``: a page of them, the newest first.  Raises Refusal."""
     after = _place(project, page_token) if page_token else None
-    found = store.outcomes(project, limit + 1, after)
-    page: dict[str, Any] = {"outcomes": [dict(each.content) for each in found[:limit]]}
-    if len(found) > limit:
-        page["nextPageToken"] = token_of(_digest(project), *found[limit - 1].place)
+    rows = store.outcomes(project, limit + 1, after)
+    page: dict[str, Any] = {"outcomes": [dict(row.content) for row in rows[:limit]]}
+    if len(rows) > limit:
+        page["nextPageToken"] = token_of(_digest(project), *rows[limit - 1].place)
     return page
 
 
@@ -32,8 +32,8 @@ def _digest(project: str) -> str:
 
 def _place(project: str, token: str) -> tuple[int, int, int]:
     """Where a page goes on.  Raises Refusal for a token that this list did not give."""
-    of, *place = parts_of(token[:_TOKEN_LENGTH_MAX]) or [None]
-    if of == _digest(project) and len(place) == _PLACE and all(map(_is_number, place)):
+    digest, *place = parts_of(token[:_TOKEN_LENGTH_MAX]) or [None]
+    if digest == _digest(project) and len(place) == _PLACE and all(map(_is_number, place)):
         created_ns, uid, attempt = place
         return created_ns, uid, attempt
     raise Refusal(Code.INVALID_ARGUMENT, "pageToken: it is none that this list has given")
@@ -45,7 +45,7 @@ def _is_number(part: Any) -> bool:
 
 def calibrations(store: Store, project: str, limit: int) -> dict[str, Any]:
     """``GET .../calibrations``: what was learned last first, without the documents."""
-    return {"calibrations": [_head(each) for each in store.calibrations(project, limit)]}
+    return {"calibrations": [_head(row) for row in store.calibrations(project, limit)]}
 
 
 def calibration(store: Store, project: str, key: str) -> dict[str, Any]:

@@ -45,16 +45,16 @@ class Learning:
 
     def _learn(self, uid: int, event: StoredEvent) -> None:
         record = self.store.job_by_uid(uid)
-        learned = self._learned(record, event) if record else None
+        learned = self._score_attempt(record, event) if record else None
         if learned is None:
             self.store.learn_nothing(uid, event.attempt)
         else:
             self.store.learn(uid, event.attempt, learned)
 
-    def _learned(self, record: JobRecord, event: StoredEvent) -> Learned | None:
+    def _score_attempt(self, record: JobRecord, event: StoredEvent) -> Learned | None:
         try:
-            found = self._run(record, event)
-            return self._taught(record, event, found) if found else None
+            run = self._run(record, event)
+            return self._score_run(record, event, run) if run else None
         except (ValueError, KeyError, TypeError, ArithmeticError):
             return None  # a trainer's own figures, which are no run's
 
@@ -63,48 +63,48 @@ class Learning:
         date = end.date().isoformat() if end else ""
         return job_run(self.store.expanded(record.uid), event.data, self.catalog, date)
 
-    def _taught(self, record: JobRecord, event: StoredEvent, found: JobRun) -> Learned:
-        stored = self.store.calibration(record.job.project, found.key)
-        known = _known(record.job.project, stored) if stored else None
-        outcome = self._outcome(record, found, known, event) if known else None
-        text = written(updated(known, found.run) if known else _first(found))
+    def _score_run(self, record: JobRecord, event: StoredEvent, run: JobRun) -> Learned:
+        stored = self.store.calibration(record.job.project, run.key)
+        calibration = _read_calibration(record.job.project, stored) if stored else None
+        outcome = self._outcome(record, run, calibration, event) if calibration else None
+        text = written(updated(calibration, run.run) if calibration else _first(run))
         read(text)  # what no file may hold is stored in none: it would be read for ever after
         return Learned(
             project=record.job.project,
-            key=found.key,
+            key=run.key,
             document=text,
-            model=found.training.model,
-            machine_type=found.host.machine_type,
-            accelerator=found.host.accelerator,
+            model=run.training.model,
+            machine_type=run.host.machine_type,
+            accelerator=run.host.accelerator,
             jobs=stored.jobs if stored else 0,
             content={**outcome.numbers, "sentence": outcome.sentence} if outcome else {},
             event=_event(outcome) if outcome else None,
         )
 
     def _outcome(
-        self, record: JobRecord, found: JobRun, known: Calibration, event: StoredEvent
+        self, record: JobRecord, run: JobRun, calibration: Calibration, event: StoredEvent
     ) -> JobOutcome | None:
         """None where nothing could have been predicted."""
         goodput = event.data.get("goodput")
         price = PriceList(region=record.job.location).of(
             machines_of(self.store.expanded(record.uid))
         )
-        made = outcome_of(
+        outcome = outcome_of(
             record.job.job_id,
-            known,
-            found.run,
+            calibration,
+            run.run,
             float(goodput) if isinstance(goodput, int | float) else None,
             price,
         )
-        return made if isinstance(made, JobOutcome) else None
+        return outcome if isinstance(outcome, JobOutcome) else None
 
 
-def _first(found: JobRun) -> Calibration:
+def _first(run: JobRun) -> Calibration:
     """The calibration of one job."""
-    return calibrated(found.training, found.host, [found.run])
+    return calibrated(run.training, run.host, [run.run])
 
 
-def _known(project: str, stored: StoredCalibration) -> Calibration | None:
+def _read_calibration(project: str, stored: StoredCalibration) -> Calibration | None:
     """None for one that cannot be read: its trainer begins anew."""
     try:
         return read(stored.document)

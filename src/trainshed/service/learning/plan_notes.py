@@ -56,11 +56,11 @@ class PlanNotes:
             while self._waiting and has_time():
                 self._note(self._waiting.popleft(), taught)
 
-    def _note(self, asked: SubmittedJob, taught: dict[str, bool]) -> None:
-        if asked.project not in taught:
-            taught[asked.project] = bool(self.store.calibrations(asked.project, 1))
-        if taught[asked.project]:
-            self._look(asked)
+    def _note(self, submitted: SubmittedJob, taught: dict[str, bool]) -> None:
+        if submitted.project not in taught:
+            taught[submitted.project] = bool(self.store.calibrations(submitted.project, 1))
+        if taught[submitted.project]:
+            self._look(submitted)
 
     @cached_property
     def _look(self) -> Callable[[SubmittedJob], None]:

@@ -18,11 +18,11 @@ from trainshed.store.records import NewEvent, StoredCalibration
 #: The kind of the event.
 KIND: Final = "PLAN_NOTE"
 #: Notes that are remembered, for many jobs are alike.
-_KNOWN_MAX: Final = 256
+_NOTES_MAX: Final = 256
 
 _LOG = logging.getLogger(__name__)
 
-_Known = tuple[str, str, int, PlannedJob, str | None]
+_NoteKey = tuple[str, str, int, PlannedJob, str | None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,32 +31,32 @@ class SubmitNotes:
 
     store: Store
     catalog: Catalog
-    _known: dict[_Known, SubmitNote | None] = field(default_factory=dict)
+    _notes: dict[_NoteKey, SubmitNote | None] = field(default_factory=dict)
 
-    def look(self, asked: SubmittedJob) -> None:
+    def look(self, submitted: SubmittedJob) -> None:
         """Write the note of a job, if there is one.  Raises StoreFault."""
-        trainer = trainer_key(asked.spec)
-        stored = self.store.calibration_of(asked.project, trainer) if trainer else None
-        note = self._note(asked, stored) if stored else None
-        record = self.store.job_by_uid(asked.uid) if note else None
+        trainer = trainer_key(submitted.spec)
+        stored = self.store.calibration_of(submitted.project, trainer) if trainer else None
+        note = self._note(submitted, stored) if stored else None
+        record = self.store.job_by_uid(submitted.uid) if note else None
         if note and record and not record.job.status.state.is_final:
             message = f"From jobs of this trainer: {note.message}"
             data = {**note.numbers, "severity": "WARNING"}
-            self.store.add_event(asked.uid, NewEvent(kind=KIND, message=message, data=data))
+            self.store.add_event(submitted.uid, NewEvent(kind=KIND, message=message, data=data))
 
-    def _note(self, asked: SubmittedJob, stored: StoredCalibration) -> SubmitNote | None:
-        job, region = planned_job(asked.spec, self.catalog), asked.spec.region
+    def _note(self, submitted: SubmittedJob, stored: StoredCalibration) -> SubmitNote | None:
+        job, region = planned_job(submitted.spec, self.catalog), submitted.spec.region
         if not isinstance(job, PlannedJob):
             return None
-        key = (asked.project, stored.key, stored.jobs, job, region)
-        if key not in self._known:
-            if len(self._known) >= _KNOWN_MAX:
-                self._known.clear()
-            self._known[key] = _thought(asked.project, stored, job, region)
-        return self._known[key]
+        key = (submitted.project, stored.key, stored.jobs, job, region)
+        if key not in self._notes:
+            if len(self._notes) >= _NOTES_MAX:
+                self._notes.clear()
+            self._notes[key] = _compute_note(submitted.project, stored, job, region)
+        return self._notes[key]
 
 
-def _thought(
+def _compute_note(
     project: str, stored: StoredCalibration, job: PlannedJob, region: str | None
 ) -> SubmitNote | None:
     try:

@@ -48,7 +48,7 @@ class LogPage:
     next_page_token: str = ""
 
 
-class _Taken(NamedTuple):
+class _PageEntries(NamedTuple):
     """The entries of a page, and how far the logs were looked through."""
 
     entries: list[LogEntry]
@@ -92,30 +92,30 @@ class LogService:
             store=self.store,
             job_log=self.job_log,
             project=project,
-            wanted=read_log_filter(query.filter),
+            log_filter=read_log_filter(query.filter),
             token=token,
             newest_first=query.descending,
         )
         return search.look()
 
-    def _take_page(self, search: Iterator[LocatedEntry | None], size: int) -> _Taken:
+    def _take_page(self, search: Iterator[LocatedEntry | None], size: int) -> _PageEntries:
         entries: list[LogEntry] = []
         length, last, begin_s = 0, None, self.clock()
         for placed in search:
             elapsed_s = self.clock() - begin_s
             if placed is None:
                 if last is None and elapsed_s > OPENING_S_MAX:
-                    return _Taken(entries, None, is_paused=True)
+                    return _PageEntries(entries, None, is_paused=True)
                 continue
             place, entry = placed
             length += len(entry.line.text) if entry else 0
             is_full = len(entries) == size or (entries and length > TEXT_LENGTH_MAX)
             if last is not None and (is_full or elapsed_s > SEARCH_S_MAX):
-                return _Taken(entries, last)
+                return _PageEntries(entries, last)
             if entry is not None:
                 entries.append(entry)
             last = place
-        return _Taken(entries, None)
+        return _PageEntries(entries, None)
 
     def cursor(
         self,

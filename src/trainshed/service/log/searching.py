@@ -60,7 +60,7 @@ class LogSearch:
     store: Store
     job_log: JobLog
     project: str
-    wanted: LogFilter
+    log_filter: LogFilter
     token: EntryPosition | None
     newest_first: bool
 
@@ -81,9 +81,11 @@ class LogSearch:
     @property
     def _range(self) -> tuple[int, int]:
         """The first stamp that counts and the first that is too late, in ns."""
-        wanted = narrowing.time_range(self.wanted.tree)
-        from_ns = min(wanted.from_ns, STAMP_MAX)
-        before_ns = STAMP_MAX if wanted.before_ns is None else min(wanted.before_ns, STAMP_MAX)
+        time_range = narrowing.time_range(self.log_filter.tree)
+        from_ns = min(time_range.from_ns, STAMP_MAX)
+        before_ns = (
+            STAMP_MAX if time_range.before_ns is None else min(time_range.before_ns, STAMP_MAX)
+        )
         if self.token is None:
             return from_ns, before_ns
         if self.newest_first:
@@ -91,7 +93,7 @@ class LogSearch:
         return max(from_ns, self.token.stamp_ns), before_ns
 
     def _stretches(self) -> list[Stretch]:
-        job_ids = narrowing.job_ids(self.wanted.tree)
+        job_ids = narrowing.job_ids(self.log_filter.tree)
         if job_ids is None:
             return self._stretches_of_all()
         records = (self._record(job_id) for job_id in sorted(job_ids))
@@ -125,7 +127,7 @@ class LogSearch:
 
     def _open(self, record: JobRecord) -> list[Iterator[LocatedEntry]]:
         from_ns, _ = self._range
-        trials = narrowing.trial_numbers(self.wanted.tree)
+        trials = narrowing.trial_numbers(self.log_filter.tree)
         return [
             self._events(record),
             *(
@@ -140,14 +142,14 @@ class LogSearch:
             return
         from_ns, before_ns = self._range
         lines = (line_of(event) for event in all_events(self.store, record.uid))
-        wanted = [line for line in lines if from_ns <= line.stamp_ns < before_ns]
-        in_order = sorted(wanted, key=_stamp_of, reverse=self.newest_first)
+        in_range = [line for line in lines if from_ns <= line.stamp_ns < before_ns]
+        in_order = sorted(in_range, key=_stamp_of, reverse=self.newest_first)
         yield from self._passing(record, record.uid, in_order, _EVENT)
 
     def _wants_events(self) -> bool:
         """Whether entries of the service, which are of no trial, may pass."""
-        tasks = narrowing.task_names(self.wanted.tree)
-        is_of_trial = narrowing.trial_numbers(self.wanted.tree) is not None
+        tasks = narrowing.task_names(self.log_filter.tree)
+        is_of_trial = narrowing.trial_numbers(self.log_filter.tree) is not None
         return not is_of_trial and (tasks is None or SERVICE_TASK in tasks)
 
     def _lines(self, record: JobRecord, source: LogSource) -> Iterator[LocatedEntry]:
@@ -157,7 +159,7 @@ class LogSearch:
             before_ns=None if before_ns == STAMP_MAX else before_ns,
             newest_first=self.newest_first,
             holds=narrowing.byte_clauses(
-                self.wanted.tree,
+                self.log_filter.tree,
                 project=self.project,
                 job_id=record.job.job_id,
                 trial=source.trial,
@@ -170,7 +172,7 @@ class LogSearch:
         self, record: JobRecord, uid: JobUid, lines: Iterable[LogLine], source: int
     ) -> Iterator[LocatedEntry]:
         """The entries that pass, and the places of some others: each 256th, and the last."""
-        matches, job_id = self.wanted.matches, record.job.job_id
+        matches, job_id = self.log_filter.matches, record.job.job_id
         last = None
         for number, line in enumerate(lines, start=1):
             entry = LogEntry(line, uid, source, project=self.project, job_id=job_id)

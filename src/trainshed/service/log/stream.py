@@ -1,7 +1,7 @@
 """Reads a job's log as it grows: lines and events, each by their own order.
 
 An event may be committed a moment after lines with later stamps were read.  It then comes late
-rather than never.  A log has the lines of the job or of its trials' jobs (R19), and its story:
+rather than never.  A log has the lines of the job or of its trials' jobs, and its story:
 the service's own words are kept once, as events, and become lines here.
 """
 
@@ -83,8 +83,8 @@ def sources(
         return (LogSource(record.uid, own),) if trial in (None, own) else ()
     since = datetime.fromtimestamp(from_ns // _NS, UTC) - _SLACK
     jobs = store.trial_jobs(record.uid)
-    wanted = (job for job in jobs if _is_wanted(job, since, trial))
-    return tuple(LogSource(job.job_uid, str(job.number)) for job in wanted)
+    matches = (job for job in jobs if _is_wanted(job, since, trial))
+    return tuple(LogSource(job.job_uid, str(job.number)) for job in matches)
 
 
 def story_of(store: Store, record: JobRecord, trial: str | None) -> LogSource | None:
@@ -104,7 +104,7 @@ def check_trial(store: Store, record: JobRecord, trial: str | None) -> None:
     job = record.job
     if not job.spec.is_study:
         raise Refusal(Code.NOT_FOUND, f"job {job.job_id} has no trials: it is no tuning job")
-    numbers = [each.number for each in store.trial_jobs(record.uid)]
+    numbers = [row.number for row in store.trial_jobs(record.uid)]
     there = f"{numbers[0]} to {numbers[-1]}, {len(numbers)} in all" if numbers else "none yet"
     raise Refusal(
         Code.NOT_FOUND, f"tuning job {job.job_id} has no trial {trial}; there are: {there}"
@@ -206,11 +206,11 @@ class LogCursor:
         """Lines behind the marks; and up to when they are complete, None where they all are."""
         sources_of = self._sources()
         ends = {source.uid: self._end_ns(source) for source in sources_of} if self._task else {}
-        found, more = _some(merge(*map(self._lines, sources_of)))
-        self._line_ns |= {uid: stamp_ns for stamp_ns, uid, _ in found}
+        entries, more = _take_first(merge(*map(self._lines, sources_of)))
+        self._line_ns |= {uid: stamp_ns for stamp_ns, uid, _ in entries}
         if not more:  # what others wrote meanwhile need not be looked through again
             self._line_ns |= {uid: max(at, self._line_ns.get(uid, 0)) for uid, at in ends.items()}
-        return [line for _, _, line in found], found[-1][0] if more else None
+        return [line for _, _, line in entries], entries[-1][0] if more else None
 
     def _end_ns(self, source: LogSource) -> int:
         newest = self._job_log.tail(source.uid, 1)
@@ -239,15 +239,15 @@ def _take_newest(newest: list[int], count: int, stamp_ns: int) -> bool:
     return False
 
 
-def _some(
-    found: Iterable[tuple[int, int, LogLine]],
+def _take_first(
+    entries: Iterable[tuple[int, int, LogLine]],
 ) -> tuple[list[tuple[int, int, LogLine]], bool]:
     """The first of some lines, and whether there may be more."""
     chosen: list[tuple[int, int, LogLine]] = []
     length = 0
-    for each in found:
-        chosen.append(each)
-        length += len(each[2].text)
+    for entry in entries:
+        chosen.append(entry)
+        length += len(entry[2].text)
         if len(chosen) == READ_MAX or length >= READ_LENGTH_MAX:
             return chosen, True
     return chosen, False

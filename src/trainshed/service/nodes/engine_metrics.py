@@ -30,7 +30,7 @@ def _enqueued(engines: Engines, held: Iterable[Holding]) -> Metric:
     family = GaugeMetricFamily(
         "trainshed_engine_enqueued", "Jobs that wait in an engine's own queue", labels=["engine"]
     )
-    counts = Counter(each.engine or engines.first for each in held if each.enqueued)
+    counts = Counter(holding.engine or engines.first for holding in held if holding.enqueued)
     for name in engines.served:
         if engines.places(name) is PlacedBy.ENGINE:
             family.add_metric([name], counts[name])
@@ -55,8 +55,8 @@ def _ages(engines: Engines) -> Metric:
         labels=["engine"],
     )
     for name, served in engines.served.items():
-        asked = served.engine.traits.asked_s
-        if asked is not None and (at := asked()) is not None:
+        answer_time = served.engine.traits.asked_s
+        if answer_time is not None and (at := answer_time()) is not None:
             family.add_metric([name], max(0.0, time.time() - at))
     return family
 

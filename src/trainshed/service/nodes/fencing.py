@@ -50,11 +50,11 @@ class AttemptService:
         name = self.engines.engine_of(key)
         fence = self._fence_of(name)
         self._refuse_if_known(key, record, name)
-        self.store.add_event(uid, _said(attempt, who))
+        self.store.add_event(uid, _fence_event(attempt, who))
         try:
             fence(key)
         except EngineFault as fault:
-            self.store.add_event(uid, _not_taken(attempt, fault))
+            self.store.add_event(uid, _refusal_event(attempt, fault))
             _refuse(f"the engine {name} does not take it: {fault}")
         except OSError as error:
             message = f"the engine {name} cannot take it now ({error}); say it again later"
@@ -87,18 +87,18 @@ class AttemptService:
         return engine.traits.fence
 
     def _refuse_if_known(self, key: AttemptKey, record: JobRecord, name: str) -> None:
-        for seen in self.engines.observe([key]):
-            if seen.phase is not Phase.UNKNOWN:
-                why = _SEEN[seen.phase].format(engine=name)
+        for observation in self.engines.observe([key]):
+            if observation.phase is not Phase.UNKNOWN:
+                why = _SEEN[observation.phase].format(engine=name)
                 _refuse(f"attempt {key.attempt} of {record.name} is not unknown: {why}")
 
 
-def _said(attempt: int, who: str) -> NewEvent:
+def _fence_event(attempt: int, who: str) -> NewEvent:
     text = f"{who} says that nothing of attempt {attempt} lives any more; it counts as lost."
     return NewEvent(kind=FENCED, message=text, data={"by": who, "severity": "WARNING"})
 
 
-def _not_taken(attempt: int, fault: EngineFault) -> NewEvent:
+def _refusal_event(attempt: int, fault: EngineFault) -> NewEvent:
     text = f"Attempt {attempt} does not count as lost: {fault}."
     return NewEvent(kind=NOT_FENCED, message=text)
 

@@ -32,17 +32,17 @@ _OF_ONE: Final = ("node", "gpu")
 def families(nodes: Sequence[Node], now: Mapping[str, GpuNow]) -> Iterator[Metric]:
     """All families; ``now`` has what is known of GPUs of this machine, by UUID."""
     yield _node_gpus(nodes, now)
-    here = list(_here(nodes, now))
+    here = list(_list_local(nodes, now))
     yield _info(here)
     total = GaugeMetricFamily("trainshed_gpu_memory_total_bytes", "All memory", labels=_OF_ONE)
-    for labels, each in here:
-        if each.gpu.memory_bytes is not None:
-            total.add_metric(labels, each.gpu.memory_bytes)
+    for labels, status in here:
+        if status.gpu.memory_bytes is not None:
+            total.add_metric(labels, status.gpu.memory_bytes)
     yield total
     for name, (text, figure) in _FIGURES.items():
         family = GaugeMetricFamily(name, text, labels=_OF_ONE)
-        for labels, each in here:
-            value = None if each.reading is None else figure(each.reading)
+        for labels, status in here:
+            value = None if status.reading is None else figure(status.reading)
             if value is not None:
                 family.add_metric(labels, value)
         yield family
@@ -50,7 +50,7 @@ def families(nodes: Sequence[Node], now: Mapping[str, GpuNow]) -> Iterator[Metri
     yield _xids(here)
 
 
-def _here(
+def _list_local(
     nodes: Sequence[Node], now: Mapping[str, GpuNow]
 ) -> Iterator[tuple[tuple[str, str], GpuNow]]:
     """The GPUs of this machine with their node and number; ``0.1`` is an instance of GPU 0."""
@@ -82,17 +82,17 @@ def _node_gpus(nodes: Sequence[Node], now: Mapping[str, GpuNow]) -> Metric:
 def _info(here: Sequence[tuple[tuple[str, str], GpuNow]]) -> Metric:
     labels = [*_OF_ONE, "uuid", "model", "driver"]
     family = GaugeMetricFamily("trainshed_gpu_info", "1 for each GPU here", labels=labels)
-    for of_one, each in here:
-        family.add_metric([*of_one, each.gpu.uuid, each.gpu.name, each.driver], 1)
+    for of_one, status in here:
+        family.add_metric([*of_one, status.gpu.uuid, status.gpu.name, status.driver], 1)
     return family
 
 
 def _ecc_errors(here: Sequence[tuple[tuple[str, str], GpuNow]]) -> Metric:
     text = "Uncorrectable errors of its memory since the driver was loaded"
     family = CounterMetricFamily("trainshed_gpu_ecc_errors", text, labels=_OF_ONE)
-    for of_one, each in here:
-        if each.reading is not None and each.reading.ecc_errors is not None:
-            family.add_metric(of_one, each.reading.ecc_errors)
+    for of_one, status in here:
+        if status.reading is not None and status.reading.ecc_errors is not None:
+            family.add_metric(of_one, status.reading.ecc_errors)
     return family
 
 
@@ -100,7 +100,7 @@ def _xids(here: Sequence[tuple[tuple[str, str], GpuNow]]) -> Metric:
     family = CounterMetricFamily(
         "trainshed_gpu_xid_errors", "Xids since the server started", labels=[*_OF_ONE, "xid"]
     )
-    for of_one, each in here:
-        for xid, count in each.xids.items():
+    for of_one, status in here:
+        for xid, count in status.xids.items():
             family.add_metric([*of_one, str(xid)], count)
     return family

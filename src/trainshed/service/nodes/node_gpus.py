@@ -21,12 +21,12 @@ def shown(
     gpus: Iterable[NodeGpu], now: Mapping[str, GpuNow], jobs: Mapping[int, str]
 ) -> list[Json]:
     """As the API shows them; ``jobs`` are the names of those that the caller may see, by uid."""
-    return [_shown(now[gpu.uuid], jobs) if gpu.uuid in now else _gpu(gpu) for gpu in gpus]
+    return [_render_status(now[gpu.uuid], jobs) if gpu.uuid in now else _gpu(gpu) for gpu in gpus]
 
 
 def by_uuid(gpus_now: GpusNow | None) -> dict[str, GpuNow]:
     """The GPUs of the server's own machine; none where the engine cannot tell."""
-    return {} if gpus_now is None else {each.gpu.uuid: each for each in gpus_now()}
+    return {} if gpus_now is None else {status.gpu.uuid: status for status in gpus_now()}
 
 
 def names_of(holding: Iterable[Holding], sees: Callable[[str], bool]) -> dict[int, str]:
@@ -34,7 +34,7 @@ def names_of(holding: Iterable[Holding], sees: Callable[[str], bool]) -> dict[in
     return {int(held.uid): held.name for held in holding if sees(held.project)}
 
 
-def _shown(now: GpuNow, jobs: Mapping[int, str]) -> Json:
+def _render_status(now: GpuNow, jobs: Mapping[int, str]) -> Json:
     attempt = now.attempt
     job = {} if attempt is None else {"job": jobs.get(attempt.uid)}
     reading = {} if now.reading is None else {"reading": _reading(now.reading)}
@@ -59,14 +59,14 @@ def _reading(reading: GpuSample) -> Json:
     return {
         "at": rfc3339(reading.at.replace(microsecond=reading.at.microsecond // 1000 * 1000)),
         "usedBytes": reading.used_bytes,
-        "use": _rounded(reading.use),
-        "useMinute": _rounded(reading.use_minute),
-        "powerW": _rounded(reading.power_w),
+        "use": _round(reading.use),
+        "useMinute": _round(reading.use_minute),
+        "powerW": _round(reading.power_w),
         "temperatureC": reading.temperature_c,
         "eccErrors": reading.ecc_errors,
         "throttled": None if reading.throttled is None else list(reading.throttled),
     }
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None else round(value, _DIGITS)

@@ -1,4 +1,4 @@
-"""What administrators say of nodes: take no new replicas, go into maintenance, come back (R20)."""
+"""What administrators say of nodes: take no new replicas, go into maintenance, come back."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,13 +42,13 @@ class NodeService:
         """
         rows = self.store.nodes()
         now = node_gpus.by_uuid(self.gpus_now)
-        held = any(each.attempt is not None for each in now.values())
+        held = any(status.attempt is not None for status in now.values())
         jobs = node_gpus.names_of(self.store.holding(), sees) if held else {}
         several = self._are_several(rows)
         return {
             "nodes": [
                 {
-                    **_shown(row, several=several),
+                    **_render_node(row, several=several),
                     "devices": node_gpus.shown(row.node.devices, now, jobs),
                 }
                 for row in rows
@@ -94,7 +94,7 @@ class NodeService:
     def _order(self, name: str, state: NodeState, notice_s: float | None) -> Json:
         rows = self.store.nodes()
         several = self._are_several(rows)
-        before = _meant(name, rows, several=several)
+        before = _find_node(name, rows, several=several)
         self._check_orders(before)
         engine, name = before.engine, before.node.name
         if not self.store.set_node_state(engine, name, state, notice_s):
@@ -103,7 +103,7 @@ class NodeService:
         row = next(row for row in self.store.nodes() if _key(row) == (engine, name))
         jobs = sorted({held.name for held in self.store.holding() if _is_on(held, row)})
         return {
-            "node": _shown(row, several=several),
+            "node": _render_node(row, several=several),
             "jobs": jobs,
             "message": _message(row, len(jobs), several=several),
         }
@@ -114,19 +114,19 @@ class NodeService:
         command = engine and engine.traits.orders_nodes
         if command:
             message = f"{row.node.name} is a node of {row.engine}, which gives out its places"
-            said = command.replace("NODE", row.node.name)
-            raise Refusal(Code.FAILED_PRECONDITION, f"{message}; say it there: {said}")
+            order = command.replace("NODE", row.node.name)
+            raise Refusal(Code.FAILED_PRECONDITION, f"{message}; say it there: {order}")
 
 
-def _meant(name: str, rows: Sequence[NodeRow], *, several: bool) -> NodeRow:
+def _find_node(name: str, rows: Sequence[NodeRow], *, several: bool) -> NodeRow:
     """The node of ``ENGINE/NODE``, or of a name that only one has.  Raises Refusal."""
-    found = [row for row in rows if name in {row.node.name, f"{row.engine}/{row.node.name}"}]
-    if not found:
+    matches = [row for row in rows if name in {row.node.name, f"{row.engine}/{row.node.name}"}]
+    if not matches:
         raise Refusal(Code.NOT_FOUND, _no_such(name, rows, several=several))
-    if len(found) > 1:
-        names = ", ".join(_name(row, several=several) for row in found)
+    if len(matches) > 1:
+        names = ", ".join(_name(row, several=several) for row in matches)
         raise Refusal(Code.INVALID_ARGUMENT, f"there are several nodes {name}: {names}")
-    return found[0]
+    return matches[0]
 
 
 def _name(row: NodeRow, *, several: bool) -> str:
@@ -134,8 +134,8 @@ def _name(row: NodeRow, *, several: bool) -> str:
 
 
 def _time(since_s: float | None) -> str:
-    found = None if since_s is None else rfc3339(datetime.fromtimestamp(since_s, UTC))
-    return found or ""
+    text = None if since_s is None else rfc3339(datetime.fromtimestamp(since_s, UTC))
+    return text or ""
 
 
 def _is_on(held: Holding, row: NodeRow) -> bool:
@@ -146,8 +146,8 @@ def _key(row: NodeRow) -> tuple[str, str]:
     return row.engine, row.node.name
 
 
-def _no_such(name: str, known: Iterable[NodeRow], *, several: bool) -> str:
-    names = ", ".join(sorted({_name(row, several=several) for row in known}))
+def _no_such(name: str, rows: Iterable[NodeRow], *, several: bool) -> str:
+    names = ", ".join(sorted({_name(row, several=several) for row in rows}))
     return f"there is no node {name}; {f'there are: {names}' if names else 'none was seen yet'}"
 
 
@@ -169,7 +169,7 @@ def _plural(verb: str, count: int) -> str:
     return verb if count > 1 else f"{verb}s"
 
 
-def _shown(row: NodeRow, *, several: bool) -> Json:
+def _render_node(row: NodeRow, *, several: bool) -> Json:
     node = row.node
     return {
         "name": _name(row, several=several),
@@ -186,5 +186,5 @@ def _shown(row: NodeRow, *, several: bool) -> Json:
         "leftovers": node.leftovers,
         "network": node.network,
         "replicas": row.replicas,
-        "seen": rfc3339(row.seen),
+        "seen": rfc3339(row.seen_time),
     }

@@ -171,9 +171,9 @@ class PortHolder:
         if message["do"] == KEEP:
             self._held[HeldSocket(str(message["role"]), *sockets)] = client
         elif message["do"] == TAKE:
-            wanted = str(message["role"]), str(message["host"]), int(message["port"])
+            address = str(message["role"]), str(message["host"]), int(message["port"])
             free = [held for held, user in self._held.items() if user is None]
-            match = [held for held in free if held.fits(*wanted)][:1]
+            match = [held for held in free if held.fits(*address)][:1]
             self._held.update(dict.fromkeys(match, client))
             send(client, {}, *(held.socket for held in match))
         elif message["do"] == END:

@@ -67,9 +67,9 @@ class OwnPorts:
 
     def listen(self, role: str, host: str, port: int, backlog: int) -> socket.socket:
         """Make it.  Raises OSError."""
-        made = listen(role, host, port, backlog)
-        self._numbers.add(made.getsockname()[1])
-        return made
+        listener = listen(role, host, port, backlog)
+        self._numbers.add(listener.getsockname()[1])
+        return listener
 
     def numbers(self) -> tuple[int, ...]:
         """Return those of the sockets that were made."""

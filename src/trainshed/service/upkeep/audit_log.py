@@ -73,13 +73,13 @@ class AuditLog:
         """Write what waits.  Raises StoreFault; it then waits on."""
         with self._writing:
             with self._lock:
-                taken, self._waiting = self._waiting, []
+                entries, self._waiting = self._waiting, []
                 left_out, self._left_out = self._left_out, 0
             try:
-                self._store.add_audit([*taken, *self._gap(left_out)])
+                self._store.add_audit([*entries, *self._gap(left_out)])
             except StoreFault:
                 with self._lock:
-                    self._waiting[:0] = taken
+                    self._waiting[:0] = entries
                     self._left_out += left_out
                 raise
 
@@ -121,15 +121,15 @@ def listing(store: Store, query: Mapping[str, Any]) -> dict[str, Any]:
     ``query``: ``limit``, ``project``, ``since`` (RFC 3339).  Raises Refusal.
     """
     since = query.get("since")
-    found = store.audit_log(
+    entries = store.audit_log(
         limit=min(int(query.get("limit") or LIST_MAX), LIST_MAX),
         project=query.get("project"),
         since=None if since is None else time_since(since),
     )
-    return {"entries": [_shown(entry) for entry in found]}
+    return {"entries": [_render_entry(entry) for entry in entries]}
 
 
-def _shown(entry: AuditEntry) -> dict[str, Any]:
+def _render_entry(entry: AuditEntry) -> dict[str, Any]:
     time_of = datetime.fromtimestamp(entry.stamp_ns // 1000 / 1e6, UTC)
     return {
         "time": time_of.isoformat(timespec="microseconds"),

@@ -42,12 +42,12 @@ _LOG = logging.getLogger(__name__)
 
 def open_to_others(data_dir: Path) -> dict[Path, int]:
     """What others could open, and the part of its mode that lets them."""
-    found = {}
-    for path, forbidden in _closed(data_dir):
+    modes = {}
+    for path, forbidden in _list_private(data_dir):
         with suppress(FileNotFoundError):
             if too_much := path.stat().st_mode & forbidden:
-                found[path] = too_much
-    return found
+                modes[path] = too_much
+    return modes
 
 
 def make_private(data_dir: Path) -> None:
@@ -56,15 +56,15 @@ def make_private(data_dir: Path) -> None:
     Another names what cannot be closed: it is somebody else's, or shared on purpose (``/tmp``).
     """
     data_dir.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-    found = open_to_others(data_dir)
-    closed = [path for path, too_much in found.items() if _close(path, too_much)]
+    modes = open_to_others(data_dir)
+    closed = [path for path, too_much in modes.items() if _close(path, too_much)]
     if closed:
         _LOG.warning("closed to other users of this machine: %s", _names(closed))
-    if left := [path for path in found if path not in closed]:
+    if left := [path for path in modes if path not in closed]:
         _LOG.warning("cannot close to other users of this machine: %s", _names(left))
 
 
-def _closed(data_dir: Path) -> Iterator[tuple[Path, int]]:
+def _list_private(data_dir: Path) -> Iterator[tuple[Path, int]]:
     """Each path with what its mode may not have."""
     entries = (path for path in sorted(data_dir.iterdir()) if path.name not in _SHOWN)
     folders = [path for path in entries if path.is_dir()]
@@ -87,5 +87,5 @@ def _close(path: Path, too_much: int) -> bool:
 
 def _names(paths: list[Path]) -> str:
     """Name the first path, and count the others."""
-    others = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
-    return f"{os.fspath(paths[0])}{others}"
+    rest = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
+    return f"{os.fspath(paths[0])}{rest}"

@@ -159,28 +159,28 @@ class Expiry:
         # by the store's time, in which ends are written: a clock that was set makes no job old
         ended_before = self.store.moment_before(timedelta(days=self.days_max))
         forgotten: set[JobUid] = set()
-        kept: dict[JobUid, OSError | None] = {}
-        while len(kept) < _KEPT_MAX:
+        remaining: dict[JobUid, OSError | None] = {}
+        while len(remaining) < _KEPT_MAX:
             began_s = self.monotonic()
-            oldest = self.store.expired(ended_before=ended_before, limit=_AT_ONCE + len(kept))
-            uids = [uid for uid in oldest if uid not in kept]
+            oldest = self.store.expired(ended_before=ended_before, limit=_AT_ONCE + len(remaining))
+            uids = [uid for uid in oldest if uid not in remaining]
             if forgotten.issuperset(uids):
                 break  # there are none, or the store keeps them, for a reason of its own
-            gone = [uid for uid in uids if self._is_removed(uid, kept)]
+            gone = [uid for uid in uids if self._is_removed(uid, remaining)]
             self.store.forget(gone)
             forgotten.update(gone)
             self.rest(_REST * (self.monotonic() - began_s))
-        for error in filter(None, kept.values()):
+        for error in filter(None, remaining.values()):
             raise error
         return len(forgotten)
 
-    def _is_removed(self, uid: JobUid, kept: dict[JobUid, OSError | None]) -> bool:
+    def _is_removed(self, uid: JobUid, remaining: dict[JobUid, OSError | None]) -> bool:
         try:
             if self.remove(uid):
                 return True
-            kept[uid] = None
+            remaining[uid] = None
         except OSError as error:
-            kept[uid] = error
+            remaining[uid] = error
         return False
 
 

@@ -70,42 +70,46 @@ class Measuring:
     jobs: tuple[Path, ...]
     """The folders that have a folder for every job."""
     uploads: Uploads
-    known: ProjectBytes
+    project_bytes: ProjectBytes
     _settled: dict[JobUid, tuple[str, int]] = field(default_factory=dict, init=False)
     """What jobs that are over have left: nothing is written there any more."""
 
     def look(self) -> None:
         """Measure, where there is a limit.  Raises OSError."""
-        if self.known.most is None:
+        if self.project_bytes.most is None:
             return
         used: Counter[str] = Counter()
-        for project, size in (*self._of_buckets(), *self._of_uploads(), *self._of_jobs()):
+        for project, size in (
+            *self._measure_buckets(),
+            *self._measure_uploads(),
+            *self._measure_jobs(),
+        ):
             used[project] += size
-        self.known.measured(used)
+        self.project_bytes.measured(used)
 
-    def _of_buckets(self) -> Iterator[tuple[str, int]]:
+    def _measure_buckets(self) -> Iterator[tuple[str, int]]:
         """Their objects, and what is noted of each."""
         roots = (self.buckets, self.uploads.objects.data_dir / "objects")
         owned = {root / name: self._owner(name) for root in roots for name in _names(root)}
         for folder, size in sizes([folder for folder, owner in owned.items() if owner]).items():
             yield owned[folder], size
 
-    def _of_uploads(self) -> Iterator[tuple[str, int]]:
+    def _measure_uploads(self) -> Iterator[tuple[str, int]]:
         for bucket, size in self.uploads.unfinished():
             yield self._owner(bucket), size
 
-    def _of_jobs(self) -> Iterator[tuple[str, int]]:
+    def _measure_jobs(self) -> Iterator[tuple[str, int]]:
         named = {root: set(_names(root)) for root in self.jobs}
         uids = {JobUid(int(name)) for name in set().union(*named.values()) if name.isdecimal()}
         for uid in self._settled.keys() - uids:
             del self._settled[uid]
         records = {uid: self.store.job_by_uid(uid) for uid in uids - self._settled.keys()}
         folders = {uid: self._folders(uid, named) for uid, record in records.items() if record}
-        found = sizes([folder for theirs in folders.values() for folder in theirs])
+        folder_sizes = sizes([folder for theirs in folders.values() for folder in theirs])
         for uid, record in records.items():
-            if record is None or not any(folder in found for folder in folders[uid]):
+            if record is None or not any(folder in folder_sizes for folder in folders[uid]):
                 continue
-            size = sum(found.get(folder, 0) for folder in folders[uid])
+            size = sum(folder_sizes.get(folder, 0) for folder in folders[uid])
             if record.job.status.state.is_final:
                 self._settled[uid] = record.job.project, size
             else:
@@ -116,8 +120,8 @@ class Measuring:
         return [root / str(uid) for root, names in named.items() if str(uid) in names]
 
     def _owner(self, bucket: str) -> str:
-        known = self.store.bucket(bucket)
-        return known[0] if known else ""
+        row = self.store.bucket(bucket)
+        return row[0] if row else ""
 
 
 def _names(folder: Path) -> Iterable[str]:

@@ -47,12 +47,12 @@ class ModelDraft:
 def upload_request(document: Mapping[str, Any]) -> tuple[ModelDraft, tuple[Violation, ...]]:
     """Read an UploadModelRequest; the draft is of use where there are no violations."""
     reading = read(table("aiplatform_v1"), "UploadModelRequest", document)
-    found = (
+    violations = (
         *reading.violations,
         *misnamed(document, reading.value),
         *_gaps(document, reading.value),
     )
-    return _draft(reading.value, reading.value.get("model", {})), found
+    return _draft(reading.value, reading.value.get("model", {})), violations
 
 
 def _gaps(document: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[Violation]:
@@ -68,12 +68,12 @@ def _gaps(document: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[Vio
 def model_of_pipeline(spec: JobSpec) -> ModelDraft | None:
     """The model that a pipeline asks for: the folder is the one that AIP_MODEL_DIR names."""
     around = json.loads(spec.envelope)
-    wanted = around.get("modelToUpload")
-    if not wanted:
+    model = around.get("modelToUpload")
+    if not model:
         return None
     base = spec.base_output_dir
     folder = {"artifactUri": under(base, "model").rstrip("/")} if base else {}
-    return _draft(around, {"displayName": spec.display_name, **folder, **wanted})
+    return _draft(around, {"displayName": spec.display_name, **folder, **model})
 
 
 def _draft(value: Mapping[str, Any], model: Mapping[str, Any]) -> ModelDraft:
@@ -134,14 +134,14 @@ def model_json(  # noqa: PLR0913  # what a version of a model consists of
 
 def aliases_of(document: str, *, is_newest: bool) -> list[str]:
     """The names behind the ``@``; the newest version is the default one."""
-    named = [each for each in json.loads(document).get("versionAliases", ()) if each != DEFAULT]
+    named = [alias for alias in json.loads(document).get("versionAliases", ()) if alias != DEFAULT]
     return [DEFAULT, *named] if is_newest else named
 
 
-def upload(name: str, made: str, time: datetime) -> dict[str, Any]:
-    """The Operation of an upload that is over: ``made`` is ``NAME@VERSION``."""
+def upload(name: str, versioned_name: str, time: datetime) -> dict[str, Any]:
+    """The Operation of an upload that is over: ``versioned_name`` is ``NAME@VERSION``."""
     stamp = rfc3339(time)
-    model, _, version = made.rpartition("@")
+    model, _, version = versioned_name.rpartition("@")
     return {
         "name": name,
         "metadata": {

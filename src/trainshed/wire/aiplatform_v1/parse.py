@@ -1,8 +1,8 @@
 """The job documents of ``aiplatform/v1`` to the model.
 
 All of them hold a CustomJobSpec, which becomes the spec's ``request`` because CLUSTER_SPEC shows it
-to the program (R13).  What stands around it is kept in ``envelope``, to be echoed.  A worker
-pool's position is its role (R12).  Sources: contracts/gcloud.md 5 and 6, contracts/vertex-sdk.md 4
+to the program.  What stands around it is kept in ``envelope``, to be echoed.  A worker
+pool's position is its role.  Sources: docs/sources/gcloud.md 5 and 6, docs/sources/vertex.md 4
 and 8.
 """
 
@@ -34,7 +34,7 @@ from trainshed.wire.times import seconds
 
 POOLS_MAX: Final = 1 + max(POOL_OF_ROLE.values())
 
-#: The role of each position; the third is the reducers' when it runs their image (R16).
+#: The role of each position; the third is the reducers' when it runs their image.
 ROLE_OF_POOL: Final = (Role.PRIMARY, Role.WORKER, Role.PARAMETER_SERVER, Role.EVALUATOR)
 
 Json = Mapping[str, Any]
@@ -110,7 +110,9 @@ def _python_package(value: Json) -> Program:
 
 
 def _env(value: Json) -> tuple[tuple[str, str], ...]:
-    return tuple((each.get("name", ""), each.get("value", "")) for each in value.get("env", ()))
+    return tuple(
+        (variable.get("name", ""), variable.get("value", "")) for variable in value.get("env", ())
+    )
 
 
 #: The task that a training pipeline can hold here, whatever its version.
@@ -126,7 +128,7 @@ _LOCATION: Final = re.compile(r"/locations/([^/]+)/")
 def custom_job(document: Json) -> Parsed:
     """Read a CustomJob, as ``customJobs.create`` has it."""
     reading = read(_table(), "CustomJob", document)
-    return _parsed(document, reading, "jobSpec")
+    return _parse_job(document, reading, "jobSpec")
 
 
 def custom_job_spec(document: Json) -> Parsed:
@@ -145,18 +147,18 @@ def custom_job_spec(document: Json) -> Parsed:
 
 
 def tuning_job(document: Json) -> Parsed:
-    """Read a HyperparameterTuningJob: the spec is that of one trial, with the study (R19)."""
+    """Read a HyperparameterTuningJob: the spec is that of one trial, with the study."""
     reading = read(_table(), "HyperparameterTuningJob", document)
     gaps = (
         replace(gap, field=as_written(document, str(gap.field)))
         for gap in missing_values(reading.value)
     )
-    parsed = _parsed(document, reading, "trialJobSpec")
+    parsed = _parse_job(document, reading, "trialJobSpec")
     faulty = frozenset(snake(str(violation.field)) for violation in reading.violations)
     gaps = (gap for gap in gaps if not _has_faulty_values(gap, faulty))
     violations = (*parsed.violations, *without(gaps, parsed.violations))
     study = replace(study_of(reading.value), is_whole=not any(map(_is_of_study, violations)))
-    spec = replace(_made(parsed), study=study)
+    spec = replace(_require_spec(parsed), study=study)
     words = in_own_spelling(partial(caller_words, spec=spec, prefix="trialJobSpec."), document)
     return Parsed(spec=spec, violations=violations, words=words, notes=reading.notes)
 
@@ -177,29 +179,30 @@ def _is_of_study(violation: Violation) -> bool:
 def training_pipeline(document: Json) -> Parsed:
     """Read a TrainingPipeline, whose ``trainingTaskInputs`` are a CustomJobSpec in mixed case.
 
-    They are echoed as they are: the SDK reads them back in its own case (vertex-sdk.md 4.4).
+    They are echoed as they are: the SDK reads them back in its own case
+    (docs/sources/vertex.md 4.4).
     """
     reading = read(_table(), "TrainingPipeline", document)
     inputs = reading.value.get("trainingTaskInputs", {})
     at = as_written(document, "trainingTaskInputs")
     if not isinstance(inputs, dict):
-        found: tuple[Violation, ...] = (_not_inputs(at, inputs),)
-        task = NormalForm(value={}, violations=found)
+        task_violations: tuple[Violation, ...] = (_not_inputs(at, inputs),)
+        task = NormalForm(value={}, violations=task_violations)
     else:
         task = read(_table(), "CustomJobSpec", inputs, at, root="TrainingPipeline")
     around = (*_other_task(document, reading.value), *misnamed(document, reading.value))
     violations = (*reading.violations, *around, *task.violations)
     whole = {**reading.value, "trainingTaskInputs": task.value}
     both = NormalForm(value=whole, violations=violations, notes=(*reading.notes, *task.notes))
-    parsed = _parsed(document, both, "trainingTaskInputs")
-    return replace(parsed, spec=replace(_made(parsed), envelope=compact(reading.value)))
+    parsed = _parse_job(document, both, "trainingTaskInputs")
+    return replace(parsed, spec=replace(_require_spec(parsed), envelope=compact(reading.value)))
 
 
 def _table() -> Table:
     return table("aiplatform_v1")
 
 
-def _parsed(document: Json, reading: NormalForm, prefix: str) -> Parsed:
+def _parse_job(document: Json, reading: NormalForm, prefix: str) -> Parsed:
     value = reading.value
     spec = replace(
         _spec(value.get(prefix, {})),
@@ -214,7 +217,7 @@ def _parsed(document: Json, reading: NormalForm, prefix: str) -> Parsed:
     return Parsed(spec=spec, violations=violations, words=words, notes=reading.notes)
 
 
-def _made(parsed: Parsed) -> JobSpec:
+def _require_spec(parsed: Parsed) -> JobSpec:
     assert parsed.spec is not None  # noqa: S101  # _parsed always makes one
     return parsed.spec
 
@@ -249,8 +252,8 @@ def _region(value: Any) -> tuple[str | None, tuple[Violation, ...]]:
 
 def _region_of_name(name: Any) -> str | None:
     """The location in a resource's full name, which a job that was described carries."""
-    found = _LOCATION.search(name) if isinstance(name, str) else None
-    return found[1] if found else None
+    match = _LOCATION.search(name) if isinstance(name, str) else None
+    return match[1] if match else None
 
 
 def _too_many_pools(document: Json, value: Json, prefix: str) -> tuple[Violation, ...]:

@@ -2,7 +2,7 @@
 
 The document comes back whole: its CustomJobSpec from the spec's ``request``, all around it from the
 ``envelope``.  What deletes a resource is answered with an operation, which is over by then: the
-clients insist on ``done`` together with a ``response`` (contracts/vertex-sdk.md 4.2).
+clients insist on ``done`` together with a ``response`` (docs/sources/vertex.md 4.2).
 
 The service also makes documents of a caller's: of a pipeline's job, and of a trial's job.
 """
@@ -40,12 +40,12 @@ def custom_job(job: Job) -> dict[str, Any]:
 
 def tuning_job(job: Job, trials: Sequence[TrialView] = ()) -> dict[str, Any]:
     """The HyperparameterTuningJob as its clients read it; Google leaves ``trials`` out of lists."""
-    found = {
+    resource = {
         **_envelope(job),
         "trialJobSpec": json.loads(job.spec.request),
         **_outputs(job, TUNING_JOBS, "JOB_STATE"),
     }
-    return {**found, "trials": [trial_json(view) for view in trials]} if trials else found
+    return {**resource, "trials": [trial_json(view) for view in trials]} if trials else resource
 
 
 def training_pipeline(
@@ -54,20 +54,20 @@ def training_pipeline(
     """The TrainingPipeline as its clients read it; ``model`` is what is known of its model.
 
     ``trainingTaskInputs`` come back in the caller's own key case.  ``backing_custom_job`` is the
-    full name of the CustomJob that does the work (contracts/vertex-sdk.md 4.4).
+    full name of the CustomJob that does the work (docs/sources/vertex.md 4.4).
     """
-    found = {**_envelope(job), **_outputs(job, PIPELINES, "PIPELINE_STATE")}
+    resource = {**_envelope(job), **_outputs(job, PIPELINES, "PIPELINE_STATE")}
     if backing_custom_job:
-        found["trainingTaskMetadata"] = {"backingCustomJob": backing_custom_job}
+        resource["trainingTaskMetadata"] = {"backingCustomJob": backing_custom_job}
     if model:
-        found["modelToUpload"] = {**found.get("modelToUpload", {}), **model}
-    return found
+        resource["modelToUpload"] = {**resource.get("modelToUpload", {}), **model}
+    return resource
 
 
 def _envelope(job: Job) -> dict[str, Any]:
-    found = with_labels(json.loads(job.spec.envelope), job.labels)
+    envelope = with_labels(json.loads(job.spec.envelope), job.labels)
     added = _waiting_labels(job)
-    return {**found, "labels": {**found.get("labels", {}), **added}} if added else found
+    return {**envelope, "labels": {**envelope.get("labels", {}), **added}} if added else envelope
 
 
 def _waiting_labels(job: Job) -> dict[str, str]:
@@ -75,17 +75,17 @@ def _waiting_labels(job: Job) -> dict[str, str]:
     if not job.status.state.waits:
         return {}
     reason, position = job.explanation and job.explanation.reason, job.status.queue_position
-    found = {
+    labels = {
         WAITING_LABEL: reason.value.lower() if reason else None,
         POSITION_LABEL: None if position is None else str(position),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in labels.items() if value is not None}
 
 
 def _outputs(job: Job, collection: str, prefix: str) -> dict[str, Any]:
     status = job.status
     error = ending(status)
-    found = {
+    outputs = {
         "name": resource_name(collection, job.project, job.location, job.job_id),
         "displayName": job.spec.display_name or None,
         "state": f"{prefix}_{STATE[status.state]}",
@@ -95,7 +95,7 @@ def _outputs(job: Job, collection: str, prefix: str) -> dict[str, Any]:
         "updateTime": rfc3339(status.update_time),
         "error": {"code": error.code, "message": error.message} if error else None,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in outputs.items() if value is not None}
 
 
 EMPTY: Final = "type.googleapis.com/google.protobuf.Empty"
@@ -152,14 +152,14 @@ def job_of_trial(spec: JobSpec, study_id: str, number: str) -> JobSpec:
     )
 
 
-def _new_envelope(spec: JobSpec, name: str, *kept: str, **given: Any) -> str:
+def _new_envelope(spec: JobSpec, name: str, *keys: str, **fields: Any) -> str:
     around = _around(spec)
-    found = {key: around[key] for key in (*kept, "encryptionSpec") if key in around}
-    return compact({"displayName": name, **given, **found})
+    inherited = {key: around[key] for key in (*keys, "encryptionSpec") if key in around}
+    return compact({"displayName": name, **fields, **inherited})
 
 
 def _in_own_folder(request: str, number: str) -> str:
-    """What the trial's job shows as its output directory (contracts/vertex-sdk.md 8).
+    """What the trial's job shows as its output directory (docs/sources/vertex.md 8).
 
     Where results go is ``launch``'s business: it puts the trial's folder under the study's.
     """
@@ -173,5 +173,5 @@ def _in_own_folder(request: str, number: str) -> str:
 
 
 def _around(spec: JobSpec) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(spec.envelope)
-    return found
+    envelope: Mapping[str, Any] = json.loads(spec.envelope)
+    return envelope

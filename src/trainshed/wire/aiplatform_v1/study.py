@@ -1,4 +1,4 @@
-"""A HyperparameterTuningJob's study to the model's (R19; contracts/vertex-sdk.md 8)."""
+"""A HyperparameterTuningJob's study to the model's (docs/sources/vertex.md 8)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -56,7 +56,7 @@ def _number(value: Any) -> float | None:
 
 
 def _floats(value: Json) -> tuple[float, ...]:
-    return tuple(float(each) for each in value.get("values", ()))
+    return tuple(float(number) for number in value.get("values", ()))
 
 
 #: The alternatives of a parameter's values, and how each is read.
@@ -76,16 +76,16 @@ PARENT_VALUES: Final[Mapping[str, Callable[[Json], tuple[str | float, ...]]]] = 
 
 
 def _condition(value: Json) -> Condition:
-    given = (read(value[name]) for name, read in PARENT_VALUES.items() if name in value)
+    values = (read(value[name]) for name, read in PARENT_VALUES.items() if name in value)
     return Condition(
-        parent_values=next(given, ()), parameter=parameter_of(value.get("parameterSpec", {}))
+        parent_values=next(values, ()), parameter=parameter_of(value.get("parameterSpec", {}))
     )
 
 
 def stopping_of(study: Json) -> StoppingRule | None:
     """The rule by which trials are stopped early; an empty message of a rule is that rule."""
-    found = (read(study[name]) for name, read in STOPPING.items() if name in study)
-    return next(found, None)
+    rules = (read(study[name]) for name, read in STOPPING.items() if name in study)
+    return next(rules, None)
 
 
 def ending_of(value: Json) -> EndingRules:
@@ -157,7 +157,10 @@ NOISE: Final[Mapping[str, Noise]] = {
 
 
 def study_of(job: Json) -> StudySpec:
-    """The study of a tuning job; counts that are not given are as gcloud sends them (6.1)."""
+    """Return the study of a tuning job.
+
+    Counts that are not given are as gcloud sends them (docs/sources/gcloud.md 6.1).
+    """
     study = job.get("studySpec", {})
     selection = study.get("measurementSelectionType", "MEASUREMENT_SELECTION_TYPE_UNSPECIFIED")
     return StudySpec(
@@ -176,16 +179,16 @@ def study_of(job: Json) -> StudySpec:
 
 def missing_values(job: Json) -> Iterator[Violation]:
     """The parameters of a tuning job that say no values; conditional ones included."""
-    for index, each in enumerate(job.get("studySpec", {}).get("parameters", ())):
-        yield from _missing_values(each, f"studySpec.parameters[{index}]")
+    for index, parameter in enumerate(job.get("studySpec", {}).get("parameters", ())):
+        yield from _missing_values(parameter, f"studySpec.parameters[{index}]")
 
 
 def _missing_values(parameter: Json, path: str) -> Iterator[Violation]:
     if not any(name in parameter for name in VALUES):
         yield _without_values(path)
-    for index, each in enumerate(parameter.get("conditionalParameterSpecs", ())):
+    for index, conditional in enumerate(parameter.get("conditionalParameterSpecs", ())):
         inner = f"{path}.conditionalParameterSpecs[{index}].parameterSpec"
-        yield from _missing_values(each.get("parameterSpec", {}), inner)
+        yield from _missing_values(conditional.get("parameterSpec", {}), inner)
 
 
 def _without_values(at: str) -> Violation:

@@ -1,6 +1,7 @@
-"""Trials of a study as the Trials of a HyperparameterTuningJob, and back (vertex-sdk.md 8).
+"""Trials of a study as the Trials of a HyperparameterTuningJob, and back.
 
-Clients read them in the tuning job: there is no call for a trial of its own, so none has a name.
+Their fields are in docs/sources/vertex.md 8.  Clients read them in the tuning job and call for no
+trial alone (docs/sources/vertex.md 4.5), so none has a name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,18 +30,18 @@ def trial_json(view: TrialView) -> dict[str, Any]:
     trial = view.trial
     is_good = trial.state is TrialState.SUCCEEDED
     is_bad = trial.state is TrialState.INFEASIBLE
-    found = {
+    document = {
         "id": str(trial.number),
         "state": trial.state.value,
         "parameters": [{"parameterId": name, "value": value} for name, value in trial.values],
-        "measurements": [measurement_json(each) for each in trial.measurements],
+        "measurements": [measurement_json(measurement) for measurement in trial.measurements],
         "finalMeasurement": measurement_json(trial.final) if is_good and trial.final else None,
         "startTime": rfc3339(trial.start_time),
         "endTime": rfc3339(trial.end_time),
         "infeasibleReason": trial.infeasible_reason if is_bad else None,
         "customJob": view.job_name,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in document.items() if value}
 
 
 def measurement_json(measurement: Measurement) -> dict[str, Any]:
@@ -54,8 +55,10 @@ def measurement_json(measurement: Measurement) -> dict[str, Any]:
 
 def read_study(job: Json) -> tuple[StudySpec, list[TrialRecord]]:
     """The study of a tuning job, as far as it says what is searched, and its trials."""
-    said = job["studySpec"]
-    study = study_of({**job, "studySpec": {key: said[key] for key in SEARCH & said.keys()}})
+    study_spec = job["studySpec"]
+    study = study_of(
+        {**job, "studySpec": {key: study_spec[key] for key in SEARCH & study_spec.keys()}}
+    )
     return study, list(_trials(study, job.get("trials", ())))
 
 
@@ -63,11 +66,11 @@ def _trials(study: StudySpec, trials: Iterable[Json]) -> Iterator[TrialRecord]:
     kinds = kinds_of(study)
     for place, trial in enumerate(trials, 1):
         final = trial.get("finalMeasurement")
-        given = ((p["parameterId"], p.get("value")) for p in trial.get("parameters", ()))
+        pairs = ((p["parameterId"], p.get("value")) for p in trial.get("parameters", ()))
         yield TrialRecord(
             number=number_of(trial.get("id"), place),
             state=STATES.get(trial.get("state", ""), TrialState.REQUESTED),
-            values=values_of(kinds, given),
+            values=values_of(kinds, pairs),
             measurements=tuple(map(_measurement, trial.get("measurements", ()))),
             final=_measurement(final) if final else None,
             infeasible_reason=trial.get("infeasibleReason"),
@@ -76,11 +79,14 @@ def _trials(study: StudySpec, trials: Iterable[Json]) -> Iterator[TrialRecord]:
         )
 
 
-def _measurement(given: Json) -> Measurement:
+def _measurement(document: Json) -> Measurement:
     """A Measurement; proto3's JSON leaves zeros out."""
-    metrics = ((each["metricId"], float(each.get("value", 0))) for each in given.get("metrics", ()))
+    metrics = (
+        (metric["metricId"], float(metric.get("value", 0)))
+        for metric in document.get("metrics", ())
+    )
     return Measurement(
-        step=int(given.get("stepCount", 0)),
-        elapsed_s=float(str(given.get("elapsedDuration", "0")).removesuffix("s")),
+        step=int(document.get("stepCount", 0)),
+        elapsed_s=float(str(document.get("elapsedDuration", "0")).removesuffix("s")),
         metrics=finite(metrics),
     )

@@ -1,6 +1,6 @@
 """What a Vertex job document calls the model's fields: total, so that no refusal lacks words.
 
-Also what filters of its lists call them (contracts/vertex-sdk.md 8, end).
+Also what filters of its lists call them (docs/sources/vertex.md 8, end).
 """
 
 from collections.abc import Mapping
@@ -205,8 +205,8 @@ _FIELDS: Final = {
 
 
 def _states(prefix: str, never: tuple[str, ...]) -> Mapping[str, JobState | None]:
-    found = {f"{prefix}_{word}": state for word, state in states_of(STATE).items()}
-    return {**found, **{f"{prefix}_{word}": None for word in never}}
+    states = {f"{prefix}_{word}": state for word, state in states_of(STATE).items()}
+    return {**states, **{f"{prefix}_{word}": None for word in never}}
 
 
 JOBS_FILTERS: Final = FilterWords(operators=_FIELDS, states=_states("JOB_STATE", NEVER))

@@ -1,4 +1,4 @@
-"""The body of ``entries:list`` as a value (contracts/gcloud.md 7)."""
+"""The body of ``entries:list`` as a value (docs/sources/gcloud.md 7)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -64,30 +64,30 @@ def _project(document: Mapping[str, Any]) -> str:
 
 def _texts(document: Mapping[str, Any], field: str) -> list[str]:
     value = document.get(field)
-    found = [] if value is None else value
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+    texts = [] if value is None else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         _refuse(field, "wrong-type", "it is no list of texts", "a list of texts")
-    return found
+    return texts
 
 
 def _text(document: Mapping[str, Any], field: str) -> str:
     value = document.get(field)
-    found = "" if value is None else value
-    if not isinstance(found, str):
+    text = "" if value is None else value
+    if not isinstance(text, str):
         _refuse(field, "wrong-type", "it is no text", "a text")
-    return found
+    return text
 
 
 def _page_size(value: Any) -> int:
     """As Google does: 0 is the default, and more than there may be is as much as there may be."""
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= 10:  # noqa: PLR2004
         value = int(value)
-    found = 0 if value is None else value
-    if type(found) is not int or not 0 <= found <= _INT32_MAX:
+    size = 0 if value is None else value
+    if type(size) is not int or not 0 <= size <= _INT32_MAX:
         _refuse(
             "pageSize", "wrong-type", f"{str(value)[:100]!r} is no size", f"1 to {PAGE_SIZE_MAX}"
         )
-    return min(found, PAGE_SIZE_MAX) or _PAGE_SIZE
+    return min(size, PAGE_SIZE_MAX) or _PAGE_SIZE
 
 
 def _refuse(field: str, rule: str, why: str, accepted: str) -> NoReturn:

@@ -28,7 +28,7 @@ class LogEntry:
 
     @property
     def insert_id(self) -> str:
-        """The insertId: the same at every read, ascending as a text (contracts/gcloud.md 7.3)."""
+        """The insertId: the same at every read, ascending as text (docs/sources/gcloud.md 7.3)."""
         return f"{self.line.stamp_ns:020d}-{self.uid:020d}-{self.source}"
 
     @property

@@ -156,11 +156,11 @@ class _Compiler:
         except BadExpression as error:
             accepted = f"a regular expression of RE2 ({error})"
             raise refusal_at(self._text, position, accepted) from None
-        wanted = written.operator == "=~"
+        expects_match = written.operator == "=~"
 
         def matches(entry: LogEntry) -> bool:
             texts = [value for value in _values(field, entry) if isinstance(value, str)]
-            return bool(texts) and any(map(finds, texts)) is wanted
+            return bool(texts) and any(map(finds, texts)) is expects_match
 
         return matches
 

@@ -118,7 +118,7 @@ def _clauses(tree: Tree, is_common: Callable[[str], bool]) -> ByteClauses:
         case Conjunction(items=items):
             return tuple(clause for item in items for clause in _clauses(item, is_common))
         case Disjunction(items=items):
-            return _joined([_clauses(item, is_common) for item in items])
+            return _join_clauses([_clauses(item, is_common) for item in items])
         case Phrase(value=value):
             return _text_clause(value.text, is_common)
         case FunctionCall(name=name, arguments=arguments) if name.lower() == "search" and arguments:
@@ -129,7 +129,7 @@ def _clauses(tree: Tree, is_common: Callable[[str], bool]) -> ByteClauses:
     return ()
 
 
-def _joined(parts: list[ByteClauses]) -> ByteClauses:
+def _join_clauses(parts: list[ByteClauses]) -> ByteClauses:
     """One clause that holds where any of the parts does; none if a part may hold anywhere."""
     if not parts or not all(parts):
         return ()

@@ -37,16 +37,16 @@ def compile_expression(pattern: str) -> Callable[[str], bool]:
     options.max_mem = MEMORY_MAX
     options.log_errors = False
     try:
-        compiled = re2.compile(_encoded(pattern), options)
+        compiled = re2.compile(_encode(pattern), options)
     except re2.error as error:
-        raise BadExpression(_decoded(error.args[0])) from None
-    return lambda text: compiled.search(_encoded(text)) is not None
+        raise BadExpression(_decode(error.args[0])) from None
+    return lambda text: compiled.search(_encode(text)) is not None
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     """A log may hold halves of characters, which no UTF-8 has."""
     return text.encode("utf-8", "replace")
 
 
-def _decoded(reason: Any) -> str:
+def _decode(reason: Any) -> str:
     return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)

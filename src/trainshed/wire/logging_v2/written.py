@@ -82,7 +82,7 @@ def _text(entry: Mapping[str, Any]) -> str:
     return json.dumps(payload, ensure_ascii=False)
 
 
-def _severity(found: Any) -> str:
-    if isinstance(found, int):
-        found = _SEVERITIES[max(0, min(found // _HUNDRED, len(_SEVERITIES) - 1))]
-    return WORDS.get(found.upper(), "INFO") if isinstance(found, str) else "INFO"
+def _severity(severity: Any) -> str:
+    if isinstance(severity, int):
+        severity = _SEVERITIES[max(0, min(severity // _HUNDRED, len(_SEVERITIES) - 1))]
+    return WORDS.get(severity.upper(), "INFO") if isinstance(severity, str) else "INFO"

@@ -61,7 +61,7 @@ def _pool() -> DescriptorPool:
     pool = DescriptorPool()
     pool.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)
     messages = [
-        {"name": name, "field": [_field(*each) for each in fields.items()]}
+        {"name": name, "field": [_field(*field) for field in fields.items()]}
         for name, fields in _DECLARED.items()
     ]
     file = {

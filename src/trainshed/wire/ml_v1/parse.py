@@ -1,7 +1,7 @@
 """A Job document of ``ml/v1`` to the model, and patches of one.
 
-Four families of fields become the replica groups (R11).  Sources: contracts/gcloud.md 3,
-contracts/vertex-sdk.md 7.1.
+Four families of fields become the replica groups.  Sources: docs/sources/gcloud.md 3,
+docs/sources/vertex.md 7.1.
 """
 
 import base64
@@ -51,9 +51,9 @@ def groups_of(
 
     A group exists if its type, its configuration or a count was given; the master also if there is
     a program, or nobody else would bring one.  A given type with no count is a count of 0, as the
-    service counts (vertex-sdk.md 7.1), and is kept for the rules to see.  ``unread_counts`` are the
-    families whose count was given and cannot be read: one replica stands for them, so that what
-    else is wrong with them is reported too.
+    service counts (docs/sources/vertex.md 7.1), and is kept for the rules to see.
+    ``unread_counts`` are the families whose count was given and cannot be read: one replica stands
+    for them, so that what else is wrong with them is reported too.
     """
     return tuple(_groups(training, unread_counts))
 
@@ -98,8 +98,8 @@ def _disk(value: Json | None) -> Disk | None:
 def _program(training: Json, config: Json) -> Program | None:
     """A group's program; None when the document names none at all.
 
-    The image defaults to the master's; commands and arguments of a container do not.  The job's
-    own arguments go to every replica whose container gives none (vertex-sdk.md 7.1).
+    The image defaults to the master's (docs/sources/vertex.md 7.1); commands and arguments of a
+    container do not.  The job's own arguments go to every replica whose container gives none.
     """
     image = config.get("imageUri") or training.get("masterConfig", {}).get("imageUri")
     program = Program(
@@ -132,24 +132,24 @@ def misfits(training: Json, document: Json) -> Iterator[Violation]:
     has_master_image = bool(training.get("masterConfig", {}).get("imageUri"))
     for family in dict.fromkeys(FAMILY.values()):
         config = training.get(f"{family}Config", {})
-        given = [name for name in STARTING if config.get(name)]
-        if not given:
+        names = [name for name in STARTING if config.get(name)]
+        if not names:
             continue
-        path = as_written(document, f"trainingInput.{family}Config.{given[0]}")
+        path = as_written(document, f"trainingInput.{family}Config.{names[0]}")
         if training.get("args"):
-            yield _conflict(path, given)
+            yield _conflict(path, names)
         if not (has_master_image or config.get("imageUri")):
-            yield _without_image(path, given)
+            yield _without_image(path, names)
 
 
-def _conflict(path: str, given: list[str]) -> Violation:
-    message = f"args and {' and '.join(given)} exclude each other"
+def _conflict(path: str, names: list[str]) -> Violation:
+    message = f"args and {' and '.join(names)} exclude each other"
     accepted = "args for the whole job, or containerCommand and containerArgs"
     return Violation(field=path, rule="args-conflict", message=message, accepted=accepted)
 
 
-def _without_image(path: str, given: list[str]) -> Violation:
-    message = f"{' and '.join(given)} without an image to start"
+def _without_image(path: str, names: list[str]) -> Violation:
+    message = f"{' and '.join(names)} without an image to start"
     accepted = "an imageUri in the same object, or in masterConfig"
     return Violation(field=path, rule="command-without-image", message=message, accepted=accepted)
 
@@ -184,11 +184,11 @@ def job(document: Mapping[str, Any]) -> Parsed:
 
 
 def _study(
-    training: dict[str, Any], document: Mapping[str, Any], found: Iterable[Violation]
+    training: dict[str, Any], document: Mapping[str, Any], violations: Iterable[Violation]
 ) -> StudySpec | None:
     study = study_of(training.get("hyperparameters"))
     path = as_written(document, HYPERPARAMETERS)
-    is_whole = not any(str(violation.field).startswith(path) for violation in found)
+    is_whole = not any(str(violation.field).startswith(path) for violation in violations)
     return replace(study, is_whole=is_whole) if study else None
 
 
@@ -238,7 +238,7 @@ def _scheduling(value: dict[str, Any]) -> Scheduling:
     )
 
 
-#: The fields of a Job that can be changed (contracts/vertex-sdk.md 7).
+#: The fields of a Job that can be changed (docs/sources/vertex.md 7).
 CHANGEABLE: Final = ("labels", "etag")
 
 
@@ -274,9 +274,9 @@ def _labels(value: Any) -> Mapping[str, str]:
     labels = {} if value is None else value
     if not isinstance(labels, Mapping):
         raise Fault((_wrong("labels", "labels must be an object of texts", value),))
-    found = list(_no_texts(labels)) or list(label_violations(Dialect.ML_V1, labels, "labels"))
-    if found:
-        raise Fault(tuple(found))
+    violations = list(_no_texts(labels)) or list(label_violations(Dialect.ML_V1, labels, "labels"))
+    if violations:
+        raise Fault(tuple(violations))
     return labels
 
 

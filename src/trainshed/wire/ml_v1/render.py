@@ -1,7 +1,7 @@
 """A job of the model as a Job of ``ml/v1``: the caller's document and what was observed.
 
 Clients depend on more than the schema says: ``etag`` is padded base64, or gcloud crashes;
-``endTime`` is set with every final state, or log streaming never ends (contracts/gcloud.md 2 and
+``endTime`` is set with every final state, or log streaming never ends (docs/sources/gcloud.md 2 and
 10.3).
 """
 
@@ -30,7 +30,7 @@ def job(job: Job, trials: Sequence[TrialView] = ()) -> dict[str, Any]:
 def _outputs(job: Job, trials: Sequence[TrialView]) -> dict[str, Any]:
     status = job.status
     position = status.queue_position
-    found = {
+    outputs = {
         "state": STATE[status.state],
         "createTime": rfc3339(status.create_time),
         "startTime": rfc3339(status.start_time),
@@ -40,7 +40,7 @@ def _outputs(job: Job, trials: Sequence[TrialView]) -> dict[str, Any]:
         "etag": base64.b64encode(job.etag).decode("ascii") or None,
         "trainingOutput": _training_output(job, trials) or None,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in outputs.items() if value is not None}
 
 
 def _training_output(job: Job, trials: Sequence[TrialView]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A HyperparameterSpec of ``ml/v1`` to the model's study (R19; vertex-sdk.md 7.1)."""
+"""A HyperparameterSpec of ``ml/v1`` to the model's study (docs/sources/vertex.md 7.1)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -12,7 +12,7 @@ from trainshed.wire.study_words import ALGORITHM, GOAL, SCALE, bounds_of
 #: The metric of a study that names none.
 DEFAULT_METRIC: Final = "training/hptuning/metric"
 
-#: The types of parameters, and the fields that one of each must not have (vertex-sdk.md 7.1).
+#: The fields that a parameter of each type must not have (docs/sources/vertex.md 7.1).
 #: DISCRETE is documented to ignore bounds, which many old files have.
 MISPLACED: Final[Mapping[str, tuple[str, ...]]] = {
     "DOUBLE": ("categoricalValues", "discreteValues"),
@@ -32,7 +32,7 @@ def study_of(value: Json | None) -> StudySpec | None:
     tag = value.get("hyperparameterMetricTag") or DEFAULT_METRIC
     return StudySpec(
         metrics=(Metric(metric_id=tag, goal=GOAL[value.get("goal", "GOAL_TYPE_UNSPECIFIED")]),),
-        parameters=tuple(_parameter(each) for each in params if _has_type(each)),
+        parameters=tuple(_parameter(parameter) for parameter in params if _has_type(parameter)),
         algorithm=ALGORITHM[value.get("algorithm", "ALGORITHM_UNSPECIFIED")],
         trial_count_max=value.get("maxTrials", 1),
         trial_count_parallel=value.get("maxParallelTrials", 1),
@@ -44,8 +44,8 @@ def study_of(value: Json | None) -> StudySpec | None:
 
 def missing_types(value: Json | None, document: Json) -> Iterator[Violation]:
     """The parameters that say no type, which the service refuses too."""
-    for path, each in _params(value):
-        if not _has_type(each):
+    for path, parameter in _params(value):
+        if not _has_type(parameter):
             yield Violation(
                 field=as_written(document, f"{path}.type"),
                 rule="unknown-value",
@@ -59,10 +59,10 @@ def misplaced(value: Json | None, document: Json) -> Iterator[Violation]:
 
     Zeros and empty lists say nothing: programs that write every field write them.
     """
-    for path, each in _params(value):
-        kind = each.get("type")
+    for path, parameter in _params(value):
+        kind = parameter.get("type")
         for name in MISPLACED.get(str(kind), ()):
-            if each.get(name):
+            if parameter.get(name):
                 yield Violation(
                     field=as_written(document, f"{path}.{name}"),
                     rule="study-values",
@@ -72,8 +72,8 @@ def misplaced(value: Json | None, document: Json) -> Iterator[Violation]:
 
 
 def _params(value: Json | None) -> Iterator[tuple[str, Json]]:
-    for index, each in enumerate((value or {}).get("params", ())):
-        yield f"{HYPERPARAMETERS}.params[{index}]", each
+    for index, parameter in enumerate((value or {}).get("params", ())):
+        yield f"{HYPERPARAMETERS}.params[{index}]", parameter
 
 
 def _has_type(value: Json) -> bool:
@@ -85,7 +85,7 @@ def _parameter(value: Json) -> ParameterSpec:
     kind = ParameterKind(value["type"])
     values = {
         ParameterKind.CATEGORICAL: tuple(value.get("categoricalValues", ())),
-        ParameterKind.DISCRETE: tuple(float(each) for each in value.get("discreteValues", ())),
+        ParameterKind.DISCRETE: tuple(float(number) for number in value.get("discreteValues", ())),
     }
     return ParameterSpec(
         parameter_id=value.get("parameterName", ""),

@@ -1,6 +1,7 @@
-"""Trials of a study as the HyperparameterOutputs of a Job, and back (vertex-sdk.md 7.1).
+"""Trials of a study as the HyperparameterOutputs of a Job, and back.
 
-gcloud sorts them itself.  Programs take the first for the best one, so it is.
+Their fields are in docs/sources/vertex.md 7.1.  gcloud sorts them itself
+(docs/sources/gcloud.md 3.3).  Programs take the first for the best one, so it is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,13 +42,13 @@ def study_output(study: StudySpec, trials: Sequence[TrialView]) -> dict[str, Any
     With no trials it says nothing of their number: the caller may not have asked for them.
     """
     metric = study.metrics[0]
-    found = {"isHyperparameterTuningJob": True, "hyperparameterMetricTag": metric.metric_id}
+    output = {"isHyperparameterTuningJob": True, "hyperparameterMetricTag": metric.metric_id}
     if not trials:
-        return found
+        return output
     good = sum(view.trial.state is TrialState.SUCCEEDED for view in trials)
     ordered = sorted(trials, key=lambda view: _rank(view.trial, metric))
     return {
-        **found,
+        **output,
         "completedTrialCount": str(good),
         "trials": [trial_json(view, metric) for view in ordered],
     }
@@ -56,7 +57,7 @@ def study_output(study: StudySpec, trials: Sequence[TrialView]) -> dict[str, Any
 def trial_json(view: TrialView, metric: Metric) -> dict[str, Any]:
     """A trial; the values of its parameters are texts, as its program had them."""
     trial = view.trial
-    found = {
+    document = {
         "trialId": str(trial.number),
         "state": _state(view),
         "hyperparameters": {name: text_of(value) for name, value in trial.values},
@@ -65,7 +66,7 @@ def trial_json(view: TrialView, metric: Metric) -> dict[str, Any]:
         "startTime": rfc3339(trial.start_time),
         "endTime": rfc3339(trial.end_time),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in document.items() if value}
 
 
 def _state(view: TrialView) -> str:
@@ -104,8 +105,8 @@ def read_study(job: Json) -> tuple[StudySpec, list[TrialRecord]]:
 
     Raises TypeError for a job without one.
     """
-    said = job["trainingInput"]["hyperparameters"]
-    study = study_of({key: value for key, value in said.items() if key != "algorithm"})
+    spec = job["trainingInput"]["hyperparameters"]
+    study = study_of({key: value for key, value in spec.items() if key != "algorithm"})
     if study is None:
         raise TypeError("hyperparameters: null")
     return study, list(_trials(study, job.get("trainingOutput", {}).get("trials", ())))
@@ -118,8 +119,8 @@ def _trials(study: StudySpec, trials: Iterable[Json]) -> Iterator[TrialRecord]:
     """
     kinds, tag = kinds_of(study), study.metrics[0].metric_id
     for place, trial in enumerate(trials, 1):
-        given = trial.get("finalMetric")
-        final = _measurement(given, tag) if given else None
+        final_metric = trial.get("finalMetric")
+        final = _measurement(final_metric, tag) if final_metric else None
         state = TRIAL_STATES.get(trial.get("state", ""), TrialState.REQUESTED)
         if final and state is TrialState.INFEASIBLE and trial.get("isTrialStoppedEarly"):
             state = TrialState.SUCCEEDED
@@ -127,7 +128,7 @@ def _trials(study: StudySpec, trials: Iterable[Json]) -> Iterator[TrialRecord]:
             number=number_of(trial.get("trialId"), place),
             state=state,
             values=values_of(kinds, trial.get("hyperparameters", {}).items()),
-            measurements=tuple(_measurement(each, tag) for each in trial.get("allMetrics", ())),
+            measurements=tuple(_measurement(metric, tag) for metric in trial.get("allMetrics", ())),
             final=final,
             stopped_early=bool(trial.get("isTrialStoppedEarly")),
             start_time=time_of(trial.get("startTime")),
@@ -135,6 +136,6 @@ def _trials(study: StudySpec, trials: Iterable[Json]) -> Iterator[TrialRecord]:
         )
 
 
-def _measurement(given: Json, tag: str) -> Measurement:
-    value = float(given.get("objectiveValue", 0))
-    return Measurement(step=int(given.get("trainingStep", 0)), metrics=finite([(tag, value)]))
+def _measurement(document: Json, tag: str) -> Measurement:
+    value = float(document.get("objectiveValue", 0))
+    return Measurement(step=int(document.get("trainingStep", 0)), metrics=finite([(tag, value)]))

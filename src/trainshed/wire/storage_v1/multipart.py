@@ -1,7 +1,7 @@
 """multipart/related uploads: a JSON document, then the bytes.
 
 gcloud and gcsfs end lines with a bare LF, google-cloud-storage with CRLF; gcloud wraps the boundary
-in single quotes that are no part of it (contracts/gcloud.md 4).  The bytes are the last part, so
+in single quotes that are no part of it (docs/sources/gcloud.md 4).  The bytes are the last part, so
 they end at the last delimiter of the body and are never searched: a file that contains the
 delimiter itself (gcsfs always uses the same one) is stored as it is.
 """
@@ -26,12 +26,12 @@ _BLANK_MAX = 64
 
 def boundary_of(content_type: str) -> bytes:
     """The boundary that a Content-Type names.  Raises BadStorageRequest where there is none."""
-    found = _BOUNDARY.search(content_type)
-    if not content_type.lower().startswith("multipart/related") or found is None:
+    match = _BOUNDARY.search(content_type)
+    if not content_type.lower().startswith("multipart/related") or match is None:
         raise BadStorageRequest(
             "a multipart upload has the content type multipart/related; boundary=..."
         )
-    return next(part for part in found.groups() if part).encode("latin-1", "replace")
+    return next(part for part in match.groups() if part).encode("latin-1", "replace")
 
 
 class MultipartReader:
@@ -123,5 +123,5 @@ def _headers(text: bytes, start: int, line_end: bytes) -> tuple[bytes, int]:
 
 
 def _only(pattern: re.Pattern[bytes], headers: bytes) -> str:
-    found = pattern.search(headers)
-    return found[1].decode("latin-1").strip() if found else ""
+    match = pattern.search(headers)
+    return match[1].decode("latin-1").strip() if match else ""

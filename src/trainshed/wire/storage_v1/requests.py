@@ -72,10 +72,10 @@ class ContentRange:
 
 def content_range(header: str) -> ContentRange:
     """Read ``bytes 0-5/10``, ``bytes 0-5/*``, ``bytes */10`` or ``bytes */*``."""
-    found = _CONTENT.fullmatch(header.strip())
-    if found is None:
+    match = _CONTENT.fullmatch(header.strip())
+    if match is None:
         raise BadStorageRequest(f"Content-Range {header!r} is invalid: write bytes 0-5/10")
-    first, last, total = (int(part) if part is not None else None for part in found.groups())
+    first, last, total = (int(part) if part is not None else None for part in match.groups())
     if (
         first is not None
         and last is not None
@@ -91,14 +91,14 @@ def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
     Several ranges at once are answered with everything, which HTTP allows.  An empty range
     (start = end) is one that cannot be satisfied.
     """
-    found = _RANGE.fullmatch(header.strip()) if header else None
-    if found is None or not (found[1] or found[2]):
+    match = _RANGE.fullmatch(header.strip()) if header else None
+    if match is None or not (match[1] or match[2]):
         return None
-    if not found[1]:
-        return max(0, size - int(found[2])), size
-    first = int(found[1])
-    end = min(size, int(found[2]) + 1) if found[2] else size
-    if found[2] and int(found[2]) < first:
+    if not match[1]:
+        return max(0, size - int(match[2])), size
+    first = int(match[1])
+    end = min(size, int(match[2]) + 1) if match[2] else size
+    if match[2] and int(match[2]) < first:
         return None
     return (first, end) if first < end else (size, size)
 
@@ -142,19 +142,19 @@ def patched(before: Attributes, document: Mapping[str, Any]) -> Attributes:
     Fields that are not attributes (``size``, ``storageClass``, ``acl`` ...) are left alone: clients
     send whole resources back.
     """
-    given = {
+    changes = {
         name: _line(key, document[key]) for key, name in ATTRIBUTE_KEYS.items() if key in document
     }
     metadata = dict(before.metadata)
     if "metadata" in document:
         metadata = _metadata(metadata, document["metadata"])
-    return replace(before, metadata=metadata, **given)
+    return replace(before, metadata=metadata, **changes)
 
 
 def attributes_of(document: Mapping[str, Any], content_type: str = "") -> Attributes:
     """The attributes of a new object; ``content_type`` is what the transfer said of the bytes."""
-    found = patched(Attributes(), document)
-    return found if found.content_type else replace(found, content_type=content_type)
+    attributes = patched(Attributes(), document)
+    return attributes if attributes.content_type else replace(attributes, content_type=content_type)
 
 
 def checksums_of(document: Mapping[str, Any]) -> Checksums:
@@ -168,8 +168,8 @@ def checksums_of(document: Mapping[str, Any]) -> Checksums:
 def header_checksums(header: str) -> Checksums:
     """The checksums of an ``x-goog-hash`` header: ``crc32c=n03x6A==,md5=...``."""
     claims = [part.strip().partition("=") for part in header.split(",") if part.strip()]
-    found = {key.strip(): _checksum(key.strip(), value) for key, _, value in claims}
-    return Checksums(crc32c=found.get("crc32c", ""), md5=found.get("md5", ""))
+    checksums = {key.strip(): _checksum(key.strip(), value) for key, _, value in claims}
+    return Checksums(crc32c=checksums.get("crc32c", ""), md5=checksums.get("md5", ""))
 
 
 def conditions_of(
@@ -195,15 +195,19 @@ def compose_sources(
             f"The number of source components provided ({len(sources)}) exceeds the maximum "
             f"({SOURCES_MAX}); compose in several steps"
         )
-    return [_source(each) for each in sources], destination
+    return [_source(source) for source in sources], destination
 
 
-def _source(each: Any) -> tuple[str, Conditions]:
-    if not isinstance(each, dict) or not isinstance(each.get("name"), str):
+def _source(source: Any) -> tuple[str, Conditions]:
+    if not isinstance(source, dict) or not isinstance(source.get("name"), str):
         raise BadStorageRequest("compose wants sourceObjects, a list of objects with a name")
-    wanted = each.get("objectPreconditions") or {}
-    texts = {"generation": each.get("generation"), **wanted} if isinstance(wanted, dict) else {}
-    return each["name"], conditions_of({k: str(v) for k, v in texts.items() if v is not None})
+    preconditions = source.get("objectPreconditions") or {}
+    texts = (
+        {"generation": source.get("generation"), **preconditions}
+        if isinstance(preconditions, dict)
+        else {}
+    )
+    return source["name"], conditions_of({k: str(v) for k, v in texts.items() if v is not None})
 
 
 def whole(query: Mapping[str, str], key: str) -> int | None:

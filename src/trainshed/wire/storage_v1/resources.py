@@ -13,54 +13,54 @@ from trainshed.wire.storage_v1.requests import ATTRIBUTE_KEYS
 DEFAULT_TYPE = "application/octet-stream"
 
 
-def object_json(found: StoredObject, base: str) -> dict[str, Any]:
+def object_json(stored: StoredObject, base: str) -> dict[str, Any]:
     """An object.  ``base`` is this server as the caller reached it: clients follow the links."""
-    path = f"/storage/v1/b/{found.bucket}/o/{quote(found.name, safe='')}"
-    query = f"?generation={found.generation}&alt=media"
-    generation = str(found.generation)
+    path = f"/storage/v1/b/{stored.bucket}/o/{quote(stored.name, safe='')}"
+    query = f"?generation={stored.generation}&alt=media"
+    generation = str(stored.generation)
     document = {
         "kind": "storage#object",
-        "id": f"{found.bucket}/{found.name}/{generation}",
+        "id": f"{stored.bucket}/{stored.name}/{generation}",
         "selfLink": f"{base}{path}",
         "mediaLink": f"{base}/download{path}{query}",
-        "name": found.name,
-        "bucket": found.bucket,
+        "name": stored.name,
+        "bucket": stored.bucket,
         "generation": generation,
-        "metageneration": str(found.metageneration),
+        "metageneration": str(stored.metageneration),
         "storageClass": "STANDARD",
-        "size": str(found.size),
-        "crc32c": found.checksums.crc32c,
-        "md5Hash": found.checksums.md5,
-        "etag": etag(found),
-        "timeCreated": timestamp(found.created),
-        "updated": timestamp(found.updated),
-        "timeStorageClassUpdated": timestamp(found.created),
-        "metadata": dict(found.attributes.metadata),
+        "size": str(stored.size),
+        "crc32c": stored.checksums.crc32c,
+        "md5Hash": stored.checksums.md5,
+        "etag": etag(stored),
+        "timeCreated": timestamp(stored.created),
+        "updated": timestamp(stored.updated),
+        "timeStorageClassUpdated": timestamp(stored.created),
+        "metadata": dict(stored.attributes.metadata),
     }
-    given = {key: getattr(found.attributes, name) for key, name in ATTRIBUTE_KEYS.items()}
-    given["contentType"] = given["contentType"] or DEFAULT_TYPE
-    return {key: value for key, value in (document | given).items() if value}
+    attributes = {key: getattr(stored.attributes, name) for key, name in ATTRIBUTE_KEYS.items()}
+    attributes["contentType"] = attributes["contentType"] or DEFAULT_TYPE
+    return {key: value for key, value in (document | attributes).items() if value}
 
 
-def download_headers(found: StoredObject) -> dict[str, str]:
+def download_headers(stored: StoredObject) -> dict[str, str]:
     """The headers of a download; checksums are those of all bytes, also for a range."""
-    sums, given = found.checksums, found.attributes
+    sums, attributes = stored.checksums, stored.attributes
     hashes = {"crc32c": sums.crc32c, "md5": sums.md5}
     headers = {
-        "Content-Type": given.content_type or DEFAULT_TYPE,
-        "Cache-Control": given.cache_control,
-        "Content-Disposition": given.content_disposition,
-        "Content-Encoding": given.content_encoding,
-        "Content-Language": given.content_language,
-        "ETag": f'"{etag(found)}"',
-        "Last-Modified": format_datetime(found.updated.astimezone(UTC), usegmt=True),
+        "Content-Type": attributes.content_type or DEFAULT_TYPE,
+        "Cache-Control": attributes.cache_control,
+        "Content-Disposition": attributes.content_disposition,
+        "Content-Encoding": attributes.content_encoding,
+        "Content-Language": attributes.content_language,
+        "ETag": f'"{etag(stored)}"',
+        "Last-Modified": format_datetime(stored.updated.astimezone(UTC), usegmt=True),
         "Accept-Ranges": "bytes",
         "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "sandbox",  # a stored page must not act as a page of ours
-        "X-Goog-Generation": str(found.generation),
-        "X-Goog-Metageneration": str(found.metageneration),
-        "X-Goog-Stored-Content-Length": str(found.size),
-        "X-Goog-Stored-Content-Encoding": given.content_encoding or "identity",
+        "X-Goog-Generation": str(stored.generation),
+        "X-Goog-Metageneration": str(stored.metageneration),
+        "X-Goog-Stored-Content-Length": str(stored.size),
+        "X-Goog-Stored-Content-Encoding": attributes.content_encoding or "identity",
         "X-Goog-Storage-Class": "STANDARD",
         "X-Goog-Hash": ",".join(f"{kind}={text}" for kind, text in hashes.items() if text),
     }
@@ -68,9 +68,9 @@ def download_headers(found: StoredObject) -> dict[str, str]:
     return {key: text.encode().decode("latin-1") for key, text in headers.items() if text}
 
 
-def etag(found: StoredObject) -> str:
+def etag(stored: StoredObject) -> str:
     """A text that changes with the bytes and with the attributes."""
-    return base64.b64encode(f"{found.generation}/{found.metageneration}".encode()).decode()
+    return base64.b64encode(f"{stored.generation}/{stored.metageneration}".encode()).decode()
 
 
 def object_list_json(
@@ -78,8 +78,8 @@ def object_list_json(
 ) -> dict[str, Any]:
     """A page of objects, and of what stands for folders."""
     page: dict[str, Any] = {"kind": "storage#objects"}
-    found = {"nextPageToken": next_page, "prefixes": list(prefixes), "items": list(items)}
-    return page | {key: value for key, value in found.items() if value}
+    fields = {"nextPageToken": next_page, "prefixes": list(prefixes), "items": list(items)}
+    return page | {key: value for key, value in fields.items() if value}
 
 
 #: Where a bucket is said to be: clients check the form, and nothing here depends on it.
@@ -123,14 +123,14 @@ def bucket_list_json(items: Sequence[dict[str, Any]], next_page: str) -> dict[st
     return page | ({"nextPageToken": next_page} if next_page else {})
 
 
-def rewrite_json(found: dict[str, Any]) -> dict[str, Any]:
+def rewrite_json(resource: dict[str, Any]) -> dict[str, Any]:
     """A rewrite that was done in one go."""
     return {
         "kind": "storage#rewriteResponse",
-        "totalBytesRewritten": found["size"],
-        "objectSize": found["size"],
+        "totalBytesRewritten": resource["size"],
+        "objectSize": resource["size"],
         "done": True,
-        "resource": found,
+        "resource": resource,
     }
 
 

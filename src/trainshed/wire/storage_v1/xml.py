@@ -42,41 +42,42 @@ def error_xml(code: str, message: str) -> str:
 def buckets_xml(buckets: Iterable[Mapping[str, Any]]) -> str:
     """The buckets of a project."""
     rows = (
-        f"<Bucket>{_tag('Name', each['name'])}{_tag('CreationDate', each['timeCreated'])}</Bucket>"
-        for each in buckets
+        f"<Bucket>{_tag('Name', bucket['name'])}"
+        f"{_tag('CreationDate', bucket['timeCreated'])}</Bucket>"
+        for bucket in buckets
     )
     body = f"<Buckets>{''.join(rows)}</Buckets>"
     return f"{_HEAD}<ListAllMyBucketsResult{_NAMESPACE}>{body}</ListAllMyBucketsResult>"
 
 
-def objects_xml(bucket: str, asked: Mapping[str, str], page: Mapping[str, Any]) -> str:
-    """A page of objects; ``asked`` is the query, whose ``list-type=2`` is the newer form."""
+def objects_xml(bucket: str, query: Mapping[str, str], page: Mapping[str, Any]) -> str:
+    """A page of objects; ``list-type=2`` in the query asks for the newer form."""
     items: Sequence[Mapping[str, Any]] = page.get("items", ())
     prefixes: Sequence[str] = page.get("prefixes", ())
     token = page.get("nextPageToken", "")
-    is_new = asked.get("list-type") == "2"
-    parts = [_tag("Name", bucket), _tag("Prefix", asked.get("prefix", ""))]
+    is_new = query.get("list-type") == "2"
+    parts = [_tag("Name", bucket), _tag("Prefix", query.get("prefix", ""))]
     if is_new:
-        parts += _asked(asked, {"StartAfter": "start-after", "ContinuationToken": _TOKEN})
+        parts += _render_query(query, {"StartAfter": "start-after", "ContinuationToken": _TOKEN})
         parts.append(_tag("KeyCount", str(len(items) + len(prefixes))))
         parts += [_tag("NextContinuationToken", token)] if token else []
     else:
-        parts.append(_tag("Marker", asked.get("marker", "")))
-        last = max((*(each["name"] for each in items), *prefixes), default="")
+        parts.append(_tag("Marker", query.get("marker", "")))
+        last = max((*(item["name"] for item in items), *prefixes), default="")
         parts += [_tag("NextMarker", last)] if token else []
-    parts += _asked(asked, {"Delimiter": "delimiter", "MaxKeys": "max-keys"})
+    parts += _render_query(query, {"Delimiter": "delimiter", "MaxKeys": "max-keys"})
     parts.append(_tag("IsTruncated", "true" if token else "false"))
     parts += map(_content, items)
-    parts += (f"<CommonPrefixes>{_tag('Prefix', each)}</CommonPrefixes>" for each in prefixes)
+    parts += (f"<CommonPrefixes>{_tag('Prefix', prefix)}</CommonPrefixes>" for prefix in prefixes)
     return f"{_HEAD}<ListBucketResult{_NAMESPACE}>{''.join(parts)}</ListBucketResult>"
 
 
 _TOKEN: Final = "continuation-token"  # noqa: S105  # a parameter's name
 
 
-def copied_xml(found: Mapping[str, Any]) -> str:
+def copied_xml(resource: Mapping[str, Any]) -> str:
     """What a copy has come to."""
-    parts = _tag("ETag", etag_of(found)) + _tag("LastModified", found["updated"])
+    parts = _tag("ETag", etag_of(resource)) + _tag("LastModified", resource["updated"])
     return f"{_HEAD}<CopyObjectResult{_NAMESPACE}>{parts}</CopyObjectResult>"
 
 
@@ -85,39 +86,39 @@ def location_xml(location: str) -> str:
     return f"{_HEAD}<LocationConstraint{_NAMESPACE}>{escape(location)}</LocationConstraint>"
 
 
-def stored_headers(found: Mapping[str, Any]) -> dict[str, str]:
+def stored_headers(resource: Mapping[str, Any]) -> dict[str, str]:
     """What is said of an object that has been stored, which has no document here."""
-    sums = (("crc32c", found.get("crc32c")), ("md5", found.get("md5Hash")))
+    sums = (("crc32c", resource.get("crc32c")), ("md5", resource.get("md5Hash")))
     return {
-        "ETag": etag_of(found),
-        "X-Goog-Generation": found["generation"],
-        "X-Goog-Metageneration": found["metageneration"],
+        "ETag": etag_of(resource),
+        "X-Goog-Generation": resource["generation"],
+        "X-Goog-Metageneration": resource["metageneration"],
         "X-Goog-Hash": ",".join(f"{kind}={text}" for kind, text in sums if text),
-        "X-Goog-Stored-Content-Length": found.get("size", "0"),
+        "X-Goog-Stored-Content-Length": resource.get("size", "0"),
     }
 
 
-def etag_of(found: Mapping[str, Any]) -> str:
+def etag_of(resource: Mapping[str, Any]) -> str:
     """The MD5 in hex, as clients of this API compare it; else whatever changes with the object."""
-    md5 = found.get("md5Hash")
-    return f'"{base64.b64decode(md5).hex() if md5 else found["etag"]}"'
+    md5 = resource.get("md5Hash")
+    return f'"{base64.b64decode(md5).hex() if md5 else resource["etag"]}"'
 
 
-def _content(each: Mapping[str, Any]) -> str:
+def _content(resource: Mapping[str, Any]) -> str:
     parts = (
-        ("Key", each["name"]),
-        ("Generation", each["generation"]),
-        ("MetaGeneration", each["metageneration"]),
-        ("LastModified", each["updated"]),
-        ("ETag", etag_of(each)),
-        ("Size", each.get("size", "0")),
-        ("StorageClass", each["storageClass"]),
+        ("Key", resource["name"]),
+        ("Generation", resource["generation"]),
+        ("MetaGeneration", resource["metageneration"]),
+        ("LastModified", resource["updated"]),
+        ("ETag", etag_of(resource)),
+        ("Size", resource.get("size", "0")),
+        ("StorageClass", resource["storageClass"]),
     )
     return f"<Contents>{''.join(_tag(*part) for part in parts)}</Contents>"
 
 
-def _asked(asked: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
-    return [_tag(tag, asked[name]) for tag, name in names.items() if name in asked]
+def _render_query(query: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
+    return [_tag(tag, query[name]) for tag, name in names.items() if name in query]
 
 
 def _tag(name: str, text: str) -> str:

@@ -36,12 +36,12 @@ _KILL: Final = "if nobody needs it any more, end it: kill -9 {}"
     CheckPart.DISK,
     CheckPart.PROCESSES,
 )
-def over_has_no_process(seen: Snapshot) -> Iterator[DoctorFinding]:
+def over_has_no_process(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Neither a replica nor a supervisor."""
-    for process, job in _processes(seen):
+    for process, job in _processes(snapshot):
         if job.is_over:
             yield _survivor(process, job, "lives though the job is over")
-    for key, folder, job in _folders(seen):
+    for key, folder, job in _folders(snapshot):
         if job.is_over and folder.is_held:
             yield DoctorFinding(
                 subject=str(key),
@@ -57,9 +57,9 @@ def over_has_no_process(seen: Snapshot) -> Iterator[DoctorFinding]:
     CheckPart.ROWS,
     CheckPart.PROCESSES,
 )
-def newest_attempt_alone(seen: Snapshot) -> Iterator[DoctorFinding]:
+def newest_attempt_alone(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Two attempts of one job would write the same checkpoints."""
-    for process, job in _processes(seen):
+    for process, job in _processes(snapshot):
         if job.is_over:
             continue
         if process.key.attempt < job.attempt:
@@ -75,24 +75,26 @@ def newest_attempt_alone(seen: Snapshot) -> Iterator[DoctorFinding]:
     CheckPart.DISK,
     CheckPart.WORK,
 )
-def active_is_attended(seen: Snapshot) -> Iterator[DoctorFinding]:
+def active_is_attended(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Without a server it may have been lost: the next server will see it, and start it again."""
-    rows = seen.rows
+    rows = snapshot.rows
     launching = {
-        AttemptKey(each.uid, each.attempt) for each in rows.commands if each.kind is Command.LAUNCH
+        AttemptKey(command.uid, command.attempt)
+        for command in rows.commands
+        if command.kind is Command.LAUNCH
     }
     for job in rows.jobs.values():
-        if job.is_over or job.state.waits or not _is_here(seen, job):
+        if job.is_over or job.state.waits or not _is_here(snapshot, job):
             continue
-        folder = seen.folders.get(job.key)
+        folder = snapshot.folders.get(job.key)
         if job.key not in launching and (wrong := _unattended(job, folder)):
             yield DoctorFinding(
                 subject=str(job.key),
                 text=f"{job.label}: {wrong}",
                 advice="the server should have seen it: read its log"
-                if seen.server_pid
+                if snapshot.server_pid
                 else "start the server: it finds what was lost, and starts the job again",
-                is_failure=seen.server_pid is not None,
+                is_failure=snapshot.server_pid is not None,
             )
         elif folder is not None and folder.suspended:
             yield DoctorFinding(
@@ -109,10 +111,10 @@ def active_is_attended(seen: Snapshot) -> Iterator[DoctorFinding]:
     CheckPart.ROWS,
     CheckPart.ENGINES,
 )
-def engines_agree(seen: Snapshot) -> Iterator[DoctorFinding]:
+def engines_agree(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Of attempts that an engine's own queue places: none is left behind, and none unattended."""
-    rows = seen.rows
-    for key, phase in seen.elsewhere.items():
+    rows = snapshot.rows
+    for key, phase in snapshot.elsewhere.items():
         job = rows.jobs.get(key.uid)
         if phase in _AT_WORK and (job is None or job.is_over or key.attempt != job.attempt):
             label = job.label if job else "no job of the database"
@@ -121,11 +123,11 @@ def engines_agree(seen: Snapshot) -> Iterator[DoctorFinding]:
                 text=f"the attempt {key} is {phase.value} at its engine: {label}",
                 advice="if the database is the right one, end it there; else leave it alone",
             )
-    commanded = {AttemptKey(each.uid, each.attempt) for each in rows.commands}
+    commanded = {AttemptKey(command.uid, command.attempt) for command in rows.commands}
     for job in rows.jobs.values():
         waits = job.is_over or job.state is JobState.QUEUED or job.key in commanded
-        known = seen.elsewhere.get(job.key, Phase.UNKNOWN)
-        if not waits and job.key in rows.claims and known is Phase.UNKNOWN:
+        job_phase = snapshot.elsewhere.get(job.key, Phase.UNKNOWN)
+        if not waits and job.key in rows.claims and job_phase is Phase.UNKNOWN:
             yield DoctorFinding(
                 subject=str(job.key),
                 text=f"{job.label}: its engine does not know of anybody who attends to it",
@@ -150,20 +152,20 @@ def _unattended(job: JobSeen, folder: FolderSeen | None) -> str:
     "No node holds more than its slots, GPUs, CPUs and memory.",
     CheckPart.ROWS,
 )
-def nodes_not_overfull(seen: Snapshot) -> Iterator[DoctorFinding]:
+def nodes_not_overfull(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Under the node's own policy."""
-    rows = seen.rows
-    held: dict[tuple[str, str], list[SeatSeen]] = defaultdict(list)
+    rows = snapshot.rows
+    seats: dict[tuple[str, str], list[SeatSeen]] = defaultdict(list)
     for job in rows.jobs.values():
         is_ours = job.holds and job.key not in rows.claims
         for seat in rows.attempts.get(job.key, ()) if is_ours else ():
-            held[seat.engine, seat.node].append(seat)
-    for each in rows.nodes:
-        name = each.node.name
-        for wrong in _overfull(each.node, [*held["", name], *held[each.engine, name]]):
+            seats[seat.engine, seat.node].append(seat)
+    for row in rows.nodes:
+        name = row.node.name
+        for wrong in _overfull(row.node, [*seats["", name], *seats[row.engine, name]]):
             yield DoctorFinding(
-                subject=f"{each.node.name}: {wrong}",
-                text=f"node {each.node.name} holds {wrong}",
+                subject=f"{row.node.name}: {wrong}",
+                text=f"node {row.node.name} holds {wrong}",
                 advice="if the node has become smaller, this ends with the jobs on it; "
                 "else report it",
             )
@@ -172,9 +174,9 @@ def nodes_not_overfull(seen: Snapshot) -> Iterator[DoctorFinding]:
 def _overfull(node: Node, seats: list[SeatSeen]) -> Iterator[str]:
     if len(seats) > node.slots:
         yield f"{len(seats)} replicas and has {node.slots} slots"
-    gpus, has = sum(seat.gpus for seat in seats), sum(node.gpus.values())
-    if node.policy is not FleetPolicy.EMULATE and gpus > has:
-        yield f"{gpus} GPUs and has {has}"
+    gpus, gpu_count = sum(seat.gpus for seat in seats), sum(node.gpus.values())
+    if node.policy is not FleetPolicy.EMULATE and gpus > gpu_count:
+        yield f"{gpus} GPUs and has {gpu_count}"
     if node.policy is not FleetPolicy.EXACT:
         return
     if (vcpus := sum(seat.vcpus for seat in seats)) > node.vcpus:
@@ -184,10 +186,10 @@ def _overfull(node: Node, seats: list[SeatSeen]) -> Iterator[str]:
 
 
 @check("gpus-not-shared", "No GPU belongs to two attempts that live.", CheckPart.PROCESSES)
-def gpus_not_shared(seen: Snapshot) -> Iterator[DoctorFinding]:
+def gpus_not_shared(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """By the device's own id, whatever CUDA_VISIBLE_DEVICES says."""
     users: dict[str, set[AttemptKey]] = defaultdict(set)
-    for process in seen.processes:
+    for process in snapshot.processes:
         for device in process.devices:
             users[device].add(process.key)
     for device, keys in users.items():
@@ -201,13 +203,13 @@ def gpus_not_shared(seen: Snapshot) -> Iterator[DoctorFinding]:
 
 
 @check("programs-behind-walls", "Programs of jobs reach nothing of other projects.", CheckPart.ROWS)
-def programs_behind_walls(seen: Snapshot) -> Iterator[DoctorFinding]:
+def programs_behind_walls(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """As far as the nodes say how they keep them apart."""
-    for each in seen.rows.nodes:
-        if each.node.isolation == isolation_modes.NONE:
+    for row in snapshot.rows.nodes:
+        if row.node.isolation == isolation_modes.NONE:
             yield DoctorFinding(
-                subject=f"{each.node.name}: {each.node.isolation}",
-                text=f"node {each.node.name} runs programs with isolation none: they can do "
+                subject=f"{row.node.name}: {row.node.isolation}",
+                text=f"node {row.node.name} runs programs with isolation none: they can do "
                 "whatever the server's user can",
                 advice="set [isolation] mode and require (docs/reference/config.md)",
                 is_failure=False,
@@ -215,9 +217,9 @@ def programs_behind_walls(seen: Snapshot) -> Iterator[DoctorFinding]:
 
 
 @check("jobs-have-networks", "Jobs do not reach each other's ports.", CheckPart.ROWS)
-def jobs_have_networks(seen: Snapshot) -> Iterator[DoctorFinding]:
+def jobs_have_networks(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Nodes that cannot give jobs a network of their own; those that are set to give none pass."""
-    for row in seen.rows.nodes:
+    for row in snapshot.rows.nodes:
         kind, _, why = row.node.network.partition(": ")
         if kind == kinds.HOST and why:
             yield DoctorFinding(
@@ -234,15 +236,15 @@ def jobs_have_networks(seen: Snapshot) -> Iterator[DoctorFinding]:
     "Nothing of a job's network is left when its supervisor is gone.",
     CheckPart.PROCESSES,
 )
-def networks_end_with_jobs(seen: Snapshot) -> Iterator[DoctorFinding]:
+def networks_end_with_jobs(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Processes and links; namespaces go with them."""
-    for pid in seen.networks.left_over:
+    for pid in snapshot.networks.left_over:
         yield DoctorFinding(
             subject=f"slirp4netns: {pid}",
             text=f"process {pid} (slirp4netns) is the way out of a job whose supervisor is gone",
             advice=_KILL.format(pid),
         )
-    for link in seen.networks.links:
+    for link in snapshot.networks.links:
         yield DoctorFinding(
             subject=f"link: {link}",
             text=f"the link {link} of this machine has an address that belongs to jobs' networks",
@@ -253,15 +255,15 @@ def networks_end_with_jobs(seen: Snapshot) -> Iterator[DoctorFinding]:
 @check(
     "ports-are-held", "A server's ports stay open while it is away and jobs run on.", CheckPart.WORK
 )
-def ports_are_held(seen: Snapshot) -> Iterator[DoctorFinding]:
+def ports_are_held(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """By the holder; where systemd does it, none is noted."""
-    is_at_work = seen.server_pid or any(folder.is_held for folder in seen.folders.values())
-    if seen.lost_holder is not None and is_at_work:
+    is_at_work = snapshot.server_pid or any(folder.is_held for folder in snapshot.folders.values())
+    if snapshot.lost_holder is not None and is_at_work:
         yield DoctorFinding(
-            subject=f"holder: {seen.lost_holder}",
-            text=f"process {seen.lost_holder}, which held the ports of the server, has ended",
+            subject=f"holder: {snapshot.lost_holder}",
+            text=f"process {snapshot.lost_holder}, which held the ports of the server, has ended",
             advice="the server starts another within a minute, or its log says why it cannot"
-            if seen.server_pid
+            if snapshot.server_pid
             else "start the server before a program of a job gets its ports",
             is_failure=False,
         )
@@ -272,38 +274,38 @@ def ports_are_held(seen: Snapshot) -> Iterator[DoctorFinding]:
     "What a killed supervisor leaves can be ended, whatever it has become.",
     CheckPart.ROWS,
 )
-def leftovers_can_be_ended(seen: Snapshot) -> Iterator[DoctorFinding]:
+def leftovers_can_be_ended(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """As far as the nodes say by what means."""
-    for each in seen.rows.nodes:
-        if each.node.leftovers in leftover_means.WEAK:
+    for row in snapshot.rows.nodes:
+        if row.node.leftovers in leftover_means.WEAK:
             yield DoctorFinding(
-                subject=f"{each.node.name}: {each.node.leftovers}",
-                text=f"node {each.node.name} has no cgroup for its jobs, only a "
-                f"{each.node.leftovers}: a process that means to can escape its job's end",
+                subject=f"{row.node.name}: {row.node.leftovers}",
+                text=f"node {row.node.name} has no cgroup for its jobs, only a "
+                f"{row.node.leftovers}: a process that means to can escape its job's end",
                 advice="have the server's unit say Delegate=yes (docs/how-to/run-the-service.md)",
                 is_failure=False,
             )
 
 
-def _processes(seen: Snapshot) -> Iterator[tuple[Living, JobSeen]]:
+def _processes(snapshot: Snapshot) -> Iterator[tuple[Living, JobSeen]]:
     """Processes of jobs that are known; others may be of another data directory."""
-    jobs = seen.rows.jobs
-    for process in seen.processes:
+    jobs = snapshot.rows.jobs
+    for process in snapshot.processes:
         if job := jobs.get(process.key.uid):
             yield process, job
 
 
-def _folders(seen: Snapshot) -> Iterator[tuple[AttemptKey, FolderSeen, JobSeen]]:
-    jobs = seen.rows.jobs
-    for key, folder in seen.folders.items():
+def _folders(snapshot: Snapshot) -> Iterator[tuple[AttemptKey, FolderSeen, JobSeen]]:
+    jobs = snapshot.rows.jobs
+    for key, folder in snapshot.folders.items():
         if job := jobs.get(key.uid):
             yield key, folder, job
 
 
-def _is_here(seen: Snapshot, job: JobSeen) -> bool:
+def _is_here(snapshot: Snapshot, job: JobSeen) -> bool:
     """Whether its replicas are the local engine's, on this machine."""
-    rows = seen.rows
-    own = {each.node.name for each in rows.nodes if each.engine == LOCAL.name} & {seen.machine}
+    rows = snapshot.rows
+    own = {row.node.name for row in rows.nodes if row.engine == LOCAL.name} & {snapshot.machine}
     return any(seat.node in own for seat in rows.attempts.get(job.key, ()))
 
 

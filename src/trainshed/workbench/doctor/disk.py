@@ -32,13 +32,13 @@ SKEW_S_MAX: Final = 5.0
     "Every line that a replica wrote can be read: segments are whole, stamps ascend in the job.",
     CheckPart.DISK,
 )
-def logs_are_whole(seen: Snapshot) -> Iterator[DoctorFinding]:
+def logs_are_whole(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """The last line may be torn while it is written, or by the kill of its supervisor.
 
     What was fenced and lives after all writes on, beside the next attempt.
     """
     last: dict[int, int] = {}
-    for key, folder in sorted(seen.folders.items()):
+    for key, folder in sorted(snapshot.folders.items()):
         for wrong in _wrong_log(folder, folder.log, last.get(key.uid)):
             yield DoctorFinding(
                 subject=f"{key}: {wrong}",
@@ -46,7 +46,7 @@ def logs_are_whole(seen: Snapshot) -> Iterator[DoctorFinding]:
                 advice=f"the other lines are read all the same; the files are in "
                 f"{folder.path / 'log'}",
             )
-        if folder.log.last_ns is not None and key not in seen.rows.fenced:
+        if folder.log.last_ns is not None and key not in snapshot.rows.fenced:
             last[key.uid] = max(folder.log.last_ns, last.get(key.uid, 0))
 
 
@@ -59,9 +59,9 @@ def _wrong_log(folder: FolderSeen, log: LogSeen, before_ns: int | None) -> Itera
 
 
 @check("records-are-whole", "What a supervisor has recorded can be read.", CheckPart.DISK)
-def records_are_whole(seen: Snapshot) -> Iterator[DoctorFinding]:
+def records_are_whole(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """A record that was torn by a full disk is written again; anything else is damage."""
-    for key, folder in sorted(seen.folders.items()):
+    for key, folder in sorted(snapshot.folders.items()):
         for wrong in folder.wrong_records:
             yield DoctorFinding(
                 subject=f"{key}: {wrong}",
@@ -77,9 +77,9 @@ def records_are_whole(seen: Snapshot) -> Iterator[DoctorFinding]:
     "group's.",
     CheckPart.DISK,
 )
-def secrets_are_private(seen: Snapshot) -> Iterator[DoctorFinding]:
+def secrets_are_private(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Who reads them may do what an administrator may."""
-    modes = seen.disk.open_modes if seen.disk else {}
+    modes = snapshot.disk.open_modes if snapshot.disk else {}
     for name, mode in sorted(modes.items()):
         yield DoctorFinding(
             subject=name,
@@ -87,7 +87,7 @@ def secrets_are_private(seen: Snapshot) -> Iterator[DoctorFinding]:
             advice=f"chmod {'o' if '/buckets/' in name else 'go'}= {name}; or start the server, "
             "which closes what lies in its data directory",
         )
-    for key, folder in sorted(seen.folders.items()):
+    for key, folder in sorted(snapshot.folders.items()):
         if not folder.is_private:
             yield DoctorFinding(
                 subject=str(key),
@@ -97,11 +97,11 @@ def secrets_are_private(seen: Snapshot) -> Iterator[DoctorFinding]:
 
 
 @check("folders-have-jobs", "Every job's folder belongs to a job.", CheckPart.ROWS, CheckPart.DISK)
-def folders_have_jobs(seen: Snapshot) -> Iterator[DoctorFinding]:
+def folders_have_jobs(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """What is left of jobs that are forgotten only takes room."""
-    jobs = seen.rows.jobs
-    for uid in sorted({key.uid for key in seen.folders} - jobs.keys()):
-        folder = next(f.path.parent for key, f in seen.folders.items() if key.uid == uid)
+    jobs = snapshot.rows.jobs
+    for uid in sorted({key.uid for key in snapshot.folders} - jobs.keys()):
+        folder = next(f.path.parent for key, f in snapshot.folders.items() if key.uid == uid)
         yield DoctorFinding(
             subject=str(uid),
             text=f"{folder} belongs to no job of the database",
@@ -113,10 +113,10 @@ def folders_have_jobs(seen: Snapshot) -> Iterator[DoctorFinding]:
 @check(
     "buckets-have-projects", "Every bucket belongs to a project.", CheckPart.ROWS, CheckPart.DISK
 )
-def buckets_have_projects(seen: Snapshot) -> Iterator[DoctorFinding]:
+def buckets_have_projects(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """No job may name one that does not: somebody put it there, or a local run did."""
-    for name in seen.disk.buckets if seen.disk else ():
-        if name not in seen.rows.buckets:
+    for name in snapshot.disk.buckets if snapshot.disk else ():
+        if name not in snapshot.rows.buckets:
             yield DoctorFinding(
                 subject=name,
                 text=f"the bucket {name} belongs to no project, and no job may name it",
@@ -128,9 +128,9 @@ def buckets_have_projects(seen: Snapshot) -> Iterator[DoctorFinding]:
 @check(
     "uploads-are-finished", "Uploads that were begun are finished or cleared away.", CheckPart.DISK
 )
-def uploads_are_finished(seen: Snapshot) -> Iterator[DoctorFinding]:
+def uploads_are_finished(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """They are cleared away at the next upload."""
-    old = seen.disk.old_uploads if seen.disk else ()
+    old = snapshot.disk.old_uploads if snapshot.disk else ()
     if old:
         yield DoctorFinding(
             subject="uploads",
@@ -141,9 +141,9 @@ def uploads_are_finished(seen: Snapshot) -> Iterator[DoctorFinding]:
 
 
 @check("notes-are-readable", "What is kept about objects of buckets can be read.", CheckPart.DISK)
-def notes_are_readable(seen: Snapshot) -> Iterator[DoctorFinding]:
+def notes_are_readable(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """An object whose note cannot be read is listed without its metadata."""
-    for path in seen.disk.unreadable_notes if seen.disk else ():
+    for path in snapshot.disk.unreadable_notes if snapshot.disk else ():
         yield DoctorFinding(
             subject=path,
             text=f"{path} cannot be read: the object is there, and what was said of it is not",
@@ -152,9 +152,9 @@ def notes_are_readable(seen: Snapshot) -> Iterator[DoctorFinding]:
 
 
 @check("backups-are-whole", "A backup holds what it says, to the byte.", CheckPart.DISK)
-def backups_are_whole(seen: Snapshot) -> Iterator[DoctorFinding]:
+def backups_are_whole(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Of a data directory there is nothing to say."""
-    for wrong in seen.disk.wrong_backup if seen.disk else ():
+    for wrong in snapshot.disk.wrong_backup if snapshot.disk else ():
         yield DoctorFinding(
             subject=wrong,
             text=f"the backup: {wrong}",
@@ -163,18 +163,18 @@ def backups_are_whole(seen: Snapshot) -> Iterator[DoctorFinding]:
 
 
 @check("disk-has-room", "There is room for logs, records and the database.", CheckPart.DISK)
-def disk_has_room(seen: Snapshot) -> Iterator[DoctorFinding]:
+def disk_has_room(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """In bytes and in files."""
-    if seen.disk is None:
+    if snapshot.disk is None:
         return
-    if (room := seen.disk.free_bytes) < FREE_BYTES_LOW:
+    if (room := snapshot.disk.free_bytes) < FREE_BYTES_LOW:
         yield DoctorFinding(
             subject="bytes",
             text=f"{room >> 20} MiB are free in the data directory",
             advice="make room: nothing new can be recorded on a full disk",
             is_failure=room < FREE_BYTES_MIN,
         )
-    if (left := seen.disk.free_files) is not None and left < FREE_FILES_LOW:
+    if (left := snapshot.disk.free_files) is not None and left < FREE_FILES_LOW:
         yield DoctorFinding(
             subject="files",
             text=f"{left} more files fit on the file system of the data directory",
@@ -184,35 +184,35 @@ def disk_has_room(seen: Snapshot) -> Iterator[DoctorFinding]:
 
 
 @check("files-can-be-opened", "The server may open the files that it needs.")
-def files_can_be_opened(seen: Snapshot) -> Iterator[DoctorFinding]:
+def files_can_be_opened(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Every client and every job takes some."""
-    if seen.files_max < FILES_LOW:
-        who = "the server" if seen.server_pid else "a server started from here"
+    if snapshot.files_max < FILES_LOW:
+        who = "the server" if snapshot.server_pid else "a server started from here"
         yield DoctorFinding(
             subject="files",
-            text=f"{who} may have {seen.files_max} files open at once",
+            text=f"{who} may have {snapshot.files_max} files open at once",
             advice="raise it where the server is started: ulimit -n 65536, or LimitNOFILE=",
-            is_failure=seen.files_max < FILES_MIN,
+            is_failure=snapshot.files_max < FILES_MIN,
         )
 
 
 @check("clocks-agree", "The clocks of machine, files and database agree.")
-def clocks_agree(seen: Snapshot) -> Iterator[DoctorFinding]:
+def clocks_agree(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """A clock that was set back is no harm to jobs, but times will look odd."""
     ahead = {
-        "the newest file": seen.disk.future_s if seen.disk else 0.0,
-        "the newest event": _ahead_s(seen),
+        "the newest file": snapshot.disk.future_s if snapshot.disk else 0.0,
+        "the newest event": _ahead_s(snapshot),
     }
-    for what, skew_s in ahead.items():
+    for source, skew_s in ahead.items():
         if skew_s > SKEW_S_MAX:
             yield DoctorFinding(
-                subject=what,
-                text=f"{what} is {skew_s:.0f} s ahead of the machine's clock",
+                subject=source,
+                text=f"{source} is {skew_s:.0f} s ahead of the machine's clock",
                 advice="see that the clock is kept by NTP, and restart the server once it is right",
                 is_failure=False,
             )
-    for jump in seen.rows.jumps:
-        if 0 <= seen.now_ns - jump.at_ns < _JUMPS_NS:
+    for jump in snapshot.rows.jumps:
+        if 0 <= snapshot.now_ns - jump.at_ns < _JUMPS_NS:
             yield _jump_finding(jump)
 
 
@@ -228,9 +228,9 @@ def _jump_finding(jump: ClockJump) -> DoctorFinding:
     )
 
 
-def _ahead_s(seen: Snapshot) -> float:
-    stamps = seen.rows.stamps.values()
-    return (max(stamps, default=0) - seen.now_ns) / _NS
+def _ahead_s(snapshot: Snapshot) -> float:
+    stamps = snapshot.rows.stamps.values()
+    return (max(stamps, default=0) - snapshot.now_ns) / _NS
 
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -31,7 +31,7 @@ class DoctorReport:
     """What became of every check, and what was looked at."""
 
     results: tuple[CheckResult, ...]
-    seen: Snapshot
+    snapshot: Snapshot
 
     @property
     def words(self) -> frozenset[str]:
@@ -41,55 +41,61 @@ class DoctorReport:
     @property
     def looked_at(self) -> str:
         """A sentence for people."""
-        seen = self.seen
-        lines = sum(folder.log.lines for folder in seen.folders.values())
-        jobs = "unknown" if CheckPart.ROWS.name in seen.unseen else len(seen.rows.jobs)
+        snapshot = self.snapshot
+        lines = sum(folder.log.lines for folder in snapshot.folders.values())
+        jobs = "unknown" if CheckPart.ROWS.name in snapshot.unseen else len(snapshot.rows.jobs)
         return (
-            f"{jobs} jobs, {len(seen.folders)} folders of attempts, "
-            f"{lines} log lines, {len(seen.processes)} processes; "
-            f"{_isolation(seen)}{_server(seen)}"
+            f"{jobs} jobs, {len(snapshot.folders)} folders of attempts, "
+            f"{lines} log lines, {len(snapshot.processes)} processes; "
+            f"{_isolation(snapshot)}{_server(snapshot)}"
         )
 
     @property
     def networks(self) -> str:
         """A sentence on networks of jobs of all servers of this machine; empty without any."""
-        networks = self.seen.networks
+        networks = self.snapshot.networks
         if not networks.ways_out:
             return ""
         count = f"{networks.ways_out} networks of jobs with {networks.namespaces} namespaces"
         return f"{count} are on this machine, of this server and of others"
 
 
-def _server(seen: Snapshot) -> str:
-    if seen.is_backup:
+def _server(snapshot: Snapshot) -> str:
+    if snapshot.is_backup:
         return "it is a backup"
-    return f"the server is process {seen.server_pid}" if seen.server_pid else "no server runs"
+    return (
+        f"the server is process {snapshot.server_pid}" if snapshot.server_pid else "no server runs"
+    )
 
 
-def _isolation(seen: Snapshot) -> str:
+def _isolation(snapshot: Snapshot) -> str:
     """How the nodes keep programs of jobs apart; nothing where none has said it."""
-    found = dict.fromkeys(each.node.isolation for each in seen.rows.nodes if each.node.isolation)
-    return f"isolation {' and '.join(found)}; " if found else ""
+    modes = dict.fromkeys(row.node.isolation for row in snapshot.rows.nodes if row.node.isolation)
+    return f"isolation {' and '.join(modes)}; " if modes else ""
 
 
 def examine(
     look: Callable[[], Snapshot], pause: Callable[[float], object] = time.sleep
 ) -> DoctorReport:
     """Check the promises.  ``look`` loads a snapshot; it is called again where one seems broken."""
-    seen = look()
-    results = results_of(seen)
+    snapshot = look()
+    results = results_of(snapshot)
     for _ in range(LOOKS - 1):
         if not any(result.findings for result in results):
             break
         pause(PAUSE_S)
-        seen = look()
-        results = confirmed(results, results_of(seen))
-    return DoctorReport(results=results, seen=seen)
+        snapshot = look()
+        results = confirmed(results, results_of(snapshot))
+    return DoctorReport(results=results, snapshot=snapshot)
 
 
-def results_of(seen: Snapshot) -> tuple[CheckResult, ...]:
+def results_of(snapshot: Snapshot) -> tuple[CheckResult, ...]:
     """Every check over one snapshot."""
-    return tuple(_made(check, seen) for check in CHECKS if not seen.is_backup or _is_at_rest(check))
+    return tuple(
+        _run_check(check, snapshot)
+        for check in CHECKS
+        if not snapshot.is_backup or _is_at_rest(check)
+    )
 
 
 def _is_at_rest(check: Check) -> bool:
@@ -101,19 +107,21 @@ def confirmed(
 ) -> tuple[CheckResult, ...]:
     """The later results, without what was not there before."""
     return tuple(
-        replace(now, findings=tuple(_again(then.findings, now.findings)))
+        replace(now, findings=tuple(_keep_repeated(then.findings, now.findings)))
         for then, now in zip(before, after, strict=True)
     )
 
 
-def _again(before: Sequence[DoctorFinding], after: Sequence[DoctorFinding]) -> list[DoctorFinding]:
-    known = {found.subject for found in before}
-    return [found for found in after if found.subject in known]
+def _keep_repeated(
+    before: Sequence[DoctorFinding], after: Sequence[DoctorFinding]
+) -> list[DoctorFinding]:
+    subjects = {finding.subject for finding in before}
+    return [finding for finding in after if finding.subject in subjects]
 
 
-def _made(check: Check, seen: Snapshot) -> CheckResult:
+def _run_check(check: Check, snapshot: Snapshot) -> CheckResult:
     for part in check.parts:
-        if part.name in seen.unseen:
-            why = " ".join(seen.unseen[part.name].split())
+        if part.name in snapshot.unseen:
+            why = " ".join(snapshot.unseen[part.name].split())
             return CheckResult(check=check, unseen=f"{part.value} cannot be read: {why}")
-    return CheckResult(check=check, findings=tuple(check.find(seen)))
+    return CheckResult(check=check, findings=tuple(check.find(snapshot)))

@@ -27,16 +27,16 @@ _REPORT: Final = "this should not happen: please report it with the output of tr
 _RESTART: Final = "restart the server; if it stays so, report it with the server's log"
 
 
-def _of(job: JobSeen, text: str, advice: str = _REPORT) -> DoctorFinding:
+def _job_finding(job: JobSeen, text: str, advice: str = _REPORT) -> DoctorFinding:
     return DoctorFinding(subject=str(job.uid), text=text, advice=advice)
 
 
 @check("over-holds-nothing", "A job that is over holds no place.", CheckPart.ROWS)
-def over_holds_nothing(seen: Snapshot) -> Iterator[DoctorFinding]:
+def over_holds_nothing(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Its node would stay smaller for ever."""
-    for job in seen.rows.jobs.values():
+    for job in snapshot.rows.jobs.values():
         if job.is_over and job.holds:
-            yield _of(job, f"{job.label} is over and still holds its places")
+            yield _job_finding(job, f"{job.label} is over and still holds its places")
 
 
 @check(
@@ -44,11 +44,11 @@ def over_holds_nothing(seen: Snapshot) -> Iterator[DoctorFinding]:
     "A job that is over says when it ended and, unless it succeeded, why.",
     CheckPart.ROWS,
 )
-def over_has_an_end(seen: Snapshot) -> Iterator[DoctorFinding]:
+def over_has_an_end(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Clients wait for the end time, and people for the reason."""
-    for job in seen.rows.jobs.values():
+    for job in snapshot.rows.jobs.values():
         for wrong in _wrong_end(job):
-            yield _of(job, f"{job.label} {wrong}")
+            yield _job_finding(job, f"{job.label} {wrong}")
 
 
 def _wrong_end(job: JobSeen) -> Iterator[str]:
@@ -61,11 +61,11 @@ def _wrong_end(job: JobSeen) -> Iterator[str]:
 
 
 @check("active-holds-places", "A job with an attempt under way holds its places.", CheckPart.ROWS)
-def active_holds_places(seen: Snapshot) -> Iterator[DoctorFinding]:
+def active_holds_places(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Somebody else would be put on them."""
-    for job in seen.rows.jobs.values():
+    for job in snapshot.rows.jobs.values():
         if not job.is_over and (wrong := _wrong_places(job)):
-            yield _of(job, f"{job.label} {wrong}")
+            yield _job_finding(job, f"{job.label} {wrong}")
 
 
 def _wrong_places(job: JobSeen) -> str:
@@ -84,9 +84,9 @@ def _wrong_places(job: JobSeen) -> str:
     "Every attempt up to the newest has a seat for each replica.",
     CheckPart.ROWS,
 )
-def attempts_have_seats(seen: Snapshot) -> Iterator[DoctorFinding]:
+def attempts_have_seats(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """A gang is placed whole, or not at all."""
-    rows = seen.rows
+    rows = snapshot.rows
     for job in rows.jobs.values():
         for number in range(1, job.attempt + 1):
             key = AttemptKey(job.uid, number)
@@ -106,9 +106,9 @@ def _wrong_seats(rows: RowsSeen, key: AttemptKey) -> str:
 
 
 @check("database-is-sound", "The database finds no damage in itself.", CheckPart.ROWS)
-def database_is_sound(seen: Snapshot) -> Iterator[DoctorFinding]:
+def database_is_sound(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Its pages, and the references between its rows."""
-    for text in seen.rows.damage:
+    for text in snapshot.rows.damage:
         yield DoctorFinding(
             subject=text,
             text=f"the database: {text}",
@@ -117,22 +117,22 @@ def database_is_sound(seen: Snapshot) -> Iterator[DoctorFinding]:
 
 
 @check("every-job-has-its-story", "No accepted job is lost: each has its story.", CheckPart.ROWS)
-def every_job_has_its_story(seen: Snapshot) -> Iterator[DoctorFinding]:
+def every_job_has_its_story(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """A job and its first event are one write."""
-    rows = seen.rows
+    rows = snapshot.rows
     for job in rows.jobs.values():
         if job.uid not in rows.stamps:
-            yield _of(job, f"{job.label} has not one event")
+            yield _job_finding(job, f"{job.label} has not one event")
 
 
 @check("waiting-says-why", "A job that waits says why.", CheckPart.ROWS)
-def waiting_says_why(seen: Snapshot) -> Iterator[DoctorFinding]:
+def waiting_says_why(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Two seconds are promised; what a minute has not brought will not come."""
-    for job in seen.rows.jobs.values():
-        if job.state is not JobState.QUEUED or job.is_explained or not seen.server_pid:
+    for job in snapshot.rows.jobs.values():
+        if job.state is not JobState.QUEUED or job.is_explained or not snapshot.server_pid:
             continue
-        if seen.now_ns - job.update_ns > LATE_S * _NS:
-            yield _of(job, f"{job.label} waits and does not say why", _RESTART)
+        if snapshot.now_ns - job.update_ns > LATE_S * _NS:
+            yield _job_finding(job, f"{job.label} waits and does not say why", _RESTART)
 
 
 @check(
@@ -141,21 +141,21 @@ def waiting_says_why(seen: Snapshot) -> Iterator[DoctorFinding]:
     CheckPart.ROWS,
     CheckPart.WORK,
 )
-def commands_are_performed(seen: Snapshot) -> Iterator[DoctorFinding]:
+def commands_are_performed(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """A command's age is at most that of its job's last change."""
-    rows = seen.rows
+    rows = snapshot.rows
     for command in rows.commands:
         job, key = rows.jobs.get(command.uid), AttemptKey(command.uid, command.attempt)
         kind = command.kind.value
         if job is None:
             text = f"a {kind} of attempt {key} is left of a job that is gone"
             yield DoctorFinding(subject=str(key), text=text, advice=_REPORT)
-        elif seen.now_ns - job.update_ns > LATE_S * _NS:
+        elif snapshot.now_ns - job.update_ns > LATE_S * _NS:
             yield DoctorFinding(
                 subject=str(key),
                 text=f"{job.label}: {kind} was not performed for more than a minute",
-                advice=_RESTART if seen.server_pid else "start the server, which performs it",
-                is_failure=seen.server_pid is not None,
+                advice=_RESTART if snapshot.server_pid else "start the server, which performs it",
+                is_failure=snapshot.server_pid is not None,
             )
 
 
@@ -165,18 +165,18 @@ def commands_are_performed(seen: Snapshot) -> Iterator[DoctorFinding]:
     CheckPart.ROWS,
     CheckPart.WORK,
 )
-def leases_are_valid(seen: Snapshot) -> Iterator[DoctorFinding]:
+def leases_are_valid(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """A server that lives takes over what a dead one had.
 
     Leases are compared with each other: they go by the store's clock, which the machine's may have
     left behind.
     """
-    if not seen.server_pid:
+    if not snapshot.server_pid:
         return
-    rows = seen.rows
+    rows = snapshot.rows
     servers = {name: ns for name, (_, ns) in rows.leases.items() if name.startswith("server:")}
     if not servers:
-        text = f"the server (process {seen.server_pid}) lives and has no lease"
+        text = f"the server (process {snapshot.server_pid}) lives and has no lease"
         yield DoctorFinding(subject="server", text=text, advice="read the server's log")
         return
     newest_ns = max(servers.values())
@@ -184,41 +184,41 @@ def leases_are_valid(seen: Snapshot) -> Iterator[DoctorFinding]:
     for job in rows.jobs.values():
         if job.holds and not job.is_over and f"server:{job.owner}" not in live:
             text = f"{job.label} belongs to {job.owner or 'no server'}, which holds no lease"
-            yield _of(job, text, _RESTART)
+            yield _job_finding(job, text, _RESTART)
 
 
 _CANCEL: Final = "cancel the trial's job, and report it"
 
 
 @check("trials-have-jobs", "Every trial under way has its study and its job.", CheckPart.ROWS)
-def trials_have_jobs(seen: Snapshot) -> Iterator[DoctorFinding]:
+def trials_have_jobs(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """They are one write, and neither is forgotten while the other goes on."""
-    rows = seen.rows
+    rows = snapshot.rows
     for trial in rows.trials:
         if trial.study_uid not in rows.jobs:
-            yield _of_trial(trial, f"trial {trial.number} belongs to no study", _REPORT)
+            yield _trial_finding(trial, f"trial {trial.number} belongs to no study", _REPORT)
         elif not trial.state.is_final and trial.job_uid not in rows.jobs:
             study = rows.jobs[trial.study_uid]
-            yield _of_trial(trial, f"{study.label}: trial {trial.number} has no job", _REPORT)
+            yield _trial_finding(trial, f"{study.label}: trial {trial.number} has no job", _REPORT)
 
 
 @check("over-ends-its-trials", "A study that is over has no trial under way.", CheckPart.ROWS)
-def over_ends_its_trials(seen: Snapshot) -> Iterator[DoctorFinding]:
+def over_ends_its_trials(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     """Nobody would stop it, nor count it."""
-    rows = seen.rows
+    rows = snapshot.rows
     for trial in rows.trials:
         study = rows.jobs.get(trial.study_uid)
         if study is None or not study.is_over:
             continue
         if not trial.state.is_final:
             text = f"{study.label} is over, and its trial {trial.number} is not"
-            yield _of_trial(trial, text, _REPORT)
+            yield _trial_finding(trial, text, _REPORT)
         elif (job := rows.jobs.get(trial.job_uid)) and not job.is_over:
             text = f"{study.label} is over, and {job.label}, the job of its trial, is not"
-            yield _of_trial(trial, text, _CANCEL)
+            yield _trial_finding(trial, text, _CANCEL)
 
 
-def _of_trial(trial: AuditedTrial, text: str, advice: str) -> DoctorFinding:
+def _trial_finding(trial: AuditedTrial, text: str, advice: str) -> DoctorFinding:
     return DoctorFinding(subject=f"{trial.study_uid}/{trial.number}", text=text, advice=advice)
 
 

@@ -51,7 +51,7 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 def look(  # noqa: PLR0913 - all that is looked at
     data_dir: Path,
     url: str,
-    known: Callable[[], Sequence[Known]],
+    local_attempts: Callable[[], Sequence[Known]],
     clock: Callable[[], int] = time.time_ns,
     *,
     elsewhere: Callable[[], Sequence[Known]] = tuple,
@@ -59,12 +59,12 @@ def look(  # noqa: PLR0913 - all that is looked at
 ) -> Snapshot:
     """Everything as it is now.  Rows are read first: what they say has happened before.
 
-    ``known`` asks the engine of this machine (``engines.base.Engine``), ``elsewhere`` all others;
-    ``roots`` are their folders of jobs.
+    ``local_attempts`` asks the engine of this machine (``engines.base.Engine``), ``elsewhere`` all
+    others; ``roots`` are their folders of jobs.
     """
     unseen: dict[str, str] = {}
 
-    def tried(part: CheckPart, read: Callable[[], _T]) -> _T | None:
+    def read_part(part: CheckPart, read: Callable[[], _T]) -> _T | None:
         try:
             return read()
         except (StoreFault, OSError) as error:
@@ -76,13 +76,15 @@ def look(  # noqa: PLR0913 - all that is looked at
     is_backup = backups.is_backup(data_dir)
     running = None if is_backup else read_running(data_dir)
     server = running.pid if running and running.is_alive else None
-    rows = tried(CheckPart.ROWS, lambda: _rows(audit.rows(url)))
-    attempts = () if is_backup else tried(CheckPart.PROCESSES, known)
-    attended = {each.key: each for each in attempts or () if each.phase in ALIVE}
-    others = () if is_backup else tried(CheckPart.ENGINES, elsewhere)
-    attended |= {each.key: each for each in others or () if each.phase in ALIVE}
+    rows = read_part(CheckPart.ROWS, lambda: _rows(audit.rows(url)))
+    attempts = () if is_backup else read_part(CheckPart.PROCESSES, local_attempts)
+    attended = {attempt.key: attempt for attempt in attempts or () if attempt.phase in ALIVE}
+    remote_attempts = () if is_backup else read_part(CheckPart.ENGINES, elsewhere)
+    attended |= {
+        attempt.key: attempt for attempt in remote_attempts or () if attempt.phase in ALIVE
+    }
     jobs = [data_dir / "jobs", *([] if is_backup else roots)]
-    folders = tried(
+    folders = read_part(
         CheckPart.DISK, lambda: {k: f for at in jobs for k, f in _folders(at, attended)}
     )
     now_ns = clock()
@@ -94,41 +96,43 @@ def look(  # noqa: PLR0913 - all that is looked at
         rows=rows or RowsSeen(),
         folders=folders or {},
         processes=tuple(
-            one for each in (*(attempts or ()), *(others or ())) for one in each.living
+            process
+            for attempt in (*(attempts or ()), *(remote_attempts or ()))
+            for process in attempt.living
         ),
         networks=NetworksSeen() if is_backup else look_at_networks(),
         lost_holder=None if is_backup else _lost_holder(data_dir),
-        elsewhere={each.key: each.phase for each in others or ()},
-        disk=tried(CheckPart.DISK, lambda: _disk(data_dir, now_ns / 1e9)),
+        elsewhere={attempt.key: attempt.phase for attempt in remote_attempts or ()},
+        disk=read_part(CheckPart.DISK, lambda: _disk(data_dir, now_ns / 1e9)),
         is_backup=is_backup,
         unseen=unseen,
     )
 
 
 def _lost_holder(data_dir: Path) -> int | None:
-    noted = noted_holder(data_dir)
-    return noted.pid if noted and not lives(noted) else None
+    holder = noted_holder(data_dir)
+    return holder.pid if holder and not lives(holder) else None
 
 
-def _rows(found: Audit) -> RowsSeen:
+def _rows(database: Audit) -> RowsSeen:
     return RowsSeen(
-        jobs={record.uid: _job(record, found.held.get(record.uid)) for record in found.jobs},
-        attempts=dict(_attempts(found)),
-        claims=frozenset(AttemptKey(*key) for key in found.claims),
-        fenced=frozenset(AttemptKey(*key) for key in found.fenced),
-        replicas={AttemptKey(*key): len(rows) for key, rows in found.replicas.items()},
-        commands=found.commands,
-        trials=found.trials,
-        nodes=found.nodes,
-        stamps={uid: event.stamp_ns for uid, event in found.last_events.items()},
-        leases=found.leases,
-        buckets=frozenset(found.buckets),
-        jumps=found.jumps,
-        damage=found.damage,
+        jobs={record.uid: _job(record, database.held.get(record.uid)) for record in database.jobs},
+        attempts=dict(_attempts(database)),
+        claims=frozenset(AttemptKey(*key) for key in database.claims),
+        fenced=frozenset(AttemptKey(*key) for key in database.fenced),
+        replicas={AttemptKey(*key): len(rows) for key, rows in database.replicas.items()},
+        commands=database.commands,
+        trials=database.trials,
+        nodes=database.nodes,
+        stamps={uid: event.stamp_ns for uid, event in database.last_events.items()},
+        leases=database.leases,
+        buckets=frozenset(database.buckets),
+        jumps=database.jumps,
+        damage=database.damage,
     )
 
 
-def _job(record: JobRecord, held: Holding | None) -> JobSeen:
+def _job(record: JobRecord, holding: Holding | None) -> JobSeen:
     job, status = record.job, record.job.status
     create_ns = to_ns(status.create_time) if status.create_time else 0
     return JobSeen(
@@ -136,7 +140,7 @@ def _job(record: JobRecord, held: Holding | None) -> JobSeen:
         name=record.name,
         state=status.state,
         attempt=record.attempt,
-        holds=held is not None,
+        holds=holding is not None,
         create_ns=create_ns,
         update_ns=to_ns(status.update_time) if status.update_time else create_ns,
         end_ns=to_ns(status.end_time) if status.end_time else None,
@@ -147,22 +151,22 @@ def _job(record: JobRecord, held: Holding | None) -> JobSeen:
     )
 
 
-def _attempts(found: Audit) -> Iterator[tuple[AttemptKey, tuple[SeatSeen, ...]]]:
-    for (uid, attempt), seats in found.attempts.items():
-        held = found.held.get(uid)
-        groups = held.demand.groups if held and held.attempt == attempt else ()
-        asked = {group.role: group.each for group in groups}
-        yield AttemptKey(uid, attempt), tuple(_seat(seat, asked) for seat in seats)
+def _attempts(database: Audit) -> Iterator[tuple[AttemptKey, tuple[SeatSeen, ...]]]:
+    for (uid, attempt), seats in database.attempts.items():
+        holding = database.held.get(uid)
+        groups = holding.demand.groups if holding and holding.attempt == attempt else ()
+        demands = {group.role: group.each for group in groups}
+        yield AttemptKey(uid, attempt), tuple(_seat(seat, demands) for seat in seats)
 
 
-def _seat(seat: Seat, asked: Mapping[Role, Demand]) -> SeatSeen:
-    each = asked.get(seat.role, Demand())
+def _seat(seat: Seat, demands: Mapping[Role, Demand]) -> SeatSeen:
+    demand = demands.get(seat.role, Demand())
     return SeatSeen(
         node=seat.node,
         engine=seat.engine,
-        vcpus=each.vcpus,
-        memory_gb=each.memory_gb,
-        gpus=each.gpu_count,
+        vcpus=demand.vcpus,
+        memory_gb=demand.memory_gb,
+        gpus=demand.gpu_count,
     )
 
 
@@ -181,7 +185,7 @@ def _folder(path: Path, root: Path, attended: Known | None) -> FolderSeen:
     records, wrong = look_at_records(_content(path / "records.jsonl"))
     return FolderSeen(
         path=path,
-        is_private=any(not _mode(each) & _OTHERS for each in (path, path.parent, root)),
+        is_private=any(not _mode(folder) & _OTHERS for folder in (path, path.parent, root)),
         is_held=attended is not None,
         suspended=attended and attended.suspended,
         records=records,
@@ -207,10 +211,10 @@ def _disk(data_dir: Path, now_s: float) -> DiskSeen:
 def _open_modes(data_dir: Path) -> Iterator[tuple[str, int]]:
     """What lies in the data directory, sockets of supervisors, and the cache of environments."""
     own = [*data_dir.glob("jobs/*/*/control"), default_cache_dir()]
-    if (asked := cache_dir(os.environ)) is not None:
-        own.append(asked)
-    more = [path for path in own if path.exists() and _mode(path) & _OTHERS]
-    for path in dict.fromkeys([*open_to_others(data_dir), *more]):
+    if (user_cache_dir := cache_dir(os.environ)) is not None:
+        own.append(user_cache_dir)
+    open_paths = [path for path in own if path.exists() and _mode(path) & _OTHERS]
+    for path in dict.fromkeys([*open_to_others(data_dir), *open_paths]):
         with suppress(FileNotFoundError):
             yield str(path), _mode(path)
 
@@ -221,8 +225,8 @@ def _names(folder: Path) -> list[str]:
 
 def _newest_s(data_dir: Path, default: float) -> float:
     """When the newest file was written that a server or a supervisor keeps at hand."""
-    found = [*data_dir.glob("*"), *(data_dir / "jobs").glob("*/*/records.jsonl")]
-    return max((_changed_s(path) for path in found), default=default)
+    paths = [*data_dir.glob("*"), *(data_dir / "jobs").glob("*/*/records.jsonl")]
+    return max((_changed_s(path) for path in paths), default=default)
 
 
 def _old_uploads(root: Path, now_s: float) -> Iterator[str]:
@@ -242,17 +246,17 @@ def _files_max(server: int | None) -> int:
 
 def _numbers(folder: Path) -> list[int]:
     with suppress(FileNotFoundError, NotADirectoryError):
-        return sorted(int(each.name) for each in folder.iterdir() if each.name.isdecimal())
+        return sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal())
     return []
 
 
 def _content(path: Path) -> bytes:
-    with suppress(FileNotFoundError), _opened(path) as file:
+    with suppress(FileNotFoundError), _open_file(path) as file:
         return file.read(_RECORDS_BYTES_MAX)
     return b""
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_file(path: Path) -> BinaryIO:
     """A file that a program may have replaced: no link is followed, no pipe waited for."""
     with Beneath(path.parent) as folder:
         return folder.read(path.name)
@@ -298,9 +302,9 @@ class LogLook:
                 self._is_torn = True
             elif text := self._wrong_line(line):
                 wrong.append(f"line {number} of segment {name} {text}")
-        self._wrong += _some(wrong)
+        self._wrong += _limit_faults(wrong)
 
-    def seen(self) -> LogSeen:
+    def summarize(self) -> LogSeen:
         """What was read."""
         return LogSeen(
             first_ns=self._first_ns,
@@ -328,27 +332,27 @@ def look_at_log(segments: Iterable[Path]) -> LogSeen:
     """Read the segments of an attempt, those that were pruned meanwhile left out."""
     look = LogLook()
     for path in segments:
-        with suppress(FileNotFoundError), _opened(path) as file:
+        with suppress(FileNotFoundError), _open_file(path) as file:
             look.take(path.name, iter(partial(file.readline, _LINE_BYTES_MAX), b""))
-    return look.seen()
+    return look.summarize()
 
 
 def look_at_records(data: bytes) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]]:
     """The records of an attempt, and what is wrong with them."""
-    found, wrong = [], []
+    records, wrong = [], []
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line:
             continue
         try:
             record = json.loads(line)
-            found.append({**record, "is": str(record["is"])})
+            records.append({**record, "is": str(record["is"])})
         except (ValueError, TypeError, KeyError, RecursionError):
             if not line.startswith(_RECORD_HEAD) and not _RECORD_HEAD.startswith(line):
                 wrong.append(f"line {number} cannot be read")
-    return tuple(found), tuple(_some(wrong))
+    return tuple(records), tuple(_limit_faults(wrong))
 
 
-def _some(found: list[str]) -> Iterator[str]:
-    yield from found[:_NAMED_MAX]
-    if len(found) > _NAMED_MAX:
-        yield f"and {len(found) - _NAMED_MAX} more like it"
+def _limit_faults(faults: list[str]) -> Iterator[str]:
+    yield from faults[:_NAMED_MAX]
+    if len(faults) > _NAMED_MAX:
+        yield f"and {len(faults) - _NAMED_MAX} more like it"

@@ -218,7 +218,7 @@ class CheckResult:
         """``ok``, ``noted``, ``FAILED`` or ``unseen``."""
         if self.unseen:
             return "unseen"
-        if any(found.is_failure for found in self.findings):
+        if any(finding.is_failure for finding in self.findings):
             return "FAILED"
         return "noted" if self.findings else "ok"
 
@@ -228,7 +228,7 @@ def check(
 ) -> Callable[[Callable[[Snapshot], Iterable[DoctorFinding]]], Check]:
     """Make a function over a snapshot a check."""
 
-    def made(find: Callable[[Snapshot], Iterable[DoctorFinding]]) -> Check:
+    def decorate(find: Callable[[Snapshot], Iterable[DoctorFinding]]) -> Check:
         return Check(name=name, promise=promise, parts=frozenset(parts), find=find)
 
-    return made
+    return decorate

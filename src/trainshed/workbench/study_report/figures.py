@@ -53,9 +53,9 @@ def _x_axis(place: int, columns: int) -> dict[str, Any]:
 def _y_axis(place: int, height: int, name: str) -> dict[str, Any]:
     """From the top down; the first of each row says what all of them show."""
     top = 1 - place // _IN_ROW * (ROW_PX + _GAP_PX) / height
-    found: dict[str, Any] = {"domain": [max(top - ROW_PX / height, 0.0), top]}
+    axis: dict[str, Any] = {"domain": [max(top - ROW_PX / height, 0.0), top]}
     is_first = place % _IN_ROW == 0
-    return {**found, "title": {"text": name}, "showticklabels": True} if is_first else found
+    return {**axis, "title": {"text": name}, "showticklabels": True} if is_first else axis
 
 
 def _ticks(axes: Axes, label: str) -> dict[str, Any]:
@@ -97,29 +97,29 @@ def plots(view: StudyView) -> Iterator[Plot]:
         if len(objectives) > 1:
             yield _front(view, axes)
         for metric in objectives:
-            yield from _of_metric(optuna_study(view, axes, [metric]), axes, metric, objectives)
+            yield from _metric_plots(optuna_study(view, axes, [metric]), axes, metric, objectives)
 
 
-def _of_metric(
+def _metric_plots(
     study: Study, axes: Axes, metric: Metric, objectives: Sequence[Metric]
 ) -> Iterator[Plot]:
     """The plots of one objective; with several each title says which."""
     name = shown(metric.metric_id)
-    of = f" of {metric.metric_id}" if len(objectives) > 1 else ""
+    suffix = f" of {metric.metric_id}" if len(objectives) > 1 else ""
     goal = f"{metric.metric_id} is to become {'larger' if _is_up(study) else 'smaller'}"
     done = _done(study)
     if not done:
         about = "No trial has finished with a value yet."
-        yield Plot(title=f"Plots{of}", about=about)
+        yield Plot(title=f"Plots{suffix}", about=about)
     else:
-        if not of:
+        if not suffix:
             yield _history(study, name, goal)
-        yield from _parallels(study, name, of, done)
-        yield _importances(study, name, of, len(done))
+        yield from _parallels(study, name, suffix, done)
+        yield _importances(study, name, suffix, len(done))
         if any(trial.params for trial in done):
-            yield _slices(study, axes, name, of)
+            yield _slices(study, axes, name, suffix)
     if any(trial.intermediate_values for trial in _all(study)):
-        yield _curves(study, name, of)
+        yield _curves(study, name, suffix)
 
 
 def _history(study: Study, name: str, goal: str) -> Plot:
@@ -141,12 +141,12 @@ def _front(view: StudyView, axes: Axes) -> Plot:
     return _plot(title, about, figure)
 
 
-def _parallels(study: Study, name: str, of: str, done: Sequence[FrozenTrial]) -> Iterator[Plot]:
+def _parallels(study: Study, name: str, suffix: str, done: Sequence[FrozenTrial]) -> Iterator[Plot]:
     """One diagram of the parameters that all trials have, and one for each larger branch.
 
     Conditional parameters are lacked often, and Optuna would draw those who lack one as None.
     """
-    title = f"Parallel coordinates{of}"
+    title = f"Parallel coordinates{suffix}"
     branches = Counter(frozenset(trial.params) for trial in done)
     common = frozenset.intersection(*branches)
     if common:
@@ -154,9 +154,11 @@ def _parallels(study: Study, name: str, of: str, done: Sequence[FrozenTrial]) ->
     for labels, count in branches.most_common(_BRANCHES_MAX):
         if labels != common and count > 1:
             own = ", ".join(sorted(labels - common))
-            having = [trial for trial in done if labels <= trial.params.keys()]
-            about = f"A line for each of the {len(having)} trials that have {own}."
-            yield _parallel(_with(study, having), name, labels, f"{title} with {own}", about)
+            members = [trial for trial in done if labels <= trial.params.keys()]
+            about = f"A line for each of the {len(members)} trials that have {own}."
+            yield _parallel(
+                _select_trials(study, members), name, labels, f"{title} with {own}", about
+            )
 
 
 def _parallel(study: Study, name: str, labels: frozenset[str], title: str, about: str) -> Plot:
@@ -164,8 +166,8 @@ def _parallel(study: Study, name: str, labels: frozenset[str], title: str, about
     return _plot(title, f"{about} Point at a line to see its values.", figure)
 
 
-def _importances(study: Study, name: str, of: str, done: int) -> Plot:
-    title = f"Parameter importances{of}"
+def _importances(study: Study, name: str, suffix: str, done: int) -> Plot:
+    title = f"Parameter importances{suffix}"
     if done < _IMPORTANCE_TRIALS_MIN:
         about = f"They need {_IMPORTANCE_TRIALS_MIN} finished trials; there are {done}."
         return Plot(title=title, about=about)
@@ -181,31 +183,31 @@ def _importances(study: Study, name: str, of: str, done: int) -> Plot:
     return _plot(title, about, figure)
 
 
-def _slices(study: Study, axes: Axes, name: str, of: str) -> Plot:
+def _slices(study: Study, axes: Axes, name: str, suffix: str) -> Plot:
     figure = slices(study, axes, name)
     height = figure.layout.height + 3 * _MARGIN_PX
     about = "The value over each parameter; newer trials are darker."
-    return _plot(f"Slices{of}", about, figure, height)
+    return _plot(f"Slices{suffix}", about, figure, height)
 
 
-def _curves(study: Study, name: str, of: str) -> Plot:
+def _curves(study: Study, name: str, suffix: str) -> Plot:
     """The curves of the newest trials: each is a trace, and plotly is slow to make them."""
     trials = [trial for trial in _all(study) if trial.intermediate_values]
     about = "What trials reported on their way."
     if len(trials) > _CURVES_MAX:
         about += f" Of {len(trials)} trials the newest {_CURVES_MAX} are shown."
-        study = _with(study, trials[-_CURVES_MAX:])
+        study = _select_trials(study, trials[-_CURVES_MAX:])
     figure = visualization.plot_intermediate_values(study)
     figure.update_layout(yaxis_title=name)
-    return _plot(f"Intermediate values{of}", about, figure)
+    return _plot(f"Intermediate values{suffix}", about, figure)
 
 
-def _with(study: Study, trials: Sequence[FrozenTrial]) -> Study:
-    found = create_study(direction=study.direction, storage=InMemoryStorage())
-    chosen = {trial.number: trial for trial in trials}
-    for number in range(max(chosen) + 1):
-        found.add_trial(chosen.get(number, create_trial(state=OptunaState.WAITING)))
-    return found
+def _select_trials(study: Study, trials: Sequence[FrozenTrial]) -> Study:
+    subset = create_study(direction=study.direction, storage=InMemoryStorage())
+    by_number = {trial.number: trial for trial in trials}
+    for number in range(max(by_number) + 1):
+        subset.add_trial(by_number.get(number, create_trial(state=OptunaState.WAITING)))
+    return subset
 
 
 def _plot(title: str, about: str, figure: go.Figure, height: int = _HEIGHT_PX) -> Plot:

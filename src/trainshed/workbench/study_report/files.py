@@ -70,7 +70,7 @@ def trials_csv(view: StudyView) -> str:
     so that no name hides another.  Numbers are written as programs have them, and can be read back
     exactly.
     """
-    parameters, metrics = parameter_names(view), [each.metric_id for each in view.study.metrics]
+    parameters, metrics = parameter_names(view), [metric.metric_id for metric in view.study.metrics]
     heading = (
         *("trial", "state", "stopped_early"),
         *(f"parameters.{name}" for name in parameters),

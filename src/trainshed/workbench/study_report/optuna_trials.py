@@ -77,26 +77,28 @@ class Axes:
         return {self.labels[name]: self.distributions[name] for name, _ in trial.values}
 
     def _value(self, name: str, value: Value) -> Value:
-        found = self.distributions[name]
-        if isinstance(found, CategoricalDistribution):
+        distribution = self.distributions[name]
+        if isinstance(distribution, CategoricalDistribution):
             return shown(text_of(value))
-        return float(value) if isinstance(found, FloatDistribution) else int(value)
+        return float(value) if isinstance(distribution, FloatDistribution) else int(value)
 
 
 def axes_of(view: StudyView) -> Axes:
     """The parameters of a study and of its trials: a server's values need not be in the bounds."""
-    seen: dict[str, list[Value]] = {p.parameter_id: [] for p in parameters_of(view.study)}
+    values_by_id: dict[str, list[Value]] = {p.parameter_id: [] for p in parameters_of(view.study)}
     for trial in view.trials:
         for name, value in trial.values:
-            seen.setdefault(name, []).append(value)
-    specs: dict[str, list[ParameterSpec]] = {name: [] for name in seen}
+            values_by_id.setdefault(name, []).append(value)
+    specs: dict[str, list[ParameterSpec]] = {name: [] for name in values_by_id}
     for parameter in parameters_of(view.study):
         specs[parameter.parameter_id].append(parameter)
-    found = {name: _distribution(specs[name], values) for name, values in seen.items()}
-    known = {name: each for name, each in found.items() if each is not None}
-    labels = dict(_labels(known))
-    listed = {label: _listed(specs[name]) for name, label in labels.items()}
-    return Axes(labels=labels, distributions=known, listed=listed)
+    candidates = {name: _distribution(specs[name], values) for name, values in values_by_id.items()}
+    distributions = {
+        name: distribution for name, distribution in candidates.items() if distribution is not None
+    }
+    labels = dict(_labels(distributions))
+    listed = {label: _discrete_values(specs[name]) for name, label in labels.items()}
+    return Axes(labels=labels, distributions=distributions, listed=listed)
 
 
 def optuna_study(view: StudyView, axes: Axes, metrics: Sequence[Metric]) -> optuna.Study:
@@ -107,14 +109,14 @@ def optuna_study(view: StudyView, axes: Axes, metrics: Sequence[Metric]) -> optu
         directions=[_DIRECTIONS[metric.goal] for metric in metrics],
         storage=optuna.storages.InMemoryStorage(),
     )
-    numbered = dict(_numbered(view.trials))
+    numbered = dict(_number_trials(view.trials))
     for number in range(max(numbered, default=-1) + 1):
         trial = numbered.get(number)
         study.add_trial(_trial(view, axes, metrics, trial) if trial else _absent())
     return study
 
 
-def _numbered(trials: Sequence[TrialRecord]) -> Iterator[tuple[int, TrialRecord]]:
+def _number_trials(trials: Sequence[TrialRecord]) -> Iterator[tuple[int, TrialRecord]]:
     if trials and trials[-1].number > _NUMBER_MAX:
         return zip(count(1), trials, strict=False)
     return ((trial.number, trial) for trial in trials)
@@ -127,8 +129,8 @@ def _absent() -> FrozenTrial:
 def _trial(
     view: StudyView, axes: Axes, metrics: Sequence[Metric], trial: TrialRecord
 ) -> FrozenTrial:
-    found = [final_value(trial, metric) for metric in metrics]
-    values = [value for value in found if value is not None]
+    finals = [final_value(trial, metric) for metric in metrics]
+    values = [value for value in finals if value is not None]
     state = _STATES[trial.state]
     if state is OptunaState.COMPLETE and len(values) < len(metrics):
         state = OptunaState.FAIL
@@ -145,16 +147,21 @@ def _trial(
 
 def _curve(trial: TrialRecord, metric: Metric) -> dict[int, float]:
     """The values of a metric by step; by their order where steps do not ascend."""
-    measured = [(each.step, each.value(metric.metric_id)) for each in trial.measurements]
+    measured = [
+        (measurement.step, measurement.value(metric.metric_id))
+        for measurement in trial.measurements
+    ]
     points = [(step, value) for step, value in measured if value is not None]
     ascend = all(one < other for (one, _), (other, _) in pairwise(points))
     return dict(points) if ascend else {at: value for at, (_, value) in enumerate(points, 1)}
 
 
-def _distribution(specs: Sequence[ParameterSpec], seen: Sequence[Value]) -> BaseDistribution | None:
+def _distribution(
+    specs: Sequence[ParameterSpec], trial_values: Sequence[Value]
+) -> BaseDistribution | None:
     """What holds all values of a parameter; None where none is known."""
-    listed = [value for spec in specs for value in (*spec.values, *(spec.bounds or ()))]
-    values: list[Value] = [*listed, *seen]
+    spec_values = [value for spec in specs for value in (*spec.values, *(spec.bounds or ()))]
+    values: list[Value] = [*spec_values, *trial_values]
     if not values:
         return None
     numbers = [value for value in values if not isinstance(value, str)]
@@ -168,16 +175,16 @@ def _distribution(specs: Sequence[ParameterSpec], seen: Sequence[Value]) -> Base
     return FloatDistribution(float(low), float(high), log=log)
 
 
-def _listed(specs: Sequence[ParameterSpec]) -> list[float]:
+def _discrete_values(specs: Sequence[ParameterSpec]) -> list[float]:
     discrete = (spec.values for spec in specs if spec.kind is ParameterKind.DISCRETE)
     return sorted({float(value) for values in discrete for value in values})
 
 
 def _labels(names: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    taken: set[str] = set()
+    labels: set[str] = set()
     for name in names:
         label = shown(name)
-        while label in taken:
+        while label in labels:
             label += "'"
-        taken.add(label)
+        labels.add(label)
         yield name, label

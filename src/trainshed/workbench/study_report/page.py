@@ -94,9 +94,11 @@ def page(view: StudyView, plots: Iterable[Plot], plotly_js: str, now: datetime) 
 
 
 def _head(view: StudyView, now: datetime) -> Iterator[str]:
-    goals = ", ".join(f"{each.metric_id} ({each.goal.value.lower()})" for each in view.objectives)
+    goals = ", ".join(
+        f"{metric.metric_id} ({metric.goal.value.lower()})" for metric in view.objectives
+    )
     limits = ", ".join(
-        _limit(each, each.safety.threshold) for each in view.study.metrics if each.safety
+        _limit(metric, metric.safety.threshold) for metric in view.study.metrics if metric.safety
     )
     rows = (
         ("Name", view.name),
@@ -128,19 +130,19 @@ def _time(view: StudyView, now: datetime) -> str:
 
 
 def _leaders(view: StudyView) -> Iterator[str]:
-    found = view.leaders
+    leaders = view.leaders
     several = len(view.objectives) > 1
     yield f"<h2>{'Pareto front' if several else 'Best trial'}</h2>"
-    if not found:
+    if not leaders:
         yield "<p>No trial has succeeded yet.</p>"
-    for trial in found[:_LEADERS_MAX]:
+    for trial in leaders[:_LEADERS_MAX]:
         final = trial.final.metrics if trial.final else ()
         values = ", ".join(f"{name} {short(value)}" for name, value in final)
         at = f" at step {trial.final.step}" if trial.final and trial.final.step else ""
         yield f"<p>Trial {trial.number}: {escape(values)}{at}. Its arguments:</p>"
         yield f"<pre>{escape(shlex.join(arguments(trial)))}</pre>"
-    if len(found) > _LEADERS_MAX:
-        yield f"<p>And {len(found) - _LEADERS_MAX} more, which the table marks.</p>"
+    if len(leaders) > _LEADERS_MAX:
+        yield f"<p>And {len(leaders) - _LEADERS_MAX} more, which the table marks.</p>"
 
 
 def _plot(plot: Plot, number: int) -> Iterator[str]:

@@ -38,8 +38,8 @@ def main():
     assert bucket.blob(f"{folder}/large").download_as_bytes() == large
 
     names = [blob.name for blob in client.list_blobs(bucket_name, prefix=f"{folder}/")]
-    made = ("large", "lines.txt", "model/model.bst", "note.json")
-    assert names == [f"{folder}/{name}" for name in made]
+    expected = ("large", "lines.txt", "model/model.bst", "note.json")
+    assert names == [f"{folder}/{name}" for name in expected]
     pages = client.list_blobs(bucket_name, prefix=f"{folder}/", delimiter="/")
     list(pages)
     assert pages.prefixes == {f"{folder}/model/"}

@@ -30,8 +30,8 @@ def main():
     assert gfile.glob(f"{out}/*.txt") == [f"{out}/c.txt"]
     assert gfile.glob(f"{out}/*/*/a.*") == [f"{out}/deep/er/a.txt"]
     assert sorted(name.rstrip("/") for name in gfile.listdir(out)) == ["c.txt", "deep"]
-    found = [files for _, _, files in gfile.walk(out)]
-    assert ["a.txt"] in found, found
+    file_lists = [files for _, _, files in gfile.walk(out)]
+    assert ["a.txt"] in file_lists, file_lists
     gfile.rmtree(f"{out}/deep")
     assert not gfile.exists(f"{out}/deep")
     try:

@@ -30,8 +30,8 @@ def parse(record):
         "label": tf.io.FixedLenFeature([], tf.int64),
         "data": tf.io.FixedLenFeature([], tf.string),
     }
-    found = tf.io.parse_single_example(record, spec)
-    return found["label"], tf.strings.length(found["data"])
+    features = tf.io.parse_single_example(record, spec)
+    return features["label"], tf.strings.length(features["data"])
 
 
 def main():

@@ -21,9 +21,9 @@ def main():
     fs, path = fsspec.core.url_to_fs(f"{args.output}/checkpoints")
     latest = max(fs.ls(path))
     with fs.open(latest, "rb") as file:
-        found = torch.load(file, weights_only=True)
-    assert found["epoch"] == 1
-    model.load_state_dict(found["model"])
+        checkpoint = torch.load(file, weights_only=True)
+    assert checkpoint["epoch"] == 1
+    model.load_state_dict(checkpoint["model"])
 
     torch.save(model.state_dict(), "model.pth")
     blob = storage.Blob.from_string(f"{args.output}/model.pth", client=storage.Client())

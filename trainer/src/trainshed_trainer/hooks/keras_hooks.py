@@ -37,14 +37,14 @@ def hook_data(module: ModuleType) -> None:
     kind = module.EpochIterator
     real = kind.__init__
 
-    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
         real(self, *args, **kwargs)
         with suppress(Exception):  # data that does not say
             _BATCH[0] = float(self.data_adapter.batch_size or 0)
         if INPUT in wanted():
             _input_alone(self.data_adapter)
 
-    kind.__init__ = made
+    kind.__init__ = init
 
 
 @guarded
@@ -101,7 +101,7 @@ def _input_alone(data: Any) -> None:
 
 def _model(model: Any) -> dict[str, Any]:
     """What is trained; lists of callbacks in loops of users' own may have no model."""
-    sizes = [_size(each.shape) for each in getattr(model, "trainable_variables", ())]
+    sizes = [_size(variable.shape) for variable in getattr(model, "trainable_variables", ())]
     keras = sys.modules.get("keras") or sys.modules.get("tf_keras")
     return {
         "parameters": sum(sizes),
@@ -112,7 +112,7 @@ def _model(model: Any) -> dict[str, Any]:
 
 
 def _size(shape: Any) -> int:
-    found = 1
-    for each in shape:
-        found *= int(each)
-    return found
+    size = 1
+    for dimension in shape:
+        size *= int(dimension)
+    return size

@@ -74,13 +74,13 @@ class _Leader:
 
     def __init__(self) -> None:
         self._leader: Callable[[], Any] = lambda: None
-        self._others: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._step_counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def leads(self, optimizer: Any) -> bool:
         if optimizer is not self._leader():
             return False
-        if self._others:
-            self._others.clear()
+        if self._step_counts:
+            self._step_counts.clear()
         return True
 
     def follows_anew(self, optimizer: Any) -> bool:
@@ -88,7 +88,7 @@ class _Leader:
         leader = self._leader()
         if leader is optimizer:
             return False
-        count = self._others[optimizer] = self._others.get(optimizer, 0) + 1
+        count = self._step_counts[optimizer] = self._step_counts.get(optimizer, 0) + 1
         if leader is not None and count < self.PATIENCE:
             return False
         self._leader = weakref.ref(optimizer)
@@ -192,8 +192,8 @@ class _Samples:
 
     def taken(self) -> float:
         """Of the steps since this was asked before."""
-        found, self._sum = self._sum, 0.0
-        return found
+        total, self._sum = self._sum, 0.0
+        return total
 
     def _seen_by_model(self) -> float:
         if self._batch is None:
@@ -210,7 +210,7 @@ class _Batch:
     def __init__(self) -> None:
         self._model: int | None = None
         self._now = 0.0
-        self._found: list[float] = []
+        self._sizes: list[float] = []
         register = getattr(
             sys.modules.get("torch.nn.modules.module"), "register_module_forward_pre_hook", None
         )
@@ -228,10 +228,10 @@ class _Batch:
     def samples(self) -> float:
         """Of the step that is over; the usual count once that is known."""
         if self._handle is None:
-            return sorted(self._found)[len(self._found) // 2] if self._found else 0.0
+            return sorted(self._sizes)[len(self._sizes) // 2] if self._sizes else 0.0
         samples, self._now = self._now, 0.0
-        self._found.append(samples)
-        if len(self._found) >= self.LOOKS:
+        self._sizes.append(samples)
+        if len(self._sizes) >= self.LOOKS:
             self.look_away()
         return samples
 
@@ -243,12 +243,14 @@ class _Batch:
 
 def _describe(times: StepTimes, optimizer: Any) -> None:
     """What is trained, as the optimizer sees it."""
-    trained = [each for group in optimizer.param_groups for each in group["params"]]
-    sent = [each for each in trained if each.grad is not None]
+    trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    sent = [parameter for parameter in trained if parameter.grad is not None]
     times.describe(
-        parameters=sum(each.numel() for each in trained),
-        largest=max((each.numel() for each in trained), default=0),
-        gradient_bytes=sum(each.grad.numel() * each.grad.element_size() for each in sent),
+        parameters=sum(parameter.numel() for parameter in trained),
+        largest=max((parameter.numel() for parameter in trained), default=0),
+        gradient_bytes=sum(
+            parameter.grad.numel() * parameter.grad.element_size() for parameter in sent
+        ),
         stack=f"torch {sys.modules['torch'].__version__}",
     )
 
@@ -259,9 +261,9 @@ def _time_waits(module: ModuleType) -> None:
 
     def timed(self: Any) -> Any:
         began = _FETCHED.begins()
-        found = real(self)
-        _FETCHED.ends(began, found)
-        return found
+        batch = real(self)
+        _FETCHED.ends(began, batch)
+        return batch
 
     base.__next__ = timed
 

@@ -2,7 +2,7 @@
 
 Every worker has a thread that receives and one that sends.  Whoever receives the piece that
 completes a range sums it; results go to all senders.  Anything wrong ends the whole epoch: each
-worker gets the reason, and none gets a sum that another does not (contracts/reduction.md 5).
+worker gets the reason, and none gets a sum that another does not (docs/sources/reduction.md 5).
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Epoch:
             return
         with self._lock:
             self._rings = rings
-        for each in self._all():
-            each.put(Frame.READY)
+        for member in self._all():
+            member.put(Frame.READY)
 
     def receive(self, member: WorkerChannel) -> None:
         """Take what a worker sends until it leaves or the epoch fails; returns then."""

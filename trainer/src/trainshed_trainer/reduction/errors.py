@@ -1,4 +1,4 @@
-"""What an all-reduce can end with besides a sum, and who is to blame (contracts/reduction.md 5)."""
+"""The errors of an all-reduce and the participant at fault (docs/sources/reduction.md 5)."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Frame(IntEnum):
 
 
 class Dtype(IntEnum):
-    """What elements are; sums of all three are made in 32 bits (contracts/reduction.md 3.6)."""
+    """What elements are; sums of all three are made in 32 bits (docs/sources/reduction.md 3.6)."""
 
     FLOAT32 = 1
     FLOAT16 = 2

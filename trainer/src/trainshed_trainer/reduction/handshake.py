@@ -1,4 +1,4 @@
-"""Both sides prove that they hold the job's token, without saying it (contracts/reduction.md 6).
+"""Both sides prove that they hold the job's token, without saying it (docs/sources/reduction.md 6).
 
 Three messages of fixed length: HELLO (who, for which epoch, a nonce), CHALLENGE (a nonce, the ring
 that this reducer has for a worker, the reducer's proof), and the worker's proof.  Each proof is
@@ -104,10 +104,10 @@ def parse_challenge(data: bytes) -> Challenge:
 
 def proof(token: bytes, side: bytes, hello: Hello, challenge: Challenge) -> bytes:
     """That ``side`` (``b"worker"``, ``b"reducer"``) holds the token, for this connection alone."""
-    said = side + b"\0" + hello.pack() + challenge.pack()
-    return hmac.new(token, said, hashlib.sha256).digest()
+    message = side + b"\0" + hello.pack() + challenge.pack()
+    return hmac.new(token, message, hashlib.sha256).digest()
 
 
-def proves(token: bytes, side: bytes, hello: Hello, challenge: Challenge, given: bytes) -> bool:
-    """Whether ``given`` is that proof; takes the same time whatever it is."""
-    return hmac.compare_digest(proof(token, side, hello, challenge), given)
+def proves(token: bytes, side: bytes, hello: Hello, challenge: Challenge, received: bytes) -> bool:
+    """Whether ``received`` is that proof; takes the same time whatever it is."""
+    return hmac.compare_digest(proof(token, side, hello, challenge), received)

@@ -80,8 +80,8 @@ def greeted(sock: socket.socket, token: bytes, ring_for: Callable[[int], int]) -
         raise
     challenge = Challenge(ring_for(hello.world), handshake.nonce())
     sock.sendall(challenge.pack() + handshake.proof(token, b"reducer", hello, challenge))
-    given = _exactly(sock, handshake.PROOF_SIZE, until)
-    if not handshake.proves(token, b"worker", hello, challenge, given):
+    received = _exactly(sock, handshake.PROOF_SIZE, until)
+    if not handshake.proves(token, b"worker", hello, challenge, received):
         raise ValueError("a wrong proof")
     return hello
 
@@ -114,8 +114,8 @@ def _proven(sock: socket.socket, index: int, group: Group) -> int:
     sock.sendall(hello.pack())
     answer = _exactly(sock, handshake.CHALLENGE.size + handshake.PROOF_SIZE, until)
     challenge = handshake.parse_challenge(answer[: handshake.CHALLENGE.size])
-    given = answer[handshake.CHALLENGE.size :]
-    if not handshake.proves(group.token, b"reducer", hello, challenge, given):
+    received = answer[handshake.CHALLENGE.size :]
+    if not handshake.proves(group.token, b"reducer", hello, challenge, received):
         raise ReductionError("it does not hold this job's token")
     sock.sendall(handshake.proof(group.token, b"worker", hello, challenge))
     return challenge.ring

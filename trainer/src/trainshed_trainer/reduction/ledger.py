@@ -4,7 +4,7 @@ A position counts the bytes of a connection's segments, each begun at a multiple
 announces the same segments, so the same position means the same element on all of them, and what
 all have sent can be summed whatever the pieces were.  A rank may send ``ring`` bytes more than it
 was sent results for: then neither its ring nor that of results can be overwritten before its time,
-since nothing is summed that the slowest rank has not sent (contracts/reduction.md 3 needed 2W
+since nothing is summed that the slowest rank has not sent (docs/sources/reduction.md 3 needed 2W
 buffers for numbered chunks; streams do not).
 """
 

@@ -1,4 +1,4 @@
-"""A TCP connection that never waits for ever (contracts/reduction.md 5).
+"""A TCP connection that never waits for ever (docs/sources/reduction.md 5).
 
 The kernel's own timers (SO_RCVTIMEO, TCP_USER_TIMEOUT, keepalive) bound every wait, so that reads
 stay plain blocking calls: a Python timeout would add a poll to each of them.  Both sides send

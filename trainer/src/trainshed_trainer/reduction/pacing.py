@@ -1,8 +1,8 @@
-"""How much may be under way on a connection, and in what pieces (contracts/reduction.md 3.1).
+"""How much may be under way on a connection, and in what pieces (docs/sources/reduction.md 3.1).
 
 Too little under way leaves the link idle; too much lets one flow run ahead of its neighbours, and
-links then idle at different times.  What was best there, from 200 Mbit/s to loopback, is what a
-worker moves in about 40 ms, so the credit follows the goodput.  It is divided as the tensor is: all
+links then idle at different times.  The credit is what a worker moves in 40 ms, so it follows the
+goodput (decision 0026 has the measurements for that figure).  It is divided as the tensor is: all
 parts then end at the same time, which a credit that each connection found for itself did not reach.
 """
 
@@ -42,8 +42,8 @@ class SendWindow:
 
     def follow(self, goodput: float) -> None:
         """The parts that go this way move at ``goodput`` bytes a second."""
-        wanted = int(UNDER_WAY_S * goodput)
-        self.credit = min(self._ring, max(CREDIT_MIN, wanted)) // 64 * 64
+        credit = int(UNDER_WAY_S * goodput)
+        self.credit = min(self._ring, max(CREDIT_MIN, credit)) // 64 * 64
 
 
 class Goodput:

@@ -14,7 +14,7 @@ from trainshed_trainer.reduction.links import Address
 REDUCERS = "TRAINSHED_REDUCERS"
 TOKEN = "TRAINSHED_REDUCTION_TOKEN"  # noqa: S105 - the name of a variable
 TOKEN_FILE = "TRAINSHED_REDUCTION_TOKEN_FILE"  # noqa: S105 - the name of a variable
-#: The fewest bytes of a token (contracts/reduction.md 6).
+#: The fewest bytes of a token (docs/sources/reduction.md 6).
 TOKEN_MIN = 32
 
 
@@ -22,7 +22,7 @@ def reducers_of(environ: Mapping[str, str]) -> list[Address]:
     """Every reducer's host and port, in the same order on all replicas; empty where there is none.
 
     ``TRAINSHED_REDUCERS`` says them; without it, pool 2 of ``CLUSTER_SPEC`` where a job's document
-    in it names the Reduction Server's image (R16).  Raises :class:`ReductionError` for what is no
+    in it names the Reduction Server's image.  Raises :class:`ReductionError` for what is no
     list of addresses.
     """
     if environ.get(REDUCERS):

@@ -1,4 +1,4 @@
-"""A reducer: takes in the workers of one job and sums what they send (R16).
+"""A reducer: takes in the workers of one job and sums what they send.
 
 One is a process of its own in worker pool 2 (``trainshed-reducer``); where reducers are fewer than
 workers, each worker has one more inside.  It holds nothing worth keeping: when a group fails, the

@@ -1,7 +1,7 @@
 """Which reducer sums which part of a tensor.
 
 With at least as many reducers as workers the parts are equal.  With fewer, every worker reduces a
-part as well (contracts/reduction.md 1, BytePS): a worker that reduces a share ``s`` moves
+part as well (docs/sources/reduction.md 1, BytePS): a worker that reduces a share ``s`` moves
 ``1 + (N-2) s`` times the tensor each way, a reducer ``N s`` times, and the shares that end both at
 the same time, by the rates that were measured, are the fastest.
 """
@@ -36,15 +36,15 @@ def fractions(world: int, rates: Rates, *, workers_reduce: bool) -> list[float]:
     """
     if not workers_reduce:
         return [1 / len(rates.reducers)] * len(rates.reducers)
-    worker, *others = _without_noise([rates.worker, *rates.reducers])
-    pool = sum(others)
+    worker, *reducers = _without_noise([rates.worker, *rates.reducers])
+    pool = sum(reducers)
     if world <= 2:  # noqa: PLR2004 - a worker's link carries the tensor once, whoever reduces
-        each = min(1.0, pool / (world * worker)) / world if pool else 1.0 / world
-        return _completed([each * rate / pool * world for rate in others], world)
+        share = min(1.0, pool / (world * worker)) / world if pool else 1.0 / world
+        return _completed([share * rate / pool * world for rate in reducers], world)
     seconds = (2 * world - 2) / (world * worker + (world - 2) * pool / world)
     if seconds * worker <= 1:
-        return _completed([rate / pool for rate in others], world)
-    return _completed([seconds * rate / world for rate in others], world)
+        return _completed([rate / pool for rate in reducers], world)
+    return _completed([seconds * rate / world for rate in reducers], world)
 
 
 def _completed(reducers: list[float], world: int) -> list[float]:
@@ -55,10 +55,10 @@ def _completed(reducers: list[float], world: int) -> list[float]:
 
 def _without_noise(rates: Sequence[float]) -> list[float]:
     """All alike if they differ by no more than measurements do."""
-    known = [rate for rate in rates if rate > 0]
-    if not known or max(known) > NOISE * min(known):
+    measured = [rate for rate in rates if rate > 0]
+    if not measured or max(measured) > NOISE * min(measured):
         return list(rates)
-    return [sum(known) / len(known)] * len(rates)
+    return [sum(measured) / len(measured)] * len(rates)
 
 
 def parts(

@@ -1,4 +1,4 @@
-"""Sums in the order of the ranks, in 32 bits, rounded once (contracts/reduction.md 3.6).
+"""Sums in the order of the ranks, in 32 bits, rounded once (docs/sources/reduction.md 3.6).
 
 The same inputs give the same bits whatever arrived when.  NumPy has no bfloat16, which is the upper
 half of a float32: it is widened by a shift and rounded to nearest, ties to even, as PyTorch does.

@@ -51,7 +51,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listener_on(host: str) -> socket.socket:
-    """A socket on a free port of ``host``, and on no other address (contracts/reduction.md 6)."""
+    """A socket on a free port of ``host`` only (docs/sources/reduction.md 6)."""
     try:
         family, kind, _, _, name = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, kind)

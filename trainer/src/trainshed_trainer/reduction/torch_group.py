@@ -139,7 +139,7 @@ class ReductionGroup(ProcessGroup):
         """Return when every rank has come here without an error; else raise it on all of them.
 
         Before ``optimizer.step()`` it makes sure that no rank takes a step that another has lost
-        (contracts/reduction.md 5).
+        (docs/sources/reduction.md 5).
         """
         confirm_by(self._control, self.lineup)
 
@@ -203,8 +203,8 @@ def create(options: Any, backend_options: Any = None) -> ReductionGroup:
     Groups of a part of the ranks have no reducers, which serve one group; they are plain inside.
     """
     store, rank, world = options.store, options.group_rank, options.group_size
-    given = isinstance(backend_options, BackendChoice)
-    wish = backend_options if given else BackendChoice(nccl=True, options=backend_options)
+    is_choice = isinstance(backend_options, BackendChoice)
+    wish = backend_options if is_choice else BackendChoice(nccl=True, options=backend_options)
     group = ReductionGroup(store, rank, world, options.timeout, wish)
     if options.global_ranks_in_group:
         _say_once(f"a group of {world} ranks: no reducers, since they serve the group of all")
@@ -245,18 +245,18 @@ for _name in PASSED_ON:
 
 def _operation(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """SUM, AVERAGE or another operation; ``None`` where a signature other than DDP's is used."""
-    given = kwargs.get("opts", args[0] if args else AllreduceOptions())
-    if not isinstance(given, AllreduceOptions):
+    options = kwargs.get("opts", args[0] if args else AllreduceOptions())
+    if not isinstance(options, AllreduceOptions):
         return None
-    operation: Any = given.reduceOp
-    return next((known for known in (SUM, AVERAGE) if operation == known), None)
+    operation: Any = options.reduceOp
+    return next((supported for supported in (SUM, AVERAGE) if operation == supported), None)
 
 
 def _only(tensors: Any) -> torch.Tensor | None:
     """The tensor of a call with one."""
     if isinstance(tensors, (list, tuple)) and len(tensors) == 1:
-        found: torch.Tensor = tensors[0]
-        return found
+        tensor: torch.Tensor = tensors[0]
+        return tensor
     return None
 
 

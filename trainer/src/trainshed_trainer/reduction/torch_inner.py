@@ -91,8 +91,8 @@ def only_gpu() -> str | None:
 
 def share_a_gpu(uuids: Sequence[str | None]) -> bool:
     """Whether two ranks have the same GPU, by what :func:`only_gpu` says on each."""
-    known = [uuid for uuid in uuids if uuid]
-    return len(set(known)) < len(known)
+    present = [uuid for uuid in uuids if uuid]
+    return len(set(present)) < len(present)
 
 
 def gloo_backend(store: Store, rank: int, world: int, timeout: timedelta) -> Any:
@@ -144,7 +144,7 @@ class RankChannel:
         theirs = [torch.empty_like(mine) for _ in range(self.world)]
         with as_reduction_error():
             self._gloo.allgather([theirs], [mine]).wait()
-        return [json.loads(bytes(each.tolist())) for each in theirs]
+        return [json.loads(bytes(buffer.tolist())) for buffer in theirs]
 
     def maxima(self, values: Sequence[float]) -> list[float]:
         """The largest value that any rank gave, place by place."""
@@ -169,10 +169,10 @@ class RankChannel:
             raise error or lost from None
         if error:
             raise error
-        for rank, each in enumerate(answers):
-            if "error" in each:
-                raise _of_another(rank, each)
-        return [each["value"] for each in answers]
+        for rank, reply in enumerate(answers):
+            if "error" in reply:
+                raise _of_another(rank, reply)
+        return [reply["value"] for reply in answers]
 
     def close(self) -> None:
         """End it, when all ranks have sent what they had to."""

@@ -29,12 +29,12 @@ class ExchangePlan:
     layout: Layout
     addresses: Sequence[str]
     staging: Sequence[int]
-    asked: bool
+    workers_reduce: bool
 
     @property
     def hybrid(self) -> bool:
-        """Whether workers reduce too: reducers are fewer (contracts/reduction.md 1), or slower."""
-        return self.asked or len(self.reducers) < len(self.layout.hosts)
+        """Whether workers reduce too: reducers are few or slow (docs/sources/reduction.md 1)."""
+        return self.workers_reduce or len(self.reducers) < len(self.layout.hosts)
 
     @property
     def one_machine(self) -> bool:
@@ -66,7 +66,7 @@ def word_of(
         "staging": staging_max(environ),
     }
     if rank == 0:
-        held = contract.TRAINSHED_REDUCTION_TOKEN in environ or (
+        has_token = contract.TRAINSHED_REDUCTION_TOKEN in environ or (
             contract.TRAINSHED_REDUCTION_TOKEN_FILE in environ
         )
         word.update(
@@ -76,7 +76,7 @@ def word_of(
             asked=workers_reduce,
             local=local_setting(environ),
             # without reducers all who need it are in this group, so it may come from here
-            token=None if reducers or held else secrets.token_hex(32),
+            token=None if reducers or has_token else secrets.token_hex(32),
         )
     return word
 
@@ -94,5 +94,5 @@ def planned(words: Sequence[Mapping[str, Any]]) -> ExchangePlan:
         layout=layout_of(names, first["local"], cuda=cuda),
         addresses=[word["address"] for word in words],
         staging=[word["staging"] for word in words],
-        asked=first["asked"],
+        workers_reduce=first["asked"],
     )

@@ -90,14 +90,14 @@ class RankSetup:
 
     def close(self) -> None:
         """Leave what was taken."""
-        for taken in (self._groups, self.client, self.own):
-            if taken:
-                taken.close()
+        for resource in (self._groups, self.client, self.own):
+            if resource:
+                resource.close()
 
     @property
     def _leads(self) -> bool:
         return self._ranks[0] == self._rank
 
     def _token(self) -> bytes:
-        made = self._plan.token
-        return made.encode() if made else token_of(self._environ)
+        token = self._plan.token
+        return token.encode() if token else token_of(self._environ)

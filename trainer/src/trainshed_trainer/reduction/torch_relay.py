@@ -189,12 +189,12 @@ class Leader(Relay):
         """Give the host's sums to the reducers, in the order of rounds."""
         for turn in iter(self._up.get, None):
             self._down.put(turn)
-            error = turn.error or self._given(turn)
+            error = turn.error or self._send_up(turn)
             if error:
                 turn.end(error)
                 self._upstream.close()  # the other hosts wait for this round
 
-    def _given(self, turn: Turn) -> ReductionError | None:
+    def _send_up(self, turn: Turn) -> ReductionError | None:
         """Give one sum to the reducers, or say why there is none."""
         memory = self._memory(turn.tensor.device)
 

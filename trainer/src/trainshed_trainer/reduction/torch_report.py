@@ -1,7 +1,7 @@
 """What the reducers achieved, for the summary of the job: the client of rank 0 writes a file.
 
 It says what was reduced in the time in which anything was, and what a ring over the same links
-would have made of it (R17).
+would have made of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which tensors go to the reducers: those that are faster there, by measurement.
 
 Two hops beat a ring for small tensors, fixed costs beat the reducers in the middle, and links
-decide for large ones (contracts/reduction.md 0): hence a choice for each class of sizes, and not
+decide for large ones (docs/sources/reduction.md 0): hence a choice for each class of sizes, and not
 one threshold.
 """
 

@@ -45,7 +45,7 @@ def send_order(folder: AttemptFolder, order: Mapping[str, Any]) -> bool:
 
 def send_lines(folder: AttemptFolder, task: str, lines: Sequence[tuple[str, str]]) -> bool:
     """Have a supervisor add lines to the log; False: it has not taken all of them."""
-    return _send(folder, ({"do": "log", "task": task, "lines": each} for each in _parts(lines)))
+    return _send(folder, ({"do": "log", "task": task, "lines": part} for part in _parts(lines)))
 
 
 def _parts(lines: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
@@ -70,8 +70,8 @@ def _send(folder: AttemptFolder, messages: Iterable[Mapping[str, Any]]) -> bool:
         sender.settimeout(_SEND_S)
         try:
             with short_path(folder.control) as path:
-                for each in messages:
-                    sender.sendto(json.dumps({**each, "key": key}).encode(), path)
+                for message in messages:
+                    sender.sendto(json.dumps({**message, "key": key}).encode(), path)
         except OSError:
             return False
     return True
@@ -83,7 +83,7 @@ class TrackedAttempt:
 
     key: AttemptKey
     folder: AttemptFolder
-    known: AttemptRecords = field(default_factory=AttemptRecords)
+    records: AttemptRecords = field(default_factory=AttemptRecords)
     child: int | None = None
     """The pid of a supervisor that this process has started and not yet collected."""
     forked: Identity | None = None
@@ -112,15 +112,15 @@ class TrackedAttempt:
 
     def may_begin(self) -> bool:
         """Whether nobody has begun it or ordered its end.  Raises OSError or ValueError."""
-        self.known.read(self.folder.records)
-        if self.known.began is not None or self.is_running():
+        self.records.read(self.folder.records)
+        if self.records.began is not None or self.is_running():
             return False
         return self.folder.stop_order() is None
 
     def tell(self, order: Order) -> None:
         """Have the supervisor look for its order, and take it along should it not be on disk."""
-        began = self.known.began
-        if began is None or self.known.ended is not None:
+        began = self.records.began
+        if began is None or self.records.ended is not None:
             return
         who = fencing.identity_of(began)
         if not send_order(self.folder, order._asdict()):
@@ -130,12 +130,12 @@ class TrackedAttempt:
 
     def observation(self, sweeper: Sweeper) -> Observation:
         """What can be proven now.  Raises what reading a folder can raise."""
-        self.known.read(self.folder.records)
-        if self.known.ended is None:
+        self.records.read(self.folder.records)
+        if self.records.ended is None:
             if not self._lives():
                 return observe.with_report(self._without_supervisor(sweeper), self.folder)
             self._end_one_that_stands_still()
-        return observe.with_report(observe.recorded(self.key, self.known), self.folder)
+        return observe.with_report(observe.recorded(self.key, self.records), self.folder)
 
     def _end_one_that_stands_still(self) -> None:
         """Kill a supervisor that is suspended though it was ordered to end.
@@ -146,7 +146,7 @@ class TrackedAttempt:
         if now_s - self._looked_s < _LOOK_S:
             return
         self._looked_s = now_s
-        who = fencing.suspended(self.folder, self.known.began)
+        who = fencing.suspended(self.folder, self.records.began)
         order = self.folder.stop_order() if who else None
         if who is None or order is None:
             self._still_since_s = None
@@ -162,27 +162,27 @@ class TrackedAttempt:
             identity.send(who, signal.SIGKILL)
 
     def _lives(self) -> bool:
-        return self.is_running() or fencing.lives(self.folder, self.known.began)
+        return self.is_running() or fencing.lives(self.folder, self.records.began)
 
     def _without_supervisor(self, sweeper: Sweeper) -> Observation:
         """Nobody holds the lock: what was written before it was released is all there will be."""
-        known = self.known
-        known.read(self.folder.records)
-        if known.ended is not None:
-            return observe.recorded(self.key, known)
-        began = fencing.begun(self.folder, known)
+        records = self.records
+        records.read(self.folder.records)
+        if records.ended is not None:
+            return observe.recorded(self.key, records)
+        began = fencing.begun(self.folder, records)
         if began is None:
             return self._never_begun()
-        if known.began is None:
+        if records.began is None:
             self._give_up()
         if not sweeper.is_clean(self.key, began, self.folder):
             return Observation(key=self.key, phase=Phase.UNKNOWN)
         room.release(self.folder.spare)
         remove_short_name(self.folder.tmp)
-        if known.decided is not None:
-            return observe.ended(self.key, known, decided_outcome(known.decided))
+        if records.decided is not None:
+            return observe.ended(self.key, records, decided_outcome(records.decided))
         why = self._last_words("its supervisor was killed")
-        return observe.lost(self.key, known, why, observe.ran_s(self.folder))
+        return observe.lost(self.key, records, why, observe.ran_s(self.folder))
 
     def _never_begun(self) -> Observation:
         order = self.folder.stop_order()
@@ -190,15 +190,15 @@ class TrackedAttempt:
             remove_short_name(self.folder.tmp)
         if order is not None and order.lost:
             why = self._last_words("its supervisor never began")
-            return observe.lost(self.key, self.known, why)
+            return observe.lost(self.key, self.records, why)
         if order is not None:
-            return observe.ended(self.key, self.known, STOPPED_EARLY)
+            return observe.ended(self.key, self.records, STOPPED_EARLY)
         plan = Path(self.folder.plan)
         if not plan.exists():
             return Observation(key=self.key, phase=Phase.UNKNOWN)
         if self.was_ours or self._has_waited():
             self._give_up()  # the next look says so
-        return observe.recorded(self.key, self.known)
+        return observe.recorded(self.key, self.records)
 
     def _has_waited(self) -> bool:
         """Whether a supervisor of another server, which was only late, would have begun.
@@ -210,7 +210,7 @@ class TrackedAttempt:
         return time.monotonic() - self._waits_since_s >= BEGIN_S_MAX
 
     def _give_up(self) -> None:
-        """A supervisor that is only late may not begin from now on (DESIGN 5.6)."""
+        """A supervisor that is only late may not begin from now on."""
         self.folder.give_order(Order(grace_s=0.0, reason="end", lost=True))
 
     def _last_words(self, otherwise: str) -> str:

@@ -1,4 +1,4 @@
-"""No replica of an older attempt runs beside a newer one (DESIGN 6).
+"""No replica of an older attempt runs beside a newer one.
 
 Before an attempt begins, every older one of its job is seen to: it is given up in writing, so that
 a supervisor that is only late never begins; one that lives, suspended perhaps, is killed; and what
@@ -38,19 +38,19 @@ class Fence:
 
     def close(self, key: AttemptKey, folder: AttemptFolder) -> None:
         """Make sure of every older attempt.  Raises OlderAttemptLives or OSError."""
-        for older, other in _older(key, folder):
+        for older, other in _list_older(key, folder):
             self._end(older, other)
 
     def _end(self, key: AttemptKey, folder: AttemptFolder) -> None:
-        known = AttemptRecords()
-        known.read(folder.records)
-        if known.ended is None:
+        records = AttemptRecords()
+        records.read(folder.records)
+        if records.ended is None:
             folder.give_order(Order(grace_s=0.0, reason="end", lost=True))
-            known.read(folder.records)
-        _kill(key, folder, known)
-        known.read(folder.records)
-        began = begun(folder, known)
-        if known.ended is None and not self._sweeper.is_clean(
+            records.read(folder.records)
+        _kill(key, folder, records)
+        records.read(folder.records)
+        began = begun(folder, records)
+        if records.ended is None and not self._sweeper.is_clean(
             key, began, folder, wait_s=_GONE_S_MAX
         ):
             raise OlderAttemptLives(f"processes of attempt {key} still live")
@@ -69,13 +69,13 @@ def identity_of(began: Began) -> Identity:
     return Identity(began.pid, began.start_ticks, began.boot_id)
 
 
-def begun(folder: AttemptFolder, known: AttemptRecords) -> Began | None:
+def begun(folder: AttemptFolder, records: AttemptRecords) -> Began | None:
     """Who has begun; where that record is lost, who took the lock, which has begun or is about to.
 
     What the lost record said of its boxes is lost too.
     """
-    holder = folder.holder() if known.began is None else None
-    return known.began if holder is None else Began(*holder)
+    holder = folder.holder() if records.began is None else None
+    return records.began if holder is None else Began(*holder)
 
 
 def supervisors(folder: AttemptFolder, began: Began | None) -> Iterator[Identity]:
@@ -90,7 +90,9 @@ def suspended(folder: AttemptFolder, began: Began | None) -> Identity | None:
     return next(filter(identity.is_suspended, supervisors(folder, began)), None)
 
 
-def _older(key: AttemptKey, folder: AttemptFolder) -> Iterator[tuple[AttemptKey, AttemptFolder]]:
+def _list_older(
+    key: AttemptKey, folder: AttemptFolder
+) -> Iterator[tuple[AttemptKey, AttemptFolder]]:
     try:
         names = os.listdir(folder.job)  # noqa: PTH208 - folders of attempts are strings
     except FileNotFoundError:
@@ -100,10 +102,10 @@ def _older(key: AttemptKey, folder: AttemptFolder) -> Iterator[tuple[AttemptKey,
             yield AttemptKey(key.uid, int(name)), AttemptFolder(f"{folder.job}/{name}")
 
 
-def _kill(key: AttemptKey, folder: AttemptFolder, known: AttemptRecords) -> None:
+def _kill(key: AttemptKey, folder: AttemptFolder, records: AttemptRecords) -> None:
     deadline = time.monotonic() + _GONE_S_MAX
-    while lives(folder, known.began):
-        for who in supervisors(folder, known.began):
+    while lives(folder, records.began):
+        for who in supervisors(folder, records.began):
             identity.send(who, signal.SIGKILL)
         if time.monotonic() > deadline:
             raise OlderAttemptLives(f"the supervisor of attempt {key} still lives")

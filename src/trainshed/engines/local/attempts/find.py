@@ -22,14 +22,14 @@ _NO_DEVICE: Final = frozenset({"", "void", "all", "none"})
 _COMMAND_LENGTH: Final = 200
 
 
-def known(root: Path) -> Sequence[Known]:
+def list_attempts(root: Path) -> Sequence[Known]:
     """Every attempt of the installation whose folders lie below ``root``.  Raises OSError."""
     living: defaultdict[AttemptKey, list[Living]] = defaultdict(list)
     keys = {key for uid in _numbers(root) for key in attempts_of(root / str(uid))}
-    for each in _processes(root, {marks.limit_of(str(key)): key for key in keys}):
-        living[each.key].append(each)
+    for process in _list_marked(root, {marks.limit_of(str(key)): key for key in keys}):
+        living[process.key].append(process)
     return [
-        _looked_at(key, AttemptFolder(_path(root, key)), living[key])
+        _inspect_attempt(key, AttemptFolder(_path(root, key)), living[key])
         for key in sorted(keys.union(living))
     ]
 
@@ -40,21 +40,25 @@ def attempts_of(folder: Path) -> Iterator[AttemptKey]:
         yield AttemptKey(int(folder.name), attempt)
 
 
-def _looked_at(key: AttemptKey, folder: AttemptFolder, living: Sequence[Living]) -> Known:
+def _inspect_attempt(key: AttemptKey, folder: AttemptFolder, living: Sequence[Living]) -> Known:
     """What folder and lock say; unlike an observation it changes nothing."""
-    found = AttemptRecords()
-    found.read(folder.records)
-    is_attended = lives(folder, found.began)
-    still = suspended(folder, found.began) if is_attended else None
-    found.read(folder.records)  # it may have ended between the two looks
-    phase = recorded(key, found).phase if is_attended or found.ended else Phase.UNKNOWN
-    seen = {each.pid for each in living}
-    more = [pid for pid in _inherited(found.began) if pid not in seen] if found.began else []
+    records = AttemptRecords()
+    records.read(folder.records)
+    is_attended = lives(folder, records.began)
+    still = suspended(folder, records.began) if is_attended else None
+    records.read(folder.records)  # it may have ended between the two looks
+    phase = recorded(key, records).phase if is_attended or records.ended else Phase.UNKNOWN
+    marked = {process.pid for process in living}
+    more = (
+        [pid for pid in _list_inherited(records.began) if pid not in marked]
+        if records.began
+        else []
+    )
     unmarked = (Living(key, pid, _command(pid)) for pid in more)
     return Known(key, phase, (*living, *unmarked), still and still.pid)
 
 
-def _inherited(began: Began) -> set[int]:
+def _list_inherited(began: Began) -> set[int]:
     """What fell to the second subreaper of an attempt: its parents were ours, whatever it bears."""
     return below(reaper_of(began.places)) - {began.pid}
 
@@ -67,19 +71,19 @@ def _command(pid: int) -> str:
     return ""
 
 
-def _processes(root: Path, limits: Mapping[int, AttemptKey]) -> Iterator[Living]:
+def _list_marked(root: Path, limits: Mapping[int, AttemptKey]) -> Iterator[Living]:
     """Processes that bear the mark of an attempt of this installation, but this one."""
     for pid in _numbers(Path("/proc")):
         if pid == os.getpid():
             continue
         environ = marks.environment(pid)
-        key = _named(root, environ) or limits.get(marks.limit_on(pid) or 0)
+        key = _find_named(root, environ) or limits.get(marks.limit_on(pid) or 0)
         if key is not None:
             devices = frozenset(_devices(environ)) - _NO_DEVICE
             yield Living(key=key, pid=pid, command=_command(pid), devices=devices)
 
 
-def _named(root: Path, environ: list[bytes]) -> AttemptKey | None:
+def _find_named(root: Path, environ: list[bytes]) -> AttemptKey | None:
     """The attempt that an environment names, if it is of this installation."""
     key = _key(marks.variable_in(environ))
     below = f"{root}/".encode()
@@ -92,8 +96,8 @@ def _path(root: Path, key: AttemptKey) -> Path:
 
 
 def _devices(environ: list[bytes]) -> list[str]:
-    found = (entry[len(_DEVICES) :] for entry in environ if entry.startswith(_DEVICES))
-    return next(found, b"").decode(errors="replace").split(",")
+    values = (entry[len(_DEVICES) :] for entry in environ if entry.startswith(_DEVICES))
+    return next(values, b"").decode(errors="replace").split(",")
 
 
 def _key(text: str) -> AttemptKey | None:
@@ -104,5 +108,5 @@ def _key(text: str) -> AttemptKey | None:
 
 def _numbers(folder: Path) -> list[int]:
     with suppress(FileNotFoundError, NotADirectoryError):
-        return sorted(int(each.name) for each in folder.iterdir() if each.name.isdecimal())
+        return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal())
     return []

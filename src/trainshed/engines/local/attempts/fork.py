@@ -38,7 +38,7 @@ class ForkServer:
         """
         try:
             channel = self._channel if env == self._env else None
-            channel = channel or self._started(env)
+            channel = channel or self._start(env)
             channel.sendall(os.fsencode(folder.path))
             answer = json.loads(channel.recv(_ANSWER_BYTES_MAX))
         except (OSError, ValueError):
@@ -58,7 +58,7 @@ class ForkServer:
             os.kill(self._pid, signal.SIGKILL)  # it may have been stopped; it has nothing to lose
             os.waitpid(self._pid, 0)
 
-    def _started(self, env: Mapping[str, str]) -> socket.socket:
+    def _start(self, env: Mapping[str, str]) -> socket.socket:
         self.close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for bound in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):

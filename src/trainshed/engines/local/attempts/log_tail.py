@@ -22,13 +22,13 @@ class LogTail:
 
     def read(self) -> list[LogLine]:
         """Some more lines; none where all is read that was written."""
-        found: list[LogLine] = []
-        while not found and (data := self._data()):
+        log_lines: list[LogLine] = []
+        while not log_lines and (data := self._data()):
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
                 with suppress(ValueError, TypeError):
-                    found.append(decode(line))
-        return found
+                    log_lines.append(decode(line))
+        return log_lines
 
     def close(self) -> None:
         """Read no more."""

@@ -132,7 +132,7 @@ def replicas_of(
         _open_to_containers(site, plan)
         site = site._replace(runtime=_runtime_for(site, plan))
     return tuple(
-        _walled(site, plan, replica, share, home, command)
+        _wrap_process(site, plan, replica, share, home, command)
         if replica.container is None
         else _container(site, plan, replica, share)
         for replica, share, command in zip(plan.replicas, shares, commands, strict=True)
@@ -147,7 +147,7 @@ def _base_env(site: ReplicaSite) -> dict[str, str]:
     return {**of_programs(site.env, site.variables), **own}
 
 
-def _walled(  # noqa: PLR0913, PLR0917 - a process, and what was found for it
+def _wrap_process(  # noqa: PLR0913, PLR0917 - a process, and what was found for it
     site: ReplicaSite,
     plan: LaunchPlan,
     replica: ReplicaPlan,
@@ -262,11 +262,11 @@ def _container(
         devices=share.uuids,
         launcher_env=site.env,
     )
-    found = _process(site, plan, replica, start.argv, start.env)
-    found = found._replace(env={**start.env, **compose.mark_of(site.key)}, cleanup=start.cleanup)
+    spec = _process(site, plan, replica, start.argv, start.env)
+    spec = spec._replace(env={**start.env, **compose.mark_of(site.key)}, cleanup=start.cleanup)
     if start.is_process:
-        return found._replace(cwd=site.folder.work)
-    return found._replace(cwd=site.folder.work, limits=ReplicaLimits(), hosts=(), binds=())
+        return spec._replace(cwd=site.folder.work)
+    return spec._replace(cwd=site.folder.work, limits=ReplicaLimits(), hosts=(), binds=())
 
 
 def _runtime_for(site: ReplicaSite, plan: LaunchPlan) -> Runtime | None:

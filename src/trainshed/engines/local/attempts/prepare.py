@@ -1,4 +1,4 @@
-"""Makes an attempt ready to be started: installs its packages, leases its devices (R10).
+"""Makes an attempt ready to be started: installs its packages, leases its devices.
 
 A child of the supervisor, because it needs what the supervisor should not carry for days.  What it
 prints are notes for the job's log.  Its answer goes through descriptor 3: one JSON object, with the
@@ -63,7 +63,7 @@ def _prepare(folder: AttemptFolder) -> None:
     with at_most(INSTALL_S_MAX):
         home = _python_of(preparation, folder)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    lease = _leased(preparation, key, Path(folder.path).parents[1])
+    lease = _lease_devices(preparation, key, Path(folder.path).parents[1])
     site = plan_file.site_of(preparation, key, folder)._replace(devices=lease.devices)
     replicas = plan_file.replicas_of(site, preparation.plan, home, lease.shares)
     after = device_waiting.command(sys.executable, lease.uuids)
@@ -84,7 +84,7 @@ def _python_of(preparation: Preparation, folder: AttemptFolder) -> JobPython:
     view, owner = builder_of(preparation.isolation, plan, folder)
     if view is not None and plan.owner is not None:
         where = where / PROJECTS / str(plan.owner.number)
-    found = cache.prepare(
+    job_python = cache.prepare(
         environment,
         cache_dir=where,
         note=note,
@@ -94,10 +94,10 @@ def _python_of(preparation: Preparation, folder: AttemptFolder) -> JobPython:
     )
     if preparation.environments_bytes_max is not None:
         prune.prune(whole, preparation.environments_bytes_max)
-    return found
+    return job_python
 
 
-def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
+def _lease_devices(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
     replicas = preparation.plan.replicas
     if not preparation.uses_gpus:
         return Lease(shares=(Share(),) * len(replicas), locks=())

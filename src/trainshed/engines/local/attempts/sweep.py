@@ -88,15 +88,15 @@ class Sweeper:
                 self._lock.notify_all()
 
     def _sweep(self, key: AttemptKey, began: Began, folder: AttemptFolder) -> bool:
-        left: list[object] = [*end_leftovers(began.places, str(key))]
+        remaining: list[object] = [*end_leftovers(began.places, str(key))]
         runtime = self._runtime_of(folder)
         if runtime is not None:
             try:
-                left += end_containers(runtime, str(key), self._env)
+                remaining += end_containers(runtime, str(key), self._env)
             except (OSError, subprocess.SubprocessError) as error:
                 _LOG.warning("the containers of attempt %s cannot be looked for: %s", key, error)
                 return False
-        return not left
+        return not remaining
 
     def _runtime_of(self, folder: AttemptFolder) -> Runtime | None:
         """What ran the attempt's containers, if it had any; also one that the server has no more.

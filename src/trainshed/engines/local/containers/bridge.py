@@ -20,8 +20,8 @@ def bridge_address(runtime: Runtime | None) -> str | None:
     interface = _INTERFACES.get(runtime.name) if runtime else None
     if interface is None:
         return None
-    asked = struct.pack("256s", interface.encode())
+    request = struct.pack("256s", interface.encode())
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        answer = fcntl.ioctl(asking.fileno(), _SIOCGIFADDR, asked)
+        answer = fcntl.ioctl(asking.fileno(), _SIOCGIFADDR, request)
         return socket.inet_ntoa(answer[_ADDRESS])
     return None

@@ -49,7 +49,7 @@ class _Trouble(Exception):
 
 
 def find(
-    asked: str = AUTO,
+    requested: str = AUTO,
     *,
     user: str | None = None,
     environ: Mapping[str, str] = os.environ,
@@ -61,37 +61,37 @@ def find(
     ``user`` is UID[:GID], ``image``, or None: the server's own where that is not root, else
     ``UNPRIVILEGED``.
     """
-    if asked == NO_RUNTIME:
+    if requested == NO_RUNTIME:
         return NONE
     me = (os.geteuid() if euid is None else euid, os.getegid() if egid is None else egid)
-    wanted = NAMES if asked == AUTO else _WITH_ALIASES.get(asked, (asked,))
+    names = NAMES if requested == AUTO else _WITH_ALIASES.get(requested, (requested,))
     reasons, absent = [], []
-    for name in wanted:
+    for name in names:
         program = shutil.which(name, path=environ.get("PATH"))
         if program is None:
             absent.append(name)
             continue
         try:
-            return Found(_answering(name, program, _user(user, *me), _asker(environ), me[0]))
+            return Found(_probe_runtime(name, program, _user(user, *me), _make_ask(environ), me[0]))
         except _Trouble as trouble:
             reasons.append(f"{name} {trouble}")
     if absent and not reasons:
-        reasons.append(f"{_listed(absent)} {'is' if len(absent) == 1 else 'are'} not installed")
+        reasons.append(f"{_join_names(absent)} {'is' if len(absent) == 1 else 'are'} not installed")
     return Found(None, "; ".join(reasons))
 
 
 _WITH_ALIASES: Final = {APPTAINER: (APPTAINER, SINGULARITY)}
 
 
-def _user(asked: str | None, euid: int, egid: int) -> str | None:
-    if asked == USER_OF_IMAGE:
+def _user(requested: str | None, euid: int, egid: int) -> str | None:
+    if requested == USER_OF_IMAGE:
         return None
-    if asked:
-        return asked if ":" in asked else f"{asked}:{asked}"
+    if requested:
+        return requested if ":" in requested else f"{requested}:{requested}"
     return UNPRIVILEGED if euid == _ROOT else f"{euid}:{egid}"
 
 
-def _answering(name: str, program: str, user: str | None, ask: Ask, euid: int) -> Runtime:
+def _probe_runtime(name: str, program: str, user: str | None, ask: Ask, euid: int) -> Runtime:
     """The runtime, if it answers.  Raises _Trouble."""
     if name in CHILDREN_OF_CLIENT:
         if euid == _ROOT and user is not None:
@@ -99,7 +99,7 @@ def _answering(name: str, program: str, user: str | None, ask: Ask, euid: int) -
                 "is installed but would run images as root, as the server does; start the server "
                 f'as another user, or set container_user = "{USER_OF_IMAGE}"'
             )
-        version, has_init = _word(ask, program, "version"), True
+        version, has_init = _read_word(ask, program, "version"), True
     elif name == PODMAN:
         version, has_init = _podman(ask, program)
     else:
@@ -109,7 +109,7 @@ def _answering(name: str, program: str, user: str | None, ask: Ask, euid: int) -
 
 def _docker(ask: Ask, program: str) -> tuple[str, bool]:
     """The version of the daemon, and whether it has an init for containers."""
-    answer = _said(
+    answer = _read_output(
         ask, (program, "version", "--format", "{{json .Server}}"), "its daemon does not answer"
     )
     try:
@@ -123,16 +123,16 @@ def _docker(ask: Ask, program: str) -> tuple[str, bool]:
 
 def _podman(ask: Ask, program: str) -> tuple[str, bool]:
     format_ = "{{.Version.Version}}"
-    version = _said(ask, (program, "info", "--format", format_), "cannot be used").strip()
+    version = _read_output(ask, (program, "info", "--format", format_), "cannot be used").strip()
     has_init = shutil.which("catatonit") or any(Path(path).exists() for path in _PODMAN_INITS)
     return version, bool(has_init)
 
 
-def _word(ask: Ask, *command: str) -> str:
-    return _said(ask, command, "cannot be used").strip()
+def _read_word(ask: Ask, *command: str) -> str:
+    return _read_output(ask, command, "cannot be used").strip()
 
 
-def _said(ask: Ask, command: tuple[str, ...], otherwise: str) -> str:
+def _read_output(ask: Ask, command: tuple[str, ...], otherwise: str) -> str:
     """What a command writes.  Raises _Trouble for one that fails, writes nothing, or hangs."""
     try:
         status, answer = ask(command)
@@ -143,15 +143,15 @@ def _said(ask: Ask, command: tuple[str, ...], otherwise: str) -> str:
     return answer
 
 
-def _asker(environ: Mapping[str, str]) -> Ask:
+def _make_ask(environ: Mapping[str, str]) -> Ask:
     def ask(command: tuple[str, ...]) -> tuple[int, str]:
-        found = _run(command, environ, _DETECT_S_MAX)
-        return found.returncode, found.stdout
+        completed = _run(command, environ, _DETECT_S_MAX)
+        return completed.returncode, completed.stdout
 
     return ask
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
 
@@ -167,9 +167,9 @@ def end_containers(runtime: Runtime, mark: str, environ: Mapping[str, str]) -> l
     """
     if runtime.name in CHILDREN_OF_CLIENT:
         return []  # they died with their client, or have the mark in their environment
-    for container in _left(runtime, mark, environ):
+    for container in _list_containers(runtime, mark, environ):
         _run(remove_argv(runtime, container), environ, ANSWER_S_MAX)
-    return _left(runtime, mark, environ)
+    return _list_containers(runtime, mark, environ)
 
 
 def first_processes(runtime: Runtime, environ: Mapping[str, str]) -> dict[int, str]:
@@ -187,10 +187,10 @@ def first_processes(runtime: Runtime, environ: Mapping[str, str]) -> dict[int, s
     return {int(words[0]): words[1] for words in lines if len(words) == 2 and words[0] != "0"}  # noqa: PLR2004 - a pid, a mark
 
 
-def _left(runtime: Runtime, mark: str, environ: Mapping[str, str]) -> list[str]:
-    found = _run(list_argv(runtime, mark), environ, ANSWER_S_MAX)
-    found.check_returncode()
-    return found.stdout.split()
+def _list_containers(runtime: Runtime, mark: str, environ: Mapping[str, str]) -> list[str]:
+    completed = _run(list_argv(runtime, mark), environ, ANSWER_S_MAX)
+    completed.check_returncode()
+    return completed.stdout.split()
 
 
 def _run(

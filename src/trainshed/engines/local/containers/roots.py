@@ -30,13 +30,13 @@ class ContainerRoots:
         self._lock = threading.Lock()
         self._asked_at = float("-inf")
         self._fault = ""
-        self._known: dict[Identity, AttemptKey] = {}
+        self._roots: dict[Identity, AttemptKey] = {}
 
-    def known(self) -> dict[int, AttemptKey]:
+    def read_cached(self) -> dict[int, AttemptKey]:
         """Those that live of what the runtime said last."""
-        return {root.pid: key for root, key in self._known.items() if lives(root)}
+        return {root.pid: key for root, key in self._roots.items() if lives(root)}
 
-    def asked(self) -> dict[int, AttemptKey]:
+    def refresh(self) -> dict[int, AttemptKey]:
         """Those that live now.  Blocks until the runtime has answered, for seconds at most.
 
         Raises OSError where it has not answered: a caller that is not found may be a job's then,
@@ -48,17 +48,17 @@ class ContainerRoots:
                 self._asked_at = time.monotonic()
             if self._fault:
                 raise OSError(self._fault)
-        return self.known()
+        return self.read_cached()
 
     def _ask(self, runtime: Runtime) -> str:
         """Learn them; why the runtime does not say, or nothing."""
         try:
-            found = first_processes(runtime, self._environ)
+            marks = first_processes(runtime, self._environ)
         except (OSError, subprocess.SubprocessError) as error:
             return f"cannot list the containers of {runtime.name}: {error}"
-        self._known = {
+        self._roots = {
             root: AttemptKey(*map(int, mark.split("/")))
-            for pid, mark in found.items()
+            for pid, mark in marks.items()
             if (root := noted(pid)) is not None
         }
         return ""

@@ -81,18 +81,22 @@ def replica_start(  # noqa: PLR0913 - one replica, and what is chosen for it
         raise EngineFault("the job's image needs a container runtime, and there is none any more")
     if replica.container is None:
         raise AssertionError(f"{replica.task_name} has no container")
-    named = _named(runtime, around)
+    named = _user_env(runtime, around)
     spec = _spec(replica, replica.container, around, {**named, **env}, tuple(devices))
-    spec = spec._replace(binds=(*spec.binds, *_known(runtime, replica, around)))
+    spec = spec._replace(binds=(*spec.binds, *_bind_passwd(runtime, replica, around)))
     client = client_env(launcher_env)
     if runtime.name in CHILDREN_OF_CLIENT:
         inside = variables(runtime.name, spec.env)
         return Start(apptainer_run(runtime, spec), {**client, **inside}, is_process=True)
-    found = for_docker(spec.env)
-    flags = ("--env-file", _written(around.files, replica.task_name, found.file), *found.flags)
+    docker_env = for_docker(spec.env)
+    flags = (
+        "--env-file",
+        _write_file(around.files, replica.task_name, docker_env.file),
+        *docker_env.flags,
+    )
     return Start(
         argv=docker_run(runtime, spec, flags),
-        env={**found.process, **client},
+        env={**docker_env.process, **client},
         cleanup=(empty_argv(runtime, spec.mark),),
     )
 
@@ -102,14 +106,14 @@ def container_name(mark: str, task_name: str) -> str:
     return f"ts-{mark.replace('/', '-')}-{_NAME.sub('-', task_name)}"
 
 
-def _named(runtime: Runtime, around: AttemptSetup) -> dict[str, str]:
+def _user_env(runtime: Runtime, around: AttemptSetup) -> dict[str, str]:
     """A user that the image does not know has neither a name nor a folder to write to there."""
     if runtime.user is None:
         return {}
     return {"HOME": around.work, "USER": USER_NAME, "LOGNAME": USER_NAME}
 
 
-def _known(runtime: Runtime, replica: ReplicaPlan, around: AttemptSetup) -> Iterator[Bind]:
+def _bind_passwd(runtime: Runtime, replica: ReplicaPlan, around: AttemptSetup) -> Iterator[Bind]:
     """Docker alone leaves the user of a container out of its ``/etc/passwd``.
 
     Of the image's own users root is kept: the container can be none of them.
@@ -118,8 +122,8 @@ def _known(runtime: Runtime, replica: ReplicaPlan, around: AttemptSetup) -> Iter
         return
     uid, gid = (int(part) for part in runtime.user.split(":"))
     if uid != _ROOT:
-        path = str(_in(around.files, f"{replica.task_name}.passwd"))
-        write_passwd(path, uid, gid, around.work, known=None)
+        path = str(_make_path(around.files, f"{replica.task_name}.passwd"))
+        write_passwd(path, uid, gid, around.work, base_file=None)
         yield Bind(path, PASSWD, is_read_only=True)
 
 
@@ -160,14 +164,14 @@ def _binds(around: AttemptSetup) -> Iterator[Bind]:
         yield Bind(here, here)
 
 
-def _written(folder: str, task_name: str, text: str) -> str:
-    path = _in(folder, task_name)
+def _write_file(folder: str, task_name: str, text: str) -> str:
+    path = _make_path(folder, task_name)
     path.touch(mode=_PRIVATE)
     path.write_text(text, encoding="utf-8")
     return str(path)
 
 
-def _in(folder: str, name: str) -> Path:
+def _make_path(folder: str, name: str) -> Path:
     Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     return Path(folder, name)
 

@@ -1,1 +1,1 @@
-"""The GPUs of this machine: which there are, who has them, who gets them (R10)."""
+"""The GPUs of this machine: which there are, who has them, who gets them."""

@@ -1,4 +1,4 @@
-"""GPUs, and how those that are free are dealt to the replicas of a local run (R10).
+"""GPUs, and how those that are free are dealt to the replicas of a local run.
 
 When there are too few, devices are dealt in rounds, one to every replica that still wants one, and
 a round that cannot be completed is not dealt: replicas of one training cluster that see different
@@ -50,7 +50,7 @@ class GpuDevice:
 class Share:
     """What one replica gets, and the variables that tell it so.
 
-    Devices are named by UUID, so inside the replica they count from 0 (R10).
+    Devices are named by UUID, so inside the replica they count from 0.
     """
 
     uuids: tuple[str, ...] = ()
@@ -67,8 +67,8 @@ def hidden(
 ) -> tuple[tuple[Share, ...], tuple[str, ...]]:
     """The shares of replicas that ask for no device and get none, and a line that says so."""
     none = share((), machine_has_gpus=bool(devices))
-    said = f"this machine has {_gpus(len(devices))}; the job asks for none"
-    return (none,) * len(replicas), (said,) if devices else ()
+    remark = f"this machine has {_gpus(len(devices))}; the job asks for none"
+    return (none,) * len(replicas), (remark,) if devices else ()
 
 
 def deal(replicas: Sequence[ReplicaPlan], free: int) -> tuple[int, ...]:
@@ -97,11 +97,12 @@ def shortage(
     total = sum(replica.gpu_count for replica in replicas)
     has = _HAS.get(machine, f"has {machine}")
     busy = f", {free} of them free" if machine > free and free < total else ""
-    given = sorted({c for c, r in zip(counts, replicas, strict=True) if r.gpu_count})
+    granted = sorted({c for c, r in zip(counts, replicas, strict=True) if r.gpu_count})
     result = "the replicas run on the CPU"
-    if any(given):
-        result = f"each gets {' to '.join(map(str, dict.fromkeys((given[0], given[-1]))))}"
-    return f"asked for {_asked(replicas)} ({total} in all); this machine {has}{busy}: {result}"
+    if any(granted):
+        result = f"each gets {' to '.join(map(str, dict.fromkeys((granted[0], granted[-1]))))}"
+    request = _describe_request(replicas)
+    return f"asked for {request} ({total} in all); this machine {has}{busy}: {result}"
 
 
 _HAS = {0: "has none"}
@@ -129,7 +130,7 @@ def in_the_way(busy: Sequence[GpuDevice]) -> str:
     return f"in use by processes of others: {', '.join(names)}"
 
 
-def _asked(replicas: Sequence[ReplicaPlan]) -> str:
+def _describe_request(replicas: Sequence[ReplicaPlan]) -> str:
     """``4 NVIDIA_TESLA_T4 per master and worker``: groups that ask alike are named together."""
     groups: dict[str, list[str]] = {}
     for replica in replicas:

@@ -56,19 +56,19 @@ def leased_below(
 
 def leased_to(root: Path, device: GpuDevice, lock_dir: Path | None = None) -> DeviceHolder | None:
     """Which living attempt in this folder of attempts has locked a device."""
-    found = _locked(lock_dir or device_locks.shared_directory(), device.uuid)
-    return found if found is not None and found.root == str(root) else None
+    lock_holder = _find_holder(lock_dir or device_locks.shared_directory(), device.uuid)
+    return lock_holder if lock_holder is not None and lock_holder.root == str(root) else None
 
 
 def stranger_held(
     devices: Sequence[GpuDevice], ours: Collection[str], lock_dir: Path | None = None
 ) -> dict[str, str]:
     """By UUID, the devices that somebody has who is no attempt of ours, and who that is."""
-    found = {d.uuid: holder(d, lock_dir) for d in devices if d.uuid not in ours}
-    return {uuid: who for uuid, who in found.items() if who is not None}
+    holders = {d.uuid: holder(d, lock_dir) for d in devices if d.uuid not in ours}
+    return {uuid: who for uuid, who in holders.items() if who is not None}
 
 
-def _locked(directory: Path, uuid: str) -> DeviceHolder | None:
+def _find_holder(directory: Path, uuid: str) -> DeviceHolder | None:
     try:
         return device_locks.holder_of(directory, uuid)
     except EngineFault:
@@ -125,7 +125,7 @@ class Inventory:
         self._problem = problem
         self._remembered = remembered
         self._looked_s = -float("inf")
-        self._seen = self._status = _NOTHING
+        self._raw_status = self._status = _NOTHING
         self._lock = threading.Lock()
 
     def status(self) -> DeviceStatus:
@@ -136,7 +136,7 @@ class Inventory:
         with self._lock:
             now = time.monotonic()
             if now - self._looked_s >= self._fresh_s:
-                self._seen, self._looked_s = self._look(), now
+                self._raw_status, self._looked_s = self._look(), now
             before, self._status = self._status, self.latest()
             if before.held != self._status.held:
                 _tell(before.held, self._status.held)
@@ -144,34 +144,34 @@ class Inventory:
 
     def latest(self) -> DeviceStatus:
         """The devices as ``status`` saw them last; the driver is not asked, nor waited for."""
-        return self._judged(self._seen)
+        return self._judge(self._raw_status)
 
-    def known(self) -> DeviceStatus:
+    def ensure_status(self) -> DeviceStatus:
         """The same; where nobody has looked yet, the first look is taken."""
-        return self.status() if self._seen is _NOTHING else self.latest()
+        return self.status() if self._raw_status is _NOTHING else self.latest()
 
     def _look(self) -> DeviceStatus:
-        found = tuple(self._find())
-        gone = _gone(self._before(), found)
-        held = stranger_held(found, leased_below(self._root, found)) if found else {}
-        before, now = self._seen.faulty, datetime.now(UTC)
-        missed = {d.uuid: before.get(d.uuid) or _missed(now) for d in gone}
-        devices = sorted((*found, *gone), key=lambda device: device.index)
+        present = tuple(self._find())
+        gone = _list_missing(self._before(), present)
+        held = stranger_held(present, leased_below(self._root, present)) if present else {}
+        before, now = self._raw_status.faulty, datetime.now(UTC)
+        missed = {d.uuid: before.get(d.uuid) or _describe_missing(now) for d in gone}
+        devices = sorted((*present, *gone), key=lambda device: device.index)
         if self._remembered is not None:
             self._remembered.keep(devices)
         return DeviceStatus(devices, {**held, **missed}, missed)
 
     def _before(self) -> Sequence[GpuDevice]:
-        if self._seen is _NOTHING and self._remembered is not None:
+        if self._raw_status is _NOTHING and self._remembered is not None:
             return self._remembered.load()
-        return self._seen.devices
+        return self._raw_status.devices
 
-    def _judged(self, seen: DeviceStatus) -> DeviceStatus:
-        wrong = {device.uuid: self._problem(device) for device in seen.devices}
+    def _judge(self, status: DeviceStatus) -> DeviceStatus:
+        wrong = {device.uuid: self._problem(device) for device in status.devices}
         wrong = {uuid: problem for uuid, problem in wrong.items() if problem}
         if not wrong:
-            return seen
-        return DeviceStatus(seen.devices, {**seen.held, **wrong}, {**seen.faulty, **wrong})
+            return status
+        return DeviceStatus(status.devices, {**status.held, **wrong}, {**status.faulty, **wrong})
 
 
 def _tell(before: Mapping[str, str], now: Mapping[str, str]) -> None:
@@ -182,14 +182,14 @@ def _tell(before: Mapping[str, str], now: Mapping[str, str]) -> None:
         _LOG.info("the GPU %s can be given out again", uuid)
 
 
-def _missed(since: datetime) -> str:
+def _describe_missing(since: datetime) -> str:
     return xids.problem("the driver does not tell of it any more", since, xids.LOOK)
 
 
-def _gone(before: Sequence[GpuDevice], found: Sequence[GpuDevice]) -> list[GpuDevice]:
+def _list_missing(before: Sequence[GpuDevice], present: Sequence[GpuDevice]) -> list[GpuDevice]:
     """The devices of GPUs that the driver names neither themselves nor by any instance.
 
     A GPU that was divided anew is there: none of its earlier instances is missed.
     """
-    there = {device.uuid for device in found} | {device.gpu_uuid for device in found}
+    there = {device.uuid for device in present} | {device.gpu_uuid for device in present}
     return [device for device in before if (device.gpu_uuid or device.uuid) not in there]

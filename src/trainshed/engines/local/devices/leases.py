@@ -1,4 +1,4 @@
-"""Leases devices for an attempt that has its place: what each replica asks for, or none (R10).
+"""Leases devices for an attempt that has its place: what each replica asks for, or none.
 
 Placement has counted; so what is missing here is held by somebody who does not ask the server, or
 has not yet been let go.  That passes, and is waited for.  A job with fewer devices than it asked
@@ -42,7 +42,7 @@ def choose(
     for device in free:
         pools.setdefault(accelerator_of(device), []).append(device)
     wants = [(r.gpu_count, _kinds(r, pools, aliases)) for r in replicas if r.gpu_count]
-    kinds = _dealt(wants, {name: len(pool) for name, pool in pools.items()})
+    kinds = _assign_types(wants, {name: len(pool) for name, pool in pools.items()})
     if kinds is None:
         return None
     rest = {name: iter(pool) for name, pool in pools.items()}
@@ -52,13 +52,13 @@ def choose(
 
 def serves(device: GpuDevice, replica: ReplicaPlan, aliases: Mapping[str, str]) -> bool:
     """Whether a replica may have this device."""
-    asked, kind = replica.gpu_type, accelerator_of(device)
-    if asked is None or find.is_fake(device.uuid):
+    requested, kind = replica.gpu_type, accelerator_of(device)
+    if requested is None or find.is_fake(device.uuid):
         return True
-    return asked == kind or aliases.get(asked) in (ANY_GPU, kind)
+    return requested == kind or aliases.get(requested) in (ANY_GPU, kind)
 
 
-def asked(replicas: Sequence[ReplicaPlan]) -> str:
+def describe_request(replicas: Sequence[ReplicaPlan]) -> str:
     """``4 NVIDIA_TESLA_T4, 1 GPU``: all that the replicas ask for, by type."""
     total: Counter[str] = Counter()
     for replica in replicas:
@@ -73,16 +73,16 @@ def _kinds(
     return sorted(serving, key=lambda name: (name != replica.gpu_type, -len(pools[name])))
 
 
-def _dealt(
+def _assign_types(
     wants: Sequence[tuple[int, Sequence[str]]], rooms: Mapping[str, int]
 ) -> list[str] | None:
     """A type for each that wants devices, so that all types suffice."""
     if not wants:
         return []
-    (count, kinds), *others = wants
+    (count, kinds), *remaining = wants
     for kind in kinds:
         if rooms[kind] >= count:
-            rest = _dealt(others, {**rooms, kind: rooms[kind] - count})
+            rest = _assign_types(remaining, {**rooms, kind: rooms[kind] - count})
             if rest is not None:
                 return [kind, *rest]
     return None
@@ -143,14 +143,16 @@ class DeviceLeaser:
         deadline = time.monotonic() + wait_s
         noted = ""
         while True:
-            lease = self._taken(replicas)
+            lease = self._try_lease(replicas)
             if lease is not None:
                 return lease
-            why = self._missing(replicas)
+            why = self._describe_shortage(replicas)
             if time.monotonic() >= deadline:
-                raise DevicesHeld(f"{asked(replicas)} not to be had in {wait_s:g} s: {why}")
+                raise DevicesHeld(
+                    f"{describe_request(replicas)} not to be had in {wait_s:g} s: {why}"
+                )
             if why != noted:
-                self.note(f"waiting for {asked(replicas)}: {why}")
+                self.note(f"waiting for {describe_request(replicas)}: {why}")
                 noted = why
             time.sleep(_PAUSE_S * random.uniform(0.5, 1.0))  # noqa: S311 - two that wait part ways
 
@@ -162,8 +164,8 @@ class DeviceLeaser:
         """
         takes_all = gpus.takes_all(replicas)
         devices = self.look()
-        limit = len(devices) if takes_all else sum(each.gpu_count for each in replicas)
-        held, busy = self._locked_free(devices, limit)
+        limit = len(devices) if takes_all else sum(replica.gpu_count for replica in replicas)
+        held, busy = self._lock_free(devices, limit)
         counts = (len(held),) if takes_all else gpus.deal(replicas, len(held))
         say = self.warn if self.warn and gpus.asks_in_vain(replicas, counts) else self.note
         for text in gpus.remarks(replicas, counts, len(devices), len(held)):
@@ -172,12 +174,12 @@ class DeviceLeaser:
             self.note(gpus.in_the_way(busy))
         for _, lock in held[sum(counts) :]:
             lock.close()
-        taken = tuple(device for device, _ in held[: sum(counts)])
-        shares = gpus.dealt(taken, counts, some=bool(devices))
+        leased = tuple(device for device, _ in held[: sum(counts)])
+        shares = gpus.dealt(leased, counts, some=bool(devices))
         locks = tuple(lock for _, lock in held[: sum(counts)])
-        return Lease(shares=shares, locks=locks, devices=taken)
+        return Lease(shares=shares, locks=locks, devices=leased)
 
-    def _locked_free(
+    def _lock_free(
         self, devices: Sequence[GpuDevice], limit: int
     ) -> tuple[list[tuple[GpuDevice, FileIO]], list[GpuDevice]]:
         """Up to ``limit`` free devices with their locks; and those that strangers compute on."""
@@ -196,22 +198,22 @@ class DeviceLeaser:
                 held.append((device, lock))
         return held, busy
 
-    def _taken(self, replicas: Sequence[ReplicaPlan]) -> Lease | None:
+    def _try_lease(self, replicas: Sequence[ReplicaPlan]) -> Lease | None:
         """All devices, or none; those that are held are not even tried."""
         devices = self.look()
-        free = [device for device in devices if self._held_by(device) is None]
+        free = [device for device in devices if self._describe_holder(device) is None]
         chosen = choose(replicas, free, self.aliases)
         if chosen is None:
             return None
-        taken = tuple(device for each in chosen for device in each)
-        locks = self._locked([device.uuid for device in taken])
+        leased = tuple(device for group in chosen for device in group)
+        locks = self._lock_all([device.uuid for device in leased])
         if locks is None:
             return None
         some = bool(devices)
-        shares = (gpus.share([d.uuid for d in each], machine_has_gpus=some) for each in chosen)
-        return Lease(shares=tuple(shares), locks=locks, devices=taken)
+        shares = (gpus.share([d.uuid for d in group], machine_has_gpus=some) for group in chosen)
+        return Lease(shares=tuple(shares), locks=locks, devices=leased)
 
-    def _locked(self, uuids: Sequence[str]) -> tuple[FileIO, ...] | None:
+    def _lock_all(self, uuids: Sequence[str]) -> tuple[FileIO, ...] | None:
         got: list[FileIO] = []
         with ExitStack() as locks:
             for uuid in uuids:
@@ -227,7 +229,7 @@ class DeviceLeaser:
     def _are_idle(self, uuids: Sequence[str]) -> bool:
         return {d.uuid for d in self.look() if not d.busy_pids}.issuperset(uuids)
 
-    def _missing(self, replicas: Sequence[ReplicaPlan]) -> str:
+    def _describe_shortage(self, replicas: Sequence[ReplicaPlan]) -> str:
         """Who has the devices that would serve; or that there are too few."""
         devices = self.look()
         if choose(replicas, devices, self.aliases) is None:
@@ -235,12 +237,12 @@ class DeviceLeaser:
             names = ", ".join(f"{count} {name}" for name, count in sorted(there.items()))
             return f"this machine has {names or 'none'}"
         asking = [replica for replica in replicas if replica.gpu_count]
-        wanted = [d for d in devices if any(serves(d, r, self.aliases) for r in asking)]
-        held = {device.uuid: self._held_by(device) for device in wanted}
-        said = (f"{uuid} {why}" for uuid, why in held.items() if why is not None)
-        return "; ".join(said) or "another job is taking its devices"
+        candidates = [d for d in devices if any(serves(d, r, self.aliases) for r in asking)]
+        held = {device.uuid: self._describe_holder(device) for device in candidates}
+        reasons = (f"{uuid} {why}" for uuid, why in held.items() if why is not None)
+        return "; ".join(reasons) or "another job is taking its devices"
 
-    def _held_by(self, device: GpuDevice) -> str | None:
+    def _describe_holder(self, device: GpuDevice) -> str | None:
         """Why a device cannot be taken; None for one that is free."""
         if device.uuid in self.closed:
             return f"is closed: {self.closed[device.uuid]}"

@@ -1,4 +1,4 @@
-"""Holds a device for one job against every other job on the machine, whoever started it (R10).
+"""Holds a device for one job against every other job on the machine, whoever started it.
 
 A device is held by a lock on a file named after its UUID, in one directory that all users share.
 The lock belongs to the open file (fcntl(2), open file description locks): it goes along when the
@@ -58,8 +58,8 @@ class DeviceHolder(NamedTuple):
     @property
     def attempt(self) -> AttemptKey | None:
         """The attempt that it says to be."""
-        found = _ATTEMPT.fullmatch(self.what)
-        return None if found is None else AttemptKey(int(found[1]), int(found[2]))
+        match = _ATTEMPT.fullmatch(self.what)
+        return None if match is None else AttemptKey(int(match[1]), int(match[2]))
 
 
 _ATTEMPT: Final = re.compile(r"attempt ([0-9]{1,20})/([0-9]{1,6})", re.ASCII)
@@ -74,8 +74,8 @@ def shared_directory(env: Mapping[str, str] = os.environ) -> Path:
     It is below /run/lock, or below the temporary directory where we may not write there and nobody
     who may has made ours yet.
     """
-    if given := env.get(_OVERRIDE):
-        return Path(given)
+    if override := env.get(_OVERRIDE):
+        return Path(override)
     ours = _SYSTEM / _NAME
     if os.access(_SYSTEM, os.W_OK | os.X_OK) or ours.is_dir():
         return ours
@@ -109,7 +109,7 @@ def try_lock(directory: Path, uuid: str, holder: DeviceHolder) -> FileIO | None:
     """
     path = _path(directory, uuid)
     try:
-        file = FileIO(_opened(path))
+        file = FileIO(_open_file(path))
     except OSError as error:
         raise EngineFault(f"cannot lock a GPU: {path}: {error.strerror}") from error
     try:
@@ -137,8 +137,8 @@ def holder_of(directory: Path, uuid: str) -> DeviceHolder | None:
     except OSError as error:
         raise EngineFault(f"cannot look at a GPU's lock: {path}: {error.strerror}") from error
     try:
-        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _WHOLE_FILE)
-        if struct.unpack(_FLOCK, found)[0] == fcntl.F_UNLCK:
+        lock = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _WHOLE_FILE)
+        if struct.unpack(_FLOCK, lock)[0] == fcntl.F_UNLCK:
             return None
         return _read(os.pread(descriptor, _TEXT_BYTES_MAX, 0))
     except OSError as error:
@@ -160,14 +160,14 @@ def _sign(descriptor: int, holder: DeviceHolder) -> None:
 def _read(text: bytes) -> DeviceHolder:
     """What a lock file says; anybody may have written it."""
     try:
-        found = json.loads(text)
-        pid, what, root = int(found["pid"]), str(found["what"]), str(found["root"])
+        document = json.loads(text)
+        pid, what, root = int(document["pid"]), str(document["what"]), str(document["root"])
     except (ValueError, TypeError, KeyError):
         return UNKNOWN
     return DeviceHolder(pid, "".join(filter(str.isprintable, what)), root)
 
 
-def _opened(path: Path) -> int:
+def _open_file(path: Path) -> int:
     """A descriptor of the lock file, which is made if it is not there.
 
     O_CREAT only where there is none: in sticky directories Linux refuses it for the files of other
@@ -176,7 +176,7 @@ def _opened(path: Path) -> int:
     try:
         descriptor = os.open(path, _FLAGS)
     except FileNotFoundError:
-        descriptor = _made(path)
+        descriptor = _create_file(path)
     facts = os.fstat(descriptor)
     if not stat.S_ISREG(facts.st_mode):
         os.close(descriptor)
@@ -191,7 +191,7 @@ def _opened(path: Path) -> int:
     return descriptor
 
 
-def _made(path: Path) -> int:
+def _create_file(path: Path) -> int:
     try:
         return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, _SHARED_FILE)
     except FileExistsError:  # somebody was quicker

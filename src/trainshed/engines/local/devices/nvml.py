@@ -31,7 +31,7 @@ def opened() -> Iterator[Callable[[], tuple[GpuDevice, ...]]]:
 @contextmanager
 def session() -> Iterator[Any]:
     """The binding with the driver opened; None where there is no driver, or it does not work."""
-    nvml = _opened()
+    nvml = _open_library()
     try:
         yield nvml
     finally:
@@ -66,7 +66,7 @@ def devices(nvml: Any) -> Iterator[tuple[GpuDevice, Any]]:
             yield from _devices(nvml, handle, index)
 
 
-def visible(found: Sequence[GpuDevice], names: str | None) -> tuple[GpuDevice, ...]:
+def visible(devices: Sequence[GpuDevice], names: str | None) -> tuple[GpuDevice, ...]:
     """Keep the devices that a CUDA_VISIBLE_DEVICES value names, by index or start of UUID.
 
     As CUDA does, reading ends at the first name that fits no device.  None means: not set.
@@ -74,26 +74,26 @@ def visible(found: Sequence[GpuDevice], names: str | None) -> tuple[GpuDevice, .
     are alike.  A GPU that is divided (MIG) stands for all its instances.
     """
     if names is None:
-        return tuple(found)
-    kept: list[GpuDevice] = []
+        return tuple(devices)
+    selected: list[GpuDevice] = []
     for name in names.split(","):
-        meant = _named(found, name.strip())
+        meant = _select_named(devices, name.strip())
         if not meant:
             break
-        kept += meant
-    return tuple(dict.fromkeys(kept))
+        selected += meant
+    return tuple(dict.fromkeys(selected))
 
 
-def _named(found: Sequence[GpuDevice], name: str) -> list[GpuDevice]:
+def _select_named(devices: Sequence[GpuDevice], name: str) -> list[GpuDevice]:
     if name.isdecimal():
-        return [device for device in found if device.index == int(name)]
+        return [device for device in devices if device.index == int(name)]
     if not name:
         return []
-    itself = [device for device in found if device.uuid.startswith(name)]
-    return itself[:1] or [device for device in found if device.gpu_uuid.startswith(name)]
+    itself = [device for device in devices if device.uuid.startswith(name)]
+    return itself[:1] or [device for device in devices if device.gpu_uuid.startswith(name)]
 
 
-def _opened() -> Any:
+def _open_library() -> Any:
     if not has_driver():
         return None
     import pynvml  # noqa: PLC0415  # only machines with a driver have a use for it
@@ -163,6 +163,6 @@ def _memory_bytes(nvml: Any, handle: Any) -> int | None:
 
 def _pci_bus_id(nvml: Any, handle: Any) -> str:
     with suppress(nvml.NVMLError):
-        found = nvml.nvmlDeviceGetPciInfo(handle).busId
-        return found.decode(errors="replace") if isinstance(found, bytes) else str(found)
+        bus_id = nvml.nvmlDeviceGetPciInfo(handle).busId
+        return bus_id.decode(errors="replace") if isinstance(bus_id, bytes) else str(bus_id)
     return ""

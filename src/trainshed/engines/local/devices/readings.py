@@ -69,7 +69,7 @@ def reading(nvml: Any, ask: GpuQuery, at: datetime) -> GpuSample:
             nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
             nvml.NVML_VOLATILE_ECC,
         ),
-        throttled=_throttled(ask),
+        throttled=_read_throttles(ask),
     )
 
 
@@ -88,12 +88,12 @@ def ailment(nvml: Any, ask: GpuQuery) -> str:
 def _used_bytes(nvml: Any, ask: GpuQuery) -> int | None:
     """What nvidia-smi shows; older drivers count what they keep for themselves too."""
     version = getattr(nvml, "nvmlMemory_v2", None)
-    found = ask("nvmlDeviceGetMemoryInfo", version=version) if version else None
-    found = found or ask("nvmlDeviceGetMemoryInfo")
-    return None if found is None else int(found.used)
+    memory = ask("nvmlDeviceGetMemoryInfo", version=version) if version else None
+    memory = memory or ask("nvmlDeviceGetMemoryInfo")
+    return None if memory is None else int(memory.used)
 
 
-def _throttled(ask: GpuQuery) -> tuple[str, ...] | None:
+def _read_throttles(ask: GpuQuery) -> tuple[str, ...] | None:
     bits = ask("nvmlDeviceGetCurrentClocksEventReasons")
     if bits is None:
         bits = ask("nvmlDeviceGetCurrentClocksThrottleReasons")

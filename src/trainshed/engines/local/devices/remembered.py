@@ -41,10 +41,10 @@ class Remembered:
     def load(self) -> Sequence[GpuDevice]:
         """The GPUs that were there; what cannot be read counts as none."""
         try:
-            kept = decode(_Kept, read_json(str(self._path)))
+            stored = decode(_Kept, read_json(str(self._path)))
         except (OSError, ValueError):
             return ()
-        self._gpus = kept.gpus if kept == _now(kept.gpus) else ()
+        self._gpus = stored.gpus if stored == _now(stored.gpus) else ()
         return self._gpus
 
     def keep(self, devices: Sequence[GpuDevice]) -> None:
@@ -52,7 +52,7 @@ class Remembered:
 
         Who is on a GPU is not kept.
         """
-        gpus = tuple(replace(each, busy_pids=()) for each in devices if not each.gpu_uuid)
+        gpus = tuple(replace(gpu, busy_pids=()) for gpu in devices if not gpu.gpu_uuid)
         if gpus == self._gpus:
             return
         try:

@@ -74,8 +74,8 @@ class Sampler:
 
     def reading(self, uuid: str) -> GpuSample | None:
         """The newest reading of a device; None when there is none of the last seconds."""
-        found = self._readings.get(uuid)
-        return None if found is None or datetime.now(UTC) - found.at > _FRESH else found
+        sample = self._readings.get(uuid)
+        return None if sample is None or datetime.now(UTC) - sample.at > _FRESH else sample
 
     def problem(self, device: GpuDevice) -> str:
         """Why nothing is to be placed on a device; empty for one that is well.
@@ -105,7 +105,7 @@ class Sampler:
         with xid_events(nvml) as wait:
             due = time.monotonic()
             while not self._stop.is_set():
-                devices = self._looked(nvml)
+                devices = self._list_devices(nvml)
                 until = time.monotonic() + _HEALTH_S
                 while not self._stop.is_set() and time.monotonic() < until:
                     for device, handle in devices:
@@ -113,7 +113,7 @@ class Sampler:
                     due = max(due + self._pause_s, time.monotonic())  # late samples are left out
                     self._listen(nvml, wait, due)
 
-    def _looked(self, nvml: Any) -> list[tuple[GpuDevice, Any]]:
+    def _list_devices(self, nvml: Any) -> list[tuple[GpuDevice, Any]]:
         """The devices now; each GPU is asked whether it is well."""
         for _, handle in driver.handles(nvml):
             self._examine(nvml, handle)
@@ -125,12 +125,12 @@ class Sampler:
 
     def _sample(self, nvml: Any, device: GpuDevice, handle: Any) -> None:
         ask = readings.GpuQuery(nvml, handle)
-        found = readings.reading(nvml, ask, datetime.now(UTC))
+        sample = readings.reading(nvml, ask, datetime.now(UTC))
         uses = self._uses.setdefault(device.uuid, deque(maxlen=_MINUTE))
-        if found.use is not None:
-            uses.append(found.use)
-        mean = sum(uses) / len(uses) if found.use is not None else None
-        self._readings[device.uuid] = replace(found, use_minute=mean)
+        if sample.use is not None:
+            uses.append(sample.use)
+        mean = sum(uses) / len(uses) if sample.use is not None else None
+        self._readings[device.uuid] = replace(sample, use_minute=mean)
         if ask.is_lost:
             self._close_gpu(device.gpu_uuid or device.uuid, readings.LOST)
 
@@ -143,10 +143,10 @@ class Sampler:
     def _listen(self, nvml: Any, wait: Wait, due: float) -> None:
         """Wait until then, and take what the driver tells meanwhile."""
         heard = 0
-        while (left := due - time.monotonic()) > 0 and not self._stop.is_set():
+        while (remaining_s := due - time.monotonic()) > 0 and not self._stop.is_set():
             if heard >= _EVENTS_MAX:
-                self._stop.wait(left)
-            elif event := wait(min(left, _SLICE_S)):
+                self._stop.wait(remaining_s)
+            elif event := wait(min(remaining_s, _SLICE_S)):
                 heard += 1
                 self._hear(nvml, event)
 

@@ -32,7 +32,7 @@ def xid_events(nvml: Any) -> Iterator[Wait]:
     """Hear of the Xids of all GPUs that are there now; where that cannot be, only time passes."""
     names = {_number(handle): _uuid(nvml, handle) for _, handle in driver.handles(nvml)}
     events = None
-    with _refused(nvml):
+    with _suppress_refusals(nvml):
         events = nvml.nvmlEventSetCreate()
     try:
         heard = [_is_heard(nvml, handle, events) for _, handle in driver.handles(nvml)]
@@ -49,13 +49,13 @@ def xid_events(nvml: Any) -> Iterator[Wait]:
 
         yield wait
     finally:
-        with _refused(nvml):
+        with _suppress_refusals(nvml):
             if events is not None:
                 nvml.nvmlEventSetFree(events)
 
 
 def _is_heard(nvml: Any, handle: Any, events: Any) -> bool:
-    with _refused(nvml):
+    with _suppress_refusals(nvml):
         if events is not None:
             nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, events)
             return True
@@ -63,13 +63,13 @@ def _is_heard(nvml: Any, handle: Any, events: Any) -> bool:
 
 
 def _next(nvml: Any, events: Any, seconds: float) -> Any:
-    with _refused(nvml):
+    with _suppress_refusals(nvml):
         return nvml.nvmlEventSetWait_v2(events, max(1, int(seconds * _MS)))
     return None
 
 
 def _uuid(nvml: Any, handle: Any) -> str:
-    with _refused(nvml):
+    with _suppress_refusals(nvml):
         return str(nvml.nvmlDeviceGetUUID(handle))
     return ""
 
@@ -79,6 +79,6 @@ def _number(handle: Any) -> int:
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 
-def _refused(nvml: Any) -> suppress:
+def _suppress_refusals(nvml: Any) -> suppress:
     """What the driver refuses, or the binding does not have, is left out."""
     return suppress(nvml.NVMLError, AttributeError, UnicodeDecodeError)

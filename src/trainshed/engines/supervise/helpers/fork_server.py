@@ -66,7 +66,9 @@ def serve(supervise: Callable[[str], int]) -> int:
     gc.freeze()  # what is looked at is copied
     while request := _request():
         try:
-            answer: tuple[object, ...] = _forked(AttemptFolder(os.fsdecode(request)), supervise)
+            answer: tuple[object, ...] = _fork_supervisor(
+                AttemptFolder(os.fsdecode(request)), supervise
+            )
         except OSError as error:
             answer = (error.errno,)
         with suppress(ConnectionError):
@@ -86,7 +88,7 @@ def _collect(*_: object) -> None:
             pass
 
 
-def _forked(folder: AttemptFolder, supervise: Callable[[str], int]) -> Identity:
+def _fork_supervisor(folder: AttemptFolder, supervise: Callable[[str], int]) -> Identity:
     """A new supervisor.  Raises OSError."""
     words = os.open(folder.words, _APPEND | os.O_CLOEXEC, _PRIVATE_FILE)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # not before it is known

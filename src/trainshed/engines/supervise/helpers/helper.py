@@ -177,8 +177,8 @@ class Cleanup:
         return not self._running
 
     def _clean_up(self, spec: AttemptSpec) -> None:
-        wanted = {argv: replica.env for replica in spec.replicas for argv in replica.cleanup}
-        for argv, env in wanted.items():  # what replicas have in common is run once
+        commands = {argv: replica.env for replica in spec.replicas for argv in replica.cleanup}
+        for argv, env in commands.items():  # what replicas have in common is run once
             self._run(argv, env, _CLEANUP_S_MAX, lambda *_: None, self._cleaned_up)
 
     def _wait(self, spec: AttemptSpec) -> None:

@@ -74,16 +74,16 @@ class Preparer:
             self._helper.terminate()
             self._loop.after(min(grace_s, _GRACE_S_MAX), self._helper.kill)
 
-    def found(self) -> tuple[Mapping[str, Any] | None, str]:
+    def read_answer(self) -> tuple[Mapping[str, Any] | None, str]:
         """What it has sent; or None, and why there is nothing."""
         if self._fault:
             return None, self._fault
         if self._status == 0:
             try:
-                found = json.loads(self._data)
+                answer = json.loads(self._data)
             except ValueError:
                 return None, f"the preparer has not answered: {self._last_words}".strip(": ")
-            return found, ""
+            return answer, ""
         return None, self._last_words or f"the preparer ended with status {self._status}"
 
     @property

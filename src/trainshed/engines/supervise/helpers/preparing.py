@@ -48,9 +48,9 @@ def take_request() -> str:
     return sys.argv[1] if len(sys.argv) > 1 else os.environ.pop(REQUEST)
 
 
-def answer(found: Any, held: Iterable[IO[Any] | None]) -> None:
+def answer(message: Any, held: Iterable[IO[Any] | None]) -> None:
     """A message of any length; the descriptors come with its first byte."""
-    data = json.dumps(found).encode()
+    data = json.dumps(message).encode()
     with socket.socket(fileno=CHANNEL) as channel:
         locks = [lock.fileno() for lock in held if lock is not None]
         socket.send_fds(channel, [data[:1]], locks)

@@ -16,8 +16,8 @@ from trainshed.engines.supervise.kernel.limits import (
     CONTROLLERS,
     ReplicaLimits,
     Setting,
-    asked,
     limit_processes,
+    list_controllers,
     settings_v1,
     settings_v2,
 )
@@ -73,24 +73,24 @@ def make_cgroups(
 ) -> AttemptCgroups:
     """Make the directories for ``count`` replicas, ending what killed supervisors left there."""
     maker = _Maker(name, count, limits)
-    wanted = asked(limits)
+    controllers = list_controllers(limits)
     covered: Iterable[str] = ()
     if unified:
-        covered = maker.make_unified(wanted)
+        covered = maker.make_unified(controllers)
     if freezer and UNIFIED not in maker.boxes:
         maker.make_v1(FREEZER)
     processes_max: tuple[int | None, ...] = ()
-    for controller in wanted:
+    for controller in controllers:
         if controller in covered or maker.make_limiting(controller):
             continue
         if controller == PIDS:
-            processes_max = tuple(each.pids for each in limits)
+            processes_max = tuple(limit.pids for limit in limits)
         else:
             maker.remarks.append(
                 f"{_WORDS[controller]} limits are not enforced: "
                 f"this machine offers no {controller} cgroup to us"
             )
-    if wanted and UNIFIED not in maker.boxes:
+    if controllers and UNIFIED not in maker.boxes:
         maker.make_v1("cpuacct")
     return AttemptCgroups(maker.boxes, tuple(maker.remarks), processes_max)
 
@@ -105,16 +105,16 @@ class _Maker:
         self.boxes: dict[str, cgroup.Box] = {}
         self.remarks: list[str] = []
 
-    def make_unified(self, wanted: Sequence[str]) -> Sequence[str]:
+    def make_unified(self, controllers: Sequence[str]) -> Sequence[str]:
         """The cgroup2 box; gives the controllers of those wanted that it has."""
-        home, offered = unified_home(wanted)
+        home, offered = unified_home(controllers)
         if home is None or not self._make(UNIFIED, home):
             return ()
         box = self.boxes[UNIFIED]
         if not os.access(box.path + "/cgroup.kill", os.W_OK):  # before Linux 5.14
             self._unmake(UNIFIED)
             return ()
-        covered = [name for name in offered if _given_on(box.path, name)]
+        covered = [name for name in offered if _enable_controller(box.path, name)]
         for index, limits in enumerate(self._limits):
             self._apply(UNIFIED, index, settings_v2(limits, covered))
         return covered
@@ -177,7 +177,7 @@ def offers(controller: str) -> bool:
     return controller in offered or (home is not None and writable(home))
 
 
-def unified_home(wanted: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+def unified_home(controllers: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     """Where in cgroup2 a box is best made, and which of the wanted controllers it can have there.
 
     A directory that has processes cannot give controllers on, so where our own has some, as under
@@ -186,10 +186,10 @@ def unified_home(wanted: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     own = cgroup.own_directory()
     if own is None or not writable(own):
         return None, ()
-    offered = [name for name in wanted if _given_on(own, name)]
+    offered = [name for name in controllers if _enable_controller(own, name)]
     above = os.path.dirname(own)
-    if len(offered) < len(wanted) and writable(above):
-        beside = [name for name in wanted if name in _given(above)]
+    if len(offered) < len(controllers) and writable(above):
+        beside = [name for name in controllers if name in _read_enabled(above)]
         if len(beside) > len(offered):
             return above, beside
     return own, offered
@@ -200,14 +200,14 @@ def writable(home: str) -> bool:
     return os.access(home + "/cgroup.procs", os.W_OK) and os.access(home, os.W_OK)
 
 
-def _given_on(directory: str, controller: str) -> bool:
+def _enable_controller(directory: str, controller: str) -> bool:
     """Whether the directories below have a controller, after asking for it."""
     with suppress(OSError):
         write(directory + "/cgroup.subtree_control", f"+{controller}")
-    return controller in _given(directory)
+    return controller in _read_enabled(directory)
 
 
-def _given(directory: str) -> list[str]:
+def _read_enabled(directory: str) -> list[str]:
     try:
         return read(directory + "/cgroup.subtree_control").split()
     except OSError:

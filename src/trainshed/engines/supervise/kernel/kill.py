@@ -1,6 +1,6 @@
 """The end of every process of an attempt, by the best means that the machine has.
 
-The strategies, best first (contracts/engines.md section 6): ``cgroup.kill`` ends a cgroup2
+The strategies, best first (docs/sources/slurm.md 6): ``cgroup.kill`` ends a cgroup2
 directory at one moment; the v1 freezer stands in where there is none; the sweep finds what the
 supervisor, as a subreaper, has inherited; ``killpg`` is left where neither cgroups nor /proc say
 anything.  The best is used first, then all weaker ones: each finds what escaped before.
@@ -84,7 +84,7 @@ def by_boxes() -> str:
 class ProcessTree:
     """The boxes of one attempt, and the strategies by which its processes are ended."""
 
-    __slots__ = ("_cgroups", "_machine_oom_kills", "_mark", "_pids", "_seen", "strategies")
+    __slots__ = ("_cgroups", "_machine_oom_kills", "_mark", "_peaks", "_pids", "strategies")
 
     def __init__(
         self, cgroups: AttemptCgroups, strategies: tuple[str, ...], count: int, mark: str
@@ -93,7 +93,7 @@ class ProcessTree:
         self._cgroups = cgroups
         self._mark = marks.limit_of(mark) if mark else None
         self._pids: dict[int, int] = {}
-        self._seen = [_Seen() for _ in range(count)]
+        self._peaks = [_Seen() for _ in range(count)]
         self._machine_oom_kills = limits.machine_oom_kills()
         self.strategies = strategies
         """The means that this machine has, best first, for the job's log."""
@@ -124,9 +124,9 @@ class ProcessTree:
 
     def ended(self, index: int, cpu_s: float, max_rss_kib: int) -> None:
         """Learn what ``os.wait4`` says a replica used; it knows the peak of one that was brief."""
-        seen = self._seen[index]
-        seen.learn(int(cpu_s * _NS_PER_S), max_rss_kib * _KIB)
-        seen.machine_oom_kills = limits.machine_oom_kills() - self._machine_oom_kills
+        peaks = self._peaks[index]
+        peaks.learn(int(cpu_s * _NS_PER_S), max_rss_kib * _KIB)
+        peaks.machine_oom_kills = limits.machine_oom_kills() - self._machine_oom_kills
 
     def kill(self) -> None:
         """SIGKILL every process of the attempt; never raises."""
@@ -177,19 +177,19 @@ class ProcessTree:
         in_use = limits.memory_bytes(leaves)
         peak = limits.peak_bytes(leaves)
         cpu_ns = limits.cpu_ns(leaves)
-        seen = self._seen[index]
+        peaks = self._peaks[index]
         if in_use is None or cpu_ns is None:
             now = limits.sample(self._members(index))
             if now is not None:
-                seen.learn(now.cpu_ns, max(now.memory_bytes, now.largest_bytes))
+                peaks.learn(now.cpu_ns, max(now.memory_bytes, now.largest_bytes))
                 in_use = now.memory_bytes if in_use is None else in_use
         return Usage(
-            cpu_ns=seen.cpu_ns if cpu_ns is None else cpu_ns,
+            cpu_ns=peaks.cpu_ns if cpu_ns is None else cpu_ns,
             memory_bytes=in_use,
-            peak_bytes=seen.peak_bytes if peak is None else peak,
+            peak_bytes=peaks.peak_bytes if peak is None else peak,
             oom_kills=limits.oom_kills(leaves),
             refused_forks=limits.refused_forks(leaves),
-            machine_oom_kills=seen.machine_oom_kills,
+            machine_oom_kills=peaks.machine_oom_kills,
         )
 
     def remove(self) -> None:
@@ -231,12 +231,12 @@ def _own_descendants() -> list[int]:
 
 def _of_replica(pid: int) -> set[int]:
     """The replica's process, what is below it, and what is left of its session."""
-    found: set[int] = set()
+    pids: set[int] = set()
     for parent, child in tree.descendants(os.getpid()):
         with suppress(OSError):
-            if child == pid or parent in found or os.getsid(child) == pid:
-                found.add(child)
-    return found
+            if child == pid or parent in pids or os.getsid(child) == pid:
+                pids.add(child)
+    return pids
 
 
 def _kill_group(leader: int) -> None:
@@ -246,11 +246,11 @@ def _kill_group(leader: int) -> None:
     process of that number is therefore a new one.
     """
     with suppress(OSError):
-        if _gone(leader) or _is_child(leader):
+        if _is_gone(leader) or _is_child(leader):
             os.killpg(leader, signal.SIGKILL)
 
 
-def _gone(pid: int) -> bool:
+def _is_gone(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -58,7 +58,7 @@ class Setting(NamedTuple):
 CONTROLLERS: Final = ("memory", "cpu", "pids")
 
 
-def asked(limits: Iterable[ReplicaLimits]) -> tuple[str, ...]:
+def list_controllers(limits: Iterable[ReplicaLimits]) -> tuple[str, ...]:
     """The controllers that are needed to enforce some limits."""
     rows = list(limits)
     return tuple(
@@ -150,7 +150,7 @@ def sample(pids: Iterable[int]) -> Sample | None:
     Files and shared memory are mapped by many of them, so only the largest share counts.
     """
     own, shared, largest, ticks = 0, [0], 0, 0
-    found = False
+    has_read = False
     for pid in pids:
         with suppress(OSError, ValueError, IndexError):
             sizes = _sizes(pid)
@@ -159,8 +159,8 @@ def sample(pids: Iterable[int]) -> Sample | None:
             own += sizes.get("RssAnon", 0)
             shared.append(sizes.get("RssFile", 0) + sizes.get("RssShmem", 0))
             largest = max(largest, sizes.get("VmHWM", 0))
-            found = True
-    if not found:
+            has_read = True
+    if not has_read:
         return None
     cpu_ns = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     return Sample(cpu_ns, own + max(shared), largest)

@@ -148,14 +148,14 @@ def _run(command: ProcessSpec) -> NoReturn:
     if "/" not in program:
         folders = command.env.get("PATH", os.defpath).split(os.pathsep)
         places = [os.path.join(folder, program) for folder in folders]
-    seen: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    failure: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     for place in places:
         try:
             os.execve(place, list(command.argv), command.env)  # noqa: S606 - the purpose
         except OSError as error:
-            if seen.errno in _ABSENT:
-                seen = error
-    raise OSError(seen.errno, seen.strerror, program)
+            if failure.errno in _ABSENT:
+                failure = error
+    raise OSError(failure.errno, failure.strerror, program)
 
 
 def _reason(error: BaseException, command: ProcessSpec) -> str:

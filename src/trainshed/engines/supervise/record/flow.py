@@ -64,11 +64,11 @@ class LogRateLimit:
 
     def sentences(self, now_s: float) -> Iterator[str]:
         """What the log should say now, seldom enough."""
-        kept = self._rule.bytes_kept
-        if kept is not None and self._written > kept and not self._is_full:
+        bytes_kept = self._rule.bytes_kept
+        if bytes_kept is not None and self._written > bytes_kept and not self._is_full:
             self._is_full = True
             yield (
-                f"The log has more than {kept} bytes (logs.bytes_max): its oldest lines are "
+                f"The log has more than {bytes_kept} bytes (logs.bytes_max): its oldest lines are "
                 "removed as new ones come."
             )
         if self._dropped and now_s - self._said_s >= SAY_S:

@@ -119,7 +119,7 @@ class AttemptFolder:
     """Where the programs of a trial leave their metric files."""
     reports = _Name("reports.jsonl")
     """What a trial has reported, in the order in which it came."""
-    found = _Name("reports-found.json")
+    search_note = _Name("reports-found.json")
     """Where reports were looked for and what was there, for people."""
     reduction = _Name("progress/reduction.json")
     """What the worker of rank 0 says of the job's exchanges of gradients."""
@@ -159,10 +159,10 @@ class AttemptFolder:
         except FileNotFoundError:
             return False
         try:
-            found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock_of(fcntl.F_WRLCK))
+            lock = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock_of(fcntl.F_WRLCK))
         finally:
             os.close(descriptor)
-        return bool(struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK)
+        return bool(struct.unpack(_FLOCK, lock)[0] != fcntl.F_UNLCK)
 
     def holder(self) -> Identity | None:
         """Who has taken the lock last, if that can be read."""
@@ -174,10 +174,10 @@ class AttemptFolder:
     def stop_order(self) -> Order | None:
         """The order to stop, if it was given.  Raises OSError or ValueError."""
         try:
-            found = read_json(self.order)
+            document = read_json(self.order)
         except FileNotFoundError:
             return None
-        return decode(Order, found)
+        return decode(Order, document)
 
     def make_key(self) -> None:
         """Write a new secret for messages to the supervisor, if there is none.  Raises OSError."""

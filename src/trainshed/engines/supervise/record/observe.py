@@ -49,8 +49,8 @@ class AttemptRecords:
             while self._has_more(os.lstat(path)) and self._read(path):
                 pass
 
-    def _has_more(self, found: os.stat_result) -> bool:
-        return not stat.S_ISREG(found.st_mode) or found.st_size > self.offset
+    def _has_more(self, file_stat: os.stat_result) -> bool:
+        return not stat.S_ISREG(file_stat.st_mode) or file_stat.st_size > self.offset
 
     def _read(self, path: str) -> bool:
         """Whether there may be more."""
@@ -88,38 +88,38 @@ _LAST_WORDS_LENGTH: Final = 2000
 _SIGNS_MAX: Final = 1000
 
 
-def recorded(key: AttemptKey, known: AttemptRecords) -> Observation:
+def recorded(key: AttemptKey, records: AttemptRecords) -> Observation:
     """What the records say of an attempt whose supervisor lives, or has recorded its end."""
-    if known.ended is not None:
-        if known.ended.lost:
-            return _given_up(key, known, known.ended.fault or "")
-        return ended(key, known, known.ended.outcome, known.ended.fault)
-    phase = Phase.STARTING if known.ready is None else Phase.READY
-    hung = tuple(known.hung.values())
-    return Observation(key=key, phase=phase, task_names=_task_names(known), hung=hung)
+    if records.ended is not None:
+        if records.ended.lost:
+            return _given_up(key, records, records.ended.fault or "")
+        return ended(key, records, records.ended.outcome, records.ended.fault)
+    phase = Phase.STARTING if records.ready is None else Phase.READY
+    hung = tuple(records.hung.values())
+    return Observation(key=key, phase=phase, task_names=_task_names(records), hung=hung)
 
 
 def ended(
-    key: AttemptKey, known: AttemptRecords, outcome: Outcome, fault: str | None = None
+    key: AttemptKey, records: AttemptRecords, outcome: Outcome, fault: str | None = None
 ) -> Observation:
     """That no process of the attempt lives, and how it ended."""
-    names = _task_names(known)
+    names = _task_names(records)
     return Observation(key=key, phase=Phase.ENDED, outcome=outcome, fault=fault, task_names=names)
 
 
 def lost(
-    key: AttemptKey, known: AttemptRecords, fault: str, ran_s: float | None = None
+    key: AttemptKey, records: AttemptRecords, fault: str, ran_s: float | None = None
 ) -> Observation:
     """That no process of the attempt lives, and nobody can say how it ended."""
-    names = _task_names(known)
+    names = _task_names(records)
     return Observation(key=key, phase=Phase.LOST, fault=fault, task_names=names, ran_s=ran_s)
 
 
-def _given_up(key: AttemptKey, known: AttemptRecords, fault: str) -> Observation:
+def _given_up(key: AttemptKey, records: AttemptRecords, fault: str) -> Observation:
     """A fault of ours or of the machine; what had been decided before it stands."""
-    if known.decided is not None:
-        return ended(key, known, decided_outcome(known.decided))
-    return lost(key, known, fault)
+    if records.decided is not None:
+        return ended(key, records, decided_outcome(records.decided))
+    return lost(key, records, fault)
 
 
 def ran_s(folder: AttemptFolder) -> float | None:
@@ -140,11 +140,11 @@ def _signs(folder: AttemptFolder, own: Beneath) -> Iterator[str]:
     for path in (folder.log, folder.shared):
         name = path.rpartition("/")[2]
         with suppress(OSError):
-            yield from (f"{name}/{each}" for each, _ in own.entries(name, _SIGNS_MAX))
+            yield from (f"{name}/{entry}" for entry, _ in own.entries(name, _SIGNS_MAX))
 
 
-def _task_names(known: AttemptRecords) -> tuple[str, ...]:
-    return () if known.ready is None else known.ready.task_names
+def _task_names(records: AttemptRecords) -> tuple[str, ...]:
+    return () if records.ready is None else records.ready.task_names
 
 
 def last_words(folder: AttemptFolder) -> str:
@@ -166,7 +166,7 @@ def measured(folder: AttemptFolder, after: int) -> Measured:
     return Measured(
         mark=after + len(whole) + len(newline),
         reports=tuple(_reports(whole)),
-        found=_found(folder.found),
+        found=_read_search_note(folder.search_note),
     )
 
 
@@ -178,14 +178,14 @@ def _read_on(path: str, after: int) -> bytes:
 
 
 def _reports(data: bytes) -> list[Report]:
-    found = []
+    measurements = []
     for line in filter(None, data.split(b"\n")):
         with suppress(ValueError):
-            found.append(reports.decode(line))
-    return found
+            measurements.append(reports.decode(line))
+    return measurements
 
 
-def _found(path: str) -> str:
+def _read_search_note(path: str) -> str:
     try:
         return str(read_json(path))
     except (OSError, ValueError):
@@ -201,21 +201,21 @@ _EXCHANGING: Final = frozenset({Role.PRIMARY, Role.WORKER})
 
 def report_env(plan: LaunchPlan, replica: ReplicaPlan, path: str) -> dict[str, str]:
     """The variable that asks a worker for a report, in a job with reducers; else nothing."""
-    has_reducers = any(each.role is Role.REDUCER for each in plan.replicas)
+    has_reducers = any(other.role is Role.REDUCER for other in plan.replicas)
     if not has_reducers or replica.role not in _EXCHANGING:
         return {}
     return {trainer_contract.REDUCTION_REPORT: path}
 
 
-def with_report(seen: Observation, folder: AttemptFolder) -> Observation:
+def with_report(observation: Observation, folder: AttemptFolder) -> Observation:
     """What is seen of an attempt that is over, with its reports where there are any."""
-    if seen.phase not in _OVER:
-        return seen
+    if observation.phase not in _OVER:
+        return observation
     reduction = report_at(PathBeneath.of_file(folder.reduction, (folder.job,)))
-    exits = seen.outcome.replicas if seen.outcome else ()
-    primary = next((each.task_name for each in exits if each.role is Role.PRIMARY), None)
+    exits = observation.outcome.replicas if observation.outcome else ()
+    primary = next((replica.task_name for replica in exits if replica.role is Role.PRIMARY), None)
     steps = steps_of(folder, primary) if primary else None
-    return seen._replace(reduction=reduction, steps=steps)
+    return observation._replace(reduction=reduction, steps=steps)
 
 
 def steps_of(folder: AttemptFolder, task_name: str) -> StepTimes | None:

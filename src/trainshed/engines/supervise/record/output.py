@@ -238,8 +238,8 @@ class Output:
         for text in reversed(lines):
             if len(new) == _LAST_LINES:
                 break
-            if said := text.strip():
-                new.append(said[:_LAST_LINE_LENGTH_MAX])
+            if stripped := text.strip():
+                new.append(stripped[:_LAST_LINE_LENGTH_MAX])
         last.extend(reversed(new))
 
     def _take_plain(

@@ -1,4 +1,4 @@
-"""What a trial has reported, as its supervisor keeps it for whoever asks (R19).
+"""What a trial has reported, as its supervisor keeps it for whoever asks.
 
 One JSON line a report, only ever appended; whoever reads keeps an offset and reads on from there.
 """
@@ -87,11 +87,11 @@ class Names:
 
     def add(self, name: str) -> None:
         """Note a name."""
-        shown = printable(name, _NAME_CHARS_MAX)
-        if shown in self._names:
+        printable_name = printable(name, _NAME_CHARS_MAX)
+        if printable_name in self._names:
             return
         if len(self._names) < _NAMES_MAX:
-            self._names.append(shown)
+            self._names.append(printable_name)
         else:
             self._has_more = True
 
@@ -119,8 +119,8 @@ def why(error: OSError) -> str:
 
 def printable(text: str, chars_max: int) -> str:
     """A text that programs wrote, on one line and not too long."""
-    shown = "".join(c if c.isprintable() else "?" for c in text[: chars_max + 1])
-    return shown if len(text) <= chars_max else shown[:chars_max] + "…"
+    line = "".join(c if c.isprintable() else "?" for c in text[: chars_max + 1])
+    return line if len(text) <= chars_max else line[:chars_max] + "…"
 
 
 def encode(report: Report) -> bytes:

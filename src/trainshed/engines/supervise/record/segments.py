@@ -243,14 +243,14 @@ def last_stamp(job: str) -> int:
 
     Segments that cannot be read, or that hold no line of ours, do not count.
     """
-    found = 0
+    latest = 0
     for attempt in _names(job):
         log = f"{job}/{attempt}/{LOG_FOLDER}"
         for name in sorted(_names(log), reverse=True):
             if stamp := _last_stamp_of(f"{log}/{name}"):
-                found = max(found, stamp)
+                latest = max(latest, stamp)
                 break
-    return found
+    return latest
 
 
 def _names(folder: str) -> list[str]:

@@ -27,13 +27,13 @@ def sent(folder: AttemptFolder) -> dict[str, str]:
 
     Raises OSError where that cannot be read now.
     """
-    found: dict[str, str] = {}
+    documents: dict[str, str] = {}
     with suppress(FileNotFoundError, ValueError):
-        found[PLAN] = json.dumps(json.loads(_text(folder, PLAN)), indent=2)
+        documents[PLAN] = json.dumps(json.loads(_text(folder, PLAN)), indent=2)
     with suppress(FileNotFoundError, ValueError, AttributeError):
-        kept = json.loads(_text(folder, _KEPT))
-        found |= {str(name): str(text) for name, text in kept.items()}
-    return found
+        extras = json.loads(_text(folder, _KEPT))
+        documents |= {str(name): str(text) for name, text in extras.items()}
+    return documents
 
 
 def _text(folder: AttemptFolder, name: str) -> bytes:

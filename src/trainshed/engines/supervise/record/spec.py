@@ -153,9 +153,9 @@ class AttemptSpec(NamedTuple):
         """What every process of the attempt has in its environment."""
         return f"{self.uid}/{self.attempt}"
 
-    def completed(self, found: Mapping[str, Any]) -> "AttemptSpec":
+    def completed(self, answer: Mapping[str, Any]) -> "AttemptSpec":
         """The spec after its preparer has said what to run.  Raises ValueError."""
-        prepared = decode(PreparerAnswer, found)
+        prepared = decode(PreparerAnswer, answer)
         return self._replace(replicas=prepared.replicas, after=prepared.after or None)
 
 

@@ -113,18 +113,18 @@ class EventFile:
         """The scalars of a record; none where its data is damaged or no event."""
         try:
             if length > _LOADED_BYTES_MAX:
-                return scalars(_reading(descriptor, begin), length)
+                return scalars(_make_reader(descriptor, begin), length)
             data = os.pread(descriptor, length + _FOOT.size, begin)
-            found = scalars(lambda at, count: data[at : at + count], length)
-            if not found or masked_crc(data[:length]) == _FOOT.unpack_from(data, length)[0]:
-                return found
+            reports = scalars(lambda at, count: data[at : at + count], length)
+            if not reports or masked_crc(data[:length]) == _FOOT.unpack_from(data, length)[0]:
+                return reports
         except (IndexError, ValueError, struct.error):
             pass
         self.damaged += 1
         return []
 
 
-def _reading(descriptor: int, begin: int) -> _Get:
+def _make_reader(descriptor: int, begin: int) -> _Get:
     """Reads a record where it lies; one of a million fields would take the supervisor's time."""
     left = iter(range(_READS_MAX))
 
@@ -175,14 +175,14 @@ def _of_value(get: _Get, message: MessageField) -> tuple[str, float | None]:
 def _of_tensor(get: _Get, tensor: MessageField) -> float | None:
     """The one number in a tensor; None where there are more, or none, or no numbers."""
     dtype = 0
-    found: float | None = None
+    scalar: float | None = None
     for field in _fields(get, tensor.begin, tensor.end):
         form = _DTYPES.get(dtype) if field.number == _CONTENT else _PACKED.get(field.number)
         if field.number == _DTYPE:
             dtype = field.integer
         elif form and field.end - field.begin == struct.calcsize(form):
-            (found,) = struct.unpack(form, get(field.begin, field.end - field.begin))
-    return found
+            (scalar,) = struct.unpack(form, get(field.begin, field.end - field.begin))
+    return scalar
 
 
 def _fields(get: _Get, at: int, end: int) -> Iterator[MessageField]:

@@ -1,4 +1,4 @@
-"""Follows the event files of a folder, as the program of a trial makes and writes them (R19).
+"""Follows the event files of a folder, as the program of a trial makes and writes them.
 
 What was there before belongs to somebody else: an earlier attempt, or another run with the same
 output folder.
@@ -67,12 +67,12 @@ class EventFolder:
     def description(self) -> str:
         """For people: what was found in it."""
         if self._names:
-            said = f"event files in {self.path} have the {self._names.after('tag')}"
+            text = f"event files in {self.path} have the {self._names.after('tag')}"
         elif len(self._files) > self._older:
-            said = f"event files in {self.path} have no scalars"
+            text = f"event files in {self.path} have no scalars"
         else:
-            said = f"there are no new event files in {self.path}"
-        return said + "".join(self._troubles())
+            text = f"there are no new event files in {self.path}"
+        return text + "".join(self._troubles())
 
     def _troubles(self) -> Iterator[str]:
         """The first of what went wrong."""
@@ -102,8 +102,8 @@ class EventFolder:
         self._search_at_s = now_s + max(_SEARCH_S_MIN, (now_s - began_s) / _SEARCH_SHARE)
 
     def _event_files(self, tree: Beneath) -> Iterator[PathBeneath]:
-        found = tree.walk(self._place.name, ENTRIES_MAX, lambda name: not name.startswith("."))
-        for count, (folder, names) in enumerate(found, start=1):
+        folders = tree.walk(self._place.name, ENTRIES_MAX, lambda name: not name.startswith("."))
+        for count, (folder, names) in enumerate(folders, start=1):
             for name in sorted(name for name in names if PART in name):
                 yield self._place._replace(name=f"{folder}/{name}".lstrip("/"))
             if count >= FOLDERS_MAX:

@@ -41,7 +41,7 @@ class FolderEvents:
         """Watch folders that have come, or come again, since; whether all are watched."""
         if self._descriptor < 0:
             return False
-        watched = [self._add(each) for each in self._folders]
+        watched = [self._add(folder) for folder in self._folders]
         return all(watched)
 
     def changed(self) -> set[str] | None:
@@ -69,5 +69,5 @@ class FolderEvents:
             self._descriptor = -1
 
     def _add(self, folder: str) -> bool:
-        found: int = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _WANTED)
-        return found >= 0
+        watch: int = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _WANTED)
+        return watch >= 0

@@ -1,4 +1,4 @@
-"""Reads the file in which a trial's program reports its metrics (contracts/vertex-sdk.md 10.1).
+"""Reads the file in which a trial's program reports its metrics (docs/sources/vertex.md 10.1).
 
 cloudml-hypertune and pytorch-ignite write the whole file anew at each report, in place, and keep
 its last 100 lines.  So it is met empty and half-written, what was read before comes again, and what
@@ -36,7 +36,7 @@ class MetricFile:
         self._place = PathBeneath.of_file(path, roots)
         self.is_torn = False
         """Whether the last reading met it empty or half-written: more is about to come."""
-        self._seen: dict[int, int] = {}
+        self._counts: dict[int, int] = {}
         self._stamp: tuple[int, ...] = ()
         self._was_written = False
         self._names = Names()
@@ -52,10 +52,10 @@ class MetricFile:
     def has_changed(self) -> bool:
         """Whether it looks otherwise than the last time that this was asked."""
         try:
-            found = os.lstat(self.path)
+            file_stat = os.lstat(self.path)
         except OSError:
             return False
-        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+        stamp = (file_stat.st_ino, file_stat.st_size, file_stat.st_mtime_ns)
         has_changed, self._stamp = stamp != self._stamp, stamp
         return has_changed
 
@@ -116,27 +116,27 @@ class MetricFile:
                 continue
             key = hash(line)
             here[key] += 1
-            if here[key] > self._seen.get(key, 0):
-                self._seen[key] = here[key]
+            if here[key] > self._counts.get(key, 0):
+                self._counts[key] = here[key]
                 new.append(line)
         self._forget(2 * len(lines))
         return new
 
-    def _forget(self, kept: int) -> None:
+    def _forget(self, line_count: int) -> None:
         """Lines that are so old cannot come again: they leave the file in their order."""
-        while len(self._seen) > max(_SEEN_MIN, kept):
-            del self._seen[next(iter(self._seen))]
+        while len(self._counts) > max(_SEEN_MIN, line_count):
+            del self._counts[next(iter(self._counts))]
 
     def _reports(self, line: bytes) -> list[Reported]:
-        found = parsed(line)
-        if not found:
+        reports = parsed(line)
+        if not reports:
             self._odd += 1
             self._odd_example = self._odd_example or printable(
                 repr(line[: 2 * _SHOWN_CHARS_MAX])[1:], _SHOWN_CHARS_MAX
             )
-        for report in found:
+        for report in reports:
             self._names.add(report.tag)
-        return found
+        return reports
 
 
 def parsed(line: bytes) -> list[Reported]:
@@ -144,13 +144,13 @@ def parsed(line: bytes) -> list[Reported]:
     if len(line) > LINE_BYTES_MAX:
         return []
     try:
-        found = json.loads(line.decode())
+        document = json.loads(line.decode())
     except (ValueError, RecursionError):
         return []
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return []
-    step, at_s = _step(found.get("global_step")), number(found.get("timestamp"))
-    values = {tag: number(v) for tag, v in found.items() if tag not in RESERVED}
+    step, at_s = _step(document.get("global_step")), number(document.get("timestamp"))
+    values = {tag: number(v) for tag, v in document.items() if tag not in RESERVED}
     return [
         Reported(tag, value, step, at_s)
         for tag, value in values.items()

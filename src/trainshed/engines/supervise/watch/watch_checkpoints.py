@@ -1,4 +1,4 @@
-"""Sees whether a restarted program opens the checkpoints that its earlier attempts have left (R20).
+"""Sees whether a restarted program opens the checkpoints that its earlier attempts have left.
 
 Users find out too late that a run began at step 0 again.  The kernel tells of every opening of a
 file (inotify), whatever framework does it, also from within a container; nothing is guessed from
@@ -63,7 +63,7 @@ class CheckpointWatch:
             except OSError:  # there is nothing more now
                 break
             # what did not fit into the kernel's queue may have been the one: nothing is claimed
-            self._were_opened = any(p is None or p in self._before for p in self._opened(data))
+            self._were_opened = any(p is None or p in self._before for p in self._list_opened(data))
         return self._were_opened
 
     def warning(self) -> str | None:
@@ -83,13 +83,13 @@ class CheckpointWatch:
             self._descriptor = -1
 
     def _watch(self) -> None:
-        kept = list(_walk(self._places))
-        if not any(files for _, files in kept):
+        folders = list(_walk(self._places))
+        if not any(files for _, files in folders):
             return
         try:
             self._libc = ctypes.CDLL(None, use_errno=True)
             self._descriptor = self._libc.inotify_init1(_NONBLOCK | _CLOEXEC)
-            for place, files in kept:
+            for place, files in folders:
                 self._add(place, files)
         except (AttributeError, OSError):  # no inotify on this system
             self._descriptor = -1
@@ -102,7 +102,7 @@ class CheckpointWatch:
                 self._watched[wd] = place.path
                 self._before |= files
 
-    def _opened(self, data: bytes) -> Iterator[str | None]:
+    def _list_opened(self, data: bytes) -> Iterator[str | None]:
         """The files that events tell of; None for "more than I could keep"."""
         at = 0
         while at + _EVENT.size <= len(data):
@@ -122,7 +122,7 @@ def _walk(tops: Sequence[PathBeneath]) -> Iterator[tuple[PathBeneath, set[str]]]
         with suppress(OSError), Beneath(top.root) as tree:
             for name, names in tree.walk(top.name, _ENTRIES_MAX, _may_have_some):
                 place = top._replace(name=name)
-                files = {place.below(each).path for each in names if _may_be_one(tree, name, each)}
+                files = {place.below(file).path for file in names if _may_be_one(tree, name, file)}
                 folders_left, files_left = folders_left - 1, files_left - len(files)
                 if folders_left < 0 or files_left < 0:
                     return
@@ -141,10 +141,10 @@ def _may_be_one(tree: Beneath, folder: str, name: str) -> bool:
     if name.startswith((".", *_OTHERS)):
         return False
     try:
-        found = tree.stat(f"{folder}/{name}".lstrip("/"))
+        file_stat = tree.stat(f"{folder}/{name}".lstrip("/"))
     except OSError:
         return False
-    return stat.S_ISREG(found.st_mode) and found.st_size > 0
+    return stat.S_ISREG(file_stat.st_mode) and file_stat.st_size > 0
 
 
 def _changed_ns(path: str) -> int:

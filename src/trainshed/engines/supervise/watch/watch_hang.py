@@ -56,7 +56,7 @@ class HangWatch:
         ``cpu_ns`` is the CPU time that each has used so far, None where nobody can say.
         """
         elapsed_s, self._looked_s = now_s - self._looked_s, now_s
-        found = []
+        hangs = []
         for index, signs in enumerate(self._signs):
             if signs.has_ended:
                 continue
@@ -65,13 +65,13 @@ class HangWatch:
             silent_s = now_s - signs.last_s
             if not signs.is_hung and silent_s >= self._after_s:
                 signs.is_hung = True
-                found.append((index, silent_s))
-        return found
+                hangs.append((index, silent_s))
+        return hangs
 
     def recovered(self) -> list[int]:
         """Replicas that were found to hang and have shown a sign since; each is reported once."""
-        found, self._recovered = self._recovered, []
-        return found
+        indexes, self._recovered = self._recovered, []
+        return indexes
 
     def _sign(self, index: int, now_s: float) -> None:
         signs = self._signs[index]

@@ -1,4 +1,4 @@
-"""Collects what a trial reports, by metric files and by event files, while it runs (R19).
+"""Collects what a trial reports, by metric files and by event files, while it runs.
 
 Metric files are read as soon as they are written: the program keeps only its last reports in them.
 Event files are looked at now and then: TensorFlow itself writes to them every two minutes.
@@ -47,8 +47,8 @@ class MetricWatch:
         """
         self._loop = loop
         self._began_s = time.time()
-        self._found_path = folder.found
-        self._found = ""
+        self._search_note_path = folder.search_note
+        self._search_note = ""
         self._fault = ""
         self._log = ReportLog(folder.reports)
         self._choice = Choice(metrics.tags)
@@ -83,7 +83,7 @@ class MetricWatch:
             return False
         if not is_read:
             self._fault = "there was too much to read all of it"
-        self._tell_found()
+        self._write_search_note()
         return self._log.write(durably=True)
 
     def _hear(self) -> None:
@@ -114,7 +114,7 @@ class MetricWatch:
         if self._loop.now() >= self._slowly_at_s:
             is_quick = not self._safely(self._read_folders)
             self._slowly_at_s = self._loop.now() + (0.0 if is_quick else SLOW_S)
-            self._tell_found()
+            self._write_search_note()
         is_quick = is_quick or not (self._events.renew() or not self._files)
         self._loop.after(QUICK_S if is_quick else SLOW_S, self._look_again)
 
@@ -137,7 +137,8 @@ class MetricWatch:
 
     def _keep(self, reports: Iterable[Reported]) -> None:
         self._log.add(
-            Report(each.tag, each.value, each.step, self._elapsed_s(each.at_s)) for each in reports
+            Report(report.tag, report.value, report.step, self._elapsed_s(report.at_s))
+            for report in reports
         )
 
     def _elapsed_s(self, at_s: float | None) -> float:
@@ -155,15 +156,15 @@ class MetricWatch:
             self._fault = f"reading failed: {type(error).__name__}: {error}"
             return True
 
-    def _tell_found(self) -> None:
+    def _write_search_note(self) -> None:
         files = [f for i, f in enumerate(self._files) if i == 0 or f.is_worth_a_word]
-        parts = [each.description() for each in files]
-        parts += [each.description() for each in self._folders]
-        found = "; ".join([*parts, self._fault] if self._fault else parts)[:_FOUND_CHARS_MAX]
-        if found != self._found:
+        parts = [source.description() for source in files]
+        parts += [source.description() for source in self._folders]
+        note = "; ".join([*parts, self._fault] if self._fault else parts)[:_FOUND_CHARS_MAX]
+        if note != self._search_note:
             with suppress(OSError):  # it is tried again with the next look
-                write_json(self._found_path, found)
-                self._found = found
+                write_json(self._search_note_path, note)
+                self._search_note = note
 
 
 def _make(place: PathBeneath) -> None:
@@ -174,11 +175,11 @@ def _make(place: PathBeneath) -> None:
 
 def outermost(folders: Iterable[str]) -> list[str]:
     """The folders that are in none of the others: what is in two is to be read once."""
-    found: list[str] = []
-    for folder in sorted({os.path.normpath(each) for each in folders}):
-        if not any(folder.startswith(f"{other.rstrip('/')}/") for other in found):
-            found.append(folder)
-    return found
+    outer: list[str] = []
+    for folder in sorted({os.path.normpath(path) for path in folders}):
+        if not any(folder.startswith(f"{other.rstrip('/')}/") for other in outer):
+            outer.append(folder)
+    return outer
 
 
 class Choice:
@@ -195,18 +196,18 @@ class Choice:
 
     def of_file(self, reports: Iterable[Reported]) -> list[Reported]:
         """Those of a metric file, which the program has written for nobody else."""
-        found = [each for each in reports if not self._tags or each.tag in self._tags]
-        for each in found:
-            self._by_file[each.tag, each.step] = None
+        selected = [report for report in reports if not self._tags or report.tag in self._tags]
+        for report in selected:
+            self._by_file[report.tag, report.step] = None
         while len(self._by_file) > self.STEPS_MAX:
             del self._by_file[next(iter(self._by_file))]
-        return found
+        return selected
 
     def of_events(self, reports: Iterable[Reported], *, evaluates: bool) -> list[Reported]:
         """Those of an event file; a metric that is evaluated is not meant as it is in training."""
-        found = [each for each in reports if each.tag in self._tags]
+        selected = [report for report in reports if report.tag in self._tags]
         if evaluates:
-            self._evaluated.update(each.tag for each in found)
+            self._evaluated.update(report.tag for report in selected)
         else:
-            found = [each for each in found if each.tag not in self._evaluated]
-        return [each for each in found if (each.tag, each.step) not in self._by_file]
+            selected = [report for report in selected if report.tag not in self._evaluated]
+        return [report for report in selected if (report.tag, report.step) not in self._by_file]

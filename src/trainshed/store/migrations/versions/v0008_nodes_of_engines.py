@@ -13,12 +13,12 @@ _USUAL = "local"
 def upgrade() -> None:
     """Give what administrators said, and every attempt, to the one engine that was there."""
     engine = _only_engine()
-    said = sa.text(
+    query = sa.text(
         "SELECT states.name, states.state, states.notice_s, MIN(nodes.engine) AS engine "
         "FROM node_states AS states LEFT JOIN nodes ON nodes.name = states.name "
         "GROUP BY states.name, states.state, states.notice_s"
     )
-    rows = [dict(row) for row in op.get_bind().execute(said).mappings()]
+    rows = [dict(row) for row in op.get_bind().execute(query).mappings()]
     op.drop_table("node_states")
     states = op.create_table(
         "node_states",
@@ -34,5 +34,5 @@ def upgrade() -> None:
 
 
 def _only_engine() -> str:
-    found = op.get_bind().execute(sa.text("SELECT DISTINCT engine FROM nodes")).scalars().all()
-    return str(found[0]) if len(found) == 1 else _USUAL
+    engines = op.get_bind().execute(sa.text("SELECT DISTINCT engine FROM nodes")).scalars().all()
+    return str(engines[0]) if len(engines) == 1 else _USUAL

@@ -9,8 +9,8 @@ from pathlib import Path
 
 def _next() -> None:
     here = Path(__file__).parent
-    others = [entry for entry in sys.path if Path(entry).resolve() != here.resolve()]
-    spec = PathFinder.find_spec("sitecustomize", others)
+    search_path = [entry for entry in sys.path if Path(entry).resolve() != here.resolve()]
+    spec = PathFinder.find_spec("sitecustomize", search_path)
     if spec is not None and spec.loader is not None:
         spec.loader.exec_module(module_from_spec(spec))
 
