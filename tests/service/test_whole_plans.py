@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from golden import check_golden
-from launch.builders import STUDY, TRIAL, ml_spec, vertex_spec
+from launch.builders import STUDY, TRIAL, container, ml_spec, vertex_spec
 from service.submitting import DOCKER, Desk, custom_job, images, ml_job, pool
 from trainshed.config import ImageMapping, LocalEnvironment
 from trainshed.engines.container_runtime import NONE
@@ -172,10 +172,25 @@ def test_a_local_run_composes_the_plan(name, tmp_path, monkeypatch):
     check_golden(GOLDEN / "local" / f"{name}.json", text_of(value, tmp_path, {}))
 
 
+def test_preparing_a_local_run_makes_no_folder(tmp_path):
+    host = Host(python=BARE, buckets=Buckets(root=tmp_path / "data/buckets"))
+    job = LocalJob(
+        spec=vertex_spec({**SHAPES, Role.REDUCER: 1}, container()),
+        job_id="digits",
+        source=Source(folder=tmp_path),
+        folder=tmp_path,
+        say=lambda _field: "FIELD",
+    )
+    plan = prepare(job, host).plan
+    assert plan.primary.env["PYTHONPATH"].endswith(str(tmp_path / "data" / LIBRARY))
+    assert list(tmp_path.iterdir()) == []
+
+
 def text_of(plan, folder, names):
     """The plan as JSON, with names in the place of what differs between two runs."""
     text = json.dumps(plan, indent=1, default=readable)
     text = re.sub(r'(cloud\\": \\")[0-9a-f]+-ml', r"\1NUMBER-ml", text)
+    text = re.sub(r'(environment default: )[^"]*', r"\1INSTALLED", text)
     text = re.sub(r"(cmle-training-[a-z0-9]+)-[0-9a-f]+-", r"\1-NUMBER-", text)
     for value, name in {str(folder): "FOLDER", sys.executable: "PYTHON", **names}.items():
         text = text.replace(value, name)

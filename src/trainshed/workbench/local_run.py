@@ -156,7 +156,7 @@ def _site(job: LocalJob, host: Host, output: Path | None, *, for_print: bool) ->
             google_addresses(spec, job.job_id) if for_print else _addresses(spec, layout, host)
         ),
         environment=environment,
-        programs=_program_sites(spec, host),
+        programs={} if for_print else _program_sites(spec, host),
         entrypoints=_entrypoints(spec, job.entry_point),
         in_containers=contained,
         env=job.env,
@@ -178,7 +178,7 @@ def _program_sites(spec: JobSpec, host: Host) -> dict[Role, ProgramSite]:
     """Programs that exchange gradients through reducers need the trainer library."""
     if not has_reducers(spec):
         return {}
-    library = _library(host).folder_for(host.python)
+    library = _library(host).path_for(host.python)
     python_path = os.environ.get("PYTHONPATH", "")
     program = ProgramSite(library=library, python_path=python_path)
     return {**dict.fromkeys(Role, program), Role.REDUCER: ProgramSite(python=sys.executable)}
@@ -260,15 +260,16 @@ def start(
     """Make the folders and run the plan to its end, or until ``enough``.  Raises EngineFault."""
     make_all(map(PathBeneath, prepared.folders))
     cache_dir = str(host.cache_dir) if host.cache_dir else None
-    with _with_secret(prepared) as plan:
+    with _with_secret(prepared, host) as plan:
         return foreground.run(
             plan, sink, cache_dir=cache_dir, runtime=host.runtime, uid=host.uid, enough=enough
         )
 
 
-def _with_secret(prepared: Prepared) -> AbstractContextManager[LaunchPlan]:
+def _with_secret(prepared: Prepared, host: Host) -> AbstractContextManager[LaunchPlan]:
     if not has_reducers(prepared.spec):
         return nullcontext(prepared.plan)
+    _library(host).folder_for(host.python)
     # what it imports takes longer than most jobs need to start, and few have reducers
     from trainshed.service.starts.reducers import secret_in_run  # noqa: PLC0415  # see above
 

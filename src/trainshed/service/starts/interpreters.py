@@ -169,11 +169,15 @@ class TrainerLibrary:
 
         None for an interpreter that has it, and where the server has none to give.  Raises OSError.
         """
+        path = self.path_for(python)
+        if path is not None:
+            self.shown()
+        return path
+
+    def path_for(self, python: str) -> str | None:
+        """The path that ``folder_for`` gives; nothing is made."""
         package = None if installed(python).has_trainer else _find_library()
-        if package is None:
-            return None
-        self._show(package)
-        return str(self.folder)
+        return None if package is None else str(self.folder)
 
     def shown(self) -> Path:
         """The folder, with the library in it where the server has one.  Raises OSError."""
