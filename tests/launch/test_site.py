@@ -88,6 +88,13 @@ def test_a_command_names_the_interpreter_of_its_replica(word, at, expected):
     assert plan.primary.python == at
 
 
+def test_an_image_may_start_by_its_own_command():
+    spec = vertex_spec(program=container(command=(), args=()))
+    plan = plan_of(spec, in_containers={Role.PRIMARY})
+    assert plan.primary.argv == ()
+    assert (plan.primary.container.command, plan.primary.container.args) == (None, None)
+
+
 def test_a_reducer_starts_with_our_own_interpreter():
     programs = {Role.REDUCER: ProgramSite(python="/ours/python", library="/library")}
     reducer = replica_of(plan_of(vertex_spec(REDUCERS), programs=programs), Role.REDUCER)
@@ -119,7 +126,7 @@ def test_an_emulated_replica_gets_no_gpus_and_limits_are_those_of_each_replica()
 
 def test_replicas_that_train_get_gpus_in_a_job_that_names_no_machines():
     counts = {Role.PRIMARY: 1, Role.EVALUATOR: 1}
-    plan = plan_of(vertex_spec(counts), gpus_each=2)
+    plan = plan_of(vertex_spec(counts), gpus_per_replica=2)
     assert [replica.gpu_count for replica in plan.replicas] == [2, 0]
 
 
@@ -157,12 +164,12 @@ def path_of(uri):
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        (ml_spec(), ("/work/1/checkpoints", "/buckets/bkt/out/digits")),
-        (vertex_spec(), ("/work/1/checkpoints", "/buckets/bkt/out/digits/checkpoints")),
+        (ml_spec(), ("/attempts/1/checkpoints", "/buckets/bkt/out/digits")),
+        (vertex_spec(), ("/attempts/1/checkpoints", "/buckets/bkt/out/digits/checkpoints")),
     ],
 )
 def test_later_attempts_are_told_where_checkpoints_may_be(spec, expected):
-    site = site_of(spec, path_of=path_of, earlier=("/work/1",))
+    site = site_of(spec, path_of=path_of, earlier=("/attempts/1",))
     assert compose(spec, site, job_id="j", attempt=2).checkpoints == expected
     assert plan_of(spec, path_of=path_of).checkpoints == ()
 

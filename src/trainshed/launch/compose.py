@@ -155,7 +155,7 @@ def _replica(context: Context, group: ReplicaGroup, index: int) -> ReplicaPlan:
 
 
 def _env(context: Context, group: ReplicaGroup, index: int) -> Variables:
-    """The service's variables, the job's and the site's; a reducer is our own program."""
+    """The service's variables, then the job's, then the site's; a reducer has the first only."""
     service = service_env(context, group.role, index)
     if group.role is Role.REDUCER:
         return service
@@ -166,18 +166,18 @@ def _gpus(site: LaunchSite, group: ReplicaGroup, index: int) -> tuple[int, str |
     if (group.role, index) in site.emulated:
         return 0, None
     count, kind = gpus_of(group)
-    return count or (site.gpus_each if group.role in TRAINS else 0), kind
+    return count or (site.gpus_per_replica if group.role in TRAINS else 0), kind
 
 
 def _environment(environment: Environment, replicas: Sequence[ReplicaPlan]) -> Environment:
-    """What is installed on the machine: nothing where each container installs its own."""
+    """The packages to install on the machine: none where all replicas run in containers."""
     if all(replica.container or replica.role is Role.REDUCER for replica in replicas):
         return replace(environment, packages=())
     return environment
 
 
 def _list_notes(context: Context, spec: JobSpec, replicas: Sequence[ReplicaPlan]) -> Iterator[str]:
-    """What a job asks for and will not get, a sentence each: never silently swallowed."""
+    """List sentences on what the job asks for and will not get."""
     yield from step_hooks.notes_of(context, replicas)
     yield from tpu_worker_notes(spec.groups)
     for group in context.spec.groups:

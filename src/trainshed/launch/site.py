@@ -88,8 +88,8 @@ class LaunchSite:
     emulated: Collection[ReplicaKey] = ()
     """Replicas that get no GPUs."""
     limits: Mapping[ReplicaKey, MachineLimits] = field(default_factory=dict)
-    gpus_each: int = 0
-    """GPUs of each replica that trains, in a job that names no machines."""
+    gpus_per_replica: int = 0
+    """GPUs of a replica that trains, in a job that names no machines."""
     binds: tuple[tuple[str, str], ...] = ()
     reads: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()

@@ -167,7 +167,7 @@ def _site(job: LocalJob, host: Host, output: Path | None, *, for_print: bool) ->
         layout=layout,
         has_names=layout is not None,
         limits=limits,
-        gpus_each=job.any_gpu_count,
+        gpus_per_replica=job.any_gpu_count,
         binds=_binds(environment, spec, output, host) if contained else (),
         shown=(host.gateway.folder,) if host.gateway else (),
         notes=(*notes_of(job, host, contained), *contained.values(), *limit_notes),

@@ -111,8 +111,8 @@ class _Programs(NamedTuple):
     contained: Collection[Role]
 
 
-class _Around(NamedTuple):
-    """What was found out about the place of an attempt."""
+class _SiteInputs(NamedTuple):
+    """What the server knows of an attempt's place before it makes the ``LaunchSite``."""
 
     programs: _Programs
     layout: NetworkLayout | None
@@ -215,8 +215,8 @@ class Launching:
         # a job whose package is refused leaves no folder
         environment = environment_of(spec, Source(folder=work), python, self._buckets, work)
         make_all([PathBeneath(work), *_folders(spec, self._buckets)], FOLDER_MODE)
-        around = _Around(programs, layout, view, buckets, nodes, environment)
-        site = self._site(record, spec, there, around)
+        inputs = _SiteInputs(programs, layout, view, buckets, nodes, environment)
+        site = self._site(record, spec, there, inputs)
         notes = (
             *stored_notes,
             *(notes_of(stored_spec, there.images) if self._engines.are_several else ()),
@@ -227,52 +227,54 @@ class Launching:
         return spec, replace(site, notes=notes)
 
     def _site(
-        self, record: JobRecord, spec: JobSpec, there: _AttemptEngine, around: _Around
+        self, record: JobRecord, spec: JobSpec, there: _AttemptEngine, inputs: _SiteInputs
     ) -> LaunchSite:
         """Describe where the attempt will run, without the notes for its log."""
-        job, view, programs = record.job, around.view, around.programs
+        job, view, programs = record.job, inputs.view, inputs.programs
         project, number = self._store.project(job.project)
         work = there.here(view.work)
-        paths = _ReplicaPaths(((self._buckets.root, around.buckets.root), (work, Path(view.work))))
-        gateway = self._find_gateway(spec, around, there.traits)
+        paths = _ReplicaPaths(((self._buckets.root, inputs.buckets.root), (work, Path(view.work))))
+        gateway = self._find_gateway(spec, inputs, there.traits)
         is_uri = gateway is not None and self._gs_paths is GsPaths.URI
-        path_of = partial(_path_of, buckets=around.buckets)
+        path_of = partial(_path_of, buckets=inputs.buckets)
         pythons = dict.fromkeys(stand_in.python for stand_in in programs.stand_ins.values())
         return LaunchSite(
             project=project,
             project_number=number,
             addresses=view.addresses,
-            environment=paths.environment(around.environment),
+            environment=paths.environment(inputs.environment),
             programs=self._program_sites.find(spec, programs.stand_ins, there.traits, there.images),
             entrypoints=entry_points(programs.stand_ins),
             in_containers=programs.contained,
             map_uri=keep_uri if is_uri else path_of,
             path_of=path_of,
-            buckets=str(around.buckets.root),
+            buckets=str(inputs.buckets.root),
             cwd=view.work,
             gateway=gateway,
-            layout=around.layout,
+            layout=inputs.layout,
             has_names=True,
             metric_file=f"{view.metrics}/{METRIC_FILE}",
             token_file=make_secret(
                 spec, there.here(view.exchange), view.exchange, is_public=bool(programs.contained)
             ),
             earlier=view.earlier,
-            emulated=list_emulated(around.nodes),
-            limits=exact_limits(spec, around.nodes),
+            emulated=list_emulated(inputs.nodes),
+            limits=exact_limits(spec, inputs.nodes),
             binds=paths.binds(mounted(job.project, self._buckets, self._store)),
             reads=(self._program_sites.library(there.traits), *pythons),
             shown=(gateway.folder,) if gateway else (),
             owner=Owner(project=job.project, number=self._store.owner_number(job.project)),
             server_ports=self._server_ports(),
-            warnings=cpu_warnings(self._store.demand(record.uid), around.nodes),
+            warnings=cpu_warnings(self._store.demand(record.uid), inputs.nodes),
         )
 
-    def _find_gateway(self, spec: JobSpec, around: _Around, traits: Traits) -> GatewaySight | None:
+    def _find_gateway(
+        self, spec: JobSpec, inputs: _SiteInputs, traits: Traits
+    ) -> GatewaySight | None:
         """How the replicas see the gateway: engines elsewhere cannot tell who calls it."""
         if traits is not self._engines.traits:
             return None
-        contained, layout = around.programs.contained, around.layout
+        contained, layout = inputs.programs.contained, inputs.layout
         return find_gateway(spec, contained, traits, layout, self._open_gateway, self._proxies)
 
     def _nodes(self, seats: Sequence[Seat]) -> NodeOfReplica:

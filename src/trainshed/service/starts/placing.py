@@ -48,14 +48,15 @@ def limits_here(
     CPUs than there are.
     """
     cpus = os.cpu_count() or 1
-    by_role = _limits_by_role(spec, overlays)
+    started = in_role_order(spec)
+    by_role = _limits_by_role(started, overlays)
     if all(limits == NO_LIMITS for limits in by_role.values()):
         return {}, ("No limit is kept: no replica names a machine type of the catalog.",)
     fitting = {
         role: replace(limits, cpus_max=None) if (limits.cpus_max or 0) > cpus else limits
         for role, limits in by_role.items()
     }
-    keys = {key: fitting[key[0]] for key in list_replicas(spec)}
+    keys = {key: fitting[key[0]] for key in list_replicas(started)}
     if fitting == by_role:
         return keys, ()
     return keys, (f"This machine has {cpus} CPUs: larger machine types may use them all.",)
