@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+from sqlalchemy import insert, select
+
 from trainshed.lifecycle.events import Command
 from trainshed.model.attempt import Report
 from trainshed.model.job import JobSpec
@@ -25,6 +27,8 @@ from trainshed.store.records import (
     StudyStep,
     TrialReports,
 )
+from trainshed.store.tables import JOBS
+from trainshed.store.writer import Transaction
 
 NS_PER_S: Final = 1_000_000_000
 #: 2026-11-21T00:00:00Z
@@ -95,6 +99,20 @@ def add(store: Store, **changes: Any) -> JobRecord:
     record, is_new = store.add_job(new_job(**changes))
     assert is_new
     return record
+
+
+def fill_queue(store: Store, uid: int, *, jobs: int) -> None:
+    """Store so many copies of a waiting job."""
+
+    def copy_row(tx: Transaction) -> None:
+        row = tx.connection.execute(select(JOBS).where(JOBS.c.uid == uid)).one()
+        copies = [
+            {**row._mapping, "uid": uid + place, "job_id": f"copy-{place}"}
+            for place in range(1, jobs + 1)
+        ]
+        tx.connection.execute(insert(JOBS), copies)
+
+    store._db.write(copy_row)
 
 
 def read(store: Store, uid: int) -> JobRecord:

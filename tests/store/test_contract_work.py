@@ -10,16 +10,22 @@ from store.builders import (
     SERVER,
     HandClock,
     add,
+    fill_queue,
     go,
     place,
     read,
 )
+from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.job import Scheduling
 from trainshed.model.resources import ANY_GPU, FleetPolicy, Node, NodeState
 from trainshed.model.status import JobState
+from trainshed.store.front import BEHIND_FRONT, FRONT_MAX
+from trainshed.store.listed_jobs import JobListQuery
 from trainshed.store.opening import Store
 from trainshed.store.records import JobKind
 
 OTHER = "server-b"
+WHY = Explanation(reason=Reason.CAPACITY, message="full")
 
 
 class TestWork:
@@ -119,7 +125,7 @@ class TestWork:
         assert list(gone) == [uids[2]]
         assert store.holding_changed(last) == (last, (), ())
 
-    def test_unexplained_jobs_come_oldest_first(self, store: Store, clock: HandClock) -> None:
+    def test_unexplained_jobs_come_in_line(self, store: Store, clock: HandClock) -> None:
         uids = []
         for _ in range(3):
             uids.append(add(store).uid)
@@ -128,6 +134,27 @@ class TestWork:
         place(store, uids[0])
         go(store, uids[0], JobState.QUEUED)
         assert [uid for _, _, uid in store.unexplained(limit=9)] == uids
+        urgent = add(store, scheduling=Scheduling(priority=9)).uid
+        assert [uid for _, _, uid in store.unexplained(limit=9)] == [urgent, *uids]
+
+    def test_a_job_behind_the_front_is_explained_when_it_is_read(
+        self, store: Store, clock: HandClock
+    ) -> None:
+        first = add(store)
+        fill_queue(store, first.uid, jobs=FRONT_MAX - 2)
+        clock.forward(1)
+        last_of_front = add(store)
+        clock.forward(1)
+        behind = add(store)
+        assert read(store, last_of_front.uid).job.explanation is None
+        assert read(store, behind.uid).job.explanation == BEHIND_FRONT
+        newest, before = store.job_rows(JobListQuery(project=PROJECT, page_size=2))
+        assert (newest.reason, before.reason) == ("BEHIND_QUEUE", None)
+        store.explain({behind.uid: WHY})
+        assert read(store, behind.uid).job.explanation == WHY
+        store.explain({behind.uid: None})
+        place(store, first.uid)
+        assert read(store, behind.uid).job.explanation is None, "it is in the front now"
 
     def test_a_fleet_is_what_was_last_reported(self, store: Store, clock: HandClock) -> None:
         n1 = Node(

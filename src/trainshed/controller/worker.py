@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainshed.store.base import StoreFault
+from trainshed.store.front import FRONT_MAX
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,8 +47,8 @@ class Pace:
     reservations."""
     grace_s: float = 10.0
     """What replicas get between being asked to end and being killed."""
-    window: int = 2000
-    """How many waiting jobs one pass of the scheduler looks at."""
+    window: int = FRONT_MAX
+    """How many waiting jobs one pass of the scheduler looks at; reads explain those behind."""
     batch: int = 100
     """Steps a transaction: the one writer of SQLite is shared with those who submit."""
 

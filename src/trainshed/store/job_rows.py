@@ -34,6 +34,7 @@ from trainshed.model.status import FINAL, JobState
 from trainshed.store import codec
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
+from trainshed.store.front import EXPLANATION
 from trainshed.store.listed_jobs import JobListQuery, JobListRow, ListedKind
 from trainshed.store.records import JobKind
 from trainshed.store.rows import restarts
@@ -75,7 +76,7 @@ _ROWS: Final = select(
     _NAME.label("shown_name"),
     _KIND.label("listed_kind"),
     JOBS.c.state,
-    case((JOBS.c.state.in_(_WAITS), JOBS.c.explanation)).label("why"),
+    case((JOBS.c.state.in_(_WAITS), EXPLANATION)).label("why"),
     JOBS.c.restarts,
     JOBS.c.demand,
     JOBS.c.creator,

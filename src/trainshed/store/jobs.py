@@ -37,6 +37,7 @@ from trainshed.store.adding import (
 from trainshed.store.base import AlreadyThere, StaleEtag
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
+from trainshed.store.front import IN_LINE, QUEUED
 from trainshed.store.listed_jobs import LoggedJob
 from trainshed.store.models import DROP_LABELS_OF_UNMADE, DROP_UNMADE, KEEP
 from trainshed.store.names import etag as etag_of
@@ -57,7 +58,6 @@ from trainshed.store.tables import (
     SPECS,
     TRIALS,
 )
-from trainshed.store.work import IN_LINE, QUEUED
 from trainshed.store.writer import Transaction
 
 T = TypeVar("T")
@@ -85,7 +85,10 @@ _PLACE = select(JOBS.c.rank, JOBS.c.create_ns).where(JOBS.c.uid == bindparam("of
 BEFORE = (
     select(func.count())
     .select_from(JOBS)
-    .where(QUEUED, tuple_(bindparam("rank"), bindparam("create_ns"), bindparam("uid")) > IN_LINE)
+    .where(
+        QUEUED,
+        tuple_(bindparam("rank"), bindparam("create_ns"), bindparam("uid")) > tuple_(*IN_LINE),
+    )
 )
 COUNTS = (
     select(JOBS.c.project, JOBS.c.state, func.count())

@@ -28,7 +28,7 @@ _OF_PIPELINE = {
 }
 PIPELINE: Select[Any] = (
     select(
-        JOBS,
+        *rows.JOB_COLUMNS,
         SPECS.c.spec,
         PIPELINES.c.document,
         PIPELINES.c.task_definition,

@@ -14,6 +14,7 @@ from trainshed.model.resources import JobDemand, Seat
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import Job, JobState, JobStatus
 from trainshed.store import codec
+from trainshed.store.front import EXPLANATION
 from trainshed.store.names import etag
 from trainshed.store.records import (
     Holding,
@@ -31,8 +32,12 @@ T = TypeVar("T")
 _DEMANDS_MAX = 4096
 _NONE: Final = Restarts()
 
+#: The columns of a job; its explanation is derived where it is behind the front of the queue.
+JOB_COLUMNS: Final = (*(column for column in JOBS.c if column.name != "explanation"), EXPLANATION)
 #: A job with its spec, for ``job_record``.
-JOB: Select[Any] = select(JOBS, SPECS.c.spec).join(SPECS, SPECS.c.uid == JOBS.c.uid)
+JOB: Select[Any] = select(*JOB_COLUMNS, SPECS.c.spec).join_from(
+    JOBS, SPECS, SPECS.c.uid == JOBS.c.uid
+)
 
 WAITING: Select[Any] = select(
     JOBS.c.uid,

@@ -13,7 +13,6 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
-    literal_column,
     or_,
     select,
     tuple_,
@@ -28,6 +27,7 @@ from trainshed.model.status import JobState
 from trainshed.store import codec, rows
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
+from trainshed.store.front import IN_LINE, QUEUED
 from trainshed.store.records import Active, Due, Holding, StoredCommand, WaitingJob
 from trainshed.store.steady_clock import note
 from trainshed.store.tables import ATTEMPTS, COMMANDS, JOBS, LEASES, MARKS
@@ -97,22 +97,14 @@ def _take(tx: Transaction, name: str, holder: str, ttl_s: float) -> bool:
     return tx.connection.execute(_TAKE, row).first() is not None
 
 
-#: Written out, not bound: a partial index is used only where its condition stands in the query.
-QUEUED = JOBS.c.state == literal_column("'QUEUED'")
-IN_LINE = tuple_(JOBS.c.rank, JOBS.c.create_ns, JOBS.c.uid)
-
-WAITING = (
-    rows.WAITING.where(QUEUED)
-    .order_by(JOBS.c.rank, JOBS.c.create_ns, JOBS.c.uid)
-    .limit(bindparam("most"))
-)
+WAITING = rows.WAITING.where(QUEUED).order_by(*IN_LINE).limit(bindparam("most"))
 WAITING_AFTER = WAITING.where(
-    IN_LINE > tuple_(bindparam("rank"), bindparam("create_ns"), bindparam("uid"))  # noqa: SIM300 - columns first
+    tuple_(*IN_LINE) > tuple_(bindparam("rank"), bindparam("create_ns"), bindparam("uid"))
 )
 UNEXPLAINED = (
-    select(JOBS.c.rank, JOBS.c.create_ns, JOBS.c.uid)
+    select(*IN_LINE)
     .where(QUEUED, JOBS.c.explanation.is_(None))
-    .order_by(JOBS.c.create_ns, JOBS.c.uid)
+    .order_by(*IN_LINE)
     .limit(bindparam("most"))
 )
 WAITING_COUNT = select(func.count()).select_from(JOBS).where(QUEUED)
@@ -209,7 +201,7 @@ class Work:
         return [rows.waiting(row) for row in self._db.rows(query, **parameters)]
 
     def unexplained(self, *, limit: int) -> Sequence[tuple[int, int, int]]:
-        """Queued jobs that have no explanation yet, oldest first: (priority, create ns, uid)."""
+        """Queued jobs without a stored explanation, in line: (priority, create ns, uid)."""
         jobs = self._db.rows(UNEXPLAINED, most=limit)
         return [(-row.rank, row.create_ns, row.uid) for row in jobs]
 
