@@ -41,7 +41,7 @@ _LOG = logging.getLogger(__name__)
 _RENEWALS = 4
 #: How much longer than a pass a thread rests after it; with many jobs a pass is not free.
 _SCHEDULE_REST = 3.0
-_OBSERVE_REST = 1.0
+_OBSERVE_REST = 3.0
 _STUDIES_REST = 1.0
 #: How long the end waits for a look at the machine: a GPU's driver may hang.
 _FLEET_END_S = 2.0

@@ -1,8 +1,8 @@
 """Schedules waiting jobs, and explains to each of the others why it waits.
 
 One server leads.  It thinks with no transaction open, over the front of the queue; a job's new
-state, all its places, or its claim on an engine's own queue, and its LAUNCH are one write.  A job
-behind the front gets a short explanation, which costs the same however long the queue is.
+state, all its places, or its claim on an engine's own queue, and its LAUNCH are one write.  Jobs
+behind the front cost nothing: why they wait is derived when they are read (``store.front``).
 """
 
 from collections import Counter
@@ -40,8 +40,7 @@ from trainshed.store.opening import Store
 from trainshed.store.records import Holding, Step, WaitingJob
 
 NODES_EVERY_S: Final = 1.0
-NEW_MAX: Final = 1000
-#: New jobs whose admitting change is sought in their first pass, wherever they stand: it costs.
+#: New jobs whose admitting change is sought in their first pass, wherever in the front: it costs.
 CHANGES_MAX: Final = 16
 _NS: Final = 1_000_000_000
 #: Of a job that its engine has refused; that the engine is away since then is news.
@@ -71,15 +70,16 @@ class Scheduler:
         self._forget()
 
     def due(self) -> bool:
-        """Whether a pass could find anything new; explains jobs behind the front on the way."""
+        """Whether a pass could find anything new."""
         if not self.leases.leading:
             self._forget()
             return False
         changed = self._sync()
-        new = self._explain_behind(self.store.unexplained(limit=NEW_MAX))
         now = self.monotonic()
         slow = self._front and now - self._passed_at >= self.pace.slow_s
-        return bool(changed or new or slow or self._again or now >= self._ask_at)
+        return bool(
+            changed or slow or self._again or now >= self._ask_at or self._has_new_in_front()
+        )
 
     def look_at_nodes(self) -> None:
         """Read the nodes anew in the next pass; any thread may say so."""
@@ -106,11 +106,14 @@ class Scheduler:
             for job in self._front
             if job.uid not in closed
         ]
-        plan = self._planner.plan(queue, self.clock().timestamp(), explain_uids=new)
-        places, held_back = self._places(plan.placed, handing)
-        placed = self._place(places, handing.chosen, server)
-        self._again = len(placed) < len(places) or (bool(placed) and self._front_is_full)
-        self._ask_later(handing, placed, held_back)
+        starts: list[tuple[Collection[int], Mapping[int, Explanation]]] = []
+        plan = self._planner.plan(
+            queue,
+            self.clock().timestamp(),
+            explain_uids=new,
+            start=lambda placed: starts.append(self._start(placed, handing, server)),
+        )
+        [(placed, held_back)] = starts
         refused = {job.uid for job in self._front if job.refused is not None}
         untouched = refused - self._explanations.keys()
         waiting = {**plan.waiting, **_keep_specific(untouched, {**closed, **held_back})}
@@ -121,6 +124,16 @@ class Scheduler:
             w.uid: self._explanations[w.uid] for w in self._front if w.uid in self._explanations
         }
         return len(placed)
+
+    def _start(
+        self, placed: Mapping[int, Sequence[Seat]], handing: QueueHandover, server: str
+    ) -> tuple[Collection[int], Mapping[int, Explanation]]:
+        """Write the places of the jobs that start; their uids, and why others do not start yet."""
+        places, held_back = self._places(placed, handing)
+        started = self._place(places, handing.chosen, server)
+        self._again = len(started) < len(places) or (bool(started) and self._front_is_full)
+        self._ask_later(handing, started, held_back)
+        return started, held_back
 
     # what the planner knows
 
@@ -274,22 +287,14 @@ class Scheduler:
             self.store.explain(part)
         self._explanations |= explanations
 
-    def _explain_behind(self, new: Sequence[tuple[int, int, int]]) -> int:
-        """Tell new jobs behind a full front where they are; how many others there are."""
+    def _has_new_in_front(self) -> bool:
+        """Whether the first job without an explanation is among the front, or could be."""
+        new = self.store.unexplained(limit=1)
         if not new or not self._front_is_full:
-            return len(new)
+            return bool(new)
+        [(priority, create_ns, uid)] = new
         last = self._front[-1]
-        edge = (-last.priority, _ns(last.create_time), last.uid)
-        behind = [uid for priority, ns, uid in new if (-priority, ns, uid) > edge]
-        why = Explanation(
-            reason=Reason.BEHIND_QUEUE,
-            message=f"At least {len(self._front)} older or more urgent jobs wait already.",
-            blockers=(f"{len(self._front)} waiting jobs",),
-        )
-        rest = iter(behind)
-        while part := tuple(islice(rest, self.pace.batch)):
-            self.store.explain(dict.fromkeys(part, why))
-        return len(new) - len(behind)
+        return (-priority, create_ns, uid) <= (-last.priority, _ns(last.create_time), last.uid)
 
     @property
     def _front_is_full(self) -> bool:

@@ -5,11 +5,11 @@ a pass stand in ``planning_pass``.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from trainshed.model.explanation import Change, Explanation
-from trainshed.model.resources import JobDemand, Node
+from trainshed.model.resources import JobDemand, Node, Seat
 from trainshed.placement.explain import Explainer
 from trainshed.placement.feasibility import Feasibility
 from trainshed.placement.fleet import FleetUsage
@@ -74,12 +74,15 @@ class Planner:
         *,
         explain_uids: Collection[int] = (),
         explain_max: int = 50,
+        start: Callable[[Mapping[int, Sequence[Seat]]], None] | None = None,
     ) -> PlacementPlan:
         """One pass over the queue, in any order; ``now_s`` is of the clock of ``ends_at_s``.
 
         Every job of the queue is either placed or explained.  A change that would admit it is
         sought for the first ``explain_max`` that wait and for ``explain_uids``.  Placed jobs are
         not held until ``hold`` is called for them.  A job that is held is not planned again.
+        ``start`` is given the placed jobs as soon as they are known, and may call ``hold``: the
+        changes take longer than all the rest.
 
         Remembered from pass to pass is who has the reservation, and nothing else.
         """
@@ -92,6 +95,9 @@ class Planner:
         waiting = {uid: explainer.explain(wait) for uid, wait in done.waits.items()}
         done.close()
         self.reservation = done.reservation
+        if start is not None:
+            start(done.placed)
+            queue = [job for job in queue if job.uid not in self._held]
         changes = offers.changes | self._apart(offers.apart, queue, now_s, explain_uids)
         return PlacementPlan(placed=done.placed, waiting=_with_changes(waiting, changes))
 
