@@ -116,10 +116,10 @@ def test_a_machine_without_room_for_a_supervisor_says_so(root, mark):
     """It is tried again then: the fork server answers, and is no reason to begin another way."""
     engine = engine_at(root)
     _, parent = forked(engine, mark)
-    engine._attempt(OTHER).folder.make()
-    Path(engine._attempt(OTHER).folder.words).mkdir()
+    engine._attempts.get(OTHER).folder.make()
+    Path(engine._attempts.get(OTHER).folder.words).mkdir()
     with pytest.raises(OSError, match="Is a directory"):
-        engine._fork_server.fork(engine._attempt(OTHER).folder, engine._fork_server._env)
+        engine._fork_server.fork(engine._attempts.get(OTHER).folder, engine._fork_server._env)
     assert forked(engine, mark, key=OTHER._replace(attempt=2))[1] == parent
     engine.stop(KEY, order(0.0))
 

@@ -445,7 +445,7 @@ def test_the_nodes_of_a_lost_attempt_are_avoided_by_the_next(world):
 def test_an_answer_without_the_job_is_no_loss(world):
     engine = begun(world)
     row = dict(world.slurm.rows["1"])
-    engine._attempt(KEY).lost_after_s = 3600.0
+    engine._attempts.get(KEY).lost_after_s = 3600.0
     world.slurm.forget("1")
     until(engine, Phase.UNKNOWN)
     world.slurm.rows["1"] = row
@@ -476,7 +476,7 @@ def test_what_a_controller_that_does_not_work_misses_is_not_lost(world):
 
 def test_records_that_are_late_are_waited_for(world):
     engine = begun(world)
-    engine._attempt(KEY).lost_after_s = 3600.0
+    engine._attempts.get(KEY).lost_after_s = 3600.0
     world.slurm.set("1", "COMPLETED")
     number = engine._poller.last_answer.number
     eventually(lambda: engine.observe([KEY]) and engine._poller.last_answer.number > number + 2)
@@ -573,7 +573,7 @@ def test_a_clock_that_is_set_forward_gives_up_no_job_that_slurm_does_not_show_ye
     world, monkeypatch
 ):
     engine = begun(world)
-    engine._attempt(KEY).lost_after_s = 0.0
+    engine._attempts.get(KEY).lost_after_s = 0.0
     set_forward(monkeypatch)
     world.slurm.forget("1")
     assert answers(engine, 5).phase is Phase.READY
@@ -666,7 +666,7 @@ def test_forget_leaves_nothing_and_refuses_what_lives(world):
 @pytest.mark.usefixtures("no_spare_time")
 def test_forget_refuses_what_nobody_knows(world):
     engine = begun(world)
-    engine._attempt(KEY).lost_after_s = 3600.0
+    engine._attempts.get(KEY).lost_after_s = 3600.0
     world.slurm.forget("1")
     until(engine, Phase.UNKNOWN)
     assert not engine.forget(KEY.uid)

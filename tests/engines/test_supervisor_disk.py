@@ -133,7 +133,7 @@ def test_one_that_cannot_write_that_it_began_does_nothing_until_it_can(
     assert observe(engine).phase is Phase.STARTING
     assert not ran.exists()
     unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-    resource.prlimit(engine._attempt(KEY).child, resource.RLIMIT_FSIZE, unlimited)
+    resource.prlimit(engine._attempts.get(KEY).child, resource.RLIMIT_FSIZE, unlimited)
     assert ended(engine).outcome.exit_code == 0
     assert ran.exists()
 

@@ -106,10 +106,10 @@ def test_an_attempt_whose_folder_was_removed_ends(root, mark, tmp_path):
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, FOREVER), ())
     until(engine, Phase.READY)
-    engine._attempt(KEY).folder.path = str(tmp_path / "gone")
+    engine._attempts.get(KEY).folder.path = str(tmp_path / "gone")
     shutil.rmtree(folder(root).parent)
     assert_no_survivor(mark)
-    wait_until(lambda: not engine._attempt(KEY).is_running(), "the supervisor has ended too")
+    wait_until(lambda: not engine._attempts.get(KEY).is_running(), "the supervisor has ended too")
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_killed_supervisors_leave_nothing_and_the_next_attempts_run_once(root, m
         engine.launch(key, marked(mark, FORKS, FORKS), ())
         time.sleep(dice.uniform(0.0, 0.15))  # moments of a supervisor's life
         with suppress(ProcessLookupError):
-            os.kill(engine._attempt(key).child, signal.SIGKILL)
+            os.kill(engine._attempts.get(key).child, signal.SIGKILL)
     for key in keys:
         until(engine, Phase.LOST, key=key)
     assert_no_survivor(mark)

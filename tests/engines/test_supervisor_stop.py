@@ -111,7 +111,7 @@ def test_a_machine_that_goes_down_interrupts_its_jobs(root, mark, tmp_path):
     engine = started(root, marked(mark, READS_NOTICE + awaiting(go)))
     supervisor(root)
     attempt_records = AttemptRecords()
-    attempt_records.read(engine._attempt(KEY).folder.records)
+    attempt_records.read(engine._attempts.get(KEY).folder.records)
     identity.send(identity_of(attempt_records.began), signal.SIGTERM)
     wait_until(lambda: len(texts(root)) > 1, "the replica was told")
     assert json.loads(texts(root)[1])["reason"] == "maintenance"
@@ -125,7 +125,7 @@ def test_a_machine_that_goes_down_interrupts_its_jobs(root, mark, tmp_path):
 def test_an_order_that_nobody_told_of_is_found(root, mark):
     """The server was killed right after it had written the order."""
     engine = started(root, marked(mark, "print('ready', flush=True)\n" + FOREVER))
-    engine._attempt(KEY).folder.give_order(Order(grace_s=60.0))
+    engine._attempts.get(KEY).folder.give_order(Order(grace_s=60.0))
     assert ended(engine).outcome.interrupted
 
 
@@ -228,10 +228,10 @@ def test_a_supervisor_that_stays_suspended_is_killed_after_its_time_and_swept(
     engine, pid = suspended(root, mark)
     for grace_s in (None, 3600.0):
         if grace_s is not None:  # nobody wakes it
-            engine._attempt(KEY).folder.give_order(Order(grace_s=grace_s))
+            engine._attempts.get(KEY).folder.give_order(Order(grace_s=grace_s))
         assert {observe(engine).phase for _ in range(5)} == {Phase.READY}
         assert is_stopped(pid)
-    engine._attempt(KEY).folder.give_order(Order(grace_s=0.0))
+    engine._attempts.get(KEY).folder.give_order(Order(grace_s=0.0))
     assert observe(engine).phase is Phase.READY
     monkeypatch.setattr(attempts, "STILL_S_MAX", 0.0)
     until(engine, Phase.LOST)

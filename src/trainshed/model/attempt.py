@@ -29,6 +29,11 @@ class AttemptKey(NamedTuple):
         """``1234567890/2``, as messages and folders have it."""
         return f"{self.uid}/{self.attempt}"
 
+    @property
+    def earlier(self) -> "tuple[AttemptKey, ...]":
+        """The attempts of the job before this one."""
+        return tuple(AttemptKey(self.uid, number) for number in range(1, self.attempt))
+
 
 class Phase(enum.Enum):
     """How far an attempt has come, as an engine can prove it."""

@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines import leftover_means
+from trainshed.engines.attempt_table import AttemptTable
 from trainshed.engines.base import (
     Endpoint,
     FilesystemView,
@@ -64,7 +64,7 @@ from trainshed.engines.supervise.record.observe import measured
 from trainshed.engines.supervise.record.sent import sent
 from trainshed.engines.supervise.record.spec import HangRule, LogRule
 from trainshed.files.trees import remove_tree
-from trainshed.model.attempt import ALIVE, AttemptKey, Measured, Observation, Phase
+from trainshed.model.attempt import AttemptKey, Measured, Observation
 from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault, is_transient
 from trainshed.model.gpus import GpuNow
@@ -77,7 +77,6 @@ from trainshed.model.stopping import StopOrder
 _LOG = logging.getLogger(__name__)
 
 _SWEEP_S: Final = 1.0
-_KNOWN_MAX: Final = 10_000
 
 
 class LocalEngine:
@@ -180,8 +179,11 @@ class LocalEngine:
                 "run as root"
             )
         self._node_name = node_name or os.uname().nodename
-        self._lock = threading.RLock()
-        self._attempts: dict[AttemptKey, TrackedAttempt] = {}
+        self._attempts = AttemptTable(
+            lambda key: TrackedAttempt(key, self._folder(key)),
+            lambda attempt: attempt.observation(self._sweeper),
+            is_over=lambda attempt: not attempt.is_running(),
+        )
         self._swept_at = 0.0
         self._isolation = isolation
         self._variables = None if pass_env is None else tuple(pass_env)
@@ -206,13 +208,12 @@ class LocalEngine:
         """
         folder = self._folder(key)
         addresses = own_addresses(shape, layout) if layout else loopback_addresses(shape)
-        earlier = (AttemptKey(key.uid, number) for number in range(1, key.attempt))
         return FilesystemView(
             addresses=addresses,
             work=folder.work,
             exchange=folder.shared,
             metrics=folder.metrics,
-            earlier=tuple(self._folder(older).work for older in earlier),
+            earlier=tuple(self._folder(older).work for older in key.earlier),
             buckets=str(self._buckets),
         )
 
@@ -241,8 +242,8 @@ class LocalEngine:
         if strange:
             raise EngineFault(f"{', '.join(sorted(strange))}: not the local engine's node")
         emulates = self._node(self._inventory.ensure_status()).policy is FleetPolicy.EMULATE
-        with self._lock:
-            attempt = self._attempt(key)
+        with self._attempts.lock:
+            attempt = self._attempts.get(key)
             try:
                 if attempt.may_begin():
                     self._fence.close(key, attempt.folder)
@@ -260,8 +261,8 @@ class LocalEngine:
         that has begun ends all the same.
         """
         supervisor_order = Order(order.grace_s, order.reason.value, order.message)
-        with self._lock:
-            attempt = self._attempt(key)
+        with self._attempts.lock:
+            attempt = self._attempts.get(key)
             try:
                 attempt.records.read(attempt.folder.records)
                 if attempt.records.ended is not None:
@@ -275,9 +276,9 @@ class LocalEngine:
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
         """What the folders of these attempts say, read on from the last time."""
-        with self._lock:
+        with self._attempts.lock:
             self._sweep(keys)
-            return [self._observation(key) for key in keys]
+            return [self._attempts.observe(key) for key in keys]
 
     def measured(self, key: AttemptKey, after: int) -> Measured:
         """What an attempt's supervisor has written of its reports.  Raises OSError."""
@@ -290,12 +291,11 @@ class LocalEngine:
     def forget(self, uid: int) -> bool:
         """Remove the folder of a job unless something of it lives.  Raises OSError."""
         folder = self._root / str(uid)
-        with self._lock:
+        with self._attempts.lock:
             keys = list(attempts_of(folder))
-            if any(map(self._lives, keys)):
+            if any(self._attempts.may_live(key, _has_processes) for key in keys):
                 return False
-            for key in keys:
-                self._drop(key)
+            self._drop(keys)
         with suppress(FileNotFoundError):
             remove_tree(folder)
         return True
@@ -321,8 +321,8 @@ class LocalEngine:
 
     def _supervisors(self) -> dict[int, AttemptKey]:
         """The supervisors that run, by pid; they adopt orphans, so all of theirs are below."""
-        with self._lock:
-            attempts = [row for row in self._attempts.values() if row.records.ended is None]
+        with self._attempts.lock:
+            attempts = [row for row in self._attempts.list_all() if row.records.ended is None]
             for attempt in attempts:
                 with suppress(OSError):  # what was read of it before still holds
                     attempt.records.read(attempt.folder.records)
@@ -392,11 +392,6 @@ class LocalEngine:
             driver=self._sampler.driver,
         )
 
-    def _attempt(self, key: AttemptKey) -> TrackedAttempt:
-        if key not in self._attempts:
-            self._attempts[key] = TrackedAttempt(key, self._folder(key))
-        return self._attempts[key]
-
     def _folder(self, key: AttemptKey) -> AttemptFolder:
         return AttemptFolder(self._root / str(key.uid) / str(key.attempt))
 
@@ -435,37 +430,25 @@ class LocalEngine:
             for call in self._networks_heard:
                 call(key)
 
-    def _observation(self, key: AttemptKey) -> Observation:
-        attempt = self._attempt(key)
-        try:
-            return attempt.observation(self._sweeper)
-        except Exception:  # noqa: BLE001 - one folder that cannot be read hides no other attempt
-            if not attempt.is_strange:
-                _LOG.warning("the attempt %s cannot be looked at", key, exc_info=True)
-            attempt.is_strange = True
-            return Observation(key=key, phase=Phase.UNKNOWN)
-
     def _sweep(self, keys: Collection[AttemptKey]) -> None:
-        """Collect supervisors that have ended, and forget attempts that nobody asks for."""
+        """Collect supervisors that have ended, and forget attempts that are not asked for."""
         now = time.monotonic()
         if now - self._swept_at < _SWEEP_S:
             return
         self._swept_at = now
-        ended = [k for k, a in self._attempts.items() if not a.is_running()]
-        if len(self._attempts) > _KNOWN_MAX + len(keys):
-            for key in set(ended).difference(keys):
-                self._drop(key)
+        for attempt in self._attempts.list_all():
+            attempt.is_running()
+        self._drop(self._attempts.drop_old(keys))
 
-    def _drop(self, key: AttemptKey) -> None:
-        self._attempts.pop(key, None)
-        self._sweeper.forget(key)
+    def _drop(self, keys: Collection[AttemptKey]) -> None:
+        self._attempts.drop(keys)
+        for key in keys:
+            self._sweeper.forget(key)
 
-    def _lives(self, key: AttemptKey) -> bool:
-        """Whether something of an attempt may live; nobody may have launched it."""
-        phase = self._observation(key).phase
-        if phase is not Phase.UNKNOWN:
-            return phase in ALIVE
-        return self._attempt(key).folder.is_held() or bool(marked(str(key)))
+
+def _has_processes(attempt: TrackedAttempt) -> bool:
+    """Tell whether a process of an attempt lives of which the records say nothing."""
+    return attempt.folder.is_held() or bool(marked(str(attempt.key)))
 
 
 def _limits_processes(isolation: Isolation | None) -> bool:

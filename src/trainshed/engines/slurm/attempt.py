@@ -6,6 +6,7 @@ ours has ordered is believed only when Slurm has said how the job ended.
 """
 
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -45,7 +46,8 @@ class SlurmAttempt:
     records: AttemptRecords = field(default_factory=AttemptRecords)
     submitted: SpoolRecord | None = None
     final: Observation | None = None
-    is_strange: bool = False
+    launching: threading.Lock = field(default_factory=threading.Lock)
+    """Held by the thread that launches it."""
     asked_to_look: bool = False
     """Whether its launcher was reminded of its order."""
     only_looks: bool = False

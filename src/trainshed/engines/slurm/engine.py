@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import shlex
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from trainshed.engines.attempt_table import AttemptTable
 from trainshed.engines.base import (
     FilesystemView,
     JobNeeds,
@@ -61,7 +61,6 @@ from trainshed.model.stopping import StopOrder, StopReason
 _LOG = logging.getLogger(__name__)
 
 _FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
-_KNOWN_MAX: Final = 10_000
 _LAUNCHES: Final = 4
 #: Orders after which a job may have another attempt, in the allocation of this one.
 _GOES_ON: Final = frozenset({StopReason.AGAIN, StopReason.HANG})
@@ -133,9 +132,9 @@ class SlurmEngine:
             versions=self._interpreters.versions,
             probe=lambda: probe(self._queue, self._spool, self._options),
         )
-        self._lock = threading.RLock()
-        self._launching: defaultdict[AttemptKey, threading.Lock] = defaultdict(threading.Lock)
-        self._attempts: dict[AttemptKey, SlurmAttempt] = {}
+        self._attempts = AttemptTable(
+            self._remember, self._look_at, is_over=lambda attempt: attempt.final is not None
+        )
         self._orders: set[AttemptKey] = set()
         self._swept_at = 0
         self._ticks = 0
@@ -174,13 +173,12 @@ class SlurmEngine:
             addresses = marks.addresses(key, shape)
         except ValueError as error:
             raise EngineFault(str(error)) from error
-        earlier = (AttemptKey(key.uid, number) for number in range(1, key.attempt))
         return FilesystemView(
             addresses=addresses,
             work=folder.work,
             exchange=folder.shared,
             metrics=folder.metrics,
-            earlier=tuple(self._spool.folder_there(attempt_key).work for attempt_key in earlier),
+            earlier=tuple(self._spool.folder_there(older).work for older in key.earlier),
             buckets=self._buckets,
         )
 
@@ -210,7 +208,7 @@ class SlurmEngine:
         """
         self._poller.start()
         claim = _claim(self.name, place)
-        with self._launching[key]:
+        with self._attempts.get(key).launching:
             try:
                 self._launch(key, plan, claim)
             except OSError as error:
@@ -226,7 +224,7 @@ class SlurmEngine:
         self._poller.start()
         try:
             self._spool.check(key)
-            attempt = self._attempt(key)
+            attempt = self._attempts.get(key)
             if attempt.final is None:
                 attempt.folder.give_order(Order(order.grace_s, order.reason.value, order.message))
                 attempt.asked_to_look = False
@@ -234,14 +232,14 @@ class SlurmEngine:
                 self._holding.end(key.uid)
         except OSError as error:
             raise EngineFault(f"the attempt {key} cannot be stopped: {error}") from error
-        with self._lock:
+        with self._attempts.lock:
             self._orders.add(key)
         self._poller.follow()
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
         """What the folders of these attempts say, and Slurm as last heard."""
         self._poller.start()
-        self._forget_old(keys)
+        self._attempts.drop_old(keys)
         return [self._observation(key) for key in keys]
 
     def measured(self, key: AttemptKey, after: int) -> Measured:
@@ -268,11 +266,9 @@ class SlurmEngine:
             self._holding.end(uid)
             return False
         keys = self._spool.attempts_of(uid)
-        if any(self._lives(key) for key in keys):
+        if any(self._attempts.may_live(key, _may_begin) for key in keys):
             return False
-        with self._lock:
-            for key in keys:
-                self._attempts.pop(key, None)
+        self._attempts.drop(keys)
         self._spool.remove(uid)
         return True
 
@@ -287,7 +283,7 @@ class SlurmEngine:
 
     def _launch(self, key: AttemptKey, plan: LaunchPlan, claim: Claim) -> None:
         self._spool.check(key)
-        attempt = self._attempt(key)
+        attempt = self._attempts.get(key)
         attempt.submitted = before = spool.submitted(attempt.folder)
         if before is not None and before.job:
             return
@@ -426,9 +422,8 @@ class SlurmEngine:
 
     def _list_lost_nodes(self, key: AttemptKey) -> tuple[str, ...]:
         """Nodes that an earlier attempt of the job was lost with."""
-        earlier = (AttemptKey(key.uid, number) for number in range(1, key.attempt))
         lost_nodes: set[str] = set()
-        for attempt_key in earlier:
+        for attempt_key in key.earlier:
             with suppress(OSError, ValueError):
                 end = spool.end_in_slurm(self._spool.folder(attempt_key))
                 lost_nodes.update(end.nodes if end else ())
@@ -460,47 +455,28 @@ class SlurmEngine:
         return None if limit is None else limit + self._options.grace_s + _SPARE_S
 
     def _observation(self, key: AttemptKey) -> Observation:
-        observation = self._look_at(key)
+        observation = self._attempts.observe(key)
         is_away = observation.phase is Phase.UNKNOWN and observation.waits is None
         return observation._replace(waits=self.health()) if is_away else observation
 
-    def _look_at(self, key: AttemptKey) -> Observation:
-        attempt = self._attempt(key)
-        try:
-            with self._lock:
-                if (last := attempt.unchanged(self._poller.last_answer)) is not None:
-                    return last
-            self._spool.check(key)
-            with self._lock:
-                attempt.only_looks = not self._poller.is_started
-                return attempt.observation(self._poller.last_answer, self._bad_nodes)
-        except Exception:  # noqa: BLE001 - one folder that cannot be read hides no other attempt
-            if not attempt.is_strange:
-                _LOG.warning("the attempt %s cannot be looked at", key, exc_info=True)
-            attempt.is_strange = True
-            return Observation(key=key, phase=Phase.UNKNOWN)
+    def _look_at(self, attempt: SlurmAttempt) -> Observation:
+        with self._attempts.lock:
+            if (last := attempt.unchanged(self._poller.last_answer)) is not None:
+                return last
+        self._spool.check(attempt.key)
+        with self._attempts.lock:
+            attempt.only_looks = not self._poller.is_started
+            return attempt.observation(self._poller.last_answer, self._bad_nodes)
+
+    def _remember(self, key: AttemptKey) -> SlurmAttempt:
+        late_s = self._options.lost_after_s
+        return SlurmAttempt(key, self._spool.folder(key), self.name, late_s)
 
     def _bad_nodes(self) -> frozenset[str]:
         """Nodes that Slurm cannot reach: what runs on them nobody knows."""
         rows = self._poller.cluster.nodes
         silent = {"*", "NOT_RESPONDING", "NO_RESPOND"}
         return frozenset(row.name for row in rows if silent.intersection(row.state))
-
-    def _attempt(self, key: AttemptKey) -> SlurmAttempt:
-        with self._lock:
-            if key not in self._attempts:
-                folder = self._spool.folder(key)
-                late_s = self._options.lost_after_s
-                self._attempts[key] = SlurmAttempt(key, folder, self.name, late_s)
-            return self._attempts[key]
-
-    def _forget_old(self, keys: Collection[AttemptKey]) -> None:
-        with self._lock:
-            if len(self._attempts) > _KNOWN_MAX + len(keys):
-                ended = [key for key, attempt in self._attempts.items() if attempt.final]
-                for key in set(ended).difference(keys):
-                    self._attempts.pop(key)
-                    self._launching.pop(key, None)
 
     def _describe_attempt(self, key: AttemptKey, rows: Sequence[SlurmJob]) -> Known:
         """What folder and Slurm say; a job of Slurm's that may run is what lives."""
@@ -519,32 +495,21 @@ class SlurmEngine:
         if states.state_of([row]) in OVER:
             return False
         key = holding.key_of(row.comment)
-        attempt = self._attempts.get(key) if key else None
+        attempt = self._attempts.peek(key) if key else None
         if attempt is None or attempt.final is None or not _is_ending(attempt):
             return True
         return self._holding.goes_on(attempt.folder)
 
-    def _lives(self, key: AttemptKey) -> bool:
-        phase = self._observation(key).phase
-        if phase is not Phase.UNKNOWN:
-            return phase not in _FINAL
-        attempt = self._attempt(key)
-        if attempt.submitted is None:
-            return False
-        # Slurm has refused it, or nobody lived to submit it: with the claim taken it never begins
-        is_none = not attempt.job and _is_old(attempt)
-        return not (is_none and spool.take_claim(attempt.folder))
-
     def _fence(self, key: AttemptKey) -> None:
         """Take an administrator's word that nothing of an attempt lives.  Raises EngineFault."""
         self._spool.check(key)
-        attempt = self._attempt(key)
+        attempt = self._attempts.get(key)
         phase = self._observation(key).phase
         if phase in _FINAL:
             return
         if phase is not Phase.UNKNOWN:
             raise EngineFault(f"the attempt {key} is {phase.value} by Slurm's own word: stop it")
-        with self._lock:
+        with self._attempts.lock:
             rows = attempt.rows(self._poller.last_answer)
             bad = tuple(dict.fromkeys(node for row in rows for node in row.nodes))
             attempt.folder.make()
@@ -558,8 +523,8 @@ class SlurmEngine:
         """Tell of records that grew, and carry out orders; whether something moves."""
         self._ticks += 1
         looks_at_all = self._ticks % _TICKS_OF_ALL == 0
-        with self._lock:
-            open_ = [attempt for attempt in self._attempts.values() if attempt.final is None]
+        with self._attempts.lock:
+            open_ = [attempt for attempt in self._attempts.list_all() if attempt.final is None]
             orders = list(self._orders)
         running = open_ if looks_at_all else [attempt for attempt in open_ if attempt.records.began]
         answer = self._poller.last_answer
@@ -580,7 +545,7 @@ class SlurmEngine:
             key = holding.key_of(parts[0].comment)
             if key is None or states.state_of(parts) in OVER:
                 continue
-            attempt = self._attempt(key)
+            attempt = self._attempts.get(key)
             with suppress(OSError, ValueError, EngineFault):
                 self._spool.check(key)
                 if attempt.final is not None and self._holding.name(key, parts[0]):
@@ -593,18 +558,18 @@ class SlurmEngine:
                 # one whose number was lost with a server is found by its comment
                 is_its = attempt.job in {job, ""} and attempt.submitted is not None
                 if is_its and (is_over or has_order or requeued):
-                    with self._lock:
+                    with self._attempts.lock:
                         self._orders.add(key)
 
     def _carry_out(self, key: AttemptKey) -> None:
         """Bring an order to Slurm: at once where nothing runs, through its launcher else."""
-        attempt = self._attempt(key)
+        attempt = self._attempts.get(key)
         try:
             is_done = self._try_order(attempt)
         except (OSError, ValueError, EngineFault):
             return  # it is tried again
         if is_done:
-            with self._lock:
+            with self._attempts.lock:
                 self._orders.discard(key)
 
     def _try_order(self, attempt: SlurmAttempt) -> bool:
@@ -641,8 +606,8 @@ class SlurmEngine:
             self._callback(keys)
 
     def _tell_all(self) -> None:
-        with self._lock:
-            keys = [key for key, attempt in self._attempts.items() if attempt.final is None]
+        with self._attempts.lock:
+            keys = [attempt.key for attempt in self._attempts.list_all() if attempt.final is None]
         self._tell(keys)
 
 
@@ -674,6 +639,15 @@ def _placings(shape: JobShape, plan: LaunchPlan) -> tuple[Placing, ...]:
         )
         for part in shape.parts
     )
+
+
+def _may_begin(attempt: SlurmAttempt) -> bool:
+    """Tell whether a job may begin an attempt of which Slurm says nothing."""
+    if attempt.submitted is None:
+        return False
+    # Slurm has refused it, or nobody lived to submit it: with the claim taken it never begins
+    is_none = not attempt.job and _is_old(attempt)
+    return not (is_none and spool.take_claim(attempt.folder))
 
 
 def _has_grown(attempt: SlurmAttempt) -> bool:

@@ -90,8 +90,6 @@ class TrackedAttempt:
     """The same where a fork server is its parent."""
     was_ours: bool = False
     """Whether this process has started one: it then knows when it has ended."""
-    is_strange: bool = False
-    """Whether it was reported that its folder cannot be read."""
     _looked_s: float = float("-inf")
     _still_since_s: float | None = None
     _waits_since_s: float | None = None

@@ -1,0 +1,88 @@
+"""The attempts that an engine remembers, by their keys: made when asked for, dropped when old.
+
+Entries hold nothing that the server must not lose: one that was dropped is read from its folder
+again.  So any entry whose attempt is over may go.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from typing import Final, Generic, TypeVar
+
+from trainshed.model.attempt import AttemptKey, Observation, Phase
+
+_LOG = logging.getLogger(__name__)
+
+#: So many attempts are remembered beside those that are asked for.
+REMEMBERED_MAX: Final = 10_000
+_OVER: Final = frozenset({Phase.ENDED, Phase.LOST})
+
+T = TypeVar("T")
+
+
+class AttemptTable(Generic[T]):
+    """Safe for threads; ``lock`` may be held around several calls."""
+
+    def __init__(
+        self,
+        make: Callable[[AttemptKey], T],
+        look: Callable[[T], Observation],
+        *,
+        is_over: Callable[[T], bool],
+    ) -> None:
+        """``look`` may raise anything that reading a folder can raise."""
+        self.lock: Final = threading.RLock()
+        self._make = make
+        self._look = look
+        self._is_over = is_over
+        self._attempts: dict[AttemptKey, T] = {}
+        self._unreadable: set[AttemptKey] = set()
+
+    def get(self, key: AttemptKey) -> T:
+        """Return the entry of an attempt, and make it if there is none."""
+        with self.lock:
+            if key not in self._attempts:
+                self._attempts[key] = self._make(key)
+            return self._attempts[key]
+
+    def peek(self, key: AttemptKey) -> T | None:
+        """Return the entry of an attempt; None: it is not remembered."""
+        return self._attempts.get(key)
+
+    def list_all(self) -> list[T]:
+        """List what is remembered now."""
+        with self.lock:
+            return list(self._attempts.values())
+
+    def observe(self, key: AttemptKey) -> Observation:
+        """Look at one attempt; UNKNOWN if its folder cannot be read, which is logged once."""
+        attempt = self.get(key)
+        try:
+            return self._look(attempt)
+        except Exception:  # noqa: BLE001 - one folder that cannot be read hides no other attempt
+            if key not in self._unreadable:
+                _LOG.warning("cannot look at the attempt %s", key, exc_info=True)
+            self._unreadable.add(key)
+            return Observation(key=key, phase=Phase.UNKNOWN)
+
+    def may_live(self, key: AttemptKey, ask: Callable[[T], bool]) -> bool:
+        """Tell whether a process of an attempt may live; ``ask`` decides where it is UNKNOWN."""
+        phase = self.observe(key).phase
+        return phase not in _OVER if phase is not Phase.UNKNOWN else ask(self.get(key))
+
+    def drop(self, keys: Collection[AttemptKey]) -> None:
+        """Remember these attempts no longer."""
+        with self.lock:
+            for key in keys:
+                self._attempts.pop(key, None)
+                self._unreadable.discard(key)
+
+    def drop_old(self, needed: Collection[AttemptKey]) -> Collection[AttemptKey]:
+        """Drop attempts that are over once there are too many; return which were dropped."""
+        with self.lock:
+            if len(self._attempts) <= REMEMBERED_MAX + len(needed):
+                return ()
+            over = {key for key, attempt in self._attempts.items() if self._is_over(attempt)}
+            dropped = over.difference(needed)
+            self.drop(dropped)
+            return dropped
