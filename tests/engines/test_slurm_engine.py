@@ -12,8 +12,7 @@ import pytest
 from engines.fake_slurm import FakeSlurm
 from trainshed.engines.base import EngineContext, LaunchRefused, ReplicaShape
 from trainshed.engines.slurm import attempt as slurm_attempt
-from trainshed.engines.slurm import engine as slurm_engine
-from trainshed.engines.slurm import factory, poll
+from trainshed.engines.slurm import factory, poll, submit
 from trainshed.engines.slurm.commands import CommandResult
 from trainshed.engines.supervise.record import records
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order
@@ -182,7 +181,7 @@ def test_a_job_that_began_and_that_slurm_forgot_is_not_submitted_again(world):
 
 
 def test_the_sbatch_of_a_killed_server_is_waited_for(world, monkeypatch):
-    monkeypatch.setattr(slurm_engine, "_SUBMIT_S_MAX", 0.05)
+    monkeypatch.setattr(submit, "_SUBMIT_S_MAX", 0.05)
     lives_on = []
 
     def kill():
@@ -203,7 +202,7 @@ def test_the_sbatch_of_a_killed_server_is_waited_for(world, monkeypatch):
 
 
 def test_a_submission_under_way_elsewhere_is_waited_for(world, monkeypatch):
-    monkeypatch.setattr(slurm_engine, "_SUBMIT_S_MAX", 0.05)
+    monkeypatch.setattr(submit, "_SUBMIT_S_MAX", 0.05)
     engine = world.engine()
 
     def second():
@@ -818,7 +817,7 @@ def test_what_slurm_has_refused_is_forgotten(world, monkeypatch):
     with pytest.raises(EngineFault):
         engine.launch(KEY, plan_of(), claim())
     assert not engine.forget(KEY.uid)  # it was asked for just now
-    monkeypatch.setattr(slurm_engine, "_CANCEL_S", -1.0)
+    monkeypatch.setattr(slurm_attempt, "SETTLE_S", -1.0)
     assert engine.forget(KEY.uid)
     assert not Path(world.attempt().job).exists()
 
@@ -828,10 +827,10 @@ def test_an_order_for_what_was_never_submitted_is_done_some_day(world, monkeypat
     world.slurm.refusal = "sbatch: error: Invalid account"
     with pytest.raises(EngineFault):
         engine.launch(KEY, plan_of(), claim())
-    monkeypatch.setattr(slurm_engine, "_CANCEL_S", -1.0)
+    monkeypatch.setattr(slurm_attempt, "SETTLE_S", -1.0)
     engine.stop(KEY, ORDER)
     until(engine, Phase.ENDED)
-    eventually(lambda: not engine._orders)
+    eventually(lambda: not engine._orders.pending)
 
 
 def test_what_was_sent_is_what_its_manifest_said(world):

@@ -22,7 +22,7 @@ from engines.test_slurm_engine import (
     until,
     world,
 )
-from trainshed.engines.slurm import engine as slurm_engine
+from trainshed.engines.slurm import attempt as slurm_attempt
 from trainshed.engines.slurm import holding
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order
 from trainshed.engines.supervise.record.records import Decided
@@ -81,7 +81,7 @@ def _soon(monkeypatch):
 def failed(world, monkeypatch, **options):
     """An engine whose attempt runs, and has failed so that it may be tried again."""
     engine = launched(world, **{"hold_s": HOLD_S, **options})
-    monkeypatch.setattr(sys, "argv", [engine._archive])
+    monkeypatch.setattr(sys, "argv", [engine._submitter.archive])
     world.slurm.set("1", "RUNNING", nodes="n1")
     world.begin()
     until(engine, Phase.READY)
@@ -187,7 +187,7 @@ def test_never_with_a_node_that_takes_no_jobs(world, monkeypatch, keeps):
 
 def test_never_with_a_node_that_an_attempt_was_lost_with(world, monkeypatch, keeps):
     engine, launcher = keep_allocation(world, monkeypatch, keeps)
-    monkeypatch.setattr(engine, "_list_lost_nodes", lambda _: ("n1",))
+    monkeypatch.setattr(engine._submitter, "_list_lost_nodes", lambda _: ("n1",))
     own_allocation(world, engine, launcher)
 
 
@@ -214,7 +214,7 @@ def test_time_that_is_left_is_enough_for_what_may_still_run(world, monkeypatch, 
 def test_an_order_that_nobody_takes_is_withdrawn(world, monkeypatch):
     """Its allocation has ended at that very moment."""
     engine = failed(world, monkeypatch)
-    held = {"job": "1", "until_s": time.time() + HOLD_S, "archive": engine._archive}
+    held = {"job": "1", "until_s": time.time() + HOLD_S, "archive": engine._submitter.archive}
     Path(world.attempt().path, "held").write_text(json.dumps(held))
     ended(engine)
     monkeypatch.setattr(holding, "TAKE_S", 0.1)
@@ -299,7 +299,7 @@ def test_an_allocation_that_the_next_attempt_has_is_not_given_back_for_the_last(
     engine.launch(SECOND, plan_of(), claim())
     launcher.end()
     engine.stop(KEY, AGAIN)
-    eventually(lambda: not engine._orders)
+    eventually(lambda: not engine._orders.pending)
     assert not world.slurm.called("scancel")
     assert world.slurm.rows["1"]["state"] == "RUNNING"
 
@@ -309,13 +309,13 @@ def test_what_is_kept_is_no_leftover_until_its_time_is_over(world, monkeypatch, 
     assert [attempt.living for attempt in engine.list_attempts()] == [()]
     path = Path(world.attempt().path, "held")
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "until_s": 0}))
-    monkeypatch.setattr(slurm_engine, "_CANCEL_S", 0.0)
+    monkeypatch.setattr(slurm_attempt, "SETTLE_S", 0.0)
     assert [len(attempt.living) for attempt in engine.list_attempts()] == [1]
 
 
 def test_to_forget_a_job_gives_back_what_is_kept(world, monkeypatch, keeps):
     engine, launcher = keep_allocation(world, monkeypatch, keeps)
-    eventually(lambda: not engine._orders)
+    eventually(lambda: not engine._orders.pending)
     assert not engine.forget(KEY.uid)
     assert launcher.end() is None
     eventually(lambda: engine.forget(KEY.uid))
@@ -335,7 +335,7 @@ def test_what_a_program_has_written_there_is_not_believed(world, monkeypatch, te
 def test_somebody_else_s_job_is_not_cancelled_for_one_that_is_said_to_be_kept(world, monkeypatch):
     engine = failed(world, monkeypatch)
     other = world.slurm.add(NAME, "another", "RUNNING")
-    held = {"job": other, "until_s": time.time() + HOLD_S, "archive": engine._archive}
+    held = {"job": other, "until_s": time.time() + HOLD_S, "archive": engine._submitter.archive}
     Path(world.attempt().path, "held").write_text(json.dumps(held))
     engine.stop(KEY, ORDER)
     assert world.slurm.rows[other]["state"] == "RUNNING"

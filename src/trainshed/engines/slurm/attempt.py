@@ -31,6 +31,8 @@ from trainshed.model.resources import Seat
 #: A job that so many answers in a row do not have is gone.
 _MISSES: Final = 2
 _QUEUED: Final = frozenset({SlurmState.PENDING, SlurmState.REQUEUED})
+#: How long Slurm may take to show what was submitted, and a job to go whose launcher has ended.
+SETTLE_S: Final = 10.0
 #: How long after its grace a job is given to end by itself.
 SPARE_S: Final = 5.0
 
@@ -48,7 +50,7 @@ class SlurmAttempt:
     final: Observation | None = None
     launching: threading.Lock = field(default_factory=threading.Lock)
     """Held by the thread that launches it."""
-    asked_to_look: bool = False
+    is_reminded: bool = False
     """Whether its launcher was reminded of its order."""
     only_looks: bool = False
     """Whether nothing may be changed by looking: nobody serves it from here."""
@@ -389,9 +391,16 @@ class SlurmAttempt:
         """How many seconds ago it was handed over, as far as this process has seen."""
         return self._moments.age_s("job", self.submitted.since_s if self.submitted else 0.0)
 
-    def recorded_for_s(self) -> float:
-        """How many seconds ago its launcher wrote its last record.  Raises OSError."""
-        return self._moments.age_s("records", os.lstat(self.folder.records).st_mtime)
+    def is_settled(self) -> bool:
+        """Whether Slurm would have shown its job by now."""
+        return self.submitted_for_s() > SETTLE_S
+
+    def is_leaving(self) -> bool:
+        """Whether its launcher has written its last record just now, and its job goes by itself."""
+        with suppress(OSError):
+            written_s = os.lstat(self.folder.records).st_mtime
+            return self._moments.age_s("records", written_s) < SETTLE_S
+        return False
 
 
 def _early(order: Order) -> EndInSlurm:

@@ -1,0 +1,241 @@
+"""What the poller's thread does between its questions: it brings orders to Slurm, and tells news.
+
+An order lies in the attempt's folder.  A job that has not begun, or whose end is known, is
+cancelled.  One that runs is ended by its launcher, which is reminded to look for the order, and
+cancelled only where it takes longer than its order allows.  Orders of an earlier server are taken
+up when Slurm shows their jobs.
+"""
+
+import enum
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from trainshed.engines.attempt_table import AttemptTable
+from trainshed.engines.slurm import holding, spool, states
+from trainshed.engines.slurm.attempt import SlurmAttempt
+from trainshed.engines.slurm.holding import KeptAllocations
+from trainshed.engines.slurm.parse import SlurmJob
+from trainshed.engines.slurm.poll import LastAnswer, Poller
+from trainshed.engines.slurm.queue import Queue
+from trainshed.engines.slurm.spool import Spool
+from trainshed.engines.slurm.states import MOVING, OVER, SlurmState
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.faults import EngineFault
+
+#: Attempts that wait may be thousands: they are looked at every so many times.
+_TICKS_OF_ALL: Final = 5
+#: How often a job that goes on is cancelled again.
+_CANCEL_S: Final = 10.0
+
+
+class Step(enum.Enum):
+    """What is to be done next for an order."""
+
+    DONE = "DONE"
+    WAIT = "WAIT"
+    SHOW_KEPT = "SHOW_KEPT"
+    """Have squeue show that its allocation is kept, after which nothing is left to be done."""
+    REMIND = "REMIND"
+    CANCEL = "CANCEL"
+
+
+class OrderFacts(NamedTuple):
+    """What is known of an attempt that is to end."""
+
+    is_submitted: bool = True
+    is_settled: bool = False
+    """Whether Slurm would show its job by now."""
+    job: str = "1"
+    """Slurm's number; empty: not known."""
+    is_answered: bool = True
+    """Whether Slurm has answered at all."""
+    state: SlurmState | None = None
+    """None: Slurm does not show its job."""
+    is_final: bool = False
+    """Whether its end was observed."""
+    has_end: bool = False
+    """Whether its end by Slurm's word is written down."""
+    is_kept: bool = False
+    """Whether its allocation is kept for the next attempt, or has it by now."""
+    is_leaving: bool = False
+    """Whether its launcher has recorded its end just now, and goes by itself."""
+    has_begun: bool = False
+    is_overdue: bool = False
+    is_requeued: bool = False
+    is_reminded: bool = False
+
+
+def next_step(facts: OrderFacts) -> Step:
+    """Decide what an order needs now; Slurm is not away."""
+    if facts.is_final and facts.is_kept:
+        return Step.SHOW_KEPT if facts.state is not None else Step.DONE
+    if not facts.job:
+        is_over = not facts.is_submitted or (facts.is_final and facts.is_settled)
+        return Step.DONE if is_over else Step.WAIT
+    if facts.state in OVER:
+        return Step.DONE
+    if facts.state is None and facts.is_final and facts.is_answered:
+        return Step.DONE if facts.is_settled else Step.WAIT
+    is_dead = facts.is_final or facts.has_end
+    if is_dead or not facts.has_begun or facts.is_overdue or facts.is_requeued:
+        return Step.WAIT if facts.is_leaving else Step.CANCEL
+    return Step.WAIT if facts.is_reminded else Step.REMIND
+
+
+class Orders:
+    """The orders of one engine that are not carried out yet."""
+
+    def __init__(
+        self,
+        attempts: AttemptTable[SlurmAttempt],
+        spool_: Spool,
+        queue: Queue,
+        kept_allocations: KeptAllocations,
+        *,
+        refresh: Callable[[], None],
+    ) -> None:
+        """``refresh`` is called about once a second."""
+        self._attempts = attempts
+        self._spool = spool_
+        self._queue = queue
+        self._holding = kept_allocations
+        self._refresh = refresh
+        self._swept_at = 0
+        self._ticks = 0
+        self.pending: set[AttemptKey] = set()
+        self.callback: Callable[[Collection[AttemptKey]], None] = lambda _: None
+        """Called with attempts of which there may be news."""
+
+    def add(self, key: AttemptKey) -> None:
+        """Carry out the order in the folder of an attempt as soon as possible."""
+        with self._attempts.lock:
+            self.pending.add(key)
+
+    def work(self, poller: Poller) -> bool:
+        """Tell of records that grew, and carry out orders; return whether something moves."""
+        self._ticks += 1
+        looks_at_all = self._ticks % _TICKS_OF_ALL == 0
+        with self._attempts.lock:
+            open_ = self._list_open()
+            pending = list(self.pending)
+        running = open_ if looks_at_all else [attempt for attempt in open_ if attempt.records.began]
+        answer = poller.last_answer
+        if looks_at_all:
+            self._refresh()
+            poller.miss(frozenset(attempt.job for attempt in open_ if attempt.job))
+        self._tell([attempt.key for attempt in running if _has_grown(attempt)])
+        for key in pending:
+            self._carry_out(key, poller)
+        if answer.number != self._swept_at:
+            self._swept_at = answer.number
+            self._sweep(answer.rows)
+        return bool(pending) or any(_moves(attempt, attempt.rows(answer)) for attempt in running)
+
+    def tell_all(self) -> None:
+        """Tell that there may be news of every attempt that is not over."""
+        with self._attempts.lock:
+            keys = [attempt.key for attempt in self._list_open()]
+        self._tell(keys)
+
+    def _list_open(self) -> list[SlurmAttempt]:
+        return [attempt for attempt in self._attempts.list_all() if attempt.final is None]
+
+    def _tell(self, keys: Collection[AttemptKey]) -> None:
+        if keys:
+            self.callback(keys)
+
+    def _sweep(self, rows: Mapping[str, Sequence[SlurmJob]]) -> None:
+        """Take up orders that were given before this server began, and ends that left a job."""
+        for job, parts in rows.items():
+            key = holding.key_of(parts[0].comment)
+            if key is None or states.state_of(parts) in OVER:
+                continue
+            with suppress(OSError, ValueError, EngineFault):
+                self._spool.check(key)
+                if self._is_to_end(self._attempts.get(key), job, parts):
+                    self.add(key)
+
+    def _is_to_end(self, attempt: SlurmAttempt, job: str, parts: Sequence[SlurmJob]) -> bool:
+        """Tell whether a job that Slurm shows goes on though its attempt is to end."""
+        if attempt.final is not None and self._holding.name(attempt.key, parts[0]):
+            return False
+        if attempt.submitted is None:
+            attempt.submitted = spool.submitted(attempt.folder)
+        is_over = spool.end_in_slurm(attempt.folder) is not None
+        has_order = attempt.folder.stop_order() is not None
+        # one whose number was lost with a server is found by its comment
+        is_its = attempt.job in {job, ""} and attempt.submitted is not None
+        return is_its and (is_over or has_order or attempt.is_requeued)
+
+    def _carry_out(self, key: AttemptKey, poller: Poller) -> None:
+        try:
+            is_done = self._take_step(self._attempts.get(key), poller)
+        except (OSError, ValueError, EngineFault):
+            return  # it is tried again
+        if is_done:
+            with self._attempts.lock:
+                self.pending.discard(key)
+
+    def _take_step(self, attempt: SlurmAttempt, poller: Poller) -> bool:
+        """Do what an order needs now; return whether nothing is left to be done."""
+        answer = poller.last_answer
+        if answer.is_away:
+            return False
+        self._attempts.observe(attempt.key)
+        step = next_step(self._read_facts(attempt, answer))
+        if step is Step.SHOW_KEPT:
+            return self._holding.name(attempt.key, attempt.rows(answer)[0])
+        if step is Step.REMIND:
+            self._queue.look_now(attempt.job)
+            attempt.is_reminded = True
+        if step is Step.CANCEL and time.monotonic() - attempt.cancelled_s >= _CANCEL_S:
+            attempt.cancelled_s = time.monotonic()
+            self._queue.cancel(attempt.job)
+        return step is Step.DONE
+
+    def _read_facts(self, attempt: SlurmAttempt, answer: LastAnswer) -> OrderFacts:
+        """Read what an order depends on.  Raises OSError or ValueError."""
+        rows = attempt.rows(answer)
+        state = states.state_of(rows) if rows else None
+        is_final = attempt.final is not None
+        is_open = bool(attempt.job) and not is_final and state not in OVER
+        has_end = is_final or (is_open and spool.end_in_slurm(attempt.folder) is not None)
+        has_begun = attempt.records.began is not None
+        return OrderFacts(
+            is_submitted=attempt.submitted is not None,
+            is_settled=attempt.is_settled(),
+            job=attempt.job,
+            is_answered=answer.number > 0,
+            state=state,
+            is_final=is_final,
+            has_end=has_end,
+            is_kept=is_final and self._holding.goes_on(attempt.folder),
+            is_leaving=is_final and attempt.records.ended is not None and attempt.is_leaving(),
+            has_begun=has_begun,
+            is_overdue=is_open and has_begun and not has_end and attempt.overdue(),
+            is_requeued=attempt.is_requeued,
+            is_reminded=attempt.is_reminded,
+        )
+
+
+def _has_grown(attempt: SlurmAttempt) -> bool:
+    try:
+        size = os.lstat(attempt.folder.records).st_size
+    except OSError:
+        return False
+    before, attempt.records_size = attempt.records_size, size
+    return size != before
+
+
+def _moves(attempt: SlurmAttempt, rows: Sequence[SlurmJob]) -> bool:
+    """Whether Slurm is expected to say something new of it soon."""
+    if not rows:
+        return bool(attempt.job)
+    state = states.state_of(rows)
+    if state is SlurmState.RUNNING:
+        return attempt.records.ready is None or attempt.records.ended is not None
+    began = attempt.records.began is not None
+    return state in MOVING or (state is SlurmState.PENDING and began) or state in OVER

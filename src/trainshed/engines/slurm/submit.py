@@ -1,0 +1,283 @@
+"""Submitting an attempt to Slurm: once, whatever is killed on the way.
+
+``slurm.json`` in the attempt's folder says that it is about to be submitted before sbatch runs, and
+bears the job's number afterwards.  A server that finds the first without the second looks for a job
+with the attempt's comment.  sbatch inherits the lock of the submission: as long as that of a killed
+server may still submit, no other server does.
+"""
+
+import fcntl
+import json
+import os
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from trainshed.engines.container_runtime import Runtime
+from trainshed.engines.slurm import holding, judge, script, spool
+from trainshed.engines.slurm.attempt import SlurmAttempt
+from trainshed.engines.slurm.commands import SlurmAway
+from trainshed.engines.slurm.holding import KeptAllocations
+from trainshed.engines.slurm.judge import fitting, partition_of
+from trainshed.engines.slurm.options import SlurmOptions, wishes_of
+from trainshed.engines.slurm.poll import Poller
+from trainshed.engines.slurm.queue import Queue
+from trainshed.engines.slurm.script import Submission
+from trainshed.engines.slurm.shape import JobShape, ShapePart, shape_of
+from trainshed.engines.slurm.spool import Placing, Spool, SpoolRecord
+from trainshed.engines.supervise.record import sent
+from trainshed.engines.supervise.record.spec import AttemptSpec, HangRule, LogRule
+from trainshed.engines.warden import archive, compose
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.codec import encode
+from trainshed.model.faults import EngineFault, UsageFault
+from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.resources import Claim
+
+#: How long a launch waits for another of the same attempt, and how often it looks.
+_SUBMIT_S_MAX: Final = 15.0
+_LOCK_POLL_S: Final = 0.02
+#: What a job's own limit gets on top before its launcher ends it by itself.
+_SPARE_S: Final = 240.0
+
+
+class Submitter:
+    """Submits the attempts of one engine."""
+
+    def __init__(  # noqa: PLR0913 - what a submission is made of, by name
+        self,
+        options: SlurmOptions,
+        spool_: Spool,
+        *,
+        queue: Queue,
+        poller: Poller,
+        kept_allocations: KeptAllocations,
+        runtime: Runtime | None,
+        installation: str,
+        name: str,
+        locks: str,
+    ) -> None:
+        """Put what nodes run into the spool.  Raises OSError."""
+        self._options = options
+        self._spool = spool_
+        self._queue = queue
+        self._poller = poller
+        self._holding = kept_allocations
+        self._runtime = runtime
+        self._installation = installation
+        self._name = name
+        self._locks = locks
+        os.makedirs(locks, mode=0o700, exist_ok=True)
+        self._script = spool_.keep_script(
+            script.BATCH_NAME, script.BATCH, is_remote=bool(options.ssh)
+        )
+        warden = archive.build()
+        self.archive: Final = spool_.keep(warden.name, warden.data)
+        """What launchers and wardens run from, as nodes see it."""
+
+    def manifest(self, key: AttemptKey, plan: LaunchPlan, claim: Claim) -> Mapping[str, str]:
+        """Compose what would be sent.  Raises EngineFault."""
+        submission = self._compose_submission(key, plan, claim)
+        return {
+            sent.PLAN: json.dumps(encode(self._spec(submission, plan, claim)), indent=2),
+            **self._compose_sent_files(script.sbatch_words(submission)),
+        }
+
+    def launch(self, attempt: SlurmAttempt, plan: LaunchPlan, claim: Claim) -> None:
+        """Submit an attempt unless it was before, or was to stop.  Raises as ``Queue.submit``."""
+        self._spool.check(attempt.key)
+        attempt.submitted = before = spool.submitted(attempt.folder)
+        if before is not None and before.job:
+            return
+        if attempt.folder.stop_order() is not None or attempt.final is not None:
+            return
+        with self._submitting(attempt.key) as lock:
+            self._submit_first(attempt, plan, claim, lock)
+
+    def read_sent(self, key: AttemptKey) -> Mapping[str, str]:
+        """Read what was sent for an attempt.  Raises OSError."""
+        try:
+            self._spool.check(key)
+        except EngineFault as fault:
+            raise OSError(str(fault)) from fault
+        return sent.sent(self._spool.folder(key))
+
+    def _submit_first(
+        self, attempt: SlurmAttempt, plan: LaunchPlan, claim: Claim, lock: int
+    ) -> None:
+        """The same under the lock: another server may have been quicker."""
+        key = attempt.key
+        attempt.submitted = before = spool.submitted(attempt.folder)
+        if before is not None and before.job:
+            return
+        if self._poller.last_answer.is_away and (why := self._poller.health()) is not None:
+            raise SlurmAway(why.message)  # sbatch would try for long
+        if not self._spool.has(script.BATCH_NAME):
+            raise SlurmAway(f"the spool {self._spool.here} is not there now, or empty")
+        submission = self._compose_submission(key, plan, claim)
+        if before is None:
+            self._refuse_planted(attempt)
+            self._spool.make(key)
+            compose.write(attempt.folder, self._spec(submission, plan, claim))
+        self._submit(attempt, submission, plan, self._ends_s(claim), lock)
+
+    def _refuse_planted(self, attempt: SlurmAttempt) -> None:
+        if spool.is_claimed(attempt.folder):
+            path = f"{attempt.folder.path}/claim"
+            raise EngineFault(f"{path} was there before the attempt was: it is not taken for ours")
+
+    def _submit(
+        self,
+        attempt: SlurmAttempt,
+        submission: Submission,
+        plan: LaunchPlan,
+        ends_s: float | None,
+        lock: int,
+    ) -> None:
+        """Have Slurm take it, once: as long as a submission may be under way there is no second."""
+        job_id = self._find_job(attempt.key) if attempt.submitted is not None else ""
+        shape = holding.shape_of(submission)
+        record = SpoolRecord(time.time(), job_id, _placings(submission.shape, plan), shape)
+        spool.keep_submitted(attempt.folder, record)
+        attempt.submitted = record
+        if not job_id and (taker := self._holding.take(submission, ends_s, self._poller.cluster)):
+            record = record._replace(job=taker.job, kept=taker.attempt)
+        elif not job_id and not spool.is_claimed(attempt.folder):
+            words = script.sbatch_words(submission)
+            sent.keep(attempt.folder, self._compose_sent_files(words))
+            record = record._replace(job=self._queue.submit(words, lock))
+        if record != attempt.submitted:
+            attempt.submitted = record
+            spool.keep_submitted(attempt.folder, record)
+
+    def _compose_sent_files(self, words: Sequence[str]) -> dict[str, str]:
+        command = shlex.join(self._queue.shown(words))
+        return {script.BATCH_NAME: script.BATCH, "command": command}
+
+    def _find_job(self, key: AttemptKey) -> str:
+        """The number of a job that was submitted before, by whom did not live to write it down."""
+        rows = self._queue.jobs(script.job_name(self._installation, key.uid))
+        return next((row.id for row in rows if row.comment == str(key)), "")
+
+    @contextmanager
+    def _submitting(self, key: AttemptKey) -> Iterator[int]:
+        """Hold the lock of a submission, which sbatch inherits: a killed server's may live on."""
+        path = f"{self._locks}/{key.uid}-{key.attempt}"
+        deadline = time.monotonic() + _SUBMIT_S_MAX
+        while (descriptor := _try_lock(path)) is None:
+            if time.monotonic() > deadline:
+                raise SlurmAway("an earlier sbatch of the same attempt still runs")
+            time.sleep(_LOCK_POLL_S)
+        try:
+            yield descriptor
+            with suppress(OSError):
+                os.unlink(path)
+        finally:
+            os.close(descriptor)
+
+    def _compose_submission(self, key: AttemptKey, plan: LaunchPlan, claim: Claim) -> Submission:
+        """All that the words of sbatch are made of.  Raises EngineFault."""
+        options, cluster = self._options, self._poller.cluster
+        try:
+            wishes = wishes_of(claim.wants, options)
+        except UsageFault as fault:
+            raise EngineFault(str(fault)) from fault
+        partition = partition_of(claim.demand.gpus, wishes, options)
+        shape = shape_of(
+            [replica.role for replica in plan.replicas],
+            claim.demand,
+            options.policy,
+            packing=options.packing,
+            fitting=fitting(cluster, cluster.partition(partition)),
+        )
+        nice = wishes.get("nice") or ("" if options.nice is None else str(options.nice))
+        limit = claim.running_s_max
+        return Submission(
+            key=key,
+            installation=self._installation,
+            shape=shape,
+            folder=self._spool.folder_there(key).path,
+            script=self._script,
+            python=options.python,
+            archive=self.archive,
+            minutes=None if limit is None else judge.minutes_of(limit, options.beyond_s),
+            gres_of=tuple(self._gres(part) for part in shape.parts),
+            exclude=self._list_lost_nodes(key),
+            partition=partition,
+            account=wishes.get("account") or options.account_of(claim.project),
+            qos=wishes.get("qos") or options.qos,
+            reservation=wishes.get("reservation") or options.reservation,
+            nice=nice,
+        )
+
+    def _gres(self, part: ShapePart) -> str:
+        if not part.need.gpus:
+            return ""
+        cluster, gpu_type = self._poller.cluster, part.need.gpu_type
+        if not cluster.nodes:
+            raise SlurmAway("the cluster's nodes were not seen yet: its GPUs are not known")
+        if not (words := cluster.words_for(gpu_type)):
+            types = ", ".join(cluster.types) or "none"
+            raise EngineFault(f"{self._name} has no {gpu_type}; its GPUs are: {types}")
+        # GPUs without a word of their own are any; those that have one come first
+        return max(words)
+
+    def _list_lost_nodes(self, key: AttemptKey) -> tuple[str, ...]:
+        """Nodes that an earlier attempt of the job was lost with."""
+        lost_nodes: set[str] = set()
+        for attempt_key in key.earlier:
+            with suppress(OSError, ValueError):
+                end = spool.end_in_slurm(self._spool.folder(attempt_key))
+                lost_nodes.update(end.nodes if end else ())
+        return tuple(sorted(lost_nodes))
+
+    def _spec(self, submission: Submission, plan: LaunchPlan, claim: Claim) -> AttemptSpec:
+        options = self._options
+        return compose.spec_of(
+            plan,
+            submission.key,
+            self._spool.folder_there(submission.key),
+            steps=script.steps(submission),
+            grace_s=options.grace_s,
+            hang=HangRule(after_s=options.hang_s, stacks=options.hang_stacks),
+            log=LogRule(options.log_bytes_per_s_max, options.log_bytes_max),
+            listen_variable=options.listen_variable,
+            cache=options.cache,
+            ends_s=self._ends_s(claim),
+            start_timeout_s=options.start_timeout_s,
+            package_bytes_max=options.package_bytes_max,
+            relax_pins=options.relax_pins,
+            runtime=self._runtime,
+            hold_s=options.hold_s,
+        )
+
+    def _ends_s(self, claim: Claim) -> float | None:
+        """After how many seconds a launcher ends its attempt by itself; None: never."""
+        limit = claim.running_s_max
+        return None if limit is None else limit + self._options.grace_s + _SPARE_S
+
+
+def _try_lock(path: str) -> int | None:
+    """A descriptor that holds the lock of this name; None: somebody else has it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with suppress(BlockingIOError, FileNotFoundError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # who had it before may have removed it meanwhile: then the name is another file's
+        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _placings(shape: JobShape, plan: LaunchPlan) -> tuple[Placing, ...]:
+    """Which replicas are in which part; the parts of a packed one share their nodes."""
+    replicas = [(replica.role, replica.index) for replica in plan.replicas]
+    return tuple(
+        Placing(
+            tuple(replicas[part.first : part.first + part.count]),
+            shape.share(part) if shape.packed else part.per_node,
+        )
+        for part in shape.parts
+    )
