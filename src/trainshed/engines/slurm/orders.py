@@ -206,7 +206,7 @@ class Orders:
         has_begun = attempt.records.began is not None
         return OrderFacts(
             is_submitted=attempt.submitted is not None,
-            is_settled=attempt.is_settled(),
+            is_settled=is_final and state is None and attempt.is_settled(),
             job=attempt.job,
             is_answered=answer.number > 0,
             state=state,

@@ -1,0 +1,329 @@
+"""What can be proven of one attempt: pure functions from facts to a decision.
+
+``Facts`` are what one look has read of the attempt's folder and of Slurm's last answer.  Some
+proofs need several looks, such as that Slurm does not know a job any more: ``Memory`` is what
+earlier looks have left, and ``follow`` makes the next one.  ``what_is_proven`` decides from both.
+``attempt.SlurmAttempt`` reads the facts and performs the decision.
+
+Records tell how its programs ended.  Slurm tells why: a program that SIGTERM has ended may have
+been preempted, cancelled by another user, or at its limit.  So an end by a signal that was not
+ordered by us is believed only when Slurm has said how the job ended.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from trainshed.engines.slurm import states
+from trainshed.engines.slurm.parse import SlurmJob
+from trainshed.engines.slurm.spool import EndInSlurm
+from trainshed.engines.slurm.states import OVER, SlurmState
+from trainshed.engines.supervise.record.folder import Order
+from trainshed.engines.warden.protocol import IS_LEFT
+from trainshed.model.attempt import SIGNAL_BASE, AttemptKey, Loss, Outcome
+from trainshed.model.explanation import Explanation, Reason
+
+#: A job that so many answers in a row do not have is gone.
+_MISSES: Final = 2
+QUEUED: Final = frozenset({SlurmState.PENDING, SlurmState.REQUEUED})
+#: The end that the records tell is the end.
+STANDS: Final = EndInSlurm(stands=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What one look has read."""
+
+    key: AttemptKey
+    now_s: float = 0.0
+    """By the monotonic clock."""
+    lost_after_s: float = 0.0
+    """How long records may be late of a job that is over, or that Slurm does not know."""
+
+    end: EndInSlurm | None = None
+    """The end that an earlier look has written down; then nothing else counts."""
+    is_submitted: bool = True
+    job: str = ""
+    """Slurm's number; empty: not known."""
+    is_new: bool = False
+    """Whether Slurm may not show its job yet, as it was submitted just now."""
+    order: Order | None = None
+    claim: bool | None = None
+    """Whether the server has the claim, so that no job begins the attempt; None: not tried yet."""
+    has_begun: bool = False
+    outcome: Outcome | None = None
+    """The end that its records tell."""
+    is_held: bool = False
+    """Whether its launcher says, after this end, that it keeps its nodes."""
+
+    number: int = 0
+    """How many answers of Slurm there were."""
+    is_away: bool = False
+    is_up: bool = True
+    rows: Sequence[SlurmJob] = ()
+    """What Slurm says of its job."""
+    silent: frozenset[str] = frozenset()
+    """Those of its nodes that Slurm does not reach."""
+
+    @property
+    def state(self) -> SlurmState | None:
+        """The state of its job; None: Slurm does not show it, or does not answer."""
+        return states.state_of(self.rows) if self.rows and not self.is_away else None
+
+
+class Memory(NamedTuple):
+    """What earlier looks have left."""
+
+    missed: int = 0
+    """How many answers in a row did not have its job."""
+    counted_at: int = 0
+    """The number of the answer that was counted last."""
+    over_since_s: float | None = None
+    """Since when its job is seen to be over, or gone."""
+    held_at: int | None = None
+    """The answer at which its launcher was first seen to keep its nodes."""
+    queued_at: int | None = None
+    """The answer that first had its job in the queue though it had begun."""
+    is_requeued: bool = False
+    """Whether its job waits to start again."""
+
+
+class Unknown(NamedTuple):
+    """Nothing is proven."""
+
+    waits: Explanation | None = None
+
+
+class Waits(NamedTuple):
+    """It is in Slurm's queue."""
+
+    waits: Explanation
+
+
+class Runs(NamedTuple):
+    """Its records hold, but for an end that is not believed yet."""
+
+    waits: Explanation | None = None
+
+
+class Recorded(NamedTuple):
+    """Its records hold, with the end that they tell."""
+
+
+class Over(NamedTuple):
+    """It has ended so."""
+
+    end: EndInSlurm
+    takes_claim: bool = False
+    """Whether the claim is taken first, so that no job begins it later."""
+    is_written: bool = False
+    """Whether the end need not be written down before it is reported."""
+
+
+class TakeClaim(NamedTuple):
+    """Try to take the claim, and decide again."""
+
+
+class GiveUp(NamedTuple):
+    """Read its records a last time, then decide by ``give_up``."""
+
+    why: str
+
+
+Decision = Unknown | Waits | Runs | Recorded | Over | TakeClaim | GiveUp
+
+
+def follow(memory: Memory, facts: Facts) -> Memory:
+    """Return what the next look has to know."""
+    state = facts.state
+    memory = memory._replace(**_count_miss(memory, facts))
+    if state in OVER or _is_gone(facts, memory):
+        if memory.over_since_s is None:
+            memory = memory._replace(over_since_s=facts.now_s)
+    elif state is not None:
+        memory = memory._replace(over_since_s=None)
+    if facts.is_held and state is SlurmState.RUNNING and memory.held_at is None:
+        memory = memory._replace(held_at=facts.number)
+    return _follow_queue(memory, facts)
+
+
+def _count_miss(memory: Memory, facts: Facts) -> dict[str, int]:
+    """Count answers of a working controller that do not have a job that was submitted."""
+    is_counted = not facts.number or facts.number == memory.counted_at
+    if facts.is_away or not facts.is_up or is_counted:
+        return {}
+    if facts.rows:
+        return {"missed": 0, "counted_at": facts.number}
+    is_expected = facts.outcome is not None or (facts.job and not facts.is_new)
+    is_missed = facts.is_submitted and is_expected
+    return {"missed": memory.missed + 1, "counted_at": facts.number} if is_missed else {}
+
+
+def _follow_queue(memory: Memory, facts: Facts) -> Memory:
+    """Tell an answer that is older than its start from a job that is to start again."""
+    state = facts.state
+    if state in QUEUED and (facts.has_begun or state is SlurmState.REQUEUED):
+        queued_at = facts.number if memory.queued_at is None else memory.queued_at
+        # the answer after the one that was under way was asked for when it had begun
+        is_requeued = memory.is_requeued or facts.number > queued_at + 1
+        return memory._replace(queued_at=queued_at, is_requeued=is_requeued)
+    is_elsewhere = state is not None and state not in QUEUED and state not in OVER
+    return memory._replace(queued_at=None) if is_elsewhere else memory
+
+
+def what_is_proven(facts: Facts, memory: Memory) -> Decision:
+    """Decide what can be said of an attempt now; ``memory`` has followed these facts."""
+    if facts.end is not None:
+        return Over(facts.end, is_written=True)
+    if not facts.is_submitted:
+        return Unknown() if facts.order is None else Over(_early(facts.order), is_written=True)
+    if facts.order is not None and not facts.has_begun and facts.claim is not False:
+        return TakeClaim() if facts.claim is None else Over(_early(facts.order))
+    if facts.outcome is not None:
+        return _judge_recorded_end(facts, memory, facts.outcome)
+    return _judge_without_end(facts, memory)
+
+
+def give_up(why: str, last_words: str, *, has_ended: bool, has_decided: bool) -> Decision:
+    """Decide of an attempt of which no more records can come."""
+    if has_ended:
+        return Recorded()
+    if has_decided:
+        return Over(STANDS)
+    fault = f"{why}: {last_words}" if last_words else why
+    return Over(EndInSlurm(fault=fault, loss=Loss.INFRA), takes_claim=True)
+
+
+def _judge_recorded_end(facts: Facts, memory: Memory, outcome: Outcome) -> Decision:
+    """Its records tell an end; Slurm may have to say what caused it."""
+    if facts.order is not None or not _is_doubtful(outcome):
+        return Recorded()
+    state = facts.state
+    if state is None:
+        return Over(STANDS) if _is_gone(facts, memory) else Runs()
+    if state is SlurmState.DONE:
+        return Over(_interrupted(outcome) if outcome.interrupted else STANDS)
+    if state is SlurmState.RUNNING and _is_kept(facts, memory):
+        return Over(STANDS)
+    if state in QUEUED:
+        return _judge_queued(facts, memory)
+    return Over(_end_by(facts, memory), takes_claim=True) if state in OVER else Runs()
+
+
+def _judge_without_end(facts: Facts, memory: Memory) -> Decision:
+    """No end is recorded."""
+    state = facts.state
+    if facts.is_away:
+        return Unknown()
+    if state is None:
+        return _judge_missing(facts, memory)
+    if state in OVER:
+        return _judge_over(facts, memory)
+    if state in QUEUED:
+        return _judge_queued(facts, memory)
+    return _judge_started(facts)
+
+
+def _judge_started(facts: Facts) -> Decision:
+    """Its job has nodes, of which Slurm may not reach some."""
+    if facts.silent:
+        return Unknown(states.unreachable(facts.key, facts.silent))
+    if facts.state is SlurmState.UNKNOWN:
+        return Unknown()
+    return Runs(states.suspended(facts.rows) if facts.state is SlurmState.SUSPENDED else None)
+
+
+def _judge_missing(facts: Facts, memory: Memory) -> Decision:
+    """An answer that does not have its job is no proof; its first answer may be to come."""
+    if not facts.job:
+        return Unknown()
+    if not facts.number or (facts.is_new and not facts.has_begun):
+        text = f"Slurm has it as job {facts.job} and has said no more of it yet"
+        return Waits(Explanation(reason=Reason.ENGINE_QUEUE, message=text))
+    if facts.is_new:
+        return Runs()
+    if not _is_gone(facts, memory) or not _has_waited(facts, memory):
+        return Unknown()
+    return GiveUp("Slurm does not know its job any more, and it recorded no end")
+
+
+def _judge_over(facts: Facts, memory: Memory) -> Decision:
+    """Slurm says that nothing of it runs, and its end is not recorded."""
+    is_by_us = facts.state is SlurmState.STOPPED and facts.order is not None
+    if facts.state is not SlurmState.DONE and not is_by_us:
+        return Over(_end_by(facts, memory), takes_claim=True)
+    return GiveUp("its launcher was killed") if _has_waited(facts, memory) else Runs()
+
+
+def _judge_queued(facts: Facts, memory: Memory) -> Decision:
+    """In the queue, unless the answer is older than its start, or its job was requeued."""
+    if facts.has_begun or facts.state is not SlurmState.PENDING:
+        return Unknown() if memory.is_requeued else Runs()
+    why = states.never(facts.rows)
+    if why is None or facts.claim is False:
+        return Waits(states.waiting_for(facts.rows))
+    return TakeClaim() if facts.claim is None else Over(EndInSlurm(fault=why, never=True))
+
+
+def _is_gone(facts: Facts, memory: Memory) -> bool:
+    """Whether so many answers in a row have not had its job, of a controller that works."""
+    is_counted = not facts.is_away and facts.is_up and facts.number > 0
+    return is_counted and not facts.rows and memory.missed >= _MISSES
+
+
+def _has_waited(facts: Facts, memory: Memory) -> bool:
+    """Whether records that are only late would be there by now."""
+    since_s = memory.over_since_s
+    return since_s is not None and facts.now_s - since_s >= facts.lost_after_s
+
+
+def _is_kept(facts: Facts, memory: Memory) -> bool:
+    """Whether its job was seen to run on after its end: then no other user has ended it."""
+    if not facts.is_held or memory.held_at is None:
+        return False
+    return facts.number > memory.held_at + 1  # one answer may have been under way
+
+
+def _end_by(facts: Facts, memory: Memory) -> EndInSlurm:
+    """The end of a job that did not end of itself."""
+    job, nodes = facts.rows[0].id, nodes_of(facts.rows)
+    if facts.state is SlurmState.PREEMPTED:
+        return EndInSlurm(f"Slurm has preempted its job {job}", Loss.MAINTENANCE)
+    if facts.state is SlurmState.LIMIT:
+        return EndInSlurm(f"its job {job} was at the time limit of Slurm", Loss.LIMIT)
+    if facts.state is SlurmState.NODE_LOST:
+        words = sorted({row.state for row in facts.rows})
+        why = f"Slurm says {', '.join(words)} of its job {job}"
+        return EndInSlurm(f"{why} on {', '.join(nodes) or 'no node'}", Loss.INFRA, nodes)
+    why = f"somebody else has stopped its job {job} (scancel)"
+    if memory.is_requeued:
+        why = f"somebody has requeued its job {job}: an attempt starts once"
+    return EndInSlurm(why, Loss.INFRA)
+
+
+def _early(order: Order) -> EndInSlurm:
+    if order.lost:
+        return EndInSlurm("it was given up before it began", Loss.INFRA)
+    return EndInSlurm(early=True)
+
+
+def _is_doubtful(outcome: Outcome) -> bool:
+    """Whether something other than the program may have ended it."""
+    if not outcome.exit_code:
+        return False
+    return outcome.interrupted or any(
+        replica.signal is not None or (replica.exit_code or 0) >= SIGNAL_BASE
+        for replica in outcome.replicas
+    )
+
+
+def _interrupted(outcome: Outcome) -> EndInSlurm:
+    """Why an attempt has ended in time: of a job that ends in its grace Slurm says no more."""
+    if outcome.message.endswith(IS_LEFT):
+        return EndInSlurm(f"the cluster wants its nodes: {outcome.message}", Loss.MAINTENANCE)
+    return EndInSlurm("somebody else has ended its launcher", Loss.INFRA)
+
+
+def nodes_of(rows: Sequence[SlurmJob]) -> tuple[str, ...]:
+    """List the nodes of a job, each once."""
+    return tuple(dict.fromkeys(node for row in rows for node in row.nodes))
