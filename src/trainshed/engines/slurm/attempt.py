@@ -228,20 +228,12 @@ class SlurmAttempt:
 
     def _report_running(self, rows: Sequence[SlurmJob]) -> Observation:
         """As its records have it, but for an end that is not believed yet."""
-        ended, self.records.ended = self.records.ended, None
-        try:
-            observation = observe.recorded(self.key, self.records)
-        finally:
-            self.records.ended = ended
+        observation = observe.recorded(self.key, replace(self.records, ended=None))
         return self._add_seats(observation, [row.nodes for row in rows])
 
     def _add_seats(self, observation: Observation, nodes: list[tuple[str, ...]]) -> Observation:
         kept_from = self.submitted.kept if self.submitted else 0
-        how = (
-            f"in the allocation kept from attempt {kept_from} (Slurm job {self.job})"
-            if kept_from
-            else ""
-        )
+        how = holding.describe(kept_from, self.job)
         return observation._replace(placed=self._list_seats(nodes), placed_how=how)
 
     def _list_seats(self, nodes: list[tuple[str, ...]]) -> tuple[Seat, ...]:
@@ -269,9 +261,8 @@ class SlurmAttempt:
         return observe.lost(self.key, self.records, end.fault, ran_s)._replace(loss=end.loss)
 
     def _is_mine(self, row: SlurmJob) -> bool:
-        key = holding.key_of(row.comment)
-        is_kept = self.submitted is not None and self.submitted.kept > 0
-        return key == self.key or (is_kept and key is not None and key.uid == self.key.uid)
+        kept_from = self.submitted.kept if self.submitted else 0
+        return holding.is_job_of(row.comment, self.key, kept_from)
 
     def overdue(self) -> bool:
         """Whether it has been given longer than its order says."""

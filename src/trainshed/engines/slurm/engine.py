@@ -45,12 +45,10 @@ from trainshed.model.faults import EngineFault, is_transient
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.network import NetworkLayout
 from trainshed.model.resources import Claim, Node, SeatsOrClaim
-from trainshed.model.stopping import StopOrder, StopReason
+from trainshed.model.stopping import StopOrder
 
 _FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
 _LAUNCHES: Final = 4
-#: Orders after which a job may have another attempt, in the allocation of this one.
-_GOES_ON: Final = frozenset({StopReason.AGAIN, StopReason.HANG})
 _DRAIN: Final = "scontrol update nodename=NODE state=drain reason=REASON"
 
 
@@ -211,8 +209,7 @@ class SlurmEngine:
             if attempt.final is None:
                 attempt.folder.give_order(Order(order.grace_s, order.reason.value, order.message))
                 attempt.is_reminded = False
-            if self._options.hold_s and order.reason not in _GOES_ON:
-                self._holding.end(key.uid)
+            self._holding.stop(key, order.reason)
         except OSError as error:
             raise EngineFault(f"the attempt {key} cannot be stopped: {error}") from error
         self._orders.add(key)

@@ -1,8 +1,26 @@
 """Allocations that are kept for the next attempt of their job: offered to it, shown, ended.
 
-The launcher of an attempt that has ended keeps its allocation (``engines.warden.hold``).  Here it
-is decided whether the next attempt goes there, and otherwise it is given back: jobs of one name run
-one after the other, so what is kept in vain would keep the next attempt from its own.
+With ``hold_s`` the launcher of an attempt that has failed keeps its nodes for so many seconds
+(``engines.warden.hold``).  This module decides whether the next attempt runs there, and gives the
+nodes back otherwise: jobs of one name run one after the other, so an allocation that is kept in
+vain would keep the next attempt from its own.
+
+The two speak by files in the folder of the attempt that has ended:
+
+``held``
+    The launcher keeps its nodes: the number of its job, until when, and the archive it runs from.
+``next``
+    The server offers an attempt, by its number.
+``taken``
+    The launcher has given ``next`` this name: it becomes the launcher of that attempt.
+``withdrawn``
+    The server has given ``next`` this name: it submits that attempt as any other.
+``release``
+    Either says that the nodes are not kept, or no more.  It may come before ``held``, and it
+    stays beside ``taken``.
+
+Only one of the two can rename ``next``, so an attempt that was offered begins once, whatever is
+killed on the way: a server that finds ``next``, ``taken`` or ``withdrawn`` goes on from there.
 """
 
 import hashlib
@@ -24,7 +42,10 @@ from trainshed.engines.warden import hold
 from trainshed.files.beneath import Beneath
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import EngineFault
+from trainshed.model.stopping import StopReason
 
+#: Orders after which a job may have another attempt, in the allocation of this one.
+_GOES_ON: Final = frozenset({StopReason.AGAIN, StopReason.HANG})
 #: Behind an attempt in the comment of its job, while its allocation is kept.
 MARK: Final = " kept"
 _KEY_MAX: Final = 45
@@ -96,6 +117,11 @@ class KeptAllocations:
     def goes_on(self, folder: AttemptFolder) -> bool:
         """Whether the allocation of an attempt that has ended is kept, or the next one's by now."""
         return read(folder) is not None and (bool(_taker(folder)) or self.keeps(folder))
+
+    def stop(self, key: AttemptKey, reason: StopReason) -> None:
+        """Keep nothing for a job after an order that ends it for good.  Raises OSError."""
+        if self._is_on and reason not in _GOES_ON:
+            self.end(key.uid)
 
     def end(self, uid: int) -> None:
         """Keep nothing for a job, neither now nor a moment later.  Raises OSError."""
@@ -208,6 +234,19 @@ def key_of(comment: str) -> AttemptKey | None:
     uid, _, attempt = comment.removesuffix(MARK).partition("/")
     is_one = uid.isdecimal() and attempt.isdecimal() and len(comment) <= _KEY_MAX
     return AttemptKey(int(uid), int(attempt)) if is_one else None
+
+
+def is_job_of(comment: str, key: AttemptKey, kept_from: int) -> bool:
+    """Whether a job with this comment is an attempt's, or was kept for it from an earlier one."""
+    other = key_of(comment)
+    return other == key or (kept_from > 0 and other is not None and other.uid == key.uid)
+
+
+def describe(kept_from: int, job: str) -> str:
+    """Say where an attempt runs; empty: in an allocation of its own."""
+    if not kept_from:
+        return ""
+    return f"in the allocation kept from attempt {kept_from} (Slurm job {job})"
 
 
 def shape_of(submission: Submission) -> str:
