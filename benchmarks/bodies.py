@@ -29,7 +29,7 @@ from trainshed.service.jobs.job_service import JobService
 from trainshed.service.jobs.submission import SubmitRules
 from trainshed.service.starts.images import ImageMapping, Images
 from trainshed.store.opening import open_store
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 
 CPU_S_MAX: Final = 2.0
 PEAK_MB_MAX: Final = 100.0

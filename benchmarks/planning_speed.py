@@ -33,7 +33,7 @@ from trainshed.service.jobs.submission import SubmitRules
 from trainshed.service.learning.plan_notes import PlanNotes
 from trainshed.service.starts.images import Images
 from trainshed.store.opening import open_store
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DIGITS: Final = ROOT / "examples" / "torch-reduction"

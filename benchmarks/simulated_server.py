@@ -37,7 +37,7 @@ from trainshed.service.auth.tokens import first_token
 from trainshed.service.jobs.submission import SubmitRules, admit
 from trainshed.service.ports.listening import BACKLOG
 from trainshed.service.starts.images import Images
-from trainshed.store.records import JobKind, JobRecord, NewJob
+from trainshed.store.records.jobs import JobKind, JobRecord, NewJob
 from trainshed.testing.fake_engine import FakeEngine, Script
 from trainshed.wire.aiplatform_v1 import parse
 

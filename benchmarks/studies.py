@@ -31,7 +31,7 @@ from trainshed.service.jobs.job_service import JobService
 from trainshed.service.jobs.studies import trial_views
 from trainshed.service.jobs.submission import SubmitRules
 from trainshed.service.starts.images import Images
-from trainshed.store.records import JobKind, JobRecord
+from trainshed.store.records.jobs import JobKind, JobRecord
 from trainshed.testing.fake_engine import FakeEngine, Script
 
 SECONDS_MAX = 60.0

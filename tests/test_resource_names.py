@@ -9,7 +9,7 @@ from trainshed.controller.steps import DIALECT_OF_KIND
 from trainshed.model.resource_names import ResourceName, resource_name
 from trainshed.model.roles import Dialect
 from trainshed.store.opening import open_store
-from trainshed.store.records import ML_KINDS, JobKind
+from trainshed.store.records.jobs import ML_KINDS, JobKind
 
 NAMES = {
     JobKind.ML_JOB: "projects/census/jobs/j",

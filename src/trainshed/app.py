@@ -89,7 +89,7 @@ from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store, open_store
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 
 #: When what can wait is made ready: by then the server has answered that it is there.
 NATIVE_S = 1.0

@@ -34,7 +34,8 @@ from trainshed.service.log.pages import LogService
 from trainshed.service.starts.images import Images
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
-from trainshed.store.records import JobKind, Token
+from trainshed.store.records.access import Token
+from trainshed.store.records.jobs import JobKind
 
 TOKENS = {
     "demo": ("demo", AccessRole.SUBMITTER),

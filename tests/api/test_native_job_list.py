@@ -9,7 +9,7 @@ from trainshed.api.native import native_app
 from trainshed.model.status import JobState
 from trainshed.service.jobs.story import Stories
 from trainshed.store.opening import open_store
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 
 ROOT = "/trainshed/v1/projects"
 

@@ -26,7 +26,9 @@ from trainshed.service.log.pages import LogService
 from trainshed.service.log.streams import Streams
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
-from trainshed.store.records import JobKind, NewEvent, NewTrial
+from trainshed.store.records.jobs import JobKind
+from trainshed.store.records.steps import NewEvent
+from trainshed.store.records.studies import NewTrial
 
 JOB = "/trainshed/v1/projects/demo/jobs"
 FINAL = Measurement(step=4, elapsed_s=1.5, metrics=(("accuracy", 0.75),))

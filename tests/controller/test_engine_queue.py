@@ -19,7 +19,7 @@ from trainshed.model.resources import Node
 from trainshed.model.restarts import Budgets, Restarts
 from trainshed.model.status import FINAL, JobState
 from trainshed.placement.jobs import QuotaRule
-from trainshed.store.records import JobKind, JobQuery
+from trainshed.store.records.jobs import JobKind, JobQuery
 from trainshed.testing.fake_engine import FakeEngine, Script
 
 S = JobState

@@ -9,7 +9,7 @@ from trainshed.model.faults import EngineFault, Fault, Field, FieldPath, Violati
 from trainshed.model.resources import NodeState
 from trainshed.model.status import JobState
 from trainshed.placement.jobs import QuotaRule
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 from trainshed.testing.fake_engine import Script
 
 

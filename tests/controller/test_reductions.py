@@ -6,7 +6,7 @@ from controller.world import World, go, runs
 from planning.test_achieved import REPORT
 from trainshed.model.reduction_report import ACHIEVED, PLANNED
 from trainshed.model.status import JobState
-from trainshed.store.records import NewEvent
+from trainshed.store.records.steps import NewEvent
 
 SUMMARY = (
     "Reduction: 1.43 times a ring of the same links; predicted 1.50 (4 reducers, 812 rounds, 52 GB)"

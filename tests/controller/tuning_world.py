@@ -11,7 +11,7 @@ from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import FINAL, JobState
 from trainshed.model.study import Metric, ParameterKind, ParameterSpec, StudySpec
 from trainshed.service.jobs.studies import TrialJobs, trial_views
-from trainshed.store.records import JobKind, NewJob
+from trainshed.store.records.jobs import JobKind, NewJob
 from trainshed.testing.fake_engine import Script
 
 LR = ParameterSpec(parameter_id="lr", kind=ParameterKind.DOUBLE, bounds=(0.0, 1.0))

@@ -25,7 +25,7 @@ from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.store.decisions import cancel_step
 from trainshed.store.opening import Store, open_store
-from trainshed.store.records import JobKind, JobRecord, NewJob
+from trainshed.store.records.jobs import JobKind, JobRecord, NewJob
 from trainshed.testing.fake_engine import FakeEngine, Script
 
 START = datetime(2026, 11, 21, tzinfo=UTC)

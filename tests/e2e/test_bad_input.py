@@ -11,7 +11,7 @@ import pytest
 from conformance.gcloud import needs_gcloud
 from e2e.support import PARENT, PROJECT, check_log, custom_job, good, ml_job, submit
 from trainshed.service.jobs.paging import TOKEN_S_MAX, digest_of, token_of
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from service.keeping import Account
 from trainshed.model.access import AccessRole
 from trainshed.service.auth.access import Access
 from trainshed.service.auth.signed_addresses import AddressRefused, SignedAddress
-from trainshed.store.records import SigningKey
+from trainshed.store.records.access import SigningKey
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 HOST = "storage.googleapis.com"

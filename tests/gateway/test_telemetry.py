@@ -20,7 +20,7 @@ from trainshed.service.gateway.attempts import LivingAttempt
 from trainshed.service.gateway.places import LOGGING_HOST, MONITORING_HOST
 from trainshed.service.gateway.telemetry import Telemetry, tell_in_story
 from trainshed.service.gateway.tokens import AttemptTokens
-from trainshed.store.records import StoredEvent
+from trainshed.store.records.steps import StoredEvent
 from trainshed.wire.logging_v2.written import LINES_MAX
 
 #: Only something broken takes so long.

@@ -14,7 +14,8 @@ from trainshed.service.jobs.pipelines import PipelineService
 from trainshed.service.jobs.submission import SubmitRules
 from trainshed.service.starts.images import Images
 from trainshed.service.upkeep.project_bytes import ProjectBytes
-from trainshed.store.records import JobKind, JobRecord, Step
+from trainshed.store.records.jobs import JobKind, JobRecord
+from trainshed.store.records.steps import Step
 
 PROJECT, PLACE = "demo", "us-central1"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -16,7 +16,7 @@ from service.submitting import (
 from service.test_launching import launching
 from trainshed.model.faults import EngineFault
 from trainshed.model.refusals import Code
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 
 OWN, FOREIGN, NOBODYS = "stage", "yours", "nowhere"
 POOL = "jobSpec.workerPoolSpecs[0]"

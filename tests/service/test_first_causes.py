@@ -7,7 +7,7 @@ import pytest
 from service.submitting import PLACE, PROJECT, fields, refusal
 from trainshed.service.jobs.judging import Rulebook, judge
 from trainshed.service.jobs.refusing import Merged
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 
 BOOK = Rulebook(today=dt.date(2026, 11, 21))
 POOL = {

@@ -21,7 +21,8 @@ from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.placement.jobs import QuotaRule
-from trainshed.store.records import JobKind, StudyStep
+from trainshed.store.records.jobs import JobKind
+from trainshed.store.records.studies import StudyStep
 from trainshed.wire import detect
 from trainshed.wire.aiplatform_v1 import render as vertex
 from trainshed.wire.ml_v1 import render as ml_v1

@@ -13,7 +13,7 @@ from trainshed.model.status import JobState
 from trainshed.service.jobs.job_service import OperationService
 from trainshed.service.jobs.paging import ANY_LOCATION, TOKEN_S_MAX, ListCall
 from trainshed.store.decisions import cancel_step
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 from trainshed.wire.aiplatform_v1.render import deletion
 from trainshed.wire.ml_v1 import render as ml_v1
 

@@ -23,7 +23,8 @@ from trainshed.service.jobs.story import Stories
 from trainshed.service.learning import calibrations as learned
 from trainshed.service.learning.from_jobs import Learning
 from trainshed.service.learning.turns import CpuBudget
-from trainshed.store.records import Learned, NewEvent
+from trainshed.store.records.learned import Learned
+from trainshed.store.records.steps import NewEvent
 
 DATA = dict(steps_achieved(TIMES, ran_s=4.0).numbers)
 PROGRAM = Program(kind=ProgramKind.CONTAINER, image_uri="registry.test/train", args=("--lr", "1"))

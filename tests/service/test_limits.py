@@ -7,7 +7,7 @@ import pytest
 from service.submitting import MAPPED, PLACE, custom_job, images, ml_job, pool
 from trainshed.service.jobs.job_service import JobService
 from trainshed.service.jobs.submission import SubmitRules
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 
 
 def test_a_job_s_own_limits_are_kept_in_either_dialect(desk):

@@ -17,7 +17,8 @@ from trainshed.service.log.pages import LogService
 from trainshed.storage import log_files
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
-from trainshed.store.records import JobKind, NewEvent
+from trainshed.store.records.jobs import JobKind
+from trainshed.store.records.steps import NewEvent
 from trainshed.wire.logging_v2.entries import EntriesQuery
 from trainshed.wire.logging_v2.log_entry import LogEntry
 from trainshed.wire.logging_v2.log_filter import read_log_filter

@@ -24,7 +24,8 @@ from trainshed.service.upkeep.housekeeping import Retention
 from trainshed.storage import log_files
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
-from trainshed.store.records import JobKind, NewEvent, NewJob, Step, StoredEvent
+from trainshed.store.records.jobs import JobKind, NewJob
+from trainshed.store.records.steps import NewEvent, Step, StoredEvent
 from trainshed.wire.logging_v2.entries import EntriesQuery
 from wire.log_filters import render
 

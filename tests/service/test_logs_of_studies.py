@@ -20,7 +20,7 @@ from trainshed.service.log import stream as log_stream
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.stream import sources
 from trainshed.storage.log_files import JobLog
-from trainshed.store.records import TrialJob
+from trainshed.store.records.studies import TrialJob
 from trainshed.wire.logging_v2.entries import EntriesQuery
 
 TRIALS, LINES = 60, 3

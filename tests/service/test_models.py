@@ -12,7 +12,7 @@ from trainshed.model.resource_names import MODELS
 from trainshed.model.status import JobState
 from trainshed.service.jobs import models
 from trainshed.service.jobs.paging import ListCall
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 
 BASE = "gs://out/run"
 PREFIX = f"projects/{PROJECT}/locations/{PLACE}/models"

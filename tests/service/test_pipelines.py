@@ -11,7 +11,7 @@ from trainshed.model.resource_names import PIPELINES
 from trainshed.model.status import JobState
 from trainshed.service.jobs.paging import ListCall
 from trainshed.service.jobs.story import Stories
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 from trainshed.wire.aiplatform_v1 import render
 
 REQUESTS = Path(__file__).parents[1] / "wire/requests"

@@ -17,7 +17,7 @@ from trainshed.service.jobs.story import Stories
 from trainshed.service.jobs.studies import TrialJobs
 from trainshed.service.log.stream import line_of
 from trainshed.service.starts.placing import placing_notes
-from trainshed.store.records import NewEvent
+from trainshed.store.records.steps import NewEvent
 
 IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
 V100 = {"machineType": "n1-highmem-96", "acceleratorType": "NVIDIA_TESLA_V100",

@@ -9,7 +9,7 @@ from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobError, JobState
 from trainshed.model.step_times import STEPS
 from trainshed.service.jobs.story import Stories
-from trainshed.store.records import NewEvent
+from trainshed.store.records.steps import NewEvent
 
 LATE = JobError(code=4, message="The job ran for longer than the 60 s of scheduling.timeout.")
 

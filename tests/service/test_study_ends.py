@@ -12,7 +12,7 @@ from trainshed.model.status import JobState
 from trainshed.model.trials import TrialState
 from trainshed.service.jobs.story import Stories, study_sentence
 from trainshed.store.opening import open_store
-from trainshed.store.records import NewTrial
+from trainshed.store.records.studies import NewTrial
 
 TWELVE = replace(STUDY, trial_count_max=12, trial_count_parallel=2)
 

@@ -1,7 +1,7 @@
 """What is asked of a store whose database fails."""
 
 from store.builders import LEASE_S, SERVER, new_job, place
-from trainshed.store.records import NewEvent
+from trainshed.store.records.steps import NewEvent
 
 
 def writes(store, uid):

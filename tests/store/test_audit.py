@@ -30,7 +30,7 @@ from trainshed.model.trials import TrialState
 from trainshed.store import audit
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import open_store
-from trainshed.store.records import NewTrial
+from trainshed.store.records.studies import NewTrial
 
 #: Where the program below finds ``builders``.
 HERE = Path(__file__).parent

@@ -20,7 +20,7 @@ from trainshed.model.attempt import AttemptKey
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.status import JobState
 from trainshed.store.opening import Store
-from trainshed.store.records import Holding
+from trainshed.store.records.jobs import Holding
 
 FULL = Explanation(reason=Reason.ENGINE_FULL, message="It takes no more.")
 WAITS = Explanation(reason=Reason.ENGINE_QUEUE, message="Others first.", position=3, since_s=1.5)

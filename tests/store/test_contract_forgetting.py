@@ -20,7 +20,8 @@ from trainshed.lifecycle.events import Command
 from trainshed.model.filters import Compare
 from trainshed.model.status import JobState
 from trainshed.store.opening import Store
-from trainshed.store.records import JobKind, JobQuery, NewEvent, Step
+from trainshed.store.records.jobs import JobKind, JobQuery
+from trainshed.store.records.steps import NewEvent, Step
 
 
 def _now(clock: HandClock) -> datetime:

@@ -19,7 +19,7 @@ from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobState
 from trainshed.store.listed_jobs import JobListQuery, JobListRow, ListedKind
 from trainshed.store.opening import Store
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 
 
 def names(store: Store, **query: object) -> list[str]:

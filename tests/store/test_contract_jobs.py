@@ -18,7 +18,8 @@ from store.builders import (
 from trainshed.model.status import JobState
 from trainshed.store.base import AlreadyThere, StaleEtag
 from trainshed.store.opening import Store
-from trainshed.store.records import JobKind, JobQuery, NewEvent
+from trainshed.store.records.jobs import JobKind, JobQuery
+from trainshed.store.records.steps import NewEvent
 
 RETRY_S = 600
 

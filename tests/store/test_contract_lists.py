@@ -7,7 +7,7 @@ from trainshed.model.filters import AllOf, AnyOf, Compare, Filter, Not
 from trainshed.model.job import Scheduling
 from trainshed.model.status import JobState
 from trainshed.store.opening import Store
-from trainshed.store.records import JobKind, JobQuery, JobRecord
+from trainshed.store.records.jobs import JobKind, JobQuery, JobRecord
 
 
 def _priority(priority: int) -> Scheduling:

@@ -7,7 +7,8 @@ from trainshed.model.status import JobState
 from trainshed.model.step_times import STEPS
 from trainshed.store import outcomes
 from trainshed.store.opening import Store
-from trainshed.store.records import Learned, NewEvent
+from trainshed.store.records.learned import Learned
+from trainshed.store.records.steps import NewEvent
 
 TAUGHT = Learned(
     project=PROJECT,

@@ -10,7 +10,9 @@ from trainshed.model.access import AccessRole
 from trainshed.model.filters import Compare
 from trainshed.model.status import JobState
 from trainshed.store.opening import Store
-from trainshed.store.records import JobKind, JobQuery, Operation, SigningKey, Token
+from trainshed.store.records.access import SigningKey, Token
+from trainshed.store.records.jobs import JobKind, JobQuery
+from trainshed.store.records.models import Operation
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"

@@ -18,7 +18,7 @@ from trainshed.lifecycle.events import Command
 from trainshed.model.explanation import Change, Explanation, Reason
 from trainshed.model.status import FINAL, JobError, JobState
 from trainshed.store.opening import Store
-from trainshed.store.records import NewEvent, ReplicaRow, Step
+from trainshed.store.records.steps import NewEvent, ReplicaRow, Step
 
 LAUNCH, STOP = Command.LAUNCH, Command.STOP
 WHY = Explanation(

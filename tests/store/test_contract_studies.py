@@ -28,7 +28,9 @@ from trainshed.model.trials import TrialState
 from trainshed.store.base import AlreadyThere
 from trainshed.store.decisions import cancel_step
 from trainshed.store.opening import Store
-from trainshed.store.records import JobKind, JobQuery, NewEvent, NewTrial, StudyStep
+from trainshed.store.records.jobs import JobKind, JobQuery
+from trainshed.store.records.steps import NewEvent
+from trainshed.store.records.studies import NewTrial, StudyStep
 
 S = JobState
 BEGUN = NewEvent(kind="TRIALS", message="two trials begin")

@@ -6,7 +6,7 @@ from trainshed.model.restarts import Cause, Restarts
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.opening import Store
-from trainshed.store.records import JobKind, JobQuery
+from trainshed.store.records.jobs import JobKind, JobQuery
 
 STOP = Command.STOP
 S = JobState

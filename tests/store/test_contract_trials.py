@@ -24,7 +24,8 @@ from trainshed.model.attempt import Report
 from trainshed.model.status import JobError, JobState
 from trainshed.model.trials import Measurement, TrialState
 from trainshed.store.opening import Store
-from trainshed.store.records import JobKind, JobQuery, NewTrial, StoredTrial, TrialReports
+from trainshed.store.records.jobs import JobKind, JobQuery
+from trainshed.store.records.studies import NewTrial, StoredTrial, TrialReports
 
 S = JobState
 

@@ -22,7 +22,7 @@ from trainshed.model.status import JobState
 from trainshed.store.front import BEHIND_FRONT, FRONT_MAX
 from trainshed.store.listed_jobs import JobListQuery
 from trainshed.store.opening import Store
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 
 OTHER = "server-b"
 WHY = Explanation(reason=Reason.CAPACITY, message="full")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from store.builders import PROJECT
 from trainshed.store.opening import open_store
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 
 ADDER = Path(__file__).with_name("killed_adder.py")
 KILLED_AFTER = 300

@@ -12,7 +12,7 @@ from store.faulty_store import writes
 from trainshed.store import database_file
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import open_store
-from trainshed.store.records import NewEvent
+from trainshed.store.records.steps import NewEvent
 
 EVENTS = 200
 

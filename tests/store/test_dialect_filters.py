@@ -4,7 +4,7 @@ import pytest
 
 from store.builders import PROJECT, go, hand_over, new_job, place
 from trainshed.model.status import JobState
-from trainshed.store.records import JobKind, JobQuery
+from trainshed.store.records.jobs import JobKind, JobQuery
 from trainshed.wire.aiplatform_v1.words import jobs_filter, pipelines_filter
 from trainshed.wire.ml_v1.words import jobs_filter as ml_jobs_filter
 

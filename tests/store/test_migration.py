@@ -32,7 +32,7 @@ from trainshed.store import audit, codec, migrate
 from trainshed.store.base import StoreFault
 from trainshed.store.database import write_engine
 from trainshed.store.opening import open_store
-from trainshed.store.records import NewEvent
+from trainshed.store.records.steps import NewEvent
 from trainshed.store.tables import METADATA
 
 

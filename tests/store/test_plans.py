@@ -27,7 +27,7 @@ from trainshed.store.database import write_engine
 from trainshed.store.listed_jobs import JobListQuery
 from trainshed.store.migrate import migrate
 from trainshed.store.opening import open_store
-from trainshed.store.records import JobKind, JobQuery
+from trainshed.store.records.jobs import JobKind, JobQuery
 
 PAGE = JobQuery(project="p", kind=JobKind.CUSTOM_JOB, filter=AllOf(), after=(1, 1))
 

@@ -12,7 +12,7 @@ from store.builders import add
 from store.faulty_store import check_whole, writes
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import open_store
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 
 SOON = text("SET idle_in_transaction_session_timeout = 500")
 

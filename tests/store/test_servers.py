@@ -11,7 +11,8 @@ from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.store.base import AlreadyThere
 from trainshed.store.opening import open_store
-from trainshed.store.records import JobKind, NewEvent, Step
+from trainshed.store.records.jobs import JobKind
+from trainshed.store.records.steps import NewEvent, Step
 
 SEATS = (Seat(role=Role.PRIMARY, index=0, node="n1"),)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from store.builders import CLAIM, SEATS, SERVER, add, read
 from trainshed.lifecycle.events import Command
 from trainshed.model.status import FINAL, JobState
-from trainshed.store.records import NewEvent, Step
+from trainshed.store.records.steps import NewEvent, Step
 
 JOBS = 3
 TICK_S = 7

@@ -29,7 +29,8 @@ from trainshed.model.status import JobState
 from trainshed.model.trials import Measurement, TrialRecord, TrialState
 from trainshed.store.codec import to_time
 from trainshed.store.opening import open_store
-from trainshed.store.records import JobKind, NewTrial, TrialReports
+from trainshed.store.records.jobs import JobKind
+from trainshed.store.records.studies import NewTrial, TrialReports
 from trainshed.store.study_rows import STATE_OF_FORGOTTEN
 
 STEPPER = Path(__file__).with_name("killed_stepper.py")

@@ -10,7 +10,8 @@ from trainshed.model.access import AccessRole
 from trainshed.store import codec
 from trainshed.store.base import AlreadyThere, StoreFault
 from trainshed.store.opening import open_store
-from trainshed.store.records import JobKind, SigningKey
+from trainshed.store.records.access import SigningKey
+from trainshed.store.records.jobs import JobKind
 from trainshed.store.tables import PROJECTS
 
 

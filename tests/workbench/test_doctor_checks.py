@@ -16,7 +16,8 @@ from trainshed.model.status import FINAL, JobState
 from trainshed.model.trials import TrialState
 from trainshed.store.audit import AuditedTrial
 from trainshed.store.clock_jumps import ClockJump
-from trainshed.store.records import NodeRow, StoredCommand
+from trainshed.store.records.nodes import NodeRow
+from trainshed.store.records.steps import StoredCommand
 from trainshed.workbench.doctor.examine import (
     CHECKS,
     DoctorReport,

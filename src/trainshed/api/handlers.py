@@ -16,7 +16,8 @@ from trainshed.service.jobs.models import ModelService, ModelView
 from trainshed.service.jobs.paging import ListCall
 from trainshed.service.jobs.pipelines import PipelineService, PipelineView
 from trainshed.service.log.pages import LogService
-from trainshed.store.records import JobKind, Operation
+from trainshed.store.records.jobs import JobKind
+from trainshed.store.records.models import Operation
 from trainshed.wire.aiplatform_v1 import render as vertex
 from trainshed.wire.aiplatform_v1.models import model_json, upload
 from trainshed.wire.fields import table

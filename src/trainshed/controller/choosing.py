@@ -16,7 +16,7 @@ from trainshed.model.explanation import Explanation
 from trainshed.model.resources import JobDemand
 from trainshed.placement.engine_choice import EngineChoice, choose
 from trainshed.placement.jobs import ChosenEngine
-from trainshed.store.records import WaitingJob
+from trainshed.store.records.jobs import WaitingJob
 
 #: Engines are asked how they do no more often than so: a pass has thousands of jobs (seconds).
 _ASKED_AGAIN_S: Final = 0.1

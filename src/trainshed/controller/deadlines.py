@@ -19,7 +19,8 @@ from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.decisions import ending_step
 from trainshed.store.opening import Store
-from trainshed.store.records import Due, JobRecord, NewEvent, Step
+from trainshed.store.records.jobs import Due, JobRecord
+from trainshed.store.records.steps import NewEvent, Step
 
 _AT_ONCE = 500
 

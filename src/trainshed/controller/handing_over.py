@@ -13,7 +13,7 @@ from typing import Final
 
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.placement.jobs import ChosenEngine
-from trainshed.store.records import WaitingJob
+from trainshed.store.records.jobs import WaitingJob
 
 #: Says which engine is to run a job.
 Choose = Callable[[WaitingJob], ChosenEngine]

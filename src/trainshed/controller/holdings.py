@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from trainshed.model.attempt import AttemptKey
 from trainshed.store.opening import Store
-from trainshed.store.records import Holding
+from trainshed.store.records.jobs import Holding
 
 
 class Holdings:

@@ -24,7 +24,9 @@ from trainshed.model.restarts import Budgets, Cause
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.opening import Store
-from trainshed.store.records import Holding, JobRecord, NodeStateRow, Step
+from trainshed.store.records.jobs import Holding, JobRecord
+from trainshed.store.records.nodes import NodeStateRow
+from trainshed.store.records.steps import Step
 
 _NEVER: Final = float("inf")
 _RESTARTABLE = frozenset({JobState.ENQUEUED, JobState.PREPARING, JobState.RUNNING})

@@ -35,7 +35,8 @@ from trainshed.model.restarts import Budgets
 from trainshed.model.status import JobState
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
-from trainshed.store.records import Active, Holding, Step
+from trainshed.store.records.jobs import Active, Holding
+from trainshed.store.records.steps import Step
 
 _LOG = logging.getLogger(__name__)
 

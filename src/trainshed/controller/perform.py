@@ -38,7 +38,8 @@ from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
-from trainshed.store.records import Holding, JobRecord, StoredCommand
+from trainshed.store.records.jobs import Holding, JobRecord
+from trainshed.store.records.steps import StoredCommand
 
 _LOG = logging.getLogger(__name__)
 

@@ -37,7 +37,8 @@ from trainshed.placement.jobs import (
 )
 from trainshed.placement.plan import Planner
 from trainshed.store.opening import Store
-from trainshed.store.records import Holding, Step, WaitingJob
+from trainshed.store.records.jobs import Holding, WaitingJob
+from trainshed.store.records.steps import Step
 
 NODES_EVERY_S: Final = 1.0
 #: New jobs whose admitting change is sought in their first pass, wherever in the front: it costs.

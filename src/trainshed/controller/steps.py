@@ -22,7 +22,8 @@ from trainshed.model.roles import Dialect
 from trainshed.model.status import JobState
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
-from trainshed.store.records import Active, Holding, JobKind, ReplicaRow, Step, StoredEvent
+from trainshed.store.records.jobs import Active, Holding, JobKind
+from trainshed.store.records.steps import ReplicaRow, Step, StoredEvent
 
 _EVENTS_AT_ONCE = 1000
 

@@ -26,7 +26,8 @@ from trainshed.model.stopping import StopOrder
 from trainshed.placement.jobs import ChosenEngine
 from trainshed.planning.achieved import achieved
 from trainshed.planning.steps_achieved import steps_achieved
-from trainshed.store.records import Active, NewEvent
+from trainshed.store.records.jobs import Active
+from trainshed.store.records.steps import NewEvent
 
 #: A gang of hundreds is not listed replica by replica.
 REPLICAS_MAX: Final = 16

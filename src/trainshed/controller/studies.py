@@ -21,13 +21,11 @@ from trainshed.model.trials import Measurement, TrialRecord, TrialState
 from trainshed.store.base import StoreFault
 from trainshed.store.decisions import CANCELLED, ending_step
 from trainshed.store.opening import Store
-from trainshed.store.records import (
-    JobRecord,
-    NewEvent,
-    NewJob,
+from trainshed.store.records.jobs import JobRecord, NewJob
+from trainshed.store.records.steps import NewEvent, Step
+from trainshed.store.records.studies import (
     NewTrial,
     OpenStudy,
-    Step,
     StoredTrial,
     StudyStep,
     TrialReports,

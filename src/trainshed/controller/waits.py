@@ -11,7 +11,7 @@ from trainshed.model.attempt import AttemptKey, Observation, Phase
 from trainshed.model.explanation import Explanation
 from trainshed.model.status import FINAL, JobState
 from trainshed.store.opening import Store
-from trainshed.store.records import Active
+from trainshed.store.records.jobs import Active
 
 _EXPLAINED: Final = frozenset(JobState) - FINAL - {JobState.QUEUED}
 

@@ -18,7 +18,8 @@ from trainshed.store import codec
 from trainshed.store.base import AlreadyThere
 from trainshed.store.bulk import add_new_rows, add_rows
 from trainshed.store.names import etag
-from trainshed.store.records import JobRecord, NewEvent, NewJob
+from trainshed.store.records.jobs import JobRecord, NewJob
+from trainshed.store.records.steps import NewEvent
 from trainshed.store.story import event_rows
 from trainshed.store.tables import EVENTS, JOBS, LABELS, RETRY_KEYS, SPECS
 from trainshed.store.times import deadline_ns

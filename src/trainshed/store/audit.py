@@ -25,15 +25,9 @@ from trainshed.store.database import check_ours, connect, file_of, parsed
 from trainshed.store.faults import fault_of, place_of
 from trainshed.store.fleet import ALL, PLACES, node_row, places_of
 from trainshed.store.migrate import check_version
-from trainshed.store.records import (
-    FENCED,
-    Holding,
-    JobRecord,
-    NodeRow,
-    ReplicaRow,
-    StoredCommand,
-    StoredEvent,
-)
+from trainshed.store.records.jobs import Holding, JobRecord
+from trainshed.store.records.nodes import NodeRow
+from trainshed.store.records.steps import FENCED, ReplicaRow, StoredCommand, StoredEvent
 from trainshed.store.rows import HOLDING, JOB, command, holding, job_record, of_columns
 from trainshed.store.story import replica_row, stored_event
 from trainshed.store.tables import (

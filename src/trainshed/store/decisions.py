@@ -7,7 +7,8 @@ from trainshed.lifecycle.commands import commands_of
 from trainshed.lifecycle.events import CancelRequested
 from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder
-from trainshed.store.records import JobRecord, NewEvent, Step
+from trainshed.store.records.jobs import JobRecord
+from trainshed.store.records.steps import NewEvent, Step
 
 #: Without a code the SDK takes a cancelled pipeline for a good one (docs/sources/vertex.md 1.7).
 CANCELLED: Final = JobError(code=1, message="The job was cancelled.")

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from trainshed.model.filters import AllOf, AnyOf, Compare, Filter, Not
 from trainshed.model.status import JobState
 from trainshed.store import codec
-from trainshed.store.records import JobQuery
+from trainshed.store.records.jobs import JobQuery
 from trainshed.store.tables import JOBS, LABELS, MODELS, PIPELINES
 
 Condition = ColumnElement[bool]

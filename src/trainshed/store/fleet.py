@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLIC
 from trainshed.model.resources import Node, NodeState
 from trainshed.store import codec
 from trainshed.store.database import Database
-from trainshed.store.records import NodeRow, NodeStateRow
+from trainshed.store.records.nodes import NodeRow, NodeStateRow
 from trainshed.store.tables import ATTEMPTS, JOBS, NODE_STATES, NODES, REPLICAS
 from trainshed.store.writer import Transaction
 

@@ -12,7 +12,7 @@ from trainshed.model.access import AccessRole
 from trainshed.store import codec
 from trainshed.store.database import Database
 from trainshed.store.names import project_number
-from trainshed.store.records import SigningKey, Token
+from trainshed.store.records.access import SigningKey, Token
 from trainshed.store.rows import of_columns
 from trainshed.store.tables import BUCKETS, KEYS, OWNERS, PROJECTS, TOKENS
 from trainshed.store.writer import Transaction

@@ -36,7 +36,7 @@ from trainshed.store.bulk import given
 from trainshed.store.database import Database
 from trainshed.store.front import EXPLANATION
 from trainshed.store.listed_jobs import JobListQuery, JobListRow, ListedKind
-from trainshed.store.records import JobKind
+from trainshed.store.records.jobs import JobKind
 from trainshed.store.rows import restarts
 from trainshed.store.tables import JOBS, LABELS, PIPELINES, REPLICAS, TRIALS
 

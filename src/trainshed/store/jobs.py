@@ -41,7 +41,7 @@ from trainshed.store.front import IN_LINE, QUEUED
 from trainshed.store.listed_jobs import LoggedJob
 from trainshed.store.models import DROP_LABELS_OF_UNMADE, DROP_UNMADE, KEEP
 from trainshed.store.names import etag as etag_of
-from trainshed.store.records import JobKind, JobQuery, JobRecord, NewJob
+from trainshed.store.records.jobs import JobKind, JobQuery, JobRecord, NewJob
 from trainshed.store.rows import JOB, job_record
 from trainshed.store.study_rows import hide_trials
 from trainshed.store.tables import (

@@ -29,7 +29,8 @@ from trainshed.store import codec, filtering
 from trainshed.store.adding import add_labels
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
-from trainshed.store.records import JobQuery, NewModel, StoredModel
+from trainshed.store.records.jobs import JobQuery
+from trainshed.store.records.models import NewModel, StoredModel
 from trainshed.store.rows import of_columns
 from trainshed.store.tables import JOBS, LABELS, MODELS, PROJECTS
 from trainshed.store.writer import Transaction

@@ -15,13 +15,13 @@ from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLIC
 from trainshed.model.step_times import STEPS
 from trainshed.store import codec
 from trainshed.store.database import Database
-from trainshed.store.records import (
+from trainshed.store.records.learned import (
     CalibrationHead,
     Learned,
     StoredCalibration,
-    StoredEvent,
     StoredOutcome,
 )
+from trainshed.store.records.steps import StoredEvent
 from trainshed.store.rows import of_columns
 from trainshed.store.story import add_event, stored_event
 from trainshed.store.tables import CALIBRATIONS, EVENTS, OUTCOMES

@@ -13,7 +13,8 @@ from trainshed.store.base import AlreadyThere
 from trainshed.store.database import Database
 from trainshed.store.jobs import DROP_LABELS
 from trainshed.store.models import add_model
-from trainshed.store.records import JobQuery, JobRecord, NewJob, NewModel, Operation, Pipeline
+from trainshed.store.records.jobs import JobQuery, JobRecord, NewJob
+from trainshed.store.records.models import NewModel, Operation, Pipeline
 from trainshed.store.tables import JOBS, MODELS, OPERATIONS, PIPELINES, SPECS
 from trainshed.store.writer import Transaction
 

@@ -16,13 +16,8 @@ from trainshed.model.status import Job, JobState, JobStatus
 from trainshed.store import codec
 from trainshed.store.front import EXPLANATION
 from trainshed.store.names import etag
-from trainshed.store.records import (
-    Holding,
-    JobKind,
-    JobRecord,
-    StoredCommand,
-    WaitingJob,
-)
+from trainshed.store.records.jobs import Holding, JobKind, JobRecord, WaitingJob
+from trainshed.store.records.steps import StoredCommand
 from trainshed.store.tables import ATTEMPTS, JOBS, SPECS
 from trainshed.store.times import NS_PER_S
 

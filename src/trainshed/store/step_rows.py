@@ -13,7 +13,7 @@ from trainshed.model.status import JobState
 from trainshed.model.step_times import STEPS
 from trainshed.store import codec
 from trainshed.store.bulk import add_new_rows, add_rows, given
-from trainshed.store.records import ReplicaRow, Step
+from trainshed.store.records.steps import ReplicaRow, Step
 from trainshed.store.story import event_rows
 from trainshed.store.tables import ATTEMPTS, COMMANDS, EVENTS, OUTCOMES, REPLICAS
 from trainshed.store.writer import Transaction

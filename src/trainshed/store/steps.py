@@ -28,7 +28,7 @@ from trainshed.model.status import JobState
 from trainshed.store import codec, times
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
-from trainshed.store.records import Step
+from trainshed.store.records.steps import Step
 from trainshed.store.step_rows import Additions, opens_attempt
 from trainshed.store.story import next_stamp
 from trainshed.store.tables import JOBS

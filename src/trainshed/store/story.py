@@ -21,7 +21,7 @@ from sqlalchemy import (
 from trainshed.store import codec
 from trainshed.store.bulk import add_rows, given
 from trainshed.store.database import Database
-from trainshed.store.records import NewEvent, ReplicaRow, StoredEvent
+from trainshed.store.records.steps import NewEvent, ReplicaRow, StoredEvent
 from trainshed.store.rows import of_columns
 from trainshed.store.tables import EVENTS, JOBS, REPLICAS
 from trainshed.store.writer import Transaction

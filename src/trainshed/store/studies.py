@@ -15,7 +15,8 @@ from trainshed.store.adding import Addition, UidTaken, add_all, prepare
 from trainshed.store.base import AlreadyThere
 from trainshed.store.bulk import add_rows, given
 from trainshed.store.database import Database
-from trainshed.store.records import OpenStudy, Step, StoredTrial, StudyStep, TrialJob
+from trainshed.store.records.steps import Step
+from trainshed.store.records.studies import OpenStudy, StoredTrial, StudyStep, TrialJob
 from trainshed.store.steps import apply_in
 from trainshed.store.tables import JOBS, REPORTS, TRIALS
 from trainshed.store.writer import Transaction

@@ -13,7 +13,8 @@ from trainshed.model.status import JobState
 from trainshed.model.trials import TrialRecord, TrialState, Values
 from trainshed.store import codec
 from trainshed.store.bulk import given
-from trainshed.store.records import JobKind, StoredTrial, TrialReports
+from trainshed.store.records.jobs import JobKind
+from trainshed.store.records.studies import StoredTrial, TrialReports
 from trainshed.store.tables import JOBS, REPORTS, TRIALS
 from trainshed.store.writer import Transaction
 

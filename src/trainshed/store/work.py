@@ -28,7 +28,8 @@ from trainshed.store import codec, rows
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
 from trainshed.store.front import IN_LINE, QUEUED
-from trainshed.store.records import Active, Due, Holding, StoredCommand, WaitingJob
+from trainshed.store.records.jobs import Active, Due, Holding, WaitingJob
+from trainshed.store.records.steps import StoredCommand
 from trainshed.store.steady_clock import note
 from trainshed.store.tables import ATTEMPTS, COMMANDS, JOBS, LEASES, MARKS
 from trainshed.store.writer import HOLDING_MARK, Transaction

@@ -20,7 +20,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth.signed_addresses import SignedAddress, signer_of
 from trainshed.service.auth.throttle import Throttle
 from trainshed.store.opening import Store
-from trainshed.store.records import SigningKey
+from trainshed.store.records.access import SigningKey
 
 #: How long a token that another server revoked may still be accepted, in seconds.
 REMEMBERED_S = 0.25

@@ -15,7 +15,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth.tokens import Json, invalid, life_of, new_token, refuse_unknown
 from trainshed.storage.buckets import BUCKET_RULE, is_bucket_name
 from trainshed.store.opening import Store
-from trainshed.store.records import Token
+from trainshed.store.records.access import Token
 
 LIFE: Final = timedelta(hours=1)
 LIFE_MAX: Final = timedelta(hours=12)

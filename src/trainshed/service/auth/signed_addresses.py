@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 from trainshed.model.refusals import Code, Refusal
-from trainshed.store.records import SigningKey
+from trainshed.store.records.access import SigningKey
 
 SIGNATURE: Final = "X-Goog-Signature"
 ALGORITHM: Final = "GOOG4-RSA-SHA256"

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from trainshed.model.refusals import Code, Refusal
-from trainshed.store.records import SigningKey
+from trainshed.store.records.access import SigningKey
 
 #: Google's own limit, in seconds.
 LIFETIME_S_MAX = 3600.0

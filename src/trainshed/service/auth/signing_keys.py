@@ -18,7 +18,7 @@ from trainshed.service.auth.key_files import BITS_MIN
 from trainshed.service.auth.signed_tokens import public_key
 from trainshed.service.auth.tokens import Json, invalid, project_of, refuse_unknown, role_of
 from trainshed.store.opening import Store
-from trainshed.store.records import SigningKey
+from trainshed.store.records.access import SigningKey
 
 _EMAIL = re.compile(r"[A-Za-z0-9._%+-]{1,128}@[A-Za-z0-9.-]{1,190}")
 _KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")

@@ -18,7 +18,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.visible import hidden
 from trainshed.service.auth.access import digest_of
 from trainshed.store.opening import Store
-from trainshed.store.records import Token
+from trainshed.store.records.access import Token
 
 Json = dict[str, Any]
 

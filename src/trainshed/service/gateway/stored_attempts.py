@@ -9,7 +9,7 @@ from trainshed.engines.base import AttemptAt, Endpoint, Engine
 from trainshed.model.attempt import AttemptKey
 from trainshed.service.gateway.attempts import LivingAttempt
 from trainshed.store.base import StoreFault
-from trainshed.store.records import Holding, JobRecord
+from trainshed.store.records.jobs import Holding, JobRecord
 
 #: How long an attempt that has ended may still be taken for a living one.
 REMEMBERED_S: Final = 1.0

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from trainshed.model.attempt import AttemptKey
 from trainshed.service.gateway.attempts import LivingAttempt
 from trainshed.service.gateway.places import LOGGING_HOST, MONITORING_HOST
-from trainshed.store.records import NewEvent, StoredEvent
+from trainshed.store.records.steps import NewEvent, StoredEvent
 from trainshed.wire.logging_v2.written import WrittenLine
 
 #: The kind of the event that tells of it.

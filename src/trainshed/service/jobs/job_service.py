@@ -36,7 +36,9 @@ from trainshed.service.starts.bucket_uris import buckets_of_project
 from trainshed.store.base import AlreadyThere, StaleEtag
 from trainshed.store.decisions import cancel_step
 from trainshed.store.opening import Store
-from trainshed.store.records import ML_KINDS, JobKind, JobRecord, NewEvent, Operation, Step
+from trainshed.store.records.jobs import ML_KINDS, JobKind, JobRecord
+from trainshed.store.records.models import Operation
+from trainshed.store.records.steps import NewEvent, Step
 from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
 from trainshed.wire.aiplatform_v1.words import jobs_filter as vertex_filter
 from trainshed.wire.ml_v1 import parse as ml_v1
@@ -229,7 +231,7 @@ def deleted(store: Store, project: ProjectId, location: str, now: datetime) -> O
 def new_operation(
     store: Store, project: ProjectId, location: str, now: datetime, resource: str = ""
 ) -> Operation:
-    """Remember an operation that is over; ``resource`` is what it made (``store.records``)."""
+    """Remember an operation that is over; ``resource`` is what it made."""
     number = OperationId(str(secrets.randbits(_ID_BITS)))
     name = resource_name(OPERATIONS, project, location, number)
     operation = Operation(name=name, project=project, done=True, create_time=now, made=resource)

@@ -13,7 +13,7 @@ from trainshed.engines.several import Engines
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.jobs.story import Stories
-from trainshed.store.records import JobRecord
+from trainshed.store.records.jobs import JobRecord
 
 Json = dict[str, Any]
 

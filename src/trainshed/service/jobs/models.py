@@ -20,7 +20,8 @@ from trainshed.service.jobs.refusing import invalid, not_found
 from trainshed.service.starts.bucket_uris import NO_BUCKET, buckets_of_project
 from trainshed.storage.buckets import split
 from trainshed.store.opening import Store
-from trainshed.store.records import JobKind, JobQuery, NewModel, Operation, StoredModel
+from trainshed.store.records.jobs import JobKind, JobQuery
+from trainshed.store.records.models import NewModel, Operation, StoredModel
 from trainshed.wire.aiplatform_v1.models import (
     DOCUMENT_BYTES_MAX,
     ModelDraft,

@@ -17,7 +17,7 @@ from trainshed.model.json_reader import read_json
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import ProjectId
 from trainshed.store.codec import to_ns
-from trainshed.store.records import ML_KINDS, JobKind, JobQuery
+from trainshed.store.records.jobs import ML_KINDS, JobKind, JobQuery
 
 #: (default, most) by collection; ml v1's are documented (docs/sources/vertex.md 7).
 SIZES: Final[Mapping[JobKind, tuple[int, int]]] = {

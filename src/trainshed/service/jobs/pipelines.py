@@ -26,7 +26,8 @@ from trainshed.service.jobs.refusing import not_found
 from trainshed.service.jobs.submission import SubmitRules, admit
 from trainshed.service.starts.bucket_uris import buckets_of_project
 from trainshed.store.opening import Store
-from trainshed.store.records import JobKind, JobRecord, Operation, Pipeline
+from trainshed.store.records.jobs import JobKind, JobRecord
+from trainshed.store.records.models import Operation, Pipeline
 from trainshed.wire.aiplatform_v1 import parse
 from trainshed.wire.aiplatform_v1.models import ModelDraft, model_of_pipeline
 from trainshed.wire.aiplatform_v1.render import job_of_pipeline, task_definition

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from trainshed.placement.jobs import QuotaRule
 from trainshed.placement.quota import EACH, limit_of
 from trainshed.store.opening import Store
-from trainshed.store.records import Holding
+from trainshed.store.records.jobs import Holding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -23,7 +23,9 @@ from trainshed.planning.study_end import StudyEnd, StudySoFar, study_end
 from trainshed.service.jobs.studies import trial_views
 from trainshed.service.starts.placing import cpu_warnings
 from trainshed.store.opening import Store
-from trainshed.store.records import JobKind, JobRecord, ReplicaRow, StoredEvent, StoredTrial
+from trainshed.store.records.jobs import JobKind, JobRecord
+from trainshed.store.records.steps import ReplicaRow, StoredEvent
+from trainshed.store.records.studies import StoredTrial
 from trainshed.tuning.ranking import best, objectives
 from trainshed.wire.native_v1 import explanation_json, trial_json
 from trainshed.wire.times import rfc3339, timestamp

@@ -16,7 +16,9 @@ from trainshed.model.trials import TrialRecord, TrialView, text_of
 from trainshed.service.jobs.refusing import invalid
 from trainshed.service.jobs.submission import AdmittedJob, Parse
 from trainshed.store.opening import Store
-from trainshed.store.records import JobKind, JobRecord, NewEvent, NewJob, StoredTrial
+from trainshed.store.records.jobs import JobKind, JobRecord, NewJob
+from trainshed.store.records.steps import NewEvent
+from trainshed.store.records.studies import StoredTrial
 from trainshed.tuning.measuring import measured
 from trainshed.wire.aiplatform_v1.render import job_of_trial
 from trainshed.wire.parsed import Parsed

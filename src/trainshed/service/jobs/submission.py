@@ -45,7 +45,8 @@ from trainshed.service.starts.images import Images, ImagesByEngine
 from trainshed.service.starts.stand_ins import missing_starts, notes_of
 from trainshed.service.upkeep.project_bytes import ProjectBytes
 from trainshed.store.opening import Store
-from trainshed.store.records import JobKind, NewEvent, NewJob
+from trainshed.store.records.jobs import JobKind, NewJob
+from trainshed.store.records.steps import NewEvent
 from trainshed.wire.jsonmap import described
 from trainshed.wire.parsed import Parsed
 from trainshed.wire.status import waiting

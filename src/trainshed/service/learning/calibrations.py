@@ -5,7 +5,7 @@ from typing import Any, Final
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.jobs.paging import digest_of, parts_of, token_of
 from trainshed.store.opening import Store
-from trainshed.store.records import CalibrationHead
+from trainshed.store.records.learned import CalibrationHead
 from trainshed.wire.times import timestamp
 
 #: The most of one answer.

@@ -15,7 +15,9 @@ from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.updating import updated
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store
-from trainshed.store.records import JobRecord, Learned, NewEvent, StoredCalibration, StoredEvent
+from trainshed.store.records.jobs import JobRecord
+from trainshed.store.records.learned import Learned, StoredCalibration
+from trainshed.store.records.steps import NewEvent, StoredEvent
 
 #: More jobs than one turn has time for.
 _AT_ONCE: Final = 25

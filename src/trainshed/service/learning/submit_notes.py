@@ -13,7 +13,8 @@ from trainshed.planning.scaling.calibration_file import read
 from trainshed.planning.submit_note import SubmitNote, submit_note
 from trainshed.service.learning.plan_notes import SubmittedJob
 from trainshed.store.opening import Store
-from trainshed.store.records import NewEvent, StoredCalibration
+from trainshed.store.records.learned import StoredCalibration
+from trainshed.store.records.steps import NewEvent
 
 #: The kind of the event.
 KIND: Final = "PLAN_NOTE"

@@ -22,7 +22,7 @@ from trainshed.service.log.searching import STAMP_MAX, EntryPosition, LocatedEnt
 from trainshed.service.log.stream import LogCursor
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import Store
-from trainshed.store.records import JobRecord
+from trainshed.store.records.jobs import JobRecord
 from trainshed.wire.logging_v2.entries import EntriesQuery
 from trainshed.wire.logging_v2.log_entry import LogEntry
 from trainshed.wire.logging_v2.log_filter import read_log_filter

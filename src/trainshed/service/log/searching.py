@@ -17,7 +17,7 @@ from trainshed.model.resource_names import JobUid
 from trainshed.service.log.stream import LogSource, all_events, line_of, lines_of, sources
 from trainshed.storage.log_files import JobLog, Span
 from trainshed.store.opening import Store
-from trainshed.store.records import JobKind, JobRecord
+from trainshed.store.records.jobs import JobKind, JobRecord
 from trainshed.wire.logging_v2 import narrowing
 from trainshed.wire.logging_v2.log_entry import LogEntry
 from trainshed.wire.logging_v2.log_filter import LogFilter

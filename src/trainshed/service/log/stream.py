@@ -17,7 +17,9 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import JobUid
 from trainshed.storage.log_files import JobLog, Span
 from trainshed.store.opening import Store
-from trainshed.store.records import JobRecord, StoredEvent, TrialJob
+from trainshed.store.records.jobs import JobRecord
+from trainshed.store.records.steps import StoredEvent
+from trainshed.store.records.studies import TrialJob
 
 READ_MAX: Final = 1000
 #: A reading ends early when its texts are longer than this in all: there are many readers.

@@ -13,7 +13,7 @@ from prometheus_client.core import (
 
 from trainshed.engines.base import PlacedBy
 from trainshed.engines.several import Engines
-from trainshed.store.records import Holding
+from trainshed.store.records.jobs import Holding
 
 
 def families(engines: Engines, held: Iterable[Holding]) -> Iterator[Metric]:

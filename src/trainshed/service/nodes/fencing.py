@@ -15,7 +15,8 @@ from trainshed.model.faults import EngineFault
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
 from trainshed.store.opening import Store
-from trainshed.store.records import FENCED, JobRecord, NewEvent
+from trainshed.store.records.jobs import JobRecord
+from trainshed.store.records.steps import FENCED, NewEvent
 
 Json = dict[str, Any]
 

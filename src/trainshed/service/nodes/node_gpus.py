@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from trainshed.model.gpus import GpuNow, GpuSample, NodeGpu
-from trainshed.store.records import Holding
+from trainshed.store.records.jobs import Holding
 from trainshed.wire.times import rfc3339
 
 Json = dict[str, Any]

@@ -12,7 +12,8 @@ from trainshed.model.resources import NodeState, shown_name
 from trainshed.service.nodes import node_gpus
 from trainshed.service.nodes.node_gpus import GpusNow
 from trainshed.store.opening import Store
-from trainshed.store.records import Holding, NodeRow
+from trainshed.store.records.jobs import Holding
+from trainshed.store.records.nodes import NodeRow
 from trainshed.wire.times import rfc3339
 
 Json = dict[str, Any]

@@ -54,7 +54,7 @@ from trainshed.service.starts.stand_ins import entry_points, in_containers, note
 from trainshed.storage.buckets import FOLDER_MODE, SCHEME, Buckets, GsPaths
 from trainshed.storage.folders import make_all
 from trainshed.store.opening import Store
-from trainshed.store.records import JobRecord
+from trainshed.store.records.jobs import JobRecord
 
 #: The primary's file in the folder of metric files.
 METRIC_FILE = "output.metrics"

@@ -30,7 +30,7 @@ from trainshed.store import audit
 from trainshed.store.audit import Audit
 from trainshed.store.base import StoreFault
 from trainshed.store.codec import to_ns
-from trainshed.store.records import Holding, JobRecord
+from trainshed.store.records.jobs import Holding, JobRecord
 from trainshed.workbench import backups
 from trainshed.workbench.doctor.snapshot import (
     CheckPart,

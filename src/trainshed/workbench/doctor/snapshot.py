@@ -12,7 +12,8 @@ from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.status import FINAL, JobState
 from trainshed.store.audit import AuditedTrial
 from trainshed.store.clock_jumps import ClockJump
-from trainshed.store.records import NodeRow, StoredCommand
+from trainshed.store.records.nodes import NodeRow
+from trainshed.store.records.steps import StoredCommand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""What the store keeps, as values: one module a kind of row."""
