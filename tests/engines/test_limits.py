@@ -21,7 +21,6 @@ from trainshed.engines.supervise.kernel.limits import (
     settings_v1,
     settings_v2,
 )
-from trainshed.model import exits
 from trainshed.model.roles import Role
 
 MIB = 1 << 20
@@ -303,11 +302,3 @@ NO_LIMIT = ReplicaLimits()
 )
 def test_an_end_in_words(status, usage, limits, words):
     assert describe_end(status, usage, limits) == words
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "words"),
-    [(0, "0 MiB"), (310 * MIB, "310 MiB"), (2048 * MIB, "2.0 GiB"), (2600 * MIB, "2.5 GiB")],
-)
-def test_a_size_in_words(size_bytes, words):
-    assert exits.size(size_bytes) == words

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.model.reduction_report import ReductionReport, report_of
-from trainshed.planning.achieved import achieved, size_in_words
+from trainshed.planning.achieved import achieved
 
 DOCUMENT = {
     "version": 1,
@@ -68,15 +68,6 @@ def test_the_catalog_s_promise_is_told_where_it_was_another():
 )
 def test_what_cannot_be_compared_is_told_without(changes, sentence):
     assert achieved(replace(REPORT, **changes)).sentence == sentence
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "words"),
-    [(0, "0 B"), (999, "999 B"), (4096, "4.1 kB"), (64e6, "64 MB"), (5.24e10, "52.4 GB"),
-     (2.5e15, "2.5e+03 TB")],
-)  # fmt: skip
-def test_sizes_are_told_in_decimal_units(size_bytes, words):
-    assert size_in_words(size_bytes) == words
 
 
 FINITE = st.floats(0, 1e18) | st.integers(0, 10**18)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from planning.test_what_ifs import CALIBRATION, HOST, JOB, RUNS, TRAINING, planned
-from trainshed.planning.counts import plural
 from trainshed.planning.job_plan import PlanWishes
 from trainshed.planning.plan_words import figure, head, interval, recommendations, remarks
 from trainshed.planning.prices import Interruptions
@@ -39,8 +38,6 @@ def test_one_is_not_called_several():
     often = Interruptions(per_machine_hour=20.0, checkpoint_every_s=3600, restart_s=300)
     plan = planned(8, job=job, reducers=0, wishes=PlanWishes(interruptions=often))
     assert plan.own.answer.message.startswith("1 machine would be interrupted")
-    assert plural(1, "host") == "1 host"
-    assert plural(1200, "host") == "1,200 hosts"
 
 
 def test_limits_are_named_where_they_are_asked():

@@ -1,5 +1,5 @@
 """Checkpoints are whole or absent; written with unittest, to run on a bare Python."""
-# ruff: noqa: D102, INP001, PT009, PT027  # unittest on a bare Python: no pytest, no package
+# ruff: noqa: INP001, PT009, PT027  # unittest on a bare Python: no pytest, no package
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """An older attempt saves nothing where a newer one has begun; unittest, to run on a bare Python."""
-# ruff: noqa: D102, INP001, PT009, PT027, S101, S603  # unittest on a bare Python: no package
+# ruff: noqa: INP001, PT009, PT027, S101, S603  # unittest on a bare Python: no package
 
 from __future__ import annotations
 

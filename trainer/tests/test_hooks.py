@@ -1,5 +1,5 @@
 """Hooks come with the environment alone, and whatever goes wrong in them is not the program's."""
-# ruff: noqa: D102, INP001, PT009  # unittest on a bare Python: no pytest, no package
+# ruff: noqa: INP001, PT009  # unittest on a bare Python: no pytest, no package
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A notice reaches the program once, on either way; unittest, to run on a bare Python."""
-# ruff: noqa: D102, INP001, PT009, S101, S603  # unittest on a bare Python: no pytest, no package
+# ruff: noqa: INP001, PT009, S101, S603  # unittest on a bare Python: no pytest, no package
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The last few checkpoints stay, and a kill harms none; unittest, to run on a bare Python."""
-# ruff: noqa: D102, INP001, PT009, PT027, S101, S603  # unittest on a bare Python: no package
+# ruff: noqa: INP001, PT009, PT027, S101, S603  # unittest on a bare Python: no package
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The times of steps reach their file; nothing about them can fail a training."""
-# ruff: noqa: D102, INP001, PT009, S101, SLF001  # unittest on a bare Python: no pytest, no package
+# ruff: noqa: INP001, PT009, S101, SLF001  # unittest on a bare Python: no pytest, no package
 
 from __future__ import annotations
 

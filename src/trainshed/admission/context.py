@@ -1,7 +1,7 @@
 """What every rule is given: the job, the catalog, the day, and how far to look."""
 
 import enum
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
@@ -96,11 +96,3 @@ def both_or_none(context: RuleContext) -> str:
     if context.submitted_spec.dialect is Dialect.ML_V1:
         return "Both `type` and `count` should be specified or none"
     return "Both `accelerator_type` and `accelerator_count` should be specified or none"
-
-
-def listing(values: Iterable[object], limit: int = 12) -> str:
-    """``1, 2, 4 or 8``: alternatives in a sentence, cut after ``limit``."""
-    words = [str(value) for value in values]
-    if len(words) > limit:
-        return f"{', '.join(words[:limit])} and {len(words) - limit} more"
-    return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

@@ -4,13 +4,13 @@ import signal
 from typing import Final
 
 from trainshed.model.attempt import Outcome, ReplicaExit
+from trainshed.model.texts import format_size
 
 #: What is mostly behind a signal, if nobody has measured it.
 _HINTS: Final[dict[int, str]] = {
     signal.SIGKILL: "out of memory?",
     signal.SIGBUS: "is /dev/shm full?",
 }
-_UNIT: Final = 1024
 
 
 def how(
@@ -29,16 +29,18 @@ def how(
         text = f"exited with code {ended.exit_code}"
     else:
         text = f"was killed by {signal_name(ended.signal)}"
-    peak = "" if ended.peak_memory_bytes is None else f"peak {size(ended.peak_memory_bytes)}"
+    peak = "" if ended.peak_memory_bytes is None else f"peak {format_size(ended.peak_memory_bytes)}"
     if machine_oom and not children_killed:
         return f"{text} while the machine was out of memory{_bracketed(peak)}"
     if ended.oom and ended.status:
         if children_killed and ended.signal != signal.SIGKILL:
             text += f" after {children_killed} of its processes had been killed"
-        limit = "" if limit_bytes is None else f" at its limit of {size(limit_bytes)}"
+        limit = "" if limit_bytes is None else f" at its limit of {format_size(limit_bytes)}"
         return f"{text}: out of memory{limit}{_bracketed(peak)}"
     text += _bracketed(_hint(ended))
-    return f"{text}; peak memory {size(ended.peak_memory_bytes)}" if _is_said(ended) else text
+    return (
+        f"{text}; peak memory {format_size(ended.peak_memory_bytes)}" if _is_said(ended) else text
+    )
 
 
 def when_stopped(ended: ReplicaExit, *, noticed: bool) -> str:
@@ -82,12 +84,6 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def size(size_bytes: int | None) -> str:
-    """A size for people: ``310 MiB``, ``2.0 GiB``."""
-    mib = (size_bytes or 0) / _UNIT**2
-    return f"{mib:.0f} MiB" if mib < _UNIT else f"{mib / _UNIT:.1f} GiB"
-
-
 def _decider(outcome: Outcome) -> ReplicaExit | None:
     own = [e for e in outcome.replicas if e.status and not e.stopped_by_us]
     deciders = [e for e in own if e.status == outcome.exit_code]
@@ -116,7 +112,7 @@ def _is_said(ended: ReplicaExit) -> bool:
 
 def _peak(ended: ReplicaExit) -> str:
     peak_bytes = ended.peak_memory_bytes
-    return "" if peak_bytes is None else f"; peak memory {size(peak_bytes)}"
+    return "" if peak_bytes is None else f"; peak memory {format_size(peak_bytes)}"
 
 
 def _notice_s(ended: ReplicaExit) -> str:

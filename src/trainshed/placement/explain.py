@@ -8,6 +8,7 @@ from functools import cached_property
 
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.resources import Demand, NodeState
+from trainshed.model.texts import format_duration
 from trainshed.placement import messages
 from trainshed.placement.jobs import HeldJob, QueuedJob
 from trainshed.placement.planning_pass import PlanningPass, Wait
@@ -113,7 +114,7 @@ class Explainer:
     def _start(self, start_s: float) -> str:
         if start_s == float("inf"):
             return "has the next free place"
-        return f"starts in {messages.duration(start_s - self._done.now_s)} at the latest"
+        return f"starts in {format_duration(start_s - self._done.now_s)} at the latest"
 
     def _in_the_way(self, job: QueuedJob, where: Where, replica: Demand) -> tuple[str, ...]:
         """The jobs on the nodes that could hold the largest replicas, soonest end first."""

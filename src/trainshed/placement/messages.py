@@ -1,6 +1,5 @@
 """Sentences about demands, quotas, nodes and times."""
 
-import math
 from collections.abc import Sequence
 
 from trainshed.model.resources import Demand, NodeState
@@ -23,21 +22,11 @@ PLURAL = {
     Role.EVALUATOR: "evaluators",
 }
 
-_UNITS = ((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min"))
-
 
 def at_most_ten(names: Sequence[str]) -> tuple[str, ...]:
     """The first ten names, and how many there are besides."""
     more = len(names) - NAMED_MAX
     return (*names[:NAMED_MAX], *([f"and {more} more"] if more > 0 else []))
-
-
-def duration(seconds: float) -> str:
-    """``90 s``, ``45 min``, ``3 h``, ``7 d``: rounded up, never less than it is."""
-    for least, unit, name in _UNITS:
-        if seconds >= least:
-            return f"{math.ceil(seconds / unit)} {name}"
-    return f"{math.ceil(max(seconds, 0.0))} s"
 
 
 def of_each(replica: Demand) -> str:

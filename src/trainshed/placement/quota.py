@@ -9,6 +9,7 @@ exceptions beside it.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from trainshed.model.bounded import BoundedDict
 from trainshed.model.resources import JobDemand
 from trainshed.placement.jobs import QuotaRule
 
@@ -60,7 +61,9 @@ class Quotas:
         self._in_use: dict[QuotaBucket, int] = {}
         self._users: dict[QuotaBucket, dict[int, None]] = {}
         self._claims: dict[int, tuple[QuotaClaim, ...]] = {}
-        self._claims_by_demand: dict[tuple[str, JobDemand], tuple[QuotaClaim, ...]] = {}
+        self._claims_by_demand = BoundedDict[tuple[str, JobDemand], tuple[QuotaClaim, ...]](
+            _REMEMBERED_MAX
+        )
 
     def claims(self, project: str, demand: JobDemand) -> tuple[QuotaClaim, ...]:
         """What the job takes of each bucket; empty where no rule counts it.
@@ -71,8 +74,6 @@ class Quotas:
             return ()
         claims = self._claims_by_demand.get((project, demand))
         if claims is None:
-            if len(self._claims_by_demand) >= _REMEMBERED_MAX:
-                self._claims_by_demand.clear()
             claims = self._claims_by_demand[project, demand] = tuple(self._claimed(project, demand))
         return claims
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from trainshed.model.bounded import BoundedDict
 from trainshed.model.resources import (
     ANY_GPU,
     Demand,
@@ -124,8 +125,10 @@ class Topology:
         self.regions = {kind.region for kind in kinds if kind.region is not None}
         self.gpu_names = {name for kind in kinds for name in (*kind.types, *dict(kind.alias))}
         self._has_exact = any(n.policy is FleetPolicy.EXACT for n in self.nodes)
-        self._requests: dict[tuple[Where, Demand], tuple[ReplicaRequest | None, ...]] = {}
-        self._shapes: dict[JobDemand, DemandShape] = {}
+        self._requests = BoundedDict[tuple[Where, Demand], tuple[ReplicaRequest | None, ...]](
+            _REMEMBERED_MAX
+        )
+        self._shapes = BoundedDict[JobDemand, DemandShape](_REMEMBERED_MAX)
 
     def find(self, seat: Seat) -> int | None:
         """The node of a seat; None: it is gone.  One that names no engine is of the first."""
@@ -153,8 +156,6 @@ class Topology:
         """What a replica takes of each kind of node."""
         requests = self._requests.get((where, replica))
         if requests is None:
-            if len(self._requests) >= _REMEMBERED_MAX:
-                self._requests.clear()
             requests = tuple(_request(kind, where, replica) for kind in self._kinds)
             self._requests[where, replica] = requests
         return requests
@@ -168,8 +169,6 @@ class Topology:
         """The demand as this fleet sees it: what no node looks at is left out."""
         shape = self._shapes.get(demand)
         if shape is None:
-            if len(self._shapes) >= _REMEMBERED_MAX:
-                self._shapes.clear()
             shape = self._shapes[demand] = self._shape(demand)
         return shape
 

@@ -8,9 +8,9 @@ may be about other links than the job has found.
 from dataclasses import dataclass
 
 from trainshed.model.reduction_report import ReductionReport
+from trainshed.model.texts import count_noun, format_decimal_size
 from trainshed.planning.exchange import Links, gain
 
-_UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 #: Predictions that differ by less are reported once.
 SAME = 0.05
 #: How well links are measured, as a factor.
@@ -34,9 +34,9 @@ class Achieved:
     def sentence(self) -> str:
         """All of it in a line, for a job's summary."""
         report = self.report
-        reducers = f"{report.reducers} reducer{'' if report.reducers == 1 else 's'}"
-        rounds = f"{report.rounds} round{'' if report.rounds == 1 else 's'}"
-        counted = f"({reducers}, {rounds}, {size_in_words(report.size_bytes)})"
+        reducers = count_noun(report.reducers, "reducer")
+        rounds = count_noun(report.rounds, "round")
+        counted = f"({reducers}, {rounds}, {format_decimal_size(report.size_bytes)})"
         return f"Reduction: {self._compared()} {counted}{self._by_the_catalog()}."
 
     def _compared(self) -> str:
@@ -99,14 +99,6 @@ def _predicted(report: ReductionReport) -> float | None:
             reducers_gbps=sum(report.reducer_link_mbps),
         )
     )
-
-
-def size_in_words(size_bytes: float) -> str:
-    """``52 GB``: three digits at the most, in powers of 1000, as network rates count."""
-    for unit, size in _UNITS:
-        if size_bytes >= size:
-            return f"{size_bytes / size:.3g} {unit}"
-    return f"{size_bytes:.0f} B"
 
 
 def _rounded(value: float | None) -> float | None:

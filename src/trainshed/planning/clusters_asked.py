@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from trainshed.catalog.machines import reducers_needed
-from trainshed.planning.counts import plural
+from trainshed.model.texts import count_noun
 from trainshed.planning.prices import Machines
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster, HostKind
@@ -265,7 +265,7 @@ def _unheld(calibration: Calibration | None, copies: int) -> NoPrediction | None
         return None
     return NoPrediction(
         field="model-parallel",
-        message=f"{plural(least, 'accelerator')} trained when it was measured, which is no "
+        message=f"{count_noun(least, 'accelerator')} trained when it was measured, which is no "
         f"multiple of the {copies} that hold one model",
         accepted=f"{_divisors(least)}; or a calibration whose runs have multiples of {copies}",
     )

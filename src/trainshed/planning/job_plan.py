@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from trainshed.model.texts import count_noun
 from trainshed.planning.clusters_asked import (
     PlannedJob,
     Question,
@@ -10,7 +11,6 @@ from trainshed.planning.clusters_asked import (
     matching_reducers,
     with_reducers,
 )
-from trainshed.planning.counts import plural
 from trainshed.planning.prices import Interruptions, PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.prediction import NoPrediction
@@ -136,7 +136,7 @@ class JobPlan:
     def _idle(self, option: ClusterOption) -> str:
         enough = matching_reducers(self.job, option.cluster)
         does = "matches" if enough == 1 else "match"
-        return f"{plural(enough, 'reducer')} {does} the workers, and more are idle"
+        return f"{count_noun(enough, 'reducer')} {does} the workers, and more are idle"
 
     def _without_reducers(self, option: ClusterOption) -> ClusterOption | None:
         if not option.cluster.reducers:

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from trainshed.planning.counts import plural
+from trainshed.model.texts import count_noun
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.scaling.prediction import NoPrediction, Prediction
@@ -27,7 +27,7 @@ def noun(accelerator: str, count: int) -> str:
         word = "TPU"
     else:
         word = "CPU replica" if accelerator in {"", "CPU"} else "GPU"
-    return plural(count, word)
+    return count_noun(count, word)
 
 
 def figure(value: float) -> str:
@@ -151,7 +151,7 @@ def _fewer(plan: JobPlan, option: ClusterOption) -> str:
 def _with_reducers(base: ClusterOption, reduced: ClusterOption, prediction: Prediction) -> str:
     count = reduced.cluster.reducers
     times = prediction.speedup.point / prediction.base_accelerators
-    words = f"{plural(count, 'reducer')} would make it {_short(times)} times"
+    words = f"{count_noun(count, 'reducer')} would make it {_short(times)} times"
     if base.cost and reduced.cost and reduced.hour:
         more = reduced.cost.point - base.cost.point
         side = "more" if more > 0 else "less"
@@ -194,7 +194,7 @@ def _name_cluster(plan: JobPlan, option: ClusterOption) -> str:
     if machine := option.machine_type:
         words += f" on {cluster.hosts} x {machine}"
     if cluster.reducers:
-        words += f" with {plural(cluster.reducers, 'reducer')}"
+        words += f" with {count_noun(cluster.reducers, 'reducer')}"
     return f"{words}: {_how_long(plan, option)}, {price_words(plan, option)}"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trainshed.planning.counts import plural
+from trainshed.model.texts import count_noun
 from trainshed.planning.prices import HourPrice, Interruptions, Machines, PriceList
 from trainshed.planning.scaling.calibration import Calibration
 from trainshed.planning.scaling.cluster import Cluster, HostKind
@@ -155,7 +155,7 @@ def weigh(
     if longer == math.inf:
         answer = NoPrediction(
             field="spot",
-            message=f"{plural(machines, 'machine')} would be interrupted before a checkpoint",
+            message=f"{count_noun(machines, 'machine')} would be interrupted before a checkpoint",
             accepted="fewer machines, checkpoints more often, or machines on demand",
         )
     hour = prices.of(what_if.machines)

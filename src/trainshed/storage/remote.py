@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any, BinaryIO, Final, cast
 
+from trainshed.model.bounded import BoundedDict
 from trainshed.model.extras import install_command
 from trainshed.model.faults import UsageFault
 from trainshed.model.stored_objects import Attributes, Checksums, StoredObject
@@ -62,7 +63,7 @@ class Remote:
         self._is_google = bucket.uri.partition("://")[0] in _GOOGLE
         self._turns = BoundedSemaphore(_CALLS_MAX)
         self._away = (0.0, "")
-        self._listed: dict[str, tuple[float, StoredObject]] = {}
+        self._listed = BoundedDict[str, tuple[float, StoredObject]](_LISTED_MAX)
         self.since = datetime.now(UTC)
 
     def look(self, name: str) -> StoredObject:
@@ -128,8 +129,6 @@ class Remote:
         if path == self._path(folder) or not is_object_name(name):
             return ""
         if not is_folder:
-            if len(self._listed) >= _LISTED_MAX:
-                self._listed.clear()
             self._listed[name] = (time.monotonic(), self._object(name, info))
         return name
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import Row, Select, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
@@ -158,16 +158,8 @@ _PROJECT = (
     .where(or_(PROJECTS.c.id == bindparam("of_name"), PROJECTS.c.number == bindparam("of_name")))
     .limit(1)
 )
-#: A bucket keeps its project for ever, and a project its numbers: whoever has seen them need not
-#: ask again.
-_KNOWN_MAX = 4096
-
-
-def _remember(cache: dict[str, T], name: str, entry: T) -> T:
-    if len(cache) >= _KNOWN_MAX:
-        cache.clear()
-    cache[name] = entry
-    return entry
+#: A bucket keeps its project for ever, and a project its numbers, so both are read once.
+REMEMBERED_MAX: Final = 4096
 
 
 class Places:
@@ -188,7 +180,8 @@ class Places:
         name = codec.plain(id_or_number)
         row = self._db.read(lambda c: c.execute(_PROJECT, {"of_name": name}).first())
         if row is not None:
-            return _remember(self._known_projects, id_or_number, (row.id, row.number))
+            entry = self._known_projects[id_or_number] = (row.id, row.number)
+            return entry
         if name.isdecimal():
             return name, name
         new = {"id": name, "number": project_number(name)}
@@ -205,7 +198,8 @@ class Places:
         while True:
             row = self._db.row(_OWNER, of_project=project)
             if row is not None:
-                return _remember(self._known_owners, project, int(row.number))
+                number = self._known_owners[project] = int(row.number)
+                return number
             next_one = select(func.coalesce(func.max(OWNERS.c.number) + 1, 0)).scalar_subquery()
             add = insert(OWNERS).values(project=project, number=next_one)
             self._db.put(add.on_conflict_do_nothing())
@@ -228,7 +222,8 @@ class Places:
         row = self._db.row(_BUCKET, of_name=codec.plain(name))
         if row is None:
             return None
-        return _remember(self._known_buckets, name, (row.project, codec.to_time(row.create_ns)))
+        entry = self._known_buckets[name] = (row.project, codec.to_time(row.create_ns))
+        return entry
 
     def buckets(self, project: str) -> Sequence[str]:
         """The buckets of a project."""

@@ -12,6 +12,7 @@ from sqlalchemy import URL, Connection, delete, text
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 from sqlalchemy.exc import DBAPIError
 
+from trainshed.model.bounded import BoundedDict
 from trainshed.store import clock_jumps, codec, database_file
 from trainshed.store.audit_log import StoredAuditLog
 from trainshed.store.base import StoreFault
@@ -19,7 +20,7 @@ from trainshed.store.database import Database, check_ours, file_of, parsed, writ
 from trainshed.store.database_file import DatabaseFile
 from trainshed.store.faults import fault_of, place_of
 from trainshed.store.fleet import StoredNodes
-from trainshed.store.grants import Grants, Places
+from trainshed.store.grants import REMEMBERED_MAX, Grants, Places
 from trainshed.store.job_rows import StoredJobRows
 from trainshed.store.jobs import Forgetting, StoredJobs
 from trainshed.store.migrate import check_exists, migrate
@@ -139,9 +140,9 @@ class Store(
         """Serve a database whose tables are there; ``held`` is let go of at the end."""
         self._db = db
         self._held = held
-        self._known_buckets = {}
-        self._known_projects = {}
-        self._known_owners = {}
+        self._known_buckets = BoundedDict(REMEMBERED_MAX)
+        self._known_projects = BoundedDict(REMEMBERED_MAX)
+        self._known_owners = BoundedDict(REMEMBERED_MAX)
 
     def now(self) -> datetime:
         """The store's time, to the microsecond; it does not jump when the wall clock is set."""

@@ -4,7 +4,7 @@
 programs run.  What is tried, and on what, says ``engine_world``.  A test that a trait of the engine
 turns off is skipped with the names of both.
 """
-# ruff: noqa: D102, S101, PLR2004 - tests by name, made of asserts and expected numbers
+# ruff: noqa: S101, PLR2004 - tests by name, made of asserts and expected numbers
 
 import json
 import os

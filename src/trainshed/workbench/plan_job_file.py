@@ -7,7 +7,7 @@ from datetime import date
 from typing import Final
 
 from trainshed.admission import equipped
-from trainshed.admission.context import RuleContext, Scope, listing
+from trainshed.admission.context import RuleContext, Scope
 from trainshed.admission.rules.regions import region_exists
 from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.machines import MachineType
@@ -16,6 +16,7 @@ from trainshed.catalog.software import prebuilt_image
 from trainshed.model.faults import Fault, Field, FieldPath, UsageFault
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect, Role
+from trainshed.model.texts import join_or
 from trainshed.planning.clusters_asked import PlannedJob
 from trainshed.planning.host_kinds import CPU, host_kind
 from trainshed.planning.planned_jobs import planned_job, trainers_of
@@ -124,7 +125,7 @@ def _resolve_kind(name: str, job: PlannedJob, catalog: Catalog) -> HostKind:
         near = difflib.get_close_matches(name, catalog.machines, n=5, cutoff=0.4)
         raise UsageFault(
             f"--machine-types: edition {catalog.edition.id} knows no machine type {name} "
-            f"(accepted: {listing(near or catalog.machines)})"
+            f"(accepted: {join_or(near or catalog.machines)})"
         )
     devices = (CPU, 1)
     if machine.bundled:

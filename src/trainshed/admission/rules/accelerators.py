@@ -7,7 +7,7 @@ all 85 cells.
 
 from collections.abc import Iterator
 
-from trainshed.admission.context import RuleContext, both_or_none, broken, listing
+from trainshed.admission.context import RuleContext, both_or_none, broken
 from trainshed.admission.near_names import near_accelerator
 from trainshed.admission.rules.tpus import tpu_machine
 from trainshed.catalog.accelerators import UNSPECIFIED, AcceleratorType, MachineLimit
@@ -16,6 +16,7 @@ from trainshed.model.faults import Field, Violation
 from trainshed.model.job import Accelerator, ReplicaGroup
 from trainshed.model.roles import Dialect
 from trainshed.model.spelling import did_you_mean
+from trainshed.model.texts import join_or
 
 
 def accelerators_fit(context: RuleContext) -> Iterator[Violation]:
@@ -43,7 +44,7 @@ def _check_requested(
 ) -> Iterator[Violation]:
     if accelerator.type in (None, UNSPECIFIED):
         message = f"{both_or_none(context)}; the count is {accelerator.count}, and no type is given"
-        accepted = listing(context.catalog.enum_names())
+        accepted = join_or(context.catalog.enum_names())
         yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-type-missing", message, accepted)
         return
     if machine and machine.is_legacy:
@@ -83,7 +84,7 @@ def _unknown(context: RuleContext, group: ReplicaGroup, name: str) -> Violation:
         message += did_you_mean(near)
     elif near:
         message += f" in edition {context.catalog.edition.id}; {near} belongs to the other product"
-    accepted = listing(names, limit=30)
+    accepted = join_or(names, limit=30)
     return broken(group, Field.ACCELERATOR_TYPE, "unknown-accelerator", message, accepted)
 
 
@@ -94,13 +95,13 @@ def _check_edition(
     if not catalog.in_edition(device_type):
         message = f"edition {catalog.edition.id} does not have {name}"
         available = (a for a in catalog.accelerators if catalog.in_edition(a))
-        accepted = listing(n for a in available if (n := a.enum_by_product.get(catalog.product)))
+        accepted = join_or(n for a in available if (n := a.enum_by_product.get(catalog.product)))
         yield broken(group, Field.ACCELERATOR_TYPE, "not-in-that-version", message, accepted)
     elif catalog.retired(device_type, context.today):
         message = f"{name} reached its end of support by {device_type.end_of_support}"
         current = (a for a in catalog.accelerators if not catalog.retired(a, context.today))
         names = (a.enum_by_product.get(catalog.product) for a in current if a.caps)
-        accepted = listing(n for n in names if n) + " attach to N1 machines"
+        accepted = join_or(n for n in names if n) + " attach to N1 machines"
         yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-retired", message, accepted)
 
 
@@ -174,7 +175,7 @@ def _not_attachable(
         Field.ACCELERATOR_TYPE,
         "accelerator-not-attachable",
         f"{accelerator.type} cannot be attached to {machine.name}",
-        f"{accelerator.type} goes with {listing(hosts)}" if hosts else "another accelerator type",
+        f"{accelerator.type} goes with {join_or(hosts)}" if hosts else "another accelerator type",
     )
 
 
@@ -200,12 +201,12 @@ def _bad_count(
     elif accelerator.count < 1:
         message = f"a count of accelerators is a whole number from 1, not {accelerator.count}"
     else:
-        counts = listing(device_type.counts)
+        counts = join_or(device_type.counts)
         message = f"{accelerator.type} comes in counts of {counts}, not {accelerator.count}"
     if machine and not fitting and not machine.is_legacy:
         accepted = _list_fitting_machines(context, device_type)
     else:
-        accepted = listing(fitting or device_type.counts) or "1 or more"
+        accepted = join_or(fitting or device_type.counts) or "1 or more"
     return broken(group, Field.ACCELERATOR_COUNT, "accelerator-count", message, accepted)
 
 
@@ -223,12 +224,12 @@ def _check_capacity(
     counts = context.catalog.fitting_counts(machine, device_type)
     for rule, shortage in _shortages(machine, cap):
         if counts:
-            message = f"{machine.name} needs {listing(counts)} {accelerator.type}; "
+            message = f"{machine.name} needs {join_or(counts)} {accelerator.type}; "
         else:
             message = f"no count of {accelerator.type} fits {machine.name}; "
         message += f"{cap.count} carry at most {shortage}"
         accepted = (
-            listing(counts) if counts else _list_fitting_machines(context, device_type, cap.count)
+            join_or(counts) if counts else _list_fitting_machines(context, device_type, cap.count)
         )
         yield broken(group, Field.ACCELERATOR_COUNT, rule, message, accepted)
 
@@ -248,6 +249,6 @@ def _list_fitting_machines(
     of_family = [m for m in catalog.machines.values() if m.family == device_type.family]
     counts = {m.name: catalog.fitting_counts(m, device_type) for m in of_family}
     if count is None:
-        return f"they fit {listing(name for name, fitting in counts.items() if fitting)}"
+        return f"they fit {join_or(name for name, fitting in counts.items() if fitting)}"
     names = (name for name, fitting in counts.items() if count in fitting)
-    return f"{count} of them fit {listing(names)}"
+    return f"{count} of them fit {join_or(names)}"

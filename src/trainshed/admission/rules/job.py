@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from trainshed.admission.context import RuleContext, broken, listing
+from trainshed.admission.context import RuleContext, broken
 from trainshed.admission.rules.tpus import SLICE_CORES
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.network import LAYOUTS, NETWORK_LABEL
 from trainshed.model.roles import Dialect
+from trainshed.model.texts import join_or
 
 JOB_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
 LABELS_MAX = 64
@@ -59,8 +60,8 @@ def _network_violations(labels: Mapping[str, str], where: FieldPath | str) -> It
     """Ours alone: how the replicas of a job share its network."""
     layout = labels.get(NETWORK_LABEL)
     if layout is not None and layout not in LAYOUTS:
-        message = f"the label {NETWORK_LABEL} must be {listing(LAYOUTS)}, got {layout!r}"
-        accepted = f"{listing(LAYOUTS)}: one network for the whole job, or one for each replica"
+        message = f"the label {NETWORK_LABEL} must be {join_or(LAYOUTS)}, got {layout!r}"
+        accepted = f"{join_or(LAYOUTS)}: one network for the whole job, or one for each replica"
         yield Violation(field=where, rule="network-label", message=message, accepted=accepted)
 
 
@@ -115,7 +116,7 @@ def _flex_start(context: RuleContext) -> Iterator[Violation]:
     for group in groups:
         device = context.device(group)
         if device is None or not device.type.name.startswith(FLEX_START_TYPES):
-            message = f"strategy FLEX_START is for {listing(FLEX_START_TYPES)} GPUs"
+            message = f"strategy FLEX_START is for {join_or(FLEX_START_TYPES)} GPUs"
             accepted = "one of those GPUs, or strategy STANDARD"
             yield broken(group, Field.ACCELERATOR, "flex-start", message, accepted)
         elif (

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterator
 
-from trainshed.admission.context import RuleContext, broken, listing
+from trainshed.admission.context import RuleContext, broken
 from trainshed.admission.near_names import known_accelerator, near_machine_type
 from trainshed.catalog.editions import Product
 from trainshed.catalog.machines import MachineType
@@ -12,6 +12,7 @@ from trainshed.model.faults import Field, Violation
 from trainshed.model.job import ReplicaGroup, ScaleTier
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.spelling import did_you_mean
+from trainshed.model.texts import count_noun, join_or
 
 
 def machine_types_exist(context: RuleContext) -> Iterator[Violation]:
@@ -27,7 +28,7 @@ def machine_types_exist(context: RuleContext) -> Iterator[Violation]:
 def _missing(context: RuleContext, group: ReplicaGroup) -> Iterator[Violation]:
     if context.submitted_spec.dialect is Dialect.ML_V1 and group.role is Role.PRIMARY:
         return  # has_a_primary says it
-    count = f"{group.count} replica{'s' if group.count != 1 else ''}"
+    count = count_noun(group.count, "replica")
     message = f"{count} asked for without a machine type"
     yield broken(group, Field.MACHINE_TYPE, "machine-type-missing", message, "n1-standard-4, say")
 
@@ -67,11 +68,11 @@ def _suggestion(context: RuleContext, name: str, machine: MachineType | None) ->
         return f"{machine.equivalent}, its equivalent"
     same_family = [m for m in catalog.machines if m.rsplit("-", 1)[0] == name.rsplit("-", 1)[0]]
     if same_family:
-        return listing(same_family)
+        return join_or(same_family)
     near = difflib.get_close_matches(name, catalog.machines, n=3, cutoff=0.5)
     if best := near_machine_type(name, catalog.machines):
         near = [best, *(other for other in near if other != best)]
-    return listing(near) if near else "a type of `trainshed catalog machine-types list`"
+    return join_or(near) if near else "a type of `trainshed catalog machine-types list`"
 
 
 def disks_fit(context: RuleContext) -> Iterator[Violation]:
@@ -100,7 +101,7 @@ def _disk_type(context: RuleContext, group: ReplicaGroup, disk_type: str) -> Ite
         types = [t for t in types if t.startswith("pd-")]
     if disk_type not in types:
         message = f"{disk_type} is no boot disk type"
-        yield broken(group, Field.DISK_TYPE, "boot-disk-type", message, listing(types))
+        yield broken(group, Field.DISK_TYPE, "boot-disk-type", message, join_or(types))
 
 
 def _limit(field: str) -> Row:

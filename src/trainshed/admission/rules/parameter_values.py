@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from trainshed.admission.context import RuleContext, listing
+from trainshed.admission.context import RuleContext
 from trainshed.admission.rules.study import broken_study, judged_study
 from trainshed.model.faults import Violation
 from trainshed.model.study import ParameterKind, ParameterSpec, Scale
 from trainshed.model.study_places import StudyField, StudyPlace, placed
+from trainshed.model.texts import join_or
 
 DISCRETE_MAX: Final = 1000
 
@@ -178,7 +179,7 @@ def _values_text(parameter: ParameterSpec) -> str:
     if parameter.bounds:
         noun = "whole numbers" if parameter.kind is ParameterKind.INTEGER else "numbers"
         return f"{noun} from {parameter.bounds[0]:g} to {parameter.bounds[1]:g}"
-    return listing(parameter.values)
+    return join_or(parameter.values)
 
 
 def _broken(

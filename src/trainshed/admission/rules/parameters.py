@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from trainshed.admission.context import RuleContext, listing
+from trainshed.admission.context import RuleContext
 from trainshed.admission.rules.parameter_values import near_one, shown_id
 from trainshed.admission.rules.study import broken_study, judged_study
 from trainshed.model.faults import Violation
@@ -21,6 +21,7 @@ from trainshed.model.study import (
     occurrences,
 )
 from trainshed.model.study_places import StudyField, StudyPlace, placed
+from trainshed.model.texts import join_or
 
 At = tuple[int, ...]
 
@@ -141,7 +142,7 @@ def _all_values(parent: ParameterSpec) -> str:
         return "a parent of type INTEGER, CATEGORICAL or DISCRETE"
     if parent.bounds:
         return f"whole numbers from {parent.bounds[0]:g} to {parent.bounds[1]:g}"
-    return listing(map(_render_value, parent.values)) or f"values that {parent.parameter_id} has"
+    return join_or(map(_render_value, parent.values)) or f"values that {parent.parameter_id} has"
 
 
 def _in_range(parent: ParameterSpec) -> Has:

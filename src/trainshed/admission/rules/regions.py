@@ -6,12 +6,13 @@ A job without a region (a config.yaml whose region comes by flag) is not judged 
 import difflib
 from collections.abc import Iterable, Iterator
 
-from trainshed.admission.context import GroupDevices, RuleContext, broken, listing
+from trainshed.admission.context import GroupDevices, RuleContext, broken
 from trainshed.admission.near_names import near_region
 from trainshed.admission.rules.tpus import REGIONAL_NAMES, SLICE_CORES
 from trainshed.catalog.regions import Region
 from trainshed.model.faults import Field, Violation
 from trainshed.model.spelling import did_you_mean
+from trainshed.model.texts import join_or
 
 
 def region_exists(context: RuleContext) -> Iterator[Violation]:
@@ -22,7 +23,7 @@ def region_exists(context: RuleContext) -> Iterator[Violation]:
     best = near_region(name, regions) if name else None
     near = difflib.get_close_matches(name, regions, n=3, cutoff=0.4)
     near = [best, *(other for other in near if other != best)] if best else _inside(name, regions)
-    accepted = listing(near) if near else listing(regions)
+    accepted = join_or(near) if near else join_or(regions)
     meant = did_you_mean(best)
     message = f"there is no region {name or '(empty)'}{meant}"
     yield broken(None, Field.REGION, "region-unknown", message, accepted)
@@ -48,7 +49,7 @@ def one_zone_has_all(context: RuleContext) -> Iterator[Violation]:
     if not covered or not place.has_gpus or (missing and is_sure):
         return
     if not snapshot.common_zones(region, covered):
-        names = listing(types[name] for name in sorted(covered)).replace(" or ", " and ")
+        names = join_or(types[name] for name in sorted(covered)).replace(" or ", " and ")
         message = f"no single zone of {region} has {names} ({snapshot.id})"
         accepted = _regions_for(context, covered)
         yield broken(None, Field.REGION, "no-single-zone", message, accepted)
@@ -64,7 +65,7 @@ def _regions_for(context: RuleContext, types: frozenset[str]) -> str:
         and name in snapshot.regions
         and all(region.offers(t) is not False for t in types)
     ]
-    return listing(names) if names else "fewer GPU types in one job"
+    return join_or(names) if names else "fewer GPU types in one job"
 
 
 def region_has_all(context: RuleContext) -> Iterator[Violation]:
@@ -101,12 +102,12 @@ def _check_offer(
 ) -> Iterator[Violation]:
     if not name.startswith("TPU") and not region.has_gpus:
         message = f"{region.name} is no GPU region of edition {context.catalog.edition.id}"
-        accepted = listing(_places(context, name), limit=40) or "another accelerator type"
+        accepted = join_or(_places(context, name), limit=40) or "another accelerator type"
         yield broken(None, Field.REGION, "region-without-gpus", message, accepted)
     elif region.offers(name) is False:
         marked = " (it is there, but not for training)" if name in region.excluded else ""
         message = f"{region.name} does not offer {enum_name} for training{marked}"
-        accepted = listing(_places(context, name), limit=40) or "another accelerator type"
+        accepted = join_or(_places(context, name), limit=40) or "another accelerator type"
         yield broken(None, Field.REGION, "gpu-not-in-region", message, accepted)
 
 

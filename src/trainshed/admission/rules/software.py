@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Final
 
-from trainshed.admission.context import RuleContext, Scope, broken, listing
+from trainshed.admission.context import RuleContext, Scope, broken
 from trainshed.admission.near_names import near_version
 from trainshed.catalog.rows import rows
 from trainshed.catalog.software import (
@@ -19,6 +19,7 @@ from trainshed.model.faults import Field, Violation
 from trainshed.model.job import Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.spelling import did_you_mean
+from trainshed.model.texts import join_or
 
 #: The release notes read (rn2020) end here and know no runtime after 2.1.
 NOTES_END = date(2020, 8, 14)
@@ -148,7 +149,7 @@ def _runtime(context: RuleContext, program: Program, name: str) -> Iterator[Viol
         message = (
             f"there is no runtime version {name}{did_you_mean(near_version(name, runtimes()))}"
         )
-        accepted = listing(runtimes(), limit=30)
+        accepted = join_or(runtimes(), limit=30)
         yield broken(Role.PRIMARY, Field.RUNTIME_VERSION, "unknown-runtime", message, accepted)
         return
     edition = context.catalog.edition
@@ -164,10 +165,14 @@ def _runtime(context: RuleContext, program: Program, name: str) -> Iterator[Viol
         )
     python = program.python_version
     if python and python not in runtime.python:
-        has = f"has Python {listing(runtime.python).replace(' or ', ' and ')}"
+        has = f"has Python {join_or(runtime.python).replace(' or ', ' and ')}"
         message = f"runtime version {name} {has}, not {python}"
         yield broken(
-            Role.PRIMARY, Field.PYTHON_VERSION, "python-version", message, listing(runtime.python)
+            Role.PRIMARY,
+            Field.PYTHON_VERSION,
+            "python-version",
+            message,
+            join_or(runtime.python),
         )
 
 

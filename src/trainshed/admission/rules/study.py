@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from trainshed.admission.context import RuleContext, listing
+from trainshed.admission.context import RuleContext
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.roles import Dialect
 from trainshed.model.study import (
@@ -20,6 +20,7 @@ from trainshed.model.study import (
     parameters_of,
 )
 from trainshed.model.study_places import StudyField, StudyPlace, placed
+from trainshed.model.texts import join_or
 
 #: Keys of a line of the metric file: a metric of that name is lost, or replaces the line's own
 #: value (docs/sources/vertex.md 10.1).
@@ -181,5 +182,5 @@ def _learning_rate(study: StudySpec, name: str | None) -> Iterator[Violation]:
         at = StudyPlace(StudyField.LEARNING_RATE)
         message = f"the study has no parameter {name}, whose value would be the learning rate"
         yield broken_study(
-            "study-stopping", at, message, listing(parameter_ids) or "a parameter's id"
+            "study-stopping", at, message, join_or(parameter_ids) or "a parameter's id"
         )

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from trainshed.admission.context import RuleContext, both_or_none, broken, listing
+from trainshed.admission.context import RuleContext, both_or_none, broken
 from trainshed.catalog.editions import Product
 from trainshed.catalog.machines import MachineType
 from trainshed.model.faults import Field, Violation
 from trainshed.model.job import Accelerator, ReplicaGroup
+from trainshed.model.texts import join_or
 
 #: Cores of one device, and the size from which a count is a slice of a pod.
 DEVICE_CORES = 8
@@ -23,11 +24,11 @@ def tpu_machine(
     if machine.tpu is None:
         return
     if accelerator and accelerator.type not in machine.tpu.types:
-        message = f"{machine.name} has {listing(machine.tpu.types)}, not {accelerator.type}"
+        message = f"{machine.name} has {join_or(machine.tpu.types)}, not {accelerator.type}"
         accepted = (
             "leave it out; tpuTopology shapes the machine"
             if machine.tpu.topologies
-            else listing(machine.tpu.types)
+            else join_or(machine.tpu.types)
         )
         yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-type-fixed", message, accepted)
     elif machine.tpu.topologies:
@@ -41,8 +42,8 @@ def _topology(
 ) -> Iterator[Violation]:
     if group.tpu_topology not in topologies:
         actual = f"not {group.tpu_topology}" if group.tpu_topology else "and none is given"
-        message = f"{machine.name} is shaped by a topology, {listing(topologies)}, {actual}"
-        yield broken(group, Field.TPU_TOPOLOGY, "tpu-topology", message, listing(topologies))
+        message = f"{machine.name} is shaped by a topology, {join_or(topologies)}, {actual}"
+        yield broken(group, Field.TPU_TOPOLOGY, "tpu-topology", message, join_or(topologies))
 
 
 def _cores(

@@ -16,7 +16,7 @@ from trainshed.model.faults import UsageFault
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Role
 from trainshed.model.step_times import STEPS
-from trainshed.planning.counts import plural
+from trainshed.model.texts import count_noun
 from trainshed.planning.job_outcome import JobOutcome, outcome_of, score
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.calibration_file import read, written
@@ -148,7 +148,7 @@ def _run(
     hosts = sum(replica.get("role") in _WORKERS for replica in job["replicas"]) or 1
     count = args.gpus if args.gpus is not None else hosts * calibration.host.per_host
     if count < hosts:
-        raise UsageFault(f"--gpus {count}: the job had {plural(hosts, 'host')}, each with one")
+        raise UsageFault(f"--gpus {count}: the job had {count_noun(hosts, 'host')}, each with one")
     batch = data["samples_per_s"] * data["step_s"] * hosts / count
     return Run(
         kind=RunKind.JOB,

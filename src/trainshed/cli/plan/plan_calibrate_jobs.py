@@ -21,7 +21,7 @@ from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.client.following import Followed
 from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.job import JobSpec
-from trainshed.planning.counts import plural
+from trainshed.model.texts import count_noun
 from trainshed.planning.host_kinds import kind_of
 from trainshed.planning.job_runs import HELPS, JobRun, job_run
 from trainshed.planning.planned_jobs import trainers_of
@@ -82,7 +82,7 @@ def _explain_mismatch(spec: JobSpec, catalog: Catalog, hosts: int) -> str:
         return "the hosts that train are not alike, and only one kind is measured"
     if host_count != hosts or any(spec.group(role) for role in HELPS):
         return (
-            f"{plural(host_count, 'host')} of it would train, with what stands beside them, in "
+            f"{count_noun(host_count, 'host')} of it would train, with what stands beside them, in "
             f"place of {hosts} alone; scaleTier CUSTOM names machine types"
         )
     return ""
@@ -103,7 +103,8 @@ def _measure_job(
         name = job["name"] if collection.located else job["jobId"]
         path = native_path(name, place.project)
         note(
-            f"{plural(planned.hosts, 'host')}: {name} trains for {args.seconds:g} s; Ctrl-C ends it"
+            f"{count_noun(planned.hosts, 'host')}: {name} trains for {args.seconds:g} s; "
+            "Ctrl-C ends it"
         )
         _wait_for_training(args, Followed(place.server, path, note))
     finally:
@@ -127,8 +128,8 @@ def _is_spread(job: Json, hosts: int) -> bool:
     if len(machines) >= hosts:
         return True
     note(
-        f"{plural(hosts, 'host')} ran on {plural(len(machines), 'machine')}: that run is left out, "
-        "for what they exchanged crossed no network"
+        f"{count_noun(hosts, 'host')} ran on {count_noun(len(machines), 'machine')}: that run is "
+        "left out, for what they exchanged crossed no network"
     )
     return False
 

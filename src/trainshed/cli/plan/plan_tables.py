@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from trainshed.cli.terminal import table
 from trainshed.model.csv_text import csv_text
-from trainshed.planning.counts import plural
+from trainshed.model.texts import count_noun
 from trainshed.planning.job_plan import JobPlan
 from trainshed.planning.plan_words import (
     bounds,
@@ -63,7 +63,7 @@ def _row(plan: JobPlan, option: ClusterOption) -> list[str]:
 def _hosts(option: ClusterOption) -> str:
     host, servers = option.cluster.host, option.cluster.servers
     words = option.machine_type or f"{host.per_host} x {host.accelerator}"
-    return f"{words} + {plural(servers, 'server')}" if servers else words
+    return f"{words} + {count_noun(servers, 'server')}" if servers else words
 
 
 def _cost(option: ClusterOption) -> str:

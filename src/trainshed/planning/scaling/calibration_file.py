@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any, Final, get_type_hints
 
+from trainshed.model.texts import shorten_repr
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.fitting import calibrated
@@ -22,7 +23,6 @@ _HEAD: Final = (
 _RUNS_MAX: Final = 64
 #: What is not 0 lies between these, of whatever unit: nobody has measured anything else.
 _LEAST, _MOST, _COUNT_MOST = 1e-9, 1e18, 10**9
-_TEXT_MAX: Final = 60
 #: Types as a file's reader calls them.
 _CALLED: Final = {str: "a text", bool: "true or false"}
 
@@ -117,18 +117,18 @@ def _field(kind: Any, value: Any, where: str) -> Any:
     if kind is int:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _COUNT_MOST:
             raise ValueError(
-                f"{where} is a whole number up to {_COUNT_MOST}, not {_format_value(value)}"
+                f"{where} is a whole number up to {_COUNT_MOST}, not {shorten_repr(value)}"
             )
         return value
     if kind in {RunKind, Strategy}:
         accepted = [member.value for member in kind]
         if value not in accepted:
             raise ValueError(
-                f"{where} is {_format_value(value)}; one of {', '.join(accepted)} is accepted"
+                f"{where} is {shorten_repr(value)}; one of {', '.join(accepted)} is accepted"
             )
         return kind(value)
     if not isinstance(value, kind):
-        raise ValueError(f"{where} is {_CALLED[kind]}, not {_format_value(value)}")  # noqa: TRY004 - a file's
+        raise ValueError(f"{where} is {_CALLED[kind]}, not {shorten_repr(value)}")  # noqa: TRY004 - a file's
     return value
 
 
@@ -137,13 +137,7 @@ def _number(value: Any, where: str) -> float:
     if is_number and (value == 0 or _LEAST <= value <= _MOST):
         return float(value)
     accepted = f"0, or between {_LEAST:g} and {_MOST:g}"
-    raise ValueError(f"{where} is a number: {accepted}, not {_format_value(value)}")
-
-
-def _format_value(value: Any) -> str:
-    """A value as a sentence shows it."""
-    text = repr(value)
-    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}..."
+    raise ValueError(f"{where} is a number: {accepted}, not {shorten_repr(value)}")
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from trainshed.model.faults import UsageFault
+from trainshed.model.texts import count_noun, shorten_repr
 
 #: A fit of so many points takes seconds, and its time grows faster than their number.
 POINTS_MAX: Final = 256
@@ -298,7 +299,7 @@ def _faults_of(kind: str, where: str, row: Mapping[str, Any]) -> Iterator[str]:
         if name not in checks:
             yield f"{where}: there is no column {name}; there are {_join_names(checks)}"
         elif accepted := checks[name](value):
-            yield f"{where}: {name} is {accepted}, not {_format_value(value)}"
+            yield f"{where}: {name} is {accepted}, not {shorten_repr(value)}"
     if kind == "series" and _points(row.get("points")) is None:
         yield from _faults_of_points(where, row)
 
@@ -321,19 +322,20 @@ def _faults_of_points(where: str, row: Mapping[str, Any]) -> Iterator[str]:
 def _faults_of_point(where: str, point: list[Any]) -> Iterator[str]:
     accelerators, hosts, throughput = point
     if accepted := _count(accelerators):
-        yield f"{where}: points: accelerators are {accepted}, not {_format_value(accelerators)}"
+        yield f"{where}: points: accelerators are {accepted}, not {shorten_repr(accelerators)}"
     elif _count(hosts) or hosts > accelerators:
         accepted = f"1 to {accelerators}, one for each accelerator at most"
-        yield f"{where}: points: hosts are {accepted}, not {_format_value(hosts)}"
+        yield f"{where}: points: hosts are {accepted}, not {shorten_repr(hosts)}"
     if accepted := _positive(throughput):
-        yield f"{where}: points: throughput is {accepted}, not {_format_value(throughput)}"
+        yield f"{where}: points: throughput is {accepted}, not {shorten_repr(throughput)}"
 
 
 def _beside(where: str, before: list[Any], after: list[Any]) -> Iterator[str]:
     """What two neighbours cannot be together."""
     count, count_after = (int(before[0]), int(before[1])), (int(after[0]), int(after[1]))
     if count == count_after:
-        yield f"{where}: points: {count[0]} accelerators on {_hosts(count[1])} are there twice"
+        hosts_text = count_noun(count[1], "host")
+        yield f"{where}: points: {count[0]} accelerators on {hosts_text} are there twice"
         return
     if count > count_after:
         yield f"{where}: points: {count_after[0]} accelerators stand after {count[0]}; sort them"
@@ -344,15 +346,6 @@ def _beside(where: str, before: list[Any], after: list[Any]) -> Iterator[str]:
             f"{where}: points: throughput goes from {before[2]:g} to {after[2]:g} between"
             f" {before[0]} and {after[0]} accelerators: one unit for all points, that of metric"
         )
-
-
-def _hosts(count: int) -> str:
-    return f"{count} host{'' if count == 1 else 's'}"
-
-
-def _format_value(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."  # noqa: PLR2004 - a line's end
 
 
 def _join_names(names: Mapping[str, Any]) -> str:

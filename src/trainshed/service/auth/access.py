@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
+from trainshed.model.bounded import BoundedDict
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth.signed_addresses import SignedAddress, signer_of
 from trainshed.service.auth.throttle import Throttle
@@ -80,8 +81,8 @@ class Access:
         self._clock = clock
         self._throttle = Throttle(failures_a_minute, clock)
         self._lock = threading.Lock()
-        self._tokens: dict[str, tuple[float, Caller]] = {}
-        self._keys: dict[str, tuple[float, Sequence[SigningKey]]] = {}
+        self._tokens = BoundedDict[str, tuple[float, Caller]](REMEMBERED_MAX)
+        self._keys = BoundedDict[str, tuple[float, Sequence[SigningKey]]](REMEMBERED_MAX)
         self._used: dict[str, float] = {}
         self._forgotten = 0
 
@@ -210,8 +211,6 @@ class Access:
         with self._lock:
             if forgotten != self._forgotten:
                 return
-            if len(memory) >= REMEMBERED_MAX:
-                memory.clear()
             memory[name] = (now + REMEMBERED_S, value)
 
 

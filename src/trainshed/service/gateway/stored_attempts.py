@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from trainshed.engines.base import AttemptAt, Endpoint, Engine
 from trainshed.model.attempt import AttemptKey
+from trainshed.model.bounded import BoundedDict
 from trainshed.service.gateway.attempts import LivingAttempt
 from trainshed.store.base import StoreFault
 from trainshed.store.records.jobs import Holding, JobRecord
@@ -38,7 +39,7 @@ class AttemptsOfStore:
         self._store = store
         self._clock = clock
         self._lock = threading.Lock()
-        self._cache: dict[AttemptKey, tuple[float, LivingAttempt | None]] = {}
+        self._cache = BoundedDict[AttemptKey, tuple[float, LivingAttempt | None]](_REMEMBERED_MAX)
 
     def __call__(self, key: AttemptKey) -> LivingAttempt | None:
         """The attempt, if it lives."""
@@ -52,8 +53,6 @@ class AttemptsOfStore:
             if attempt is None:
                 raise
         with self._lock:
-            if len(self._cache) >= _REMEMBERED_MAX:
-                self._cache.clear()
             self._cache[key] = (now + REMEMBERED_S, attempt)
         return attempt
 

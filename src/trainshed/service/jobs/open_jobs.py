@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from trainshed.model.bounded import BoundedDict
 from trainshed.model.refusals import Code, Refusal
 
 #: How old a count may be, in seconds.
@@ -30,7 +31,7 @@ class OpenJobs:
         self._most = most
         self._clock = clock
         self._lock = threading.Lock()
-        self._counts: dict[str, tuple[float, int]] = {}
+        self._counts = BoundedDict[str, tuple[float, int]](KNOWN_MAX)
 
     def admit(self, project: str) -> None:
         """Count one more job of a project.  Raises Refusal (RESOURCE_EXHAUSTED)."""
@@ -42,8 +43,6 @@ class OpenJobs:
                 counted_at, open_jobs = self._clock(), self._count(project)
             if open_jobs >= self._most:
                 raise Refusal(Code.RESOURCE_EXHAUSTED, _full(project, open_jobs, self._most))
-            if len(self._counts) >= KNOWN_MAX:
-                self._counts.clear()
             self._counts[project] = counted_at, open_jobs + 1
 
 

@@ -15,8 +15,8 @@ from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.model.step_times import OUTCOME, STEPS
 from trainshed.model.study import StudySpec
+from trainshed.model.texts import format_duration
 from trainshed.model.trials import TrialState, text_of
-from trainshed.placement.messages import duration
 from trainshed.planning.prices import PriceList, machines_of
 from trainshed.planning.scaling.interval import Interval
 from trainshed.planning.study_end import StudyEnd, StudySoFar, study_end
@@ -281,7 +281,7 @@ def _forecast_end(
     numbers = _numbers(store, record, study_end(_summarize(study, stored)))
     if numbers is None:
         return
-    low, point, high = map(duration, numbers["left_s"])
+    low, point, high = map(format_duration, numbers["left_s"])
     text = f"It will be over in about {point} ({low} to {high})"
     if cost := numbers.get("cost"):
         ends = f"{cost[0]:,.2f} to {cost[2]:,.2f}"

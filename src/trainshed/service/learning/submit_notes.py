@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trainshed.catalog.catalog import Catalog
+from trainshed.model.bounded import BoundedDict
 from trainshed.planning.clusters_asked import PlannedJob
 from trainshed.planning.job_runs import trainer_key
 from trainshed.planning.planned_jobs import planned_job
@@ -32,7 +33,9 @@ class SubmitNotes:
 
     store: Store
     catalog: Catalog
-    _notes: dict[_NoteKey, SubmitNote | None] = field(default_factory=dict)
+    _notes: dict[_NoteKey, SubmitNote | None] = field(
+        default_factory=lambda: BoundedDict(_NOTES_MAX)
+    )
 
     def look(self, submitted: SubmittedJob) -> None:
         """Write the note of a job, if there is one.  Raises StoreFault."""
@@ -51,8 +54,6 @@ class SubmitNotes:
             return None
         key = (submitted.project, stored.key, stored.jobs, job, region)
         if key not in self._notes:
-            if len(self._notes) >= _NOTES_MAX:
-                self._notes.clear()
             self._notes[key] = _compute_note(submitted.project, stored, job, region)
         return self._notes[key]
 

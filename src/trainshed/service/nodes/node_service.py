@@ -9,6 +9,7 @@ from trainshed.engines.several import Engines
 from trainshed.model.durations import duration_of
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resources import NodeState, shown_name
+from trainshed.model.texts import count_noun
 from trainshed.service.nodes import node_gpus
 from trainshed.service.nodes.node_gpus import GpusNow
 from trainshed.store.opening import Store
@@ -158,7 +159,7 @@ def _message(row: NodeRow, jobs: int, *, several: bool) -> str:
         return f"{name} takes new replicas"
     if not jobs:
         return f"{name} takes no new replicas; nothing runs on it"
-    count = f"{jobs} job{'s' if jobs > 1 else ''} on {name}"
+    count = f"{count_noun(jobs, 'job')} on {name}"
     if row.node.state is NodeState.DRAINED:
         return f"{name} takes no new replicas; {count} {_plural('run', jobs)} on"
     notice = f"{row.notice_s or 0:g} s notice"

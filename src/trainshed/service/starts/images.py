@@ -23,6 +23,7 @@ from trainshed.catalog.software import (
 from trainshed.engines import container_runtime
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import Program
+from trainshed.model.texts import join_names
 from trainshed.service.starts.interpreters import Installed, installed
 
 #: The server's own interpreter.
@@ -235,17 +236,13 @@ class Images:
         lacks = [name for name in packages_of(runtime) if name not in here.packages]
         if not (here.python and lacks):
             return stand_in
-        named = ", ".join(lacks[:_LACKS_NAMED]) + _more(len(lacks) - _LACKS_NAMED)
+        named = join_names(lacks, _LACKS_NAMED)
         note = (
             f"{stand_in.note} It lacks {named}, which runtime version {runtime} had; "
             f"`trainshed environments build DIR --runtime {runtime}` makes an environment that has "
             "it."
         )
         return replace(stand_in, note=note)
-
-
-def _more(count: int) -> str:
-    return f" and {count} more" if count > 0 else ""
 
 
 def _fits(pattern: str | None, text: str) -> bool:
