@@ -129,7 +129,6 @@ def duration_or_never(value: Any) -> float | None:
 
 
 def switch(value: Any) -> bool:
-    """Yes or no."""
     if not isinstance(value, bool):
         raise WrongValue("true or false")
     return value

@@ -59,7 +59,6 @@ class PathBeneath(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Where it lies."""
         root = os.fspath(self.root)
         return f"{root}/{self.name}" if self.name else root
 
@@ -106,7 +105,6 @@ class Beneath:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give it up."""
         os.close(self._root)
 
     def open(self, name: str, flags: int, mode: int = _FILE_MODE) -> int:

@@ -57,7 +57,6 @@ class Remarks(dict[Remark, tuple[int, str]]):
     """How often each remark was made, and the name that it was made of first."""
 
     def add(self, remark: Remark, name: str) -> None:
-        """Count a remark."""
         count, first = self.get(remark, (0, name))
         self[remark] = (count + 1, first)
 

@@ -14,8 +14,6 @@ _FOLLOWING: Final = re.compile(
 
 
 class KnownError(NamedTuple):
-    """One error."""
-
     error: str
     """A pattern of the line that names it."""
     advice: str

@@ -28,7 +28,6 @@ class FleetUsage:
     """
 
     def __init__(self, topology: Topology) -> None:
-        """An empty fleet."""
         self.topology = topology
         self.rooms = topology.rooms()
         self._taken: dict[int, Taken] = {}

@@ -42,8 +42,6 @@ class PlanWishes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
-    """The answer."""
-
     job: PlannedJob
     work: TrainingWork
     wishes: PlanWishes

@@ -33,8 +33,6 @@ class StudySoFar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyEnd:
-    """80 % intervals."""
-
     left_s: Interval
     """Until the last trial is over."""
     machine_s: Interval

@@ -28,7 +28,6 @@ class Authority:
     """Makes certificates for names.  Thread-safe."""
 
     def __init__(self) -> None:
-        """Make the keys."""
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._leaf_key = ec.generate_private_key(ec.SECP256R1())
         self._now = datetime.now(UTC)

@@ -97,7 +97,6 @@ class Proxy:
         return f"http://{_USER}:{self._secret}@127.0.0.1:{port}"
 
     def start(self) -> None:
-        """Begin to answer."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -188,7 +187,6 @@ class Proxy:
             writer.close()
 
     async def _connect(self, *, is_grpc: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Raises OSError."""
         upstream = self.upstream
         address = upstream.grpc_address if is_grpc else upstream.rest_address
         if address is None:

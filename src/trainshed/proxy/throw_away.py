@@ -107,11 +107,9 @@ class ThrowAwayServer:
             report()
 
     def __enter__(self) -> Self:
-        """Itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
         self.stop()
 
     def stop(self) -> None:

@@ -120,7 +120,6 @@ class MetadataStore:
         half.replace(path)
 
     def drop(self, name: str) -> None:
-        """Forget a name."""
         self._path(name).unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:

@@ -79,7 +79,6 @@ class FolderFiles:
             self._store(source, to)
 
     def rm_file(self, path: str) -> None:
-        """Remove a file."""
         with self._reading(path) as (files, name), files.parent(name) as (folder, leaf):
             if _kind_of(os.stat(leaf, dir_fd=folder, follow_symlinks=False)) is not FileKind.FILE:
                 raise FileNotFoundError(path)

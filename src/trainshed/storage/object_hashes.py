@@ -20,7 +20,6 @@ class Hasher:
     """Both checksums of what was fed, in one pass."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._crc32c = 0
         self._md5 = hashlib.md5(usedforsecurity=False)
 

@@ -100,7 +100,6 @@ class Remote:
         return replace(self.look(name), attributes=attributes)
 
     def delete(self, name: str) -> None:
-        """Remove an object."""
         with self._none_means(name):
             self._call("rm_file", self._path(name))
 

@@ -165,7 +165,6 @@ class ObjectsWithRemotes(Objects):
         return Objects.patch(self, bucket, name, change, conditions)
 
     def delete(self, bucket: str, name: str, conditions: Conditions = ALWAYS) -> None:
-        """Delete an object."""
         remote = self.remotes.get(bucket)
         if remote is None:
             Objects.delete(self, bucket, name, conditions)

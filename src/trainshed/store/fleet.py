@@ -63,8 +63,6 @@ PLACES = (
 
 
 class StoredNodes:
-    """Nodes."""
-
     _db: Database
 
     def see_nodes(self, engine: str, nodes: Sequence[Node]) -> None:

@@ -21,12 +21,9 @@ T = TypeVar("T")
 
 
 class Grants:
-    """Tokens and keys."""
-
     _db: Database
 
     def add_token(self, token: Token) -> None:
-        """Keep a token."""
         self._db.put(insert(TOKENS), **_token_row(token))
 
     def add_bucket_token(self, token: Token, *, most: int) -> bool:
@@ -97,7 +94,6 @@ class Grants:
         return self._keys(select(KEYS).where(KEYS.c.email == codec.plain(email)))
 
     def all_keys(self) -> Sequence[SigningKey]:
-        """Every registered key."""
         return self._keys(select(KEYS))
 
     def remove_key(self, key_id: str) -> bool:
@@ -163,8 +159,6 @@ REMEMBERED_MAX: Final = 4096
 
 
 class Places:
-    """Projects and buckets."""
-
     _db: Database
     _known_buckets: dict[str, tuple[str, datetime]]
     _known_projects: dict[str, tuple[str, str]]

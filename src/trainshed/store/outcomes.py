@@ -86,8 +86,6 @@ _OUTCOME: Final = (
 
 
 class Outcomes:
-    """Outcomes and calibrations."""
-
     _db: Database
 
     def unscored(self, limit: int) -> Sequence[tuple[int, StoredEvent]]:

@@ -55,8 +55,6 @@ _UNUSED = "{}"
 
 
 class Pipelines:
-    """Pipelines and operations."""
-
     _db: Database
 
     def add_pipeline(

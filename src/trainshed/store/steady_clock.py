@@ -53,7 +53,6 @@ class SteadyClock:
         self._now_ns = wall()
 
     def __call__(self) -> int:
-        """The time."""
         with self._lock:
             return self._advance()
 

@@ -104,8 +104,6 @@ def add_event(tx: Transaction, uid: int, event: NewEvent) -> None:
 
 
 class Story:
-    """Events and replicas."""
-
     _db: Database
 
     def add_event(self, uid: int, event: NewEvent) -> None:

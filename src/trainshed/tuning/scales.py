@@ -152,7 +152,6 @@ class Listed:
 
     @property
     def count(self) -> int:
-        """How many."""
         return len(self.values)
 
     def position(self, value: Value) -> float:

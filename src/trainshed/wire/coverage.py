@@ -28,8 +28,6 @@ class FieldStatus(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One field's row."""
-
     status: FieldStatus
     is_output: bool = False
     sentence: str = ""

@@ -64,7 +64,6 @@ class MessageInfo:
 
     @property
     def fields(self) -> Iterable[FieldInfo]:
-        """Each field once."""
         return {info.json_name: info for info in self.by_key.values()}.values()
 
 

@@ -32,7 +32,6 @@ _TIMESTAMP: Final = re.compile(
 
 
 def timestamp(stamp_ns: int) -> str:
-    """``2026-11-21T00:05:59.720868000Z``."""
     seconds, rest = divmod(stamp_ns, _SECOND_NS)
     return f"{_EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
 

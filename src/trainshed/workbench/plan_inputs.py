@@ -31,7 +31,6 @@ class NotPlannable(Exception):
     """Why there can be no plan: the field that is at fault, and what would be accepted."""
 
     def __init__(self, refused: NoPrediction) -> None:
-        """Keep the refusal."""
         self.refused = refused
         super().__init__(refused.message)
 

@@ -123,7 +123,6 @@ class FixedShare:
     share: float
 
     def speedup(self, accelerators: float) -> float:
-        """Times one accelerator."""
         return 1 / (self.share + (1 - self.share) / accelerators)
 
     def worth_until(self, worth: float = 0.5) -> int:

@@ -21,8 +21,6 @@ class Binding(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """One cluster's answer."""
-
     cluster: Cluster
     batch_per_accelerator: float
     step_s: Interval

@@ -63,8 +63,6 @@ def write_note(data_dir: Path, place: GatewayPlace) -> None:
 
 
 class MachineSockets:
-    """Binds the sockets."""
-
     def __init__(self, listen: Listen, hosts: Iterable[str], *, has_direct: bool) -> None:
         """``hosts`` are more addresses than loopback; ``has_direct``: Google's ports are tried."""
         self._listen = partial(_listen, listen)

@@ -28,8 +28,6 @@ _DOMAIN: Final = "trainshed.invalid"
 
 
 class MetadataAnswer(NamedTuple):
-    """An answer."""
-
     content_type: str
     text: str
 

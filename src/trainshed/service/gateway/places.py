@@ -66,7 +66,6 @@ class GatewayPlace(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """HOST:PORT."""
         return f"{self.host}:{self.port}"
 
 
@@ -74,8 +73,7 @@ class GatewayPlace(NamedTuple):
 OpenGateway = Callable[[], GatewayPlace | None]
 
 
-def no_gateway() -> None:
-    """There is none."""
+def no_gateway() -> None: ...
 
 
 NO_PROXIES: Final[Mapping[str, str]] = MappingProxyType({})

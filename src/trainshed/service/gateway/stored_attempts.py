@@ -35,7 +35,6 @@ class AttemptsOfStore:
     """Looks attempts up and remembers the answers for a moment."""
 
     def __init__(self, store: JobQueries, clock: Callable[[], float] = time.monotonic) -> None:
-        """Nothing is remembered."""
         self._store = store
         self._clock = clock
         self._lock = threading.Lock()

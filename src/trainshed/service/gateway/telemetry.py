@@ -37,8 +37,6 @@ TASK: Final = "cloud-logging"
 
 
 class Telemetry:
-    """Takes it.  Thread-safe."""
-
     def __init__(self, tell: Tell, keep: Keep | None = None) -> None:
         """``keep`` None: no line is kept."""
         self._tell = tell

@@ -33,7 +33,6 @@ class ServerMetrics:
         self._lock = threading.Lock()
 
     def text(self) -> str:
-        """The page."""
         with self._lock:
             return generate_latest(self._registry).decode()
 

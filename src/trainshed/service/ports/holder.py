@@ -39,8 +39,6 @@ _CREDENTIALS: Final = "iII"
 
 
 class HeldSocket(NamedTuple):
-    """One listening socket."""
-
     role: str
     """What the server uses it for, such as ``api``."""
     socket: socket.socket

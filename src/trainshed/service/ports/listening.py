@@ -79,5 +79,4 @@ class OwnPorts:
         """Nothing waits for it."""
 
     def close(self) -> bool:
-        """Nothing stays held."""
         return False

@@ -42,7 +42,6 @@ class Housekeeping:
         self._chores[what] = perform
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def stop(self) -> None:

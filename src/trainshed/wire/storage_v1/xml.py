@@ -35,7 +35,6 @@ NOT_EMPTY: Final = "BucketNotEmpty"
 
 
 def error_xml(code: str, message: str) -> str:
-    """A refusal."""
     return f"{_HEAD}<Error>{_tag('Code', code)}{_tag('Message', message)}</Error>"
 
 

@@ -284,7 +284,6 @@ class LogLook:
     """Takes the segments of one attempt in their order."""
 
     def __init__(self) -> None:
-        """Nothing was read."""
         self._first_ns: int | None = None
         self._last_ns: int | None = None
         self._lines = 0
@@ -305,7 +304,6 @@ class LogLook:
         self._wrong += _limit_faults(wrong)
 
     def summarize(self) -> LogSeen:
-        """What was read."""
         return LogSeen(
             first_ns=self._first_ns,
             last_ns=self._last_ns,

@@ -45,7 +45,6 @@ class JobSeen:
 
     @property
     def key(self) -> AttemptKey:
-        """Its newest attempt."""
         return AttemptKey(self.uid, self.attempt)
 
     @property
@@ -68,8 +67,6 @@ class SeatSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsSeen:
-    """The database."""
-
     jobs: Mapping[int, JobSeen] = field(default_factory=dict)
     attempts: Mapping[AttemptKey, tuple[SeatSeen, ...]] = field(default_factory=dict)
     claims: frozenset[AttemptKey] = frozenset()

@@ -44,7 +44,6 @@ def _index_of_jobs(name: str, columns: Sequence[str], where: str, *, unique: boo
 
 
 def upgrade() -> None:
-    """Make every table."""
     _jobs()
     _beside_jobs()
     _around_jobs()

@@ -11,7 +11,6 @@ down_revision = "0004"
 
 
 def upgrade() -> None:
-    """Add a table."""
     op.create_table(
         "owners",
         sa.Column("project", sa.Text(), nullable=False),

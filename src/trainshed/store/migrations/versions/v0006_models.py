@@ -8,7 +8,6 @@ down_revision = "0005"
 
 
 def upgrade() -> None:
-    """Add a table."""
     number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     op.create_table(
         "models",

@@ -11,7 +11,6 @@ _LISTED = ("model", "machine_type", "accelerator")
 
 
 def upgrade() -> None:
-    """Add two tables."""
     number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     op.create_table(
         "outcomes",

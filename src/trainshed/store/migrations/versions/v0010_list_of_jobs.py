@@ -11,7 +11,6 @@ _IS_OPEN = sa.text("end_ns IS NULL")
 
 
 def upgrade() -> None:
-    """Add three indexes."""
     for name, columns, where in (
         ("jobs_newest", ["create_ns", "uid"], _LIVES),
         ("jobs_newest_of_project", ["project", "create_ns", "uid"], _LIVES),
