@@ -339,4 +339,4 @@ def test_a_folder_that_somebody_put_there_becomes_a_bucket_of_a_project(client, 
     assert run.out == "gs://by-hand belongs to project buckets\n"
     assert "gs://by-hand" in client("buckets", "list", "--project", "buckets").out
     refusal = client("buckets", "adopt", "by-hand", "--project", "others")
-    assert (refusal.code, "project buckets, and keeps it" in refusal.err) == (1, True)
+    assert (refusal.code, "project buckets, which cannot be changed" in refusal.err) == (1, True)

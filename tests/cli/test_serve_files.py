@@ -83,7 +83,7 @@ def test_all_that_a_server_makes_is_its_own(data):
         assert stat.S_IMODE((data / "buckets/new/a/b").stat().st_mode) == 0o664
         assert stat.S_IMODE((data / "buckets/old").stat().st_mode) == 0o750
         assert list(data.glob("jobs/*/1/work/made"))
-        assert f"closed to other users of this machine: {data} and " in server.output()
+        assert f"removed other users' access to {data} and " in server.output()
     finally:
         end_jobs(server)
         server.stop()

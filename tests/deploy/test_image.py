@@ -170,7 +170,7 @@ def test_the_image_is_the_command(daemon):
 
 def test_the_server_of_the_image_runs_jobs_and_its_volume_survives_the_container(daemon, start):
     first = start()
-    assert "closed to other users" not in first.log()
+    assert "other users' access" not in first.log()
     printed = first.submit("short", PRINT_USER, "--stream-logs")
     assert "runs as 10001" in printed, printed
     first.submit("long", SLEEP)

@@ -128,9 +128,9 @@ def test_what_is_written_ends_without_an_error_and_is_told_once(world):
         series = "/v3/projects/p/timeSeries"
         assert client.post(MONITORING_HOST, series, {"timeSeries": []}) == (200, {})
     about_logs, about_series = world.notices
-    assert "Cloud Logging, of which nothing is kept here" in about_logs
+    assert "Cloud Logging; this server does not keep the lines" in about_logs
     assert 'telemetry = "log"' in about_logs
-    assert "Cloud Monitoring, of which nothing is kept here" in about_series
+    assert "Cloud Monitoring; this server does not keep the data" in about_series
 
 
 def test_a_metric_descriptor_is_answered_with_itself(world):

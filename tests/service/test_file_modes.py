@@ -36,7 +36,7 @@ def test_a_directory_of_an_older_release_is_closed_and_that_is_said_once(data, c
     assert {mode(data / name) for name in secrets} == {0o600}
     assert (mode(data / "buckets/bkt"), mode(data / "buckets/bkt/object")) == (0o750, 0o644)
     (message,) = [record.message for record in caplog.records]
-    assert message == f"closed to other users of this machine: {data} and 10 more"
+    assert message == f"removed other users' access to {data} and 10 more"
     caplog.clear()
     make_private(data)
     assert not caplog.records
@@ -72,6 +72,6 @@ def test_a_directory_that_all_share_is_left_and_named(data, caplog):
     data.chmod(0o1777)
     make_private(data)
     assert mode(data) == 0o1777
-    assert f"cannot close to other users of this machine: {data}" in {
+    assert f"cannot remove other users' access to {data}; change its mode or owner" in {
         record.message for record in caplog.records
     }

@@ -32,7 +32,7 @@ def test_a_chore_that_fails_keeps_neither_the_others_nor_itself_from_being_done(
     assert twice.wait(30)
     housekeeping.stop()
     assert done[:4] == ["old logs", "old jobs"] * 2
-    assert "housekeeping of old logs failed" in caplog.text
+    assert "chore old logs failed" in caplog.text
     assert "No space left" in caplog.text
     assert "Traceback" not in caplog.text
 
@@ -71,6 +71,6 @@ def test_a_disk_that_gets_full_is_told_once_and_so_is_its_end(caplog, tmp_path):
     for _ in range(6):
         watch.look()
     messages = [record.getMessage() for record in caplog.records]
-    words = ("room for 1 MiB", "has room again", "room for 5 MiB")
+    words = ("free at least 1 MiB", "has enough space again", "free at least 5 MiB")
     assert len(messages) == len(words)
     assert all(word in message for word, message in zip(words, messages, strict=True))

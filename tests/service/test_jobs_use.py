@@ -132,7 +132,7 @@ def test_a_page_token_with_forged_numbers_is_refused(desk, forged, at):
     error = refusal(listed, desk, JobKind.ML_JOB, PROJECT, "", page_size=1, page_token=token)
     assert (error.code, error.message) == (
         Code.INVALID_ARGUMENT,
-        "the page_token is none that this server gives",
+        "the page_token is malformed; list again from the first page",
     )
 
 

@@ -210,7 +210,7 @@ def test_a_calibration_that_cannot_be_read_begins_anew_and_is_told(store, learni
     spoil(store)
     ended(store, "second")
     learning.learn()
-    assert "begins anew" in caplog.text
+    assert "makes a new one" in caplog.text
     assert len(jobs_known(store)) == 1
     ended(store, "third")
     learning.learn()

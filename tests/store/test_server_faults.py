@@ -28,7 +28,7 @@ def test_a_read_only_server_is_named_and_used_again(postgres_url, clock):
             connection.execute(setting)
         store._db._write_engine.dispose()
         for write in writes(store, uid) if refuses else ():
-            with pytest.raises(StoreFault, match="takes no writes: it is read-only"):
+            with pytest.raises(StoreFault, match="is read-only and takes no writes"):
                 write()
         assert store.job_by_uid(uid).uid == uid
     store.close()

@@ -1,1 +1,1 @@
-"""Use cases: what the command line asks for, in terms of the core, an engine and storage."""
+"""Use cases that the APIs and the controller call: jobs, logs, access, nodes, upkeep."""

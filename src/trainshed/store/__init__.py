@@ -1,1 +1,1 @@
-"""What is remembered: jobs, their story, and who works on them (SQLite or PostgreSQL)."""
+"""Stores jobs, their events, and which server works on them (SQLite or PostgreSQL)."""

@@ -1,6 +1,6 @@
-"""New jobs: their rows, and how a client's repetition of one create is recognised.
+"""Adds jobs, and recognises a client's repetition of a create.
 
-Jobs that come at the same time are written by the same few statements.
+Jobs that arrive at the same time are written by the same few statements.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ class Added:
 
 
 def prepare(new: NewJob, uid: int) -> Addition:
-    """All of the work that needs no database."""
+    """Prepare a new job, as far as this needs no database."""
     return Addition(
         uid=uid,
         new=new,
@@ -76,7 +76,7 @@ def prepare(new: NewJob, uid: int) -> Addition:
 
 
 def new_record(addition: Addition, create_time: datetime) -> JobRecord:
-    """The record of a job that has just been added, as reading it would give."""
+    """Return the record of a job that was just added, as a read would."""
     new, row = addition.new, addition.job
     return JobRecord(
         uid=JobUid(addition.uid),
@@ -111,7 +111,7 @@ def expanded_of(row: Row[Any]) -> JobSpec:
 
 
 def add_all(tx: Transaction, additions: Sequence[Addition]) -> Sequence[Added | AlreadyThere]:
-    """What became of each one, or why it was refused."""
+    """Add the jobs; return the result or the refusal of each."""
     firsts = _firsts_of_known_keys(tx, additions)
     fresh = [a for place, a in enumerate(additions) if place not in firsts]
     added = _insert(tx, fresh)
@@ -137,7 +137,7 @@ def add_labels(tx: Transaction, labels_by_uid: Mapping[int, Mapping[str, str]]) 
 
 
 def _firsts_of_known_keys(tx: Transaction, additions: Sequence[Addition]) -> dict[int, int]:
-    """The uid that a key stands for, by the place of each addition that repeats one."""
+    """Return, by index of the addition, the uid of the job that has its retry key."""
     keyed = {a.key: a for a in reversed(additions) if a.key}
     if not keyed:
         return {}
@@ -196,7 +196,7 @@ def _refuse(tx: Transaction, addition: Addition) -> AlreadyThere:
 
 
 class UidTaken(Exception):
-    """Another server made the same uid in the same millisecond: take a new one."""
+    """Another server made the same uid in the same millisecond; make a new one."""
 
 
 def _job_row(new: NewJob) -> dict[str, Any]:
@@ -219,9 +219,9 @@ def _job_row(new: NewJob) -> dict[str, Any]:
 
 
 def _own_expanded(new: NewJob) -> str:
-    """What the expanded spec has beyond the spec; nothing where they are the same.
+    """Return the difference of the expanded spec from the spec; empty if they are equal.
 
-    A request that is the spec's own is left out (JSON is never empty).
+    The request is left out if it is the spec's own (JSON is never empty).
     """
     expanded, spec = new.expanded, new.spec
     if expanded == spec:

@@ -1,6 +1,6 @@
-"""All that a database says, read at one moment for whoever checks it against the promises.
+"""Reads a whole database at one moment, for the checks of the doctor.
 
-Nothing is made, brought up to date or written, whoever uses the database meanwhile.
+Reads only: makes no table, migrates nothing and writes nothing, also beside a running server.
 """
 
 import os
@@ -72,20 +72,20 @@ class Audit:
     jobs: Sequence[JobRecord]
     """All jobs, deleted ones too, the oldest first."""
     held: Mapping[int, Holding]
-    """What holds places, by uid."""
+    """Attempts that hold places, by uid."""
     commands: Sequence[StoredCommand]
-    """What is still to be performed, in the order in which it was given."""
+    """Unconfirmed commands, in their order."""
     attempts: Mapping[tuple[int, int], tuple[Seat, ...]]
     claims: frozenset[tuple[int, int]]
     """Attempts of engines that place by themselves: of their seats only what those report."""
     fenced: frozenset[tuple[int, int]]
-    """Attempts of which an administrator has said that nothing of them lives."""
+    """Fenced attempts: an administrator has confirmed that no process of them runs."""
     replicas: Mapping[tuple[int, int], Sequence[ReplicaRow]]
     trials: Sequence[AuditedTrial]
-    """Those of all studies, by study and number."""
+    """Trials of all studies, by study and number."""
     nodes: Sequence[NodeRow]
     last_events: Mapping[int, StoredEvent]
-    """The newest sentence of each job's story, by uid."""
+    """The newest event of each job, by uid."""
     leases: Mapping[str, tuple[str, int]]
     """(holder, until when in ns) by ``server:NAME`` and ``scheduler``."""
     buckets: Sequence[str]
@@ -93,13 +93,13 @@ class Audit:
     jumps: Sequence[ClockJump]
     """How the clock has jumped while no server used the database, in their order."""
     damage: Sequence[str]
-    """What the database itself finds wrong with its pages and references; SQLite only."""
+    """Damage that the database reports of its pages and references; SQLite only."""
 
 
 def rows(url: str, clock: Callable[[], int] = time.time_ns) -> Audit:
-    """Read the database of a SQLAlchemy URL; ``clock`` says up to when running jobs have run.
+    """Read the database of a SQLAlchemy URL; ``clock`` gives the end of running jobs' run time.
 
-    Raises StoreFault for one that cannot be read, holds no tables, or those of another release.
+    Raises StoreFault for an unreadable database, one without tables, or of another release.
     """
     return look(url, lambda connection: _audit(connection, clock()))
 
@@ -143,7 +143,7 @@ _BUSY_S: Final = 10.0
 
 
 def look(url: str, read: Callable[[Connection], T]) -> T:
-    """What ``read`` finds in one unchanging view.  Raises StoreFault, also for other releases."""
+    """Call ``read`` with one consistent view.  Raises StoreFault, also for other releases."""
     database_url = parsed(url)
     if database_url.get_backend_name() == "sqlite":
         return _look_at_file(database_url, read)
@@ -153,7 +153,7 @@ def look(url: str, read: Callable[[Connection], T]) -> T:
 
 
 def damage_of(connection: Connection) -> Sequence[str]:
-    """What a SQLite file finds wrong with itself; nothing for other databases."""
+    """Return the damage that SQLite reports of a file; nothing for other databases."""
     if connection.dialect.name != "sqlite":
         return ()
     pages = connection.exec_driver_sql("PRAGMA quick_check").scalars().all()
@@ -172,11 +172,11 @@ def _look_at_file(url: URL, read: Callable[[Connection], T]) -> T:
         result = _read(_reader(path, at_rest=at_rest), url, read)
         if not at_rest or (_stamp(path) == before and not _log_of(path).exists()):
             return result
-    raise StoreFault(f"{place_of(url)} changed whenever it was looked at")
+    raise StoreFault(f"{place_of(url)} changed during every read; try again later")
 
 
 def _reader(path: Path, *, at_rest: bool) -> Engine:
-    """A file that nobody has open is read as it lies: SQLite would make its log beside it."""
+    """Open a file for reading; one that no process uses is read without making a log beside it."""
     mode = "immutable=1" if at_rest else "mode=ro"
 
     def begin() -> sqlite3.Connection:

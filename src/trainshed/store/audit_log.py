@@ -1,6 +1,6 @@
 """The audit log: added to in groups, read from its end, and bounded by rows and by age.
 
-Calls of nobody known are bounded apart: whoever has no token cannot push out what others did.
+Entries of unauthenticated calls have a limit of their own, so that they cannot displace others.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _ENTRY: Final = select(*(AUDIT_LOG.c[name] for name in AuditEntry._fields))
 
 
 class StoredAuditLog:
-    """What callers changed, and what they were refused."""
+    """Changes by callers, and refused calls."""
 
     _db: Database
 
@@ -42,15 +42,15 @@ class StoredAuditLog:
         return [AuditEntry(*row) for row in reversed(self._db.rows(query))]
 
     def shorten_audit_log(self, *, rows_max: int, before: datetime) -> int:
-        """Forget what is older, and the oldest of more than ``rows_max`` rows; how many.
+        """Delete older entries, and the oldest beyond ``rows_max`` rows; return how many.
 
-        Calls of nobody known have a tenth of the rows, and no part in the others.
+        Unauthenticated calls have a tenth of the rows.
         """
         old = self._db.put(delete(AUDIT_LOG).where(AUDIT_LOG.c.stamp_ns < codec.to_ns(before)))
         return old + self._cut(0, rows_max) + self._cut(1, rows_max // 10)
 
     def _cut(self, is_stranger: int, rows_max: int) -> int:
-        """Forget the oldest of a kind; the writer is asked only where there are too many."""
+        """Delete the oldest of a kind; writes only if there are too many."""
         seq, of_kind = AUDIT_LOG.c.seq, AUDIT_LOG.c.is_stranger == is_stranger
         newest = select(seq).where(of_kind).order_by(seq.desc()).offset(rows_max).limit(1)
         gone = 0

@@ -1,4 +1,4 @@
-"""Copies a SQLite database while its server writes to it, and puts a copy in its place."""
+"""Copies a SQLite database while its server writes to it, and restores a copy."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ def database_path(url: str) -> Path:
     address = parsed(url)
     if address.get_backend_name() != "sqlite":
         raise StoreFault(
-            f"{place_of(address)} is one of PostgreSQL, and this command copies SQLite's alone. "
+            f"{place_of(address)} is a PostgreSQL database, and this command copies SQLite only. "
             f"Back it up with: pg_dump --format=custom --file=trainshed.dump {address.database}; "
             "pg_restore puts it back. Copy the data directory with tar"
         )
@@ -50,9 +50,9 @@ def _copy_database(connection: Connection, copy: sqlite3.Connection) -> None:
 
 @contextlib.contextmanager
 def database_away(path: Path) -> Iterator[Path | None]:
-    """Be the only one to use a database, which is moved aside with all that belongs to it.
+    """Lock a database and move it aside with all its files.
 
-    Gives where it lies then; None where there was none.  Raises StoreFault while a server uses it.
+    Yields its new path; None without a database.  Raises StoreFault while a server uses it.
     """
     with file_lock(path):
         files = [name for name in (path, *_beside(path)) if name.exists()]

@@ -1,4 +1,4 @@
-"""What the store raises."""
+"""Exceptions of the store."""
 
 
 class AlreadyThere(Exception):
@@ -13,6 +13,6 @@ class StoreFault(Exception):
     """The database cannot be used now; the message is for the administrator."""
 
     def __init__(self, message: str, *, answer: str = "") -> None:
-        """``answer`` is for callers of the API, who know nothing of files; empty: the usual."""
+        """``answer`` is the message for callers of the API; empty: the default message."""
         super().__init__(message)
         self.answer = answer

@@ -1,7 +1,7 @@
 """Many rows in one statement.
 
-The interpreter's lock is let go of at every statement, and at every row of an ``executemany``;
-beside busy threads each may then have to wait for its turn.  So the hot writes are one statement
+A thread releases the interpreter's lock at every statement and at every row of an ``executemany``,
+and may wait for it beside busy threads.  So the hot writes are one statement
 for all rows: several VALUES, or one JSON array that the database takes apart itself.
 """
 
@@ -44,7 +44,7 @@ def add_rows(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -
 
 
 def add_new_rows(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> set[int]:
-    """Insert the rows that meet no other one; their uids."""
+    """Insert the rows without a conflict; return their uids."""
     ending = " ON CONFLICT DO NOTHING RETURNING uid"
     return {uid for part in _parts(rows) for uid in _insert(tx, table, part, ending).scalars()}
 
@@ -56,9 +56,9 @@ def _parts(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, 
 def _insert(
     tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]], ending: str
 ) -> CursorResult[Any]:
-    """SQLAlchemy would write the statement anew each time, which takes longer than to perform it.
+    """Return the statement, cached: SQLAlchemy takes longer to write it than to perform it.
 
-    No type of ours needs anything of it: whole numbers, floats and texts are the drivers' own.
+    Our types need no conversion: drivers take whole numbers, floats and texts.
     """
     columns, dialect = tuple(rows[0]), tx.connection.dialect
     if dialect.name == "postgresql":
@@ -78,7 +78,7 @@ def _insertion(table: Table, columns: Sequence[str], count: int, dialect: Dialec
 
 @lru_cache(_STATEMENTS_MAX)
 def _insertion_of_json(table: Table, columns: Sequence[str], dialect: Dialect) -> str:
-    """One text for any number of rows: psycopg reads a text with many marks anew each time."""
+    """Return one text for any number of rows: psycopg parses texts with many parameters slowly."""
     quote = dialect.identifier_preparer.quote
     names = ", ".join(map(quote, columns))
     typed = (f"{quote(name)} {table.c[name].type.compile(dialect)}" for name in columns)

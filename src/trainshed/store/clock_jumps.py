@@ -1,8 +1,8 @@
-"""A clock that has jumped while no server used the database: limits go on as if it had not.
+"""Corrects limits after a jump of the clock while no server used the database.
 
-The store's time begins anew with the wall's, so that times that callers see are right.  All moments
-that limits are counted from or to move along.  The end of a job does not: callers see it.  So the
-jump is noted, and retention leaves it out (``moment_before``).
+The store's time then restarts at the wall clock, so that callers see right times.  All moments of
+limits are moved by the jump.  The ends of jobs are not, because callers see them: the jump is
+noted, and retention subtracts it (``moment_before``).
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from sqlalchemy.types import BigInteger
 from trainshed.store.tables import JOBS, LEASES, MARKS, NODES, RETRY_KEYS
 
 _PREFIX: Final = "jump "
-#: Of more only the last are kept: a machine without a battery jumps at each start.
+#: The most jumps that are kept: a machine without a battery jumps at each start.
 _KEPT_MAX: Final = 100
 
 
 class ClockJump(NamedTuple):
-    """A time that did not pass."""
+    """A jump of the clock."""
 
     at_ns: int
     """The time after it."""
     by_ns: int
-    """How far it led; below 0 where the clock went back."""
+    """The length of the jump; below 0 for a jump back."""
 
 
 _BY: Final = bindparam("by_ns", type_=BigInteger)
@@ -44,9 +44,9 @@ _JUMPS: Final = select(MARKS.c.name, MARKS.c.value).where(MARKS.c.name.startswit
 
 
 def perform(connection: Connection, jump: ClockJump) -> None:
-    """Move the moments of limits along, end all leases, and note the jump.
+    """Move the moments of limits, end all leases, and note the jump.
 
-    To be called where no server has a lease.
+    Only for a database without leases.
     """
     for move in (_MOVE_JOBS, _MOVE_NODES, _MOVE_KEYS):
         connection.execute(move, {"by_ns": jump.by_ns})
@@ -63,9 +63,9 @@ def read(connection: Connection) -> Sequence[ClockJump]:
 
 
 def moment_before(now_ns: int, span_ns: int, jumps: Sequence[ClockJump]) -> int:
-    """The moment from which until now as much time has passed, without the jumps forward.
+    """Return the moment since which this much time has passed, without jumps forward.
 
-    A jump back is not left out: what came before it seems younger, and is kept longer.
+    Jumps back are ignored: rows from before one seem younger and are kept longer.
     """
     moment_ns = now_ns - span_ns
     for jump in sorted(jumps, reverse=True):

@@ -1,7 +1,7 @@
 """Values of the model as JSON text, and back, exactly.
 
-Texts of users may hold what databases cannot: lone surrogates and zero bytes.  JSON escapes both,
-so nothing is lost in what is kept as JSON; ``plain`` is for columns that are compared or shown.
+Texts of users may contain lone surrogates and zero bytes, which databases cannot store.  JSON
+escapes both, so JSON columns lose nothing; ``plain`` is for columns that are compared or shown.
 """
 
 import enum
@@ -50,7 +50,7 @@ class Codec(Generic[T]):
 
     @functools.cached_property
     def _adapter(self) -> TypeAdapter[T]:
-        """Made on use: all of them together would be a twentieth of the server's start."""
+        """The adapter, made on first use: all of them would take 5 % of the server's start."""
         return TypeAdapter(self._kind)
 
     def encode(self, value: T) -> str:
@@ -83,13 +83,13 @@ MEASUREMENT: Final[Codec[Measurement]] = Codec(Measurement)
 
 
 def reason_of(explanation: str) -> str:
-    """The reason alone of a stored explanation; a list decodes thousands of them."""
+    """Return only the reason of a stored explanation; a list decodes thousands of them."""
     reason: str = json.loads(explanation)["reason"]
     return reason
 
 
 def plain(text: str) -> str:
-    """The text with what a database cannot hold replaced by U+FFFD."""
+    """Replace characters that a database cannot store by U+FFFD."""
     return _UNSTORABLE.sub("\ufffd", text)
 
 
@@ -99,7 +99,7 @@ def to_ns(time: datetime) -> int:
 
 
 def to_time(ns: int) -> datetime:
-    """Nanoseconds since 1970 as a datetime in UTC; what is below a microsecond is cut off."""
+    """Convert nanoseconds since 1970 to a datetime in UTC, cut to microseconds."""
     return _EPOCH + timedelta(microseconds=ns // NS_PER_US)
 
 

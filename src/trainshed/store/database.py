@@ -1,4 +1,4 @@
-"""A database as the parts of the store use it: many readers, one writer, one clock."""
+"""A database with many readers, one writer and one clock."""
 
 import contextlib
 import sqlite3
@@ -47,7 +47,7 @@ _LIBPQ = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-#: A server that hangs in the middle of a write must not hold its locks for ever.
+#: Limits how long a server that hangs in a write holds its locks.
 _IDLE_OPTION = "-c idle_in_transaction_session_timeout=10s"
 #: SQLite's own default.
 _CHECKPOINT_PAGES: Final = 1000
@@ -62,7 +62,7 @@ class Database:
     def __init__(
         self, url: URL, clock: Callable[[], int], file: "DatabaseFile | None" = None
     ) -> None:
-        """Connect; the tables must be there.  ``file`` is the database where it is one."""
+        """Connect; the tables must exist.  ``file`` is the file of a SQLite database."""
         self.clock = clock
         self._file = file
         self._check = file.check if file else _needs_no_check
@@ -74,7 +74,7 @@ class Database:
         self._writer = Writer(self._write_engine, clock, self._place, self._check)
 
     def read(self, look: Callable[[Connection], T]) -> T:
-        """Look something up.  Raises StoreFault where the database cannot be reached."""
+        """Perform a read.  Raises StoreFault if the database cannot be reached."""
         self._check()
         driver = self._read_engine.dialect.loaded_dbapi.Error  # of a connection that is being made
         try:
@@ -112,10 +112,10 @@ class Database:
         return self._writer.write_with_others(perform, item, marked=marked)
 
     def check_room(self) -> None:
-        """To be called before something is added that can wait.  Raises StoreFault.
+        """Check the disk before a write that can wait.  Raises StoreFault when it is nearly full.
 
-        What is added uses up the pages that are free in the file: on a disk that may soon be full
-        they are looked at after some jobs, once there is room.
+        Writes use up the free pages of the file: on a disk that may soon be full they are checked
+        again after some jobs.
         """
         if self._file is None or not self._file.check_room() or not self._keeps_room:
             return
@@ -124,9 +124,9 @@ class Database:
             self.keep_room()
 
     def keep_room(self) -> None:
-        """Have room for what cannot wait, such as the end of a job, where the disk gets full.
+        """Reserve space for writes that cannot wait, such as the end of a job, on a full disk.
 
-        It is taken by writing, and given back within the file: pages that are free.
+        The space is written and freed again, which leaves free pages in the file.
         """
         if self._file is None:
             return
@@ -143,7 +143,7 @@ class Database:
         return self.read(_free_bytes) < reserve_bytes // 2
 
     def close(self) -> None:
-        """Finish what was handed in and close every connection."""
+        """Finish queued writes and close every connection."""
         self._writer.close()
         self._read_engine.dispose()
         self._write_engine.dispose()
@@ -204,10 +204,9 @@ def _read_engine(url: URL) -> Engine:
 
 
 def _connecting(url: URL) -> dict[str, Any]:
-    """How to connect, so that what is gone is missed.
+    """Return connection arguments that detect a lost database.
 
-    A host that vanished silently is noticed within a minute; a file that was taken away is not made
-    anew, without its tables.
+    A silent host is noticed within a minute; a removed file is not made again without its tables.
     """
     if url.get_backend_name() == "postgresql":
         options = f"{url.query.get('options', '')} {_IDLE_OPTION}".strip()
@@ -217,7 +216,7 @@ def _connecting(url: URL) -> dict[str, Any]:
 
 
 def _drop_spoilt(context: ExceptionContext) -> None:
-    """A fault that lies in the file is asked for anew, not remembered by a connection."""
+    """Drop a connection after a fault of the file, because it may cache the fault."""
     if spoils_connection(context.original_exception):
         context.is_disconnect = True
 
@@ -233,9 +232,9 @@ def _prepare_writer(checkpoint_bytes: int, connection: sqlite3.Connection, _: An
 
 
 def _go_by_keys(connection: Any, _: Any) -> None:
-    """Every write finds its rows by key; the planner, not knowing how few, would read them all.
+    """Make PostgreSQL find rows by key; its planner does not know how few they are and scans all.
 
-    Where it must all the same, it takes that for dear and would compile the query for seconds.
+    For an unavoidable scan it estimates a high cost and would compile the query for seconds.
     """
     for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"):
         connection.execute(f"SET {setting} = off")
@@ -255,20 +254,18 @@ _SQLITE: Final = b"SQLite format 3\0"
 
 
 def parsed(url: str) -> URL:
-    """The parts of a URL; a fault never repeats its text, which may hold a password."""
+    """Parse a URL.  Faults never repeat its text, which may have a password."""
     accepted = "sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE"
     try:
         parts = make_url(url)
         driver = parts.get_dialect().driver
     except NoSuchModuleError as error:
-        raise StoreFault(
-            f"the database URL names no database that we know; write {accepted}"
-        ) from error
+        raise StoreFault(f"the database URL must be {accepted}") from error
     except (ArgumentError, ValueError) as error:
-        raise StoreFault(f"the database URL cannot be read; write {accepted}") from error
+        raise StoreFault(f"the database URL is malformed; it must be {accepted}") from error
     if driver not in _DRIVERS:
         kind = parts.drivername
-        raise StoreFault(f"a database of {kind} cannot be used; write {accepted}")
+        raise StoreFault(f"a database of {kind} cannot be used; the URL must be {accepted}")
     return parts
 
 
@@ -287,7 +284,7 @@ def connect(path: Path, mode: str, **options: Any) -> sqlite3.Connection:
 
 
 def check_ours(path: Path) -> None:
-    """Touch nothing of a file that is no database: neither its mode nor its neighbours.
+    """Check that a file is a SQLite database, before anything of it is changed.
 
     Raises StoreFault, and OSError where it cannot be read; one that is not there may be made.
     """

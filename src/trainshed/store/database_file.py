@@ -1,9 +1,9 @@
-"""The file of a SQLite database as its one server holds it: the same file, with room on its disk.
+"""Guards the file of a SQLite database: it is still the same file, and its disk has space.
 
-SQLite goes on writing to a file that was removed or replaced, and nobody would ever read it.  On a
-disk that is full it writes nothing, neither the order to end the job that has filled it.  So the
-file is looked at before a write is answered, and its log and free pages have room in advance.  The
-log's outlives the server as a file of its own: another program could take it between two starts.
+SQLite goes on writing to a removed or replaced file, which is never read again.  On a full disk it
+writes nothing, not even the order to end the job that has filled it.  So the file is checked before
+a write is confirmed, and space for its log and free pages is reserved.  The log's space outlives
+the server as a file of its own: else another program could take it between two starts.
 """
 
 import os
@@ -18,19 +18,19 @@ from trainshed.store.base import StoreFault
 from trainshed.store.database import connect
 from trainshed.store.faults import REPLACED, fault_of, full
 
-#: More than the log has when SQLite begins it anew (1,000 pages), and some hundred writes.
+#: More than the log has when SQLite restarts it (1,000 pages), and some hundred writes.
 LOG_BYTES: Final = 6 << 20
-#: What is free in the file itself, so that it need not grow.
+#: Free bytes in the file itself, so that it need not grow.
 FREE_BYTES: Final = 2 << 20
-#: Nothing is added where less is free on the disk.
+#: With less free on the disk nothing is added.
 ADDING_BYTES_MIN: Final = 8 << 20
-#: Of a disk no larger part is taken.
+#: The largest part of a disk that is reserved.
 _PART: Final = 16
-#: Nothing is taken where no more than so many times as much is free.
+#: Nothing is reserved unless this many times as much is free.
 _SCARCE: Final = 4
 #: A program of a job may fill as much in a minute, after which the room is looked at again.
 _SOON_FULL_BYTES: Final = 4 << 30
-#: What a start needs besides, where nothing is left: SQLite's index of its log, small files.
+#: What a start needs besides on a full disk: SQLite's index of its log, small files.
 _START_BYTES: Final = 256 << 10
 #: The header of a log; one of zeros is an empty log (sqlite.org/fileformat2.html, 4.1).
 _HEADER: Final = bytes(32)
@@ -49,7 +49,7 @@ class DatabaseFile:
         self._is_closed = False
 
     def check(self) -> None:
-        """Raise StoreFault where the file, or its log, is gone or another one."""
+        """Raise StoreFault if the file or its log was removed or replaced."""
         if self._is_closed:
             raise StoreFault("the store is closed")
         with suppress(FileNotFoundError):
@@ -62,7 +62,7 @@ class DatabaseFile:
         )
 
     def check_room(self) -> bool:
-        """Raise StoreFault where only the room is left that ends jobs.
+        """Raise StoreFault if only the space reserved for ends of jobs is left.
 
         Return whether the disk may be full within a minute.
         """
@@ -73,9 +73,9 @@ class DatabaseFile:
         return free < _SOON_FULL_BYTES
 
     def hold_log(self) -> None:
-        """Let the log have its room; not on a disk that is nearly full.
+        """Reserve the log's space, unless the disk is nearly full.
 
-        A log that SQLite has removed meanwhile, because the store was closed, is not made again.
+        A log that SQLite has removed, because the store was closed, is not made again.
         """
         self.check()
         size = _bound_size(self._path.parent, LOG_BYTES)
@@ -84,16 +84,16 @@ class DatabaseFile:
 
     @property
     def free_bytes(self) -> int:
-        """How much should be free in the file; nothing where its disk has no room for that."""
+        """Return how many bytes should be free in the file; 0 without space on the disk."""
         size = _bound_size(self._path.parent, FREE_BYTES)
         return size if room.free_bytes(self._path.parent) > _SCARCE * size else 0
 
     @property
     def checkpoint_bytes(self) -> int:
-        """How long the log may be before SQLite copies it into the file and begins it anew.
+        """Return the size in bytes at which SQLite copies the log into the file and restarts it.
 
-        On a small disk that is less than SQLite's own 1,000 pages: a full disk has no room for
-        more of the log than it was given in advance.
+        On a small disk that is less than SQLite's own 1,000 pages: a full disk has only the
+        reserved space for the log.
         """
         return _bound_size(self._path.parent, LOG_BYTES) * 2 // 3
 
@@ -103,7 +103,7 @@ class DatabaseFile:
             self._keeper.execute("PRAGMA wal_checkpoint(PASSIVE)").close()
 
     def close(self) -> None:
-        """Let SQLite remove the log; its room stays, under another name."""
+        """Let SQLite remove the log; its space stays reserved under another name."""
         self._is_closed = True
         spare = _beside(self._path, "-spare")
         with suppress(OSError):
@@ -121,7 +121,7 @@ class DatabaseFile:
 
 @contextmanager
 def held(path: Path, place: str) -> Iterator[DatabaseFile]:
-    """Hold a database that is there; it is given a log.  Raises StoreFault."""
+    """Hold an existing database open and give it a log.  Raises StoreFault."""
     with suppress(OSError):
         _take_spare(path)
     try:
@@ -138,7 +138,7 @@ def held(path: Path, place: str) -> Iterator[DatabaseFile]:
 
 
 def _take_spare(path: Path) -> None:
-    """Make what the last server has left an empty log."""
+    """Turn the space reserved by the last server into an empty log."""
     spare, log = _beside(path, "-spare"), _beside(path, "-wal")
     if log.exists() or not path.stat().st_size:
         spare.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The step that ends a job: the API cancels jobs, and so does the controller."""
+"""Steps that end a job, for the API and the controller."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from trainshed.model.stopping import StopOrder
 from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.steps import NewEvent, Step
 
-#: Without a code the SDK takes a cancelled pipeline for a good one (docs/sources/vertex.md 1.7).
+#: Without a code the SDK reports a cancelled pipeline as successful (docs/sources/vertex.md 1.7).
 CANCELLED: Final = JobError(code=1, message="The job was cancelled.")
 
 _CANCELLED_EVENT: Final = NewEvent(kind="CANCELLED", message="Job was cancelled.")
@@ -18,9 +18,9 @@ _CANCELLING_EVENT: Final = NewEvent(kind="CANCELLING", message="Job is being can
 
 
 def cancel_step(record: JobRecord) -> Step | None:
-    """What a request to cancel means for a job now; None where there is nothing to do.
+    """Return the step that cancels a job in its present state; None if there is nothing to do.
 
-    A step that the store refuses met a job that has moved on: read it again and ask again.
+    If the store refuses the step, the job has changed: read it and call this again.
     """
     return ending_step(record.uid, record.version, record.job.status.state, CANCELLED)
 
@@ -35,7 +35,7 @@ def ending_step(  # noqa: PLR0913 - what the end of a job consists of
     stop: StopOrder | None = None,
     server: str | None = None,
 ) -> Step | None:
-    """The end of a job in this state because of ``error``, which it keeps; None if it ends already.
+    """Return the step that ends a job with ``error``; None if it is ending already.
 
     ``events`` come before its own.
     """

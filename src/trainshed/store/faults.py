@@ -1,8 +1,7 @@
-"""What is wrong with a database, in a sentence that names it and says where it is.
+"""Turns errors of database drivers into sentences that name the database.
 
-Two questions are asked of a driver's error: what to tell, and whether the error is one of the
-database as a whole.  Such a one would meet every write of a batch alike, so trying each of them
-alone would only make all of them wait for it, one after the other.
+Tells also whether an error concerns the database as a whole.  Every write of a batch would then
+fail alike, so that trying each write alone would only make all of them wait.
 """
 
 import sqlite3
@@ -14,14 +13,14 @@ from sqlalchemy.exc import DBAPIError
 
 from trainshed.store.base import StoreFault
 
-#: What callers of the API get to read, where waiting alone does not help.
+#: Messages for callers of the API where waiting does not help.
 FULL: Final = (
-    "The disk of the server's database is full, and nothing can be added before there is room on "
-    "it; jobs can be cancelled"
+    "The disk of the server's database is full: nothing can be added until its administrator frees "
+    "space; jobs can be cancelled"
 )
 REPLACED: Final = (
-    "The server's database was removed or replaced, and nothing can be stored; its administrator "
-    "must put it back"
+    "The server's database was removed or replaced: nothing can be stored until its administrator "
+    "restores it"
 )
 
 _NO_SPACE: Final = "cannot grow: no space is left on its disk"
@@ -35,7 +34,7 @@ _OF_FILES: Final[Mapping[int, str]] = {
     sqlite3.SQLITE_PERM: "may not be used by this user",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened",
     sqlite3.SQLITE_IOERR: "cannot be read or written",
-    sqlite3.SQLITE_CORRUPT: "is damaged; stop the server and put back a copy of it",
+    sqlite3.SQLITE_CORRUPT: "is damaged; stop the server and restore a copy of it",
     sqlite3.SQLITE_NOTADB: "is damaged, or is not a database of SQLite",
 }
 #: After these a connection may remember what the file held while it was broken.
@@ -50,9 +49,9 @@ _SPOILS: Final = frozenset(
 )
 #: PostgreSQL, by class or whole code (its manual, appendix A).
 _OF_SERVERS: Final[Mapping[str, str]] = {
-    "25006": "takes no writes: it is read-only",
+    "25006": "is read-only and takes no writes",
     "53100": _NO_SPACE,
-    "53": "has no room for more",
+    "53": "has no space left",
     "55P03": "is locked by another program",
     "57P": "is being stopped or started",
     "58": "cannot read or write its files",
@@ -65,7 +64,7 @@ _OF_SERVERS: Final[Mapping[str, str]] = {
 
 
 def place_of(url: URL) -> str:
-    """How a database is called in a sentence; without user and password."""
+    """Name a database in a sentence, without user and password."""
     if url.get_backend_name() == "sqlite":
         return f"the database {url.database}"
     host = url.host or url.query.get("host") or "this machine"
@@ -73,7 +72,7 @@ def place_of(url: URL) -> str:
 
 
 def fault_of(error: Exception, place: str) -> StoreFault:
-    """What callers of the store see of a driver's error."""
+    """Convert a driver's error to a StoreFault."""
     raw = _raw(error)
     description = _describe(raw)
     reason = str(raw).strip().partition("\n")[0]
@@ -86,19 +85,19 @@ def fault_of(error: Exception, place: str) -> StoreFault:
 
 
 def full(place: str, free_bytes: int) -> StoreFault:
-    """The fault of a database that is to grow where only the room is left that ends jobs."""
+    """Return the fault of a database whose disk has only the space reserved for ends of jobs."""
     return StoreFault(f"{place} {_NO_SPACE} ({free_bytes >> 10} KiB are free)", answer=FULL)
 
 
 def is_of_database(error: Exception) -> bool:
-    """Whether the database as a whole is at fault, and not one write."""
+    """Whether the error concerns the database as a whole, not one write."""
     if isinstance(error, DBAPIError) and error.connection_invalidated:
         return True
     return bool(_describe(_raw(error)))
 
 
 def spoils_connection(error: BaseException) -> bool:
-    """Whether the connection that met it is to be replaced."""
+    """Whether the error makes its connection unusable."""
     return isinstance(error, sqlite3.Error) and _primary(error) in _SPOILS
 
 

@@ -45,8 +45,8 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 _STATE: Final = "state"
 _RUNNING: Final = JobState.RUNNING.value
 _RESTARTING: Final = JobState.RESTARTING.value
-#: To clients a job that is being restarted runs, and one in an engine's own queue is queued:
-#: neither dialect has words of its own for them.
+#: To clients a restarting job is running, and one in an engine's own queue is queued: neither
+#: dialect has states of its own for them.
 _SHOWN_AS: Final = {
     _RESTARTING: _RUNNING,
     JobState.ENQUEUED.value: JobState.QUEUED.value,
@@ -77,7 +77,7 @@ MODEL_FIELDS: Final[Mapping[str, Column]] = {
 
 
 def condition(item: Filter, fields: Mapping[str, Column]) -> Condition:
-    """What a row must fulfil.  A field that the rows do not have is never equal to anything."""
+    """Return the SQL condition of a filter.  A field that the rows lack equals nothing."""
     match item:
         case Not(item=inner):
             return not_(condition(inner, fields))

@@ -1,4 +1,4 @@
-"""The nodes that engines report, and what administrators say of them."""
+"""The nodes that engines report, and administrators' orders for them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -66,7 +66,7 @@ class StoredNodes:
     _db: Database
 
     def see_nodes(self, engine: str, nodes: Sequence[Node]) -> None:
-        """Remember an engine's fleet as it is now; a state set by ``set_node_state`` wins."""
+        """Store an engine's current nodes; a state set by ``set_node_state`` has priority."""
         now = {node.name: codec.NODE.encode(node) for node in nodes}
 
         def see(tx: Transaction) -> None:
@@ -91,7 +91,7 @@ class StoredNodes:
     def set_node_state(
         self, engine: str, name: str, state: NodeState, notice_s: float | None = None
     ) -> bool:
-        """Drain a node, or take it back; False where the engine has none of this name.
+        """Set the state of a node; False if the engine has no node of this name.
 
         ``notice_s`` belongs to MAINTENANCE: what its replicas get between notice and kill.
         """
@@ -112,7 +112,7 @@ class StoredNodes:
         return self._db.write(put)
 
     def node_orders(self) -> Sequence[NodeStateRow]:
-        """The nodes that are not READY because somebody has said so."""
+        """Return the nodes that are not READY by an administrator's order."""
         return [
             NodeStateRow(
                 engine=row.engine,
@@ -129,7 +129,7 @@ class StoredNodes:
         return [node_row(row, places) for row in self._db.rows(ALL)]
 
     def fleet(self) -> Sequence[Node]:
-        """The nodes alone: nothing is counted, so it may be asked every second."""
+        """Return the nodes without counting replicas; cheap enough for every second."""
         return [_node(engine, text, state) for engine, text, state in self._db.rows(_STATES)]
 
 
@@ -137,7 +137,7 @@ Places = Mapping[tuple[str, str], int]
 
 
 def places_of(rows: Iterable[Row[Any]]) -> Places:
-    """How many replicas hold a place on each node, by engine and name: rows of ``PLACES``."""
+    """Count the replicas with a place on each node, by engine and name: rows of ``PLACES``."""
     return {(row.engine, row.node): row.places for row in rows}
 
 

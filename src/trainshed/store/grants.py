@@ -27,10 +27,7 @@ class Grants:
         self._db.put(insert(TOKENS), **_token_row(token))
 
     def add_bucket_token(self, token: Token, *, most: int) -> bool:
-        """Keep a token for buckets, unless its parent has ``most`` of them that have not ended.
-
-        False where it has.
-        """
+        """Store a token for buckets; False if its parent has ``most`` unexpired ones already."""
 
         def add(tx: Transaction) -> bool:
             now_ns = codec.to_ns(token.create_time)
@@ -46,7 +43,7 @@ class Grants:
     def extend_token(
         self, token_id: str, parent: str, now: datetime, until: datetime
     ) -> Token | None:
-        """Let a token for buckets end later; None unless it lives and is of this parent."""
+        """Extend an unexpired token for buckets of this parent; None if there is none."""
         its = (TOKENS.c.token_id == token_id) & (TOKENS.c.parent == parent)
         lives = (TOKENS.c.revoked == 0) & (TOKENS.c.expire_ns > codec.to_ns(now))
         self._db.put(update(TOKENS).where(its, lives), expire_ns=codec.to_ns(until))
@@ -65,10 +62,7 @@ class Grants:
         return [_token(row) for row in self._db.rows(ordered)]
 
     def revoke_token(self, token_id: str) -> bool:
-        """Make a token worthless, and those that its holder made.
-
-        False where there is none of this id.
-        """
+        """Revoke a token and those that its holder made; False if there is none of this id."""
         revoke = update(TOKENS).values(revoked=1)
         its = or_(TOKENS.c.token_id == token_id, TOKENS.c.parent == token_id)
         return self._db.put(revoke.where(its)) > 0
@@ -81,7 +75,7 @@ class Grants:
             self._db.write(lambda tx: tx.connection.execute(used, rows))
 
     def forget_ended_tokens(self, before: datetime) -> int:
-        """Forget tokens for buckets that ended before a time; how many."""
+        """Delete tokens for buckets that expired before a time; return how many."""
         ended = (TOKENS.c.bucket.is_not(None)) & (TOKENS.c.expire_ns < codec.to_ns(before))
         return self._db.put(delete(TOKENS).where(ended))
 
@@ -97,7 +91,7 @@ class Grants:
         return self._keys(select(KEYS))
 
     def remove_key(self, key_id: str) -> bool:
-        """Forget a key, and the tokens that its holder made; False where there is none."""
+        """Delete a key and the tokens that its holder made; False if there is none."""
 
         def remove(tx: Transaction) -> bool:
             tx.connection.execute(delete(TOKENS).where(TOKENS.c.parent == key_id))
@@ -165,9 +159,9 @@ class Places:
     _known_owners: dict[str, int]
 
     def project(self, id_or_number: str) -> tuple[str, str]:
-        """(id, number) of a project; made up at first sight, the number from the id alone.
+        """Return (id, number) of a project; makes a new one, whose number follows from the id.
 
-        A number that no project has is its own id: callers may know nothing but a number.
+        A number without a project becomes a project id.
         """
         if (entry := self._known_projects.get(id_or_number)) is not None:
             return entry
@@ -183,9 +177,9 @@ class Places:
         return new["id"], new["number"]
 
     def owner_number(self, project: str) -> int:
-        """The small number of a project, from 0; given at its first job, for ever.
+        """Return the small number of a project, from 0; assigned once, at its first job.
 
-        Two servers may choose the same: the later one has then given none, and chooses again.
+        If two servers choose the same number, the later write fails and chooses again.
         """
         if (number := self._known_owners.get(project)) is not None:
             return number
@@ -199,7 +193,7 @@ class Places:
             self._db.put(add.on_conflict_do_nothing())
 
     def add_bucket(self, name: str, project: str) -> str:
-        """Give a bucket to a project unless it has one; the project it belongs to."""
+        """Give a bucket without a project to a project; return the bucket's project."""
 
         def add(tx: Transaction) -> str:
             row = {"name": name, "project": project, "create_ns": tx.now_ns}

@@ -1,4 +1,4 @@
-"""One list of all jobs: narrow rows of every kind, newest first, in pages that go on by key.
+"""Lists jobs of all kinds: short rows, newest first, in pages that continue by key.
 
 A training pipeline and the custom job that does its work are one row, the pipeline's.  The jobs of
 a study's trials are rows only for a caller who asks for ``TRIAL``: a study has one row.

@@ -1,4 +1,4 @@
-"""Jobs as use cases see them, from their creation until they are forgotten."""
+"""Reads and writes jobs, from their creation to their deletion."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -139,7 +139,7 @@ class StoredJobs:
                 return first, False
 
     def job(self, project: str, kind: JobKind, job_id: str) -> JobRecord | None:
-        """The job of a name, unless there is none or it was deleted."""
+        """Return a job by name; None if there is none or it was deleted."""
         plain_id = codec.plain(job_id)
         row = self._db.row(BY_NAME, project=project, kind=kind.value, job_id=plain_id)
         return self._record(row)
@@ -149,7 +149,7 @@ class StoredJobs:
         return self._record(self._db.row(BY_UID, of_uid=uid))
 
     def jobs_by_uid(self, uids: Collection[int]) -> Mapping[int, JobRecord]:
-        """The same for many; what is not there is left out."""
+        """Return jobs by uid; missing ones are left out."""
         rows = self._db.rows(BY_UIDS, wanted=json.dumps([[uid] for uid in uids]))
         now_ns = self._db.clock()
         return {row.uid: job_record(row, now_ns) for row in rows}
@@ -164,7 +164,7 @@ class StoredJobs:
         return expanded_of(row), codec.TEXTS.decode(row.notes)
 
     def demand(self, uid: int) -> JobDemand:
-        """What must be free at once for it to begin.  Raises KeyError."""
+        """Return the resources that the job needs at the same time.  Raises KeyError."""
         row = select(JOBS.c.demand).where(JOBS.c.uid == uid)
         demand = self._db.read(lambda c: c.execute(row).scalar_one_or_none())
         return codec.DEMAND.decode(_require(demand, uid))
@@ -188,7 +188,7 @@ class StoredJobs:
         return [LoggedJob(uid=JobUid(uid), create_ns=begin, end_ns=end) for uid, begin, end in rows]
 
     def queue_position(self, uid: int) -> int | None:
-        """How many waiting jobs stand before it, by priority and age; None if it does not wait."""
+        """Count the waiting jobs before it, by priority and age; None if it does not wait."""
         place = self._db.row(_PLACE, of_uid=uid)
         if place is None:
             return None
@@ -268,7 +268,7 @@ EXPIRED = (
 )
 _GONE = given("gone", uid=BigInteger)
 _UIDS = select(_GONE.c.uid)
-#: Locked until the commit: nobody may add a word to the story of a job that is being dropped.
+#: Locked until the commit, so that no event is added to a job that is being deleted.
 OVER = select(JOBS.c.uid).where(_IS_OVER, JOBS.c.uid.in_(_UIDS)).with_for_update(of=JOBS)
 _THEIR_PIPELINES = select(PIPELINES.c.uid).where(PIPELINES.c.child_uid.in_(_UIDS))
 #: In the order in which rows refer to each other.
@@ -297,11 +297,10 @@ DROPS: Final = (
 
 
 class Forgetting:
-    """The end of what the store keeps of a job.
+    """Deletes expired jobs.
 
-    A job with a stop that nobody has performed yet is kept, however old it is: its command alone
-    says that something of it may still live.  The job of a trial goes by its own age: if it goes
-    before its study, the study still knows the trial.
+    A job with an unperformed stop is kept at any age: only its command tells that processes of it
+    may still live.  The job of a trial expires by its own age; its study keeps the trial.
     """
 
     _db: Database
@@ -314,9 +313,9 @@ class Forgetting:
         return self._db.column(EXPIRED, before_ns=codec.to_ns(ended_before), most=limit)
 
     def forget(self, uids: Collection[int]) -> None:
-        """Drop final jobs with all that is known of them, and the pipelines around them.
+        """Delete final jobs with all their rows, and the pipelines around them.
 
-        Left alone are others, and those with a command that is still to be performed.
+        Jobs that are not final or have an unperformed command stay.
         """
         if not uids:
             return

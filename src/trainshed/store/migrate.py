@@ -1,7 +1,7 @@
 """Brings a database's tables up to this release.
 
-Alembic costs a fifth of a second to import, so it is asked only where the database's own mark
-says that there is something to do.
+Alembic takes 0.2 s to import, so it is imported only if the version in the database is not the
+newest.
 """
 
 from pathlib import Path
@@ -34,7 +34,9 @@ def migrate(connection: Connection) -> None:
 def check_exists(connection: Connection) -> None:
     """Raise StoreFault for a database without tables; change nothing."""
     if _version(connection) is None:
-        raise StoreFault("the database is empty: no server has used it yet")
+        raise StoreFault(
+            "the database is empty: no server has used it yet; start one with trainshed serve"
+        )
 
 
 def check_version(connection: Connection) -> None:
@@ -44,7 +46,7 @@ def check_version(connection: Connection) -> None:
     if version != NEWEST:
         raise StoreFault(
             f"the database was written by an older release (its tables are of version {version}, "
-            f"this release needs {NEWEST}); a server of this release brings it up to date"
+            f"this release needs {NEWEST}); a server of this release migrates it at its start"
         )
 
 
@@ -53,7 +55,7 @@ def _known_version(connection: Connection) -> str | None:
     if version is not None and version > NEWEST:
         raise StoreFault(
             f"the database was written by a newer release (its tables are of version {version}, "
-            f"this release knows {NEWEST})"
+            f"this release knows {NEWEST}); use the newer release"
         )
     return version
 

@@ -14,7 +14,7 @@ _NUMBER_DIGITS = 12
 
 
 class UidMaker:
-    """Makes 63-bit numbers that ascend in time, and hardly ever meet another server's.
+    """Makes 63-bit numbers that ascend in time and rarely collide with another server's.
 
     Two servers that make one in the same millisecond meet once in four million times; the
     database then refuses the second, which is made again.

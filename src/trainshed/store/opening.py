@@ -1,4 +1,4 @@
-"""Opens the store of a URL: makes what is missing, and sees that nobody else holds the file."""
+"""Opens the store of a URL: makes missing tables, and locks a SQLite file for this server."""
 
 import contextlib
 import fcntl
@@ -44,7 +44,7 @@ _LOG = logging.getLogger(__name__)
 def open_store(
     url: str, clock: Callable[[], int] | None = None, *, existing: bool = False
 ) -> "Store":
-    """The store of a SQLAlchemy URL (``sqlite:///PATH`` or ``postgresql+psycopg://...``).
+    """Open the store of a SQLAlchemy URL (``sqlite:///PATH`` or ``postgresql+psycopg://...``).
 
     ``clock`` gives nanoseconds since 1970; by default it is one that does not jump when the wall
     clock is set (``store.steady_clock``).  ``existing`` refuses a database that no server has used
@@ -74,7 +74,7 @@ def _prepare(url: URL, clock: Callable[[], int], *, alone: bool, existing: bool)
         has_others = not alone and has_live_servers(engine, clock)
         with engine.begin() as connection:
             jump = resume(connection, clock, has_others=has_others)
-            if alone:  # whoever had a lease is dead: the file is ours
+            if alone:  # the servers of all leases are dead: the file is locked by this one
                 connection.execute(delete(LEASES))
     except (DBAPIError, engine.dialect.loaded_dbapi.Error) as error:
         raise fault_of(error, place_of(url)) from error
@@ -100,7 +100,7 @@ def _check_encoding(connection: Connection, url: URL) -> None:
     encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
     if encoding != "UTF8":
         raise StoreFault(
-            f"{place_of(url)} has the encoding {encoding}, and must have UTF8; make one with: "
+            f"{place_of(url)} has the encoding {encoding} and must have UTF8; make a new one with: "
             f"createdb -E UTF8 -T template0 {url.database}_utf8"
         )
 
@@ -134,10 +134,10 @@ class Store(
     StoredAuditLog,
     Outcomes,
 ):
-    """All that is asked of the store, on one database."""
+    """The store on one database."""
 
     def __init__(self, db: Database, held: contextlib.ExitStack) -> None:
-        """Serve a database whose tables are there; ``held`` is let go of at the end."""
+        """Use a database with tables; ``held`` is released at the end."""
         self._db = db
         self._held = held
         self._known_buckets = BoundedDict(REMEMBERED_MAX)
@@ -149,31 +149,31 @@ class Store(
         return codec.to_time(self._db.clock())
 
     def moment_before(self, span: timedelta) -> datetime:
-        """The moment since which so much time has passed, without what the clock has jumped."""
+        """Return the moment since which this much time has passed, without jumps of the clock."""
         jumps = self._db.read(clock_jumps.read)
         span_ns = int(span.total_seconds() * _NS_PER_S)
         return codec.to_time(clock_jumps.moment_before(self._db.clock(), span_ns, jumps))
 
     def clock_skew_s(self) -> float:
-        """How far the wall clock, which may have been set, is ahead of the store's time."""
+        """Return by how many seconds the wall clock is ahead of the store's time."""
         clock = self._db.clock
         return clock.skew_s() if isinstance(clock, SteadyClock) else 0.0
 
     def keep_room(self) -> None:
-        """Have room for the ends of jobs where the disk gets full; to be repeated now and then."""
+        """Reserve disk space for the ends of jobs; to be repeated at intervals."""
         self._db.keep_room()
 
     def close(self) -> None:
-        """Finish what was begun, then let go of the database."""
+        """Finish queued writes, then close the database."""
         self._db.close()
         self._held.close()
 
 
 @contextlib.contextmanager
 def file_lock(database: Path) -> Iterator[None]:
-    """Hold the lock of one database file; the kernel lets go of it when the process ends.
+    """Lock a database file; the kernel releases the lock when the process ends.
 
-    SQLite itself would let two servers in, and each would take the other's jobs for orphans.
+    SQLite itself admits two servers, and each would take over the other's jobs as orphans.
     Raises StoreFault where another process holds it.
     """
     path = database.with_name(database.name + ".lock")

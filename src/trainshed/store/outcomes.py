@@ -1,7 +1,7 @@
-"""What jobs came to beside what was predicted of them, and what they teach of the next ones.
+"""Stores scores of predictions, and the calibrations that the server learns from jobs.
 
-An attempt that tells its steps has a row from the transaction that ends it.  Whoever fills the row
-writes the calibration with it, so each attempt counts once, whatever server dies in between.
+The transaction that ends an attempt with reported steps adds a row for it.  The server that fills
+the row writes the calibration in the same transaction, so that each attempt counts once.
 """
 
 import json
@@ -89,37 +89,37 @@ class Outcomes:
     _db: Database
 
     def unscored(self, limit: int) -> Sequence[tuple[int, StoredEvent]]:
-        """Attempts that taught nothing yet, oldest first: uids, and what their steps came to."""
+        """Return attempts without a score, oldest first: uids, and the figures of their steps."""
         return [(row.uid, stored_event(row)) for row in self._db.rows(_UNSCORED, most=limit)]
 
     def calibration(self, project: str, key: str) -> StoredCalibration | None:
-        """What is known of a trainer on a kind of machine."""
+        """Return the calibration of a trainer on a kind of machine."""
         row = self._db.row(_ONE, of_project=codec.plain(project), of_key=codec.plain(key))
         return None if row is None else of_columns(StoredCalibration, row)
 
     def calibration_of(self, project: str, trainer: str) -> StoredCalibration | None:
-        """What was learned last of a trainer, whatever its model (``job_runs.trainer_key``)."""
+        """Return the newest calibration of a trainer, of any model (``job_runs.trainer_key``)."""
         within = {"least": f"{trainer}-", "most": f"{trainer}-g"}  # what follows is hexadecimal
         row = self._db.row(_NEWEST, of_project=codec.plain(project), **within)
         return None if row is None else of_columns(StoredCalibration, row)
 
     def learn(self, uid: int, attempt: int, learned: Learned) -> bool:
-        """Fill a row, and write the calibration with it; False where another server was faster."""
+        """Fill a row and write the calibration; False if another server has done it."""
         return self._db.write(lambda tx: _learn(tx, (uid, attempt), learned))
 
     def learn_nothing(self, uid: int, attempt: int) -> None:
-        """Drop the row of an attempt that cannot be compared with others."""
+        """Delete the row of an attempt that cannot be compared with others."""
         self._db.put(_DROP, of_uid=uid, of_attempt=attempt)
 
     def outcome(self, uid: int) -> dict[str, Any] | None:
-        """What the prediction of a job's newest attempt came to, where there was one."""
+        """Return the score of the prediction of a job's newest attempt; None without one."""
         contents = self._db.column(_OUTCOME, of_uid=uid)
         return json.loads(contents[0]) if contents else None
 
     def outcomes(
         self, project: str, limit: int, after: tuple[int, int, int] | None = None
     ) -> Sequence[StoredOutcome]:
-        """What predictions came to, the newest first, from behind one (``StoredOutcome.place``)."""
+        """Return scores, newest first, after one of them (``StoredOutcome.place``)."""
         of_project = OUTCOMES.c.project == codec.plain(project)
         query = select(OUTCOMES).where(of_project, OUTCOMES.c.content != _NONE)
         if after is not None:
@@ -128,7 +128,7 @@ class Outcomes:
         return [of_columns(StoredOutcome, row, content=json.loads(row.content)) for row in rows]
 
     def calibrations(self, project: str, limit: int) -> Sequence[CalibrationHead]:
-        """All that the jobs of a project have taught, what was learned last first."""
+        """Return the calibrations of a project, the last updated first."""
         query = (
             _HEADS.where(CALIBRATIONS.c.project == codec.plain(project))
             .order_by(CALIBRATIONS.c.update_ns.desc(), CALIBRATIONS.c.key)

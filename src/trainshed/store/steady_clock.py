@@ -1,9 +1,9 @@
-"""A clock that goes on when the machine's is set.
+"""A clock that does not jump when the machine's clock is set.
 
-Leases and deadlines are moments that lie ahead.  Were they compared with the wall clock, setting it
-forward by an hour would end them all at once, and setting it back would let the dead live on.  This
-clock begins with the wall's time, counts what really passes, and draws near to the wall so slowly
-that it is never more than a tenth too fast or too slow: a lease of 30 seconds lasts 27 at least.
+Leases and deadlines are future moments.  If they were compared with the wall clock, setting it
+forward by an hour would end all of them, and setting it back would keep leases of dead servers
+valid.  This clock starts with the wall's time, counts the time that passes, and approaches the wall
+so slowly that it is at most a tenth too fast or too slow: a lease of 30 seconds lasts at least 27.
 
 A wall that is more than a day away was set, and is not followed.
 
@@ -31,11 +31,11 @@ _DRIFT_PARTS: Final = 10
 
 
 def since_boot_ns() -> int:
-    """What has passed since the machine was started, sleep included; nobody can set it."""
+    """Return nanoseconds since the machine was started, sleep included; this cannot be set."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
-#: A clock that is not set is never wrong by so much.
+#: A larger difference means that a clock was set.
 GAP_NS_MAX: Final = 86_400 * _NS_PER_S
 
 
@@ -45,7 +45,7 @@ class SteadyClock:
     def __init__(
         self, wall: Callable[[], int] = time.time_ns, elapsed: Callable[[], int] = since_boot_ns
     ) -> None:
-        """Begin with the wall's time; both are asked for nanoseconds."""
+        """Begin with the wall's time; both clocks give nanoseconds."""
         self._wall = wall
         self._elapsed = elapsed
         self._lock = threading.Lock()
@@ -57,7 +57,7 @@ class SteadyClock:
             return self._advance()
 
     def skew_s(self) -> float:
-        """How far the wall is ahead, in seconds; more than a few tell that it was set."""
+        """Return by how many seconds the wall is ahead; more than a few mean that it was set."""
         with self._lock:
             return (self._wall() - self._advance()) / _NS_PER_S
 
@@ -105,9 +105,9 @@ _PUT = _new.on_conflict_do_update(index_elements=["name"], set_={"value": _new.e
 
 
 def has_live_servers(engine: Engine, clock: Callable[[], int]) -> bool:
-    """Whether servers go on by another time than this clock, which is a day away from theirs.
+    """Whether live servers use a time that is more than a day away from this clock.
 
-    Waits for as long as a server may take to renew its lease, where there is a lease.
+    Waits for as long as a server may take to renew its lease, if there is a lease.
     """
     name = _name()
     if not isinstance(clock, SteadyClock) or name is None:
@@ -133,9 +133,9 @@ def has_live_servers(engine: Engine, clock: Callable[[], int]) -> bool:
 def resume(
     connection: Connection, clock: Callable[[], int], *, has_others: bool
 ) -> ClockJump | None:
-    """Let a steady clock go on from the time that was noted; give a jump that it has not followed.
+    """Continue a steady clock from the noted time; return a jump that it has not followed.
 
-    ``has_others``: other servers of this database live; theirs is the time of all.
+    ``has_others``: other servers of this database are alive, and their time counts.
     """
     name = _name()
     if not isinstance(clock, SteadyClock) or name is None:

@@ -1,7 +1,7 @@
-"""Performs steps: each a guarded update of one row, with all that goes with it in one commit.
+"""Performs steps: each a guarded update of a job's row, with its events and commands in one commit.
 
-Per step one statement decides whether it fits; what the fitting ones add to other tables is
-collected and written table by table.
+One statement a step decides whether it still applies; rows of other tables are collected and
+written table by table.
 """
 
 import json
@@ -65,7 +65,7 @@ _END: Final[Mapping[str, Any]] = {
     "explanation": null(),
 }
 _MARK: Final = bindparam("mark", type_=BigInteger)
-#: Whoever counts what lies in an engine's queue hears that it does no more, and of its places.
+#: Marks the row as changed, so that counts of an engine's queue and of places are updated.
 _LEAVE_QUEUE: Final[Mapping[str, Any]] = {
     "changed": case(
         (or_(JOBS.c.state == JobState.ENQUEUED.value, _STEP.c.placed > 0), _MARK),
@@ -128,7 +128,7 @@ def _statement(state: JobState, *, opens: bool) -> ReturningUpdate[tuple[int, in
 
 
 def _error(state: JobState) -> ColumnElement[str | None]:
-    """The error from now on; one that has come to nothing does not outlive a success."""
+    """Return the new error of the row; an earlier error does not outlive a success."""
     old_error = (
         JOBS.c.error if state in _KEEPS_ERROR else case((JOBS.c.end_ns.is_not(None), JOBS.c.error))
     )
@@ -136,7 +136,7 @@ def _error(state: JobState) -> ColumnElement[str | None]:
 
 
 def _waits(state: JobState) -> Mapping[str, Any]:
-    """Why a job waits is no news in another state; one that its engine refused waits for that."""
+    """Return the new explanation: of a refusal by its engine, else none outside of its state."""
     if state is not JobState.QUEUED:
         stays = JOBS.c.state == state.value
         return {"explanation": case((stays, JOBS.c.explanation), else_=null())}
@@ -157,12 +157,12 @@ STATEMENTS: Final = {
 
 
 class Steps:
-    """The one way in which a job's state changes."""
+    """The only writes that change a job's state."""
 
     _db: Database
 
     def apply(self, steps: Sequence[Step]) -> Sequence[bool]:
-        """Perform each step that still fits its row, all in one transaction; say which did."""
+        """Perform each step whose row is unchanged, in one transaction; return which were."""
         return self._db.write_with_others(_apply_all, steps, marked=True) if steps else ()
 
 

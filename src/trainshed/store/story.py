@@ -1,4 +1,4 @@
-"""What happened to a job, and how its replicas are: written with the job's row, read back here."""
+"""Events of jobs and states of replicas: written with the job's row, read here."""
 
 import json
 from collections.abc import Mapping, Sequence

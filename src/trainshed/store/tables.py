@@ -1,7 +1,7 @@
-"""The tables.  What changes often stands in narrow rows; what never changes stands beside them.
+"""The tables.  Values that change often are in narrow rows, constant ones in tables beside them.
 
-Texts that only we read are JSON.  Times are nanoseconds since 1970.  Partial indexes hold what is
-looked for in every pass: their size is that of the queue, not that of history.
+Texts that only the store reads are JSON.  Times are nanoseconds since 1970.  Partial indexes serve
+the queries of every pass: they grow with the queue, not with the history.
 """
 
 from typing import Final

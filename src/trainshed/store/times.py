@@ -1,4 +1,4 @@
-"""What a step does to the time of a job: how long it has run, and when its time will be over.
+"""SQL expressions for a job's running time and its deadline, by step.
 
 Running time is counted in RUNNING only, over all attempts.  A job that has not run yet has a
 deadline for its wait, which outlives every attempt that never came to run; the first RUNNING takes
@@ -14,7 +14,7 @@ from trainshed.model.status import FINAL, JobState
 from trainshed.store.tables import JOBS
 
 NS_PER_S: Final = 1_000_000_000
-#: A century: a limit beyond it is none, and its nanoseconds need not fit a number.
+#: A century; a longer limit is no limit, so that nanoseconds fit a number.
 FOREVER_S: Final = 100 * 366 * 86_400.0
 
 _NOW: Final = bindparam("now_ns", type_=BigInteger)

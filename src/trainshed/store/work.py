@@ -1,4 +1,4 @@
-"""What the controller asks: who lives and leads, what waits, what holds places, what is to do."""
+"""Queries and writes of the controller: leases, waiting jobs, held places, commands."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -143,7 +143,7 @@ _OWN = {"owner": bindparam("server"), "version": JOBS.c.version + 1}
 TAKE_OVER = (
     update(JOBS).where(JOBS.c.held_ns.is_not(None), _OWNERLESS).values(_OWN).returning(JOBS.c.uid)
 )
-#: Jobs that are over, whose last commands nobody performed.
+#: Ended jobs whose last commands were not performed.
 TAKE_OVER_REST = (
     update(JOBS)
     .where(JOBS.c.uid.in_(select(COMMANDS.c.uid)), _OWNERLESS)
@@ -164,7 +164,7 @@ _ATTEMPT_KEYS = given("attempt_keys", uid=BigInteger, attempt=Integer)
 ENGINES = select(ATTEMPTS.c.uid, ATTEMPTS.c.attempt, ATTEMPTS.c.engine).where(
     ATTEMPTS.c.uid == _ATTEMPT_KEYS.c.uid, ATTEMPTS.c.attempt == _ATTEMPT_KEYS.c.attempt
 )
-#: Launches into queues of engines that nobody has confirmed yet.
+#: Unconfirmed launches into queues of engines.
 HANDING_OVER = (
     select(ATTEMPTS.c.engine, func.count().label("launches"))
     .select_from(COMMANDS)
@@ -181,12 +181,12 @@ EXPLAIN = (
 
 
 class Work:
-    """The controller's questions and answers."""
+    """The store's part for the controller."""
 
     _db: Database
 
     def take_over(self, server: str) -> Sequence[int]:
-        """Own every active job whose owner is dead or nobody; their uids."""
+        """Take over every active job without a live owner; return their uids."""
         return self._db.write_with_others(_take_over_all, server, marked=True)
 
     def waiting(

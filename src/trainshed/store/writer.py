@@ -1,10 +1,10 @@
-"""One thread writes, and commits many callers' writes together.
+"""One thread writes and commits the writes of many callers together.
 
-A durable commit costs a disk flush; a database that flushes for every caller is as slow as its
-disk.  Here writes queue up behind the flush that is under way, and the next one is for all of
-them; writes of one kind are also performed as one.  A batch in which a write fails is rolled back,
-then each is performed alone, so that one failure is nobody else's.  Savepoints would do the same
-at two statements for every write.
+A durable commit needs a disk flush, so that a flush for every caller would be as slow as the disk.
+Writes wait for the flush under way, and the next flush serves all of them; writes of one kind are
+also performed as one.  If a write of a batch fails, the batch is rolled back and each write is
+performed alone, so that the failure concerns one caller only.  Savepoints would need two more
+statements for every write.
 """
 
 import queue
@@ -25,13 +25,13 @@ from trainshed.store.tables import MARKS
 A = TypeVar("A")
 T = TypeVar("T")
 
-#: Raised by a write before it has changed anything: an answer, not a failure.
+#: Raised by a write before it has changed anything: a refusal, not a failure.
 Refused = AlreadyThere | StaleEtag | KeyError
 
 HOLDING_MARK = "holding"
 _BATCH_MAX = 256
-#: Whoever wrote together a moment ago comes again at about the same time.  A batch costs the
-#: server more than what is in it, so the first of them is worth a short wait for the others.
+#: Callers that wrote together write again at about the same time.  A batch costs more than its
+#: writes, so the writer waits shortly for the others.
 _GATHER_S = 0.003
 _TRIES = 5
 #: PostgreSQL: serialization failure, deadlock; both ask for another try.
@@ -46,7 +46,7 @@ _TAKE_MARK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """What a write is given: an open connection, the time, and the mark if it asked for one."""
+    """The argument of a write: an open connection, the time, and a requested mark."""
 
     connection: Connection
     now_ns: int
@@ -78,7 +78,7 @@ class Writer:
     ) -> None:
         """Start the thread; ``close`` ends it.  ``place`` names the database in faults.
 
-        ``check`` raises StoreFault where nobody would find again what is written.
+        ``check`` raises StoreFault if the database file was removed or replaced.
         """
         self._engine = engine
         self._place = place
@@ -93,8 +93,8 @@ class Writer:
     def write(self, perform: Callable[[Transaction], T]) -> T:
         """Perform a write and return its result after the commit.
 
-        It may be performed twice, the first time rolled back.  Raises what ``perform`` raises,
-        which must not have written anything where that is a refusal; and StoreFault.
+        It may be performed twice, after a rollback of the first time.  Raises StoreFault, and what
+        ``perform`` raises, which must not have written anything before a refusal.
         """
 
         def one(tx: Transaction, _: Sequence[None]) -> Sequence[T | Refused]:
@@ -115,7 +115,7 @@ class Writer:
         return cast("T", self._hand_in(write))
 
     def close(self) -> None:
-        """Finish what was handed in, then end the thread."""
+        """Finish queued writes, then end the thread."""
         with self._closing:
             self._open = False
             self._queue.put(None)
@@ -163,7 +163,7 @@ class Writer:
                 item.done.set_result(outcome)
 
     def _perform_again(self, batch: Sequence[_Write]) -> list[Any]:
-        """Perform; once more on a new connection where the old one turns out to be dead."""
+        """Perform; again on a new connection if the old one is dead."""
         try:
             return self._perform(batch)
         except DBAPIError as error:
@@ -172,7 +172,7 @@ class Writer:
         return self._perform(batch)
 
     def _one_by_one(self, batch: Sequence[_Write], error: Exception) -> list[Any]:
-        """Whoever raised it meets it again, alone; but what ails the database ails them all."""
+        """Perform each write alone; only a fault of the database as a whole ends all."""
         if is_of_database(error):
             return [fault_of(error, self._place)] * len(batch)
         return [self._alone(item) for item in batch]
@@ -191,7 +191,9 @@ class Writer:
                 # It may have been stored all the same: a second try might store it twice.
                 fault = fault_of(error, self._place)
                 answer = fault.answer
-                raise StoreFault(f"a write was not confirmed: {fault}", answer=answer) from error
+                raise StoreFault(
+                    f"a write was not confirmed and may have been stored: {fault}", answer=answer
+                ) from error
         self._check()
         return outcomes
 

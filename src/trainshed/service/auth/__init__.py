@@ -1,1 +1,1 @@
-"""Who calls, and what tells: tokens, keys of service accounts, the certificates of the server."""
+"""Authenticates callers: tokens, keys of service accounts, the certificates of the server."""

@@ -1,4 +1,4 @@
-"""Who calls: bearer tokens of our own, tokens that a service account signed, or nobody.
+"""Authenticates callers: by our bearer tokens, by tokens that a service account signed, or not.
 
 Google's clients send one header and never log in, so everything is decided from it alone.  What a
 recognised caller may do is ``Caller.may``.
@@ -41,22 +41,22 @@ NOBODY = (
 )
 #: The same for tokens that never were and tokens that were revoked.
 UNKNOWN = (
-    "The token is not known here. It may have been revoked; `trainshed tokens create` makes "
-    "another one."
+    "This server does not know the token. It may have been revoked; `trainshed tokens create` "
+    "makes another one."
 )
 EXPIRED = "The token has expired; `trainshed tokens create` makes another one."
 BUCKET_EXPIRED = (
     "The token in the storage address has expired. Run `trainshed env` again, or "
     "`trainshed buckets token`: both print an address with a new one."
 )
-NOT_BEARER = "Only `Authorization: Bearer TOKEN` is understood here."
+NOT_BEARER = "The Authorization header must be `Bearer TOKEN`."
 
 
 _Value = TypeVar("_Value")
 
 
 def digest_of(token: str) -> str:
-    """What the store keeps of a token."""
+    """The SHA-256 of a token in hexadecimal, which the store keeps instead of the token."""
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -71,10 +71,9 @@ class Access:
         clock: Callable[[], float],
         failures_a_minute: int = 0,
     ) -> None:
-        """Begin with nobody remembered.
+        """``anonymous`` admits callers without credentials.
 
-        ``anonymous`` admits callers without credentials; ``failures_a_minute`` bounds wrong ones of
-        an address (``throttle``).
+        ``failures_a_minute`` limits failed sign-ins of an address (``throttle``).
         """
         self._store = store
         self._anonymous = anonymous
@@ -87,10 +86,10 @@ class Access:
         self._forgotten = 0
 
     def caller(self, authorization: str | None, *, loopback: bool, address: str = "") -> Caller:
-        """Who sent this Authorization header; ``loopback`` says whether from this machine.
+        """Return the caller of a request by its Authorization header.
 
-        Raises Refusal.  A bad token is refused also where nobody needs one: a client that sends
-        one means to be somebody.
+        ``loopback``: the request comes from this machine.  Raises Refusal: for an invalid token
+        also where callers without credentials are admitted.
         """
         if not authorization or not authorization.strip():
             if self._anonymous and loopback:
@@ -105,14 +104,14 @@ class Access:
             raise
 
     def forget(self) -> None:
-        """Look everybody up again: a token or a key was just taken back."""
+        """Drop the remembered callers, because a token or a key was just revoked."""
         with self._lock:
             self._forgotten += 1
             self._tokens.clear()
             self._keys.clear()
 
     def note_use(self) -> None:
-        """Write down when tokens were last used; called now and then, so that no call waits."""
+        """Store when tokens were last used; called at intervals, not by requests."""
         with self._lock:
             used, self._used = self._used, {}
         times = used.copy()  # a call that is under way may still add to it
@@ -126,8 +125,8 @@ class Access:
     def exchange(self, assertion: str, address: str = "") -> dict[str, Any]:
         """The answer to a grant, ``POST /token`` (docs/sources/vertex.md 2.4).
 
-        The assertion, or the token that is shown to be refreshed, is itself the token that is
-        handed out: there is nothing to keep, and it ends when it would have ended.  Raises Refusal.
+        The server returns the assertion, or the token to be refreshed, as the access token.  Its
+        end does not change.  Raises Refusal.
         """
         text = assertion.strip()
         try:
@@ -147,7 +146,7 @@ class Access:
         return self._signer(text)[1] if looks_signed(text) else self._holder(text).ends_at_s
 
     def of_address(self, address: SignedAddress) -> Caller:
-        """Who has signed the address of a request.  Raises AddressRefused."""
+        """Return the caller that signed the address of a request.  Raises AddressRefused."""
         key = signer_of(address, self._keys_of, now_s=self._clock())
         return Caller(name=key.email, project=key.project, role=key.role, credential=key.key_id)
 
@@ -179,7 +178,7 @@ class Access:
         return caller
 
     def _signer(self, text: str) -> tuple[Caller, float]:
-        # few callers sign their own tokens, and PyJWT is a twentieth of the server's start
+        # few callers sign their own tokens, and importing PyJWT takes 5 % of the server's start
         from trainshed.service.auth.signed_tokens import verified  # noqa: PLC0415
 
         signed = verified(text, self._keys_of, now_s=self._clock())
@@ -195,7 +194,7 @@ class Access:
             return cached_keys
         forgotten = self._forgotten
         keys = self._store.keys(email)
-        if keys:  # strangers are not worth the memory
+        if keys:  # callers without a registered key are not remembered
             self._remember(self._keys, email, keys, now, forgotten)
         return keys
 
@@ -207,7 +206,7 @@ class Access:
         now: float,
         forgotten: int,
     ) -> None:
-        """Remember what was looked up, unless something was taken back meanwhile."""
+        """Remember a value, unless a token or a key was revoked since it was read."""
         with self._lock:
             if forgotten != self._forgotten:
                 return
@@ -220,7 +219,7 @@ def looks_signed(text: str) -> bool:
 
 
 def _fresh(entry: tuple[float, _Value] | None, now: float) -> _Value | None:
-    """What is remembered, unless its time is over or the clock was set back since."""
+    """Return the remembered value, unless it is expired or the clock was set back."""
     if entry is None or not now < entry[0] <= now + REMEMBERED_S:
         return None
     return entry[1]

@@ -21,7 +21,7 @@ LIFE: Final = timedelta(hours=1)
 LIFE_MAX: Final = timedelta(hours=12)
 #: Tokens of one holder that have not ended: a shell, a notebook and a script each have their own.
 LIVE_MAX: Final = 1000
-#: A token that has ended is kept so long, for whoever wonders why it opens nothing.
+#: How long an expired token is kept, so that its caller reads that it has expired.
 KEPT: Final = timedelta(days=1)
 
 
@@ -68,12 +68,12 @@ def renew(store: Store, caller: Caller, token_id: str, document: Mapping[str, An
 
 
 def forget_ended(store: Store) -> int:
-    """Forget those that ended long ago; how many."""
+    """Delete tokens that expired long ago; return how many."""
     return store.forget_ended_tokens(datetime.now(UTC) - KEPT)
 
 
 def _bucket(bucket: object) -> str:
-    """The bucket of a request; raises Refusal for a value that is no name of one."""
+    """Return the bucket of a request.  Raises Refusal for an invalid name."""
     if isinstance(bucket, str) and (bucket == ALL_BUCKETS or is_bucket_name(bucket)):
         return bucket
     raise invalid(
@@ -83,7 +83,7 @@ def _bucket(bucket: object) -> str:
 
 
 def _end(caller: Caller, now: datetime, life: timedelta | None) -> datetime:
-    """No token outlives the one that it was made with."""
+    """Return when the token ends: not after the one that it was made with."""
     ends = now + (life or LIFE)
     if caller.ends_at_s is None:
         return ends

@@ -1,9 +1,9 @@
 """A certificate authority of this installation, made at the first start, and the server's own.
 
-gRPC clients of the SDK insist on TLS and trust whom GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names.  That
+gRPC clients of the SDK require TLS and trust the roots in GRPC_DEFAULT_SSL_ROOTS_FILE_PATH.  That
 variable, like REQUESTS_CA_BUNDLE, replaces the public roots, so that ``ca-bundle.pem`` carries them
-too.  The server's key is made once: a renewed certificate fits it, and a server that
-reads both files while another one renews can never see two that do not belong together.
+too.  The server's key is made once, and every renewed certificate belongs to it.  So a server that
+reads both files while another one renews them always reads a matching pair.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from trainshed.files.server_files import PUBLIC, alone_in, write_file
 
 CA_LIFE = timedelta(days=3650)
-#: The longest that clients of all kinds accept.
+#: The longest validity that all clients accept.
 SERVER_LIFE = timedelta(days=825)
 #: A certificate that ends sooner than this is made anew.
 RENEWED_BEFORE = timedelta(days=60)
@@ -45,7 +45,7 @@ _MARK = b"# Trainshed's own authority, then the public ones\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """Where the files are.  ``bundle`` is what clients are pointed at."""
+    """Paths of the files.  Clients read ``bundle``."""
 
     ca: Path
     bundle: Path
@@ -62,7 +62,7 @@ class _Pair:
 def ensure_tls(
     data_dir: Path, names: Iterable[str], *, leaf: str = SERVER, now: datetime | None = None
 ) -> TlsFiles:
-    """See that the files in ``tls/`` are there and good for the names, at every start.
+    """Make the files in ``tls/`` where they are missing, expired or without one of the names.
 
     ``names``: host names and addresses besides loopback's and the machine's own.  Names that the
     certificate has already stay in it, because several servers may share the files.  ``leaf`` is
@@ -84,9 +84,9 @@ def ensure_tls(
 
 
 class ServerTls:
-    """The certificate in use; a server that runs for years renews its own.
+    """The certificate in use, which a running server renews.
 
-    A new one makes a new context: one that handshakes use is never changed under them.
+    A renewed certificate gets a new context: the context of running handshakes is never changed.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ServerTls:
         leaf: str = SERVER,
         protocols: Sequence[str] = ("http/1.1",),
     ) -> None:
-        """See ``ensure_tls``; of ``protocols`` the first is spoken that a client offers (ALPN)."""
+        """As ``ensure_tls``; ``protocols`` are offered by ALPN, preferred ones first."""
         self._data_dir = data_dir
         self._names = tuple(names)
         self._leaf = leaf
@@ -105,7 +105,7 @@ class ServerTls:
         self.pair, self.context = self._load()
 
     def renew(self, *, now: datetime | None = None) -> bool:
-        """A chore: whether another certificate is in use from here on.  Raises OSError."""
+        """Renew the certificate if it is due; whether it was.  Raises OSError."""
         self.files = ensure_tls(self._data_dir, self._names, leaf=self._leaf, now=now)
         if self.files.certificate.read_bytes() == self.pair[1]:
             return False
@@ -113,7 +113,7 @@ class ServerTls:
         return True
 
     def _load(self) -> tuple[tuple[bytes, bytes], ssl.SSLContext]:
-        """The key and the certificate as PEM, and what HTTP's handshakes begin with."""
+        """The key and the certificate as PEM, and the TLS context of HTTP."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.num_tickets = 0  # few clients come back with one, and each would be sent two
@@ -123,9 +123,9 @@ class ServerTls:
 
 
 def address_of_machine() -> str | None:
-    """By which others reach a server that listens on all addresses; nothing is sent.
+    """Return the IPv4 address by which other machines reach this one; sends nothing.
 
-    Of IPv6 a machine has a new one every day: those that clients use are named in allowed_hosts.
+    IPv6 addresses change daily: the settings name those that clients use (``allowed_hosts``).
     """
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))
@@ -204,7 +204,7 @@ def begin_certificate(
     begins: datetime,
     ends: datetime,
 ) -> x509.CertificateBuilder:
-    """What both kinds have; None issues itself.  Strict verifiers want both key identifiers."""
+    """Begin a certificate; without an issuer it signs itself.  Some clients need both key ids."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
     signer = issuer[1] if issuer else key
     return (

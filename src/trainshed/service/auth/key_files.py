@@ -1,6 +1,6 @@
-"""Key files of service accounts, in Google's form: made here, and read for what is registered.
+"""Makes key files of service accounts in Google's form, and reads the public key of others.
 
-Nothing of the store is imported: a command makes a key while its server starts.
+Imports nothing of the store, because a command makes a key while its server starts.
 """
 
 import secrets
@@ -20,14 +20,14 @@ Json = dict[str, Any]
 
 #: Shorter RSA keys can be broken.
 BITS_MIN: Final = 2048
-#: No address that Google gives out, nor one that can be registered (RFC 6761).
+#: A domain that Google does not use and that cannot be registered (RFC 6761).
 _DOMAIN: Final = "trainshed.invalid"
 
 
 def make(account: str, project: str, token_uri: str) -> Json:
-    """A key file with a private key that is made now.
+    """Make a key file with a new private key.
 
-    ``account`` is NAME@PLACE.  Google does not know the key, so what it signs opens nothing there.
+    ``account`` is NAME@PLACE.  Google does not know the key and refuses what it signs.
     """
     key = generate_private_key(public_exponent=65_537, key_size=BITS_MIN)
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
@@ -42,12 +42,12 @@ def make(account: str, project: str, token_uri: str) -> Json:
 
 
 def from_key_file(content: Any) -> Json:
-    """Return the parts of a service account's key file to register: never its private key.
+    """Return the fields of a service account's key file to register, without its private key.
 
-    Raises ValueError for a document that is no such file.
+    Raises ValueError for any other document.
     """
     if not isinstance(content, Mapping) or content.get("type") != "service_account":
-        raise ValueError('it is no key file of a service account ("type": "service_account")')
+        raise ValueError('it is not a key file of a service account ("type": "service_account")')
     try:
         private = load_pem_private_key(str(content["private_key"]).encode(), password=None)
         email = content["client_email"]

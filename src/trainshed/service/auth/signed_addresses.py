@@ -1,7 +1,7 @@
-"""Addresses that a service account has signed, which open one object for whoever has them.
+"""Signed URLs: a service account signs the address of one object, and any caller may use it.
 
-The fourth version of Google's (cloud.google.com/storage/docs/authentication/signatures), by RSA
-keys that are registered here.  Google's keys are not: what Google signs opens nothing.
+Version 4 of Google's signatures (cloud.google.com/storage/docs/authentication/signatures), with RSA
+keys that are registered on this server.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ SIGNATURE: Final = "X-Goog-Signature"
 ALGORITHM: Final = "GOOG4-RSA-SHA256"
 #: Google's own limit, a week.
 LIFE_S_MAX: Final = 604_800
-#: How far the clocks of whoever signed and of the server may be apart; Google's own.
+#: How far the clocks of the signer and of the server may be apart; the same as Google's.
 _SKEW_S: Final = 900.0
 _SCOPE: Final = re.compile(r"(?P<email>[^/\s]{1,384})/(?P<scope>\d{8}/[^/]+/storage/goog4_request)")
 _UNSIGNED: Final = "UNSIGNED-PAYLOAD"
@@ -29,34 +29,33 @@ MISMATCH: Final = "The request signature we calculated does not match the signat
 
 
 class AddressRefused(Refusal):
-    """An address that opens nothing; ``word`` is the XML API's for it."""
+    """A refused signed URL; ``word`` is the error code of the XML API."""
 
     def __init__(self, word: str, message: str, code: Code = Code.PERMISSION_DENIED) -> None:
-        """Keep what the answer is made of."""
         super().__init__(code, message)
         self.word = word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedAddress:
-    """A request by such an address."""
+    """A request with a signed URL."""
 
     verb: str
     path: str
-    """As it was sent, percent-encoded."""
+    """The path as it was sent, percent-encoded."""
     query: Mapping[str, str]
     headers: Mapping[str, str]
-    """By names in lower case."""
+    """Header values by lower-case name."""
 
 
 def signer_of(
     address: SignedAddress, keys_of: Callable[[str], Sequence[SigningKey]], *, now_s: float
 ) -> SigningKey:
-    """The registered key that signed an address which is good now.  Raises AddressRefused."""
+    """Return the registered key that signed a valid address.  Raises AddressRefused."""
     query = address.query
     match = _SCOPE.fullmatch(query.get("X-Goog-Credential", ""))
     if query.get("X-Goog-Algorithm") != ALGORITHM or match is None:
-        raise AddressRefused("InvalidArgument", f"{ALGORITHM} is what is known here")
+        raise AddressRefused("InvalidArgument", f"X-Goog-Algorithm must be {ALGORITHM}")
     words = "\n".join((ALGORITHM, query.get("X-Goog-Date", ""), match["scope"], _hash(address)))
     key = _signer(words.encode(), query.get(SIGNATURE, ""), keys_of(match["email"]))
     if key is None:
@@ -66,7 +65,7 @@ def signer_of(
 
 
 def _signer(words: bytes, signature: str, keys: Sequence[SigningKey]) -> SigningKey | None:
-    # slow to import, and few have such addresses
+    # slow to import, and few requests need it
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15  # noqa: PLC0415
     from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415
@@ -88,7 +87,7 @@ def _check_time(query: Mapping[str, str], now_s: float) -> None:
         begins = datetime.strptime(query["X-Goog-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
         life_s = int(query["X-Goog-Expires"])
     except (KeyError, ValueError):
-        message = "X-Goog-Date and X-Goog-Expires say since when and how long"
+        message = "X-Goog-Date must be a time and X-Goog-Expires a number of seconds up to a week"
         raise AddressRefused("InvalidArgument", message, Code.INVALID_ARGUMENT) from None
     since_s = now_s - begins.timestamp()
     if not 0 < life_s <= LIFE_S_MAX or since_s > life_s or since_s < -_SKEW_S:
@@ -97,7 +96,7 @@ def _check_time(query: Mapping[str, str], now_s: float) -> None:
 
 
 def _hash(address: SignedAddress) -> str:
-    """Of the canonical request."""
+    """Return the hash of the canonical request."""
     names = address.query.get("X-Goog-SignedHeaders", "")
     headers = [f"{name}:{_value(address.headers.get(name, ''))}" for name in names.split(";")]
     query = {name: text for name, text in address.query.items() if name != SIGNATURE}

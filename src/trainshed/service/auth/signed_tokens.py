@@ -24,7 +24,7 @@ from trainshed.store.records.access import SigningKey
 LIFETIME_S_MAX = 3600.0
 #: How far the clocks of a client and a server may be apart.
 SKEW_S = 30.0
-#: No client sends more.
+#: More than any client sends.
 LENGTH_MAX = 16_384
 
 _AUTH = "https://www.googleapis.com/auth/"
@@ -36,20 +36,20 @@ _READING = frozenset(
     f"{_AUTH}{name}"
     for name in ("cloud-platform.read-only", "devstorage.read_only", "logging.read")
 )
-#: Whom a token without scopes may be for: the APIs that are answered here, regional or not.
+#: Audiences of tokens without scopes: the APIs that this server answers, regional or not.
 _AUDIENCE = re.compile(
     r"https://(?:[a-z0-9-]+-)?(?:aiplatform|ml|storage|logging)\.googleapis\.com(?:/.*)?"
 )
 _EMAIL = re.compile(r"[^\s@]{1,128}@[^\s@]{1,255}")
 
-MALFORMED = "The signed token cannot be read."
+MALFORMED = "The signed token is malformed; make another one."
 WRONG_ALGORITHM = "A signed token must be signed with RS256, as service account keys do."
 UNKNOWN_KEY = (
-    "The token is signed by a key that is not registered here. An administrator registers it with "
-    "`trainshed keys add --key-file SERVICE_ACCOUNT.json`."
+    "The token is signed by a key that is not registered on this server. An administrator "
+    "registers it with `trainshed keys add --key-file SERVICE_ACCOUNT.json`."
 )
 TOO_OLD = (
-    "The signed token has expired, or is not valid yet; are the clocks of both machines right?"
+    "The signed token has expired, or is not valid yet. Make another one, and check both clocks."
 )
 TOO_LONG = "A signed token may be valid for one hour at most."
 NOT_FOR_US = (
@@ -70,10 +70,10 @@ class Signed:
 
 
 def verified(text: str, keys_of: Callable[[str], Sequence[SigningKey]], *, now_s: float) -> Signed:
-    """The token, if a registered key of its issuer signed it and its claims hold now.
+    """Verify a token: a registered key of its issuer signed it, and its claims are valid now.
 
-    Raises Refusal.  Before the signature holds, nothing is said of the issuer: not even whether it
-    is known.
+    Raises Refusal, which does not tell whether the issuer is registered before the signature is
+    verified.
     """
     if len(text) > LENGTH_MAX:
         raise _refusal(MALFORMED)
@@ -103,7 +103,7 @@ def public_key(pem: str) -> RSAPublicKey:
 
 
 registered_key = lru_cache(maxsize=256)(public_key)
-"""The same, remembered."""
+"""``public_key``, cached."""
 
 
 def _decode_unverified(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -118,12 +118,12 @@ def _decode_unverified(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 def _sort_keys(keys: Sequence[SigningKey], kid: Any) -> list[SigningKey]:
-    """A key that was registered as bare PEM does not know its kid, so all are tried."""
+    """Sort the keys, those with the token's kid first; keys registered as bare PEM have no kid."""
     return sorted(keys, key=lambda key: key.key_id != kid)
 
 
 def _claims(text: str, key: SigningKey) -> Mapping[str, Any] | None:
-    """The claims, if this key signed them."""
+    """Return the claims if this key signed them."""
     try:
         payload = jwt.api_jws.decode(text, registered_key(key.public_key), algorithms=["RS256"])
         claims = json.loads(payload)
@@ -133,14 +133,14 @@ def _claims(text: str, key: SigningKey) -> Mapping[str, Any] | None:
 
 
 def _check_end(claims: Mapping[str, Any], now_s: float) -> float:
-    """When the token ends.  Raises Refusal where a claim does not hold."""
+    """Return when the token ends.  Raises Refusal for an invalid claim."""
     begins, ends = claims.get("iat"), claims.get("exp")
     if not _is_number(begins) or not _is_number(ends):
         raise _refusal(MALFORMED)
     usable = claims.get("nbf", begins)  # RFC 7519, 4.1.5: not before it
     if not _is_number(usable):
         raise _refusal(MALFORMED)
-    # in this form NaN is refused as well
+    # written so that NaN is refused as well
     if not (begins - SKEW_S <= now_s <= ends + SKEW_S and usable - SKEW_S <= now_s):
         raise _refusal(TOO_OLD)
     if not ends - begins <= LIFETIME_S_MAX:
@@ -154,7 +154,7 @@ def _check_end(claims: Mapping[str, Any], now_s: float) -> float:
 
 def _is_for_us(claims: Mapping[str, Any]) -> bool:
     if "target_audience" in claims:
-        return False  # asks for an identity token: a proof of who it is, for somebody else
+        return False  # asks for an identity token, for another service
     if scopes := _scopes(claims):
         return bool(scopes & (_WRITING | _READING))
     audience = claims.get("aud")
@@ -173,7 +173,7 @@ def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
 
 def _is_number(value: Any) -> TypeGuard[float]:
     if isinstance(value, int) and not isinstance(value, bool):
-        return abs(value) < 1 << 63  # a larger one is no float either
+        return abs(value) < 1 << 63  # a larger one cannot be a float
     return isinstance(value, float)
 
 

@@ -1,6 +1,6 @@
-"""Registered public keys of service accounts, as an administrator handles them.
+"""Registers, lists and removes public keys of service accounts.
 
-Like ``tokens``: JSON in, JSON out, for administrators of the whole installation only.
+As in ``tokens``, the functions speak JSON and are for administrators of the installation only.
 """
 
 import hashlib
@@ -33,11 +33,11 @@ def add(store: Store, document: Mapping[str, Any]) -> Json:
     refuse_unknown(document, {"email", "publicKey", "keyId", "project", "role"})
     email = document.get("email")
     if not isinstance(email, str) or not _EMAIL.fullmatch(email):
-        raise invalid(f"email: {email!r} is no e-mail address of a service account")
+        raise invalid(f"email must be the e-mail address of a service account, got {email!r}")
     pem, fingerprint = _check_key(document.get("publicKey"))
     key_id = document.get("keyId") or fingerprint
     if not isinstance(key_id, str) or not _KEY_ID.fullmatch(key_id):
-        raise invalid("keyId: a key id has 1 to 128 letters, digits, - and _")
+        raise invalid("keyId must be 1 to 128 letters, digits, - and _")
     key = SigningKey(
         key_id=key_id,
         email=email,
@@ -48,7 +48,8 @@ def add(store: Store, document: Mapping[str, Any]) -> Json:
     )
     if any(other.key_id == key_id for other in store.all_keys()):
         raise Refusal(
-            Code.ALREADY_EXISTS, f"a key {key_id} is registered; remove it first to change it"
+            Code.ALREADY_EXISTS,
+            f"the key {key_id} is registered already; remove it first to change it",
         )
     store.add_key(key)
     return _render_key(key)
@@ -66,7 +67,7 @@ def remove(store: Store, key_id: str) -> Json:
     return {}
 
 
-#: What to know of a key that Google knows as well.
+#: A warning about a key that Google knows as well.
 REPLAY: Final = (
     "warning: a token that {email} signs for this server is good at Google too: whoever reads one, "
     "here or on its way, can act as that account at Google for up to an hour; "
@@ -76,13 +77,13 @@ _ACCOUNT = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def new_key_file(url: str, name: str, project: str | None) -> Json:
-    """A key file in Google's form for an account of ours, with a private key that is made now.
+    """Make a key file in Google's form for a service account of this server.
 
-    Google does not know the key, so what it signs opens nothing there.  Its ``token_uri`` is the
-    server at ``url``.  Raises Refusal for a name that cannot be part of an address.
+    Google does not know the key and refuses what it signs.  Its ``token_uri`` is the server at
+    ``url``.  Raises Refusal for a name that cannot be part of an address.
     """
     if not _ACCOUNT.fullmatch(name):
-        raise invalid(f"name: {name!r} is no name; it has 1 to 63 of a-z, 0-9 and -")
+        raise invalid(f"name must be 1 to 63 characters of a-z, 0-9 and -, got {name!r}")
     place = project_of(project) if project else "all"
     account = f"{name}@{place.replace(':', '.').replace('*', 'all')}"
     of_all = project in (None, ALL_PROJECTS)
@@ -90,13 +91,13 @@ def new_key_file(url: str, name: str, project: str | None) -> Json:
 
 
 def _check_key(pem: Any) -> tuple[str, str]:
-    """The key in its one spelling, and its fingerprint.  Raises Refusal."""
+    """Return the key in normal form and its fingerprint.  Raises Refusal."""
     try:
         key = public_key(str(pem))
     except ValueError:
-        raise invalid("publicKey: not a public RSA key in PEM (BEGIN PUBLIC KEY)") from None
+        raise invalid("publicKey must be an RSA public key in PEM (BEGIN PUBLIC KEY)") from None
     if key.key_size < BITS_MIN:
-        raise invalid(f"publicKey: {key.key_size} bits are too few; {BITS_MIN} is the least")
+        raise invalid(f"publicKey must have at least {BITS_MIN} bits, got {key.key_size}")
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     text = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     return text, hashlib.sha256(der).hexdigest()[:40]

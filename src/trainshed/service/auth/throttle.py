@@ -1,8 +1,8 @@
-"""Slows down whoever tries tokens: each failed sign-in counts against its address and its prefix.
+"""Limits failed sign-ins by client address and by token prefix.
 
-A right token is let in whatever was tried before from its address.  Tokens have 256 random bits:
-nobody finds one by trying.  A stranger beside you must not be able to lock you out.  What is
-bounded is the noise that wrong ones make.
+A valid token is accepted whatever was tried before from its address, so that another user of the
+address cannot lock a caller out.  Tokens have 256 random bits and cannot be guessed; the limit
+bounds the load and the log lines of wrong ones.
 """
 
 import math
@@ -13,9 +13,9 @@ from typing import Final
 
 from trainshed.model.refusals import Throttled
 
-#: So many keys are remembered; the ones that were quiet for longest are forgotten first.
+#: How many addresses and prefixes are remembered; the least recent ones are dropped first.
 KEYS_MAX: Final = 4096
-#: How much of a token is its prefix: the mark of our tokens and 24 bits of its own.
+#: Characters of a token's prefix: the mark of our tokens, and 24 random bits.
 PREFIX_CHARACTERS: Final = 8
 _MINUTE_S: Final = 60.0
 
@@ -23,19 +23,18 @@ _MINUTE_S: Final = 60.0
 class Throttle:
     """A leaky bucket for each address and each prefix.  Thread-safe.
 
-    ``a_minute`` failures in a row are answered as what they are, and as many in each minute after
-    them; 0 is no bound.  ``clock`` gives seconds.
+    ``a_minute`` failures in a row get the answer of a failed sign-in, and as many in each following
+    minute; 0 is no limit.  ``clock`` gives seconds.
     """
 
     def __init__(self, a_minute: int, clock: Callable[[], float]) -> None:
-        """Begin with nobody remembered."""
         self._most = a_minute
         self._clock = clock
         self._lock = threading.Lock()
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def count(self, address: str, token: str) -> None:
-        """Count a failed sign-in.  Raises Throttled where there were too many."""
+        """Count a failed sign-in.  Raises Throttled after too many."""
         if not self._most:
             return
         keys = (f"address {address}", f"prefix {token[:PREFIX_CHARACTERS]}")
@@ -50,7 +49,7 @@ class Throttle:
             raise Throttled(message, after_s)
 
     def _wait_s(self, key: str) -> float:
-        """Add a failure to a key; how long until another one would be taken, 0 if it was."""
+        """Count a failure of a key; return 0, or the seconds until the next one is counted."""
         now = self._clock()
         level, then = self._levels.pop(key, (0.0, now))
         per_s = self._most / _MINUTE_S

@@ -1,7 +1,7 @@
-"""Tokens and keys as an administrator handles them: made, listed, taken back.
+"""Creates, lists and revokes tokens, for administrators.
 
 The functions speak JSON, so that the native API and a command line without a server give the same
-answers.  Who may call them: ``caller.may(AccessRole.ADMIN, None)``.
+answers.  The caller must be allowed ``caller.may(AccessRole.ADMIN, None)``.
 """
 
 import secrets
@@ -33,7 +33,7 @@ NAME_LENGTH_MAX = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstToken:
-    """Where the first administrator's token lies.  ``made`` is its text if it is new."""
+    """The path of the first administrator's token.  ``made`` is its text if it is new."""
 
     path: Path
     made: str | None
@@ -51,7 +51,7 @@ def create(store: Store, document: Mapping[str, Any]) -> Json:
     project = project_of(document.get("project", ALL_PROJECTS))
     name = document.get("name") or role.name.lower()
     if not isinstance(name, str) or len(name) > NAME_LENGTH_MAX or hidden(name):
-        raise invalid(f"name: a name has 1 to {NAME_LENGTH_MAX} printable characters")
+        raise invalid(f"name must be 1 to {NAME_LENGTH_MAX} printable characters")
     life = life_of(document.get("expires"), EXPIRES_MAX)
     text, token = new_token(name, project, role)
     token = replace(token, expire_time=token.create_time + life if life else None)
@@ -74,10 +74,10 @@ def revoke(store: Store, token_id: str) -> Json:
 
 
 def first_token(store: Store, data_dir: Path) -> FirstToken:
-    """See that there is an administrator, at every start of a server.
+    """Make an administrator's token at the start of a server, unless there is one.
 
-    The token of the file is used again; a file that was removed is made again only where the
-    database knows no administrator's token any more.
+    The token in the file is used again; a removed file is made again only if the database has no
+    administrator's token.
     """
     path = data_dir / ADMIN_FILE
     with alone_in(data_dir):
@@ -95,12 +95,12 @@ def first_token(store: Store, data_dir: Path) -> FirstToken:
 
 
 _LIFE_FORM = "a life such as 30d, 12h, 90m or 3600s"
-#: Ten years: whoever wants more wants a token that does not end.
+#: Ten years; for more, leave ``expires`` out: such a token does not end.
 EXPIRES_MAX = timedelta(days=3650)
 
 
 def life_of(word: Any, most: timedelta) -> timedelta | None:
-    """How long a token is good for; None where nothing is said.  Raises Refusal."""
+    """Return how long a token is valid; None where the document does not say.  Raises Refusal."""
     if word is None:
         return None
     try:
@@ -111,14 +111,14 @@ def life_of(word: Any, most: timedelta) -> timedelta | None:
         raise invalid(f"expires must have a unit, got {word!r}; accepted: {_LIFE_FORM}")
     if not timedelta(0) < life <= most:
         longest = duration_of(most.total_seconds())
-        raise invalid(f"expires: {word} is not a life of a token; accepted: 1s to {longest}")
+        raise invalid(f"expires must be 1s to {longest}, got {word}")
     return life
 
 
 def role_of(word: Any) -> AccessRole:
     """A role by its name.  Raises Refusal."""
     if not isinstance(word, str) or word.lower() not in ROLES:
-        raise invalid(f"role: {word!r} is no role; roles are {', '.join(ROLES)}")
+        raise invalid(f"role must be one of {', '.join(ROLES)}, got {word!r}")
     return ROLES[word.lower()]
 
 
@@ -126,24 +126,24 @@ def project_of(word: Any) -> str:
     """A project id, or ``*``.  Raises Refusal."""
     if word == ALL_PROJECTS or (isinstance(word, str) and PROJECT_ID.fullmatch(word)):
         return str(word)
-    raise invalid(f"project: {word!r} is no project id; * is every project")
+    raise invalid(f"project must be a project id, or * for every project, got {word!r}")
 
 
 def refuse_unknown(document: Any, fields: set[str]) -> None:
-    """Refuse a document that is none, or has fields that mean nothing.  Raises Refusal."""
+    """Raise Refusal for a document that is not an object or has unknown fields."""
     if not isinstance(document, Mapping):
         raise invalid("the body must be a JSON object")
     if unknown := sorted(set(document) - fields):
-        raise invalid(f"unknown field {unknown[0]!r}; known are {', '.join(sorted(fields))}")
+        raise invalid(f"unknown field {unknown[0]!r} (accepted: {', '.join(sorted(fields))})")
 
 
 def invalid(message: str) -> Refusal:
-    """A document of an administrator that cannot be used."""
+    """Return the refusal of an invalid document."""
     return Refusal(Code.INVALID_ARGUMENT, message)
 
 
 def new_token(name: str, project: str, role: AccessRole) -> tuple[str, Token]:
-    """A token that nobody knows yet, and what the store keeps of it."""
+    """Make a token: its text, and the row for the store."""
     text = PREFIX + secrets.token_urlsafe(BYTES)
     return text, _token(text, name, project, role)
 

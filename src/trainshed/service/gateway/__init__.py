@@ -1,1 +1,1 @@
-"""What a machine of Google's gives to a program, given to the replicas of jobs (decision 0040)."""
+"""Gives the replicas of jobs the services of a Google VM (decision 0040)."""

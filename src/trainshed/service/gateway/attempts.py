@@ -1,4 +1,4 @@
-"""An attempt, as far as the gateway has to know it."""
+"""An attempt as the gateway sees it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class LivingAttempt:
 
 
 def is_attempt(caller: Caller) -> bool:
-    """Whether a caller is an attempt, and not somebody whose own token it was given."""
+    """Whether a caller is an attempt, rather than a user whose token a program has."""
     return caller.credential.startswith(_CREDENTIAL)
 
 

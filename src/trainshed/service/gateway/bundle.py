@@ -1,8 +1,8 @@
-"""The files that jobs read of the gateway, in a folder of their own: the authorities to trust.
+"""Writes the gateway's files for jobs: the bundle of CA certificates, and client settings.
 
-The authorities are the machine's and ours, one file for all jobs.  Variables that name it replace
-what a client trusts by itself, so it holds all of that: what our own variables name, the machine's
-list, and the one that Python's clients bring.  It is made again when one of these has changed.
+The bundle is one file for all jobs.  The variables that name it replace a client's own list of CAs.
+So it holds our CA, those that the server's variables name, the machine's list, and the list of
+Python's clients.  It is written again when one of these has changed.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from trainshed.files.server_files import PUBLIC, write_file
 from trainshed.model.gateway import AUTHORITY, BOTO, BUNDLE, CURLRC
 from trainshed.service.gateway.places import FOLDER, LEAF, NAMES
 
-#: The variables by which a client of the machine's trusts other authorities.
+#: Variables that name a client's CA bundle.
 _NAMED: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 #: Where distributions keep the machine's list.
 _MACHINE: Final = (
@@ -29,8 +29,8 @@ _MACHINE: Final = (
 _CERTIFICATE: Final = re.compile(
     rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL
 )
-#: gsutil trusts a list of its own, and uses the machine's account only where these say so; it
-#: would try for a quarter of an hour.
+#: gsutil has a CA list of its own, uses the VM's account only with these settings, and would retry
+#: for a quarter of an hour.
 _BOTO: Final = """\
 [Boto]
 ca_certificates_file = {bundle}
@@ -42,15 +42,14 @@ service_account = default
 software_update_check_period = 0
 """
 _OPEN_FOLDER: Final = 0o755
-#: A certificate that is older is looked at, and perhaps renewed, before it is used.
+#: An older certificate is checked, and renewed if it is due, before it is used.
 _AGE_S_MAX: Final = 300 * 86_400.0
 
 
 def ensure_certified(data_dir: Path) -> Path:
-    """See that the bundle is there, with a certificate of the gateway's; return its path.
+    """Make the bundle and the gateway's certificate where they are missing; return the path.
 
-    To look at certificates takes longer than to start a job, and is left to what answers.  Raises
-    OSError.
+    Certificates are not checked here: that takes longer than to start a job.  Raises OSError.
     """
     folder = data_dir / "tls"
     bundle = data_dir / FOLDER / BUNDLE
@@ -68,7 +67,7 @@ def ensure_certified(data_dir: Path) -> Path:
 
 
 def ensure_bundle(data_dir: Path, authority: Path) -> Path:
-    """See that the files are there; the bundle, our authority first.  Raises OSError."""
+    """Write the files and return the path of the bundle; our CA stands first.  Raises OSError."""
     folder = data_dir / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(_OPEN_FOLDER)  # whatever the umask is: jobs are other users
@@ -83,7 +82,7 @@ def ensure_bundle(data_dir: Path, authority: Path) -> Path:
 
 
 def is_current(bundle: Path) -> bool:
-    """Whether the bundle is there, and was made of what it would be made of now."""
+    """Whether the bundle is there, and its sources have not changed."""
     sources = _sources()
     try:
         with bundle.open("rb") as file:
@@ -100,7 +99,7 @@ def _mark(sources: Sequence[str]) -> bytes:
 
 
 def _sources() -> list[str]:
-    """The files that the machine trusts, without those that Python's clients bring."""
+    """List the machine's CA files, without those of Python's clients."""
     named = (os.environ.get(name, "") for name in _NAMED)
     machine = next(filter(os.path.isfile, _MACHINE), "")
     return [path for path in dict.fromkeys((*named, machine)) if os.path.isfile(path)]  # noqa: PTH113 - as above

@@ -1,4 +1,4 @@
-"""Gets the gateway's sockets in the networks of jobs from supervisors, for what answers on them.
+"""Gets the gateway's sockets in the networks of jobs from their supervisors.
 
 Each attempt with a network of its own has sockets that listen in it, which its supervisor keeps.
 A server asks for them when the attempt begins, and a server that starts asks all living attempts.
@@ -22,12 +22,12 @@ from trainshed.store.base import StoreFault
 
 #: Sockets of all attempts together; an attempt has three, or three for each replica.
 SOCKETS_MAX: Final = 4096
-#: Pauses until an attempt that does not answer is asked again: its supervisor has to start.  They
-#: grow with the time.
+#: Seconds until an attempt that does not answer is asked again: its supervisor has to start.  The
+#: pauses grow.
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.1, 10.0
 _PAUSES: Final = 10
 _FAULT_S: Final = 2.0
-#: An attempt that begins may not be among the living ones for so long.
+#: For how long a new attempt may be missing from the list of living attempts.
 _BEGIN_S: Final = 60.0
 #: How often the attempts of all servers are looked up.
 _LOOK_UP_S: Final = 2.0
@@ -44,9 +44,9 @@ class _Waiting(NamedTuple):
 
 
 class JobNetworks:
-    """Has a thread from ``start`` on, and one consumer, which calls ``take``.
+    """Runs a thread after ``start``; one consumer calls ``take``.
 
-    The consumer alone closes sockets, for it may have them in a loop.
+    Only the consumer closes sockets, because its event loop may use them.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class JobNetworks:
                 os.eventfd_write(self._woken, 1)
 
     def add(self, sockets: Iterable[socket.socket]) -> None:
-        """Bring sockets of the machine's own network to the consumer.  Thread-safe."""
+        """Pass sockets of the machine's own network to the consumer.  Thread-safe."""
         with self._lock:
             self._changes.opened.extend(JobSocket(None, listener) for listener in sockets)
         os.eventfd_write(self._changed, 1)
@@ -134,11 +134,11 @@ class JobNetworks:
                 self._ask_waiting()
                 self._wait()
             except Exception:  # noqa: BLE001  # it goes on
-                _log.exception("asking jobs for the gateway's sockets failed; retrying in 2 s")
+                _log.exception("getting the gateway's sockets from jobs failed; retrying in 2 s")
                 time.sleep(_FAULT_S)
 
     def _look_up(self) -> None:
-        """Find attempts that another server, or an earlier one, has begun, and those that ended."""
+        """Find attempts that another or an earlier server started, and those that ended."""
         now_s = time.monotonic()
         if now_s < self._look_up_s:
             return

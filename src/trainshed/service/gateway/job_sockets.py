@@ -1,4 +1,4 @@
-"""Tracks the gateway's open sockets in the networks of jobs, for what answers on them.
+"""Tracks the gateway's open sockets in the networks of jobs.
 
 A socket belongs to the network that it was made in, also when another process accepts on it.  So
 the listener alone identifies the caller, and no search in /proc is needed.
@@ -14,19 +14,19 @@ class JobSocket(NamedTuple):
     """A socket that listens in the network of an attempt."""
 
     key: AttemptKey | None
-    """None: a socket in the machine's network, which came later than the others."""
+    """None: a socket in the machine's network that was opened later than the others."""
     socket: socket.socket
 
 
 class Changes(NamedTuple):
-    """Sockets that were opened and that have ended since the last call; the caller closes all."""
+    """Sockets opened and ended since the last call; the caller closes all of them."""
 
     opened: list[JobSocket]
     ended: list[socket.socket]
 
 
 class ChangeSource(Protocol):
-    """Brings changes (``job_networks``)."""
+    """Reports changes (``job_networks``)."""
 
     def fileno(self) -> int:
         """A descriptor that is readable when there are changes."""
@@ -45,7 +45,7 @@ class JobSockets:
 
     @property
     def changes(self) -> tuple[ChangeSource, ...]:
-        """What becomes readable when ``update`` should be called; nothing without networks."""
+        """Return objects to poll for reading before ``update``; none without networks."""
         return () if self._networks is None else (self._networks,)
 
     def fileno(self) -> int:

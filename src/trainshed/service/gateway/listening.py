@@ -1,8 +1,8 @@
-"""The gateway's sockets, and the thread that waits for the first replica.
+"""Binds the gateway's sockets, and starts the gateway at the first connection.
 
-To open a gateway is to bind its sockets: a job that never uses it costs no more.  What answers is
-made when somebody connects.  Jobs outlive a server, so the next one listens where the last one did;
-of two servers of one data directory one listens, and the other takes its place when it ends.
+A job that does not use the gateway costs only the bound sockets.  Jobs outlive a server, so the
+next server listens on the same port.  Of two servers of one data directory one listens, and the
+other takes over when it ends.
 """
 
 import errno
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
 Ts = TypeVarTuple("Ts")
 
 _CLOSE_S: Final = 3.0
-#: How often a server tries to take the place of one that has ended.
+#: Seconds between attempts to take over from a server that has ended.
 _AGAIN_S: Final = 1.0
 
 
 class Serving(Protocol):
-    """What answers, once somebody has connected."""
+    """The gateway that answers, once a client has connected."""
 
     def run(self, listeners: Sequence[socket.socket], jobs: JobSockets) -> None:
         """Answer until ``stop``, also on the sockets in the networks of jobs."""
 
     def stop(self) -> None:
-        """End, from another thread; what is under way is cut off."""
+        """End, from another thread; requests under way are cut off."""
 
     def renew(self) -> bool:
-        """Whether another certificate is in use from here on.  Raises OSError."""
+        """Renew the certificate if it is due; whether it was.  Raises OSError."""
 
 
 class GatewayListener:
@@ -70,10 +70,10 @@ class GatewayListener:
     ) -> None:
         """``port`` 0 picks one; ``hosts`` are addresses besides loopback, such as a bridge's.
 
-        ``names`` are those of Google's that hosts files lead here.
+        ``names`` are Google's host names that hosts files map to the gateway.
 
-        ``outlives``: jobs do outlive this process, and the next one is to listen in its place.
-        ``networks`` brings the sockets in the networks of jobs, if they have some.
+        ``outlives``: jobs outlive this process, and the next server is to take over its port.
+        ``networks`` passes the sockets in the networks of jobs, if there are any.
         """
         self._data_dir = data_dir
         self._make = make
@@ -86,17 +86,17 @@ class GatewayListener:
         self._lock = threading.Lock()
         self._place: GatewayPlace | None = None
         self._refusal = ""
-        """Why the port cannot be had, while a program that is not ours has it."""
+        """Why the port cannot be bound, while a foreign program has it."""
         self._serving: Serving | None = None
         self._threads: list[threading.Thread] = []
         self._end = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._is_closed = False
 
     def open(self) -> GatewayPlace:
-        """Listen, unless it does already.  Raises OSError.
+        """Listen, unless the gateway does already.  Raises OSError.
 
-        While a program that is not ours has the port that jobs were given, the place has a
-        ``refusal``: no other job of the machine's network may be given its address.
+        While a foreign program has the port that running jobs use, the place has a ``refusal``:
+        the server gives its address to no further job on the machine's network.
         """
         with self._lock:
             if self._place is None:
@@ -104,20 +104,20 @@ class GatewayListener:
             return self._place._replace(refusal=self._refusal)
 
     def open_again(self) -> None:
-        """Listen where an earlier server did, for jobs that run on; a log line if that fails."""
+        """Listen on the port of an earlier server, for running jobs; log a failure."""
         if (self._data_dir / FILE).exists():
             try:
                 if refusal := self.open().refusal:
                     _warn("%s", refusal)
             except OSError as error:
-                _warn("the gateway of running jobs cannot be opened: %s", error)
+                _warn("cannot open the gateway of running jobs: %s", error)
 
     def renew(self) -> bool:
-        """A chore: whether another certificate is in use from here on.  Raises OSError."""
+        """Renew the certificate if it is due; whether it was.  Raises OSError."""
         return self._serving is not None and self._serving.renew()
 
     def close(self) -> None:
-        """End it; what is under way is cut off."""
+        """End the gateway; requests under way are cut off."""
         with self._lock:
             if self._is_closed:
                 return
@@ -152,7 +152,7 @@ class GatewayListener:
         thread.start()
 
     def _bind(self, port: int, note: SocketNote) -> list[socket.socket]:
-        """The sockets; none where another server of this directory, or a stranger, has the port."""
+        """Bind the sockets; none while another server or a foreign program has the port."""
         try:
             return self._sockets.bind(port, note.direct)
         except OSError as error:
@@ -163,11 +163,14 @@ class GatewayListener:
             if self._port or living_attempt(f"{self._data_dir}/jobs"):
                 self._refusal = _describe_refusal(error, port, self._data_dir)
                 return []
-            _warn("the gateway's port %d is taken, and no job was given it: it uses another", port)
+            _warn(
+                "the gateway's port %d is in use; no job uses it, so the gateway takes another",
+                port,
+            )
             return self._sockets.bind(0, note.direct)
 
     def _work(self, place: GatewayPlace, listeners: list[socket.socket]) -> None:
-        """Serve, at the end of another server or, in networks of jobs, while a stranger listens."""
+        """Serve after another server ends; in jobs' networks also beside a foreign program."""
         if not listeners and not self._refusal:
             listeners = self._stand_by(place)
         if self._refusal and self._networks is not None:
@@ -178,7 +181,10 @@ class GatewayListener:
         try:
             self._wait_and_serve(listeners, jobs)
         except Exception:  # noqa: BLE001  # nothing waits for this thread
-            _warn("the gateway has ended: jobs have no gs:// of Google's clients", exc_info=True)
+            _warn(
+                "the gateway failed: jobs cannot reach gs:// until this server is restarted",
+                exc_info=True,
+            )
         finally:
             for listener in (*listeners, *jobs.sockets):
                 listener.close()
@@ -187,7 +193,7 @@ class GatewayListener:
         networks.add(self._wait_for_port(place))
 
     def _stand_by(self, place: GatewayPlace) -> list[socket.socket]:
-        """Take the place of the other server at its end; none where a stranger was faster."""
+        """Bind the sockets when the other server ends; none if a foreign program took the port."""
         while not self._wait_for_end(_AGAIN_S):
             try:
                 return self._take_place(place)
@@ -199,17 +205,20 @@ class GatewayListener:
         return []
 
     def _wait_for_port(self, place: GatewayPlace) -> list[socket.socket]:
-        """Bind the sockets when a stranger has given up the port; none: this is the end."""
+        """Bind the sockets when the foreign program releases the port; none if the gateway ends."""
         while not self._wait_for_end(_AGAIN_S):
             with suppress(OSError):
                 return self._take_place(place)
         return []
 
     def _take_place(self, place: GatewayPlace) -> list[socket.socket]:
-        """Bind the sockets of a place, and note it.  Raises OSError while the port is in use."""
+        """Bind the sockets of a place and write the note.
+
+        Raises OSError while the port is in use.
+        """
         listeners = self._sockets.bind(place.port, place.direct)
         self._refusal = ""
-        with suppress(OSError):  # on a full disk it serves all the same
+        with suppress(OSError):  # it serves also when the disk is full
             write_note(self._data_dir, place)
         return listeners
 
@@ -226,7 +235,7 @@ class GatewayListener:
         serving.run(listeners, jobs)
 
     def _wait_for_client(self, listeners: list[socket.socket], jobs: JobSockets) -> bool:
-        """Whether one has come; False: this is the end."""
+        """Wait for a client; False if the gateway ends."""
         while True:
             ready = self._wait_ready((*listeners, *jobs.sockets, *jobs.changes))
             if self._end in ready:
@@ -237,13 +246,13 @@ class GatewayListener:
                 gone.close()
 
     def _wait_for_end(self, seconds: float) -> bool:
-        """Whether this is the end."""
+        """Wait, at most this long, for the end of the gateway; whether it ends."""
         return self._end in self._wait_ready((), seconds)
 
     def _wait_ready(
         self, sources: Iterable[socket.socket | ChangeSource], seconds: float | None = None
     ) -> set[int]:
-        """Wait for the end or for others; the descriptors that are readable."""
+        """Wait for the end or for other descriptors; return the readable ones."""
         poll = select.poll()
         for descriptor in (self._end, *(other.fileno() for other in sources)):
             poll.register(descriptor, select.POLLIN)
@@ -261,4 +270,4 @@ def _describe_refusal(error: OSError, port: int, data_dir: Path) -> str:
     from trainshed.service.ports.taken import why_taken  # noqa: PLC0415  # it is rare
 
     reason = why_taken(error, port, data_dir)
-    return f"the gateway of jobs cannot listen on {LOOPBACK}:{port}: {reason}; it tries again"
+    return f"the gateway of jobs cannot listen on {LOOPBACK}:{port}: {reason}; the server retries"

@@ -1,6 +1,6 @@
-"""The gateway's sockets on the machine's network, and the note by which the next server binds them.
+"""Binds the gateway's sockets on the machine's network, and notes them for the next server.
 
-Jobs outlive a server, so the next one listens where the last one did.
+Jobs outlive a server, so the next server listens on the same address and port.
 """
 
 import json
@@ -29,7 +29,7 @@ _Listen = Callable[[str, int], socket.socket]
 
 
 class SocketNote(NamedTuple):
-    """What the last server of a data directory has noted; empty where there was none."""
+    """The note of the last server of a data directory; empty without one."""
 
     port: int = 0
     direct: str | None = None
@@ -37,13 +37,13 @@ class SocketNote(NamedTuple):
 
     @property
     def has_other_server(self) -> bool:
-        """Whether that server lives and is not this process."""
+        """Whether that server is alive and is not this process."""
         server = self.server
         return server is not None and server != identity.myself() and identity.lives(server)
 
 
 def read_note(data_dir: Path) -> SocketNote:
-    """Read the note; what cannot be read is as if it were not there."""
+    """Read the note; an unreadable one counts as missing."""
     with suppress(OSError, ValueError, TypeError, AttributeError):
         document = json.loads((data_dir / FILE).read_text("utf-8"))
         port, direct, server = (document.get(name) for name in ("port", "direct", "server"))
@@ -57,7 +57,7 @@ def read_note(data_dir: Path) -> SocketNote:
 
 
 def write_note(data_dir: Path, place: GatewayPlace) -> None:
-    """Note where this process listens.  Raises OSError."""
+    """Write where this process listens.  Raises OSError."""
     document = {"port": place.port, "direct": place.direct, "server": identity.myself()}
     write_file(data_dir / FILE, json.dumps(document).encode(), PUBLIC)
 
@@ -70,7 +70,9 @@ class MachineSockets:
         self._has_direct = has_direct
 
     def bind(self, port: int, direct: str | None) -> list[socket.socket]:
-        """Bind a port, 0 for any, on loopback, and what else can be bound.  Raises OSError.
+        """Bind a port (0: any) on loopback, and on the other addresses where possible.
+
+        Raises OSError.
 
         ``direct`` is the address that is tried first for Google's ports.
         """
@@ -101,7 +103,7 @@ def _try(listen: _Listen, host: str, port: int) -> socket.socket | None:
 
 
 def _bind_direct(listen: _Listen, direct: str | None) -> Sequence[socket.socket]:
-    """Google's ports on a loopback address of our own, where the server may have them."""
+    """Bind Google's ports on another loopback address, where the server is allowed to."""
     for address in dict.fromkeys((direct or _DIRECT[0], *_DIRECT)):
         try:
             https = listen(address, _HTTPS)

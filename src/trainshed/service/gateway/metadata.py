@@ -1,8 +1,8 @@
-"""The metadata server's documents, as Google's machines have them.
+"""The documents of the metadata server, as on Google's VMs.
 
-Paths and answers are those of cloud.google.com/compute/docs/metadata; of the tree there is what
-client libraries ask for.  A machine here is an attempt: its replicas share one identity, as they
-share the service account at Google.
+Paths and answers are those of cloud.google.com/compute/docs/metadata, limited to what client
+libraries request.  An attempt stands for a VM: its replicas share one identity, as they share the
+service account at Google.
 """
 
 import json
@@ -21,9 +21,9 @@ SCOPES: Final = (
     "https://www.googleapis.com/auth/devstorage.full_control",
     "https://www.googleapis.com/auth/userinfo.email",
 )
-#: Where a job runs that names no region.
+#: The region of a job that names none.
 _REGION: Final = "us-central1"
-#: No address that anybody can own (RFC 6761).
+#: A domain that cannot be registered (RFC 6761).
 _DOMAIN: Final = "trainshed.invalid"
 
 
@@ -33,22 +33,22 @@ class MetadataAnswer(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """A folder that was asked for without its slash."""
+    """A directory requested without its trailing slash."""
 
     path: str
 
 
 def email_of(attempt: LivingAttempt) -> str:
-    """The service account of an attempt: a name, which is good for nothing by itself."""
+    """Return the e-mail of an attempt's service account, which is only a name."""
     return f"job-{attempt.key.uid}@{attempt.project.replace(':', '.')}.{_DOMAIN}"
 
 
 def look_up(
     path: str, query: Mapping[str, str], attempt: LivingAttempt
 ) -> MetadataAnswer | Moved | None:
-    """What is at a path below ``/computeMetadata/v1/``; None: there is nothing.
+    """Return the document at a path below ``/computeMetadata/v1/``; None if there is none.
 
-    Tokens are not in it: whoever answers makes them.
+    Tokens are not included: the HTTP handler makes them.
     """
     tree: Any = _tree(attempt)
     names = [name for name in path.split("/") if name]
@@ -133,5 +133,5 @@ def _in_camel_case(tree: Any) -> Any:
 
 
 def _camel(name: str) -> str:
-    """Names of accounts stay as they are."""
+    """Return a key in camel case; names of accounts do not change."""
     return name if "@" in name else re.sub(r"-([a-z])", lambda match: match[1].upper(), name)

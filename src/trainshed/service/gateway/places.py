@@ -1,4 +1,4 @@
-"""Where the gateway is: what replicas have to know of it."""
+"""The addresses and names by which replicas reach the gateway."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 
 from trainshed.model.gateway import GatewaySight
 
-#: The folder of the data directory that jobs see; the one above it is the server's alone.
+#: The folder of the data directory that jobs may read; only the server may read its parent.
 FOLDER: Final = "gateway/shown"
-#: What the names of its certificate's files begin with; other ``NAMES`` need another one.
+#: The prefix of the certificate's file names; a change of ``NAMES`` needs another prefix.
 LEAF: Final = "gateway"
-#: The names in its certificate: whatever of Google's it answers for, or refuses.
+#: The names in its certificate: Google's hosts that it answers or refuses.
 NAMES: Final = (
     "googleapis.com",
     "*.googleapis.com",
@@ -31,10 +31,10 @@ HOSTS: Final = (
 )
 LOGGING_HOST: Final = "logging.googleapis.com"
 MONITORING_HOST: Final = "monitoring.googleapis.com"
-#: What programs tell of themselves, and want no answer to (``service.gateway.telemetry``).
+#: Hosts that take telemetry (``service.gateway.telemetry``).
 TELEMETRY_HOSTS: Final = (LOGGING_HOST, MONITORING_HOST)
-#: Others of Google's that programs of jobs ask for: a hosts file has no wildcards, and a name that
-#: leads nowhere may take a client minutes.
+#: Other hosts of Google's that programs of jobs contact: a hosts file has no wildcards, and a name
+#: that does not resolve may cost a client minutes.
 OTHER_HOSTS: Final = tuple(
     f"{api}.googleapis.com"
     for api in (
@@ -52,17 +52,17 @@ class GatewayPlace(NamedTuple):
     host: str
     """A loopback address."""
     port: int
-    """For the metadata server, for CONNECT, and for TLS of Google's hosts; the first byte tells."""
+    """One port for the metadata server, CONNECT and TLS; the first byte tells which."""
     direct: str | None
-    """Another loopback address, where port 443 does the same, for hosts files; None: none does."""
+    """Another loopback address, for hosts files, with the same on port 443; None without one."""
     bundle: Path
-    """The machine's authorities and ours, as PEM; everybody may read it."""
+    """The CA certificates of the machine and ours as PEM; readable by every user."""
     also: tuple[str, ...] = ()
     """Further addresses with the same port, for replicas with a network of their own."""
     names: tuple[str, ...] = HOSTS
-    """Google's names that are to lead here; whatever else there is leads to Google."""
+    """Google's names that lead to the gateway; all others lead to Google."""
     refusal: str = ""
-    """Why jobs with the machine's network cannot use it now; others have its address inside."""
+    """Why jobs on the machine's network cannot use it now; jobs with their own network can."""
 
     @property
     def authority(self) -> str:
@@ -85,7 +85,7 @@ _PROXIES: Final = tuple(
 NO_GATEWAY: Final[OpenGateway] = no_gateway
 
 
-#: Where ports 443 and 80 are the gateway's in a network of a job's own: they are free there.
+#: The gateway's address with ports 443 and 80 in a job's own network.
 _DIRECT: Final = "127.0.0.2"
 _PORTS: Final = (443, 80)
 
@@ -93,9 +93,9 @@ _PORTS: Final = (443, 80)
 def sight_in_network(
     place: GatewayPlace, *, has_names: bool, proxies: Mapping[str, str] = NO_PROXIES
 ) -> GatewaySight:
-    """What replicas see of it in a network of their own, as ``sight_of``.
+    """As ``sight_of``, for replicas in a network of their own.
 
-    It has the same address there as on the machine, and Google's ports on any machine.
+    The gateway has the same address there as on the machine, and Google's ports as well.
     """
     sight = sight_of(place._replace(direct=_DIRECT), has_names=has_names, proxies=proxies)
     direct = [(_DIRECT, port) for port in _PORTS] if sight.hosts else []
@@ -105,10 +105,10 @@ def sight_in_network(
 def sight_of(
     place: GatewayPlace, *, has_names: bool = False, proxies: Mapping[str, str] = NO_PROXIES
 ) -> GatewaySight:
-    """What replicas see of it; ``has_names``: whether they have a hosts file of their own.
+    """Describe the gateway for replicas; ``has_names``: they have a hosts file of their own.
 
-    ``proxies`` are the variables by which they would reach other hosts.  Where these name a proxy,
-    clients ask that one for Google's names too, and so ours stands before it.
+    ``proxies`` are the variables by which they reach other hosts.  Where these name a proxy,
+    clients would send it Google's names too, so the gateway replaces it as their proxy.
     """
     direct = place.direct if has_names and not any(map(proxies.get, _PROXIES)) else None
     without = proxies.get("no_proxy") or proxies.get("NO_PROXY") or ""

@@ -1,4 +1,4 @@
-"""Whose an attempt is, whether it lives, and whether a connection is of one, by the store."""
+"""Finds living attempts in the store: by their key, or by a connection of their processes."""
 
 import threading
 import time
@@ -12,14 +12,14 @@ from trainshed.service.gateway.attempts import LivingAttempt
 from trainshed.store.base import StoreFault
 from trainshed.store.records.jobs import Holding, JobRecord
 
-#: How long an attempt that has ended may still be taken for a living one.
+#: How long, in seconds, an ended attempt may still count as living.
 REMEMBERED_S: Final = 1.0
 #: Attempts that are remembered at once.
 _REMEMBERED_MAX: Final = 4096
 
 
 class JobQueries(Protocol):
-    """The store, as far as it is asked here."""
+    """The part of the store that this module uses."""
 
     def holding(self) -> Sequence[Holding]:
         """The attempts that hold places now."""
@@ -48,7 +48,7 @@ class AttemptsOfStore:
             return attempt
         try:
             attempt = self._look_up(key)
-        except StoreFault:  # a job that was known a moment ago goes on while the database is away
+        except StoreFault:  # a remembered job keeps its access while the database is away
             if attempt is None:
                 raise
         with self._lock:
@@ -56,7 +56,7 @@ class AttemptsOfStore:
         return attempt
 
     def is_remembered(self, key: AttemptKey) -> bool:
-        """Whether it is known without asking the store."""
+        """Whether the answer needs no query."""
         return self._clock() < self._cache.get(key, (0.0, None))[0]
 
     def _look_up(self, key: AttemptKey) -> LivingAttempt | None:
@@ -77,10 +77,10 @@ class AttemptsOfStore:
 
 
 class AttemptOfPeer:
-    """Whose a connection is, also where the engine has not heard of the attempt yet.
+    """Finds the attempt of a connection, also if the engine does not know the attempt yet.
 
-    After a restart of the server nobody has asked for the attempts that run on, until their leases
-    are taken: their programs would be refused meanwhile.
+    After a restart the server asks the engine about running attempts only once it has their leases;
+    without this class their programs would be refused until then.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class AttemptOfPeer:
         return self._attempt_at(theirs, ours)
 
     def _looks_again(self) -> bool:
-        """Whether it is time: strangers ask as often as they like."""
+        """Whether enough time has passed: programs that are not attempts may ask at any rate."""
         now = self._clock()
         if now - self._looked_at < REMEMBERED_S:
             return False

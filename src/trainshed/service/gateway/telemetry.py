@@ -1,7 +1,7 @@
-"""What programs send to Cloud Logging and Cloud Monitoring: taken, and said once where it goes.
+"""Answers what programs send to Cloud Logging and Cloud Monitoring.
 
-A program that logs by Google's client has often no other log, and does not look at answers.  So
-nothing of it fails; its job's log says that nothing is kept, or has the lines.
+Programs that log with Google's client do not look at answers, so every write succeeds.  The job's
+log has the lines, or says once that nothing is kept.
 """
 
 import threading
@@ -18,12 +18,12 @@ from trainshed.wire.logging_v2.written import WrittenLine
 KIND: Final = "TELEMETRY_DROPPED"
 _TELLS: Final[Mapping[str, str]] = {
     LOGGING_HOST: (
-        "The program writes to Cloud Logging, of which nothing is kept here; an administrator has "
-        'it written into the logs of jobs with telemetry = "log" under [gateway].'
+        "The program writes to Cloud Logging; this server does not keep the lines. To have them in "
+        'the logs of jobs, an administrator sets telemetry = "log" under [gateway].'
     ),
-    MONITORING_HOST: "The program writes to Cloud Monitoring, of which nothing is kept here.",
+    MONITORING_HOST: "The program writes to Cloud Monitoring; this server does not keep the data.",
 }
-#: Of so many attempts it is remembered at once what was said to them.
+#: For how many attempts the server remembers that it told them.
 _REMEMBERED_MAX: Final = 4096
 
 #: Says a sentence in the log of an attempt's job.
@@ -46,11 +46,11 @@ class Telemetry:
 
     @property
     def keeps(self) -> bool:
-        """Whether lines are of any use."""
+        """Whether log lines are kept."""
         return self._keep is not None
 
     def take(self, peer: LivingAttempt, host: str, lines: Sequence[WrittenLine] = ()) -> bool:
-        """What was sent to one of the two hosts; False: it should be sent again."""
+        """Take a write to one of the two hosts; False: the program should send it again."""
         if host == LOGGING_HOST and self._keep is not None:
             return self._keep(peer.key, lines)
         with self._lock:
@@ -64,7 +64,7 @@ class Telemetry:
 
 
 class JobStories(Protocol):
-    """The store, as far as it is asked here."""
+    """The part of the store that this module uses."""
 
     def add_event(self, uid: int, event: NewEvent) -> None:
         """Add a sentence to a job's story."""
@@ -74,7 +74,7 @@ class JobStories(Protocol):
 
 
 def tell_in_story(store: JobStories) -> Tell:
-    """Tells a job once, whatever restarts there are of it and of the server."""
+    """Return a function that tells a job once, over all restarts of the job and the server."""
 
     def tell(peer: LivingAttempt, sentence: str) -> None:
         if all(event.message != sentence for event in _events(store, peer.key.uid)):

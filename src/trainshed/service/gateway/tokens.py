@@ -1,8 +1,8 @@
-"""Tokens of attempts: what the metadata server gives to the programs of a job.
+"""Access tokens that the metadata server gives to the programs of a job.
 
-Such a token is the attempt and an end, signed with a secret of the data directory.  There is no
-row for it, so that it costs nothing and outlives a restart of the server.  It opens the gateway
-alone, for the processes of its own attempt, while that lives.
+A token holds the attempt and its expiry, signed with a secret of the data directory.  It has no row
+in the store and survives a restart of the server.  It is valid at the gateway only, for the
+processes of its own attempt while that lives.
 """
 
 import base64
@@ -19,7 +19,7 @@ from trainshed.model.attempt import AttemptKey
 
 #: An hour, as at Google; clients renew theirs some minutes earlier.
 LIFE_S: Final = 3600
-#: Nothing else begins so.
+#: The prefix of these tokens only.
 PREFIX: Final = "tsa_"
 SECRET_FILE: Final = "gateway-secret"  # noqa: S105  # a file's name
 _SECRET_BYTES: Final = 32
@@ -28,34 +28,33 @@ _CLAIMS: Final = struct.Struct(">QIQ")
 
 
 class Grant(NamedTuple):
-    """What a token says that nobody has changed."""
+    """The content of a token with a valid signature."""
 
     key: AttemptKey
     ends_at_s: int
 
 
 class AttemptTokens:
-    """Makes and reads them."""
+    """Makes and verifies tokens of attempts."""
 
     def __init__(self, secret: bytes) -> None:
-        """Tokens of another secret are worth nothing."""
         self._secret = secret
 
     @classmethod
     def of(cls, data_dir: Path) -> "AttemptTokens":
-        """Those of a data directory; its servers share the secret.  Raises OSError."""
+        """Use the secret of a data directory, which its servers share.  Raises OSError."""
         path = data_dir / SECRET_FILE
         if not path.exists():
             write_first(path, os.urandom(_SECRET_BYTES))
         return cls(path.read_bytes())
 
     def make(self, key: AttemptKey, now_s: float) -> str:
-        """A token that is good for ``LIFE_S`` seconds from now."""
+        """Make a token that is valid for ``LIFE_S`` seconds from now."""
         claims = _CLAIMS.pack(key.uid, key.attempt, int(now_s) + LIFE_S)
         return PREFIX + base64.urlsafe_b64encode(claims + self._sign(claims)).decode().rstrip("=")
 
     def read(self, text: str) -> Grant | None:
-        """What a token says; None for one that is not ours."""
+        """Return the content of a token; None for one that this installation did not make."""
         if not text.startswith(PREFIX):
             return None
         body = text.removeprefix(PREFIX)

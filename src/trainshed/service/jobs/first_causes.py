@@ -1,7 +1,7 @@
-"""Leaves out of a refusal what only follows from another mistake that it reports.
+"""Drops violations that are consequences of another reported violation.
 
 A value that cannot be read is absent from the model, and a rule may then report that it is missing.
-The author can only correct the value itself.
+The user can only correct the value itself.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,14 +34,14 @@ ABSENCES: Final[Mapping[str, tuple[Field, ...]]] = {
     "worker-pools": (Field.GROUPS,),
 }
 
-#: One missing word breaks this rule at many fields.
+#: One missing value breaks this rule at many fields.
 OF_ONE_CAUSE: Final = "counts-need-custom"
 
 
 def first_causes(
     broken: Iterable[Violation], read: Sequence[Violation], say: Say
 ) -> Iterator[Violation]:
-    """The broken rules that do not follow from what could not be read of the document."""
+    """Return the broken rules that are not consequences of unreadable values."""
     faulty = tuple(str(violation.field) for violation in read)
     rest = [v for v in broken if not _follows(v, faulty, say)]
     several = [v for v in rest if v.rule == OF_ONE_CAUSE]
@@ -63,7 +63,7 @@ def _follows(violation: Violation, faulty: Sequence[str], say: Say) -> bool:
 
 
 def _is_related(source: str, fault: str) -> bool:
-    """Whether the faulty value is the source, holds it or is a part of it."""
+    """Whether the faulty value is the source, contains it or is a part of it."""
     return source == fault or _is_below(source, fault) or _is_below(fault, source)
 
 

@@ -1,4 +1,4 @@
-"""The one list of jobs of all kinds, as the native API shows it: narrow rows, newest first."""
+"""Lists jobs of all kinds for the native API: short rows, newest first."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from trainshed.wire.times import utc_text
 
 Json = dict[str, Any]
 
-#: Rows of a page: unless it is said, and at most.
+#: Rows of a page: by default, and at most.
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 5000
 #: No name or id is longer; SQLite refuses patterns of 50,000 bytes.
@@ -24,7 +24,7 @@ TEXT_LENGTH_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobListCall:
-    """A call of the list, as its client makes it; ``project`` None is every project."""
+    """The parameters of one call; ``project`` None is every project."""
 
     project: str | None
     states: frozenset[JobState] = frozenset()
@@ -53,9 +53,9 @@ class JobLists:
     now: Callable[[], datetime] = lambda: datetime.now(tz=UTC)
 
     def page(self, call: JobListCall) -> Json:
-        """One page; the first one has the counts of jobs that are not over, by state, besides.
+        """Return one page; the first also counts the active jobs by state.
 
-        Raises Refusal (INVALID_ARGUMENT) for a time, a label or a token that is none.
+        Raises Refusal (INVALID_ARGUMENT) for an invalid time, label or token.
         """
         now = self.now()
         query = _query_of(call)

@@ -1,4 +1,4 @@
-"""The use cases of jobs: submit, look, list, cancel, delete, label."""
+"""The use cases of jobs: create, get, list, cancel, delete, patch labels."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +64,7 @@ _CANCEL_TRIES = 20
 
 
 class JobService:
-    """Jobs as both dialects see them.  All refusals are ``Refusal``; thread-safe."""
+    """Jobs for both dialects.  Methods raise Refusal.  Thread-safe."""
 
     def __init__(
         self,
@@ -75,9 +75,9 @@ class JobService:
         *,
         submitted: Callable[[], None] | None = None,
     ) -> None:
-        """``wake`` tells the controller that there is something to do, and returns at once.
+        """``wake`` wakes the controller and returns at once.
 
-        ``submitted`` says that it is a new job, which concerns fewer; ``wake`` unless given.
+        ``submitted`` wakes only what new jobs concern; default: ``wake``.
         """
         self._store = store
         self._fleet = SeenFleet(store, rules.quotas, engines=rules.engines)
@@ -98,7 +98,7 @@ class JobService:
         creator: str,
         retry_key: str | None = None,
     ) -> JobRecord:
-        """Store a queued job, durably; a repeated call gets the first one's job."""
+        """Store a queued job durably; a repeated call returns the job of the first one."""
         is_ml = kind is JobKind.ML_JOB
         has_bucket = buckets_of_project(self._store, project)
         region = None if is_ml else location
@@ -120,16 +120,13 @@ class JobService:
         return record
 
     def check_place(self, project: ProjectId, admitted: AdmittedJob) -> None:
-        """Refuse what could never run here, and more jobs or bytes than a project may have.
-
-        Raises Refusal.
-        """
+        """Raise Refusal for a job that can never run here or exceeds a limit of its project."""
         self._fleet.check(admitted.needs(project), lacks_of(admitted.expanded, self._rules))
         self._bytes.check(project)
         self._open_jobs.admit(project)
 
     def get(self, kind: JobKind, project: ProjectId, location: str, job_id: JobId) -> JobRecord:
-        """The job of a name; while it waits, with its place in the queue."""
+        """Return a job by name; while it waits, with its place in the queue."""
         record = self._find(kind, project, location, job_id)
         if not record.job.status.state.waits:
             return record
@@ -138,17 +135,17 @@ class JobService:
         return replace(record, job=replace(record.job, status=status))
 
     def trials(self, record: JobRecord) -> Sequence[TrialView]:
-        """The trials of a tuning job by number; none of any other job."""
+        """Return the trials of a tuning job by number; none for other jobs."""
         return trial_views(self._store, record)
 
     def list(self, call: ListCall) -> tuple[Sequence[JobRecord], str]:
-        """One page, newest first, and the token of the next; empty where there is none."""
+        """Return one page, newest first, and the token of the next page or an empty text."""
         return one_page(call, FILTERS[call.kind], self._store.list_jobs, _key_of, self._now())
 
     def cancel(
         self, kind: JobKind, project: ProjectId, location: str, job_id: JobId, *, by: str = ""
     ) -> None:
-        """Ask for the job's end.  One that is over stays as it is, and that is no error."""
+        """Cancel a job; does nothing for one that has ended."""
         for _ in range(_CANCEL_TRIES):
             step = cancel_step(self._find(kind, project, location, job_id))
             if step is None:
@@ -160,7 +157,7 @@ class JobService:
         raise Refusal(Code.ABORTED, f"{name} changes too quickly to be cancelled; try again")
 
     def delete(self, kind: JobKind, project: ProjectId, location: str, job_id: JobId) -> Operation:
-        """Hide a job that is over; its log and story stay."""
+        """Hide a job that has ended; its log and events stay."""
         record = self._find(kind, project, location, job_id)
         name = resource_name(kind.value, project, location, job_id)
         check_over(name, record)
@@ -170,7 +167,7 @@ class JobService:
     def patch(
         self, project: ProjectId, job_id: JobId, document: Any, update_mask: str
     ) -> JobRecord:
-        """Replace the labels of an ml v1 job; an etag in the document must be today's."""
+        """Replace the labels of an ml v1 job; an etag in the document must be the current one."""
         record = self._find(JobKind.ML_JOB, project, "", job_id)
         name = resource_name(JOBS, project, "", job_id)
         try:
@@ -209,7 +206,7 @@ def _add_request_event(step: Step, requester: str) -> Step:
 
 
 def check_over(name: str, record: JobRecord) -> None:
-    """Refuse to delete what is not over."""
+    """Raise Refusal unless the job has ended."""
     state = record.job.status.state
     if not state.is_final:
         message = f"{name} is {state.value} and cannot be deleted; cancel it first and wait for"
@@ -224,14 +221,14 @@ _ID_BITS: Final = 62
 
 
 def deleted(store: Store, project: ProjectId, location: str, now: datetime) -> Operation:
-    """Remember that something was deleted just now."""
+    """Store the operation of a deletion."""
     return new_operation(store, project, location, now)
 
 
 def new_operation(
     store: Store, project: ProjectId, location: str, now: datetime, resource: str = ""
 ) -> Operation:
-    """Remember an operation that is over; ``resource`` is what it made."""
+    """Store a finished operation; ``resource`` is the resource that it made."""
     number = OperationId(str(secrets.randbits(_ID_BITS)))
     name = resource_name(OPERATIONS, project, location, number)
     operation = Operation(name=name, project=project, done=True, create_time=now, made=resource)
@@ -241,12 +238,12 @@ def new_operation(
 
 @dataclass(frozen=True, slots=True)
 class OperationService:
-    """Operations, for whoever asks how they went."""
+    """Finished operations, for clients that poll them."""
 
     store: Store
 
     def get(self, project: ProjectId, location: str, operation_id: OperationId) -> Operation:
-        """The operation of a name.  Raises Refusal (NOT_FOUND)."""
+        """Return an operation by name.  Raises Refusal (NOT_FOUND)."""
         name = resource_name(OPERATIONS, project, location, operation_id)
         operation = self.store.operation(name)
         if operation is None or operation.project != project:

@@ -1,6 +1,6 @@
-"""Judges one document: parsed, checked against the catalog, in the caller's own words.
+"""Parses one document and checks it against the catalog, with the caller's names of fields.
 
-Parsing and checking never stop each other: a refusal has all violations at once.
+Errors of the parser do not stop the checks: a refusal lists all violations at once.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,32 +27,32 @@ from trainshed.service.jobs.refusing import Merged, Say, in_words
 from trainshed.wire import detect
 from trainshed.wire.parsed import Note, Parsed
 
-#: The rule of admission whose message is given here with what it costs the job.
+#: The admission rule whose message gets the cost for the job appended.
 RULE: Final = "reducer-bandwidth"
 
-#: What Google has retired may still stand in the rack: it is noted, and the job runs, unless the
-#: question is what Google says on a day or by an edition (decision 0044).
+#: Hardware that Google has retired may still be in use here: the server notes it and runs the job,
+#: unless the caller asks for Google's answer of a day or an edition (decision 0044).
 RETIRED: Final = frozenset({"accelerator-retired", "runtime-retired"})
 
-#: Rules that do not keep a job from running on one's own machine: nothing crosses a network here.
+#: Rules that a local run ignores, because nothing crosses a network.
 ONLY_ADVICE: Final = RETIRED | {RULE}
 
-#: Keys that make an ml v1 job one about software too, in any spelling.  Modules and packages do
-#: not: they come by flag for most files, with a runtime version that is this machine's business.
+#: Keys by which an ml v1 document also describes software, in any spelling.  Modules and packages
+#: do not count: for most files they come by flag, with a runtime version of this machine.
 SOFTWARE_KEYS = frozenset({"runtimeversion", "imageuri"})
 SOFTWARE_DEPTH_MAX = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rulebook:
-    """What a job is judged by.  Without ``edition`` it is the newest one of the job's dialect.
+    """The rules for judging a job.  Default edition: the newest one of the job's dialect.
 
-    ``scope`` None looks at software where the document names any (all Vertex jobs do).
+    ``scope`` None checks software if the document names any (all Vertex jobs do).
     """
 
     today: date
     asked_day: date | None = None
-    """The day that the caller chose to judge by."""
+    """The day that the caller chose."""
     edition: str | None = None
     zone_snapshot: str | None = None
     overlays: tuple[Path, ...] = ()
@@ -60,25 +60,25 @@ class Rulebook:
 
     @property
     def asks_google(self) -> bool:
-        """Whether an edition or a day was chosen, and the answer is to be Google's of that time."""
+        """Whether the caller chose an edition or a day and wants Google's answer of that time."""
         return self.edition is not None or self.asked_day is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedDocument:
-    """What was found.  Fields of the violations are the caller's words.
+    """The result for one document.  Violations name fields in the caller's words.
 
-    ``question`` is None where the document has no spec to ask about; ``say`` turns a path of the
-    model into the caller's words.
+    ``question`` is None if the document has no spec; ``say`` turns a path of the model into the
+    caller's words.
     """
 
     violations: tuple[Violation, ...]
     retired: tuple[Violation, ...] = ()
-    """What Google has retired, where that refuses nothing."""
+    """Violations by retired hardware that do not refuse the job."""
     question: RuleContext | None = None
     say: Say
     read_as: tuple[Note, ...] = ()
-    """Values that were read in another form than they were written."""
+    """Values that were read in another form than written."""
 
     @property
     def valid(self) -> bool:
@@ -87,12 +87,12 @@ class JudgedDocument:
 
     @property
     def misread(self) -> bool:
-        """Whether a part of the document could not be read: its spec is then only a guess."""
+        """Whether a part of the document could not be read, so that the spec is a guess."""
         return any(violation.rule in READING for violation in self.violations)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the job's author should know and is no fault: a sentence each."""
+        """Hints for the user that are not faults, a sentence each."""
         return (
             *(f"{note.field}: {note.message}." for note in self.read_as),
             *map(_as_note, self.retired),
@@ -106,12 +106,12 @@ class JudgedDocument:
 
     @property
     def reduction(self) -> ReductionForecast | None:
-        """What the job's reducers are worth; None without any, or where nobody knows."""
+        """The predicted gain of the job's reducers; None without reducers or a prediction."""
         return predicted(self.question) if self.question else None
 
     @property
     def over_quota(self) -> tuple[Violation, ...]:
-        """What a valid job would use beyond the default quota."""
+        """The quota that a valid job would use beyond the default."""
         violations = quota.check(self.question) if self.question else ()
         return in_words(violations, self.say)
 
@@ -148,7 +148,7 @@ def _as_note(violation: Violation) -> str:
 
 
 def _note_defaults(question: RuleContext | None, say: Say) -> Iterator[str]:
-    """The Python that a runtime version has by default, where the job named none."""
+    """Note the default Python of a runtime version, where the job names none."""
     if question is None or question.scope is not Scope.ALL:
         return
     program = primary_program(question.spec)
@@ -162,23 +162,23 @@ def _note_defaults(question: RuleContext | None, say: Say) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """A valid job: its expanded spec, its cluster, and how to speak of its fields."""
+    """A valid job: its expanded spec, its cluster, and the caller's names of its fields."""
 
     spec: JobSpec
     cluster: tuple[ClusterRow, ...]
     say: Say
     advice: tuple[str, ...] = ()
-    """What is wrong with the job elsewhere and does not matter here, and what was assumed."""
+    """Violations that do not matter here, and assumed defaults."""
     reduction: ReductionForecast | None = None
-    """What its reducers are worth: kept apart from the advice, which says nothing of them."""
+    """The predicted gain of its reducers, which the advice leaves out."""
 
 
 def accept(judgement: JudgedDocument, dialect: Dialect | None = None) -> Accepted:
-    """The job of a judgement.  Raises Fault for a refusal, UsageFault for the other dialect."""
+    """Return the valid job.  Raises Fault for violations, UsageFault for the other dialect."""
     if any(v.rule not in ONLY_ADVICE for v in judgement.violations):
         raise Fault(judgement.violations)
     if judgement.question is None or dialect not in (None, judgement.question.spec.dialect):
-        raise UsageFault("the file holds no job of this kind")
+        raise UsageFault("the file has no job of this kind")
     return Accepted(
         spec=equipped(judgement.question),
         cluster=judgement.cluster,
@@ -192,9 +192,9 @@ def accept(judgement: JudgedDocument, dialect: Dialect | None = None) -> Accepte
 
 
 def unjudged(merged: Merged, dialect: Dialect) -> Accepted:
-    """The job of a document that names no machines: parsed, and not checked against a catalog.
+    """Parse the job of a document without machines; it is not checked against a catalog.
 
-    Raises Fault for what the dialect itself refuses.
+    Raises Fault for violations of the dialect.
     """
     parsed = detect.parse(merged.content)
     say = partial(_say, merged, parsed)
@@ -211,7 +211,10 @@ def _say(merged: Merged, parsed: Parsed, path: FieldPath) -> str:
 
 
 def ask(spec: JobSpec, merged: Merged, rulebook: Rulebook) -> RuleContext:
-    """The question about a spec, under the rulebook's edition and scope.  Raises UsageFault."""
+    """Return the rule context of a spec, by the rulebook's edition and scope.
+
+    Raises UsageFault.
+    """
     if merged.region and merged.region != spec.region:
         spec = replace(spec, region=merged.region)
     scope = rulebook.scope or default_scope(spec.dialect, merged.content)
@@ -221,13 +224,13 @@ def ask(spec: JobSpec, merged: Merged, rulebook: Rulebook) -> RuleContext:
 
 
 def default_scope(dialect: Dialect, content: dict[str, Any]) -> Scope:
-    """ALL where the document speaks of software; an ml v1 file often leaves that to flags."""
+    """Return ALL if the document names software; ml v1 files often leave it to flags."""
     everything = dialect is Dialect.AIPLATFORM_V1 or names_any(SOFTWARE_KEYS, content)
     return Scope.ALL if everything else Scope.MACHINES
 
 
 def names_any(keys: frozenset[str], value: Any, depth: int = 0) -> bool:
-    """Whether one of the keys is there, in camel or snake case, where a job can have it."""
+    """Whether a job document has one of the keys, in camel or snake case."""
     if isinstance(value, list):
         return any(names_any(keys, item, depth) for item in value)
     if not isinstance(value, dict) or depth > SOFTWARE_DEPTH_MAX:
@@ -239,7 +242,7 @@ def names_any(keys: frozenset[str], value: Any, depth: int = 0) -> bool:
 
 
 def predicted(question: RuleContext) -> ReductionForecast | None:
-    """What a job's reducers are worth; None without any, or where a bandwidth is not known."""
+    """Predict the gain of a job's reducers; None without any, or if a bandwidth is unknown."""
     reducer = question.spec.group(Role.REDUCER)
     if reducer is None or not reducer.machine_type or reducer.count < 1:
         return None
@@ -250,7 +253,7 @@ def predicted(question: RuleContext) -> ReductionForecast | None:
 
 
 def _hosts(question: RuleContext, reducer_type: str, reducer_gbps: float | None) -> Hosts | None:
-    """A job's workers beside reducers of a machine type; None where a bandwidth is not known."""
+    """Return workers and reducers of a job by host; None if a bandwidth is unknown."""
     workers = worker_links(question)
     if workers is None or not reducer_gbps:
         return None
@@ -265,7 +268,7 @@ def _hosts(question: RuleContext, reducer_type: str, reducer_gbps: float | None)
 
 
 def with_gain(violation: Violation, question: RuleContext) -> Violation:
-    """A violation of the rule of bandwidth with what it costs the job; others as they are."""
+    """Append the cost for the job to a violation of the bandwidth rule."""
     if violation.rule != RULE:
         return violation
     prediction = predicted(question)

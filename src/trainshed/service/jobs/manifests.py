@@ -1,7 +1,7 @@
-"""What an engine was sent for an attempt of a job: the plan, the script, the command line.
+"""Returns what the server sent to an engine for an attempt: plan, script, command line.
 
-Whoever may see a job may see this, so what opens doors is blotted: values of variables that are
-named like secrets, and what stands for a password in an address.
+Every caller that may see the job may read this.  So secrets are masked: values of variables named
+like secrets, and passwords in addresses.
 """
 
 import json
@@ -22,7 +22,7 @@ _SECRET: Final = re.compile(
     r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE_KEY|ACCESS_KEY|STORAGE_EMULATOR_HOST",
     re.IGNORECASE,
 )
-#: Names of files are no secrets: the file is.
+#: Names of files are not masked: the file is the secret, not its name.
 _IS_PLACE: Final = re.compile(r"_(FILE|PATH|DIR)$", re.IGNORECASE)
 _USER_OF_ADDRESS: Final = re.compile(r"(?<=://)[^/@\s\"']+(?=@)")
 
@@ -79,7 +79,7 @@ def _explain_missing(record: JobRecord, attempt: int, name: str) -> str:
 
 
 def blotted(name: str, text: str) -> str:
-    """A text without what opens doors; one that is JSON is looked at value by value."""
+    """Mask the secrets of a text; in JSON each value is checked."""
     if not name.endswith(".json"):
         return _USER_OF_ADDRESS.sub(BLOT, text)
     return json.dumps(_blot(json.loads(text)), indent=2, ensure_ascii=False)

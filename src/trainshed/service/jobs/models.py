@@ -1,7 +1,7 @@
-"""Models: names for folders of artifacts, as pipelines register them and as clients upload them.
+"""Models: names for folders of artifacts, registered by pipelines or uploaded by clients.
 
-A version is there from the moment in which the pipeline's job has succeeded.  Nothing is copied,
-and what is deleted is the name: the artifacts stay in their bucket, as they do at Google.
+A pipeline's version exists once its job has succeeded.  Nothing is copied, and a deletion removes
+the name only: the artifacts stay in their bucket, as at Google.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,13 +32,13 @@ from trainshed.wire.aiplatform_v1.words import models_filter
 
 #: Versions that a project may have; each is a row that only its owner deletes.
 MODELS_MAX: Final = 10_000
-#: Versions of one model among which an alias is looked for.
+#: Versions of a model that are searched for an alias.
 VERSIONS_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelView:
-    """A version of a model, and whether it is the one that the bare name means."""
+    """A version of a model, and whether it is the default version."""
 
     model: StoredModel
     is_newest: bool
@@ -46,13 +46,13 @@ class ModelView:
 
 @dataclass(frozen=True, slots=True)
 class ModelService:
-    """Models.  All refusals are ``Refusal``; thread-safe."""
+    """Models.  Methods raise Refusal.  Thread-safe."""
 
     store: Store
     now: Callable[[], datetime] = lambda: datetime.now(tz=UTC)
 
     def upload(self, project: ProjectId, location: str, document: Any) -> Operation:
-        """Register a folder of artifacts; the operation is over by then."""
+        """Register a folder of artifacts; returns a finished operation."""
         draft, violations = upload_request(document if isinstance(document, dict) else {})
         if problems := (*violations, *self._unknown_bucket(project, draft)):
             raise invalid(problems)
@@ -61,7 +61,7 @@ class ModelService:
         return new_operation(self.store, project, location, self.now(), f"{name}@{model.version}")
 
     def get(self, project: ProjectId, location: str, name: str) -> ModelView:
-        """``MODEL``, ``MODEL@VERSION`` or ``MODEL@ALIAS``."""
+        """Return a model by ``MODEL``, ``MODEL@VERSION`` or ``MODEL@ALIAS``."""
         model_id, _, selector = name.partition("@")
         versions = self._versions(project, location, model_id)
         newest = max((model.version for model in versions), default=0)
@@ -72,12 +72,12 @@ class ModelService:
         raise not_found(resource_name(MODELS, project, location, name))
 
     def list(self, call: ListCall) -> tuple[Sequence[ModelView], str]:
-        """One page of models, each by its newest version, newest first; the token of the next."""
+        """Return one page of models by their newest versions, newest first, and the next token."""
         models, token = one_page(call, models_filter, self.store.list_models, _key_of, self.now())
         return [ModelView(model=model, is_newest=True) for model in models], token
 
     def versions(self, call: ListCall, model_id: str) -> tuple[Sequence[ModelView], str]:
-        """One page of the versions of a model, newest first."""
+        """Return one page of the versions of a model, newest first, and the next token."""
         newest = self.get(call.project, call.location, model_id).model.version
         rows_of = partial(self.store.list_versions, model_id=model_id)
         models, token = one_page(call, models_filter, rows_of, _key_of, self.now())
@@ -86,7 +86,7 @@ class ModelService:
         ], token
 
     def delete(self, project: ProjectId, location: str, model_id: str) -> Operation:
-        """Forget a model with all of its versions; the artifacts stay."""
+        """Delete a model with all its versions; the artifacts stay."""
         self.get(project, location, model_id)
         self.store.delete_model(project, location, model_id)
         return deleted(self.store, project, location, self.now())
@@ -102,7 +102,7 @@ class ModelService:
         return self.store.list_versions(query, model_id)
 
     def _unknown_bucket(self, project: ProjectId, draft: ModelDraft) -> Sequence[Violation]:
-        """The folder, where it is in no bucket of the project."""
+        """Yield a violation for a folder outside of the project's buckets."""
         uri = draft.artifact_uri
         try:
             bucket = split(uri)[0] if uri else None
@@ -116,9 +116,9 @@ class ModelService:
 
 
 def new_model(store: Store, project: ProjectId, location: str, draft: ModelDraft) -> NewModel:
-    """The row of a draft.  Raises Refusal where there is no room for it, or no parent."""
+    """Return the row of a draft.  Raises Refusal beyond the limit, or without its parent."""
     if len(draft.document) > DOCUMENT_BYTES_MAX:
-        message = f"a model of more than {DOCUMENT_BYTES_MAX} bytes is not kept"
+        message = f"the model must have at most {DOCUMENT_BYTES_MAX} bytes"
         raise Refusal(Code.INVALID_ARGUMENT, message)
     if store.count_models(project) >= MODELS_MAX:
         message = f"{project} has {MODELS_MAX} versions of models; delete some"

@@ -1,7 +1,7 @@
-"""How many jobs a project may have that are not over.
+"""Limits the active jobs of a project.
 
-The store is asked once a second at most for each project, and once more before a job is refused.
-Several servers may go over the limit together by what they take in one second.
+The store is queried at most once a second for each project, and again before a job is refused.
+Several servers together may exceed the limit by the jobs of one second.
 """
 
 import threading
@@ -26,7 +26,7 @@ class OpenJobs:
         most: int | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``count`` asks the store about a project; ``most`` None is no limit."""
+        """``count`` queries the store; ``most`` None is no limit."""
         self._count = count
         self._most = most
         self._clock = clock

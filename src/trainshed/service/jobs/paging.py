@@ -1,7 +1,7 @@
-"""Pages of lists: how large, from where, and the token that leads to the next one.
+"""Pages of lists: size, position, and the token of the next page.
 
-A token holds no secret and opens nothing: whoever shows it is asked for the same rights as for the
-first page.  It is bound to its list, so that it cannot continue another one by mistake.
+A token holds no secret and grants nothing: every page needs the same rights as the first.  It is
+bound to its list, so that it cannot continue another one by mistake.
 """
 
 import base64
@@ -41,7 +41,7 @@ _Row = TypeVar("_Row")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListCall:
-    """A call of a list, as its client makes it.  ``kind`` is that of the jobs behind the rows."""
+    """The parameters of one list call.  ``kind`` is the kind of the jobs."""
 
     collection: str
     kind: JobKind
@@ -53,14 +53,14 @@ class ListCall:
 
     @property
     def digest(self) -> str:
-        """What stands in a token for the list that it continues."""
+        """The part of a token that binds it to its list."""
         return digest_of(self.collection, self.project, self.location, self.filter_text)
 
     @property
     def size(self) -> int:
-        """How many rows a page has.  Raises Refusal for a negative size."""
+        """The rows of a page.  Raises Refusal for a negative size."""
         if self.page_size < 0:
-            message = f"page_size must not be negative, and is {self.page_size}"
+            message = f"page_size must be 0 or more, got {self.page_size}"
             raise Refusal(Code.INVALID_ARGUMENT, message)
         default, most = SIZES[self.kind]
         return min(self.page_size or default, most)
@@ -73,10 +73,10 @@ def one_page(
     key_of: Callable[[_Row], tuple[datetime | None, int]],
     now: datetime,
 ) -> tuple[Sequence[_Row], str]:
-    """The rows of a page, newest first, and the token of the next; empty where there is none.
+    """Return the rows of a page, newest first, and the next token (empty at the end).
 
-    ``key_of`` gives a row's create time and uid.  Raises Refusal (INVALID_ARGUMENT) for a filter
-    that means nothing, a negative size and a token that is not of this list.
+    ``key_of`` gives a row's create time and uid.  Raises Refusal (INVALID_ARGUMENT) for an invalid
+    filter, a negative size and a token of another list.
     """
     row_filter = filter_of(call.filter_text) if call.filter_text else AllOf()
     size = call.size
@@ -98,17 +98,17 @@ def one_page(
 
 
 def token_behind(key: tuple[int, int], digest: str, now: datetime) -> str:
-    """The token of the page behind the row of a create time in ns and a uid: ``row_before``."""
+    """Make the token of the page after a row, by its create time in ns and its uid."""
     return token_of(digest, *key, int(now.timestamp()))
 
 
 def token_of(*parts: str | int) -> str:
-    """A token that holds these parts."""
+    """Encode the parts of a token."""
     return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode("ascii")
 
 
 def parts_of(token: str) -> list[Any] | None:
-    """The parts of a token; None for one that this server cannot have given."""
+    """Decode a token; None for one that no server made."""
     try:
         parts = read_json(base64.b64decode(token, altchars=b"-_", validate=True))
     except ValueError:
@@ -117,21 +117,23 @@ def parts_of(token: str) -> list[Any] | None:
 
 
 def digest_of(*question: str | bool | None) -> str:
-    """A short text that stands for a question."""
+    """Return a short digest of the parameters of a call."""
     return hashlib.sha256(json.dumps(question).encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
 def row_before(page_token: str, digest: str, now: datetime) -> tuple[int, int]:
-    """The create time in ns and the uid of the row before the page of a token.
+    """Return the create time in ns and the uid of the row before a token's page.
 
-    Raises Refusal (INVALID_ARGUMENT) for a token that is not of the list of this digest.
+    Raises Refusal (INVALID_ARGUMENT) for a token of another list.
     """
     list_digest, *numbers = parts_of(page_token[:_TOKEN_LENGTH_MAX]) or [None]
     if len(numbers) != 3 or not all(map(_is_number, numbers)):  # noqa: PLR2004  # as token_of had
-        raise _refusal("is none that this server gives")
+        raise _refusal("is malformed; list again from the first page")
     created_ns, uid, issued_s = numbers
     if list_digest != digest:
-        raise _refusal("belongs to a list of another project, place or filter")
+        raise _refusal(
+            "belongs to another project, location or filter; list again from the first page"
+        )
     if now.timestamp() - issued_s > TOKEN_S_MAX:
         raise _refusal("has expired; list again from the first page")
     return created_ns, uid

@@ -1,6 +1,6 @@
-"""Training pipelines with a custom task: a document around a real job.
+"""Training pipelines with a custom task: a document around a job, its child.
 
-The pipeline is what its child is; what it adds is the caller's document, echoed as it was sent
+The state is the child's; the pipeline adds the caller's document, which is echoed unchanged
 (docs/sources/vertex.md 4.4).
 """
 
@@ -49,17 +49,17 @@ class PipelineView:
     job: Job
     backing_custom_job: str
     model: Mapping[str, Any]
-    """What ``modelToUpload`` says besides, now that the model is there; else empty."""
+    """The fields that a registered model adds to ``modelToUpload``; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineService:
-    """Training pipelines.  All refusals are ``Refusal``; thread-safe."""
+    """Training pipelines.  Methods raise Refusal.  Thread-safe."""
 
     store: Store
     rules: SubmitRules
     jobs: JobService
-    """Places and cancels the children."""
+    """Checks and cancels the children."""
     wake: Callable[[], None]
     now: Callable[[], datetime] = lambda: datetime.now(tz=UTC)
 
@@ -72,7 +72,7 @@ class PipelineService:
         creator: str,
         retry_key: str | None = None,
     ) -> PipelineView:
-        """Store a pipeline and its child in one write; a repeated call gets the first one's."""
+        """Store a pipeline and its child in one write; a repeated call returns the first one."""
         has_bucket = buckets_of_project(self.store, project)
         admitted = admit(document, location, self.rules, parse.training_pipeline, has_bucket)
         self.jobs.check_place(project, admitted)
@@ -91,11 +91,11 @@ class PipelineService:
         return _view(*self._find(project, location, JobId(str(pipeline.uid))))
 
     def get(self, project: ProjectId, location: str, pipeline_id: JobId) -> PipelineView:
-        """The pipeline of a name."""
+        """Return a pipeline by name."""
         return _view(*self._find(project, location, pipeline_id))
 
     def list(self, call: ListCall) -> tuple[Sequence[PipelineView], str]:
-        """One page, newest first, and the token of the next; empty where there is none."""
+        """Return one page, newest first, and the token of the next page or an empty text."""
         list_rows = self.store.list_pipelines
         rows, token = one_page(call, pipelines_filter, list_rows, _key_of, self.now())
         return [_view(*row) for row in rows], token
@@ -103,13 +103,13 @@ class PipelineService:
     def cancel(
         self, project: ProjectId, location: str, pipeline_id: JobId, *, by: str = ""
     ) -> None:
-        """Ask for the child's end.  A pipeline that is over stays as it is."""
+        """Cancel the child; does nothing for a pipeline that has ended."""
         _, child = self._find(project, location, pipeline_id)
         if not child.job.status.state.is_final:
             self.jobs.cancel(JobKind.CUSTOM_JOB, project, location, JobId(child.job.job_id), by=by)
 
     def delete(self, project: ProjectId, location: str, pipeline_id: JobId) -> Operation:
-        """Forget a pipeline that is over; its child stays."""
+        """Delete a pipeline that has ended; its child stays."""
         pipeline, child = self._find(project, location, pipeline_id)
         check_over(resource_name(PIPELINES, project, location, pipeline_id), child)
         self.store.delete_pipeline(pipeline.uid)
@@ -137,7 +137,7 @@ def _key_of(row: tuple[Pipeline, JobRecord]) -> tuple[datetime | None, int]:
 
 
 def _view(pipeline: Pipeline, child: JobRecord) -> PipelineView:
-    """The child's observations under the pipeline's name and document."""
+    """Return the child's state under the pipeline's name and document."""
     spec = replace(child.job.spec, display_name=pipeline.display_name, envelope=pipeline.document)
     status = replace(child.job.status, create_time=pipeline.create_time)
     return PipelineView(

@@ -1,4 +1,4 @@
-"""The quotas of accelerators that a server was configured with, and what is in use of each now."""
+"""Lists the configured accelerator quotas and their current use."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ class QuotaUse:
 def list_quotas(
     store: Store, rules: Sequence[QuotaRule], project: str | None
 ) -> Sequence[QuotaUse]:
-    """The quotas of a project, or of all projects if None, with what is in use of each."""
+    """List the quotas of a project (None: of all projects) with their current use."""
     holdings = [h for h in store.holding() if project in (None, h.project)]
     in_use = list(_in_use(holdings, rules))
     counted = {(use.project, use.region, use.accelerator) for use in in_use}
@@ -57,7 +57,7 @@ def _in_use(holdings: Iterable[Holding], rules: Sequence[QuotaRule]) -> Iterator
 
 
 def _list_unused(rules: Sequence[QuotaRule], project: str | None) -> Iterator[QuotaUse]:
-    """Each rule that counts for the project, as if nothing were in use."""
+    """List the rules of a project with nothing in use."""
     for rule in rules:
         if project is not None and rule.project not in (EACH, project):
             continue

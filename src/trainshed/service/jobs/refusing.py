@@ -1,7 +1,7 @@
-"""Refusals as sentences that stand alone, and violations in the caller's own words.
+"""Refusals as complete sentences, and violations in the caller's words.
 
-Many clients show the message of a refusal and nothing else.  It ends without a full stop, because
-gcloud goes on behind it (docs/sources/gcloud.md 8.1).
+Many clients show only the message of a refusal.  It ends without a full stop, because gcloud
+appends to it (docs/sources/gcloud.md 8.1).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,13 +11,13 @@ from typing import Any
 from trainshed.model.faults import FieldPath, Violation
 from trainshed.model.refusals import Code, Refusal
 
-#: How many violations the message itself tells, and how much of each.
+#: How many violations the message has, and the characters of each.
 SHOWN_MAX = 3
 SHOWN_LENGTH_MAX = 600
 
 
 def invalid(violations: Sequence[Violation]) -> Refusal:
-    """The refusal of a document: the first violations in the message, all of them beside it."""
+    """Refuse a document: the message has the first violations, the details all of them."""
     sentences = [sentence(violation) for violation in violations[:SHOWN_MAX]]
     rest = len(violations) - len(sentences)
     message = "; ".join(sentences) + (f"; and {rest} more" if rest else "")
@@ -25,14 +25,14 @@ def invalid(violations: Sequence[Violation]) -> Refusal:
 
 
 def sentence(violation: Violation) -> str:
-    """One violation: where, what, and what would be accepted."""
+    """Format a violation: field, message, accepted values."""
     accepted = f" (accepted: {violation.accepted})" if violation.accepted else ""
     text = f"{violation.field}: {violation.message.rstrip('.')}{accepted}".removeprefix(": ")
     return text if len(text) <= SHOWN_LENGTH_MAX else f"{text[:SHOWN_LENGTH_MAX]}..."
 
 
 def not_found(name: str) -> Refusal:
-    """The refusal for a resource that is not there, whether it ever was or not."""
+    """Refuse a request for a resource that does not exist."""
     return Refusal(Code.NOT_FOUND, f"{name} does not exist")
 
 
@@ -40,7 +40,7 @@ Say = Callable[[FieldPath], str]
 
 
 def in_words(violations: Iterable[Violation], say: Say) -> tuple[Violation, ...]:
-    """Violations with the caller's words for their fields, none of them twice."""
+    """Return the violations with the caller's names of fields, without duplicates."""
     reworded = (
         v if isinstance(v.field, str) else replace(v, field=say(v.field)) for v in violations
     )
@@ -48,7 +48,7 @@ def in_words(violations: Iterable[Violation], say: Say) -> tuple[Violation, ...]
 
 
 def one_a_field(violations: Iterable[Violation]) -> tuple[Violation, ...]:
-    """The first violation of each field: groups that inherit one program break one rule alike."""
+    """Keep the first violation of each field: groups that share a program break the same rule."""
     first: dict[str, Violation] = {}
     for violation in violations:
         first.setdefault(str(violation.field), violation)
@@ -56,7 +56,7 @@ def one_a_field(violations: Iterable[Violation]) -> tuple[Violation, ...]:
 
 
 def unchanged(wire_path: str) -> str:
-    """The caller's word for a field of a file: its dotted path."""
+    """Return the dotted path itself, the caller's name of a field in a file."""
     return wire_path
 
 

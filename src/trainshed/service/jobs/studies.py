@@ -1,4 +1,4 @@
-"""Tuning jobs as use cases see them: what one goes on from, and how its trials stand."""
+"""Tuning jobs: the study that a new one continues, its trials, and their jobs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,14 @@ from trainshed.wire.aiplatform_v1.render import job_of_trial
 from trainshed.wire.parsed import Parsed
 
 PREVIOUS: Final = "trainingInput.hyperparameters.resumePreviousJobId"
-#: What a study has from the one that it goes on from, where it names no parameters.
+#: Fields that a study without parameters takes from the study that it continues.
 INHERITED: Final = ("params", "goal", "hyperparameterMetricTag")
 
 
 def as_study(store: Store, project: str, admitted: AdmittedJob) -> AdmittedJob:
-    """A tuning job that may be stored: with its own limits, and with the study it goes on from.
+    """Return the tuning job with its own limits and the study that it continues.
 
-    Raises Refusal where that one is not there, is not over, or has other parameters.
+    Raises Refusal if that study does not exist, has not ended, or has other parameters.
     """
     uid = _previous(store, project, admitted.spec.study)
     return replace(
@@ -43,9 +43,9 @@ def as_study(store: Store, project: str, admitted: AdmittedJob) -> AdmittedJob:
 
 
 def resuming(parse: Parse, store: Store, project: str, document: Mapping[str, Any]) -> Parsed:
-    """Read a job; one that goes on from a study and names no parameters has those of that study.
+    """Parse a job; one that continues a study and names no parameters gets those of that study.
 
-    Google's resumed the study itself, which knew them.  The answer shows what was taken.
+    At Google the resumed study has them itself.  The response shows the copied parameters.
     """
     parsed = parse(document)
     study = parsed.spec.study if parsed.spec else None
@@ -71,7 +71,7 @@ def _tuning_job(store: Store, project: str, job_id: str) -> JobRecord | None:
 
 
 def trial_views(store: Store, record: JobRecord) -> tuple[TrialView, ...]:
-    """The trials of a study by number, as clients see them; of any other job there are none."""
+    """Return the trials of a study by number, as clients see them; none for other jobs."""
     study = record.job.spec.study
     if study is None or not record.job.spec.is_study:
         return ()
@@ -118,7 +118,7 @@ def _violation(message: str) -> Violation:
     return Violation(field=PREVIOUS, rule="study-previous", message=message, accepted=accepted)
 
 
-#: The first events of a study, with all that was said when it was submitted.
+#: How many first events of a study are read: those of its submission are among them.
 _HEAD: Final = 10
 
 _KIND: Final = {Dialect.ML_V1: JobKind.TRIAL, Dialect.AIPLATFORM_V1: JobKind.CUSTOM_JOB}
@@ -126,7 +126,7 @@ _NO_LIMITS: Final = TimeLimits(running_s_max=None, waiting_s_max=None)
 
 
 def limits_of_study(spec: JobSpec, limits: TimeLimits) -> TimeLimits:
-    """The limits of a tuning job itself: ml v1 limits the whole job, Vertex each trial's."""
+    """Return the time limits of the tuning job: ml v1 limits the whole job, Vertex each trial."""
     return limits if spec.dialect is Dialect.ML_V1 else _NO_LIMITS
 
 
@@ -138,7 +138,7 @@ class TrialJobs:
     running_s_default: float | None = RUNNING_S_DEFAULT
 
     def __call__(self, record: JobRecord, trial: TrialRecord) -> NewJob:
-        """The job of a trial of this study."""
+        """Return the job of a trial of this study."""
         expanded, notes = self.store.to_launch(record.uid)
         limits = _NO_LIMITS
         if expanded.dialect is Dialect.AIPLATFORM_V1:
@@ -159,7 +159,7 @@ class TrialJobs:
         )
 
     def _copy_plan_events(self, uid: int) -> tuple[NewEvent, ...]:
-        """The prediction of its study's reducers: a trial is compared with it at its own end."""
+        """Copy the prediction of the study's reducers, for comparison at the end of each trial."""
         events = self.store.events(uid, limit=_HEAD)
         return tuple(
             NewEvent(kind=event.kind, message=event.message, data=event.data)
@@ -169,7 +169,7 @@ class TrialJobs:
 
 
 def _job_id(record: JobRecord, trial: TrialRecord) -> str:
-    """Empty lets the store name it, as Vertex numbers its CustomJobs."""
+    """Return the id of a trial's job; empty if the store numbers it, as for Vertex CustomJobs."""
     is_ml = record.job.spec.dialect is Dialect.ML_V1
     return f"{record.job.job_id}/{TRIALS}/{trial.number}" if is_ml else ""
 

@@ -1,6 +1,6 @@
-"""From a caller's document to a job that may be stored: read, judged, given a place to run.
+"""Admits a caller's document: parses it, judges it and checks that the fleet can run it.
 
-Everything that is wrong is reported at once, in the caller's own words, before anything is stored.
+All violations are reported at once, in the caller's words, before anything is stored.
 """
 
 import math
@@ -51,12 +51,12 @@ from trainshed.wire.jsonmap import described
 from trainshed.wire.parsed import Parsed
 from trainshed.wire.status import waiting
 
-#: How old the picture of the fleet may be, in seconds.
+#: How old the cached fleet may be, in seconds.
 SEEN_S_MAX = 1.0
 
 
 def demand_of(cluster: Iterable[ClusterRow], region: str | None) -> JobDemand:
-    """What must be free at once."""
+    """Return the resources that a job needs at the same time."""
     started = (row for row in cluster if not is_tpu_worker(row.role, row.machine_type))
     return JobDemand(region=region, groups=tuple(map(_group, started)))
 
@@ -73,7 +73,7 @@ def _group(row: ClusterRow) -> GroupDemand:
     return GroupDemand(role=row.role, count=row.count, each=demand)
 
 
-#: What keeps the programs of a job from being started by an engine; None: nothing.
+#: Why an engine cannot start the programs of a job; None: it can.
 Lacks = Callable[[str], Explanation | None]
 
 
@@ -82,9 +82,9 @@ def _lacks_nothing(_engine: str) -> None:
 
 
 class SeenFleet:
-    """What the fleet could hold if it were empty, as it was seen a moment ago.
+    """Checks whether the empty fleet could run a job, by a recent copy of the fleet.
 
-    Thread-safe.  A submit does not read a thousand rows, and the planner remembers its answers.
+    Thread-safe.  So a submit does not read a thousand rows, and the planner caches its answers.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class SeenFleet:
         *,
         engines: Engines | None = None,
     ) -> None:
-        """``clock`` counts seconds.  Without ``engines`` only nodes and quotas are looked at."""
+        """``clock`` counts seconds.  Without ``engines`` only nodes and quotas are checked."""
         self._engines = engines
         self._store = store
         self._quotas = quotas
@@ -106,9 +106,9 @@ class SeenFleet:
         self._read_at = -math.inf
 
     def check(self, needs: JobNeeds, lacks: Lacks = _lacks_nothing) -> None:
-        """Refuse a job that could never run here.  A fleet that nobody saw yet refuses nothing.
+        """Refuse a job that can never run here.  An unknown fleet refuses nothing.
 
-        ``lacks`` says what keeps its programs from being started by an engine.
+        ``lacks`` tells why an engine cannot start its programs.
         Raises Refusal: RESOURCE_EXHAUSTED for a quota, FAILED_PRECONDITION for the nodes.
         """
         with self._lock:
@@ -137,7 +137,7 @@ class SeenFleet:
         return choose(engine_name, needs.demand.region, engines.offered(), whole).refusal
 
     def _is_ours(self, node: Node) -> bool:
-        """Whether the server gives out its places."""
+        """Whether the server places the jobs of this engine."""
         engines = self._engines
         if engines is None:
             return True
@@ -167,28 +167,28 @@ def _today() -> date:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitRules:
-    """What submitted jobs are judged by, beside the catalog's newest editions."""
+    """Settings for judging submitted jobs, beside the catalog's newest editions."""
 
     images: ImagesByEngine
     engines: Engines | None = None
-    """Those that a job may go to; None: one that is not asked."""
+    """The engines that a job may use; None: one engine that is not asked."""
     quotas: tuple[QuotaRule, ...] = ()
     overlays: tuple[Path, ...] = ()
     today: Callable[[], date] = field(default=_today)
     project_jobs_max: int | None = None
-    """How many jobs of a project may not be over; no limit if None."""
+    """The most active jobs of a project; no limit if None."""
     project_bytes: ProjectBytes = field(default_factory=ProjectBytes)
     running_s_default: float | None = RUNNING_S_DEFAULT
-    """How long a job may run that does not say; None and 0 are no limit."""
+    """The time limit of jobs that name none, in seconds; None and 0 are no limit."""
     noted: Noted = _ignore_note
-    """Makes a note of what the planner would say of it."""
+    """Queues the job for a note of the planner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmittedJob:
     """A job that may be stored.  ``expanded`` is what is launched; ``notes`` head its log.
 
-    ``events`` are the first sentences of its story.
+    ``events`` are its first events.
     """
 
     spec: JobSpec
@@ -199,7 +199,7 @@ class AdmittedJob:
     limits: TimeLimits
 
     def needs(self, project: str) -> JobNeeds:
-        """What it asks of an engine."""
+        """Its requirements of an engine."""
         return JobNeeds(
             demand=self.demand,
             running_s_max=self.limits.running_s_max,
@@ -210,7 +210,7 @@ class AdmittedJob:
     def as_new(
         self, kind: JobKind, project: ProjectId, location: str, creator: str, retry_key: str | None
     ) -> NewJob:
-        """What is stored of it."""
+        """Return its row for the store."""
         return NewJob(
             kind=kind,
             project=project,
@@ -267,7 +267,7 @@ def _object(document: Any) -> dict[str, Any]:
 def _violations(
     judgement: JudgedDocument, rules: SubmitRules, has_bucket: HasBucket
 ) -> Iterator[Violation]:
-    """All that is wrong; what follows from a reported fault is not reported again."""
+    """Return all violations, without the consequences of other ones."""
     reported = [v for v in judgement.violations if v.rule not in ONLY_ADVICE]
     yield from reported
     if judgement.question is None:
@@ -285,7 +285,7 @@ def _violations(
 
 
 def lacks_of(spec: JobSpec, rules: SubmitRules) -> Lacks:
-    """What keeps a job's programs from being started by each engine."""
+    """Return a function that tells why an engine cannot start a job's programs."""
 
     def lacks(engine: str) -> Explanation | None:
         violation = next(missing_starts(spec, rules.images.of(engine)), None)
@@ -295,12 +295,12 @@ def lacks_of(spec: JobSpec, rules: SubmitRules) -> Lacks:
 
 
 def _missing_starts(spec: JobSpec, rules: SubmitRules) -> Sequence[Violation]:
-    """What is wrong with its programs wherever it may go."""
+    """Return the violations by programs that none of its engines can start."""
     return list(missing_starts(spec, _images(spec, rules)))
 
 
 def _images(spec: JobSpec, rules: SubmitRules) -> Images:
-    """The table of the first engine that it may go to and that can start it, or of the first."""
+    """Return the images of the first engine that can start the job, else of the first."""
     engine_name = spec.labels.get(ENGINE_LABEL)
     names = [
         offer.name
@@ -313,7 +313,7 @@ def _images(spec: JobSpec, rules: SubmitRules) -> Images:
 
 
 def _missing(spec: JobSpec) -> Iterator[Violation]:
-    """What a file may leave to flags, and a call may not (docs/sources/vertex.md 7.1 and 8)."""
+    """Yield missing fields that only a call requires (docs/sources/vertex.md 7.1 and 8)."""
     if spec.dialect is Dialect.AIPLATFORM_V1:
         if not spec.display_name:
             yield _required(Field.DISPLAY_NAME, "display-name", "1 to 128 characters")
@@ -331,7 +331,7 @@ def _required(where: Field, rule: str, accepted: str) -> Violation:
 
 
 def _notes(accepted: Accepted, rules: SubmitRules) -> tuple[str, ...]:
-    """What a program runs in is known when its engine is: of several each launch says it."""
+    """Return the notes for the log.  With several engines each launch notes the environment."""
     are_several = rules.engines is not None and rules.engines.are_several
     of_images = () if are_several else notes_of(accepted.spec, _images(accepted.spec, rules))
     notes = (*accepted.advice, *of_images)
@@ -339,7 +339,7 @@ def _notes(accepted: Accepted, rules: SubmitRules) -> tuple[str, ...]:
 
 
 def _plan_events(accepted: Accepted) -> tuple[NewEvent, ...]:
-    """What its reducers are worth, at once: its summary is compared with this at the end."""
+    """Return the event with the predicted gain of the reducers, for comparison at the end."""
     reduction = accepted.reduction
     if reduction is None or wants_no_plan(accepted.spec.labels):
         return ()

@@ -1,4 +1,4 @@
-"""What jobs have taught, as the native API tells it."""
+"""Lists calibrations and prediction scores for the native API."""
 
 from typing import Any, Final
 
@@ -8,7 +8,7 @@ from trainshed.store.opening import Store
 from trainshed.store.records.learned import CalibrationHead
 from trainshed.wire.times import timestamp
 
-#: The most of one answer.
+#: The most rows of one response.
 LIST_MAX: Final = 1000
 
 _TOKEN_LENGTH_MAX: Final = 1000
@@ -31,12 +31,12 @@ def _digest(project: str) -> str:
 
 
 def _place(project: str, token: str) -> tuple[int, int, int]:
-    """Where a page goes on.  Raises Refusal for a token that this list did not give."""
+    """Parse a page token.  Raises Refusal for a malformed one."""
     digest, *place = parts_of(token[:_TOKEN_LENGTH_MAX]) or [None]
     if digest == _digest(project) and len(place) == _PLACE and all(map(_is_number, place)):
         created_ns, uid, attempt = place
         return created_ns, uid, attempt
-    raise Refusal(Code.INVALID_ARGUMENT, "pageToken: it is none that this list has given")
+    raise Refusal(Code.INVALID_ARGUMENT, "pageToken is malformed; list again from the first page")
 
 
 def _is_number(part: Any) -> bool:

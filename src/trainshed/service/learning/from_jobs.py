@@ -1,4 +1,4 @@
-"""Jobs that are over teach the planner, and are held against what it would have said of them."""
+"""Learns calibrations from ended jobs, and scores the predictions of these jobs."""
 
 import logging
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from trainshed.store.records.jobs import JobRecord
 from trainshed.store.records.learned import Learned, StoredCalibration
 from trainshed.store.records.steps import NewEvent, StoredEvent
 
-#: More jobs than one turn has time for.
+#: More jobs than one turn can process.
 _AT_ONCE: Final = 25
 
 _LOG = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learning:
-    """Holds attempts that reported their steps against their calibration, which then learns.
+    """Compares attempts that reported their steps with their calibration, and updates it.
 
     The first job of a trainer on a kind of machine makes the calibration.  Safe for several
     servers: each attempt is written once (``store.outcomes``).
@@ -38,7 +38,7 @@ class Learning:
     turns: CpuBudget
 
     def learn(self) -> None:
-        """Look at those that have ended, as long as a turn takes.  Raises StoreFault."""
+        """Process ended attempts for one turn.  Raises StoreFault."""
         with self.turns.one() as has_time:
             for uid, event in self.store.unscored(_AT_ONCE):
                 if not has_time():
@@ -58,7 +58,7 @@ class Learning:
             run = self._run(record, event)
             return self._score_run(record, event, run) if run else None
         except (ValueError, KeyError, TypeError, ArithmeticError):
-            return None  # a trainer's own figures, which are no run's
+            return None  # figures that a trainer reports itself and that are not of a run
 
     def _run(self, record: JobRecord, event: StoredEvent) -> JobRun | None:
         end = record.job.status.end_time
@@ -70,7 +70,7 @@ class Learning:
         calibration = _read_calibration(record.job.project, stored) if stored else None
         outcome = self._outcome(record, run, calibration, event) if calibration else None
         text = written(updated(calibration, run.run) if calibration else _first(run))
-        read(text)  # what no file may hold is stored in none: it would be read for ever after
+        read(text)  # an invalid calibration is not stored: every later job would read it
         return Learned(
             project=record.job.project,
             key=run.key,
@@ -86,7 +86,7 @@ class Learning:
     def _outcome(
         self, record: JobRecord, run: JobRun, calibration: Calibration, event: StoredEvent
     ) -> JobOutcome | None:
-        """None where nothing could have been predicted."""
+        """Return the score of the prediction; None if nothing could be predicted."""
         goodput = event.data.get("goodput")
         price = PriceList(region=record.job.location).of(
             machines_of(self.store.expanded(record.uid))
@@ -102,16 +102,21 @@ class Learning:
 
 
 def _first(run: JobRun) -> Calibration:
-    """The calibration of one job."""
+    """Make a calibration from one job."""
     return calibrated(run.training, run.host, [run.run])
 
 
 def _read_calibration(project: str, stored: StoredCalibration) -> Calibration | None:
-    """None for one that cannot be read: its trainer begins anew."""
+    """Read a stored calibration; None for an invalid one, which is replaced."""
     try:
         return read(stored.document)
     except ValueError as error:
-        _LOG.warning("calibration %s of project %s begins anew: %s", stored.key, project, error)
+        _LOG.warning(
+            "cannot read calibration %s of project %s: %s; the next job makes a new one",
+            stored.key,
+            project,
+            error,
+        )
         return None
 
 

@@ -1,7 +1,7 @@
-"""Notes on jobs that were submitted, made beside the submits: no submit waits for one.
+"""Writes notes on submitted jobs in the background; no submit waits for one.
 
-Notes take a hundredth of a processor and no more, so they slow nobody: where very many jobs come at
-once the first ones go without, which may be over before their turn comes.
+Notes use at most 1 % of a processor, so that they do not slow requests.  When very many jobs come
+at once, the first ones get no note: they may end before their turn.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from trainshed.model.resource_names import JobUid
 from trainshed.service.learning.turns import CpuBudget
 from trainshed.store.opening import Store
 
-#: Share of a processor that notes may take.
+#: Share of a processor that notes may use.
 SHARE: Final = 0.01
 #: Jobs that wait for a note.
 _WAITING_MAX: Final = 1000
@@ -29,26 +29,26 @@ class SubmittedJob:
     uid: JobUid
     project: str
     spec: JobSpec
-    """Expanded."""
+    """The expanded spec."""
 
 
 @dataclass(kw_only=True)
 class PlanNotes:
-    """Takes jobs from any thread; one other has them looked at."""
+    """A queue of jobs: any thread adds one, one other thread processes them."""
 
     store: Store
     make: Callable[[], Callable[[SubmittedJob], None]]
-    """Gives what looks at a job; called when there is one that could be planned."""
+    """Makes the function that processes a job; called for the first job that can be planned."""
     turns: CpuBudget = field(default_factory=lambda: CpuBudget(share=SHARE))
     _waiting: deque[SubmittedJob] = field(default_factory=lambda: deque(maxlen=_WAITING_MAX))
 
     def add(self, uid: JobUid, project: str, spec: JobSpec) -> None:
-        """A job that was just stored, expanded; returns at once."""
+        """Queue a job that was just stored; returns at once."""
         if not wants_no_plan(spec.labels):
             self._waiting.append(SubmittedJob(uid=uid, project=project, spec=spec))
 
     def write(self) -> None:
-        """Look at those that wait, unless it is time to rest.  Raises StoreFault."""
+        """Process queued jobs, unless it is time to rest.  Raises StoreFault."""
         if self.turns.is_resting:
             return
         taught: dict[str, bool] = {}

@@ -1,4 +1,4 @@
-"""The note of a job: what earlier jobs of its trainer let expect, where that is worth a word."""
+"""Writes a note on a submitted job: the prediction from earlier jobs of its trainer."""
 
 import logging
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ _NoteKey = tuple[str, str, int, PlannedJob, str | None]
 
 @dataclass(slots=True, kw_only=True)
 class SubmitNotes:
-    """Writes them into stories."""
+    """Writes notes as events of jobs."""
 
     store: Store
     catalog: Catalog
@@ -38,7 +38,7 @@ class SubmitNotes:
     )
 
     def look(self, submitted: SubmittedJob) -> None:
-        """Write the note of a job, if there is one.  Raises StoreFault."""
+        """Write the note of a job, if the planner has one.  Raises StoreFault."""
         trainer = trainer_key(submitted.spec)
         stored = self.store.calibration_of(submitted.project, trainer) if trainer else None
         note = self._note(submitted, stored) if stored else None
@@ -64,6 +64,11 @@ def _compute_note(
     try:
         calibration = read(stored.document)
     except ValueError as error:  # the next job of its trainer makes another
-        _LOG.warning("calibration %s of project %s is no help: %s", stored.key, project, error)
+        _LOG.warning(
+            "cannot read calibration %s of project %s: %s; the next job makes a new one",
+            stored.key,
+            project,
+            error,
+        )
         return None
     return submit_note(calibration, job, PriceList(region=region))

@@ -1,6 +1,6 @@
-"""Work that nobody waits for, done in turns with rests between them, for a share of a processor.
+"""Limits background work to a share of a processor, by turns and rests.
 
-All threads of a server share one interpreter, so what is thought here slows those who answer calls.
+All threads of a server share one interpreter, so background work slows the answers to requests.
 """
 
 import time
@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-#: How long a turn and its rest are together, where no piece of work is longer than a turn.
+#: Seconds of a turn and its rest together, if no piece of work is longer than a turn.
 ROUND_S: Final = 2.0
 
 
 @dataclass(kw_only=True)
 class CpuBudget:
-    """When there is time for work, and when to rest."""
+    """Tells when to work and when to rest."""
 
     share: float
-    """Of a processor."""
+    """The share of a processor."""
     clock: Callable[[], float] = time.monotonic
     work_clock: Callable[[], float] = time.thread_time
     _rests_until_s: float = 0.0
@@ -30,9 +30,10 @@ class CpuBudget:
 
     @contextmanager
     def one(self) -> Iterator[Callable[[], bool]]:
-        """A turn; gives what says whether there is time for one more piece of work.
+        """Take a turn; yields a function that tells whether there is time for more work.
 
-        A turn that failed rests as well: else what fails each time would take all of a processor.
+        A failed turn is followed by a rest as well: else repeated failures would use a whole
+        processor.
         """
         began = self.work_clock()
         try:

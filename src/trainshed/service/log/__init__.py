@@ -1,1 +1,1 @@
-"""A job's log: whose lines belong to it, page by page or as they come."""
+"""Reads the logs of jobs, page by page or as a stream."""

@@ -1,12 +1,12 @@
-"""A project's log in pages: what replicas wrote and what the service has to say, in one order.
+"""A project's log in pages: lines of replicas and events of the service, in one order.
 
-Pages of any sizes give the same entries in the same order: a page token is the place of the last
-entry that was looked at, so nothing is kept for a reader and nothing shifts while lines are added.
-It is bound to the question: with another filter it would lead nowhere.  A page may have no entry
-and a token all the same, as Google's: a search of a large log goes on with the next page.
+Pages of any size give the same entries in the same order.  A page token is the position of the last
+examined entry, so the server keeps nothing for a reader and new lines do not shift pages.  A token
+is bound to its filter.  A page may have no entry and a token all the same, as Google's: the search
+of a large log goes on with the next page.
 
-Jobs that ran at the same time must all be opened before the first entry is known.  Where that takes
-too long for one page, the search itself is kept for the next one, for a minute.
+The logs of jobs that ran at the same time must all be opened before the first entry is known.  If
+that takes too long for one page, the search is kept for a minute, for the next page.
 """
 
 import time
@@ -27,13 +27,13 @@ from trainshed.wire.logging_v2.entries import EntriesQuery
 from trainshed.wire.logging_v2.log_entry import LogEntry
 from trainshed.wire.logging_v2.log_filter import read_log_filter
 
-#: A page ends early when its texts are longer than this in all.
+#: A page ends early when its texts have more characters than this.
 TEXT_LENGTH_MAX: Final = 1 << 20
 #: A page ends early when the search for its entries has taken this long, in seconds.
 SEARCH_S_MAX: Final = 2.0
-#: Of these, so long may pass before the first entry, while the logs of jobs are opened.
+#: Seconds of these that may pass before the first entry, while logs are opened.
 OPENING_S_MAX: Final = 1.0
-#: The places before the first entry, oldest first and newest first.
+#: The positions before the first entry, oldest first and newest first.
 _STARTS: Final = {
     False: EntryPosition(0, 0, 0),
     True: EntryPosition(STAMP_MAX, STAMP_MAX, STAMP_MAX),
@@ -42,25 +42,25 @@ _STARTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPage:
-    """Entries in order; the token is empty when these were the last."""
+    """Entries in order; the token is empty after the last page."""
 
     entries: Sequence[LogEntry] = ()
     next_page_token: str = ""
 
 
 class _PageEntries(NamedTuple):
-    """The entries of a page, and how far the logs were looked through."""
+    """The entries of a page, and how far the logs were searched."""
 
     entries: list[LogEntry]
     last: EntryPosition | None
-    """The place of the last entry that was looked at; None: all were."""
+    """The position of the last examined entry; None: all were."""
     is_paused: bool = False
-    """Whether no entry was looked at yet: the search goes on where it stands."""
+    """Whether no entry was examined yet, so that the next page continues this search."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogService:
-    """The use cases around logs; the store and the files are all its state."""
+    """The use cases of logs.  Has no state but the store and the files."""
 
     store: Store
     job_log: JobLog
@@ -68,10 +68,10 @@ class LogService:
     _paused: PausedSearches = field(default_factory=PausedSearches, kw_only=True)
 
     def entries(self, project: str, query: EntriesQuery) -> LogPage:
-        """One page of the entries of a project's jobs that pass the filter.
+        """Return one page of the entries of a project's jobs that match the filter.
 
-        ``project`` is an id that the caller may read.  Raises Refusal for a filter or a page token
-        that means nothing.
+        ``project`` is an id that the caller may read.  Raises Refusal for an invalid filter or page
+        token.
         """
         digest, token = _digest(project, query), _token_place(project, query)
         search = self._paused.take((digest, token), self.clock())
@@ -125,14 +125,14 @@ class LogService:
         trial: str | None = None,
         task: str | None = None,
     ) -> LogCursor:
-        """A reader that stands behind a stamp, and never blocks; of all trials or tasks, or one."""
+        """Return a non-blocking reader after a stamp, of all trials and tasks or of one."""
         return LogCursor(self.store, self.job_log, record, after_ns, trial=trial, task=task)
 
 
 def _token_place(project: str, query: EntriesQuery) -> EntryPosition | None:
-    """The place that the query's token names; None for a first page.
+    """Return the position in the query's token; None for a first page.
 
-    Raises Refusal (INVALID_ARGUMENT) for a token that was not given for this question.
+    Raises Refusal (INVALID_ARGUMENT) for a token of another query.
     """
     if not query.page_token:
         return None

@@ -1,8 +1,8 @@
-"""Looks through the logs of a project's jobs for the entries that pass a filter, in one order.
+"""Searches the logs of a project's jobs for entries that match a filter, in one order.
 
-The lines are where the runner put them and the service's words are the job's events, so nothing is
-copied and nothing can be lost or doubled between two places.  A job's files are opened only when
-the order comes to the time at which the job was there: a project may have thousands of jobs.
+Lines are read from the files of the attempts and the service's messages from the events of jobs;
+nothing is copied.  A job's files are opened only when the search comes to the time of the job,
+because a project may have thousands of jobs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,16 +23,16 @@ from trainshed.wire.logging_v2.log_entry import LogEntry
 from trainshed.wire.logging_v2.log_filter import LogFilter
 
 STAMP_MAX: Final = (1 << 63) - 1
-#: A line may be stamped so long before its job began or after it ended: by another machine.
+#: A line of another machine may be stamped so long before its job's start or after its end.
 _SLACK_NS: Final = 60 * 1_000_000_000
-#: Where an entry comes from, in the order of sources within one stamp.
+#: Sources of entries, in their order within one stamp.
 _EVENT, _LINE = 0, 1
-#: So many lines are compared before a search without a match shows how far it has come.
+#: After so many lines without a match a search reports its position.
 _OTHERS_BETWEEN: Final = 256
 
 
 class EntryPosition(NamedTuple):
-    """The place of an entry in a project's log; it is the same at every read."""
+    """The position of an entry in a project's log; the same at every read."""
 
     stamp_ns: int
     uid: int
@@ -40,14 +40,14 @@ class EntryPosition(NamedTuple):
 
 
 class LocatedEntry(NamedTuple):
-    """An entry that was looked at, and where it is; None for one that does not pass."""
+    """An examined entry (None if it does not match) and its position."""
 
     place: EntryPosition
     entry: LogEntry | None
 
 
 class Stretch(NamedTuple):
-    """The entries of one job, not opened yet; ``nearest_ns`` is where they can begin."""
+    """The entries of one job, not opened yet; ``nearest_ns`` is their earliest possible stamp."""
 
     nearest_ns: int
     open: Callable[[], Iterable[Iterator[LocatedEntry]]]
@@ -55,7 +55,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSearch:
-    """A question to the logs of one project; ``token`` is the place of the last entry before."""
+    """A search of one project's logs; ``token`` is the position of the last earlier entry."""
 
     store: Store
     job_log: JobLog
@@ -65,9 +65,9 @@ class LogSearch:
     newest_first: bool
 
     def look(self) -> Iterator[LocatedEntry | None]:
-        """Yield the entries that pass, in order, and the places of some others between them.
+        """Yield the matching entries in order, and the positions of some others between them.
 
-        None stands between them where files were opened: the caller may stop there, too.
+        Yields None where files were opened: the caller may stop there as well.
         """
         for placed in merge_lazily(self._stretches(), newest_first=self.newest_first):
             if placed is None or self._is_behind_token(placed.place):
@@ -80,7 +80,7 @@ class LogSearch:
 
     @property
     def _range(self) -> tuple[int, int]:
-        """The first stamp that counts and the first that is too late, in ns."""
+        """Return the first stamp of the range and the first after it, in ns."""
         time_range = narrowing.time_range(self.log_filter.tree)
         from_ns = min(time_range.from_ns, STAMP_MAX)
         before_ns = (
@@ -119,7 +119,7 @@ class LogSearch:
         return [] if record is None else self._open(record)
 
     def _record(self, job_id: str) -> JobRecord | None:
-        """Jobs of AI Platform have the caller's id, those of Vertex a number of ours."""
+        """Find a job: those of AI Platform have the caller's id, those of Vertex a number."""
         is_number = job_id.isdecimal()
         kinds = (JobKind.CUSTOM_JOB, JobKind.TUNING_JOB) if is_number else (JobKind.ML_JOB,)
         records = (self.store.job(self.project, kind, job_id) for kind in kinds)
@@ -147,7 +147,7 @@ class LogSearch:
         yield from self._passing(record, record.uid, in_order, _EVENT)
 
     def _wants_events(self) -> bool:
-        """Whether entries of the service, which are of no trial, may pass."""
+        """Whether entries of the service, which belong to no trial, may match."""
         tasks = narrowing.task_names(self.log_filter.tree)
         is_of_trial = narrowing.trial_numbers(self.log_filter.tree) is not None
         return not is_of_trial and (tasks is None or SERVICE_TASK in tasks)
@@ -171,7 +171,7 @@ class LogSearch:
     def _passing(
         self, record: JobRecord, uid: JobUid, lines: Iterable[LogLine], source: int
     ) -> Iterator[LocatedEntry]:
-        """The entries that pass, and the places of some others: each 256th, and the last."""
+        """Yield the matching entries, and the positions of every 256th other one and the last."""
         matches, job_id = self.log_filter.matches, record.job.job_id
         last = None
         for number, line in enumerate(lines, start=1):
@@ -193,10 +193,10 @@ def _stamp_of(line: LogLine) -> int:
 def merge_lazily(
     stretches: Sequence[Stretch], *, newest_first: bool
 ) -> Iterator[LocatedEntry | None]:
-    """Merge the entries of many jobs; a job is opened when the order comes to its time.
+    """Merge the entries of many jobs; a job is opened when the merge comes to its time.
 
-    Yields None before each source that is opened: a thousand jobs that ran at once are all opened
-    before their first entry is known.
+    Yields None before it opens a source: of a thousand jobs that ran at the same time all are
+    opened before the first entry is known.
     """
     sign = -1 if newest_first else 1
     waiting = sorted(stretches, key=lambda stretch: sign * stretch.nearest_ns, reverse=True)
@@ -218,7 +218,7 @@ def merge_lazily(
 
 
 class _Head(NamedTuple):
-    """The next entry of an iterator; the number keeps heads of one place comparable."""
+    """The next entry of an iterator; the number makes heads of equal position comparable."""
 
     key: tuple[int, ...]
     number: int

@@ -1,8 +1,8 @@
-"""Reads a job's log as it grows: lines and events, each by their own order.
+"""Reads a job's log while it grows: lines and events, each in their own order.
 
-An event may be committed a moment after lines with later stamps were read.  It then comes late
-rather than never.  A log has the lines of the job or of its trials' jobs, and its story:
-the service's own words are kept once, as events, and become lines here.
+An event may be committed after lines with later stamps were read; it then comes late.  A log has
+the lines of the job or of its trials' jobs, and its events: the service's messages are stored once,
+as events, and become lines here.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,15 +22,15 @@ from trainshed.store.records.steps import StoredEvent
 from trainshed.store.records.studies import TrialJob
 
 READ_MAX: Final = 1000
-#: A reading ends early when its texts are longer than this in all: there are many readers.
+#: A read ends early when its texts have more characters than this: there are many readers.
 READ_LENGTH_MAX: Final = 1 << 19
 
-#: Kinds of events that are more than a piece of news.
+#: Severities of event kinds other than INFO.
 _GRAVE: Final = {"FAILED": "ERROR", "RESTARTING": "WARNING", "ENGINE_RETRIED": "WARNING"}
 
 
 def all_events(store: Store, uid: JobUid) -> Iterator[StoredEvent]:
-    """The whole story of a job."""
+    """Read all events of a job."""
     seq = 0
     while events := store.events(uid, after=seq, limit=READ_MAX):
         yield from events
@@ -38,9 +38,9 @@ def all_events(store: Store, uid: JobUid) -> Iterator[StoredEvent]:
 
 
 def line_of(event: StoredEvent) -> LogLine:
-    """A sentence of a job's story as a line of its log.
+    """Return an event as a line of the log.
 
-    Its severity is the event's own (``data["severity"]``), or follows from its kind.
+    Its severity is the event's own (``data["severity"]``), or that of its kind.
     """
     own = event.data.get("severity")
     return LogLine(
@@ -52,7 +52,7 @@ def line_of(event: StoredEvent) -> LogLine:
 
 
 def wants_story(task: str | None) -> bool:
-    """Whether somebody who asks for the lines of this task asks for the story."""
+    """Whether a request for this task's lines includes the events."""
     return task in (None, SERVICE_TASK)
 
 
@@ -62,22 +62,22 @@ _SLACK: Final = timedelta(seconds=60)
 
 
 class LogSource(NamedTuple):
-    """A job whose lines are asked for, and the trial that it is of, if it is of one."""
+    """A job whose lines are read, and its trial number if it is the job of a trial."""
 
     uid: JobUid
     trial: str = ""
 
     def marked(self, line: LogLine) -> LogLine:
-        """A line with its trial: what the service says of a trial's job does not bear it."""
+        """Return a line with its trial number, which events of a trial's job do not have."""
         return line._replace(trial=self.trial) if self.trial and not line.trial else line
 
 
 def sources(
     store: Store, record: JobRecord, *, from_ns: int = 0, trial: str | None = None
 ) -> tuple[LogSource, ...]:
-    """The jobs whose lines are asked for.
+    """List the jobs whose lines are read.
 
-    Trials that ended before ``from_ns`` are left out: a study may have a thousand.
+    Trials that ended before ``from_ns`` are left out, because a study may have a thousand.
     """
     spec = record.job.spec
     if not spec.is_study:
@@ -90,9 +90,9 @@ def sources(
 
 
 def story_of(store: Store, record: JobRecord, trial: str | None) -> LogSource | None:
-    """Whose events are shown: the job's own, or those of a trial's job if one is asked for.
+    """Return the uid whose events are shown: of the job, or of the job of the requested trial.
 
-    None for a trial that is not there.
+    None for a trial that does not exist.
     """
     if trial is None:
         return LogSource(record.uid)
@@ -100,7 +100,7 @@ def story_of(store: Store, record: JobRecord, trial: str | None) -> LogSource | 
 
 
 def check_trial(store: Store, record: JobRecord, trial: str | None) -> None:
-    """Refuse a trial that is not there, or not yet, instead of showing nothing of it."""
+    """Raise Refusal for a trial that does not exist, instead of showing an empty log."""
     if trial is None or sources(store, record, trial=trial):
         return
     job = record.job
@@ -114,10 +114,10 @@ def check_trial(store: Store, record: JobRecord, trial: str | None) -> None:
 
 
 def lines_of(job_log: JobLog, source: LogSource, span: Span) -> Iterator[LogLine]:
-    """The lines of a source in a span, one by one.
+    """Yield the lines of a source in a span.
 
-    No file is held open before the second line is asked for: where a thousand sources are merged,
-    most are not come to.
+    No file stays open before the second line is requested: of a thousand merged sources most are
+    never read.
     """
     for first in list(islice(job_log.read(source.uid, span), 1)):
         yield source.marked(first)
@@ -134,7 +134,7 @@ def _is_wanted(job: TrialJob, since: datetime, trial: str | None) -> bool:
 
 
 class LogCursor:
-    """A place in the log of one job; never blocks."""
+    """A position in the log of one job; reads never block."""
 
     def __init__(  # noqa: PLR0913 - whose lines, and which of them
         self,
@@ -146,7 +146,7 @@ class LogCursor:
         trial: str | None = None,
         task: str | None = None,
     ) -> None:
-        """Stand behind a stamp.  ``trial``: only the log of this trial's job, of a tuning job.
+        """Begin after a stamp.  ``trial``: only the log of this trial's job.
 
         ``task``: only the lines of one replica, or of ``service``.
         """
@@ -158,17 +158,17 @@ class LogCursor:
         self._story = story_of(store, record, trial)
         self._after_ns = after_ns
         self._line_ns: dict[int, int] = {}
-        """How far each source was read: those of a tuning job are its trials' jobs."""
+        """How far each source was read; the sources of a tuning job are its trials' jobs."""
         self._seq = 0
         self.has_all = False
-        """Whether the last reading came to the end, as it was then."""
+        """Whether the last read reached the end of the log at that time."""
         self.is_over = False
         """Whether the job is final and all of its log was read."""
 
     def skip_to_last(self, count: int) -> None:
-        """Stand before the last lines of what is there now.
+        """Move to the last lines of the current log.
 
-        Costs what they are, however long the log is; nothing but their stamps is kept.
+        The cost does not depend on the length of the log; only their stamps are kept.
         """
         newest: list[int] = []
         for source in self._sources():
@@ -183,7 +183,7 @@ class LogCursor:
             self._after_ns = max(self._after_ns, newest[0] - 1)
 
     def read(self) -> list[LogLine]:
-        """What has come since the last time, a few thousand lines at most; often nothing."""
+        """Return the new lines, a few thousand at most; often none."""
         uid = self._story.uid if self._story else self._record.uid
         record = self._store.job_by_uid(uid)
         is_final = record is None or record.job.status.state.is_final
@@ -205,12 +205,12 @@ class LogCursor:
         return self._story.marked(line_of(event)) if self._story else line_of(event)
 
     def _new_lines(self) -> tuple[list[LogLine], int | None]:
-        """Lines behind the marks; and up to when they are complete, None where they all are."""
+        """Return the lines after the marks, and until when they are complete; None: all are."""
         sources_of = self._sources()
         ends = {source.uid: self._end_ns(source) for source in sources_of} if self._task else {}
         entries, more = _take_first(merge(*map(self._lines, sources_of)))
         self._line_ns |= {uid: stamp_ns for stamp_ns, uid, _ in entries}
-        if not more:  # what others wrote meanwhile need not be looked through again
+        if not more:  # later lines of other sources need not be read again
             self._line_ns |= {uid: max(at, self._line_ns.get(uid, 0)) for uid, at in ends.items()}
         return [line for _, _, line in entries], entries[-1][0] if more else None
 
@@ -231,7 +231,7 @@ class LogCursor:
 
 
 def _take_newest(newest: list[int], count: int, stamp_ns: int) -> bool:
-    """Keep the ``count`` newest stamps in a heap; False: this one is too old."""
+    """Keep the ``count`` newest stamps in a heap; False if this one is too old."""
     if len(newest) < count:
         heappush(newest, stamp_ns)
         return True
@@ -244,7 +244,7 @@ def _take_newest(newest: list[int], count: int, stamp_ns: int) -> bool:
 def _take_first(
     entries: Iterable[tuple[int, int, LogLine]],
 ) -> tuple[list[tuple[int, int, LogLine]], bool]:
-    """The first of some lines, and whether there may be more."""
+    """Return the first lines, and whether there may be more."""
     chosen: list[tuple[int, int, LogLine]] = []
     length = 0
     for entry in entries:

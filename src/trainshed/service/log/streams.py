@@ -1,4 +1,4 @@
-"""How many logs a caller streams at once: each holds a connection and looks for new lines."""
+"""Limits the log streams of a caller: each holds a connection and polls for new lines."""
 
 import threading
 from collections import Counter
@@ -13,14 +13,14 @@ class Streams:
     """Counts the streams of every caller.  Thread-safe."""
 
     def __init__(self, most: int | None = None) -> None:
-        """``most`` of one caller at once; None is no limit."""
+        """``most`` streams of one caller at a time; None is no limit."""
         self._most = most
         self._lock = threading.Lock()
         self._open: Counter[tuple[str, str]] = Counter()
 
     @contextmanager
     def one(self, caller: Caller) -> Iterator[None]:
-        """Be one of the caller's streams.  Raises Refusal (RESOURCE_EXHAUSTED)."""
+        """Count as one of the caller's streams.  Raises Refusal (RESOURCE_EXHAUSTED)."""
         self._begin(caller)
         try:
             yield

@@ -1,4 +1,4 @@
-"""Prometheus families of engines: how each does, and what waits in queues of their own."""
+"""Prometheus families of engines: their health, and the jobs in their own queues."""
 
 import time
 from collections import Counter
@@ -17,7 +17,7 @@ from trainshed.store.records.jobs import Holding
 
 
 def families(engines: Engines, held: Iterable[Holding]) -> Iterator[Metric]:
-    """Of the engines that this server was to run with."""
+    """Return the families of the configured engines."""
     up = GaugeMetricFamily(
         "trainshed_engine_up", "1 while an engine is well", labels=["engine", "reason"]
     )

@@ -1,8 +1,8 @@
-"""What an administrator knows of an attempt and its engine does not: that nothing of it lives.
+"""Lets an administrator confirm that an unreachable attempt has no running processes.
 
-A node that cannot be reached proves nothing, so its attempt stays UNKNOWN and its job waits.  Who
-has seen that the node is off may say so.  It is a word that nobody can check: it is in the job's
-story, with who said it, before the engine acts on it.
+An unreachable node proves nothing, so its attempt stays UNKNOWN and its job waits.  An
+administrator who has seen that the node is off confirms it.  The server cannot check this: it
+writes the confirmation, with its author, into the events of the job before the engine acts on it.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from trainshed.store.records.steps import FENCED, NewEvent
 
 Json = dict[str, Any]
 
-#: Takes the word for an attempt (``Traits.fence``).
+#: Takes the confirmation for an attempt (``Traits.fence``).
 Fence = Callable[[AttemptKey], None]
 
 NOT_FENCED: Final = "NOT_FENCED"
@@ -36,15 +36,15 @@ _SEEN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class AttemptService:
-    """Attempts as administrators speak of them."""
+    """Fences attempts, for administrators."""
 
     store: Store
     engines: Engines
 
     def fence(self, uid: int, attempt: int, who: str) -> Json:
-        """Take the word of ``who`` that nothing of an attempt lives: its engine calls it lost.
+        """Mark an attempt as lost, because ``who`` confirms that none of its processes runs.
 
-        Raises Refusal for one that is over, and for one of which its engine knows more.
+        Raises Refusal for an attempt that has ended, or whose state its engine knows.
         """
         key = AttemptKey(uid, attempt)
         record = self._current(key)
@@ -56,16 +56,16 @@ class AttemptService:
             fence(key)
         except EngineFault as fault:
             self.store.add_event(uid, _refusal_event(attempt, fault))
-            _refuse(f"the engine {name} does not take it: {fault}")
+            _refuse(f"the engine {name} refuses to fence the attempt: {fault}")
         except OSError as error:
-            message = f"the engine {name} cannot take it now ({error}); say it again later"
+            message = f"the engine {name} cannot fence the attempt now ({error}); try again later"
             raise Refusal(Code.UNAVAILABLE, message) from error
         what = f"attempt {attempt} of {record.name} counts as lost"
         message = f"{what}; its story says what the job does next"
         return {"job": record.name, "attempt": attempt, "engine": name, "message": message}
 
     def _current(self, key: AttemptKey) -> JobRecord:
-        """The job of an attempt that is under way.  Raises Refusal."""
+        """Return the job of an active attempt.  Raises Refusal."""
         record = self.store.job_by_uid(key.uid)
         if record is None:
             raise Refusal(Code.NOT_FOUND, f"there is no job with the number {key.uid}")

@@ -1,7 +1,7 @@
-"""Prometheus families of GPUs: what each node has, and what those of this server's machine do.
+"""Prometheus families of GPUs: those of each node, and readings of this server's machine.
 
-A figure that is not measured has no sample, and is never 0.  The UUID stands in ``gpu_info`` alone;
-the others are joined with it by node and gpu.
+A figure that is not measured has no sample, and is never 0.  Only ``gpu_info`` has the UUID; the
+other families join it by node and gpu.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ _OF_ONE: Final = ("node", "gpu")
 
 
 def families(nodes: Sequence[Node], now: Mapping[str, GpuNow]) -> Iterator[Metric]:
-    """All families; ``now`` has what is known of GPUs of this machine, by UUID."""
+    """Return all families; ``now`` has the readings of this machine's GPUs by UUID."""
     yield _node_gpus(nodes, now)
     here = list(_list_local(nodes, now))
     yield _info(here)
@@ -53,7 +53,7 @@ def families(nodes: Sequence[Node], now: Mapping[str, GpuNow]) -> Iterator[Metri
 def _list_local(
     nodes: Sequence[Node], now: Mapping[str, GpuNow]
 ) -> Iterator[tuple[tuple[str, str], GpuNow]]:
-    """The GPUs of this machine with their node and number; ``0.1`` is an instance of GPU 0."""
+    """List the GPUs of this machine with node and number; ``0.1`` is an instance of GPU 0."""
     for node in nodes:
         instances: Counter[int] = Counter()
         for gpu in node.devices:

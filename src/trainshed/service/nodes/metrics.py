@@ -1,4 +1,4 @@
-"""The server's figures in Prometheus' text format."""
+"""The server's metrics in the text format of Prometheus."""
 
 import threading
 from collections.abc import Iterable
@@ -17,14 +17,14 @@ from trainshed.store.opening import Store
 
 
 class ServerMetrics:
-    """Counts jobs and replicas whenever somebody looks; keeps nothing."""
+    """Counts jobs and replicas at every scrape; keeps nothing."""
 
     def __init__(
         self, store: Store, gpus_now: GpusNow | None = None, engines: Engines | None = None
     ) -> None:
-        """Make a registry of our own: a process may hold several servers, in tests.
+        """Make a registry of our own: in tests a process has several servers.
 
-        ``gpus_now`` tells of the GPUs of this server's machine, ``engines`` is what it runs with.
+        ``gpus_now`` reads the GPUs of this server's machine.
         """
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
@@ -44,11 +44,11 @@ class _Fleet(Collector):
         self._gpus_now = gpus_now
 
     def describe(self) -> Iterable[Metric]:
-        """Ask nothing of the store at registration."""
+        """Describe nothing, so that registration does not query the store."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        """Jobs by project and state; nodes with their replicas and their GPUs."""
+        """Yield jobs by project and state, and nodes with their replicas and GPUs."""
         jobs = GaugeMetricFamily("trainshed_jobs", "Jobs by state", labels=["project", "state"])
         for (project, state), count in self._store.counts().items():
             jobs.add_metric([project, state], count)

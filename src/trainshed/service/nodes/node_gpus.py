@@ -1,6 +1,6 @@
-"""The GPUs of nodes one by one: what the store knows, and what the answering server's engine sees.
+"""The GPUs of nodes: those in the store, with readings of the answering server's machine.
 
-Figures do not go through the database: those of other servers' nodes are absent here.
+Readings are not stored: those of other servers' nodes are absent.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from trainshed.wire.times import rfc3339
 
 Json = dict[str, Any]
 
-#: What an engine tells of the GPUs of its own machine.
+#: Reads the GPUs of an engine's own machine.
 GpusNow = Callable[[], Sequence[GpuNow]]
 _DIGITS: Final = 4
 
@@ -25,12 +25,12 @@ def shown(
 
 
 def by_uuid(gpus_now: GpusNow | None) -> dict[str, GpuNow]:
-    """The GPUs of the server's own machine; none where the engine cannot tell."""
+    """Return the readings of the server's machine by UUID; none if the engine has none."""
     return {} if gpus_now is None else {status.gpu.uuid: status for status in gpus_now()}
 
 
 def names_of(holding: Iterable[Holding], sees: Callable[[str], bool]) -> dict[int, str]:
-    """The names of the jobs that hold places, of projects that the caller sees."""
+    """Return the names of jobs with places by uid, of projects that the caller may see."""
     return {int(held.uid): held.name for held in holding if sees(held.project)}
 
 

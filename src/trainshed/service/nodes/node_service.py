@@ -1,4 +1,4 @@
-"""What administrators say of nodes: take no new replicas, go into maintenance, come back."""
+"""Lets administrators drain nodes, put them into maintenance and resume them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,17 +25,17 @@ NOTICE_S: Final = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeService:
-    """The fleet as administrators see it and change it.  Every order may be repeated."""
+    """The fleet for administrators.  Every order may be repeated."""
 
     store: Store
     notice_s: float = NOTICE_S
-    """What replicas get when a maintenance says nothing of it."""
+    """The default notice of a maintenance, in seconds."""
     ordered: Callable[[], None] = lambda: None
-    """Called when an order was kept: whoever places jobs looks at the nodes once a second."""
+    """Called after an order was stored, to wake the scheduler."""
     gpus_now: GpusNow | None = None
     """The GPUs of this server's machine (``Traits.gpus_now``)."""
     engines: Engines | None = None
-    """What this server runs with; None: nothing is known of how engines do."""
+    """The engines of this server; None: their health is unknown."""
 
     def listing(self, sees: Callable[[str], bool] = lambda _: True) -> Json:
         """All nodes as their engines last reported them.
@@ -59,7 +59,7 @@ class NodeService:
         }
 
     def _engines(self) -> Iterator[Json]:
-        """How each engine of this server does."""
+        """Return the health of each engine of this server."""
         for name, why in (self.engines.healths() if self.engines else {}).items():
             yield {
                 "name": name,
@@ -73,7 +73,7 @@ class NodeService:
         return several or len({row.engine for row in rows}) > 1
 
     def drain(self, name: str, notice_s: float | None = None) -> Json:
-        """Let a node take no new replicas; with a notice it goes into maintenance.
+        """Drain a node: it takes no new replicas.  With a notice it goes into maintenance.
 
         Raises Refusal.
         """
@@ -82,7 +82,7 @@ class NodeService:
         return self._order(name, NodeState.DRAINED, None)
 
     def maintain(self, name: str, notice_s: float | None = None) -> Json:
-        """Give a node's replicas notice; their jobs start again elsewhere, or wait.
+        """Put a node into maintenance: replicas get notice, their jobs restart elsewhere or wait.
 
         Raises Refusal.
         """
@@ -111,17 +111,17 @@ class NodeService:
         }
 
     def _check_orders(self, row: NodeRow) -> None:
-        """Refuse what the cluster's own administrator says."""
+        """Raise Refusal for a node whose cluster manages it."""
         engine = self.engines and self.engines.get(row.engine)
         command = engine and engine.traits.orders_nodes
         if command:
-            message = f"{row.node.name} is a node of {row.engine}, which gives out its places"
+            message = f"{row.node.name} is a node of {row.engine}, which places jobs itself"
             order = command.replace("NODE", row.node.name)
-            raise Refusal(Code.FAILED_PRECONDITION, f"{message}; say it there: {order}")
+            raise Refusal(Code.FAILED_PRECONDITION, f"{message}; give the order there: {order}")
 
 
 def _find_node(name: str, rows: Sequence[NodeRow], *, several: bool) -> NodeRow:
-    """The node of ``ENGINE/NODE``, or of a name that only one has.  Raises Refusal."""
+    """Find a node by ``ENGINE/NODE``, or by an unambiguous name.  Raises Refusal."""
     matches = [row for row in rows if name in {row.node.name, f"{row.engine}/{row.node.name}"}]
     if not matches:
         raise Refusal(Code.NOT_FOUND, _no_such(name, rows, several=several))

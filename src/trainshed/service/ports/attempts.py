@@ -1,4 +1,4 @@
-"""The attempts of a data directory that live, by their folders alone."""
+"""Finds the living attempts of a data directory by their folders."""
 # the holder of ports imports this, and is small
 
 import os

@@ -1,4 +1,4 @@
-"""A server's listening sockets: taken back from systemd or the holder, else made."""
+"""Gets a server's listening sockets back from systemd or the holder, or opens new ones."""
 
 import errno
 import logging
@@ -37,7 +37,7 @@ class HeldPorts:
     """
 
     def __init__(self, data_dir: Path, environ: MutableMapping[str, str]) -> None:
-        """Find the sockets of an earlier server.  A holder is started where systemd keeps none."""
+        """Find the sockets of an earlier server; start a holder unless systemd keeps sockets."""
         self._data_dir = data_dir
         self._lock = threading.RLock()
         self._inherited = systemd.take_inherited(environ)
@@ -54,7 +54,7 @@ class HeldPorts:
             self._connect()
 
     def listen(self, role: str, host: str, port: int, backlog: int) -> socket.socket:
-        """Return the socket that an earlier server had there, or a new one.  Raises OSError."""
+        """Return the earlier server's socket of this address, or a new one.  Raises OSError."""
         with self._lock:
             address = _resolve(host, port)
             listener, twin = self._take(role, *address), None
@@ -74,7 +74,7 @@ class HeldPorts:
             return tuple(sorted({listener.getsockname()[1] for _, listener in self._used}))
 
     def say_ready(self) -> None:
-        """Tell systemd that the server answers, and give back the sockets that it does not use."""
+        """Tell systemd that the server answers, and release unused sockets."""
         with self._lock:
             for name, listener in self._inherited:
                 self._notify("FDSTOREREMOVE=1", f"FDNAME={name}")
@@ -88,7 +88,7 @@ class HeldPorts:
             self._thread.start()
 
     def close(self) -> bool:
-        """End in order; whether the ports stay held, since jobs run on."""
+        """End; return whether the ports stay held because jobs run on."""
         os.eventfd_write(self._end, 1)
         if self._thread is not None:
             self._thread.join(_CLOSE_S_MAX)
@@ -109,13 +109,15 @@ class HeldPorts:
         return is_held
 
     def _release_sockets(self) -> bool:
-        """Give the sockets up; whether they stay open for the next server."""
+        """Release the sockets; return whether they stay open for the next server."""
         if self._has_store:
             return bool(living_attempt(f"{self._data_dir}/jobs"))
         try:
             return self._holder is not None and self._holder.end()
         except OSError as error:
-            _LOG.warning("cannot tell the holder of this server's ports the end: %s", error)
+            _LOG.warning(
+                "cannot tell the holder of this server's ports that the server ends: %s", error
+            )
             return False
 
     def _watch_holder(self) -> None:
@@ -146,7 +148,9 @@ class HeldPorts:
     def _replace_holder(self) -> None:
         with self._lock:
             if self._holder is not None:
-                _LOG.warning("the process that holds this server's ports has ended: starting one")
+                _LOG.warning(
+                    "the process that holds this server's ports has ended; starting another one"
+                )
                 self._holder.close_ended()
                 self._holder = None
             self._connect()
@@ -154,7 +158,10 @@ class HeldPorts:
                 self._keep(role, listener)
 
     def _connect(self) -> None:
-        """What makes the other files says what is wrong with a folder that cannot be used."""
+        """Connect to the holder.
+
+        An unusable folder is reported by the code that writes other files.
+        """
         with suppress(OSError):
             self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self._data_dir.is_dir() or (self._data_dir / BACKUP_FILE).exists():
@@ -163,16 +170,16 @@ class HeldPorts:
             self._holder = holder_client.connect(self._data_dir)
         except OSError as error:
             if error.errno != errno.EROFS:
-                _LOG.warning("cannot keep the server's ports over a restart: %s", error)
+                _LOG.warning("cannot keep the server's ports open over a restart: %s", error)
 
     def _keep(self, role: str, listener: socket.socket) -> None:
-        """Have the holder keep a socket.  Where it has ended, its successor gets all of them."""
+        """Have the holder keep a socket.  If it has ended, the next holder gets all sockets."""
         if self._holder is not None:
             with suppress(OSError):
                 self._holder.keep(role, listener)
 
     def _hold_twin(self, role: str, host: str, port: int, twin: socket.socket | None) -> None:
-        """Keep the port of the address that ``localhost`` means besides, unused."""
+        """Reserve the same port at the other address of ``localhost``."""
         twin_host = TWINS.get(host)
         if twin_host is None:
             return
@@ -192,7 +199,7 @@ class HeldPorts:
         self._notify("FDSTORE=1", f"FDNAME={name}", *options, sockets=(listener,))
 
     def _take(self, role: str, host: str, port: int) -> socket.socket | None:
-        """The socket that an earlier server had at an address; port 0 is any."""
+        """Return the earlier server's socket of an address (port 0: any); None without one."""
         return self._take_inherited(role, host, port) or self._take_held(role, host, port)
 
     def _take_inherited(self, role: str, host: str, port: int) -> socket.socket | None:
@@ -240,7 +247,7 @@ def _open(
 
 
 def _reserve(host: str, port: int) -> socket.socket | None:
-    """Reserve a port.  Where that cannot be, the log says so, unless the machine has no IPv6."""
+    """Reserve a port.  Logs a failure, unless the machine has no IPv6."""
     try:
         return reserve(host, port)
     except OSError as error:

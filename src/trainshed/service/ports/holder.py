@@ -4,9 +4,9 @@ A server starts it, gives it a duplicate of each listening socket, and stays con
 end of that connection is the end of the server.  The next server takes the sockets back.  A socket
 is closed when no server uses it and no attempt lives; the holder ends when it has none left.
 
-Messages are JSON, one a packet, with at most one descriptor.  A client is believed that sends the
-secret of the data directory, a file that no job can read: a job that runs as the server's user
-could connect as well, for Landlock does not cover connections to sockets in the file system.  Its
+Messages are JSON, one a packet, with at most one descriptor.  A client must send the secret of the
+data directory, a file that no job can read: a job that runs as the server's user can connect too,
+because Landlock does not cover connections to sockets in the file system.  Its
 connections are closed at once, so that they do not keep a server out.
 """
 # a server starts it each time: it imports no more than a supervisor does
@@ -40,11 +40,11 @@ _CREDENTIALS: Final = "iII"
 
 class HeldSocket(NamedTuple):
     role: str
-    """What the server uses it for, such as ``api``."""
+    """The purpose of the socket, such as ``api``."""
     socket: socket.socket
 
     def fits(self, role: str, host: str, port: int) -> bool:
-        """Whether it is what a server asks for; port 0 is any."""
+        """Whether it matches a request; port 0 is any."""
         return role == self.role and is_bound_to(self.socket, host, port)
 
 
@@ -65,7 +65,7 @@ def send(channel: socket.socket, message: dict[str, Any], *sockets: socket.socke
 def receive(channel: socket.socket) -> tuple[dict[str, Any], list[socket.socket]]:
     """Receive a message and its socket.
 
-    Raises OSError at the end, ValueError or TypeError for what is no message.
+    Raises OSError at the end of the connection, ValueError or TypeError for a malformed message.
     """
     data, descriptors = descriptor_passing.receive(channel, MESSAGE_BYTES_MAX, 1)
     sockets = descriptor_passing.to_sockets(descriptors)
@@ -78,7 +78,7 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any], list[socket.socket]
 
 
 def peer_of(channel: socket.socket) -> int:
-    """The process at the other end, by the kernel's word.  Raises OSError."""
+    """Return the process at the other end, as the kernel reports it.  Raises OSError."""
     size = struct.calcsize(_CREDENTIALS)
     data = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     return int(struct.unpack(_CREDENTIALS, data)[0])
@@ -127,7 +127,7 @@ class PortHolder:
         return [channel for channel in channels if channel.fileno() in ready]
 
     def _accept(self) -> None:
-        """Accept what has connected, as many as the queue has; then servers have their turn."""
+        """Accept at most as many connections as the queue holds, so that servers get their turn."""
         for _ in range(_BACKLOG):
             try:
                 client, _ = self._listener.accept()
@@ -145,7 +145,7 @@ class PortHolder:
         self._strangers.append(client)
 
     def _answer(self, client: socket.socket) -> None:
-        """Do what a message says; a client that sends what is no message is cut off."""
+        """Perform a message; a client with a malformed message is disconnected."""
         try:
             message, sockets = receive(client)
             if client in self._strangers:
@@ -156,7 +156,7 @@ class PortHolder:
             self._forget(client)
 
     def _recognise(self, client: socket.socket, message: dict[str, Any]) -> None:
-        """Raises ValueError for a client without the secret."""
+        """Check the secret of a client.  Raises ValueError."""
         if not is_same(str(message["secret"]).encode(), self._secret.encode()):
             raise ValueError
         self._strangers.remove(client)
@@ -180,7 +180,7 @@ class PortHolder:
             send(client, {"held": len(self._held)})
 
     def _forget(self, client: socket.socket) -> None:
-        """A client has gone: its sockets wait for the next server."""
+        """Forget a disconnected client; its sockets wait for the next server."""
         if client in self._strangers:
             self._strangers.remove(client)
         else:

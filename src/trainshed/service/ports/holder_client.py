@@ -61,7 +61,10 @@ class HolderClient:
         return sockets[0] if sockets else None
 
     def end(self) -> bool:
-        """Give the sockets up; whether they stay open because jobs run on.  Raises OSError."""
+        """Release the sockets; return whether they stay open because jobs run on.
+
+        Raises OSError.
+        """
         answer, _ = self._ask(holder.END)
         return bool(answer.get("held"))
 
@@ -76,14 +79,19 @@ class HolderClient:
             _collect(self._child)
 
     def _ask(self, do: str, **words: object) -> tuple[dict[str, Any], list[socket.socket]]:
-        """A late answer must not be taken for that of the next request: a failure ends it."""
+        """Send a request.
+
+        A failure closes the connection, so that a late response is never read.
+        """
         try:
             holder.send(self._channel, {"do": do, **words})
             return holder.receive(self._channel)
         except (OSError, ValueError, TypeError) as error:
             with suppress(OSError):
                 self._channel.shutdown(socket.SHUT_RDWR)
-            raise OSError(f"it does not answer ({type(error).__name__})") from error
+            raise OSError(
+                f"the holder of ports does not answer ({type(error).__name__})"
+            ) from error
 
 
 def connect(data_dir: Path) -> HolderClient:
@@ -93,7 +101,7 @@ def connect(data_dir: Path) -> HolderClient:
 
 
 def noted_holder(data_dir: Path) -> Identity | None:
-    """The holder that a server has noted, alive or not; None where no server has started one."""
+    """Return the noted holder, alive or not; None if no server has started one."""
     note = _read_note(data_dir)
     return note and note[0]
 
@@ -113,7 +121,7 @@ def _read_note(data_dir: Path) -> tuple[Identity, str] | None:
 
 @contextmanager
 def _hold_lock(data_dir: Path) -> Iterator[None]:
-    """Be the only server that looks for a holder, or starts one."""
+    """Hold the lock for finding or starting a holder."""
     descriptor = os.open(data_dir / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Listening sockets by what they are for; those of most programs end with them."""
+"""Listening sockets by their purpose, and those that end with their process."""
 
 import socket
 from collections.abc import Callable
@@ -55,14 +55,13 @@ class ServerPorts(Protocol):
         """Note that the server answers."""
 
     def close(self) -> bool:
-        """End in order; whether the ports stay held, since jobs run on."""
+        """End; return whether the ports stay held because jobs run on."""
 
 
 class OwnPorts:
-    """Those of a server that no other follows: they end with it."""
+    """Sockets that end with their server."""
 
     def __init__(self) -> None:
-        """There are none yet."""
         self._numbers: set[int] = set()
 
     def listen(self, role: str, host: str, port: int, backlog: int) -> socket.socket:
@@ -72,7 +71,7 @@ class OwnPorts:
         return listener
 
     def numbers(self) -> tuple[int, ...]:
-        """Return those of the sockets that were made."""
+        """Return the ports of the open sockets."""
         return tuple(sorted(self._numbers))
 
     def say_ready(self) -> None:

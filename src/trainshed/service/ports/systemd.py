@@ -1,4 +1,4 @@
-"""systemd's side: sockets that it passes to a service, and those that it is to keep.
+"""Takes the sockets that systemd passes to a service, and gives it sockets to keep.
 
 sd_listen_fds(3) and sd_notify(3), without a library for a few environment variables and datagrams.
 """
@@ -13,9 +13,9 @@ _ROLE_END: Final = "."
 
 
 def take_inherited(environ: MutableMapping[str, str]) -> list[tuple[str, socket.socket]]:
-    """The sockets that systemd passed to this process, with their names.
+    """Return the sockets that systemd passed to this process, with their names.
 
-    The variables are removed: programs that are started from here are not meant.
+    Removes the variables, which do not concern child processes.
     """
     is_ours = environ.pop("LISTEN_PID", "") == str(os.getpid())
     count = int(environ.pop("LISTEN_FDS", "0") or 0)
@@ -40,7 +40,7 @@ def role_of(name: str) -> str:
 
 
 def notify(address: str, lines: Iterable[str], *sockets: socket.socket) -> None:
-    """Tell systemd something, at the address of ``NOTIFY_SOCKET``.  Raises OSError."""
+    """Send lines to systemd, at the address of ``NOTIFY_SOCKET``.  Raises OSError."""
     place = f"\0{address[1:]}" if address.startswith("@") else address
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
         channel.connect(place)

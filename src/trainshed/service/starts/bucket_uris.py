@@ -1,10 +1,10 @@
-"""The ``gs://`` URIs and ``/gcs`` paths of a job.
+"""Checks the ``gs://`` URIs and ``/gcs`` paths of a job, and replaces them by paths.
 
-URIs are well formed, and of buckets of the job's project.  Another project's bucket answers like
-one that is not there, and so does a folder that no project was given.  At Google every container
-sees its buckets below ``/gcs``; the SDK's ``from_local_script`` relies on it for images of one's
-own (docs/sources/vertex.md 4.3).  Containers get the mount for certain.  Processes get it where
-the machine lets them; so their words name the bucket's own folder.
+URIs must be well formed and name buckets of the job's project.  Another project's bucket gets the
+same error as one that does not exist, and so does a folder without a project.  At Google every
+container has its buckets below ``/gcs``; the SDK's ``from_local_script`` relies on it for custom
+images (docs/sources/vertex.md 4.3).  Containers always get the mount.  Processes get it only if the
+machine allows it, so their arguments name the bucket's folder instead.
 """
 
 import re
@@ -26,7 +26,7 @@ HasBucket = Callable[[str], bool]
 
 
 def buckets_of_project(store: "Store", project: str) -> HasBucket:
-    """The question whether a bucket is the project's."""
+    """Return a function that tells whether a bucket belongs to the project."""
 
     def has(name: str) -> bool:
         bucket = store.bucket(name)
@@ -36,7 +36,7 @@ def buckets_of_project(store: "Store", project: str) -> HasBucket:
 
 
 def refused_places(spec: JobSpec, has_bucket: HasBucket) -> Iterator[Violation]:
-    """What a job of the service may not name: malformed URIs, the machine's paths, buckets.
+    """Yield violations of places: malformed URIs, paths of the machine, foreign buckets.
 
     A local run may name any place of its machine.
     """
@@ -48,7 +48,7 @@ def refused_places(spec: JobSpec, has_bucket: HasBucket) -> Iterator[Violation]:
 
 
 def missing_buckets(spec: JobSpec, has_bucket: HasBucket) -> Iterator[Violation]:
-    """The buckets that the project has not, whether they are another's or nobody's."""
+    """Yield violations of buckets that do not belong to the project."""
     for path, bucket in (*_list_uri_buckets(spec), *_list_word_buckets(spec)):
         if not has_bucket(bucket):
             yield Violation(
@@ -59,19 +59,19 @@ def missing_buckets(spec: JobSpec, has_bucket: HasBucket) -> Iterator[Violation]
             )
 
 
-#: Said alike of a bucket that is not there, and of one that is not the project's.
+#: The same message for a bucket that does not exist and for another project's.
 NO_BUCKET: Final = "the project has no bucket {bucket}"
 
 
 def check_buckets(spec: JobSpec, has_bucket: HasBucket) -> None:
-    """What was judged at the submit, once more when a job is launched.  Raises UsageFault."""
+    """Check the buckets again when a job is launched.  Raises UsageFault."""
     for _, bucket in _list_uri_buckets(spec):
         if not has_bucket(bucket):
             raise UsageFault(NO_BUCKET.format(bucket=bucket))
 
 
 def _malformed_uris(spec: JobSpec) -> Iterator[Violation]:
-    """URIs that cannot be found here.  A package on the server's own disk is none of the job's."""
+    """Yield malformed URIs, and packages on the server's own disk."""
     for place in _directories(spec):
         if place.startswith(SCHEME):
             yield from _malformed(FieldPath(Field.JOB_DIR), "job-dir", place)
@@ -129,9 +129,9 @@ def _list_uri_buckets(spec: JobSpec) -> Iterator[tuple[FieldPath, str]]:
 
 
 def _list_word_buckets(spec: JobSpec) -> Iterator[tuple[FieldPath, str]]:
-    """The buckets of words that are a mount path and nothing else, with their fields.
+    """List the buckets of words that are a mount path and nothing else, with their fields.
 
-    A path within a longer text may not be meant as one, and is nobody's mistake.
+    A path within a longer text may have another meaning and is not checked.
     """
     for field, role, word in _words(spec):
         match = WHOLE.match(word)
@@ -140,7 +140,7 @@ def _list_word_buckets(spec: JobSpec) -> Iterator[tuple[FieldPath, str]]:
 
 
 def _words(spec: JobSpec) -> Iterator[tuple[Field, Role, str]]:
-    """The words that name a place of the mount, with where they stand."""
+    """Yield the arguments and variables that name a mount path, with their fields."""
     for role, program in _programs(spec):
         values = (value for _, value in program.env)
         fields = ((Field.COMMAND, program.command), (Field.ARGS, program.args), (Field.ENV, values))
@@ -170,9 +170,9 @@ NO_NOTE: Final = "/gcs/{bucket} in the job's commands, args or env is not there:
 def with_real_paths(
     spec: JobSpec, buckets: Buckets, has_bucket: HasBucket, in_containers: Collection[Role] = ()
 ) -> tuple[JobSpec, tuple[str, ...]]:
-    """The spec whose programs name folders of this machine, and what the job's log says of it.
+    """Replace mount paths by folders of this machine; return the spec and notes for the log.
 
-    The words of containers stay as they are, and so do paths of buckets that the project has not.
+    Arguments of containers do not change, nor do paths of foreign buckets.
     """
     mapped: dict[str, None] = {}
     groups = tuple(
@@ -192,13 +192,13 @@ def with_real_paths(
 
 
 def mounted(project: str, buckets: Buckets, store: "Store") -> tuple[tuple[str, str], ...]:
-    """(folder, mount) of the buckets of a project that are there: a job sees no others."""
+    """Yield (folder, mount) of the project's existing buckets; a job sees no others."""
     folders = {name: buckets.path_of(f"{SCHEME}{name}") for name in sorted(store.buckets(project))}
     return tuple((str(path), f"{GCS}/{name}") for name, path in folders.items() if path.is_dir())
 
 
 def named(spec: JobSpec) -> set[str]:
-    """The buckets of directories, of packages, and of mount paths wherever they stand."""
+    """Return the buckets of directories, packages and all mount paths."""
     return {bucket for _, bucket in _list_uri_buckets(spec)}.union(_list_buckets(spec))
 
 
@@ -228,7 +228,7 @@ def _map_paths(
 
 
 def _climbs(match: re.Match[str]) -> bool:
-    """Whether a path goes up again behind its bucket, where the folders of other buckets are."""
+    """Whether a path leaves its bucket with ``..``."""
     text, end = match.string, match.end()
     before = text[: match.start()][-1:]
     whole = WHOLE.match(text)

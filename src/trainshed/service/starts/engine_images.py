@@ -1,4 +1,4 @@
-"""The tables of images by engine: each has the environments of its own nodes."""
+"""Tables of images by engine: each engine has the environments of its own nodes."""
 
 import logging
 import threading
@@ -25,23 +25,23 @@ class EngineImages:
     """What a program runs in, by the name of its engine."""
 
     def __init__(self, by_engine: Mapping[str, Images]) -> None:
-        """Of those that the server runs with, the first one first."""
+        """``tables`` by engine name; the first engine is the default."""
         self._by_engine = dict(by_engine)
         self._first = next(iter(self._by_engine))
 
     def of(self, engine: str) -> Images:
-        """The table of an engine; empty: of the first."""
+        """Return the table of an engine; an empty name is the first engine."""
         return self._by_engine.get(engine) or self._by_engine[self._first]
 
 
 class RereadImages:
-    """Tables that are made again when the file of their rows has changed.
+    """Tables that are read again when their file has changed.
 
-    A file that cannot be read, or is gone, leaves the tables as they are.
+    An unreadable or missing file leaves the tables unchanged.
     """
 
     def __init__(self, first: EngineImages, file: Path, make: Callable[[], EngineImages]) -> None:
-        """``make`` reads the file and raises UsageFault for one that is wrong."""
+        """``make`` reads the file and raises UsageFault for an invalid one."""
         self._tables = first
         self._file = file
         self._make = make
@@ -49,7 +49,7 @@ class RereadImages:
         self._lock = threading.Lock()
 
     def of(self, engine: str) -> Images:
-        """The table of an engine, by what the file says now; empty: of the first."""
+        """Return the table of an engine by the current file; an empty name is the first engine."""
         if _stamp_of(self._file) != self._stamp:
             with self._lock:
                 self._reread()
@@ -64,9 +64,11 @@ class RereadImages:
         try:
             self._tables = self._make()
         except (UsageFault, OSError) as fault:
-            _LOG.warning("cannot read environments anew, the old ones stay: %s", fault)
+            _LOG.warning(
+                "cannot read the environments again: %s; the server keeps the old ones", fault
+            )
         else:
-            _LOG.info("read the environments of %s anew", self._file)
+            _LOG.info("read the environments of %s again", self._file)
 
 
 def _stamp_of(file: Path) -> tuple[int, int, int] | None:

@@ -1,4 +1,4 @@
-"""How the replicas of a job see the gateway."""
+"""Describes the gateway as the replicas of a job reach it."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -30,7 +30,7 @@ def find_gateway(  # noqa: PLR0913, PLR0917 - what the answer depends on
     open_gateway: OpenGateway,
     proxies: Mapping[str, str],
 ) -> GatewaySight | None:
-    """Say where the job's replicas reach the gateway; None for a job that has none.
+    """Return the addresses by which replicas reach the gateway; None for a job without one.
 
     Raises TransientFault while another program has its port, for a job with the machine's network.
     """

@@ -1,8 +1,8 @@
-"""What a program runs in: an environment that stands in for its image, or the image itself.
+"""Chooses what a program runs in: an environment in place of its image, or the image itself.
 
-The administrator's table is asked first, then what the names of Google's own images and runtime
-versions say of their content: the nearest environment is used, and the log says the difference.
-An image that nothing here has the content of runs in a container, where there is a runtime.
+The administrator's table comes first.  Then the content is derived from the names of Google's
+images and runtime versions: the nearest environment is used, and the log tells the difference.  Any
+other image runs in a container, if there is a container runtime.
 """
 
 import re
@@ -30,7 +30,7 @@ from trainshed.service.starts.interpreters import Installed, installed
 DEFAULT = "default"
 #: In a row of the table: the image itself is run, in a container.
 CONTAINER = "container"
-#: Of the packages that an environment lacks, so many are named.
+#: How many missing packages a note names.
 _LACKS_NAMED = 6
 #: Images and versions whose stand-in is remembered: neither tables nor environments change.
 _REMEMBERED_MAX = 1024
@@ -48,7 +48,7 @@ class LocalEnvironment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageMapping:
-    """An image pattern (``*`` wildcards) or runtime version, and what stands in for it here.
+    """An image pattern (``*`` wildcards) or runtime version, and the environment used for it.
 
     ``entrypoint`` starts containers that give no command.  The environment ``container`` is the
     image itself, in a container.
@@ -62,7 +62,7 @@ class ImageMapping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """Where a program runs.  ``note`` is what its job's log says of the difference, a sentence."""
+    """Where a program runs.  ``note`` tells the difference in the job's log, in a sentence."""
 
     environment: str
     python: str
@@ -71,7 +71,7 @@ class StandIn:
 
     @property
     def is_container(self) -> bool:
-        """Whether it runs in its own image, and nothing stands in for it."""
+        """Whether the program runs in its own image."""
         return self.environment == CONTAINER
 
 
@@ -108,7 +108,7 @@ class Images:
             self._check(mapping)
 
     def of(self, _engine: str) -> "Images":
-        """The table of an engine: where there is one table it is that of all."""
+        """Return this table, which serves all engines."""
         return self
 
     @property
@@ -118,7 +118,7 @@ class Images:
 
     @property
     def way_to_containers(self) -> str:
-        """What would run images there."""
+        """What an administrator has to set up so that images can run."""
         return self._containers.way_out
 
     def _check(self, mapping: ImageMapping) -> None:
@@ -133,7 +133,7 @@ class Images:
             raise UsageFault(f"{message}, and there are only {names}")
 
     def stand_in(self, program: Program) -> StandIn | None:
-        """Where a program runs; None for an image that nothing here can run or stand in for."""
+        """Return where a program runs; None for an image that cannot be run or replaced."""
         names = program.image_uri, program.runtime_version, program.python_version
         is_short = sum(len(name or "") for name in names) <= _REMEMBERED_LENGTH_MAX
         return (self._named if is_short else self._for_name)(*names)
@@ -177,14 +177,14 @@ class Images:
 
     @property
     def _is_known(self) -> bool:
-        """Whether anything is known of what environments have.
+        """Whether the content of environments is known.
 
-        Else only the table counts, and an environment that was given as the default.
+        Else only the table counts, and a configured default environment.
         """
         return any(content.is_known for _, content in self._candidates())
 
     def _has(self, framework: str) -> bool:
-        """Whether an environment can stand in for an image of a framework at all."""
+        """Whether an environment can replace an image of a framework."""
         return any(framework in content.frameworks for _, content in self._candidates())
 
     def _for_runtime(self, name: str, python: str | None) -> StandIn:
@@ -231,7 +231,7 @@ class Images:
         return self._ask(python).has_trainer
 
     def _note_lacks(self, stand_in: StandIn, runtime: str) -> StandIn:
-        """The same, with what its environment lacks of the runtime version's packages."""
+        """Add to the note the runtime version's packages that the environment lacks."""
         here = self._ask(stand_in.python)
         lacks = [name for name in packages_of(runtime) if name not in here.packages]
         if not (here.python and lacks):
@@ -270,7 +270,7 @@ _Distance = tuple[bool, bool, tuple[int, ...], bool]
 
 
 def _distance(prebuilt: PrebuiltImage, content: Installed) -> _Distance:
-    """Smaller is nearer: it answers, has the framework, then its version, then Python's."""
+    """Return a sort key, smaller is nearer: answers, has the framework, its version, Python's."""
     here = content.frameworks.get(prebuilt.framework)
     gaps = _gaps(version(prebuilt.version), version(here)) if here else ()
     has_none = here is None and bool(prebuilt.framework)

@@ -1,9 +1,9 @@
-"""What an interpreter has for a job, and the trainer library for one that lacks it.
+"""Reads what an interpreter has installed, and provides the trainer library to one that lacks it.
 
-An interpreter is asked itself, once a process.  A program that imports ``trainshed_trainer`` finds
-it wherever the service starts it as a process, and so does ``import torch``, which looks among the
-entry points of installed distributions for the backends of others.  Where an interpreter has the
-library it uses that: PYTHONPATH, which would hide it, gets nothing.
+The server runs each interpreter once to read this.  A process that the service starts can always
+import ``trainshed_trainer``, and ``import torch`` finds the library's backend among the entry
+points of installed distributions.  An interpreter with its own copy of the library gets nothing on
+PYTHONPATH, which would hide that copy.
 """
 
 import functools
@@ -76,15 +76,15 @@ class Installed:
     has_trainer: bool = False
     """Whether a program can import the trainer library."""
     is_known: bool = True
-    """Whether anybody could ask it."""
+    """Whether the interpreter has been asked."""
 
 
-#: An interpreter elsewhere that nobody has asked yet.
+#: An interpreter on another machine that has not been asked yet.
 UNKNOWN: Final = Installed(is_known=False)
 
 
 def installed_of(versions: Mapping[str, str]) -> Installed:
-    """What an interpreter has by its distributions' versions; its own is that of ``python``."""
+    """Return what an interpreter has, from the versions of its distributions."""
     return Installed(
         python=".".join(versions.get("python", "").split(".")[:2]),
         frameworks=_frameworks(versions),
@@ -95,7 +95,7 @@ def installed_of(versions: Mapping[str, str]) -> Installed:
 
 @functools.cache
 def installed(python: str) -> Installed:
-    """What is installed for an interpreter; our own is not started for it."""
+    """Return what an interpreter has; the server's own is not started for it."""
     if python == sys.executable:
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         return Installed(
@@ -159,7 +159,7 @@ _READABLE_FOLDER: Final = 0o755
 
 @dataclass(frozen=True, slots=True)
 class TrainerLibrary:
-    """The server's own copy, shown as if installed in a folder that has nothing else in it."""
+    """The server's copy of the library in a folder of its own, as if installed there."""
 
     folder: Path
     """It is made when it is needed."""
@@ -186,7 +186,7 @@ class TrainerLibrary:
         return self.folder
 
     def _show(self, package: str) -> None:
-        """A link and no copy, so that it is renewed with the server."""
+        """Make a link, not a copy, so that it is updated with the server."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(_READABLE_FOLDER)  # programs of jobs are other users
         self._describe()

@@ -1,4 +1,4 @@
-"""Makes the launch plan of an attempt, at the moment when its seats are known.
+"""Makes the launch plan of an attempt once its seats are known.
 
 ``launch.compose`` decides what the plan says.  This module describes where the attempt will run:
 the engine gives addresses and folders as replicas see them, the table of images interpreters.
@@ -187,7 +187,7 @@ class Launching:
         uris = dict.fromkeys(program.image_uri for program in gone if program and program.image_uri)
         if not uris:
             return None
-        message = f"nothing there can run the image {', '.join(uris)}: no environment stands in for"
+        message = f"the engine cannot run the image {', '.join(uris)}: no environment replaces"
         return Explanation(reason=Reason.IMAGE, message=f"{message} it, and {images.no_containers}")
 
     def _engine_of(self, key: AttemptKey, place: SeatsOrClaim) -> _AttemptEngine:

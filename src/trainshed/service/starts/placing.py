@@ -1,4 +1,4 @@
-"""What the policy of a replica's node means: its devices, its limits, what its job's log says."""
+"""Applies the policies of nodes: devices and limits of replicas, and notes for the log."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,10 +42,10 @@ def exact_limits(spec: JobSpec, nodes: NodeOfReplica) -> dict[ReplicaKey, Machin
 def limits_here(
     spec: JobSpec, overlays: tuple[Path, ...]
 ) -> tuple[dict[ReplicaKey, MachineLimits], tuple[str, ...]]:
-    """The limits of the replicas of a local run, and sentences on those that are not kept.
+    """Return the limits of a local run's replicas, and notes on limits that do not apply.
 
     Nothing is reserved, and machine types may be larger than this machine: docker refuses more
-    CPUs than there are.
+    CPUs than the machine has.
     """
     cpus = os.cpu_count() or 1
     started = in_role_order(spec)
@@ -78,7 +78,7 @@ def _limits_of(machine: MachineType | None) -> MachineLimits:
 
 
 def placing_notes(spec: JobSpec, seats: Sequence[Seat], nodes: NodeOfReplica) -> tuple[str, ...]:
-    """Where a job gets other devices or links than it asked for, or none, a sentence each."""
+    """Yield a sentence for each difference between requested and real devices or links."""
     groups = {group.role: gpus_of(group) for group in in_role_order(spec).groups}
     devices = (
         note
@@ -105,7 +105,7 @@ def cpu_warnings(demand: JobDemand, nodes: NodeOfReplica) -> tuple[str, ...]:
 
 
 def _shared_links(seats: Sequence[Seat]) -> Iterator[str]:
-    """Reducers gain by links of their own: one that it shares with a worker adds nothing."""
+    """Warn of reducers that share a link with a worker: they need links of their own to gain."""
     reducing = {seat.node for seat in seats if seat.role is Role.REDUCER}
     working = {seat.node for seat in seats if seat.role in TRAINS}
     if not reducing:

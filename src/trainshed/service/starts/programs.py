@@ -1,8 +1,8 @@
-"""Where a job's program comes from: which interpreter, which folder, what is installed.
+"""Finds the interpreter, the folder and the packages of a job's program.
 
-Code runs in place wherever it can, as gcloud's local train does; a package that says how it is
-built (setup.py, or a pyproject.toml with a project or a build system) is installed, because only
-then are its dependencies there.
+Code runs in place where possible, as with gcloud's local train.  A package with build settings
+(setup.py, or a pyproject.toml with a project or a build system) is installed, because only then its
+dependencies are there.
 """
 
 import errno
@@ -24,7 +24,7 @@ PYTHON_VARIABLE = "TRAINSHED_PYTHON"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What the command line says about the program.
+    """The program's options on the command line.
 
     ``package_path`` is gcloud's ``--package-path``; ``folder`` is where the replicas run if there
     is none.  ``packages`` are files to install, beside those that the job names.

@@ -40,7 +40,7 @@ def make_secret(spec: JobSpec, folder: Path, replica_folder: str, *, is_public: 
 
 @contextmanager
 def secret_in_run(spec: JobSpec, plan: LaunchPlan) -> Iterator[LaunchPlan]:
-    """The plan of a local run with a secret, of which nothing is left afterwards."""
+    """Yield the plan of a local run with a secret, which is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="trainshed-") as folder:
         is_contained = any(replica.container for replica in plan.replicas)
         path = make_secret(spec, Path(folder), folder, is_public=is_contained)

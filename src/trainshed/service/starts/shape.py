@@ -16,7 +16,7 @@ PORT_ORDER = (
 
 
 def shape_of(spec: JobSpec) -> tuple[ReplicaShape, ...]:
-    """Every replica in the order of ports, with so many as it has processes that listen."""
+    """Return every replica in the order of ports, with one port for each listening process."""
     counts = {group.role: group.count for group in spec.groups}
     return tuple(
         ReplicaShape(role, index, procs_of(spec) if role is Role.REDUCER else 1)

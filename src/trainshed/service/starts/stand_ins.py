@@ -1,4 +1,4 @@
-"""What each group of a job runs in here, what keeps it from running, and what its log says."""
+"""Finds what each group of a job runs in, the violations, and the notes for its log."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from trainshed.model.roles import Role
 from trainshed.service.starts.images import DEFAULT, Images, StandIn
 
 UNMAPPED: Final = (
-    "nothing here can run the image {uri}: there is no container runtime ({reason}), and no "
+    "the server cannot run the image {uri}: there is no container runtime ({reason}), and no "
     "[[image]] table of the server's configuration file maps it to a local environment"
 )
 WAYS_OUT: Final = "one of Google's prebuilt training images; or {lines}; or {container}"
@@ -25,14 +25,14 @@ LINES: Final = (
     '/ environment = "{environment}"'
 )
 ENTRY_POINT: Final = ' / entrypoint = ["python", "-m", "trainer.task"], or what starts it'
-#: Runtimes say what is wrong with most names; this keeps a name from being anything else.
+#: A first check of names, so that no name is read as an option; runtimes check the rest.
 IMAGE_FORM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
 
 
 def stand_ins(spec: JobSpec, images: Images) -> Mapping[Role, StandIn | None]:
-    """What every group but the reducers runs in; None for an image that nothing stands in for.
+    """Return what every group but the reducers runs in; None for an image without a replacement.
 
-    Reducers run our own program, whatever their image is (``service.reduction``).
+    Reducers run our own program, whatever their image.
     """
     groups = [group for group in in_role_order(spec).groups if group.role is not Role.REDUCER]
     programs = ((group.role, program_of(spec, group)) for group in groups)
@@ -50,7 +50,7 @@ def entry_points(by_role: Mapping[Role, StandIn | None]) -> dict[Role, tuple[str
 
 
 def missing_starts(spec: JobSpec, images: Images) -> Iterator[Violation]:
-    """The images that cannot be run here, and the containers whose start nobody knows."""
+    """Yield violations of images that cannot be run, and of containers without a command."""
     by_role = stand_ins(spec, images)
     starts = entry_points(by_role)
     unmapped: set[str] = set()
@@ -108,13 +108,13 @@ def _misnamed_image(role: Role, uri: str) -> Violation:
     return Violation(
         field=FieldPath(Field.IMAGE_URI, role),
         rule="image-name",
-        message=f"{uri!r} cannot be the name of an image.",
+        message=f"{uri!r} is not a valid name of an image.",
         accepted="HOST/PATH:TAG or HOST/PATH@DIGEST",
     )
 
 
 def notes_of(spec: JobSpec, images: Images) -> tuple[str, ...]:
-    """What the job's log says of the images, the primary's first."""
+    """Return the notes on images for the job's log, the primary's first."""
     by_role = stand_ins(spec, images)
     notes = [stand_in.note for stand_in in by_role.values() if stand_in and stand_in.note]
     primary = by_role.get(Role.PRIMARY)

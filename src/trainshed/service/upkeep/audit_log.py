@@ -1,8 +1,7 @@
-"""The audit log as the API writes it: kept in memory for a moment, then written in groups.
+"""The audit log: entries wait in memory for a moment, then are written in groups.
 
-A call never waits for it: its entry is put on a list, and one write a second takes all of them
-along.  A server that is killed loses what the last second put there; one that ends in order loses
-nothing.
+A request never waits for it: its entry is put on a list, and one write a second stores the list.  A
+killed server loses the entries of the last second; one that ends in order loses none.
 """
 
 import logging
@@ -36,7 +35,6 @@ class AuditLog:
     def __init__(
         self, store: Store, every_s: float = EVERY_S, clock: Callable[[], int] = time.time_ns
     ) -> None:
-        """Begin with nothing waiting."""
         self._store = store
         self._every_s = every_s
         self._clock = clock
@@ -48,11 +46,11 @@ class AuditLog:
         self._thread = threading.Thread(target=self._run, name="audit-log", daemon=True)
 
     def start(self) -> None:
-        """Write from now on without being asked."""
+        """Start the thread that writes."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Write what waits, and end."""
+        """Write the waiting entries, and end."""
         self._end.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -70,7 +68,7 @@ class AuditLog:
                 self._left_out += 1
 
     def write(self) -> None:
-        """Write what waits.  Raises StoreFault; it then waits on."""
+        """Write the waiting entries.  Raises StoreFault; they then stay."""
         with self._writing:
             with self._lock:
                 entries, self._waiting = self._waiting, []
@@ -84,7 +82,7 @@ class AuditLog:
                 raise
 
     def _gap(self, count: int) -> list[AuditEntry]:
-        """An entry for those that found no room."""
+        """Return an entry that counts the dropped ones."""
         if not count:
             return []
         text = f"{count} entries were left out while the database was away"
@@ -98,7 +96,7 @@ class AuditLog:
         try:
             self.write()
         except StoreFault as fault:
-            _LOG.warning("the audit log waits to be written: %s", fault)
+            _LOG.warning("cannot write the audit log: %s; retrying", fault)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
-"""Folders among the buckets that belong to nobody, given to a project by an administrator.
+"""Lets an administrator assign a bucket folder without an owner to a project.
 
-Somebody put them there by hand, or local runs with the server's data directory made them.  Nobody
-else gets one by naming it first: what lies in it may be anybody's.
+Such a folder was made by hand, or by local runs in the server's data directory.  A project does not
+get it by using its name first, because its content may be another user's.
 """
 
 from collections.abc import Callable
@@ -16,17 +16,16 @@ from trainshed.store.opening import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketService:
-    """Buckets as administrators change them."""
+    """Buckets, for administrators."""
 
     store: Store
     has_folder: Callable[[str], bool]
     """Whether there is a folder for a bucket of this name."""
 
     def adopt(self, name: str, project: ProjectId) -> dict[str, Any]:
-        """Give a folder to a project; a repeated call changes nothing.
+        """Assign a folder to a project; a repeated call changes nothing.
 
-        Raises Refusal: NOT_FOUND where there is no folder, ALREADY_EXISTS for one that is another
-        project's.
+        Raises Refusal: NOT_FOUND without a folder, ALREADY_EXISTS for another project's.
         """
         if not is_bucket_name(name):
             message = f"{name[:100]!r} is not a bucket name; it has {BUCKET_RULE}"
@@ -36,6 +35,6 @@ class BucketService:
             raise Refusal(Code.NOT_FOUND, message)
         owner = self.store.add_bucket(name, project)
         if owner != project:
-            message = f"the bucket {name} belongs to project {owner}, and keeps it"
+            message = f"the bucket {name} belongs to project {owner}, which cannot be changed"
             raise Refusal(Code.ALREADY_EXISTS, message)
         return {"name": name, "project": project}

@@ -41,7 +41,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def open_to_others(data_dir: Path) -> dict[Path, int]:
-    """What others could open, and the part of its mode that lets them."""
+    """Return the paths that others could open, with the mode bits that allow it."""
     modes = {}
     for path, forbidden in _list_private(data_dir):
         with suppress(FileNotFoundError):
@@ -51,21 +51,23 @@ def open_to_others(data_dir: Path) -> dict[Path, int]:
 
 
 def make_private(data_dir: Path) -> None:
-    """Have the directory there, and close what is open in it; one line of the log says so.
+    """Make the directory, and remove other users' access to its content; log the paths.
 
-    Another names what cannot be closed: it is somebody else's, or shared on purpose (``/tmp``).
+    Logs also the paths whose mode cannot be changed: another user's, or shared ones (``/tmp``).
     """
     data_dir.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     modes = open_to_others(data_dir)
     closed = [path for path, too_much in modes.items() if _close(path, too_much)]
     if closed:
-        _LOG.warning("closed to other users of this machine: %s", _names(closed))
+        _LOG.warning("removed other users' access to %s", _names(closed))
     if left := [path for path in modes if path not in closed]:
-        _LOG.warning("cannot close to other users of this machine: %s", _names(left))
+        _LOG.warning(
+            "cannot remove other users' access to %s; change its mode or owner", _names(left)
+        )
 
 
 def _list_private(data_dir: Path) -> Iterator[tuple[Path, int]]:
-    """Each path with what its mode may not have."""
+    """Yield each path with the mode bits that it must not have."""
     entries = (path for path in sorted(data_dir.iterdir()) if path.name not in _SHOWN)
     folders = [path for path in entries if path.is_dir()]
     secrets = [path for name in _SECRETS for path in sorted(data_dir.glob(name))]

@@ -1,4 +1,4 @@
-"""What a server does now and then: old logs and old jobs go, and the clock is looked at."""
+"""Periodic chores of a server: delete old logs and jobs, watch the clock and the disk."""
 
 import logging
 import threading
@@ -19,33 +19,33 @@ from trainshed.store.opening import Store
 EVERY_S: Final = 60.0
 #: How long a server that ends waits for a chore under way; the next one begins it anew.
 END_S: Final = 1.0
-#: A clock that was set by less is not worth a word.
+#: Smaller changes of the clock are not logged.
 SKEW_S_MAX: Final = 5.0
 
 _LOG = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    """Does chores on a thread of its own; their failures are only logged."""
+    """Runs chores on a thread of its own and logs their failures."""
 
     def __init__(
         self, chores: Mapping[str, Callable[[], object]], every_s: float = EVERY_S
     ) -> None:
-        """Chores by what they are for (``old logs``); first done after ``every_s`` seconds."""
+        """``chores`` by name (``old logs``); the first run is after ``every_s`` seconds."""
         self._chores = dict(chores)
         self._every_s = every_s
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def add(self, what: str, perform: Callable[[], object]) -> None:
-        """One more chore, before the start."""
+        """Add a chore, before the start."""
         self._chores[what] = perform
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, also where it was never begun; what takes long is left in its midst."""
+        """End, also if never started; a long chore is abandoned."""
         self._end.set()
         if self._thread.ident is not None:
             self._thread.join(END_S)
@@ -61,15 +61,15 @@ class Housekeeping:
         try:
             perform()
         except (StoreFault, OSError) as fault:  # it comes and goes: no story to tell
-            _LOG.warning("the housekeeping of %s failed and will be repeated: %s", name, fault)
+            _LOG.warning("chore %s failed: %s; it runs again at its next turn", name, fault)
         except Exception:  # noqa: BLE001  # it must not end the thread, nor the other chores
-            _LOG.exception("the housekeeping of %s failed", name)
+            _LOG.exception("chore %s failed; it runs again at its next turn", name)
 
 
 class ClockWatch:
-    """Says when the machine's clock was set; the server's own goes on steadily.
+    """Logs when the machine's clock was set; the server's own clock runs steadily.
 
-    It draws near to the machine's all the time: only what leads away from it is a change.
+    The server's clock approaches the machine's all the time: only a growing difference is a change.
     """
 
     def __init__(self, skew_s: Callable[[], float]) -> None:
@@ -79,7 +79,7 @@ class ClockWatch:
         self._is_reported = False
 
     def look(self) -> None:
-        """Warn once for each change of more than ``SKEW_S_MAX``, and tell its end."""
+        """Warn once of each change above ``SKEW_S_MAX``, and log its end."""
         before_s, self._seen_s = self._seen_s, self._skew_s()
         if abs(self._seen_s) <= SKEW_S_MAX:
             if self._is_reported:
@@ -99,63 +99,63 @@ def _leads_away(before_s: float, now_s: float) -> bool:
 
 
 class DiskWatch:
-    """Says when a disk is nearly full: logs of jobs are held back then, and programs wait."""
+    """Logs when a disk is nearly full: jobs then block on output."""
 
     def __init__(self, place: Path, missing: Callable[[Path], int] = room.missing_bytes) -> None:
-        """``missing``: how much less is free there than must be (``files.room``)."""
+        """``missing``: how many bytes of free space a place lacks (``files.room``)."""
         self._place = place
         self._missing = missing
         self._is_reported = False
 
     def look(self) -> None:
-        """Warn once, and tell the end.  Raises OSError."""
+        """Warn once, and log the end.  Raises OSError."""
         missing = self._missing(self._place)
         if missing and not self._is_reported:
             _LOG.warning(
-                "the disk of %s is nearly full: make room for %d MiB at least; programs of jobs "
-                "that print wait until then",
+                "the disk of %s is nearly full: free at least %d MiB; jobs block on output until "
+                "there is disk space",
                 self._place,
                 -(-missing >> 20),
             )
         elif self._is_reported and not missing:
-            _LOG.info("the disk of %s has room again", self._place)
+            _LOG.info("the disk of %s has enough space again", self._place)
         self._is_reported = bool(missing)
 
 
-#: A write of more would keep others waiting.
+#: A larger write would delay other writers.
 _AT_ONCE: Final = 25
-#: A thread that never rests takes the interpreter from those who answer calls.
+#: Rests let the threads that answer requests run.
 _REST: Final = 1.0
-#: So many folders that cannot be removed tell that none can.
+#: After so many folders that cannot be removed, the chore stops.
 _KEPT_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry:
-    """Forgets jobs some days after their end: their rows, their story, their logs and folders.
+    """Deletes jobs some days after their end: their rows, events, logs and folders.
 
-    What a job wrote to its own output directory is the user's, and stays.
+    Files in a job's output directory belong to the user and stay.
     """
 
     store: Store
     remove: Callable[[JobUid], bool]
-    """Removes what an engine has of a uid (``Engine.forget``); False while anything lives."""
+    """Removes an engine's data of a uid (``Engine.forget``); False while a process lives."""
     days_max: float | None
-    """After the job's end (settings ``finished_days_max``); None keeps all for ever."""
+    """Days after the job's end (settings ``finished_days_max``); None keeps all jobs."""
     rest: Callable[[float], object] = time.sleep
     monotonic: Callable[[], float] = time.monotonic
 
     def tidy(self) -> int:
-        """Forget all whose time has come; how many.
+        """Delete expired jobs; return how many.
 
-        Folders go before rows: a server that is killed in between finds the rows again.  A folder
-        that cannot be removed, or of which something lives, keeps its job for the next time, and
-        none of the others.  After some jobs it rests as long as they took: calls are answered
-        meanwhile, however many jobs there are.  Raises its OSError in the end.
+        Folders are removed before rows: a server killed in between finds the rows again.  A job
+        whose folder cannot be removed, or has a living process, waits for the next run; the others
+        do not.  After some jobs it rests as long as they took, so that requests are answered.
+        Raises OSError at the end if a folder could not be removed.
         """
         if self.days_max is None:
             return 0
-        # by the store's time, in which ends are written: a clock that was set makes no job old
+        # by the store's time, in which ends are written: setting the clock expires no job
         ended_before = self.store.moment_before(timedelta(days=self.days_max))
         forgotten: set[JobUid] = set()
         remaining: dict[JobUid, OSError | None] = {}
@@ -185,7 +185,7 @@ class Expiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """Removes what is older or more than an administrator wants to keep."""
+    """Removes logs beyond the age and size that an administrator keeps."""
 
     store: Store
     job_log: JobLog
@@ -194,16 +194,16 @@ class Retention:
     days_max: float
     """After the job's end (settings ``log_days_max``)."""
     moment_before: Callable[[timedelta], datetime]
-    """``Store.moment_before``: by the store's time, in which the ends of jobs are written, a clock
-    that was set makes no log old."""
+    """``Store.moment_before``: by the store's time, in which ends are written, so that setting the
+    clock expires no log."""
     _settled: dict[JobUid, datetime | None] = field(default_factory=dict, init=False)
-    """When the jobs ended whose logs have been looked at after it, by uid; None: it is removed."""
+    """End times, by uid, of jobs whose logs were checked after their end; None: removed."""
 
     def tidy(self) -> None:
-        """Look at every job's log once, but at one that is over only when its time has come.
+        """Check every job's log; that of an ended job only once it may have expired.
 
-        The newest segment of an attempt is never removed for its size; a job that has not ended
-        keeps what it wrote, however long ago.
+        The newest segment of an attempt is never removed for its size; an active job keeps lines of
+        any age.
         """
         uids = set(self.job_log.uids())
         for uid in self._settled.keys() - uids:

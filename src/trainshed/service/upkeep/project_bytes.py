@@ -1,8 +1,7 @@
-"""What a project may have on the disk: its buckets, uploads under way, and the folders of its jobs.
+"""Limits a project's disk usage: its buckets, uploads under way, and the folders of its jobs.
 
-Folders are measured by housekeeping; between two looks uploads are counted as they come.  Over the
-limit uploads and new jobs are refused.  Jobs that run go on: what they write at their end may be
-all that they were run for.
+A chore measures folders; between two runs uploads are counted as they come.  Over the limit uploads
+and new jobs are refused.  Running jobs go on, because their last write may be their result.
 """
 
 import threading
@@ -19,11 +18,11 @@ from trainshed.store.opening import Store
 
 
 class NoRoom(Exception):
-    """An upload goes beyond what its project may have."""
+    """An upload exceeds the limit of its project."""
 
 
 class ProjectBytes:
-    """The limit, and what is known of every project.  Thread-safe."""
+    """The limit, and the usage of every project.  Thread-safe."""
 
     def __init__(self, most: int | None = None) -> None:
         """``most`` bytes of one project; None is no limit, and nothing is counted."""
@@ -32,7 +31,7 @@ class ProjectBytes:
         self._used: Counter[str] = Counter()
 
     def measured(self, used: Mapping[str, int]) -> None:
-        """Learn what projects have now; one that is not named has nothing."""
+        """Replace the usage of all projects; a project that is not named has none."""
         with self._lock:
             self._used = Counter(used)
 
@@ -46,7 +45,7 @@ class ProjectBytes:
             self._used[project] += count
 
     def check(self, project: str) -> None:
-        """Refuse a new job of a project that has too much.  Raises Refusal."""
+        """Raise Refusal for a new job of a project over its limit."""
         if self.most is None:
             return
         with self._lock:
@@ -63,16 +62,16 @@ class ProjectBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measuring:
-    """Looks how much all projects have; a chore of housekeeping."""
+    """Measures the usage of all projects; a chore of housekeeping."""
 
     store: Store
     buckets: Path
     jobs: tuple[Path, ...]
-    """The folders that have a folder for every job."""
+    """The parents of the folders of jobs."""
     uploads: Uploads
     project_bytes: ProjectBytes
     _settled: dict[JobUid, tuple[str, int]] = field(default_factory=dict, init=False)
-    """What jobs that are over have left: nothing is written there any more."""
+    """The bytes of ended jobs, whose folders do not change any more."""
 
     def look(self) -> None:
         """Measure, where there is a limit.  Raises OSError."""
@@ -88,7 +87,7 @@ class Measuring:
         self.project_bytes.measured(used)
 
     def _measure_buckets(self) -> Iterator[tuple[str, int]]:
-        """Their objects, and what is noted of each."""
+        """Yield the bytes of objects and of their metadata."""
         roots = (self.buckets, self.uploads.objects.data_dir / "objects")
         owned = {root / name: self._owner(name) for root in roots for name in _names(root)}
         for folder, size in sizes([folder for folder, owner in owned.items() if owner]).items():

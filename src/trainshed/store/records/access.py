@@ -8,7 +8,7 @@ from trainshed.model.access import AccessRole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A bearer token; the text itself is known to its holder only."""
+    """A bearer token, without its text, which only its holder has."""
 
     token_id: str
     digest: str
@@ -19,13 +19,13 @@ class Token:
     create_time: datetime
     revoked: bool = False
     expire_time: datetime | None = None
-    """None: it does not end by itself."""
+    """None: it does not expire."""
     last_use_time: datetime | None = None
-    """To the minute; None: nobody used it yet."""
+    """To the minute; None: it was never used."""
     bucket: str | None = None
-    """The bucket, or ``*`` for all, that it opens and nothing else; None: no such bound."""
+    """The only bucket that it opens (``*``: all buckets); None: it is not limited to buckets."""
     parent: str | None = None
-    """The id of the token or key whose holder made it: what ends that one ends this one."""
+    """The id of the token or key whose holder made it; it ends with that one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,7 @@ class NewJob:
     notes: tuple[str, ...] = ()
     """Sentences at the head of its log."""
     events: "tuple[NewEvent, ...]" = ()
-    """Its first events, behind the one that says who has submitted it."""
+    """Its first events, after the one that names the submitter."""
     retry_key: str | None = None
     running_s_max: float | None = None
     """How long it may be RUNNING, all attempts together; no limit if None."""
@@ -127,9 +127,9 @@ class WaitingJob:
     ran_s: float = 0.0
     """How long it has been RUNNING, all attempts together."""
     refused: datetime | None = None
-    """When its engine last did not take it."""
+    """When its engine last refused it."""
     refusals: int = 0
-    """How often that was so since one of its attempts had places."""
+    """How often its engine refused it since one of its attempts had places."""
 
     @property
     def running_s_left(self) -> float | None:
@@ -154,7 +154,7 @@ class Holding:
     engine: str = ""
     """Empty: the first one."""
     claim: Claim | None = None
-    """With it the seats are those that its engine has named, as far as it has."""
+    """With a claim, ``seats`` are those that its engine has reported so far."""
     enqueued: bool = False
     """Whether it lies in its engine's own queue."""
 
@@ -190,7 +190,7 @@ class Active:
     attempt: AttemptNumber
     restarts: Restarts = field(default_factory=Restarts)
     explained: bool = False
-    """Whether it is stored why it waits."""
+    """Whether an explanation is stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

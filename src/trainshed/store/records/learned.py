@@ -8,27 +8,27 @@ from trainshed.store.records.steps import NewEvent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """What one attempt taught: all of it is written, or nothing."""
+    """The calibration and the score of one attempt, written in one transaction."""
 
     project: str
     key: str
-    """Of the trainer and its machines."""
+    """The key of the trainer and its machines."""
     document: str
-    """The calibration from now on."""
+    """The new calibration."""
     model: str
     machine_type: str
     accelerator: str
     jobs: int
-    """How many attempts had taught it before; 0: there was none."""
+    """How many attempts the calibration had before; 0: it is new."""
     content: Mapping[str, object]
-    """How its prediction did; empty for an attempt that nothing was predicted of."""
+    """The score of its prediction; empty for an attempt without a prediction."""
     event: NewEvent | None = None
-    """For the story of the job."""
+    """The event for the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredOutcome:
-    """How the prediction of an attempt did, and where it stands among those of its project."""
+    """The score of an attempt's prediction, and its position in the list of its project."""
 
     create_ns: int
     uid: int
@@ -43,7 +43,7 @@ class StoredOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationHead:
-    """Of what jobs of a project have taught: one trainer on one kind of machine."""
+    """A calibration without its document: one trainer on one kind of machine."""
 
     key: str
     jobs: int
@@ -55,6 +55,6 @@ class CalibrationHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCalibration(CalibrationHead):
-    """The same with what they have taught."""
+    """A calibration with its document."""
 
     document: str

@@ -21,7 +21,7 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStateRow:
-    """What an administrator has said of a node that is not READY."""
+    """An administrator's order for a node that is not READY."""
 
     engine: str
     name: str

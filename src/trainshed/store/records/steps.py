@@ -11,7 +11,7 @@ from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder
 
-#: The kind of an administrator's word that nothing of an attempt lives.
+#: The kind of the event by which an administrator fences an attempt.
 FENCED: Final = "FENCED"
 
 
@@ -57,7 +57,7 @@ class ReplicaRow:
     index: int
     task_name: str
     node: str
-    """Empty: its engine has not said it."""
+    """Empty: its engine has not reported it."""
     state: str
     """PLACED, RUNNING, SUCCEEDED, FAILED or STOPPED."""
     exit_code: int | None = None
@@ -98,5 +98,5 @@ class Step:
     restarts: Restarts | None = None
     """The counts from now on; None leaves them."""
     ran_s_max: float | None = None
-    """How long the attempt that leaves RUNNING has run at the most: it may be long since it ended,
-    and nobody may have looked.  None: until now."""
+    """The most seconds that the attempt that leaves RUNNING has run: the server may observe an end
+    late.  None: until now."""

@@ -13,7 +13,7 @@ from trainshed.store.records.steps import NewEvent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenStudy:
-    """A study that is not over: what a pass over all of them begins with.
+    """A study that has not ended, as a pass over all studies reads it.
 
     A study is the job of its name, which is never placed and never QUEUED: it is PREPARING until
     its first trial runs.  A trial is a row of its own beside the job that does its work.
