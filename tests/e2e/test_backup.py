@@ -104,7 +104,7 @@ def test_a_backup_is_checked_to_the_byte_and_put_back_elsewhere_with_its_logs(tm
         checks = results(trainshed("doctor", "--data-dir", folder, code=1))
         assert checks["backups-are-whole"] == "FAILED"
         complaint = trainshed("restore", folder, "--data-dir", other, code=2)
-        assert "is not what was backed up" in complaint
+        assert "has changed since the backup" in complaint
         assert not other.exists()
         segment.write_bytes(whole)
         complaint = trainshed("serve", "--port", "0", "--data-dir", folder, code=2)

@@ -119,7 +119,7 @@ def test_what_is_not_whole_is_found_and_not_put_back(data, store, tmp_path, harm
     backups.make(data, url_of(data), tmp_path / "backup", buckets=False)
     harm(tmp_path / "backup")
     assert doctor(tmp_path / "backup")["backups-are-whole"] == "FAILED"
-    with pytest.raises(UsageFault, match="is not whole"):
+    with pytest.raises(UsageFault, match="is incomplete"):
         backups.restore(tmp_path / "backup", tmp_path / "new", url_of(tmp_path / "new"))
     assert not (tmp_path / "new").exists()
 

@@ -1,1 +1,1 @@
-"""Where a job goes, all of it or nothing; and why it waits."""
+"""Places all replicas of a job or none, and explains why a job waits."""

@@ -1,7 +1,7 @@
-"""The nodes that could take replicas of one size, kept in the order in which they are chosen.
+"""Keeps the nodes that could take replicas of one size, in the order of preference.
 
-Scanning a thousand nodes for each of a thousand jobs is what makes a planner slow.  Here a node is
-looked at again only when its room has changed, so a choice costs what has changed since the last.
+Scanning a thousand nodes for each of a thousand jobs would make the planner slow.  A node is
+examined again only when its room has changed.
 """
 
 import heapq
@@ -32,7 +32,7 @@ class Candidates:
     def __init__(
         self, topology: Topology, rooms: Sequence[Sequence[int]], where: Where, replica: Demand
     ) -> None:
-        """Look at every node that takes new replicas."""
+        """Examine every node that takes new replicas."""
         eligible = topology.eligible(where, replica)
         self._requests: dict[int, ReplicaRequest] = {
             i: request for i, request in eligible if topology.ready[i]
@@ -46,7 +46,7 @@ class Candidates:
             self.look_at(node, rooms[node])
 
     def copy(self) -> "Candidates":
-        """The same, to be changed apart."""
+        """Return an independent copy."""
         new = copy(self)
         new.detach()
         return new
@@ -61,7 +61,7 @@ class Candidates:
         ]
 
     def look_at(self, node: int, room: Sequence[int]) -> None:
-        """Take note of a node whose room may have changed."""
+        """Examine a node whose room may have changed."""
         request = self._requests.get(node)
         if request is None:
             return
@@ -80,9 +80,9 @@ class Candidates:
                 self._tidy(heap, request.tier, fits)
 
     def best(self, tier: int, wanted: int) -> int | None:
-        """The node to use next for ``wanted`` replicas: few nodes, and the tightest of them.
+        """Return the next node for ``wanted`` replicas, so that few nodes are used.
 
-        That is the least room that is enough, or the most there is where none is enough.
+        That is the node with the least sufficient room, or else with the most room.
         """
         levels = self._levels[tier]
         largest = None
@@ -95,11 +95,11 @@ class Candidates:
         return largest
 
     def __len__(self) -> int:
-        """How many nodes are looked at."""
+        """Count the candidates."""
         return len(self._requests)
 
     def _tidy(self, heap: list[Entry], tier: int, fits: int) -> None:
-        """Drop what is no longer so from everywhere in a heap that has grown."""
+        """Drop outdated entries of a heap that has grown."""
         heap[:] = sorted(
             self._entries[node]
             for node, here in self.fits.items()
@@ -107,7 +107,7 @@ class Candidates:
         )
 
     def _top(self, levels: dict[int, list[Entry]], fits: int) -> int | None:
-        """The first node of a level, after dropping what is no longer so."""
+        """Return the first node of a level, after dropping outdated entries."""
         heap = levels[fits]
         while heap:
             entry = heap[0]

@@ -1,8 +1,8 @@
-"""Finds the one change of a request that would admit it: the least that is enough.
+"""Finds the smallest single change of a request that would admit it.
 
-In the order in which people like to give way: fewer replicas of a group (never the primary), fewer
-GPUs on each machine, another region, another GPU type.  Whether a change admits the job is asked of
-the planner itself, so what is offered is true.
+Changes are tried in the usual order of preference: fewer replicas of a group (never the primary),
+fewer GPUs on each machine, another region, another GPU type.  The planner itself checks each
+change.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from trainshed.model.roles import Role
 from trainshed.placement.messages import PLURAL, gpus
 from trainshed.placement.topology import Topology
 
-#: Whether a changed demand would be admitted, in the state that the job waits in.
+#: Tells whether a changed demand would be admitted in the present state.
 Admits = Callable[[JobDemand], bool]
 
 #: Counts of types that the catalog does not know: an administrator's own.
@@ -25,7 +25,7 @@ _COUNTS = (1, 2, 4, 8, 16)
 def admitting_change(
     demand: JobDemand, topology: Topology, admits: Admits, so: str
 ) -> Change | None:
-    """The first kind of change that admits the job, at its least; None when no single one does.
+    """Return the smallest change of the first kind that admits the job; None if none does.
 
     ``so`` begins the sentence: ``would start now``.
     """
@@ -38,7 +38,7 @@ def admitting_change(
 
 
 def valid_counts(gpu_type: str, replica: Demand) -> tuple[int, ...]:
-    """The counts of a GPU type that the replica's machine can have, most first.
+    """Return the GPU counts that the replica's machine can have, largest first.
 
     None for types that come with their machine: there, another count is another machine type.
     """
@@ -118,7 +118,7 @@ class _ChangeSearch:
                     )
 
     def _types_for(self, demand: Demand) -> list[str]:
-        """The types of the fleet, known to the catalog, that the same machine can have."""
+        """Return the fleet's GPU types in the catalog that the same machine can have."""
         if not demand.gpu_count or not valid_counts(demand.gpu_type or "", demand):
             return []
         offered = self.topology.gpu_names - {demand.gpu_type or ""}
@@ -127,7 +127,7 @@ class _ChangeSearch:
         return sorted(fitting, key=lambda name: (_is_retired(name), name))
 
     def _most(self, group: GroupDemand) -> int:
-        """The largest smaller count that is admitted; 0 for none.
+        """Return the largest smaller count that is admitted; 0 for none.
 
         Fewer replicas never need more, so halving finds it.
         """
@@ -145,7 +145,7 @@ class _ChangeSearch:
         return self.admits(replace(self.demand, groups=groups))
 
     def _group_clause(self, group: GroupDemand) -> str:
-        """Which group is meant, where more than one has GPUs."""
+        """Name the group, if more than one has GPUs."""
         if sum(bool(other.each.gpu_count) for other in self.demand.groups) < 2:  # noqa: PLR2004 - one
             return ""
         if group.count > 1:
@@ -159,7 +159,7 @@ def _find_accelerator(gpu_type: str) -> AcceleratorType | None:
 
 
 def _is_retired(gpu_type: str) -> bool:
-    """Whether Google has ended the support of a type, on any day: others are proposed first."""
+    """Whether Google has retired a type; other types are proposed first."""
     accelerator = _find_accelerator(gpu_type)
     return accelerator is not None and accelerator.end_of_support is not None
 

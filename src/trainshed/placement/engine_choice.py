@@ -1,7 +1,7 @@
-"""Which engine a job goes to, asked anew for each attempt.
+"""Chooses the engine of a job, again for each attempt.
 
-The job's label decides, else its region and what the engines have to object, in their configured
-order.  One that is away now is taken only where no other will do: the job waits for it.
+The job's label decides, else its region and the engines' refusals, in their configured order.  An
+unavailable engine is chosen only if no other accepts the job, which then waits for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from trainshed.model.explanation import Explanation, Reason
 
 
 class PassedOver(NamedTuple):
-    """An engine that a job does not go to, and why."""
+    """An engine that was not chosen, and why."""
 
     engine: str
     why: Explanation
@@ -21,12 +21,12 @@ class PassedOver(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineChoice:
-    """Where a job goes."""
+    """The chosen engine, and the engines before it that were not chosen."""
 
     engine: str | None
     """None: no engine can ever hold it."""
     passed: tuple[PassedOver, ...] = ()
-    """Those before it, in their order."""
+    """The engines before it, in their order."""
 
     @property
     def refusal(self) -> Explanation | None:
@@ -41,7 +41,7 @@ class EngineChoice:
 
     @property
     def sentence(self) -> str:
-        """What the job's story says of it; empty where nothing was passed over."""
+        """The sentence for the job's events; empty if no engine was passed over."""
         if self.engine is None or not self.passed:
             return ""
         return f"Goes to the engine {self.engine}; passed over: {_join_passed(self.passed)}."
@@ -54,7 +54,7 @@ Judge = Callable[[str], Explanation | None]
 def choose(
     wanted: str | None, region: str | None, offered: Sequence[OfferedEngine], judge: Judge
 ) -> EngineChoice:
-    """Choose for a job that names an engine by its label (``wanted``), or a region, or neither."""
+    """Choose an engine by the job's label (``wanted``), or its region, or neither."""
     if wanted is not None and wanted not in {engine.name for engine in offered}:
         return EngineChoice(engine=None, passed=(PassedOver(wanted, _no_such(wanted, offered)),))
     passed, away = [], None
@@ -72,7 +72,7 @@ def choose(
 
 
 def _not_meant(engine: OfferedEngine, wanted: str | None, region: str | None) -> Explanation | None:
-    """Why the choice does not come to an engine's own judgement."""
+    """Why label or region exclude an engine, before it is asked itself."""
     if wanted is not None:
         if engine.name == wanted:
             return None

@@ -1,6 +1,6 @@
-"""Explains why jobs wait, in sentences.
+"""Explains in sentences why jobs wait.
 
-A job sees the names of jobs of its own project only; those of others are counted.
+An explanation names jobs of the same project only; those of other projects are counted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ class Explainer:
     """Explains the waits of one pass, before it is closed."""
 
     def __init__(self, done: PlanningPass, held: Mapping[int, HeldJob]) -> None:
-        """Look at a pass that has run; nothing is worked out before it is asked for."""
+        """Take a finished pass; explanations are computed on request."""
         self._done = done
         self._held = held
         self._of_quota: dict[tuple[QuotaBucket, ...], tuple[str, ...]] = {}
@@ -30,7 +30,7 @@ class Explainer:
         self._shortage = Shortage(done.fleet)
 
     def explain(self, wait: Wait) -> Explanation:
-        """The sentence and the blockers of a wait, without a change."""
+        """Return the sentence and the blockers of a wait, without a change."""
         match wait.reason:
             case Reason.QUOTA:
                 return self._quota(wait)
@@ -59,12 +59,12 @@ class Explainer:
         )
 
     def _users(self, buckets: Iterable[QuotaBucket]) -> list[str]:
-        """The jobs that hold of a project's quotas: they are all its own."""
+        """List the jobs that use a project's quotas, all of that project."""
         uids = dict.fromkeys(uid for bucket in buckets for uid in self._done.quotas.users(bucket))
         return [self._find_job(uid).name for uid in uids]
 
     def _find_job(self, uid: int) -> HeldJob | QueuedJob:
-        """A job that holds places, has just got them, or has the reservation."""
+        """Find a job that holds places, was just placed, or has the reservation."""
         job = self._held.get(uid) or self._done.placed_jobs.get(uid)
         if job is None:
             assert self._done.reservation is not None, "nobody else takes room"  # noqa: S101 - ours
@@ -117,7 +117,7 @@ class Explainer:
         return f"starts in {format_duration(start_s - self._done.now_s)} at the latest"
 
     def _in_the_way(self, job: QueuedJob, where: Where, replica: Demand) -> tuple[str, ...]:
-        """The jobs on the nodes that could hold the largest replicas, soonest end first."""
+        """List the jobs on nodes that could hold the largest replicas, soonest end first."""
         key = (where, replica.gpu_type, job.project)
         if key not in self._of_room:
             uids = self._holders(where, replica)
@@ -142,7 +142,7 @@ class Explainer:
 
     @cached_property
     def _ranks(self) -> dict[tuple[int, int], list[int]]:
-        """Who has taken of each part of each node's room, by their places in the order of ends."""
+        """Return, for each resource of each node, the ranks by end time of its jobs."""
         ranks: dict[tuple[int, int], list[int]] = {}
         holdings = self._done.fleet.holders()
         for rank, (_, uid) in enumerate(self._done.ends):
@@ -152,7 +152,7 @@ class Explainer:
 
 
 def _scarce(request: ReplicaRequest) -> Iterable[int]:
-    """What of a node's room is in short supply for a replica."""
+    """List the resources of a node that are too small for a replica."""
     if request.pools:
         return request.pools
     sizes = [at for at, _ in request.common if at in (VCPUS, MEMORY)]

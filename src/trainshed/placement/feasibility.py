@@ -1,4 +1,4 @@
-"""Whether a job could ever run: asked at submit, so that no job waits for what cannot come."""
+"""Tells at submit whether a job could ever run on this fleet."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,13 +18,13 @@ _UID = -1
 
 
 class Feasibility:
-    """What an empty fleet can hold; a drained node counts, since it comes back.
+    """Judges jobs by the empty fleet; drained nodes count, because they come back.
 
-    Answers are remembered, so asking again is cheap.
+    Answers are cached.
     """
 
     def __init__(self, nodes: Sequence[Node], quotas: Sequence[QuotaRule] = ()) -> None:
-        """Look at the nodes as if nobody were on them."""
+        """Take the nodes as if they were empty."""
         nodes = [replace(n, gpus_held={}, devices=()) if n.gpus_held else n for n in nodes]
         ready = [replace(node, state=NodeState.READY) for node in nodes]
         self._all = FleetUsage(Topology(ready))
@@ -35,7 +35,7 @@ class Feasibility:
         self._blocking_reasons: dict[object, Reason | None] = {}
 
     def judge(self, project: str, demand: JobDemand) -> Explanation | None:
-        """Why a job can never run, with one change that would let it; None when it can."""
+        """Return why a job can never run, with one change that would admit it; None if it can."""
         too_large = self._quotas.too_large(project, demand)
         blocking_reason = self.blocking_reason(demand)
         if not too_large and blocking_reason is not Reason.NO_SUCH_NODE:
@@ -53,7 +53,7 @@ class Feasibility:
         return why and replace(why, change=change)
 
     def too_large(self, project: str, demand: JobDemand) -> Explanation | None:
-        """Why a job can never run whatever nodes there are: it exceeds a quota by itself."""
+        """Return why a job can never run on any nodes: it exceeds a quota by itself."""
         claims = self._quotas.too_large(project, demand)
         if not claims:
             return None
@@ -64,11 +64,11 @@ class Feasibility:
         )
 
     def no_such_node(self, demand: JobDemand) -> str:
-        """What of the demand the whole fleet lacks, as a sentence."""
+        """Return in a sentence which resources the whole fleet lacks."""
         return f"{self._shortage.of(demand)}, with the whole fleet empty"
 
     def blocking_reason(self, demand: JobDemand) -> Reason | None:
-        """NO_SUCH_NODE, DRAINED where only drained nodes would do, or None."""
+        """Return NO_SUCH_NODE, DRAINED if only drained nodes could hold the job, or None."""
         shape = self._all.topology.shape(demand)
         if shape.key not in self._blocking_reasons:
             self._blocking_reasons[shape.key] = self._look(demand, shape)

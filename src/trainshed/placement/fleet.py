@@ -1,7 +1,7 @@
-"""How much room the nodes have, kept as jobs come and go.
+"""Tracks the free room of nodes while jobs start and end.
 
-Nothing is ever counted anew: taking and giving back change a few numbers, so a fleet of 1,000 nodes
-with 5,000 jobs follows at the speed of its changes.
+Nothing is recounted: taking and releasing room changes a few numbers, so that the cost for 1,000
+nodes with 5,000 jobs depends on the changes only.
 """
 
 from collections import Counter
@@ -16,15 +16,15 @@ from trainshed.placement.topology import ANYWHERE, SLOTS, ReplicaRequest, Topolo
 #: (node, place in its room, amount): what a job has taken.
 Taken = tuple[tuple[int, int, int], ...]
 
-#: Candidates of all sizes that are kept, each some 300 bytes; beyond it they are found again.
+#: The most cached candidates of all sizes, each some 300 bytes; beyond it they are computed again.
 _CANDIDATES_MAX = 200_000
 
 
 class FleetUsage:
-    """The room of every node, and what each job has taken of it.
+    """The free room of every node, and the room that each job uses.
 
-    A node that holds more than it has (it shrank, or somebody placed by hand) has less than no
-    room: it takes nothing new until enough has left.
+    An overfull node (it shrank, or a job was placed by hand) has negative room: it takes no new
+    replica until enough jobs have left.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -37,16 +37,16 @@ class FleetUsage:
 
     @classmethod
     def of(cls, nodes: Iterable[Node], held: Iterable[HeldJob] = ()) -> "FleetUsage":
-        """The fleet of these nodes with these jobs on them."""
+        """Make the usage of these nodes with these jobs."""
         fleet = cls(Topology(nodes))
         for job in held:
             fleet.take(job.uid, job.demand, job.seats)
         return fleet
 
     def copy(self, *, candidates: bool = True) -> "FleetUsage":
-        """The same room and jobs, to be changed apart; cheap.
+        """Return an independent copy; cheap.
 
-        Without ``candidates`` what is asked of it is found anew: for a copy that is asked little.
+        Without ``candidates`` the copy computes them again, for a copy with few queries.
         """
         new = copy(self)
         new.detach(candidates=candidates)
@@ -61,9 +61,9 @@ class FleetUsage:
         self._changed = list(self._changed)
 
     def take(self, uid: int, demand: JobDemand, seats: Sequence[Seat]) -> None:
-        """Count a job's seats as taken, whether or not there is room: they are.
+        """Count a job's seats as used, also without room for them.
 
-        Replaces what the job had taken.  A seat on a node that is gone takes nothing.
+        Replaces the job's earlier seats.  A seat on a removed node uses nothing.
         """
         self.release(uid)
         sizes = {group.role: group.each for group in demand.groups}
@@ -78,32 +78,32 @@ class FleetUsage:
         self._taken[uid] = tuple(taken)
 
     def release(self, uid: int) -> None:
-        """Give back what a job has taken; nothing for a job that has taken nothing."""
+        """Release a job's room; does nothing for a job without any."""
         for node, place, amount in self._taken.pop(uid, ()):
             self.rooms[node][place] += amount
             self._changed.append(node)
 
     def taken(self, uid: int) -> Taken:
-        """What a job has taken."""
+        """The room that a job uses."""
         return self._taken.get(uid, ())
 
     def holders(self) -> Mapping[int, Taken]:
-        """What every job has taken, by uid."""
+        """The room that each job uses, by uid."""
         return self._taken
 
     def keep(self, uid: int, taken: Taken) -> None:
-        """Write under a job's name what ``occupy`` has taken for it."""
+        """Assign to a job the room that ``occupy`` has taken."""
         self._taken[uid] = taken
 
     def take_same(self, uid: int, taken: Taken) -> None:
-        """Take for a job what it has taken of a copy of this fleet."""
+        """Take for a job the same room as on a copy of this fleet."""
         for node, place, amount in taken:
             self.rooms[node][place] -= amount
             self._changed.append(node)
         self._taken[uid] = taken
 
     def occupy(self, node: int, request: ReplicaRequest, count: int) -> list[tuple[int, int, int]]:
-        """Put replicas on a node; answers what they took, to be kept or given back."""
+        """Put replicas on a node; return their room, for ``keep`` or ``give_back``."""
         room = self.rooms[node]
         taken = [(node, place, amount * count) for place, amount in request.common]
         for _, place, amount in taken:
@@ -122,12 +122,12 @@ class FleetUsage:
             self._changed.append(node)
 
     def set_room(self, node: int, room: list[int]) -> None:
-        """Say what room a node has, whatever the jobs took."""
+        """Set the free room of a node, regardless of jobs."""
         self.rooms[node] = room
         self._changed.append(node)
 
     def candidates(self, where: Where, replica: Demand) -> Candidates:
-        """The nodes for replicas of one size, as they are now."""
+        """Return the current candidates for replicas of one size."""
         if len(self._changed) > 4 * len(self.rooms) + 64:
             self._forget_old()
         candidates = self._candidates.get((where, replica))
@@ -145,7 +145,7 @@ class FleetUsage:
         return candidates
 
     def _forget_old(self) -> None:
-        """Shorten the list of changes; who has not followed them begins anew."""
+        """Shorten the list of changes; candidates that missed some are computed again."""
         change_count = len(self._changed)
         self._candidates = {
             key: one for key, one in self._candidates.items() if one.cursor == change_count

@@ -1,10 +1,10 @@
 """Finds places for all replicas of a job at once, or none.
 
-Replicas that ask alike are placed together, those with most GPUs first, on few nodes: the ones with
-most room until the rest fits on one, and there the tightest.  For replicas that all ask alike this
-fills the fewest nodes and finds a placement whenever there is one; the same holds where sizes
-divide each other, as GPU counts do.  Where a job mixes sizes in several dimensions, packing is hard
-(it is bin packing), so further orders are tried before giving up.
+Replicas of equal size are placed together, those with most GPUs first, on few nodes: on the nodes
+with most room until the rest fits on one, and there on the tightest.  For replicas of equal size
+this uses the fewest nodes and finds a placement if one exists; so it does for sizes that divide
+each other, as GPU counts do.  For mixed sizes in several dimensions the problem is bin packing, so
+further orders are tried before giving up.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,14 @@ from trainshed.placement.topology import EMULATED, DemandShape, ReplicaBatch, Wh
 #: How many orders of batches are tried; jobs have two or three batches at most in practice.
 _ORDERS_MAX = 6
 
-#: Larger jobs are tried in the first order only: each attempt costs as much as the job is large.
+#: Larger jobs are tried in the first order only: the cost of an attempt grows with the job.
 _REPLICAS_FOR_ORDERS_MAX = 64
 
 _Taken = list[tuple[int, int, int]]
 
 
 def place(fleet: FleetUsage, uid: int, demand: JobDemand) -> tuple[Seat, ...] | None:
-    """Take seats for every replica under ``uid``; None, and nothing taken, when they do not fit.
+    """Take seats for all replicas under ``uid``; None, and no seat taken, if they do not fit.
 
     The same fleet gives the same seats, in the order of the job's groups.
     """
@@ -63,7 +63,7 @@ def place_at(fleet: FleetUsage, uid: int, demand: JobDemand, seats: Sequence[Sea
 
 
 def has_room(fleet: FleetUsage, shape: DemandShape) -> bool:
-    """Whether each batch would fit if it were alone: quick, and necessary for the whole."""
+    """Whether each batch would fit alone: a quick, necessary condition."""
     return all(
         sum(fleet.candidates(shape.where, batch.replica).totals) >= batch.count
         for batch in shape.batches
@@ -71,7 +71,7 @@ def has_room(fleet: FleetUsage, shape: DemandShape) -> bool:
 
 
 def _attempts(shape: DemandShape) -> Iterator[tuple[tuple[ReplicaBatch, ...], bool]]:
-    """Orders of batches, each with whether to prefer few nodes; the first is the one we like."""
+    """Yield orders of batches, each with whether to prefer few nodes; the preferred one first."""
     yield shape.batches, True
     if (
         len(shape.batches) > 1
@@ -91,7 +91,7 @@ def _place_batches(
     *,
     few: bool,
 ) -> dict[Role, list[int]] | None:
-    """The node of each replica by role; what was taken is added to ``taken`` in any case."""
+    """Return the node of each replica by role; adds the used room to ``taken`` in any case."""
     nodes: dict[Role, list[int]] = {}
     for batch in batches:
         used = (
@@ -114,7 +114,7 @@ def _place_batch(
     taken: _Taken,
     manner: tuple[tuple[int, ...], bool],
 ) -> list[int] | None:
-    """The nodes of a batch's replicas, those that the job uses already first."""
+    """Return the nodes of a batch's replicas; nodes of the same job come first."""
     near, few = manner
     nodes: list[int] = []
     for node in near:
@@ -147,9 +147,9 @@ def _settle(
 
 
 def _tiers(totals: Sequence[int], count: int) -> range | list[int]:
-    """One tier where one is enough, the most faithful; replicas that differ train badly together.
+    """Return the best tier that is enough alone, because mixed replicas train badly together.
 
-    All tiers in order otherwise.
+    Else all tiers in order.
     """
     enough = [tier for tier, total in enumerate(totals) if total >= count]
     return enough[:1] or range(EMULATED + 1)

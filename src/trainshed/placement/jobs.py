@@ -1,4 +1,4 @@
-"""What the planner is asked, and what it answers: values only."""
+"""Inputs and results of the planner, as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from trainshed.model.explanation import Explanation
 from trainshed.model.resources import JobDemand, Seat
 
-#: How long a job may run that does not say (docs/sources/vertex.md 7.1 and 8: seven days).
+#: The default limit of a job's running time (docs/sources/vertex.md 7.1 and 8: seven days).
 RUNNING_S_DEFAULT = 604_800.0
 
 
@@ -23,7 +23,7 @@ class QueuedJob:
     demand: JobDemand
     running_s_max: float = RUNNING_S_DEFAULT
     seatless: bool = False
-    """Its engine places it by itself: it needs its quotas and no seats of ours."""
+    """Its engine places it: it needs quota and no seats of the server's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +32,15 @@ class ChosenEngine:
 
     name: str
     places: bool = False
-    """Whether a queue of its own places."""
+    """Whether the engine places jobs by its own queue."""
     enqueued_max: int | None = None
-    """How many attempts may lie in that queue; no limit if None."""
+    """The most attempts in that queue; no limit if None."""
     wants: Mapping[str, str] = field(default_factory=dict)
-    """What a ``Claim`` is to have as its wishes."""
+    """The wishes of its ``Claim``."""
     why: str = ""
-    """Why it and no other, a sentence for the story; empty: there is no other."""
+    """Why this engine, a sentence for the job's events; empty: there is no other."""
     closed: Explanation | None = None
-    """Why it takes no jobs now."""
+    """Why it accepts no jobs now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,13 +24,13 @@ PLURAL = {
 
 
 def at_most_ten(names: Sequence[str]) -> tuple[str, ...]:
-    """The first ten names, and how many there are besides."""
+    """Return the first ten names, and how many are left out."""
     more = len(names) - NAMED_MAX
     return (*names[:NAMED_MAX], *([f"and {more} more"] if more > 0 else []))
 
 
 def of_each(replica: Demand) -> str:
-    """``4 NVIDIA_TESLA_T4, 16 vCPUs and 60 GB of memory``: what one replica asks of its node."""
+    """Format a replica's demand: ``4 NVIDIA_TESLA_T4, 16 vCPUs and 60 GB of memory``."""
     parts = []
     if replica.gpu_count:
         parts.append(gpus(replica))

@@ -1,9 +1,9 @@
-"""Seeks the changes with which waiting jobs would start, while a pass is in the right state for it.
+"""Seeks changes with which waiting jobs would start.
 
-A job that is asked for anew, with the change, is the youngest of its priority: less urgent jobs
-come after it, all others before.  So changes are sought whenever the pass has decided about all
-jobs of one priority.  The job as it was is then gone from the queue.  Where others wait for it to
-start, they would go before, so that state takes a pass of its own.
+A changed job is submitted again, as the youngest of its priority: less urgent jobs come after it,
+all others before.  So changes are sought when the pass has decided about all jobs of one priority.
+The unchanged job is then gone from the queue.  If others wait behind it, they would start first, so
+that such a job needs a pass of its own.
 """
 
 from collections.abc import Collection, Iterable
@@ -28,12 +28,12 @@ class Offers:
         self._cursor = 0
 
     def look(self, state: PlanningPass) -> None:
-        """Seek the changes of the jobs that have come to wait since the last look."""
+        """Seek changes for the jobs that the pass has made wait since the last call."""
         for wait in islice(state.waits.values(), self._cursor, None):
             self._cursor += 1
             if self._cursor > self._first and wait.job.uid not in self._uids:
                 continue
-            if wait.job.seatless:  # whether its engine would start it, only that one knows
+            if wait.job.seatless:  # only its engine knows whether it would start
                 continue
             if wait.reserved is not None or wait.job.uid in state.quota_blockers:
                 self.apart.append(wait.job)
@@ -42,7 +42,7 @@ class Offers:
 
 
 def offer(state: PlanningPass, job: QueuedJob) -> Change | None:
-    """The one change with which the job would start as the last of those decided so far."""
+    """Return the change with which the job would start as the last of the decided ones."""
     return admitting_change(
         job.demand,
         state.fleet.topology,
@@ -52,5 +52,5 @@ def offer(state: PlanningPass, job: QueuedJob) -> Change | None:
 
 
 def without(queue: Iterable[QueuedJob], job: QueuedJob) -> list[QueuedJob]:
-    """Who would go before a job that is asked for anew."""
+    """List the jobs that would start before a job that is submitted again."""
     return [one for one in queue if one.uid != job.uid and one.priority >= job.priority]

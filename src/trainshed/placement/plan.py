@@ -1,7 +1,7 @@
-"""The planner: which of the queued jobs start now, and why each other one waits.
+"""The planner: decides which queued jobs start now, and why the others wait.
 
-It keeps the fleet between passes, since building it anew would cost more than a pass.  The rules of
-a pass stand in ``planning_pass``.
+It keeps the fleet between passes, because rebuilding it would cost more than a pass.  The rules of
+a pass are in ``planning_pass``.
 """
 
 from bisect import bisect_left, insort
@@ -35,10 +35,10 @@ class Planner:
         self._held: dict[int, HeldJob] = {}
         self._ends: list[tuple[float, int]] = []
         self.reservation: Reservation | None = None
-        """Who has the reserved start since the last pass; None when nobody waits for room."""
+        """The job with the reserved start since the last pass; None if no job waits for room."""
 
     def set_nodes(self, nodes: Sequence[Node]) -> None:
-        """Take these nodes for the fleet; cheap where they are the same as before."""
+        """Set the nodes of the fleet; cheap if they have not changed."""
         if tuple(nodes) == self._nodes:
             return
         self._nodes = tuple(nodes)
@@ -46,7 +46,7 @@ class Planner:
         self._feasibility = Feasibility(self._nodes)
 
     def never(self, demand: JobDemand) -> Explanation | None:
-        """Why no node could hold a job, even if nobody were on them; no quota is looked at."""
+        """Return why the empty fleet could not hold a job; ignores quotas."""
         return self._feasibility.judge("", demand)
 
     def hold(self, job: HeldJob) -> None:
@@ -60,7 +60,7 @@ class Planner:
         self._quotas.take(job.uid, job.project, job.demand)
 
     def release(self, uid: int) -> None:
-        """Free what a job held; an unknown uid is no news."""
+        """Release a job's seats and quota; does nothing for an unknown uid."""
         job = self._held.pop(uid, None)
         if job is not None:
             del self._ends[bisect_left(self._ends, (job.ends_at_s, uid))]
@@ -84,7 +84,7 @@ class Planner:
         ``start`` is given the placed jobs as soon as they are known, and may call ``hold``: the
         changes take longer than all the rest.
 
-        Remembered from pass to pass is who has the reservation, and nothing else.
+        Only the job with the reservation is remembered from pass to pass.
         """
         queue = [job for job in queue if job.uid not in self._held]
         offers = Offers(explain_uids, explain_max)
@@ -111,7 +111,7 @@ class Planner:
         now_s: float,
         explain_uids: Collection[int],
     ) -> dict[int, Change | None]:
-        """The changes of jobs that others wait for; only the first few, and those asked for."""
+        """Seek changes for jobs that others wait behind: the first few, and requested ones."""
         changes = {}
         for i, job in enumerate(jobs):
             if i < _APART_MAX or job.uid in explain_uids:

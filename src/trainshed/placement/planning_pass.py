@@ -1,11 +1,11 @@
-"""One pass over the queue: who starts now, who waits and for what.
+"""One pass over the queue: which jobs start now, and for what the others wait.
 
-The rules, in the order in which they are asked of each job (more urgent first, then older):
+The rules, in the order in which each job is checked (more urgent first, then older):
 
 1. Quota.  A job over its quota waits, and reserves no room.  Until it has started, no job after it
-   takes of any quota that it needs, even if there is some left: a stream of small jobs would keep
+   uses any quota that it needs, even if there is some left: a stream of small jobs would keep
    a large one waiting for ever.  Jobs of other projects, regions or accelerators are not concerned.
-   A job that exceeds a quota all by itself can wait for ever, and so stands in nobody's way.
+   A job that exceeds a quota all by itself can wait for ever, and blocks no other job.
 2. Room.  The first job that has its quota and does not fit gets a reserved start (``reservation``),
    and keeps its quota for it.  Jobs after it start if they do not delay that start.
 3. A demand that did not fit is not tried again for the jobs after it in the same pass.
@@ -56,7 +56,7 @@ class PlanningPass:
         ends: Iterable[tuple[float, int]],
         now_s: float,
     ) -> None:
-        """Begin with what is held; ``ends`` are (latest end, uid), ascending."""
+        """Begin with the held seats; ``ends`` are (latest end, uid), ascending."""
         self.fleet = fleet
         self.quotas = quotas
         self.feasibility = feasibility
@@ -66,7 +66,7 @@ class PlanningPass:
         self.waits: dict[int, Wait] = {}
         self.reservation: Reservation | None = None
         self.quota_blockers: set[int] = set()
-        """Jobs that others wait behind only for the quota."""
+        """Jobs behind which others wait for quota only."""
         self.ends = list(ends)
         self._before: Reservation | None = None
         self._backfill: Backfill | None = None
@@ -78,7 +78,7 @@ class PlanningPass:
     ) -> Iterator["PlanningPass"]:
         """Decide about every job; ``before`` is the reservation that the last pass ended with.
 
-        Stops after all jobs of one priority: there, who would join them is the last of them.
+        Yields after all jobs of one priority, where a changed job would be the last of them.
         """
         self._before = before
         for _, alike in groupby(in_order(queue, before), key=lambda job: job.priority):
@@ -99,7 +99,7 @@ class PlanningPass:
     def admits(self, job: QueuedJob, demand: JobDemand) -> bool:
         """Whether the job would start as the last of those decided so far, if it asked so.
 
-        The quotas that nobody but the job itself keeps closed count as open.
+        Quotas that only the job itself keeps closed count as open.
         """
         if self.quotas.exceeded(job.project, demand):
             return False
@@ -146,7 +146,7 @@ class PlanningPass:
         return Wait(job=job, reason=Reason.QUOTA, exceeded=exceeded)
 
     def _closers(self, project: str, demand: JobDemand) -> list[QueuedJob]:
-        """The jobs that wait for a quota that this one needs too."""
+        """List the jobs that wait for a quota that this one needs too."""
         claims = self.quotas.claims(project, demand) if self._closed else ()
         return [self._closed[claim.bucket] for claim in claims if claim.bucket in self._closed]
 
@@ -157,7 +157,7 @@ class PlanningPass:
         return Wait(job=job, reason=Reason.BEHIND_QUEUE, behind=first) if first else None
 
     def _attempt(self, job: QueuedJob) -> tuple[bool, object]:
-        """What the answer to "does it fit" depends on: free of the reservation, and the demand."""
+        """Return the key of an attempt: whether it avoids the reservation, and the demand."""
         free = self._backfill is None or self._backfill.in_time(self._end_s(job))
         return free, self.fleet.topology.shape(job.demand).key
 
@@ -193,7 +193,7 @@ class PlanningPass:
         return self.reservation
 
     def _older_waiting(self, job: QueuedJob) -> frozenset[int]:
-        """Those who may come to want the same room; who is beyond a quota never will."""
+        """List older jobs that may later need the same room; not those above a quota for ever."""
         return frozenset(
             uid
             for uid, wait in self.waits.items()
@@ -217,7 +217,7 @@ class PlanningPass:
 
 
 def in_order(queue: Sequence[QueuedJob], before: Reservation | None) -> list[QueuedJob]:
-    """More urgent first, then older; those that a reservation has passed over come after it."""
+    """Sort by urgency, then age; jobs that a reservation has passed over come after it."""
     passed_over = before.passed_over if before else frozenset[int]()
     reserved = {job.uid: job for job in queue}.get(before.job.uid) if before else None
 

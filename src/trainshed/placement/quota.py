@@ -1,8 +1,8 @@
 """Quotas: how many GPUs of a type may be in use at once.
 
-A rule with ``*`` for its project or region is counted for each project or region apart.  Of several
-rules that match a job, the most special counts: one that names the project before one that names
-the region before one that names neither.  So an administrator writes the usual limit once and the
+A rule with ``*`` for its project or region counts each project or region separately.  Of several
+matching rules the most specific applies: one that names the project before one that names the
+region before one that names neither.  So an administrator writes the usual limit once, and
 exceptions beside it.
 """
 
@@ -15,13 +15,13 @@ from trainshed.placement.jobs import QuotaRule
 
 EACH = "*"
 
-#: Remembered claims; beyond it they are forgotten all at once, which only costs time.
+#: The most cached claims; all are dropped beyond it, which costs time only.
 _REMEMBERED_MAX = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaBucket:
-    """What is counted together: an accelerator's GPUs in one project and region."""
+    """The unit of counting: an accelerator's GPUs in one project and region."""
 
     project: str
     region: str
@@ -35,7 +35,7 @@ class QuotaBucket:
 
 @dataclass(frozen=True, slots=True)
 class QuotaClaim:
-    """What a job takes of a bucket, and the bucket's limit."""
+    """The amount that a job uses of a bucket, and the bucket's limit."""
 
     bucket: QuotaBucket
     amount: int
@@ -44,14 +44,14 @@ class QuotaClaim:
 
 @dataclass(frozen=True, slots=True)
 class ExceededQuota:
-    """A claim that does not fit beside what is in use."""
+    """A claim that exceeds the limit together with the present use."""
 
     claim: QuotaClaim
     in_use: int
 
 
 class Quotas:
-    """The rules, and what is in use by which job."""
+    """The rules, and the use by each job."""
 
     def __init__(self, rules: Sequence[QuotaRule] = ()) -> None:
         """Nothing is in use yet."""
@@ -66,9 +66,9 @@ class Quotas:
         )
 
     def claims(self, project: str, demand: JobDemand) -> tuple[QuotaClaim, ...]:
-        """What the job takes of each bucket; empty where no rule counts it.
+        """Return the job's claims on buckets; empty if no rule applies.
 
-        A job without a region is counted by the rules that name none.
+        Rules that name no region apply to a job without a region.
         """
         if not self._rules:
             return ()
@@ -78,7 +78,7 @@ class Quotas:
         return claims
 
     def exceeded(self, project: str, demand: JobDemand) -> tuple[ExceededQuota, ...]:
-        """The claims that do not fit now; empty when quota does not block the job."""
+        """Return the claims that do not fit now; empty if quota does not block the job."""
         exceeded = []
         for claim in self.claims(project, demand):
             in_use = self._in_use.get(claim.bucket, 0)
@@ -87,11 +87,11 @@ class Quotas:
         return tuple(exceeded)
 
     def too_large(self, project: str, demand: JobDemand) -> tuple[QuotaClaim, ...]:
-        """The claims that exceed their limit by themselves: no waiting helps."""
+        """Return the claims that exceed their limit alone, so that waiting does not help."""
         return tuple(c for c in self.claims(project, demand) if c.amount > c.limit)
 
     def take(self, uid: int, project: str, demand: JobDemand) -> None:
-        """Count a job's GPUs as in use, whether or not they fit: they are.  Replaces the job's."""
+        """Count a job's GPUs as in use, also beyond a limit.  Replaces the job's earlier ones."""
         self.release(uid)
         claims = self.claims(project, demand)
         for claim in claims:
@@ -101,7 +101,7 @@ class Quotas:
             self._claims[uid] = claims
 
     def release(self, uid: int) -> None:
-        """Give back what a job has in use; nothing for an unknown one."""
+        """Release a job's use; does nothing for an unknown one."""
         for claim in self._claims.pop(uid, ()):
             self._in_use[claim.bucket] -= claim.amount
             del self._users[claim.bucket][uid]
@@ -131,5 +131,5 @@ def limit_of(rules: Iterable[QuotaRule], project: str, region: str, accelerator:
 
 
 def _special(rule: QuotaRule) -> tuple[bool, bool, int]:
-    """How special a rule is; of two alike the stricter counts."""
+    """Return how specific a rule is; of two equal ones the stricter applies."""
     return (rule.project != EACH, rule.region != EACH, -rule.limit)

@@ -1,7 +1,7 @@
-"""The reserved start of the first job that waits for room, and what it leaves to others.
+"""Reserves the start of the first job that waits for room, and backfills jobs beside it.
 
-EASY backfill: the jobs that hold places end at known times at the latest, so there is an earliest
-time at which the waiting job fits for certain.  Its seats at that time are reserved.  A later job
+EASY backfill: jobs with places have a latest end, so there is an earliest time at which the waiting
+job fits for certain.  Its seats at that time are reserved.  A later job
 may start at once if it ends by then, or if what it takes is free beside the reserved seats.
 """
 
@@ -55,7 +55,7 @@ def reserve(
 
 
 class _Forecast:
-    """A fleet that can be moved along the ends of its jobs, forth and back.
+    """A fleet that can be moved forward and back over the ends of its jobs.
 
     ``step`` says how many of the distinct times have passed.
     """
@@ -110,7 +110,7 @@ class _StartSearch:
                 least = middle + 1
         self._forecast.move(most)
         seats = self._seats()
-        assert seats is not None, "it fitted a moment ago"  # noqa: S101 - our mistake, if ever
+        assert seats is not None, "the search found a step at which it fits"  # noqa: S101 - our mistake, if ever
         return seats
 
     def fits(self, step: int) -> bool:
@@ -120,7 +120,7 @@ class _StartSearch:
         return has_seats
 
     def _seats(self) -> tuple[Seat, ...] | None:
-        """New seats, or those reserved before where packing does not find any."""
+        """Return new seats, or the reserved ones if packing finds none."""
         fleet, job = self._forecast.fleet, self._job
         seats = place(fleet, job.uid, job.demand)
         if seats is None and self._before and place_at(fleet, job.uid, job.demand, self._before):
@@ -144,11 +144,11 @@ class Backfill:
         self._refresh(range(len(now.rooms)))
 
     def in_time(self, end_s: float) -> bool:
-        """Whether a job that ends then at the latest is out of the way of the reserved one."""
+        """Whether a job with this latest end ends before the reserved start."""
         return end_s <= self._start_s
 
     def place(self, uid: int, demand: JobDemand, end_s: float) -> tuple[Seat, ...] | None:
-        """Take seats for a job without delaying the reserved start; None when that cannot be."""
+        """Take seats for a job without delaying the reserved start; None if impossible."""
         if self.in_time(end_s):
             seats = place(self._now, uid, demand)
             self._refresh({node for node, _, _ in self._now.taken(uid)})

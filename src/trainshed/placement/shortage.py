@@ -1,4 +1,4 @@
-"""Says what of a demand a fleet has no room for, with the numbers."""
+"""Describes with numbers which part of a demand does not fit on a fleet."""
 
 from typing import Final
 
@@ -13,10 +13,9 @@ _WAY_OUT: Final = "ask for a smaller machine type, or start the server with poli
 
 
 class Shortage:
-    """Answers for one state of a fleet, and remembers what is asked again."""
+    """Describes shortages of one state of a fleet; caches its answers."""
 
     def __init__(self, fleet: FleetUsage) -> None:
-        """Look at nothing yet."""
         self._fleet = fleet
         self._sentences: dict[object, str] = {}
         self._most: dict[tuple[Where, str | None], tuple[int, str] | None] = {}
@@ -67,14 +66,14 @@ class Shortage:
         return f"; {largest}; {_WAY_OUT}"
 
     def _covers(self, node: int, demand: Demand) -> tuple[float, float]:
-        """The least and the sum of the shares of a demand that a node has free."""
+        """Return the smallest and the sum of the shares of a demand that a node has free."""
         room = self._fleet.rooms[node]
         needs = ((room[VCPUS], demand.vcpus), (room[MEMORY] / _MIB_PER_GB, demand.memory_gb))
         shares = [has / need for has, need in needs if need] or [1.0]
         return min(shares), sum(shares)
 
     def _faulty(self, where: Where, replica: Demand) -> tuple[str, ...]:
-        """The GPUs that are given out to nobody, and why, on nodes that could hold a replica."""
+        """Describe the faulty GPUs, which no job gets, on nodes that could hold a replica."""
         topology = self._fleet.topology
         nodes = [i for i, _ in topology.eligible(where, replica)]
         faults = [
@@ -88,7 +87,7 @@ class Shortage:
         return (*faults[:1], more) if left > 0 else tuple(faults)
 
     def _most_gpus(self, where: Where, replica: Demand) -> tuple[int, str] | None:
-        """The most GPUs that one replica could get, and where; None where none are given."""
+        """Return the most GPUs that one replica could get, and the node; None without GPUs."""
         key = (where, replica.gpu_type)
         if key not in self._most:
             topology = self._fleet.topology

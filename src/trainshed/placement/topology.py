@@ -1,8 +1,8 @@
-"""What the nodes of a fleet are, whoever is on them: sizes, kinds, and what a replica takes there.
+"""The nodes of a fleet without their jobs: sizes, kinds, and what a replica needs of a kind.
 
 A node's room is a list of whole numbers: slots, vCPUs, memory (MiB), then GPUs by type in the order
-of their names.  Whole numbers, so that taking and giving back comes out even.  Nodes that differ in
-size only are of one kind, and what a replica asks is worked out once a kind.
+of their names.  Whole numbers make taking and releasing exact.  Nodes that differ in size only are
+of one kind, and the needs of a replica are computed once a kind.
 """
 
 import math
@@ -25,10 +25,10 @@ from trainshed.model.resources import (
 
 SLOTS, VCPUS, MEMORY, GPUS = 0, 1, 2, 3
 
-#: How faithful a node is to what was asked: the type itself, a stand-in, or no GPU at all.
+#: How well a node matches the request: the GPU type itself, a replacement, or no GPU.
 OWN_TYPE, STAND_IN, EMULATED = 0, 1, 2
 
-#: Remembered shapes; beyond it they are forgotten all at once, which only costs time.
+#: The most cached shapes; all are dropped beyond it, which costs time only.
 _REMEMBERED_MAX = 8192
 
 
@@ -47,7 +47,7 @@ class ReplicaRequest:
     tier: int
 
     def fits(self, room: Sequence[int]) -> int:
-        """How many such replicas a room holds; zero or less for none."""
+        """Return how many such replicas a room holds; zero or less for none."""
         most = room[SLOTS]
         for place, amount in self.common:
             fitting = room[place] // amount
@@ -57,7 +57,7 @@ class ReplicaRequest:
         return most
 
     def pool(self, room: Sequence[int]) -> int:
-        """The GPU type for one replica: the scarcest that is enough, else the most plentiful."""
+        """Return the GPU type for a replica: the scarcest that suffices, else the largest."""
         enough = [p for p in self.pools if room[p] >= self.per_replica]
         if enough:
             return min(enough, key=lambda p: room[p])
@@ -74,13 +74,13 @@ class ReplicaBatch:
 
 
 class Where(NamedTuple):
-    """Which nodes a job may be on; None: it does not matter."""
+    """The nodes that a job may use; None: no restriction."""
 
     region: str | None = None
     engine: str | None = None
 
 
-#: A job that is somewhere is where it is.
+#: No restriction, for seats that are taken already.
 ANYWHERE: Final = Where()
 
 
@@ -109,7 +109,7 @@ class Topology:
     """The nodes in the order of engines and names; never changed, so that copies share it."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
-        """Look at every node once; of two with one name the later counts."""
+        """Read every node once; of two with the same name the later counts."""
         named = {(node.engine, node.name): node for node in nodes}
         self.nodes = tuple(named[name] for name in sorted(named))
         self._index = {(node.engine, node.name): i for i, node in enumerate(self.nodes)}
@@ -131,17 +131,17 @@ class Topology:
         self._shapes = BoundedDict[JobDemand, DemandShape](_REMEMBERED_MAX)
 
     def find(self, seat: Seat) -> int | None:
-        """The node of a seat; None: it is gone.  One that names no engine is of the first."""
+        """Return the node of a seat; None if it is gone.  No engine name means the first engine."""
         if seat.engine:
             return self._index.get((seat.engine, seat.node))
         return self._unnamed.get(seat.node)
 
     def name(self, node: int) -> str:
-        """A node for people: with its engine, where there are several."""
+        """Return a node's name for messages: with its engine, if there are several."""
         return shown_name(self.nodes[node], several=len(self._engines) > 1)
 
     def rooms(self) -> list[list[int]]:
-        """What every node has while no job is on it."""
+        """Return the room of every empty node."""
         return [
             [node.slots, node.vcpus, math.floor(node.memory_gb * 1024)]
             + [node.gpus[kind] - node.gpus_held.get(kind, 0) for kind in sorted(node.gpus)]
@@ -149,11 +149,11 @@ class Topology:
         ]
 
     def request(self, node: int, where: Where, replica: Demand) -> ReplicaRequest | None:
-        """What a replica takes of a node; None where no such node can serve it, even empty."""
+        """Return a replica's needs of a node; None if the empty node could not hold it."""
         return self.requests(where, replica)[self._kind_of[node]]
 
     def requests(self, where: Where, replica: Demand) -> tuple[ReplicaRequest | None, ...]:
-        """What a replica takes of each kind of node."""
+        """Return a replica's needs of each kind of node."""
         requests = self._requests.get((where, replica))
         if requests is None:
             requests = tuple(_request(kind, where, replica) for kind in self._kinds)
@@ -161,12 +161,12 @@ class Topology:
         return requests
 
     def eligible(self, where: Where, replica: Demand) -> list[tuple[int, ReplicaRequest]]:
-        """The nodes that serve such replicas when there is room, drained ones too."""
+        """Return the nodes that could hold such replicas when empty, drained ones too."""
         requests = zip(self.requests(where, replica), self._of_kind, strict=True)
         return [(i, request) for request, nodes in requests if request is not None for i in nodes]
 
     def shape(self, demand: JobDemand) -> DemandShape:
-        """The demand as this fleet sees it: what no node looks at is left out."""
+        """Return the demand without the parts that no node of this fleet considers."""
         shape = self._shapes.get(demand)
         if shape is None:
             shape = self._shapes[demand] = self._shape(demand)
@@ -230,7 +230,7 @@ def _request(kind: _Kind, where: Where, replica: Demand) -> ReplicaRequest | Non
 
 
 def _serving(kind: _Kind, gpu_type: str | None) -> list[str]:
-    """The GPU types of a kind that serve a type, the type itself first.
+    """Return a kind's GPU types that can serve a type, the type itself first.
 
     A job that names no type takes any.
     """

@@ -1,8 +1,8 @@
-"""Backups of a data directory: made while its server works, checked, and put back.
+"""Makes, checks and restores backups of a data directory, also beside a running server.
 
-A backup is a folder like a data directory, and two files that say what it holds.  The database is
-copied first: what it says has happened before, and files only tell more of it.  Of an attempt the
-records are copied before the log, which is then as complete as they say.
+A backup is a folder like a data directory, with two files that describe its content.  The database
+is copied first, so that files are at least as new as its rows.  Of an attempt the records are
+copied before the log, which is then at least as complete as the records.
 """
 
 import json
@@ -26,48 +26,48 @@ from trainshed.store.base import StoreFault
 
 DATABASE: Final = "trainshed.db"
 _FILES: Final = "backup-files.jsonl"
-#: What belongs to a server at work or to its machine, or is made again.
+#: Names that belong to a running server or to its machine, or are made again.
 _OF_A_SERVER: Final = frozenset({RUNNING_FILE, DATABASE_FILE, SOCKET, NOTE, "gpus.json", "uploads"})
 _RECORDS: Final = "records.jsonl"
 #: Of an attempt: room for its end, and the socket of its supervisor.
 _OF_A_SUPERVISOR: Final = frozenset({"spare", "control"})
 #: ``jobs/UID/ATTEMPT/NAME``.
 _DEPTH: Final = 4
-#: So many files are named that are not as they should be; the rest is counted.
+#: How many faulty files a message names; the rest is counted.
 _NAMED_MAX: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """What a backup holds."""
+    """The description of a backup."""
 
     release: str
     time: str
-    """When it was begun (RFC 3339)."""
+    """The time of its start (RFC 3339)."""
     data_dir: str
     jobs: int
     files: int
     bytes: int
     buckets: bool
-    """Whether objects of buckets are in it."""
+    """Whether it has the objects of buckets."""
     remarks: list[str] = field(default_factory=list)
-    """What of the files was left out or changed, in sentences."""
+    """Sentences on files that were left out or changed."""
 
 
 class Restored(NamedTuple):
-    """What a restore did."""
+    """The result of a restore."""
 
     backup: Backup
     before: Path | None
-    """Where the database lies that was there."""
+    """The path of the earlier database."""
     remarks: list[str]
-    """What was not put back, in sentences."""
+    """Sentences on files that were not restored."""
 
 
 def make(data_dir: Path, url: str, target: Path, *, buckets: bool) -> Backup:
     """Back up into a new folder, or an empty one.
 
-    Raises UsageFault where that is not possible, StoreFault for a database that is damaged.
+    Raises UsageFault for an unusable folder, StoreFault for a damaged database.
     """
     began = datetime.now(UTC).isoformat(timespec="seconds")
     backup.database_path(url)  # refused before a folder is made
@@ -100,7 +100,7 @@ def is_backup(folder: Path) -> bool:
 
 
 def wrong(folder: Path) -> Iterator[str]:
-    """What is wrong with a backup, in sentences: each file is read."""
+    """Read every file of a backup and yield its faults, a sentence each."""
     try:
         read(folder)
         bad = [
@@ -109,7 +109,7 @@ def wrong(folder: Path) -> Iterator[str]:
             if (why := _find_fault(folder, file))
         ]
     except (OSError, ValueError, TypeError) as error:
-        yield f"it is not complete, or what it says of itself cannot be read ({error})"
+        yield f"it is not complete, or its description cannot be read ({error})"
         return
     yield from bad[:_NAMED_MAX]
     if len(bad) > _NAMED_MAX:
@@ -117,20 +117,20 @@ def wrong(folder: Path) -> Iterator[str]:
 
 
 def read(folder: Path) -> Backup:
-    """What a backup says of itself.  Raises OSError, ValueError or TypeError."""
+    """Read the description of a backup.  Raises OSError, ValueError or TypeError."""
     return Backup(**json.loads((folder / BACKUP_FILE).read_text("utf-8")))
 
 
 def restore(folder: Path, data_dir: Path, url: str) -> Restored:
-    """Put a backup in the place of a database, and put files back that are missing.
+    """Restore the database of a backup, and the files that are missing.
 
-    The database that was there is moved aside: nothing is removed.  Raises UsageFault for a
-    backup that is not whole, StoreFault while a server uses the directory.
+    Moves the earlier database aside and removes nothing.  Raises UsageFault for an incomplete
+    backup, StoreFault while a server uses the directory.
     """
     if not is_backup(folder):
-        raise UsageFault(f"{folder} is no backup: it has no {BACKUP_FILE}")
+        raise UsageFault(f"{folder} is not a backup: it has no {BACKUP_FILE}")
     if faults := "; ".join(wrong(folder)):
-        raise UsageFault(f"the backup {folder} is not whole: {faults}")
+        raise UsageFault(f"the backup {folder} is incomplete: {faults}; use another backup")
     _read_rows(folder / DATABASE)
     path = backup.database_path(url)
     data_dir.mkdir(0o700, parents=True, exist_ok=True)
@@ -225,7 +225,7 @@ def _copy_data(
 
 
 def _is_of_jobs(name: str) -> bool:
-    """Whether programs of jobs decide on the modes of a file: where the server's user is theirs."""
+    """Whether programs of jobs set the mode of a file, as they run as the server's user."""
     top, *parts = name.split("/")
     if top == "jobs":
         return len(parts) >= _DEPTH - 1 and parts[_DEPTH - 2] not in {_RECORDS, LOG_FOLDER}
@@ -233,7 +233,7 @@ def _is_of_jobs(name: str) -> bool:
 
 
 def _read_rows(path: Path) -> audit.Audit:
-    """The rows of a copy.  Raises StoreFault for one that is damaged."""
+    """Read the rows of a copy.  Raises StoreFault for a damaged one."""
     rows = audit.rows(f"sqlite:///{path}")
     if rows.damage:
         raise StoreFault(f"the copy of the database is damaged: {rows.damage[0]}")
@@ -250,7 +250,7 @@ def _find_fault(folder: Path, file: Copied) -> str:
         measured = _measure(folder, file.name, file.digest)
     except OSError as error:
         return "is missing" if error.errno in NOT_A_FILE else f"cannot be read ({error.strerror})"
-    return "" if measured == (file.size, file.digest) else "is not what was backed up"
+    return "" if measured == (file.size, file.digest) else "has changed since the backup"
 
 
 def _measure(folder: Path, name: str, digest: str = "") -> tuple[int, str]:

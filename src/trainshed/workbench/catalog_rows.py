@@ -1,4 +1,4 @@
-"""The catalog as rows to be read: one function a noun, all with the same shape.
+"""The catalog as rows for tables and JSON: one function a noun, all with the same signature.
 
 A row is a flat mapping; the first key is the row's name.  The table shows the keys of ``COLUMNS``,
 JSON shows them all.

@@ -1,9 +1,8 @@
-"""What points Google's clients at this service: variables and properties, with no secret in them.
+"""Variables and properties that point Google's clients at a server, without secrets.
 
 Most settings have their source in docs/sources/gcloud.md 1.1, 1.2, 1.3, 1.4 and 7, and in
 docs/sources/vertex.md 2; those of gsutil, of gcsfs and of Google's C++ library are not there.
-Where a token belongs into a value, ``TOKEN`` stands; the caller that prints the value decides what
-to put there.
+``TOKEN`` stands for a token in a value; the caller that prints the value replaces it.
 """
 
 import re
@@ -16,10 +15,10 @@ from trainshed.model.faults import UsageFault
 #: Stands for the token's text.
 TOKEN = "\0token\0"  # noqa: S105  # a mark, not a token
 
-#: The four APIs that gcloud contacts, and the path that it wants behind the address.
+#: The four APIs that gcloud contacts, and the path that it expects after the address.
 _OVERRIDES = {"ml": "", "aiplatform": "", "storage": "storage/v1/", "logging": ""}
 
-#: In each of them a client finds the authorities that it trusts.
+#: Variables that name a client's CA bundle.
 _HTTPS_VARIABLES = (
     "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
     "REQUESTS_CA_BUNDLE",
@@ -27,7 +26,7 @@ _HTTPS_VARIABLES = (
     "SSL_CERT_FILE",
 )
 
-#: gsutil itself speaks to https only, and has no setting for a token.
+#: gsutil needs https, and has no setting for a token.
 _GSUTIL_SETTINGS = Path(__file__).with_name("gsutil.boto")
 #: gsutil asks gcloud for an account, and comes without credentials where there is none.
 _ACCOUNT = "trainshed"
@@ -41,35 +40,39 @@ _POLLING_S = "2"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTarget:
-    """A server as a client is to see it.
+    """A server as a client reaches it.
 
-    With neither ``token_file`` nor ``token_variable`` the client comes without credentials.
+    With neither ``token_file`` nor ``token_variable`` the client sends no credentials.
     """
 
     url: str
     grpc: str | None
     bundle: str | None
-    """Certificates of those to trust, for gRPC and https."""
+    """The CA bundle, for gRPC and https."""
     project: str
     region: str
     token_file: Path | None = None
     token_variable: str | None = None
-    """The environment variable that holds the token where there is no file."""
+    """The environment variable with the token, if there is no file."""
     bucket: str | None = None
-    """The bucket for what the SDK uploads; None: the project's staging bucket."""
+    """The bucket for the SDK's uploads; None: the project's staging bucket."""
     storage: str | None = None
-    """The address for storage clients, with a token for buckets in it; None: it is not known."""
+    """The address for storage clients, with a token for buckets in it; None: unknown."""
 
     def __post_init__(self) -> None:
-        """Refuse what the clients would refuse later, with less to say."""
+        """Refuse values that the clients would refuse later with less precise messages."""
         if self.project.isdecimal():
-            raise UsageFault(f"--project {self.project}: gcloud takes a project id, not a number")
+            raise UsageFault(
+                f"--project must be a project id for gcloud, got the number {self.project}"
+            )
         if not re.fullmatch(r"https?://[^/\s?#]+", self.url):
-            raise UsageFault(f"--url {self.url}: an address looks like http://127.0.0.1:8080")
+            raise UsageFault(
+                f"--url must be an address such as http://127.0.0.1:8080, got {self.url}"
+            )
 
     @property
     def anonymous(self) -> bool:
-        """Whether the client comes without credentials."""
+        """Whether the client sends no credentials."""
         return self.token_file is None and self.token_variable is None
 
 
@@ -104,7 +107,7 @@ def variables(target: ClientTarget) -> dict[str, str | None]:
 
 
 def certificate_variables(target: ClientTarget) -> dict[str, str]:
-    """Whom to trust: for gRPC where it is offered, for HTTP only where it is https.
+    """Return the variables of the CA bundle: for gRPC if offered, for HTTP if it is https.
 
     All replace the public authorities, which is why the bundle has them too.  Each client reads
     another one: gcloud, requests (google-cloud-storage and the SDKs), httplib2 (the discovery
@@ -144,12 +147,12 @@ def properties(target: ClientTarget) -> Mapping[str, str]:
 
 
 def bucket_address(url: str, text: str) -> str:
-    """The address of a server for clients whose token, for buckets, stands in the path."""
+    """Return a server's address with a token for buckets in its path."""
     return f"{url}/as/{text}"
 
 
 def staging_bucket(target: ClientTarget) -> str:
-    """The name of a bucket for what the SDK uploads."""
+    """Return the name of the bucket for the SDK's uploads."""
     return target.bucket or f"{re.sub('[^a-z0-9-]+', '-', target.project)}-staging"
 
 

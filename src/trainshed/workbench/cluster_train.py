@@ -1,4 +1,4 @@
-"""The job of ``local train`` with a file or with machine flags: checked first, then run whole."""
+"""Makes the job of ``local train`` from a file or from machine flags."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ def cluster_job(
     *,
     has_package: bool,
 ) -> Accepted:
-    """The job of a file with flags on top, judged and found valid.
+    """Merge flags into the job of a file, and judge it.
 
     USER_ARGS replace the file's args, and a package of the command line its packageUris
     (docs/sources/gcloud.md 3.2).  Raises Fault with all violations,

@@ -1,7 +1,7 @@
 """Adds the rows of an environment to a server's configuration file.
 
-The file is the administrator's: its text is kept as it is, the rows follow it, and the file is
-replaced only by one that a server would read.
+The administrator's text is kept unchanged, and the rows are appended.  The file is replaced only if
+a server can read the result.
 """
 
 import fcntl
@@ -20,10 +20,10 @@ _MODE_BITS: Final = 0o777
 
 
 def check_rows(path: Path, name: str, runtime: str) -> None:
-    """Refuse a file that cannot take an environment.  Raises UsageFault.
+    """Raise UsageFault for a file to which the environment cannot be added.
 
-    That is one that cannot be read, or that has an environment of that name or a row for that
-    runtime version already: the earlier row would win.
+    That is an unreadable file, or one with an environment of that name or a row for that runtime
+    version: the earlier row would have priority.
     """
     settings = _settings(path)
     if name in {environment.name for environment in settings.environments}:
@@ -39,9 +39,9 @@ def check_rows(path: Path, name: str, runtime: str) -> None:
 
 
 def add_rows(path: Path, rows: str) -> None:
-    """Write the rows behind what the file has; it is made where it is missing.
+    """Append the rows to the file, which is made if it is missing.
 
-    Raises UsageFault where the result could not be read or the file not be written.
+    Raises UsageFault if a server could not read the result, or the file cannot be written.
     """
     path = path.resolve()  # a link stays one
     try:

@@ -1,6 +1,6 @@
-"""The job of ``custom-jobs local-run``: a file or flags become a CustomJobSpec, judged and whole.
+"""Makes the job of ``custom-jobs local-run`` from a file or flags, and judges it.
 
-The file may be a CustomJobSpec, as gcloud wants it, or a whole CustomJob, as the API stores it.
+The file may be a CustomJobSpec, as gcloud takes it, or a whole CustomJob, as the API stores it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomFlags:
-    """What the command line says.  ``words`` are the flags of one value, by name."""
+    """The options of the command line.  ``words`` are the flags with one value, by name."""
 
     words: Mapping[str, str | None] = field(default_factory=dict)
     pool_specs: Sequence[str] = ()
@@ -42,16 +42,16 @@ class CustomFlags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomRun:
-    """A job that may run, and the program that lies here, if there is one."""
+    """A valid job, and its program on this machine, if there is one."""
 
     accepted: Accepted
     program: LocalProgram
     judged: bool
-    """Whether the catalog was asked: not for a program without any machine."""
+    """Whether the catalog was checked: not for a program without any machine."""
 
 
 def custom_run(config: str | None, flags: CustomFlags, rulebook: Rulebook) -> CustomRun:
-    """Merge, judge and accept.  Raises Fault with all violations, UsageFault."""
+    """Merge file and flags, and judge the job.  Raises Fault with all violations, UsageFault."""
     document = read_one(config).content if config else {}
     if document and kind_of(document) is DocumentKind.ML_JOB:
         raise UsageFault(
@@ -125,7 +125,7 @@ def _pools(pool_list: Any, flags: CustomFlags, program: LocalProgram) -> Any:
 
 
 def _with_flags(pools: Sequence[Pool], key: str, value: Sequence[str], *specs: str) -> list[Pool]:
-    """The words of the command line are for those who train, and not for their reducers."""
+    """Apply the command line's flags to the training pools, not to reducers."""
     spread_pools = spread(pools, key, value, *specs)
     return [
         pool if is_reducer(index, pool) else changed

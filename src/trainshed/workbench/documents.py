@@ -1,8 +1,7 @@
 """Reads job files: YAML or JSON, one document or several, into plain mappings.
 
-A fault here is one of writing (exit code 2): the message has the line and the column.  What the
-fields mean is the dialect's business.  YAML is read as the JSON it stands for: a date stays text,
-and a key that is there twice is an error, where a plain reader would drop the first one silently.
+A syntax fault (exit code 2) has the line and the column in its message.  The dialects interpret the
+fields.  YAML is read as JSON: a date stays text, and a duplicate key is an error.
 """
 
 import json
@@ -26,7 +25,7 @@ DEPTH_MAX = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDocument:
-    """One job as it was written.  ``position`` counts from 1 within its file."""
+    """One job of a file.  ``position`` counts from 1 within its file."""
 
     source: str
     position: int
@@ -42,7 +41,7 @@ def read(path: str) -> tuple[JobDocument, ...]:
         if content is not None
     ]
     if not documents:
-        raise UsageFault(f"{path} is empty: it holds no job")
+        raise UsageFault(f"{path} is empty: it has no job")
     return tuple(documents)
 
 
@@ -75,7 +74,7 @@ def _mapping(content: Any, path: str) -> dict[str, Any]:
 
 
 def _contents(text: str, path: str) -> Iterator[Any]:
-    """JSON is tried first where the text begins like it: it reads ten times faster than YAML."""
+    """Parse a text; JSON is tried first if the text begins like it: it is ten times faster."""
     if path.endswith(".json"):
         yield _json(text, path)
         return

@@ -1,7 +1,7 @@
-"""The Python interpreters of this machine: on PATH, and those of uv, pyenv and conda.
+"""Finds the Python interpreters of this machine: on PATH, and those of uv, pyenv and conda.
 
-uv alone looks on PATH, where pyenv has placeholders that run no Python, and never in the folders of
-pyenv and conda.
+uv itself searches PATH only, where pyenv has placeholders that run no Python, and not the folders
+of pyenv and conda.
 """
 
 import os
@@ -76,7 +76,7 @@ def _conda_roots(environ: Mapping[str, str], home: Path) -> Iterator[Path]:
 
 
 def _ask_version(path: Path) -> str:
-    """The version that an interpreter says; empty for a program that does not answer."""
+    """Return an interpreter's version; empty for a program that does not answer."""
     if not os.access(path, os.X_OK):
         return ""
     try:

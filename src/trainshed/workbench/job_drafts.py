@@ -1,8 +1,8 @@
-"""Documents of jobs as a command line and a file say them, to be sent to a server.
+"""Makes the job documents that the command line sends to a server, from flags and a file.
 
-Nothing is judged here: the server is the only judge.  Flags win over the file, field by field.
-Where gcloud lets a flag that was not given win as well (``packageUris``, ``enableWebAccess`` and
-``region`` of the file, docs/sources/gcloud.md 3.2), the file stands here.
+Nothing is judged here; the server does that.  Flags have priority over the file, field by field.
+Where in gcloud even an absent flag overrides the file (``packageUris``, ``enableWebAccess`` and
+``region``, docs/sources/gcloud.md 3.2), the file's value is kept.
 """
 
 import copy
@@ -34,7 +34,7 @@ SPEC_WORDS: Final[Mapping[str, str]] = {
     "network": "network",
     "persistent-resource-id": "persistentResourceId",
 }
-#: Flags without a value; as with gcloud they only ever switch on.
+#: Flags without a value; as with gcloud they can only switch on.
 SPEC_SWITCHES: Final[Mapping[str, str]] = {
     "enable-web-access": "enableWebAccess",
     "enable-dashboard-access": "enableDashboardAccess",
@@ -47,10 +47,10 @@ _TRIALS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What the command line says about a job, in whichever dialect.
+    """The command line's options of a job, in either dialect.
 
-    ``words`` are the flags of one value that were given, by name; ``spec`` are fields below the
-    spec of the job.
+    ``words`` are the given flags with one value, by name; ``spec`` are fields below the spec of the
+    job.
     """
 
     config: str | None = None
@@ -86,14 +86,14 @@ def custom_job(pool_specs: Sequence[str], draft: Draft) -> Merged:
         document = {"jobSpec": document}
     spec = document[spelled(document, "jobSpec")]
     if not isinstance(spec, dict):
-        raise UsageFault(f"{draft.config}: jobSpec is a mapping of fields")
+        raise UsageFault(f"{draft.config}: jobSpec must be a mapping of fields")
     flagged = _parse_pool_specs(pool_specs)
     key = spelled(spec, "workerPoolSpecs")
     if flagged:
         uris = submit_flags.words(draft.words.get("python-package-uris", ""))
         spec[key] = [wire_pool(pool, uris) for pool in flagged]
     elif not spec.get(key):
-        raise UsageFault(f"a custom job has worker pools: give {FLAG}, or a --config with them")
+        raise UsageFault(f"a custom job needs worker pools: give {FLAG}, or a --config with them")
     spec[key] = _with_flags(spec[key], draft.words)
     spec.update({spelled(spec, name): value for name, value in draft.spec.items()})
     _put_envelope(document, draft)

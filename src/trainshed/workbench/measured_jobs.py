@@ -43,7 +43,7 @@ def measured_job(path: str, hosts: int, name: str, limit_s: int) -> MeasuredJob:
         put(document, ("displayName",), name)
         spec = document[spelled(document, "jobSpec")]
         if not isinstance(spec, dict):
-            raise UsageFault(f"{path}: jobSpec is a mapping of fields")
+            raise UsageFault(f"{path}: jobSpec must be a mapping of fields")
         spec[spelled(spec, "workerPoolSpecs")] = _pools(path, spec, hosts)
         put(spec, ("scheduling", "timeout"), f"{limit_s}s")
         group = "ai custom-jobs"

@@ -1,5 +1,5 @@
-"""Whether a data directory keeps the promises (docs/invariants.md): looked at, never touched.
+"""Checks a data directory against the invariants (docs/invariants.md), without changing it.
 
 ``looking`` loads one snapshot of the database, the folders and the processes; the checks are pure
-functions over it; ``examine`` looks again at what seems broken, since a server may be at work.
+functions over it; ``examine`` repeats failed checks, because a server may be running.
 """

@@ -1,4 +1,4 @@
-"""The promises about attempts: who lives, and on what."""
+"""Invariants of attempts: their processes, nodes, GPUs and networks."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from trainshed.workbench.doctor.snapshot import (
 )
 
 _AT_WORK: Final = ALIVE | {Phase.WAITING}
-_KILL: Final = "if nobody needs it any more, end it: kill -9 {}"
+_KILL: Final = "if it is not needed any more, end it: kill -9 {}"
 
 
 @check(
@@ -37,7 +37,7 @@ _KILL: Final = "if nobody needs it any more, end it: kill -9 {}"
     CheckPart.PROCESSES,
 )
 def over_has_no_process(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Neither a replica nor a supervisor."""
+    """Find replicas and supervisors of ended jobs."""
     for process, job in _processes(snapshot):
         if job.is_over:
             yield _survivor(process, job, "lives though the job is over")
@@ -76,7 +76,7 @@ def newest_attempt_alone(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     CheckPart.WORK,
 )
 def active_is_attended(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Without a server it may have been lost: the next server will see it, and start it again."""
+    """Find active attempts without a supervisor; the next server restarts their jobs."""
     rows = snapshot.rows
     launching = {
         AttemptKey(command.uid, command.attempt)
@@ -107,12 +107,12 @@ def active_is_attended(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 
 @check(
     "engines-agree",
-    "What engines on other machines attend to is what the database has under way.",
+    "Engines on other machines run the attempts that the database has under way.",
     CheckPart.ROWS,
     CheckPart.ENGINES,
 )
 def engines_agree(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Of attempts that an engine's own queue places: none is left behind, and none unattended."""
+    """Compare the attempts of engines with queues of their own with the database."""
     rows = snapshot.rows
     for key, phase in snapshot.elsewhere.items():
         job = rows.jobs.get(key.uid)
@@ -130,9 +130,9 @@ def engines_agree(snapshot: Snapshot) -> Iterator[DoctorFinding]:
         if not waits and job.key in rows.claims and job_phase is Phase.UNKNOWN:
             yield DoctorFinding(
                 subject=str(job.key),
-                text=f"{job.label}: its engine does not know of anybody who attends to it",
-                advice="trainshed explain says what is known; an administrator who knows that "
-                f"nothing of it lives says: trainshed attempts fence {job.key}",
+                text=f"{job.label}: its engine knows no process that runs it",
+                advice="trainshed explain tells the state; an administrator who has checked that "
+                f"none of its processes runs uses: trainshed attempts fence {job.key}",
                 is_failure=False,
             )
 
@@ -153,7 +153,7 @@ def _unattended(job: JobSeen, folder: FolderSeen | None) -> str:
     CheckPart.ROWS,
 )
 def nodes_not_overfull(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Under the node's own policy."""
+    """Compare the seats on each node with its size, by the node's policy."""
     rows = snapshot.rows
     seats: dict[tuple[str, str], list[SeatSeen]] = defaultdict(list)
     for job in rows.jobs.values():
@@ -204,7 +204,7 @@ def gpus_not_shared(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 
 @check("programs-behind-walls", "Programs of jobs reach nothing of other projects.", CheckPart.ROWS)
 def programs_behind_walls(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """As far as the nodes say how they keep them apart."""
+    """Find nodes that run programs without isolation."""
     for row in snapshot.rows.nodes:
         if row.node.isolation == isolation_modes.NONE:
             yield DoctorFinding(
@@ -218,7 +218,7 @@ def programs_behind_walls(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 
 @check("jobs-have-networks", "Jobs do not reach each other's ports.", CheckPart.ROWS)
 def jobs_have_networks(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Nodes that cannot give jobs a network of their own; those that are set to give none pass."""
+    """Find nodes that cannot give jobs a network; nodes configured without networks pass."""
     for row in snapshot.rows.nodes:
         kind, _, why = row.node.network.partition(": ")
         if kind == kinds.HOST and why:
@@ -237,7 +237,7 @@ def jobs_have_networks(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     CheckPart.PROCESSES,
 )
 def networks_end_with_jobs(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Processes and links; namespaces go with them."""
+    """Find processes and links of networks without a supervisor."""
     for pid in snapshot.networks.left_over:
         yield DoctorFinding(
             subject=f"slirp4netns: {pid}",
@@ -256,7 +256,7 @@ def networks_end_with_jobs(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     "ports-are-held", "A server's ports stay open while it is away and jobs run on.", CheckPart.WORK
 )
 def ports_are_held(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """By the holder; where systemd does it, none is noted."""
+    """Find a noted holder that has ended; with systemd no holder is noted."""
     is_at_work = snapshot.server_pid or any(folder.is_held for folder in snapshot.folders.values())
     if snapshot.lost_holder is not None and is_at_work:
         yield DoctorFinding(
@@ -275,20 +275,20 @@ def ports_are_held(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     CheckPart.ROWS,
 )
 def leftovers_can_be_ended(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """As far as the nodes say by what means."""
+    """Find nodes without cgroups."""
     for row in snapshot.rows.nodes:
         if row.node.leftovers in leftover_means.WEAK:
             yield DoctorFinding(
                 subject=f"{row.node.name}: {row.node.leftovers}",
                 text=f"node {row.node.name} has no cgroup for its jobs, only a "
                 f"{row.node.leftovers}: a process that means to can escape its job's end",
-                advice="have the server's unit say Delegate=yes (docs/how-to/run-the-service.md)",
+                advice="set Delegate=yes in the server's unit (docs/how-to/run-the-service.md)",
                 is_failure=False,
             )
 
 
 def _processes(snapshot: Snapshot) -> Iterator[tuple[Living, JobSeen]]:
-    """Processes of jobs that are known; others may be of another data directory."""
+    """Yield processes of known jobs; others may belong to another data directory."""
     jobs = snapshot.rows.jobs
     for process in snapshot.processes:
         if job := jobs.get(process.key.uid):

@@ -1,4 +1,4 @@
-"""The promises about what lies in the data directory, and the machine that must bear it."""
+"""Invariants of the files of the data directory, and of its machine."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -33,9 +33,9 @@ SKEW_S_MAX: Final = 5.0
     CheckPart.DISK,
 )
 def logs_are_whole(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """The last line may be torn while it is written, or by the kill of its supervisor.
+    """Find damaged logs.  The last line may be torn during a write or by a kill.
 
-    What was fenced and lives after all writes on, beside the next attempt.
+    A fenced attempt that lives in fact goes on writing, beside the next attempt.
     """
     last: dict[int, int] = {}
     for key, folder in sorted(snapshot.folders.items()):
@@ -58,16 +58,16 @@ def _wrong_log(folder: FolderSeen, log: LogSeen, before_ns: int | None) -> Itera
         yield "it begins before the end of the log of an earlier attempt"
 
 
-@check("records-are-whole", "What a supervisor has recorded can be read.", CheckPart.DISK)
+@check("records-are-whole", "The records of supervisors can be read.", CheckPart.DISK)
 def records_are_whole(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """A record that was torn by a full disk is written again; anything else is damage."""
+    """Find damaged records.  A record torn by a full disk is written again."""
     for key, folder in sorted(snapshot.folders.items()):
         for wrong in folder.wrong_records:
             yield DoctorFinding(
                 subject=f"{key}: {wrong}",
                 text=f"the records of attempt {key}: {wrong}",
                 advice=f"look at {folder.path / 'records.jsonl'}; if the end of the attempt was in "
-                "it, the job is taken for lost and started again",
+                "it, the server takes the attempt for lost and restarts the job",
             )
 
 
@@ -78,14 +78,14 @@ def records_are_whole(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     CheckPart.DISK,
 )
 def secrets_are_private(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Who reads them may do what an administrator may."""
+    """Find files that give other users an administrator's rights."""
     modes = snapshot.disk.open_modes if snapshot.disk else {}
     for name, mode in sorted(modes.items()):
         yield DoctorFinding(
             subject=name,
             text=f"{name} may be used by others (mode {mode:o})",
             advice=f"chmod {'o' if '/buckets/' in name else 'go'}= {name}; or start the server, "
-            "which closes what lies in its data directory",
+            "which removes other users' access",
         )
     for key, folder in sorted(snapshot.folders.items()):
         if not folder.is_private:
@@ -98,7 +98,7 @@ def secrets_are_private(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 
 @check("folders-have-jobs", "Every job's folder belongs to a job.", CheckPart.ROWS, CheckPart.DISK)
 def folders_have_jobs(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """What is left of jobs that are forgotten only takes room."""
+    """Find folders of deleted jobs, which only use space."""
     jobs = snapshot.rows.jobs
     for uid in sorted({key.uid for key in snapshot.folders} - jobs.keys()):
         folder = next(f.path.parent for key, f in snapshot.folders.items() if key.uid == uid)
@@ -114,7 +114,7 @@ def folders_have_jobs(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     "buckets-have-projects", "Every bucket belongs to a project.", CheckPart.ROWS, CheckPart.DISK
 )
 def buckets_have_projects(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """No job may name one that does not: somebody put it there, or a local run did."""
+    """Find buckets that no job may name: made by hand or by a local run."""
     for name in snapshot.disk.buckets if snapshot.disk else ():
         if name not in snapshot.rows.buckets:
             yield DoctorFinding(
@@ -129,7 +129,7 @@ def buckets_have_projects(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     "uploads-are-finished", "Uploads that were begun are finished or cleared away.", CheckPart.DISK
 )
 def uploads_are_finished(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """They are cleared away at the next upload."""
+    """Find unfinished uploads, which the next upload removes."""
     old = snapshot.disk.old_uploads if snapshot.disk else ()
     if old:
         yield DoctorFinding(
@@ -140,20 +140,20 @@ def uploads_are_finished(snapshot: Snapshot) -> Iterator[DoctorFinding]:
         )
 
 
-@check("notes-are-readable", "What is kept about objects of buckets can be read.", CheckPart.DISK)
+@check("notes-are-readable", "The metadata of objects can be read.", CheckPart.DISK)
 def notes_are_readable(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """An object whose note cannot be read is listed without its metadata."""
+    """Find unreadable metadata; such objects are listed without it."""
     for path in snapshot.disk.unreadable_notes if snapshot.disk else ():
         yield DoctorFinding(
             subject=path,
-            text=f"{path} cannot be read: the object is there, and what was said of it is not",
-            advice="remove the file; then say it again, or store the object anew",
+            text=f"{path} cannot be read: the object is there, its metadata is not",
+            advice="remove the file; then set the metadata again, or store the object again",
         )
 
 
-@check("backups-are-whole", "A backup holds what it says, to the byte.", CheckPart.DISK)
+@check("backups-are-whole", "A backup has every file that it lists, unchanged.", CheckPart.DISK)
 def backups_are_whole(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Of a data directory there is nothing to say."""
+    """Compare the files of a backup with its list; a data directory has none."""
     for wrong in snapshot.disk.wrong_backup if snapshot.disk else ():
         yield DoctorFinding(
             subject=wrong,
@@ -162,16 +162,16 @@ def backups_are_whole(snapshot: Snapshot) -> Iterator[DoctorFinding]:
         )
 
 
-@check("disk-has-room", "There is room for logs, records and the database.", CheckPart.DISK)
+@check("disk-has-room", "There is disk space for logs, records and the database.", CheckPart.DISK)
 def disk_has_room(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """In bytes and in files."""
+    """Compare free bytes and free inodes with limits."""
     if snapshot.disk is None:
         return
     if (room := snapshot.disk.free_bytes) < FREE_BYTES_LOW:
         yield DoctorFinding(
             subject="bytes",
             text=f"{room >> 20} MiB are free in the data directory",
-            advice="make room: nothing new can be recorded on a full disk",
+            advice="free disk space: nothing new can be recorded on a full disk",
             is_failure=room < FREE_BYTES_MIN,
         )
     if (left := snapshot.disk.free_files) is not None and left < FREE_FILES_LOW:
@@ -185,7 +185,7 @@ def disk_has_room(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 
 @check("files-can-be-opened", "The server may open the files that it needs.")
 def files_can_be_opened(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Every client and every job takes some."""
+    """Compare the limit of open files, of which every client and job uses some."""
     if snapshot.files_max < FILES_LOW:
         who = "the server" if snapshot.server_pid else "a server started from here"
         yield DoctorFinding(
@@ -198,7 +198,7 @@ def files_can_be_opened(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 
 @check("clocks-agree", "The clocks of machine, files and database agree.")
 def clocks_agree(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """A clock that was set back is no harm to jobs, but times will look odd."""
+    """Compare clocks.  Setting one back does not harm jobs, but shows wrong times."""
     ahead = {
         "the newest file": snapshot.disk.future_s if snapshot.disk else 0.0,
         "the newest event": _ahead_s(snapshot),
@@ -208,7 +208,7 @@ def clocks_agree(snapshot: Snapshot) -> Iterator[DoctorFinding]:
             yield DoctorFinding(
                 subject=source,
                 text=f"{source} is {skew_s:.0f} s ahead of the machine's clock",
-                advice="see that the clock is kept by NTP, and restart the server once it is right",
+                advice="synchronise the clock by NTP, and restart the server once it is right",
                 is_failure=False,
             )
     for jump in snapshot.rows.jumps:
@@ -222,8 +222,7 @@ def _jump_finding(jump: ClockJump) -> DoctorFinding:
         subject="the clock",
         text=f"when a server started on {at:%Y-%m-%d at %H:%M} UTC, the clock had moved by "
         f"{jump.by_ns / _DAY_NS:+.1f} days since the last one; limits of jobs do not count that",
-        advice="see that the clock is kept by NTP; nothing is to be done where no server ran for "
-        "so long",
+        advice="synchronise the clock by NTP; ignore this if no server ran for so long",
         is_failure=False,
     )
 

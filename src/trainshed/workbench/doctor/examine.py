@@ -1,4 +1,4 @@
-"""Makes every check, and looks again at what seems broken before it says so."""
+"""Runs every check, and repeats failed ones before it reports them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -20,27 +20,27 @@ CHECKS: Final[tuple[Check, ...]] = (
     *disk.CHECKS,
 )
 
-#: A server and its supervisors work on while they are looked at: only what three looks in a row
-#: have shown is so.
+#: A server and its supervisors go on working during the checks: only what three snapshots in a row
+#: show is reported.
 LOOKS: Final = 3
 PAUSE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
-    """What became of every check, and what was looked at."""
+    """The result of every check, and the snapshot."""
 
     results: tuple[CheckResult, ...]
     snapshot: Snapshot
 
     @property
     def words(self) -> frozenset[str]:
-        """The words of all results."""
+        """The status words of all results."""
         return frozenset(result.word for result in self.results)
 
     @property
     def looked_at(self) -> str:
-        """A sentence for people."""
+        """A sentence on what was checked."""
         snapshot = self.snapshot
         lines = sum(folder.log.lines for folder in snapshot.folders.values())
         jobs = "unknown" if CheckPart.ROWS.name in snapshot.unseen else len(snapshot.rows.jobs)
@@ -52,7 +52,7 @@ class DoctorReport:
 
     @property
     def networks(self) -> str:
-        """A sentence on networks of jobs of all servers of this machine; empty without any."""
+        """A sentence on the networks of jobs of all servers of this machine; empty without any."""
         networks = self.snapshot.networks
         if not networks.ways_out:
             return ""
@@ -69,7 +69,7 @@ def _server(snapshot: Snapshot) -> str:
 
 
 def _isolation(snapshot: Snapshot) -> str:
-    """How the nodes keep programs of jobs apart; nothing where none has said it."""
+    """Name the isolation modes of the nodes; empty if unknown."""
     modes = dict.fromkeys(row.node.isolation for row in snapshot.rows.nodes if row.node.isolation)
     return f"isolation {' and '.join(modes)}; " if modes else ""
 
@@ -77,7 +77,7 @@ def _isolation(snapshot: Snapshot) -> str:
 def examine(
     look: Callable[[], Snapshot], pause: Callable[[float], object] = time.sleep
 ) -> DoctorReport:
-    """Check the promises.  ``look`` loads a snapshot; it is called again where one seems broken."""
+    """Run the checks.  ``look`` loads a snapshot; it is called again after a failure."""
     snapshot = look()
     results = results_of(snapshot)
     for _ in range(LOOKS - 1):
@@ -90,7 +90,7 @@ def examine(
 
 
 def results_of(snapshot: Snapshot) -> tuple[CheckResult, ...]:
-    """Every check over one snapshot."""
+    """Run every check on one snapshot."""
     return tuple(
         _run_check(check, snapshot)
         for check in CHECKS
@@ -105,7 +105,7 @@ def _is_at_rest(check: Check) -> bool:
 def confirmed(
     before: Sequence[CheckResult], after: Sequence[CheckResult]
 ) -> tuple[CheckResult, ...]:
-    """The later results, without what was not there before."""
+    """Return the later results, without findings that were not there before."""
     return tuple(
         replace(now, findings=tuple(_keep_repeated(then.findings, now.findings)))
         for then, now in zip(before, after, strict=True)

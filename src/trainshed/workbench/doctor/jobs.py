@@ -1,6 +1,6 @@
-"""The promises that the rows of jobs, studies and trials must keep among themselves.
+"""Invariants of the rows of jobs, studies and trials.
 
-A trial that is over may have lost its job: jobs are forgotten by their own age.
+An ended trial may have no job any more: jobs are deleted by their own age.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from trainshed.workbench.doctor.snapshot import (
 )
 
 _NS: Final = 1_000_000_000
-#: How long what a living server does at once may take on a machine that is very busy.
+#: How long an immediate action of a server may take on a very busy machine.
 LATE_S: Final = 60.0
 
 _REPORT: Final = "this should not happen: please report it with the output of trainshed jobs events"
@@ -33,7 +33,7 @@ def _job_finding(job: JobSeen, text: str, advice: str = _REPORT) -> DoctorFindin
 
 @check("over-holds-nothing", "A job that is over holds no place.", CheckPart.ROWS)
 def over_holds_nothing(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Its node would stay smaller for ever."""
+    """Find ended jobs with places, which no other job could use."""
     for job in snapshot.rows.jobs.values():
         if job.is_over and job.holds:
             yield _job_finding(job, f"{job.label} is over and still holds its places")
@@ -41,11 +41,11 @@ def over_holds_nothing(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 
 @check(
     "over-has-an-end",
-    "A job that is over says when it ended and, unless it succeeded, why.",
+    "An ended job has its end time and, unless it succeeded, the reason.",
     CheckPart.ROWS,
 )
 def over_has_an_end(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Clients wait for the end time, and people for the reason."""
+    """Find ended jobs without end time or reason."""
     for job in snapshot.rows.jobs.values():
         for wrong in _wrong_end(job):
             yield _job_finding(job, f"{job.label} {wrong}")
@@ -62,7 +62,7 @@ def _wrong_end(job: JobSeen) -> Iterator[str]:
 
 @check("active-holds-places", "A job with an attempt under way holds its places.", CheckPart.ROWS)
 def active_holds_places(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Somebody else would be put on them."""
+    """Find active jobs without places, which other jobs would get."""
     for job in snapshot.rows.jobs.values():
         if not job.is_over and (wrong := _wrong_places(job)):
             yield _job_finding(job, f"{job.label} {wrong}")
@@ -85,7 +85,7 @@ def _wrong_places(job: JobSeen) -> str:
     CheckPart.ROWS,
 )
 def attempts_have_seats(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """A gang is placed whole, or not at all."""
+    """Find attempts without a seat for each replica."""
     rows = snapshot.rows
     for job in rows.jobs.values():
         for number in range(1, job.attempt + 1):
@@ -105,9 +105,9 @@ def _wrong_seats(rows: RowsSeen, key: AttemptKey) -> str:
     return "" if seats == replicas else f"{replicas} replicas are known of {seats} seats of {key}"
 
 
-@check("database-is-sound", "The database finds no damage in itself.", CheckPart.ROWS)
+@check("database-is-sound", "The database reports no damage.", CheckPart.ROWS)
 def database_is_sound(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Its pages, and the references between its rows."""
+    """Check its pages, and the references between its rows."""
     for text in snapshot.rows.damage:
         yield DoctorFinding(
             subject=text,
@@ -116,33 +116,33 @@ def database_is_sound(snapshot: Snapshot) -> Iterator[DoctorFinding]:
         )
 
 
-@check("every-job-has-its-story", "No accepted job is lost: each has its story.", CheckPart.ROWS)
+@check("every-job-has-its-story", "No accepted job is lost: each has its events.", CheckPart.ROWS)
 def every_job_has_its_story(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """A job and its first event are one write."""
+    """Find jobs without events: a job and its first event are one write."""
     rows = snapshot.rows
     for job in rows.jobs.values():
         if job.uid not in rows.stamps:
-            yield _job_finding(job, f"{job.label} has not one event")
+            yield _job_finding(job, f"{job.label} has no event")
 
 
-@check("waiting-says-why", "A job that waits says why.", CheckPart.ROWS)
+@check("waiting-says-why", "A waiting job has an explanation.", CheckPart.ROWS)
 def waiting_says_why(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Two seconds are promised; what a minute has not brought will not come."""
+    """Find waiting jobs without an explanation; two seconds are promised, a minute is checked."""
     for job in snapshot.rows.jobs.values():
         if job.state is not JobState.QUEUED or job.is_explained or not snapshot.server_pid:
             continue
         if snapshot.now_ns - job.update_ns > LATE_S * _NS:
-            yield _job_finding(job, f"{job.label} waits and does not say why", _RESTART)
+            yield _job_finding(job, f"{job.label} waits without an explanation", _RESTART)
 
 
 @check(
     "commands-are-performed",
-    "What was decided is done within a minute.",
+    "Commands are performed within a minute.",
     CheckPart.ROWS,
     CheckPart.WORK,
 )
 def commands_are_performed(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """A command's age is at most that of its job's last change."""
+    """Find old commands; a command is at most as old as its job's last change."""
     rows = snapshot.rows
     for command in rows.commands:
         job, key = rows.jobs.get(command.uid), AttemptKey(command.uid, command.attempt)
@@ -166,10 +166,9 @@ def commands_are_performed(snapshot: Snapshot) -> Iterator[DoctorFinding]:
     CheckPart.WORK,
 )
 def leases_are_valid(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """A server that lives takes over what a dead one had.
+    """Find jobs without a live server; a live server takes over those of a dead one.
 
-    Leases are compared with each other: they go by the store's clock, which the machine's may have
-    left behind.
+    Leases are compared with each other, because they use the store's clock, not the machine's.
     """
     if not snapshot.server_pid:
         return
@@ -192,7 +191,7 @@ _CANCEL: Final = "cancel the trial's job, and report it"
 
 @check("trials-have-jobs", "Every trial under way has its study and its job.", CheckPart.ROWS)
 def trials_have_jobs(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """They are one write, and neither is forgotten while the other goes on."""
+    """Find active trials without a study or a job; they are written and deleted together."""
     rows = snapshot.rows
     for trial in rows.trials:
         if trial.study_uid not in rows.jobs:
@@ -204,7 +203,7 @@ def trials_have_jobs(snapshot: Snapshot) -> Iterator[DoctorFinding]:
 
 @check("over-ends-its-trials", "A study that is over has no trial under way.", CheckPart.ROWS)
 def over_ends_its_trials(snapshot: Snapshot) -> Iterator[DoctorFinding]:
-    """Nobody would stop it, nor count it."""
+    """Find active trials of ended studies, which the server would not stop."""
     rows = snapshot.rows
     for trial in rows.trials:
         study = rows.jobs.get(trial.study_uid)

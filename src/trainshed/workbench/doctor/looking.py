@@ -1,4 +1,4 @@
-"""Looks at everything once: database, folders, what the engine knows.  Writes nothing."""
+"""Loads a snapshot of the database, the folders and the engines.  Writes nothing."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def look(  # noqa: PLR0913 - all that is looked at
     elsewhere: Callable[[], Sequence[Known]] = tuple,
     roots: Iterable[Path] = (),
 ) -> Snapshot:
-    """Everything as it is now.  Rows are read first: what they say has happened before.
+    """Load a snapshot.  Rows are read first, so that files are at least as new.
 
     ``local_attempts`` asks the engine of this machine (``engines.base.Engine``), ``elsewhere`` all
     others; ``roots`` are their folders of jobs.
@@ -224,7 +224,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _newest_s(data_dir: Path, default: float) -> float:
-    """When the newest file was written that a server or a supervisor keeps at hand."""
+    """Return the newest write time of the files that a server or a supervisor writes."""
     paths = [*data_dir.glob("*"), *(data_dir / "jobs").glob("*/*/records.jsonl")]
     return max((_changed_s(path) for path in paths), default=default)
 
@@ -236,7 +236,7 @@ def _old_uploads(root: Path, now_s: float) -> Iterator[str]:
 
 
 def _files_max(server: int | None) -> int:
-    """The limit of the server's process, or of one started from here, which would raise its own."""
+    """Return the open-file limit of the server, or of one started here, which raises it."""
     with suppress(OSError, ValueError, IndexError):
         lines = Path(f"/proc/{server}/limits").read_text(encoding="ascii").splitlines()
         limit = next(line for line in lines if line.startswith("Max open files")).split()[3]
@@ -257,7 +257,7 @@ def _content(path: Path) -> bytes:
 
 
 def _open_file(path: Path) -> BinaryIO:
-    """A file that a program may have replaced: no link is followed, no pipe waited for."""
+    """Open a file that a program may have replaced: follows no link, waits for no pipe."""
     with Beneath(path.parent) as folder:
         return folder.read(path.name)
 
@@ -274,9 +274,9 @@ def _changed_s(path: Path) -> float:
 
 _RECORDS_BYTES_MAX: Final = 1 << 26
 _LINE_BYTES_MAX: Final = 1 << 24
-#: Damage is named at so many places of a file; the rest is counted.
+#: How many damaged places of a file are named; the rest is counted.
 _NAMED_MAX: Final = 3
-#: How every record begins: what begins so and does not end was torn, and does not count.
+#: The beginning of every record: an incomplete line that begins so was torn, and is ignored.
 _RECORD_HEAD: Final = b'{"is": "'
 
 
@@ -336,7 +336,7 @@ def look_at_log(segments: Iterable[Path]) -> LogSeen:
 
 
 def look_at_records(data: bytes) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]]:
-    """The records of an attempt, and what is wrong with them."""
+    """Read the records of an attempt and their faults."""
     records, wrong = [], []
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line:

@@ -1,4 +1,4 @@
-"""What was seen of a data directory at one moment, and what a check of it is, as values."""
+"""A snapshot of a data directory, and checks on it, as values."""
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ class JobSeen:
     end_ns: int | None
     has_error: bool
     is_explained: bool
-    """Whether it is said why it waits."""
+    """Whether it has an explanation for waiting."""
     owner: str | None
     """The server that reconciles it."""
     is_study: bool = False
@@ -49,13 +49,13 @@ class JobSeen:
 
     @property
     def label(self) -> str:
-        """How it is named in findings."""
+        """Its name in findings."""
         return f"{self.name} ({self.uid}/{self.attempt}, {self.state.value})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeatSeen:
-    """The place of one replica, and what it asks of its node."""
+    """The place of one replica, and its demand."""
 
     node: str
     engine: str = ""
@@ -72,7 +72,7 @@ class RowsSeen:
     claims: frozenset[AttemptKey] = frozenset()
     """Attempts that an engine's own queue places: it may not have said where they are."""
     fenced: frozenset[AttemptKey] = frozenset()
-    """Attempts of which an administrator has said that nothing of them lives."""
+    """Fenced attempts: an administrator has confirmed that no process of them runs."""
     replicas: Mapping[AttemptKey, int] = field(default_factory=dict)
     """How many rows of replicas there are."""
     commands: Sequence[StoredCommand] = ()
@@ -87,7 +87,7 @@ class RowsSeen:
     jumps: Sequence[ClockJump] = ()
     """How the clock has jumped while no server used the database."""
     damage: Sequence[str] = ()
-    """What the database itself finds wrong."""
+    """Damage that the database reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,22 +129,22 @@ class DiskSeen:
     free_files: int | None
     """None where the file system does not count them."""
     open_modes: Mapping[str, int] = field(default_factory=dict)
-    """Files that only their owner should read, and others may: their modes, by name."""
+    """Modes of private files that other users may read, by name."""
     future_s: float = 0.0
-    """By how much its newest file is ahead of the clock."""
+    """By how many seconds its newest file is ahead of the clock."""
     buckets: tuple[str, ...] = ()
     """The folders that lie there."""
     old_uploads: tuple[str, ...] = ()
-    """Sessions that nobody can continue any more."""
+    """Upload sessions that cannot be continued any more."""
     unreadable_notes: tuple[str, ...] = ()
-    """What is kept about objects of buckets, and cannot be read."""
+    """Unreadable metadata of objects."""
     wrong_backup: tuple[str, ...] = ()
-    """What a backup does not hold as it says."""
+    """Faults of a backup."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """All of it.  What could not be looked at is empty, and ``unseen`` says why."""
+    """The snapshot.  Parts that could not be read are empty, and ``unseen`` has the reason."""
 
     now_ns: int
     machine: str
@@ -160,15 +160,15 @@ class Snapshot:
     lost_holder: int | None = None
     """The process that held the server's ports, where it has ended."""
     elsewhere: Mapping[AttemptKey, Phase] = field(default_factory=dict)
-    """What engines on other machines find of attempts of this installation."""
+    """Attempts of this installation that engines on other machines report."""
     disk: DiskSeen | None = None
     is_backup: bool = False
-    """Whether nobody works in it: neither a server nor its jobs."""
+    """Whether neither a server nor a job runs in it."""
     unseen: Mapping[str, str] = field(default_factory=dict)
 
 
 class CheckPart(enum.Enum):
-    """What a check must have seen."""
+    """The parts of a snapshot that a check needs."""
 
     ROWS = "the database"
     DISK = "the data directory"
@@ -180,21 +180,21 @@ class CheckPart(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorFinding:
-    """One thing that is not as it should be.
+    """A violation of an invariant.
 
-    ``subject`` is the job, attempt or file that it is about: the same thing is known again by it.
+    ``subject`` is its job, attempt or file, by which repeated findings are recognised.
     """
 
     subject: str
     text: str
     advice: str
     is_failure: bool = True
-    """False for a remark: worth knowing, and no promise is broken."""
+    """False for a remark that violates no invariant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One promise, and how its breaches are found.  ``name`` is its id in docs/invariants.md."""
+    """An invariant and the function that checks it.  ``name`` is its id in docs/invariants.md."""
 
     name: str
     promise: str
@@ -204,12 +204,12 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What became of a check."""
+    """The result of a check."""
 
     check: Check
     findings: tuple[DoctorFinding, ...] = ()
     unseen: str = ""
-    """Why it could not be made; empty where it was."""
+    """Why it could not be run; empty if it was."""
 
     @property
     def word(self) -> str:
