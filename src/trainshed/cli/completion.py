@@ -47,5 +47,5 @@ def run(request: flags.Request) -> int:
         os.execv(pager, [pager, "-l", str(MAN_PAGE)])  # noqa: S606  # the machine's own man
     file = MAN_PAGE if args.is_man else FOLDER / SCRIPTS[args.shell]
     text = file.read_text(encoding="utf-8")
-    answer(args, {"file": str(file), "text": text}, text.rstrip("\n"))
+    answer(args.format, {"file": str(file), "text": text}, text.rstrip("\n"))
     return 0

@@ -3,18 +3,19 @@
 import argparse
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from trainshed.api.guards import is_loopback
 from trainshed.client.faults import Unreachable
-from trainshed.client.http import Server
-from trainshed.files.server_files import ADMIN_FILE, RunningServer, read_running, read_token
 from trainshed.model.faults import UsageFault
 from trainshed.storage.buckets import data_dir
+
+if TYPE_CHECKING:
+    from trainshed.client.http import Server
+    from trainshed.files.server_files import RunningServer
 
 URL_VARIABLE: Final = "TRAINSHED_URL"
 CA_VARIABLE = "TRAINSHED_CA_FILE"
@@ -31,7 +32,7 @@ class FoundServer:
     folder: Path
     url: str | None
     """None: no server was ever started in the folder, and none was named."""
-    running: RunningServer | None
+    running: "RunningServer | None"
     """The server of the folder, if the address is its own."""
     token: str | None
     token_file: Path | None
@@ -42,6 +43,8 @@ class FoundServer:
 
 def reach(args: argparse.Namespace, environ: Mapping[str, str]) -> FoundServer:
     """Find the server and the token.  Raises UsageFault for a token file that is none."""
+    from trainshed.files.server_files import read_running, read_token
+
     folder = data_dir(args.data_dir, environ)
     last_run = read_running(folder)
     own = last_run.url if last_run else None
@@ -82,6 +85,9 @@ def _locate_token(
     is_own: bool,
 ) -> tuple[Path | None, str | None]:
     """The administrator's token of this machine is not shown to servers elsewhere."""
+    from trainshed.api.guards import is_loopback
+    from trainshed.files.server_files import ADMIN_FILE
+
     if token_file:
         return token_file.absolute(), None
     if environ.get(TOKEN_VARIABLE):
@@ -91,7 +97,7 @@ def _locate_token(
 
 
 def _choose_ca(
-    ca_file: Path | None, environ: Mapping[str, str], running: RunningServer | None
+    ca_file: Path | None, environ: Mapping[str, str], running: "RunningServer | None"
 ) -> str | None:
     """Raises UsageFault for a file that is not there."""
     if ca_file and not ca_file.is_file():
@@ -114,9 +120,15 @@ _PLACE_FLAGS: Final = ("url", "data_dir", "token_file", "ca_file", "project", "r
 class ServerPlace:
     """A server, and where on it."""
 
-    server: Server
+    server: "Server"
     project: str
     region: str
+    flags: tuple[str, ...]
+    """The flags that led here."""
+
+    def command(self, words: str) -> str:
+        """A command for the same server and place, to be pasted."""
+        return shlex.join(["trainshed", *words.split(), *self.flags])
 
 
 def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ServerPlace:
@@ -124,7 +136,8 @@ def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
 
     Raises UsageFault for an address that is none, Unreachable where no server was started.
     """
-    args.url = url_of(args, environ)
+    from trainshed.client.http import Server
+
     target = reach(args, environ)
     if target.url is None:
         raise Unreachable(
@@ -141,6 +154,7 @@ def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
         server=Server(url=target.url, token=target.token, ca=target.ca),
         project=args.project or project_of(environ),
         region=getattr(args, "region", None) or region_of(environ),
+        flags=tuple(_place_flags(args, environ)),
     )
 
 
@@ -159,11 +173,10 @@ def region_of(environ: Mapping[str, str] = os.environ) -> str:
     return _read_first(REGION_VARIABLES, environ) or REGION
 
 
-def continued(args: argparse.Namespace, command: str) -> str:
-    """A command for the same server and place as this one's, to be pasted."""
-    values = ((name, getattr(args, name, None)) for name in _PLACE_FLAGS)
-    more = [f"--{name.replace('_', '-')}={value}" for name, value in values if value]
-    return shlex.join(["trainshed", *command.split(), *more])
+def _place_flags(args: argparse.Namespace, environ: Mapping[str, str]) -> Iterator[str]:
+    for name in _PLACE_FLAGS:
+        if value := url_of(args, environ) if name == "url" else getattr(args, name, None):
+            yield f"--{name.replace('_', '-')}={value}"
 
 
 def _check_url(url: str) -> None:

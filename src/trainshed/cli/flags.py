@@ -30,7 +30,8 @@ _SPEC = (
     ("network", "NAME", "Network of the job; noted"),
 )
 _SPEC_VERTEX = (("persistent-resource-id", "ID", "Persistent resource to run on; noted"),)
-_KMS = ("kms-key", "kms-keyring", "kms-location", "kms-project")
+#: The parts of the name of an encryption key.
+KMS = ("kms_key", "kms_keyring", "kms_location", "kms_project")
 _REGION = "Location; default: CLOUDSDK_AI_REGION, CLOUDSDK_COMPUTE_REGION, us-central1"
 
 #: What a resource of each group of commands is called, and an id as it may look.
@@ -48,6 +49,15 @@ class Request(NamedTuple):
 
     args: argparse.Namespace
     user_args: tuple[str, ...] | None = None
+
+
+class ListFlags(NamedTuple):
+    """Which rows of a list are printed, in which order; ``page_size`` is the server's."""
+
+    filter: str
+    sort_by: str
+    limit: int | None
+    page_size: int | None
 
 
 class Parser(argparse.ArgumentParser):
@@ -231,6 +241,11 @@ def add_list_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def list_flags_of(args: argparse.Namespace) -> ListFlags:
+    """What they say."""
+    return ListFlags(args.filter, args.sort_by, args.limit, args.page_size)
+
+
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of resources")
@@ -245,7 +260,7 @@ def add_client_flags(
     ``located`` collections have a ``--region``, too; ``projected`` verbs take gcloud's projections.
     """
     if projected:
-        from trainshed.cli.projection import add_format as add_projected  # noqa: PLC0415
+        from trainshed.cli.projection import add_format as add_projected
 
         add_projected(parser)
     else:
@@ -269,8 +284,9 @@ def add_spec_flags(parser: argparse.ArgumentParser, *, vertex: bool) -> None:
         group.add_argument(
             f"--{name}", dest=f"switch:{name}", action="store_true", help=argparse.SUPPRESS
         )
-    for name in _KMS:
-        group.add_argument(f"--{name}", metavar="NAME", help=argparse.SUPPRESS)
+    for name in KMS:
+        flag = f"--{name.replace('_', '-')}"
+        group.add_argument(flag, metavar="NAME", help=argparse.SUPPRESS)
 
 
 def add_stream_flag(parser: argparse.ArgumentParser) -> None:
@@ -348,7 +364,7 @@ def above_zero(text: str) -> float:
 
 def time_since(text: str) -> str:
     """An RFC 3339 time for ``type`` of a flag: a duration ago, a day, or a time; local ones."""
-    from trainshed.model.durations import seconds_of  # noqa: PLC0415  # most verbs do without
+    from trainshed.model.durations import seconds_of
 
     now = datetime.now(tz=UTC)
     try:

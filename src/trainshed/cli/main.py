@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except Exception as error:  # noqa: BLE001  # the last line of defence: one line, not a trace
-        from trainshed.cli.failures import report  # noqa: PLC0415  # only failures pay for it
+        from trainshed.cli.failures import report
 
         return report(error)
 
@@ -51,7 +51,7 @@ def run(words: list[str]) -> int:
         words = words[1:]
     words = without_alias(words)
     if words[:1] == ["--version"]:
-        from trainshed import __version__  # noqa: PLC0415  # rarely asked for
+        from trainshed import __version__
 
         out(f"trainshed {__version__}")
         return 0
@@ -73,7 +73,7 @@ def overview(words: list[str]) -> int:
     if advice := ADVICE.get(" ".join(typed[:2]), ADVICE.get(typed[0])):
         err(f"error: there is no command {typed[0]!r}; {advice}")
         return EXIT_USAGE
-    from trainshed.cli.failures import unknown_verb  # noqa: PLC0415  # only failures pay for it
+    from trainshed.cli.failures import unknown_verb
 
     return unknown_verb(typed)
 

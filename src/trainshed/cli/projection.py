@@ -128,7 +128,7 @@ def print_resource(form: str, resource: Json, text: Callable[[], str]) -> None:
 
 
 def _yaml(resource: Json) -> str:
-    from trainshed.cli.jobs.resource_texts import printed  # noqa: PLC0415  # the others do without
+    from trainshed.cli.jobs.resource_texts import printed
 
     return printed(resource)
 

@@ -7,12 +7,9 @@ hide or have a terminal do.  Our own colours carry a mark that no stranger can k
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import Any, Final, TextIO
 
 from trainshed.model.visible import visible, visible_json, visible_line
-
-if TYPE_CHECKING:
-    from argparse import Namespace
 
 #: Stands for ESC in sequences of our own; a new one in every process.
 _ESC: Final = f"\x1b{os.urandom(16).hex()}"
@@ -150,14 +147,14 @@ def out_json(value: Any, *, indent: int | None = 2) -> None:
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
     """A value as JSON that a terminal may show, and that means what it meant."""
-    import json  # noqa: PLC0415  # --help does without
+    import json
 
     return visible_json(json.dumps(value, indent=indent, ensure_ascii=False))
 
 
-def answer(args: "Namespace", value: Any, text: str) -> None:
-    """Print an answer in the ``--format`` that was asked for."""
-    if args.format == "json":
+def answer(form: str, value: Any, text: str) -> None:
+    """Print an answer in the form of a ``--format``: the value as JSON, else the text."""
+    if form == "json":
         out_json(value)
     else:
         out(text)

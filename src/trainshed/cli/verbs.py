@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 SLOW = {
     "check.inspect_options": ("check.validate", "check.catalog", "check.explain_env",
                               "check.gpu_check", "admin.doctor", "admin.backup",
-                              "jobs.tuning_report", "plan.reduction_plan"),
+                              "plan.reduction_plan"),
     "local.local_options": ("local.local_train", "local.custom_local_run"),
-    "jobs.create_options": ("jobs.create",),
     "admin.serve_options": ("admin.serve",),
     "local.run_options": ("local.run",),
     "plan.plan_options": ("plan.plan",),

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from trainshed.client.faults import Json
-from trainshed.client.http import Server
 from trainshed.model.faults import UsageFault
 from trainshed.model.resource_names import (
     CUSTOM_JOBS,
@@ -17,6 +16,9 @@ from trainshed.model.resource_names import (
     ResourceName,
     resource_name,
 )
+
+if TYPE_CHECKING:
+    from trainshed.client.http import Server
 
 #: States of jobs that have no places yet, as the native API calls them.
 WAITING_STATES: Final = frozenset({"QUEUED", "ENQUEUED"})
@@ -111,7 +113,7 @@ def path_of(*parts: str) -> str:
 
 
 def pages(
-    server: Server, path: str, key: str, query: Mapping[str, object] | None = None
+    server: "Server", path: str, key: str, query: Mapping[str, object] | None = None
 ) -> Iterator[Json]:
     """All resources of a list, page by page; ``key`` is where a page has them."""
     token = None

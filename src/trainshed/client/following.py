@@ -7,11 +7,13 @@ taken up again behind the last line that was seen.
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trainshed.client.collections import FINAL_STATES, WAITING_STATES, native_path
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
-from trainshed.client.http import Server
+
+if TYPE_CHECKING:
+    from trainshed.client.http import Server
 
 #: How long a server that has gone is waited for.
 RETURN_S_MAX: Final = 60.0
@@ -27,7 +29,7 @@ SIGNAL_BASE: Final = 128
 class Followed:
     """A job at its native path.  ``note`` takes remarks on the following itself."""
 
-    server: Server
+    server: "Server"
     path: str
     note: Callable[[str], None]
     pause: Callable[[float], Any] = time.sleep
@@ -135,7 +137,7 @@ _NOT_HERE: Final = frozenset({404, 501})
 class NativeTrials:
     """The trials of a tuning job at their native path, where the server has one."""
 
-    server: Server
+    server: "Server"
     path: str
     _answer: Json = field(default_factory=dict, init=False)
     _is_here: bool = field(default=True, init=False)
@@ -156,6 +158,6 @@ class NativeTrials:
         return self._answer
 
 
-def native_trials(server: Server, name: str, project: str) -> NativeTrials:
+def native_trials(server: "Server", name: str, project: str) -> NativeTrials:
     """The trials of the tuning job of an id or a full name."""
     return NativeTrials(server, f"{native_path(name, project)}/trials")

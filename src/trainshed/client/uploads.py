@@ -4,12 +4,14 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from trainshed.client.http import Server
 from trainshed.model.faults import UsageFault
 from trainshed.storage.buckets import SCHEME, split
+
+if TYPE_CHECKING:
+    from trainshed.client.http import Server
 
 _TYPES: Final = {".gz": "application/x-tar", ".whl": "application/zip", ".zip": "application/zip"}
 
@@ -21,12 +23,12 @@ class Staging:
     bucket: str
     prefix: str
 
-    def upload(self, server: Server, files: Sequence[Path]) -> list[str]:
+    def upload(self, server: "Server", files: Sequence[Path]) -> list[str]:
         """Send files; their URIs.  The name holds the digest of all of them together."""
         folder = f"{self.prefix}/{_digest(files)}"
         return [self._upload(server, file, f"{folder}/{file.name}") for file in files]
 
-    def _upload(self, server: Server, file: Path, name: str) -> str:
+    def _upload(self, server: "Server", file: Path, name: str) -> str:
         path = f"/upload/storage/v1/b/{quote(self.bucket, safe='')}/o"
         kind = _TYPES.get(file.suffix, "application/octet-stream")
         with file.open("rb") as content:

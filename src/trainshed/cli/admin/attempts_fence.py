@@ -4,7 +4,7 @@ import argparse
 import re
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, continued, place_of
+from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.client.collections import native_path
 
@@ -57,8 +57,8 @@ def run(request: flags.Request) -> int:
         out_json(response)
         return 0
     out(response["message"])
-    story = f"jobs events {response['job']}"
-    note(f"its story: {continued(args, story)}")
+    story = place.command(f"jobs events {response['job']}")
+    note(f"its story: {story}")
     return 0
 
 

@@ -49,7 +49,7 @@ def run(request: flags.Request) -> int:
     entries = place_of(args).server.call("GET", "/trainshed/v1/audit", None, query)["entries"]
     if not entries:
         note("the audit log has no such entry")
-    answer(args, entries, table(_HEADERS, map(_row, entries)))
+    answer(args.format, entries, table(_HEADERS, map(_row, entries)))
     return 0
 
 

@@ -41,7 +41,7 @@ def _back_up(request: Request, settings: Settings, folder: Path) -> int:
         *map(visible_line, backup.remarks),
         f"to check all of it: trainshed doctor --data-dir {folder}",
     ]
-    answer(request.args, backups.as_json(backup), "\n".join(lines))
+    answer(request.args.format, backups.as_json(backup), "\n".join(lines))
     return 0
 
 
@@ -59,5 +59,5 @@ def _restore(request: Request, settings: Settings, folder: Path) -> int:
         "before": old_database and str(old_database),
         "remarks": remarks,
     }
-    answer(request.args, document, "\n".join(lines))
+    answer(request.args.format, document, "\n".join(lines))
     return 0

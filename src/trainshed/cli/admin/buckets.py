@@ -81,13 +81,13 @@ def run(request: flags.Request) -> int:
 def _create(args: argparse.Namespace, place: ServerPlace) -> None:
     body = {"name": _name(args)}
     bucket = place.server.call("POST", _PATH, body, {"project": place.project})
-    answer(args, bucket, f"{SCHEME}{bucket['name']} is there, for project {place.project}")
+    answer(args.format, bucket, f"{SCHEME}{bucket['name']} is there, for project {place.project}")
 
 
 def _adopt(args: argparse.Namespace, place: ServerPlace) -> None:
     path = f"/trainshed/v1/buckets/{quote(_name(args), safe='')}:adopt"
     bucket = place.server.call("POST", path, {"project": place.project})
-    answer(args, bucket, f"{SCHEME}{bucket['name']} belongs to project {bucket['project']}")
+    answer(args.format, bucket, f"{SCHEME}{bucket['name']} belongs to project {bucket['project']}")
 
 
 def _name(args: argparse.Namespace) -> str:
@@ -100,7 +100,7 @@ def _token(args: argparse.Namespace, place: ServerPlace) -> None:
     if args.renew:
         response = place.server.call("POST", f"{path}/{quote(args.renew, safe='')}:renew", lifetime)
         answer(
-            args,
+            args.format,
             response,
             f"token {response['id']} is good until {date_of(response['expireTime'])}",
         )
@@ -113,7 +113,7 @@ def _token(args: argparse.Namespace, place: ServerPlace) -> None:
         end = date_of(token["expireTime"])
         buckets = "all your buckets" if args.all else f"{SCHEME}{bucket}"
         note(f"token {token['id']} for {buckets}, until {end}")
-    answer(args, token, token["address"])
+    answer(args.format, token, token["address"])
 
 
 def _list(args: argparse.Namespace, place: ServerPlace) -> None:

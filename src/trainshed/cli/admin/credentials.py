@@ -103,7 +103,7 @@ def _connect(args: Any) -> Iterator[Ask]:
 
 def _open_store(settings: Settings, folder: Path) -> Store:
     """The database of a server that does not run.  Raises UsageFault where none has used it."""
-    from trainshed.store.opening import open_store  # noqa: PLC0415  # SQLAlchemy, half a second
+    from trainshed.store.opening import open_store
 
     if settings.database is None and not settings.store_file.exists():
         raise UsageFault(
@@ -181,7 +181,7 @@ def _create_token(ask: Ask, args: Any) -> None:
         scope = "all projects" if project == "*" else f"project {project}"
         expiry = f", until {token['expireTime'][:19]} UTC" if "expireTime" in token else ""
         note(f"token {token['id']}: {token['role']}, {scope}{expiry}")
-    answer(args, token, token["file"] if args.out else token["token"])
+    answer(args.format, token, token["file"] if args.out else token["token"])
 
 
 def _check_out(args: Any) -> None:
@@ -207,14 +207,14 @@ def _create_key(ask: Ask, args: Any) -> None:
     if args.format == "text":
         note(f"key {key['id']} of {key['email']} is registered: {key['role']}")
     document = key | ({"file": str(args.out)} if args.out else {"keyFile": content})
-    answer(args, document, str(args.out) if args.out else text)
+    answer(args.format, document, str(args.out) if args.out else text)
 
 
 def _add_key(ask: Ask, args: Any) -> None:
     key = ask("POST", args.document)
     note(signing_keys.REPLAY.format(email=key["email"]))
     text = f"key {key['id']} of {key['email']} is registered: {key['role']}"
-    answer(args, key, text)
+    answer(args.format, key, text)
 
 
 def _list(ask: Ask, args: Any) -> None:
@@ -237,7 +237,7 @@ def _cell(row: Json, column: str) -> str:
 def _remove(ask: Ask, args: Any) -> None:
     ask("DELETE", args.id)
     gone = f"{args.action}d"
-    answer(args, {"id": args.id, gone: True}, f"{args.noun[:-1]} {args.id} is {gone}")
+    answer(args.format, {"id": args.id, gone: True}, f"{args.noun[:-1]} {args.id} is {gone}")
 
 
 _ACTIONS: Final[Mapping[tuple[str, str], Callable[[Ask, Any], None]]] = {

@@ -39,7 +39,7 @@ def run(request: Request) -> int:
     if not settings.data_dir.is_dir():
         raise UsageFault(f"there is no data directory {settings.data_dir}; --data-dir names one")
     if args.engine:
-        from trainshed.cli.admin import doctor_engine  # noqa: PLC0415 - rarely needed
+        from trainshed.cli.admin import doctor_engine
 
         return doctor_engine.run(args, settings)
     engines = engines_of(replace(settings, container_runtime=NO_RUNTIME, isolation=None))
@@ -55,7 +55,7 @@ def run(request: Request) -> int:
             )
         )
     text = "\n".join(_lines(report, colour=wants_colour("auto", sys.stdout)))
-    answer(args, _document(report), text)
+    answer(args.format, _document(report), text)
     if "unseen" in report.words:
         return EXIT_UNSEEN
     return EXIT_FAILED if "FAILED" in report.words else 0

@@ -31,7 +31,7 @@ def run(args: Namespace, settings: Settings) -> int:
     words = {_word(finding) for finding in findings}
     if not shows:
         answer(
-            args,
+            args.format,
             {"engine": args.engine, "checks": [_document(finding) for finding in findings]},
             "",
         )

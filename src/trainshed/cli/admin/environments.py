@@ -51,9 +51,9 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """Build it, and say how it is used."""
     args: argparse.Namespace = request.args
-    from trainshed.config import FILE  # noqa: PLC0415 - after --help
-    from trainshed.workbench.config_rows import add_rows, check_rows  # noqa: PLC0415
-    from trainshed.workbench.runtime_environments import build  # noqa: PLC0415
+    from trainshed.config import FILE
+    from trainshed.workbench.config_rows import add_rows, check_rows
+    from trainshed.workbench.runtime_environments import build
 
     config = args.config or data_dir(args.data_dir, os.environ) / FILE
     if args.write:
@@ -77,5 +77,5 @@ def run(request: flags.Request) -> int:
         "config": str(config),
         "written": args.write,
     }
-    answer(args, document, built.settings)
+    answer(args.format, document, built.settings)
     return 0

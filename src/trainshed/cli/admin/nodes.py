@@ -52,7 +52,7 @@ def run(request: flags.Request) -> int:
     response = place_of(args).server.call("GET", "/trainshed/v1/nodes")
     nodes, engines = response["nodes"], response.get("engines", [])
     tables = (_wide if args.wide else _short)(nodes)
-    answer(args, nodes, "\n\n".join(filter(None, (*tables, _engines(engines)))))
+    answer(args.format, nodes, "\n\n".join(filter(None, (*tables, _engines(engines)))))
     return 0
 
 

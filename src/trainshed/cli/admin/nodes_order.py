@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import quote
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import continued, place_of
+from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.jobs.submitted import EXIT_INTERRUPTED
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.client.faults import Json, Unreachable
@@ -85,40 +85,41 @@ _PATH: Final = "/trainshed/v1/nodes"
 def run(request: flags.Request) -> int:
     """Give the order, tell what happens, and wait if that was asked."""
     args = request.args
-    server = place_of(args).server
+    place = place_of(args)
     document = {} if args.notice is None else {"notice": duration_of(args.notice)}
     path = f"{_PATH}/{quote(args.node, safe='')}:{args.order}"
-    response = server.call("POST", path, document)
+    response = place.server.call("POST", path, document)
     if args.format == "text":
-        _report(args, response)
-    exit_code = _wait(args, server, response) if args.wait else 0
+        _report(place, args.node, args.order, response)
+    exit_code = _wait(place.server, args.node, response) if args.wait else 0
     if args.format == "json":
         out_json(response)
     return exit_code
 
 
-def _report(args: argparse.Namespace, response: Json) -> None:
+def _report(place: ServerPlace, node: str, order: str, response: Json) -> None:
     out(response["message"])
-    for job in response["jobs"] if args.order != "resume" else ():
+    if order == "resume":
+        return
+    for job in response["jobs"]:
         out(f"  {job}")
-    if args.order != "resume":
-        note(f"take it back: {continued(args, f'nodes resume {args.node}')}")
+    note(f"take it back: {place.command(f'nodes resume {node}')}")
 
 
-def _wait(args: argparse.Namespace, server: Server, response: Json) -> int:
+def _wait(server: Server, name: str, response: Json) -> int:
     """Follow the node until nothing is on it; ``response`` holds it as it was seen last."""
     reported = -1
     try:
         while remaining := response["node"]["replicas"]:
             if remaining != reported:
-                note(f"{remaining} replica{'s' if remaining > 1 else ''} left on {args.node}")
+                note(f"{remaining} replica{'s' if remaining > 1 else ''} left on {name}")
             reported = remaining
             time.sleep(LOOK_S)
-            response["node"] = _node(server, args.node, response["node"])
+            response["node"] = _node(server, name, response["node"])
     except KeyboardInterrupt:
-        note(f"{args.node} stays {response['node']['state']}; its replicas are not waited for")
+        note(f"{name} stays {response['node']['state']}; its replicas are not waited for")
         return EXIT_INTERRUPTED
-    note(f"no replica is left on {args.node}")
+    note(f"no replica is left on {name}")
     return 0
 
 

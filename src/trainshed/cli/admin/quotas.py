@@ -44,7 +44,7 @@ def run(request: flags.Request) -> int:
     quotas = place.server.call("GET", path)["quotas"]
     if not quotas:
         note("no accelerator has a quota and none is in use; [[quota]] in config.toml sets one")
-    answer(args, quotas, table(_HEADERS, map(_row, quotas)) if quotas else "")
+    answer(args.format, quotas, table(_HEADERS, map(_row, quotas)) if quotas else "")
     return 0
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from trainshed.cli.check.clusters import rulebook_of
 from trainshed.cli.check.inspect_options import ROLES
-from trainshed.cli.check.submit_options import given_flags
 from trainshed.cli.flags import Request
+from trainshed.cli.job_flags import submit_flags_of
 from trainshed.cli.local.run_job import host_of
 from trainshed.cli.terminal import answer
 from trainshed.launch.names import role_word
@@ -37,7 +37,7 @@ def run(request: Request) -> int:
     plan = prepare(job, host_of(args), for_print=True).plan
     env = replica_env(plan, _role(args.role, plan), args.index)
     text = "\n".join(f"{name}={_indent_json(value)}" for name, value in sorted(env.items()))
-    answer(args, dict(env), text)
+    answer(args.format, dict(env), text)
     return 0
 
 
@@ -76,7 +76,7 @@ def _indent_json(value: str) -> str:
 def _job(args: argparse.Namespace, user_args: Sequence[str] | None) -> LocalJob:
     """The job of a file, judged as it would be when it runs; no program needs to be there."""
     content = read_one(args.config).content
-    merged = merge_any(content, given_flags(args), source=args.config)
+    merged = merge_any(content, submit_flags_of(args), source=args.config)
     if kind_of(content) is DocumentKind.ML_JOB:
         merged = with_args(merged, user_args)
     accepted = accept(judge(merged, rulebook_of(args)))

@@ -46,7 +46,7 @@ def run(request: Request) -> int:
     if rates and any(not rate.samples for rate in (cpu, *rates)):
         note("steps are compared, for nobody has reported how many samples they hold")
     sentences = list(decision(cpu, rates, prices))
-    answer(request.args, _as_json(cpu, rates, sentences), _text(cpu, rates, sentences))
+    answer(request.args.format, _as_json(cpu, rates, sentences), _text(cpu, rates, sentences))
     return 0
 
 

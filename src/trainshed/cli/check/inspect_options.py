@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.cli import flags
-from trainshed.cli.check.submit_options import add_cluster_flags
+from trainshed.cli.job_flags import add_cluster_flags
 from trainshed.model.roles import Role
 from trainshed.storage.buckets import GsPaths
 
@@ -224,30 +224,6 @@ def backup(prog: str) -> flags.Parser:
         )
     parser.set_defaults(restores=restores)
     flags.add_format(parser)
-    return parser
-
-
-def tuning_report(prog: str) -> flags.Parser:
-    """The command line of ``report``, in each group of jobs."""
-    group = prog.removeprefix("trainshed ").rpartition(" ")[0]
-    _, example = flags.NOUNS[group]
-    parser = flags.Parser(
-        prog,
-        summary="Writes how a tuning job went, or goes: one HTML page with Optuna's plots, the "
-        "best trial with its arguments and a table of all trials, which needs no network and no "
-        "other file; and the same table as CSV.",
-        example=f"  {prog} {example}\n  {prog} {example} --out reports/",
-        usage=f"{prog} NAME [flags]",
-    )
-    parser.set_defaults(group=group)
-    parser.add_argument("name", metavar="NAME", help=flags.named(group, "tuning job"))
-    parser.add_argument(
-        "--out",
-        metavar="PLACE",
-        help="The page (a name that ends with .html, the table goes beside it) or a folder for "
-        "both; default: the current folder",
-    )
-    flags.add_client_flags(parser, located=group.startswith("ai "))
     return parser
 
 

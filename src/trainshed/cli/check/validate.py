@@ -6,9 +6,9 @@ from typing import Any
 
 from trainshed.catalog.open import load_catalog
 from trainshed.cli.check.clusters import cluster_json, cluster_table, rulebook_of, violations_json
-from trainshed.cli.check.submit_options import given_flags
 from trainshed.cli.failures import in_a_line, print_error
 from trainshed.cli.flags import Request
+from trainshed.cli.job_flags import submit_flags_of
 from trainshed.cli.terminal import out, out_json
 from trainshed.model.faults import UsageFault, Violation
 from trainshed.service.jobs.judging import JudgedDocument, Rulebook, judge
@@ -65,7 +65,7 @@ def run(request: Request) -> int:
     """Exit code 0 when all are valid, 1 when some are refused, 2 when one cannot be read."""
     args = request.args
     rulebook = rulebook_of(args)
-    answers = list(_validate(args.file, flags=given_flags(args), rulebook=rulebook))
+    answers = list(_validate(args.file, flags=submit_flags_of(args), rulebook=rulebook))
     if args.format == "json":
         out_json([_as_json(answer, quota=args.quota) for answer in answers])
     else:

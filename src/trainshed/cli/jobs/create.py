@@ -1,31 +1,124 @@
-"""The commands that create jobs on a server: the flags and the file become a document."""
+"""The commands that create jobs on a server: gcloud's command lines become a document."""
 
 import argparse
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trainshed.cli.check.submit_options import given_flags
+from trainshed.cli import flags, job_flags
 from trainshed.cli.connecting import ServerPlace, place_of, region_of
-from trainshed.cli.flags import Request
-from trainshed.cli.jobs.create_options import TUNING_WORDS, WORDS
-from trainshed.cli.jobs.submitted import report_created
-from trainshed.client.collections import collection_of
-from trainshed.client.faults import ServerRefusal
-from trainshed.client.uploads import staging_of
 from trainshed.model.faults import UsageFault
-from trainshed.model.plan_wishes import OFF, PLAN_LABEL
-from trainshed.service.jobs.refusing import Merged
-from trainshed.workbench.job_drafts import (
-    SPEC_SWITCHES,
-    SPEC_WORDS,
-    Draft,
-    custom_job,
-    training_job,
-    tuning_job,
+
+if TYPE_CHECKING:
+    from trainshed.service.jobs.refusing import Merged
+    from trainshed.workbench.job_drafts import Draft
+
+_LABELS = ("labels", "KEY=VALUE,...", "Labels of the job")
+_TUNING_WORDS = (
+    ("display-name", "NAME", "Name of the job"),
+    ("max-trial-count", "N", "Trials in all (as the file says, else 1)"),
+    ("parallel-trial-count", "N", "Trials at once (as the file says, else 1)"),
+    ("algorithm", "NAME", "algorithm-unspecified, grid-search or random-search"),
+    _LABELS,
 )
-from trainshed.workbench.merging import put, spelled
+
+_POOL = "machine-type=n1-standard-4,container-image-uri=registry.example/team/train:1"
+EXAMPLE = f"""\
+  {{prog}} --display-name census \\
+      --worker-pool-spec {_POOL} \\
+      --worker-pool-spec {_POOL},replica-count=2 \\
+      --command python,-c --args "print('hello')" --stream-logs
+  {{prog}} --display-name census --config job.yaml"""
+TUNING_EXAMPLE = "  {prog} --display-name tuned --config study.yaml --max-trial-count 6"
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line of ``jobs submit training``, or of ``create`` for Vertex AI's jobs."""
+    if prog.endswith("submit training"):
+        return _training_parser(prog)
+    is_tuning = prog.endswith("ai hp-tuning-jobs create")
+    parser = _tuning_parser(prog) if is_tuning else _custom_parser(prog)
+    flags.add_spec_flags(parser, vertex=True)
+    flags.add_no_plan(parser)
+    flags.add_client_flags(parser, located=True)
+    return parser
+
+
+def _custom_parser(prog: str) -> flags.Parser:
+    parser = flags.Parser(
+        prog,
+        summary="Submits a Vertex AI custom job to a server: gcloud's command, for those who do "
+        "not have it.",
+        example=EXAMPLE.format(prog=prog),
+        usage=f"{prog} --display-name NAME (--worker-pool-spec ... | --config FILE) [flags]",
+    )
+    parser.set_defaults(group="ai custom-jobs")
+    job_flags.add_pool_flags(parser, (_LABELS,))
+    flags.add_stream_flag(parser)
+    return parser
+
+
+def _tuning_parser(prog: str) -> flags.Parser:
+    parser = flags.Parser(
+        prog,
+        summary="Submits a Vertex AI hyperparameter tuning job to a server: gcloud's command, for "
+        "those who do not have it.",
+        example=TUNING_EXAMPLE.format(prog=prog),
+        usage=f"{prog} --display-name NAME --config FILE [flags]",
+    )
+    parser.set_defaults(group="ai hp-tuning-jobs", stream_logs=False)
+    parser.add_argument(
+        "--config", metavar="FILE", required=True, help="HyperparameterTuningJob; flags win"
+    )
+    job_flags.add_words(parser, _TUNING_WORDS)
+    return parser
+
+
+#: Flags of the service that no trainer has; the others reach it untouched.
+NEVER_USER_ARGS = frozenset(
+    {"job-dir", "module-name", "package-path", "runtime-version", "staging-bucket", "stream-logs"}
+)
+
+TRAINING_EXAMPLE = """\
+  {prog} census_1 --module-name trainer.task --package-path trainer \\
+      --staging-bucket gs://staging --runtime-version 2.11 --python-version 3.7 \\
+      --stream-logs -- --epochs 3
+  {prog} census_2 --config config.yaml --module-name trainer.task \\
+      --package-path trainer --job-dir gs://staging/census_2 \\
+      --runtime-version 2.11 --python-version 3.7"""
+
+
+def _training_parser(prog: str) -> flags.Parser:
+    parser = flags.Parser(
+        prog,
+        summary="Submits an AI Platform training job to a server: gcloud's command, for those who "
+        "do not have it. Flags win over the file; a field of the file that no flag was given for "
+        "stays, packageUris and enableWebAccess included, which gcloud overwrites.",
+        example=TRAINING_EXAMPLE.format(prog=prog),
+        usage=f"{prog} JOB [flags] [-- USER_ARGS ...]",
+    )
+    parser.own = NEVER_USER_ARGS
+    parser.set_defaults(group="ai-platform jobs")
+    parser.add_argument("job", metavar="JOB", help="Id of the job, given once in a project")
+    parser.add_argument("--config", metavar="FILE", help="Job file; flags win over its fields")
+    parser.add_argument(
+        "--package-path", metavar="DIR", type=Path, help="Package that is built and uploaded"
+    )
+    parser.add_argument(
+        "--staging-bucket",
+        metavar="gs://BUCKET",
+        help="Where local packages are uploaded; default: below --job-dir",
+    )
+    flags.add_stream_flag(parser)
+    job_flags.add_cluster_flags(parser, "they win over the file")
+    flags.add_spec_flags(parser, vertex=False)
+    flags.add_no_plan(parser)
+    flags.add_client_flags(parser)
+    flags.add_idle(parser, words=("--tpu-tf-version",), switches=("--async",))
+    parser.add_argument_group("-- USER_ARGS", "Everything after a bare -- goes to the trainer.")
+    return parser
+
 
 _KMS_PARTS = {
     "kms_location": "locations",
@@ -34,11 +127,18 @@ _KMS_PARTS = {
 }
 
 
-def run(request: Request) -> int:
+def run(request: flags.Request) -> int:
     """Create a job; gives 0, or with ``--stream-logs`` the job's exit code."""
-    args, user_args = request
+    from trainshed.cli.jobs.submitted import follow_created, report_created
+    from trainshed.cli.terminal import out_json
+    from trainshed.client.collections import collection_of
+    from trainshed.client.faults import ServerRefusal
+    from trainshed.model.plan_wishes import OFF, PLAN_LABEL
+    from trainshed.workbench.merging import put
+
+    args = request.args
     place, collection = place_of(args), collection_of(args.group)
-    merged = _merge(args, place, user_args)
+    merged = _merge(request, place)
     if args.no_plan:
         put(merged.content, ("labels", PLAN_LABEL), OFF)
     path = collection.parent(place.project, place.region)
@@ -47,74 +147,33 @@ def run(request: Request) -> int:
     except ServerRefusal as refusal:  # it names the flags that set the fields at fault
         raise refusal.in_words(merged.words) from refusal
     name = job["name"] if collection.located else args.job
-    return report_created(args, place, name, job)
+    if args.stream_logs:
+        return follow_created(place, args.group, name, as_json=args.format == "json")
+    if args.format == "json":
+        out_json(job)
+    else:
+        report_created(place, args.group, name, job)
+    return 0
 
 
-def _merge(args: argparse.Namespace, place: ServerPlace, user_args: Sequence[str] | None) -> Merged:
+def _merge(request: flags.Request, place: ServerPlace) -> "Merged":
+    """The document of the file and the flags; the packages of AI Platform's jobs are uploaded."""
+    from trainshed.workbench.job_drafts import custom_job, tuning_job
+
+    args, user_args = request
+    draft = _draft_of(args, place.project)
     if args.group == "ai custom-jobs":
-        return custom_job(args.worker_pool_spec, _draft(args, place.project, WORDS))
+        return custom_job(args.worker_pool_spec, draft)
     if args.group == "ai hp-tuning-jobs":
-        return tuning_job(_draft(args, place.project, TUNING_WORDS))
-    return _training(args, place, user_args)
+        return tuning_job(draft)
+    code = _LocalCode(args.package_path, args.staging_bucket)
+    return _training(args.job, draft, user_args, code, place)
 
 
-def _training(
-    args: argparse.Namespace, place: ServerPlace, user_args: Sequence[str] | None
-) -> Merged:
-    """A job of AI Platform; its packages are uploaded first."""
-    flags = given_flags(args)
-    spec, kms_key = _spec_flags(args, place.project)
-    packages = [word for word in flags.pop("packages", "").split(",") if word]
-    draft = Draft(config=args.config, words=flags, spec=spec, kms_key=kms_key)
-    merged = training_job(args.job, draft, user_args)
-    training_input = merged.content.get(spelled(merged.content, "trainingInput"))
-    if isinstance(training_input, dict):
-        training_input.setdefault("region", region_of())
-        if uris := _upload_packages(args, place, packages, training_input):
-            put(merged.content, ("trainingInput", "packageUris"), uris)
-    return merged
+def _draft_of(args: argparse.Namespace, project: str) -> "Draft":
+    """What the flags say of the job."""
+    from trainshed.workbench.job_drafts import SPEC_SWITCHES, SPEC_WORDS, Draft
 
-
-def _upload_packages(
-    args: argparse.Namespace,
-    place: ServerPlace,
-    packages: list[str],
-    training_input: Mapping[str, object],
-) -> list[str]:
-    """The URIs of all packages of the command line, the remote ones first."""
-    remote = [package for package in packages if "://" in package]
-    local = [_check_package(package) for package in packages if "://" not in package]
-    if not (args.package_path or local):
-        return remote
-    job_dir = training_input.get(spelled(training_input, "jobDir"))
-    staging = staging_of(args.job, args.staging_bucket, str(job_dir) if job_dir else None)
-    with tempfile.TemporaryDirectory(prefix="trainshed-") as work:
-        if args.package_path:
-            from trainshed.workbench.sdists import build_sdist  # noqa: PLC0415  # engines, for uv
-
-            local.insert(0, build_sdist(args.package_path, Path(work)))
-        return [*remote, *staging.upload(place.server, local)]
-
-
-def _check_package(package: str) -> Path:
-    path = Path(package)
-    if not path.is_file():
-        raise UsageFault(f"--packages: there is no file {package}")
-    return path
-
-
-def _draft(args: argparse.Namespace, project: str, rows: Iterable[tuple[str, str, str]]) -> Draft:
-    words = {name: getattr(args, f"word:{name}") for name, _, _ in rows}
-    spec, kms_key = _spec_flags(args, project)
-    return Draft(
-        config=args.config,
-        words={name: value for name, value in words.items() if value is not None},
-        spec=spec,
-        kms_key=kms_key,
-    )
-
-
-def _spec_flags(args: argparse.Namespace, project: str) -> tuple[dict[str, Any], str | None]:
     values = vars(args)
     words = {
         field: values[f"spec:{name}"]
@@ -124,16 +183,81 @@ def _spec_flags(args: argparse.Namespace, project: str) -> tuple[dict[str, Any],
     switches = {
         field: True for name, field in SPEC_SWITCHES.items() if values.get(f"switch:{name}")
     }
-    return {**words, **switches}, _kms_key(args, project)
+    return Draft(
+        config=args.config,
+        words={**job_flags.words_of(args), **job_flags.submit_flags_of(args)},
+        spec={**words, **switches},
+        kms_key=_kms_key({name: values[name] for name in flags.KMS}, project),
+    )
 
 
-def _kms_key(args: argparse.Namespace, project: str) -> str | None:
-    if not args.kms_key or "/" in args.kms_key:
-        return args.kms_key or None
-    parts = [f"projects/{args.kms_project or project}"]
+def _kms_key(parts: Mapping[str, str | None], project: str) -> str | None:
+    """The full name of the key of the flags ``--kms-*``.  Raises UsageFault for half a name."""
+    key = parts["kms_key"]
+    if not key or "/" in key:
+        return key or None
+    words = [f"projects/{parts['kms_project'] or project}"]
     for name, word in _KMS_PARTS.items():
-        if not getattr(args, name):
+        if not parts[name]:
             flag = f"--{name.replace('_', '-')}"
-            raise UsageFault(f"--kms-key {args.kms_key} wants {flag}, or a full name")
-        parts.append(f"{word}/{getattr(args, name)}")
-    return "/".join(parts)
+            raise UsageFault(f"--kms-key {key} needs {flag}, or a full name")
+        words.append(f"{word}/{parts[name]}")
+    return "/".join(words)
+
+
+class _LocalCode(NamedTuple):
+    """The folder of a package that is to be built, and the bucket for what is uploaded."""
+
+    package_path: Path | None
+    staging_bucket: str | None
+
+
+def _training(
+    job_id: str,
+    draft: "Draft",
+    user_args: Sequence[str] | None,
+    code: _LocalCode,
+    place: ServerPlace,
+) -> "Merged":
+    """A job of AI Platform; its packages are uploaded first."""
+    from trainshed.workbench.job_drafts import training_job
+    from trainshed.workbench.merging import put, spelled
+
+    words = dict(draft.words)
+    packages = [word for word in words.pop("packages", "").split(",") if word]
+    merged = training_job(job_id, replace(draft, words=words), user_args)
+    training_input = merged.content.get(spelled(merged.content, "trainingInput"))
+    if isinstance(training_input, dict):
+        training_input.setdefault("region", region_of())
+        job_dir = training_input.get(spelled(training_input, "jobDir"))
+        if uris := _upload_packages(job_id, packages, code, job_dir, place):
+            put(merged.content, ("trainingInput", "packageUris"), uris)
+    return merged
+
+
+def _upload_packages(
+    job_id: str, packages: Sequence[str], code: _LocalCode, job_dir: Any, place: ServerPlace
+) -> list[str]:
+    """The URIs of all packages of the command line, the remote ones first."""
+    import tempfile
+
+    from trainshed.client.uploads import staging_of
+
+    remote = [package for package in packages if "://" in package]
+    local = [_check_package(package) for package in packages if "://" not in package]
+    if not (code.package_path or local):
+        return remote
+    staging = staging_of(job_id, code.staging_bucket, str(job_dir) if job_dir else None)
+    with tempfile.TemporaryDirectory(prefix="trainshed-") as work:
+        if code.package_path:
+            from trainshed.workbench.sdists import build_sdist
+
+            local.insert(0, build_sdist(code.package_path, Path(work)))
+        return [*remote, *staging.upload(place.server, local)]
+
+
+def _check_package(package: str) -> Path:
+    path = Path(package)
+    if not path.is_file():
+        raise UsageFault(f"--packages: there is no file {package}")
+    return path

@@ -44,14 +44,14 @@ def run(request: flags.Request) -> int:
     if args.action == "events":
         events = list(_events(place, path))
         rows = [(date_of(e["time"]), e["attempt"], e["kind"], e["message"]) for e in events]
-        answer(args, events, table(("TIME", "ATTEMPT", "EVENT", "MESSAGE"), rows))
+        answer(args.format, events, table(("TIME", "ATTEMPT", "EVENT", "MESSAGE"), rows))
     elif args.action == "manifest":
         query = {} if args.attempt is None else {"attempt": args.attempt}
         document = place.server.call("GET", f"{path}/manifest", query=query)
-        answer(args, document, "\n".join(_manifest(document)))
+        answer(args.format, document, "\n".join(_manifest(document)))
     else:
         document = place.server.call("GET", f"{path}/explain")
-        answer(args, document, "\n".join(_explanation(document)))
+        answer(args.format, document, "\n".join(_explanation(document)))
     return 0
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, continued, place_of
+from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.jobs.job_names import TRIAL_HELP, NamedJob, find_job
 from trainshed.cli.jobs.jobs_list import run_time
 from trainshed.cli.jobs.resource_texts import date_of, why_it_waits
@@ -51,7 +51,7 @@ def run(request: flags.Request) -> int:
         args.format, {**named.job, "resource": resource}, lambda: _text(named.job, resource)
     )
     if args.format == "text":
-        note(f"its log: {continued(args, f'jobs logs {args.job}')}")
+        note(f"its log: {place.command(f'jobs logs {args.job}')}")
     return 0
 
 

@@ -89,39 +89,35 @@ def run(request: flags.Request) -> int:
     """List the jobs."""
     args = request.args
     place = place_of(args)
-    rows = list(_rows(args, place))
-    if not rows and args.format == "text":
-        where = "your projects have" if args.all_projects else f"project {place.project} has"
-        note(f"{where} no job that passes the filters" if _filters(args) else f"{where} no job")
-    print_resources(args.format, rows, lambda: _text(rows, several=args.all_projects))
-    return 0
-
-
-def _filters(args: argparse.Namespace) -> bool:
-    return any((args.state, args.since, args.kind, args.user, args.label, args.filter))
-
-
-def _rows(args: argparse.Namespace, place: ServerPlace) -> Iterator[Json]:
-    exact = None if args.filter or args.sort_by else args.limit
-    query = {
+    filters = {
         "state": args.state or None,
         "kind": KINDS.get(args.kind),
         "creator": args.user,
         "label": args.label,
         "since": args.since,
-        "pageSize": args.page_size or min(exact or PAGE_SIZE, PAGE_SIZE),
     }
+    order = flags.list_flags_of(args)
     path = list_path("-" if args.all_projects else place.project)
-    rows = _arranged(args, pages(place.server, path, "jobs", query))
-    return islice(rows, args.limit)
+    rows = list(_rows(place, path, filters, order))
+    if not rows and args.format == "text":
+        where = "your projects have" if args.all_projects else f"project {place.project} has"
+        is_filtered = any((*filters.values(), order.filter))
+        note(f"{where} no job that passes the filters" if is_filtered else f"{where} no job")
+    print_resources(args.format, rows, lambda: _text(rows, several=args.all_projects))
+    return 0
 
 
-def _arranged(args: argparse.Namespace, rows: Iterator[Json]) -> Iterator[Json]:
-    if not args.filter and not args.sort_by:
-        return rows
-    from trainshed.cli.jobs.list_words import arranged  # noqa: PLC0415  # most lists do without
+def _rows(
+    place: ServerPlace, path: str, filters: Mapping[str, object], order: flags.ListFlags
+) -> Iterator[Json]:
+    exact = None if order.filter or order.sort_by else order.limit
+    page_size = order.page_size or min(exact or PAGE_SIZE, PAGE_SIZE)
+    rows = pages(place.server, path, "jobs", {**filters, "pageSize": page_size})
+    if order.filter or order.sort_by:
+        from trainshed.cli.jobs.list_words import arranged
 
-    return arranged(args.filter, args.sort_by)(rows)
+        rows = arranged(order.filter, order.sort_by)(rows)
+    return islice(rows, order.limit)
 
 
 def _text(rows: Sequence[Json], *, several: bool) -> str:

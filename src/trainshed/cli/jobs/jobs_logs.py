@@ -56,18 +56,15 @@ def run(request: flags.Request) -> int:
     printer = LinePrinter(sys.stdout, as_json=args.format == "json")
     trial = named.trial or args.trial
     if not args.follow:
-        _print_now(place, named, printer, _query(args, trial))
+        query = {"task": args.task_name, "tail": args.tail, "trial": trial}
+        _print_now(place, named, printer, query)
         return 0
     followed = Followed(place.server, named.path, note)
     try:
         stream(followed, printer, args.task_name, trial, tail=args.tail)
     except KeyboardInterrupt:
-        return report_leaving(args, "job", named.name)
+        return report_leaving(place, "job", named.name)
     return 0
-
-
-def _query(args: argparse.Namespace, trial: str | None) -> dict[str, object]:
-    return {"task": args.task_name, "tail": args.tail, "trial": trial}
 
 
 def _print_now(

@@ -1,7 +1,6 @@
 """``trainshed ai-platform jobs update``: the labels are read, changed here and written back."""
 
 import argparse
-from collections.abc import Mapping
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import place_of
@@ -43,16 +42,11 @@ def run(request: flags.Request) -> int:
     place = place_of(args)
     path = collection_of("ai-platform jobs").path(args.job, place.project, place.region)
     old_labels = place.server.call("GET", path).get("labels", {})
-    document = {"labels": _change_labels(args, old_labels)}
+    removed = old_labels if args.clear_labels else submit_flags.words(args.remove_labels or "")
+    remaining = {key: value for key, value in old_labels.items() if key not in removed}
+    new_labels = submit_flags.pairs("--update-labels", args.update_labels or "")
+    document = {"labels": {**remaining, **new_labels}}
     job = place.server.call("PATCH", path, document, {"updateMask": "labels"})
     labels = ", ".join(f"{key}={value}" for key, value in sorted(job.get("labels", {}).items()))
-    answer(args, job, f"labels of {args.job}: {labels or 'none'}")
+    answer(args.format, job, f"labels of {args.job}: {labels or 'none'}")
     return 0
-
-
-def _change_labels(args: argparse.Namespace, old_labels: Mapping[str, str]) -> dict[str, str]:
-    removed = set(submit_flags.words(args.remove_labels or ""))
-    remaining = (
-        {} if args.clear_labels else {k: v for k, v in old_labels.items() if k not in removed}
-    )
-    return {**remaining, **submit_flags.pairs("--update-labels", args.update_labels or "")}

@@ -10,7 +10,7 @@ from trainshed.model.visible import visible
 
 def printed(resource: Json) -> str:
     """A resource as gcloud's describe prints it."""
-    import yaml  # noqa: PLC0415  # JSON does without
+    import yaml
 
     def dumped(*, allow_unicode: bool) -> str:
         text: str = yaml.safe_dump(resource, allow_unicode=allow_unicode, width=100)

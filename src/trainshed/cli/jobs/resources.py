@@ -1,6 +1,5 @@
 """list, describe, cancel and delete, for every collection: what differs is in tables."""
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
@@ -68,24 +67,27 @@ _COLUMNS: Final[Mapping[str, Callable[[Json], str]]] = {
 def run(request: flags.Request) -> int:
     """Carry out one action."""
     args = request.args
-    act = {"list": _list, "describe": _describe, "cancel": _cancel, "delete": _delete}[args.action]
     place, collection = place_of(args), collection_of(args.group)
     if args.action == "list":
-        act(args, place, collection)
+        _list(place, collection, flags.list_flags_of(args), args.format)
         return 0
-    args.name = resource_name(place, collection, args.name)
-    with report_other_project(place, args.name):
-        act(args, place, collection)
+    name = resource_name(place, collection, args.name)
+    with report_other_project(place, name):
+        if args.action == "describe":
+            _describe(place, collection, name, args.format, summary if args.summarize else printed)
+        else:
+            act = {"cancel": _cancel, "delete": _delete}[args.action]
+            act(place, collection, name, args.format)
     return 0
 
 
-def _list(args: argparse.Namespace, place: ServerPlace, collection: JobCollection) -> None:
-    rows = list(_list_rows(args, place, collection))
-    if not rows and args.format == "text":
+def _list(place: ServerPlace, collection: JobCollection, order: flags.ListFlags, form: str) -> None:
+    rows = list(_list_rows(place, collection, order))
+    if not rows and form == "text":
         where = f" in {place.region}" if collection.located else ""
-        which = " that passes the filter" if args.filter else ""
+        which = " that passes the filter" if order.filter else ""
         note(f"project {place.project} has no {collection.noun}{where}{which}")
-    print_resources(args.format, rows, lambda: _table(rows, collection))
+    print_resources(form, rows, lambda: _table(rows, collection))
 
 
 def _table(rows: list[Json], collection: JobCollection) -> str:
@@ -95,25 +97,30 @@ def _table(rows: list[Json], collection: JobCollection) -> str:
 
 
 def _list_rows(
-    args: argparse.Namespace, place: ServerPlace, collection: JobCollection
+    place: ServerPlace, collection: JobCollection, order: flags.ListFlags
 ) -> Iterator[Json]:
     """Without an order of its own, a list ends as soon as it has all that was asked for."""
-    arrange = arranged(args.filter, args.sort_by)
+    arrange = arranged(order.filter, order.sort_by)
     parent = collection.parent(place.project, place.region)
-    query = {"pageSize": args.page_size or PAGE_SIZE}
-    return islice(arrange(pages(place.server, parent, collection.word, query)), args.limit)
+    query = {"pageSize": order.page_size or PAGE_SIZE}
+    return islice(arrange(pages(place.server, parent, collection.word, query)), order.limit)
 
 
 #: What is said of these goes beyond Google's documents.
 _EXPLAINED_STATES: Final = frozenset({"QUEUED", "RUNNING", "SUCCEEDED", "FAILED"})
 
 
-def _describe(args: argparse.Namespace, place: ServerPlace, collection: JobCollection) -> None:
-    resource = place.server.call("GET", collection.path(args.name, place.project, place.region))
-    render = summary if args.summarize else printed
-    print_resource(args.format, resource, lambda: render(resource))
+def _describe(
+    place: ServerPlace,
+    collection: JobCollection,
+    name: str,
+    form: str,
+    render: Callable[[Json], str],
+) -> None:
+    resource = place.server.call("GET", collection.path(name, place.project, place.region))
+    print_resource(form, resource, lambda: render(resource))
     if collection.word != "trainingPipelines" and _is_explained(resource):
-        path = native_path(str(resource.get("name", args.name)), place.project)
+        path = native_path(str(resource.get("name", name)), place.project)
         explanation = place.server.call("GET", f"{path}/explain")
         for line in _explain(explanation):
             note(line)
@@ -145,19 +152,19 @@ def _reduces(job: Json) -> bool:
     return any("reductionserver" in uri for uri in uris)
 
 
-def _cancel(args: argparse.Namespace, place: ServerPlace, collection: JobCollection) -> None:
-    path = collection.path(args.name, place.project, place.region)
+def _cancel(place: ServerPlace, collection: JobCollection, name: str, form: str) -> None:
+    path = collection.path(name, place.project, place.region)
     response = place.server.call("POST", f"{path}:cancel", {})
-    if args.format == "json":
+    if form == "json":
         out_json(response)
     else:
         state = state_of(place.server.call("GET", path))
-        out(f"{collection.noun} {args.name}: {state}")
+        out(f"{collection.noun} {name}: {state}")
 
 
-def _delete(args: argparse.Namespace, place: ServerPlace, collection: JobCollection) -> None:
-    response = place.server.call("DELETE", collection.path(args.name, place.project, place.region))
-    answer(args, response, f"{collection.noun} {args.name} is deleted")
+def _delete(place: ServerPlace, collection: JobCollection, name: str, form: str) -> None:
+    response = place.server.call("DELETE", collection.path(name, place.project, place.region))
+    answer(form, response, f"{collection.noun} {name} is deleted")
 
 
 _ROLES = (("master", "master"), ("worker", "worker"), ("parameterServer", "parameter server"),

@@ -36,12 +36,12 @@ def run(request: flags.Request) -> int:
     """Print the lines; gives 0 however the job ended, as gcloud does."""
     args = request.args
     place = place_of(args)
-    args.name = resource_name(place, collection_of(args.group), args.name)
-    followed = Followed(place.server, native_path(args.name, place.project), note)
+    name = resource_name(place, collection_of(args.group), args.name)
+    followed = Followed(place.server, native_path(name, place.project), note)
     try:
         printer = LinePrinter(sys.stdout, as_json=args.format == "json")
-        with report_other_project(place, args.name):
+        with report_other_project(place, name):
             stream(followed, printer, args.task_name, args.trial)
     except KeyboardInterrupt:
-        return left_running(args, args.group, args.name)
+        return left_running(place, args.group, name)
     return 0

@@ -1,13 +1,12 @@
 """What a create prints, and how its job is followed to the end."""
 
-import argparse
 import queue
 import sys
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeVar
 
-from trainshed.cli.connecting import ServerPlace, continued
+from trainshed.cli.connecting import ServerPlace
 from trainshed.cli.jobs.log_lines import LinePrinter
 from trainshed.cli.jobs.resource_texts import why_it_waits
 from trainshed.cli.terminal import err, note, out, out_json
@@ -18,27 +17,26 @@ from trainshed.client.following import Followed, exit_code_of
 EXIT_INTERRUPTED = 130
 
 
-def report_created(args: argparse.Namespace, place: ServerPlace, name: str, job: Json) -> int:
-    """Print the job, or follow it with ``--stream-logs``; gives the exit code."""
-    is_json = args.format == "json"
-    if not args.stream_logs:
-        if is_json:
-            out_json(job)
-        else:
-            _print_head(name, job)
-            note(f"see it: {continued(args, f'{args.group} describe {name}')}")
-            if "studySpec" in job or "hyperparameters" in job.get("trainingInput", {}):
-                note(f"watch its trials: {continued(args, f'{args.group} watch {name}')}")
-            note(f"its log: {continued(args, f'{args.group} stream-logs {name}')}")
-        return 0
+def report_created(place: ServerPlace, group: str, name: str, job: Json) -> None:
+    """Print the job, and the commands that show more of it."""
+    key = "jobId" if "jobId" in job else "name"
+    out(f"{key}: {job.get(key, name)}\nstate: {state_of(job)}")
+    note(f"see it: {place.command(f'{group} describe {name}')}")
+    if "studySpec" in job or "hyperparameters" in job.get("trainingInput", {}):
+        note(f"watch its trials: {place.command(f'{group} watch {name}')}")
+    note(f"its log: {place.command(f'{group} stream-logs {name}')}")
+
+
+def follow_created(place: ServerPlace, group: str, name: str, *, as_json: bool) -> int:
+    """Print the log of a new job until the job ends; gives its exit code."""
     note(f"{name} is submitted; Ctrl-C leaves it running")
     followed = Followed(place.server, native_path(name, place.project), note)
     try:
-        stream(followed, LinePrinter(sys.stderr if is_json else sys.stdout))
+        stream(followed, LinePrinter(sys.stderr if as_json else sys.stdout))
         end = followed.end()
     except KeyboardInterrupt:
-        return left_running(args, args.group, name)
-    if is_json:
+        return left_running(place, group, name)
+    if as_json:
         path = f"/v1/{end['name']}"
         out_json(place.server.call("GET", path))
     else:
@@ -65,29 +63,24 @@ def stream(
         printer.show(line)
 
 
-def left_running(args: argparse.Namespace, group: str, name: str) -> int:
+def left_running(place: ServerPlace, group: str, name: str) -> int:
     """Say after Ctrl-C that the job goes on, and how to come back or to stop it."""
     err("")
-    note(f"the job goes on; stop it with: {continued(args, f'{group} cancel {name}')}")
-    note(f"come back with: {continued(args, f'jobs watch {name}')}")
+    note(f"the job goes on; stop it with: {place.command(f'{group} cancel {name}')}")
+    note(f"come back with: {place.command(f'jobs watch {name}')}")
     return EXIT_INTERRUPTED
 
 
-def report_leaving(args: argparse.Namespace, what: str, name: str) -> int:
+def report_leaving(place: ServerPlace, what: str, name: str) -> int:
     """Say after Ctrl-C that the job of a full name goes on, and how to stop it."""
     group, short = commands_of(name)
-    note(f"the {what} goes on; stop it with: {continued(args, f'{group} cancel {short}')}")
+    note(f"the {what} goes on; stop it with: {place.command(f'{group} cancel {short}')}")
     return EXIT_INTERRUPTED
 
 
 def print_end(end: Json) -> None:
     """The last word; the error, if there is one, is the log's last line."""
     out(f"state: {end['state']}")
-
-
-def _print_head(name: str, job: Json) -> None:
-    key = "jobId" if "jobId" in job else "name"
-    out(f"{key}: {job.get(key, name)}\nstate: {state_of(job)}")
 
 
 T = TypeVar("T")

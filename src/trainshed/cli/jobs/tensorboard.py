@@ -1,6 +1,5 @@
 """``trainshed tensorboard``: TensorBoard on the folder of a job, a study or a local run."""
 
-import argparse
 import os
 import shlex
 import shutil
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import place_of
+from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.jobs.job_names import HELP, find_job
 from trainshed.cli.terminal import answer, note
 from trainshed.model.extras import install_command
@@ -52,13 +51,18 @@ def parser(prog: str) -> flags.Parser:
 
 def run(request: flags.Request) -> int:
     """Become TensorBoard; returns only with --dry-run."""
-    args, more = request
-    from trainshed.workbench.output_folders import event_folder, has_event_files  # noqa: PLC0415
+    from trainshed.workbench.output_folders import event_folder, has_event_files, local_folder
 
-    folder = event_folder(_folder_of(args))
-    command = [*_program(), "--logdir", str(folder), *_address(args), *(more or ())]
+    args, more = request
+    is_folder = args.place.startswith((SCHEME, ".", "~", "/")) or Path(args.place).is_dir()
+    place = args.place if is_folder else _find_output(place_of(args), args.place)
+    buckets = buckets_of(data_dir(args.data_dir, os.environ))
+    folder = event_folder(local_folder(place, buckets))
+    port = [] if args.port is None else ["--port", str(args.port)]
+    host = ["--host", args.host] if args.host else []
+    command = [*_program(), "--logdir", str(folder), *port, *host, *(more or ())]
     if args.dry_run:
-        answer(args, {"folder": str(folder), "command": command}, shlex.join(command))
+        answer(args.format, {"folder": str(folder), "command": command}, shlex.join(command))
         return 0
     if not has_event_files(folder):
         note(f"{folder} has no event files yet; TensorBoard shows them once the job writes some")
@@ -72,22 +76,17 @@ def _become(command: list[str]) -> NoReturn:
     os.execv(command[0], command)  # noqa: S606 - a program that is installed here
 
 
-def _folder_of(args: argparse.Namespace) -> Path:
-    """The folder of a job, or the one that was named.  Raises UsageFault."""
-    from trainshed.workbench.output_folders import local_folder, output_uri  # noqa: PLC0415
+def _find_output(place: ServerPlace, text: str) -> str:
+    """The URI below which a job writes its results.  Raises UsageFault."""
+    from trainshed.workbench.output_folders import output_uri
 
-    buckets = buckets_of(data_dir(args.data_dir, os.environ))
-    if args.place.startswith((SCHEME, ".", "~", "/")) or Path(args.place).is_dir():
-        return local_folder(args.place, buckets)
-    place = place_of(args)
-    name = find_job(place, args.place).name
-    uri = output_uri(place.server.call("GET", f"/v1/{name}"))
-    if not uri:
-        raise UsageFault(
-            f"{name} names no folder for its results (--job-dir, or baseOutputDirectory), so its "
-            "event files are in no bucket; submit it with one"
-        )
-    return local_folder(uri, buckets)
+    name = find_job(place, text).name
+    if uri := output_uri(place.server.call("GET", f"/v1/{name}")):
+        return uri
+    raise UsageFault(
+        f"{name} names no folder for its results (--job-dir, or baseOutputDirectory), so its "
+        "event files are in no bucket; submit it with one"
+    )
 
 
 def _program() -> list[str]:
@@ -97,8 +96,3 @@ def _program() -> list[str]:
     if program := shutil.which("tensorboard"):
         return [program]
     raise UsageFault(_MISSING)
-
-
-def _address(args: argparse.Namespace) -> list[str]:
-    port = [] if args.port is None else ["--port", str(args.port)]
-    return [*port, *(["--host", args.host] if args.host else ())]

@@ -3,18 +3,43 @@
 import shlex
 from datetime import datetime
 
-from trainshed.cli.connecting import continued, place_of
-from trainshed.cli.flags import Request
+from trainshed.cli import flags
+from trainshed.cli.connecting import place_of
 from trainshed.cli.jobs.job_names import report_other_project, resource_name
 from trainshed.cli.terminal import answer, note
 from trainshed.client.collections import FINAL_STATES, collection_of
 from trainshed.client.following import native_trials
-from trainshed.workbench.study_report.files import ReportFiles, files_of, write
-from trainshed.workbench.study_view import StudyView, view_of, with_native
 
 
-def run(request: Request) -> int:
+def parser(prog: str) -> flags.Parser:
+    """The command line, in each group of jobs."""
+    group = prog.removeprefix("trainshed ").rpartition(" ")[0]
+    _, example = flags.NOUNS[group]
+    parser = flags.Parser(
+        prog,
+        summary="Writes how a tuning job went, or goes: one HTML page with Optuna's plots, the "
+        "best trial with its arguments and a table of all trials, which needs no network and no "
+        "other file; and the same table as CSV.",
+        example=f"  {prog} {example}\n  {prog} {example} --out reports/",
+        usage=f"{prog} NAME [flags]",
+    )
+    parser.set_defaults(group=group)
+    parser.add_argument("name", metavar="NAME", help=flags.named(group, "tuning job"))
+    parser.add_argument(
+        "--out",
+        metavar="PLACE",
+        help="The page (a name that ends with .html, the table goes beside it) or a folder for "
+        "both; default: the current folder",
+    )
+    flags.add_client_flags(parser, located=group.startswith("ai "))
+    return parser
+
+
+def run(request: flags.Request) -> int:
     """Write the report of a tuning job as it stands."""
+    from trainshed.workbench.study_report.files import files_of, write
+    from trainshed.workbench.study_view import view_of, with_native
+
     args = request.args
     place = place_of(args)
     collection = collection_of(args.group)
@@ -25,16 +50,7 @@ def run(request: Request) -> int:
     view = with_native(view_of(document), trials.ask())
     files = files_of(args.out, view)
     write(view, files, datetime.now().astimezone())
-    answer(args, _as_json(view, files), f"page: {files.page}\ntable: {files.table}")
-    if args.format == "text" and view.state not in FINAL_STATES:
-        command = continued(args, f"{args.group} report {args.name}")
-        out_to = f" {shlex.join(('--out', args.out))}" if args.out else ""
-        note(f"the study is {view.state}; repeat this for more: {command}{out_to}")
-    return 0
-
-
-def _as_json(view: StudyView, files: ReportFiles) -> dict[str, object]:
-    return {
+    document = {
         "name": view.name,
         "state": view.state,
         "trials": len(view.trials),
@@ -42,3 +58,9 @@ def _as_json(view: StudyView, files: ReportFiles) -> dict[str, object]:
         "page": str(files.page),
         "table": str(files.table),
     }
+    answer(args.format, document, f"page: {files.page}\ntable: {files.table}")
+    if args.format == "text" and view.state not in FINAL_STATES:
+        command = place.command(f"{args.group} report {args.name}")
+        out_to = f" {shlex.join(('--out', args.out))}" if args.out else ""
+        note(f"the study is {view.state}; repeat this for more: {command}{out_to}")
+    return 0

@@ -3,7 +3,6 @@
 ``watch`` leads here for jobs that are studies.
 """
 
-import argparse
 import os
 import shlex
 import shutil
@@ -54,19 +53,19 @@ SHARE_MAX: Final = 0.2
 _ML_TRIALS: Final = "trainingOutput"
 
 
-def follow(args: argparse.Namespace, place: ServerPlace, path: str) -> int:
+def follow(place: ServerPlace, name: str, path: str, *, as_json: bool) -> int:
     """Watch the study at a path of its dialect; gives 0 if it succeeds, and 1 otherwise."""
     followed = Followed(place.server, path, note)
-    trials = native_trials(place.server, args.job, place.project)
+    trials = native_trials(place.server, name, place.project)
     try:
-        if args.format == "json":
+        if as_json:
             state = _print_json(followed)
         elif sys.stdout.isatty():
             state = _draw_live(followed, trials)
         else:
             state = _print_changes(followed, trials)
     except KeyboardInterrupt:
-        return report_leaving(args, "study", path.removeprefix("/v1/"))
+        return report_leaving(place, "study", path.removeprefix("/v1/"))
     return 0 if state == "SUCCEEDED" else 1
 
 

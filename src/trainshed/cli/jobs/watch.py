@@ -1,6 +1,5 @@
 """``watch``: a job until its end, in the form that the reader can take."""
 
-import argparse
 import shutil
 import sys
 import threading
@@ -63,14 +62,13 @@ def run(request: flags.Request) -> int:
     place = place_of(args)
     if args.group == "ai hp-tuning-jobs":
         collection = collection_of(args.group)
-        args.job = resource_name(place, collection, args.job)
-        with report_other_project(place, args.job):
-            return _follow_study(
-                args, place, collection.path(args.job, place.project, place.region)
-            )
+        name = resource_name(place, collection, args.job)
+        with report_other_project(place, name):
+            path = collection.path(name, place.project, place.region)
+            return _follow_study(place, name, path, args.format)
     job = find_job(place, args.job)
-    if path := _study_path(place, job.name):
-        return _follow_study(args, place, path)
+    if study_path := _study_path(place, job.name):
+        return _follow_study(place, args.job, study_path, args.format)
     followed = Followed(place.server, job.path, note)
     try:
         if args.format == "json":
@@ -80,14 +78,14 @@ def run(request: flags.Request) -> int:
         else:
             end = _print_lines(followed)
     except KeyboardInterrupt:
-        return report_leaving(args, "job", str(followed.job()["name"]))
+        return report_leaving(place, "job", str(followed.job()["name"]))
     return exit_code_of(end)
 
 
-def _follow_study(args: argparse.Namespace, place: ServerPlace, path: str) -> int:
-    from trainshed.cli.jobs import tuning_watch  # noqa: PLC0415  # most jobs are none
+def _follow_study(place: ServerPlace, name: str, path: str, form: str) -> int:
+    from trainshed.cli.jobs import tuning_watch
 
-    return tuning_watch.follow(args, place, path)
+    return tuning_watch.follow(place, name, path, as_json=form == "json")
 
 
 def _study_path(place: ServerPlace, full_name: str) -> str | None:

@@ -74,6 +74,6 @@ def _own_credentials(environ: Mapping[str, str]) -> str:
 
 def _serve(*arguments: Any) -> Any:
     # slow to import, and needed only when a program connects
-    from trainshed.api.gateway.local import serve_local  # noqa: PLC0415 - see above
+    from trainshed.api.gateway.local import serve_local
 
     return serve_local(*arguments)

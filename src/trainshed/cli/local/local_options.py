@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from trainshed.cli import flags
-from trainshed.cli.check.submit_options import add_cluster_flags
+from trainshed.cli.job_flags import add_cluster_flags
 from trainshed.model.resources import FleetPolicy
 
 #: The flags that the guide says must stand before ``--``: after it they are a slip.  All
@@ -161,7 +161,7 @@ def _add_network_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def _container_user(text: str) -> str:
-    from trainshed.config.values import WrongValue, container_user  # noqa: PLC0415 - rarely given
+    from trainshed.config.values import WrongValue, container_user
 
     try:
         return container_user(text)

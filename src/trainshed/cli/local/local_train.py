@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trainshed.cli.check.submit_options import given_flags
 from trainshed.cli.flags import Request
+from trainshed.cli.job_flags import submit_flags_of
 from trainshed.cli.local.run_job import run_job, running_host_of
 from trainshed.model.faults import UsageFault
 from trainshed.service.starts.programs import Source, working_folder
@@ -19,7 +19,7 @@ from trainshed.workbench.submit_flags import MACHINE_FLAGS
 def run(request: Request) -> int:
     """Run a job of AI Platform Training here; gives the job's exit code."""
     args, user_args = request
-    flags = given_flags(args)
+    flags = submit_flags_of(args)
     remarks = []
     if args.config and args.distributed:
         remarks.append("--distributed adds nothing: the file describes the cluster.")
@@ -52,8 +52,8 @@ def cluster_job_of(
 ) -> tuple[LocalJob, str]:
     """The job of a file and flags, and the table of its cluster.  Raises Fault, UsageFault."""
     # the catalog and the wire are only read when there is something to check
-    from trainshed.cli.check.clusters import cluster_table, rulebook_of  # noqa: PLC0415  # see above
-    from trainshed.workbench.cluster_train import cluster_job  # noqa: PLC0415  # see above
+    from trainshed.cli.check.clusters import cluster_table, rulebook_of
+    from trainshed.workbench.cluster_train import cluster_job
 
     accepted = cluster_job(
         args.config, flags, user_args, rulebook_of(args), has_package=bool(args.package_path)

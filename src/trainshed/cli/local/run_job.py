@@ -126,13 +126,13 @@ def _run_job(  # noqa: PLR0913, PLR0917 - a job, and what is said of it first
 def _plan_remarks(args: argparse.Namespace, job: LocalJob) -> tuple[str, ...]:
     if args.no_plan or not args.calibration:
         return ()
-    from trainshed.cli.plan.plan_remark import plan_remarks  # noqa: PLC0415  # few ask for it
+    from trainshed.cli.plan.plan_remark import plan_remarks
 
     return tuple(plan_remarks(args, job.spec))
 
 
 def _evaluate_reduction(report: ReductionReport) -> "Achieved":
-    from trainshed.planning.achieved import achieved  # noqa: PLC0415  # few jobs have reducers
+    from trainshed.planning.achieved import achieved
 
     return achieved(report)
 

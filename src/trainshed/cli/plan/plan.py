@@ -105,8 +105,8 @@ def _warn_of_module(
 def _job_file(args: argparse.Namespace) -> "JobFile | None":
     if not args.file:
         return None
-    from trainshed.cli.check.clusters import rulebook_of  # noqa: PLC0415  # reads the whole catalog
-    from trainshed.workbench.plan_job_file import read_job  # noqa: PLC0415  # the same
+    from trainshed.cli.check.clusters import rulebook_of
+    from trainshed.workbench.plan_job_file import read_job
 
     return read_job(args.file, rulebook_of(args), args.region)
 
@@ -117,9 +117,9 @@ def _kinds(
     """Hosts of other machine types, and how many accelerators each may carry.  Raises Fault."""
     if not args.machine_types and (job_file or not args.region):
         return {}
-    from trainshed.cli.check.clusters import rulebook_of  # noqa: PLC0415  # reads the whole catalog
-    from trainshed.planning.host_kinds import counts_of  # noqa: PLC0415  # the same
-    from trainshed.workbench import plan_job_file  # noqa: PLC0415  # the same
+    from trainshed.cli.check.clusters import rulebook_of
+    from trainshed.planning.host_kinds import counts_of
+    from trainshed.workbench import plan_job_file
 
     catalog = job_file.catalog if job_file else plan_job_file.newest_catalog(rulebook_of(args))
     if args.region and not job_file:
@@ -252,7 +252,7 @@ def _draw(
 ) -> None:
     if not (args.png or args.html):
         return
-    from trainshed.workbench.plan_report import write_page, write_picture  # noqa: PLC0415  # heavy
+    from trainshed.workbench.plan_report import write_page, write_picture
 
     if args.png:
         write_picture(args.png, plan, calibrations)

@@ -45,7 +45,7 @@ def run(request: Request) -> int:
     predicted = [outcome for outcome in outcomes if _REASON not in outcome]
     if not predicted:
         return _refuse_all(args, outcomes)
-    answer(args, outcomes, "\n".join([*map(_line, outcomes), *score(predicted)]))
+    answer(args.format, outcomes, "\n".join([*map(_line, outcomes), *score(predicted)]))
     return 0
 
 

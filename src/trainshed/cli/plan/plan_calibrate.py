@@ -81,7 +81,7 @@ def show(args: argparse.Namespace, calibration: Calibration) -> None:
         raise Unmeasured(f"the trainer reported what cannot be: {error}") from None
     _write(args.out, text)
     lines = list(sentences(calibration))
-    answer(args, _as_json(calibration, lines, args.out), _text(calibration, lines, args.out))
+    answer(args.format, _as_json(calibration, lines, args.out), _text(calibration, lines, args.out))
 
 
 def _calibrate(request: Request) -> Calibration:

@@ -51,7 +51,7 @@ def run(request: flags.Request) -> int:
     ]  # fmt: skip
     if args.format == "json":  # the list has no documents: a table needs none
         calibrations = [whole for row in calibrations if (whole := _whole(place, row["key"]))]
-    answer(args, calibrations, table(_HEADERS, rows))
+    answer(args.format, calibrations, table(_HEADERS, rows))
     return 0
 
 

@@ -18,5 +18,5 @@ def run(request: flags.Request) -> int:
     misses = [
         f"{outcome['job']}: {outcome['sentence']}." for outcome in outcomes if not outcome["inside"]
     ]
-    answer(args, outcomes, "\n".join([*score(outcomes), *misses]))
+    answer(args.format, outcomes, "\n".join([*score(outcomes), *misses]))
     return 0

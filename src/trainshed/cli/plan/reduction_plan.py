@@ -27,7 +27,7 @@ def run(request: Request) -> int:
     text = "\n".join(
         [*_head(exchange), "", _table(reducer_plan), "", *_remarks(exchange, reducer_plan)]
     )
-    answer(args, _as_json(exchange, reducer_plan), text)
+    answer(args.format, _as_json(exchange, reducer_plan), text)
     return 0
 
 
