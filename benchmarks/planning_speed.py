@@ -59,7 +59,7 @@ for name in {ours}:
 print(resident() - before)
 """
 LOADED: Final = """
-import sys, trainshed.cli.admin.serve
+import sys, trainshed.cli.admin.server
 print(*(name for name in sys.modules if sys.modules[name] is not None))
 """
 

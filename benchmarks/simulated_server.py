@@ -26,7 +26,7 @@ from starlette.routing import Route
 from trainshed.api.connections import Connections, limits_of
 from trainshed.api.http_server import HttpServer, raise_descriptors
 from trainshed.app import Application, build
-from trainshed.cli.admin.serve import END_S, tune_interpreter
+from trainshed.cli.admin.server import END_S, tune_interpreter
 from trainshed.config import Settings
 from trainshed.launch.names import task_name
 from trainshed.model.attempt import AttemptKey

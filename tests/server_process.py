@@ -27,7 +27,12 @@ OVER = ("SUCCEEDED", "FAILED", "CANCELLED")
 ISOLATION = os.environ.get("TRAINSHED_TEST_ISOLATION", "")
 #: With what a server and the doctor import when they first need it.
 _FORKS = ForkServer(
-    *("trainshed.cli.main", "trainshed.cli.admin.serve", "trainshed.store", "trainshed.api.native"),
+    *(
+        "trainshed.cli.main",
+        "trainshed.cli.admin.server",
+        "trainshed.store",
+        "trainshed.api.native",
+    ),
     *("trainshed.engines.local.factory", "trainshed.service.nodes.metrics"),
     *("trainshed.tuning.advance", "trainshed.service.auth.signing_keys"),
     *("alembic.context", "alembic.command", "uvloop"),

@@ -33,7 +33,7 @@ def served(monkeypatch):
 
 
 def run(form="text", engine="hpc"):
-    return doctor_engine.run(SimpleNamespace(engine=engine, format=form), None)
+    return doctor_engine.examine_engine(engine, None, as_json=form == "json")
 
 
 def test_findings_are_printed_with_what_to_change(served, capsys):

@@ -154,12 +154,12 @@ def instrument(failpoints, engine_socket, places):
         remote = Watched(remote, "engine", ACTS, failpoints)
         fake = functools.partial(build, engine=remote, compose=with_arguments)
         app.build = fake
-        sys.modules["trainshed.cli.admin.serve"].build = fake
+        sys.modules["trainshed.cli.admin.server"].build = fake
 
 
 if __name__ == "__main__":
     config = json.loads(Path(sys.argv[1]).read_text())
-    import trainshed.cli.admin.serve  # noqa: F401 - to be instrumented
+    import trainshed.cli.admin.server  # noqa: F401 - to be instrumented
 
     instrument(Failpoints(config), config.get("engine"), config.get("places", "SERVER"))
     sys.argv[1:] = sys.argv[2:]

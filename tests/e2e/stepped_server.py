@@ -27,7 +27,7 @@ if __name__ == "__main__":
     seconds = sys.argv.pop(1)
     shift(seconds)
 
-    import trainshed.cli.admin.serve  # noqa: F401 - what it imports is to have the shifted times
+    import trainshed.cli.admin.server  # noqa: F401 - what it imports is to have the shifted times
     from trainshed.cli.main import main
     from trainshed.engines.local.attempts import start
     from trainshed.service.upkeep.housekeeping import Housekeeping

@@ -128,6 +128,13 @@ def _refuse_own_flags(user_args: Iterable[str], own: Iterable[str]) -> None:
             )
 
 
+def command_of(prog: str, request: Request) -> tuple[str, ...]:
+    """The words after the bare ``--``.  Raises UsageFault where there are none."""
+    if request.user_args:
+        return request.user_args
+    raise UsageFault(f"{prog} needs a command after a bare --, such as: {prog} -- python submit.py")
+
+
 def named(group: str, noun: str) -> str:
     """Help of the name of one resource: those of Vertex AI have a display name, too."""
     if group.startswith("ai "):

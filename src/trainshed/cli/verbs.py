@@ -12,13 +12,10 @@ if TYPE_CHECKING:
 #: a function of the same name for the command line in their place.
 SLOW = {
     "check.inspect_options": ("check.validate", "check.catalog", "check.explain_env",
-                              "check.gpu_check", "admin.doctor", "admin.backup",
+                              "check.gpu_check",
                               "plan.reduction_plan"),
     "local.local_options": ("local.local_train", "local.custom_local_run"),
-    "admin.serve_options": ("admin.serve",),
-    "local.run_options": ("local.run",),
     "plan.plan_options": ("plan.plan",),
-    "admin.credentials_options": ("admin.credentials",),
     "plan.calibrate_options": ("plan.plan_calibrate",),
     "plan.calibrate_jobs_options": ("plan.plan_calibrate_jobs",),
     "plan.achieved_options": ("plan.plan_achieved", "plan.plan_score"),
@@ -160,8 +157,8 @@ _ADMINISTER = (
     Verb("quotas list", "admin.quotas", "list the accelerators a project may use, and uses now"),
     Verb("buckets", "admin.buckets", "make, list and adopt the folders that gs:// names mean"),
     Verb("environments build", "admin.environments", "make a Python as a runtime version had it"),
-    Verb("tokens", "admin.credentials", "make, list and revoke tokens"),
-    Verb("keys", "admin.credentials", "make and register keys of service accounts"),
+    Verb("tokens", "admin.tokens", "make, list and revoke tokens"),
+    Verb("keys", "admin.keys", "make and register keys of service accounts"),
     Verb("audit list", "admin.audit", "tell who changed what, and what was refused to whom"),
     Verb("doctor", "admin.doctor", "check a data directory: does every promise hold?"),
     Verb(

@@ -2,38 +2,90 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from trainshed.cli.flags import Request
+from trainshed.cli import flags
 from trainshed.cli.terminal import answer
-from trainshed.config import Settings, load_used_settings
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.visible import visible_line
-from trainshed.store.base import StoreFault
-from trainshed.workbench import backups
+
+if TYPE_CHECKING:
+    from trainshed.config import Settings
 
 _MIB = 1 << 20
 
+BACKUP_EXAMPLE = """\
+  trainshed backup /backup/2026-11-21
+  trainshed backup /backup/2026-11-21 --data-dir /srv/trainshed --no-buckets"""
+RESTORE_EXAMPLE = """\
+  trainshed restore /backup/2026-11-21
+  trainshed restore /backup/2026-11-21 --data-dir /srv/trainshed"""
 
-def run(request: Request) -> int:
+
+def parser(prog: str) -> flags.Parser:
+    """The command lines of ``trainshed backup`` and ``trainshed restore``."""
+    restores = prog.endswith("restore")
+    parser = flags.Parser(
+        prog,
+        summary="Puts a backup in place: checks it, moves the database that is there aside, and "
+        "puts back what files are missing. The server must be stopped."
+        if restores
+        else "Copies a data directory to a new folder, whether its server runs or not: the "
+        "database as it is at one moment, then the files of its jobs, secrets, settings and "
+        "buckets. The copy of the database is checked. SQLite only.",
+        example=RESTORE_EXAMPLE if restores else BACKUP_EXAMPLE,
+        usage=f"{prog} DIR [flags]",
+    )
+    parser.add_argument("folder", metavar="DIR", help="The folder of the backup")
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="Data directory; default: TRAINSHED_DATA_DIR"
+    )
+    parser.add_argument(
+        "--database", metavar="URL", help="The server's database; default: as in config.toml"
+    )
+    if not restores:
+        parser.add_argument(
+            "--no-buckets", action="store_true", help="Leave out the objects of buckets"
+        )
+    parser.set_defaults(restores=restores)
+    flags.add_format(parser)
+    return parser
+
+
+def run(request: flags.Request) -> int:
     """Back up, or put a backup back."""
+    from trainshed.config import load_used_settings
+    from trainshed.store.base import StoreFault
+
     args = request.args
-    flags = {"data_dir": args.data_dir, "database": args.database}
-    settings = load_used_settings(os.environ, flags)
+    settings = load_used_settings(
+        os.environ, {"data_dir": args.data_dir, "database": args.database}
+    )
+    folder = Path(args.folder)
     try:
-        return (_restore if args.restores else _back_up)(request, settings, Path(args.folder))
+        document, lines = (
+            _restore(settings, folder)
+            if args.restores
+            else _back_up(settings, folder, buckets=not args.no_buckets)
+        )
     except StoreFault as fault:
         raise EngineFault(str(fault)) from fault
     except OSError as error:
         raise EngineFault(f"{error.filename or args.folder}: {error.strerror or error}") from error
+    answer(args.format, document, "\n".join(lines))
+    return 0
 
 
-def _back_up(request: Request, settings: Settings, folder: Path) -> int:
+def _back_up(
+    settings: "Settings", folder: Path, *, buckets: bool
+) -> tuple[dict[str, Any], list[str]]:
+    from trainshed.workbench import backups
+
     if not settings.data_dir.is_dir():
         raise UsageFault(f"there is no data directory {settings.data_dir}; --data-dir names one")
-    buckets = not request.args.no_buckets
     backup = backups.make(settings.data_dir, settings.store_url, folder, buckets=buckets)
     omission = "" if buckets else ", without the buckets"
-    lines = [
+    return backups.as_json(backup), [
         (
             f"{folder} has {backup.jobs} jobs and {backup.files} files, {backup.bytes // _MIB} MiB "
             f"in all{omission}; its database is sound"
@@ -41,11 +93,11 @@ def _back_up(request: Request, settings: Settings, folder: Path) -> int:
         *map(visible_line, backup.remarks),
         f"to check all of it: trainshed doctor --data-dir {folder}",
     ]
-    answer(request.args.format, backups.as_json(backup), "\n".join(lines))
-    return 0
 
 
-def _restore(request: Request, settings: Settings, folder: Path) -> int:
+def _restore(settings: "Settings", folder: Path) -> tuple[dict[str, Any], list[str]]:
+    from trainshed.workbench import backups
+
     backup, old_database, remarks = backups.restore(folder, settings.data_dir, settings.store_url)
     lines = [f"{settings.data_dir} has the {backup.jobs} jobs of {backup.time}"]
     if old_database:
@@ -59,5 +111,4 @@ def _restore(request: Request, settings: Settings, folder: Path) -> int:
         "before": old_database and str(old_database),
         "remarks": remarks,
     }
-    answer(request.args.format, document, "\n".join(lines))
-    return 0
+    return document, lines

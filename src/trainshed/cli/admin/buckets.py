@@ -8,6 +8,7 @@ from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.jobs.resource_texts import date_of
 from trainshed.cli.terminal import answer, note, out, out_json, table
 from trainshed.client.collections import pages, path_of
+from trainshed.client.faults import Json
 from trainshed.model.access import ALL_BUCKETS
 from trainshed.storage.buckets import SCHEME
 from trainshed.workbench.client_settings import bucket_address
@@ -73,52 +74,53 @@ _PATH = "/storage/v1/b"
 def run(request: flags.Request) -> int:
     """Carry out one action."""
     args = request.args
-    actions = {"create": _create, "list": _list, "adopt": _adopt, "token": _token}
-    actions[args.action](args, place_of(args))
+    place = place_of(args)
+    name = str(args.name).removeprefix(SCHEME).rstrip("/") if args.name else ""
+    if args.action == "create":
+        bucket = place.server.call("POST", _PATH, {"name": name}, {"project": place.project})
+        text = f"{SCHEME}{bucket['name']} is there, for project {place.project}"
+        answer(args.format, bucket, text)
+    elif args.action == "adopt":
+        path = f"/trainshed/v1/buckets/{quote(name, safe='')}:adopt"
+        bucket = place.server.call("POST", path, {"project": place.project})
+        text = f"{SCHEME}{bucket['name']} belongs to project {bucket['project']}"
+        answer(args.format, bucket, text)
+    elif args.action == "list":
+        _list(place, args.format)
+    elif args.renew:
+        _renew_token(place, args.renew, args.expires, args.format)
+    else:
+        bucket = ALL_BUCKETS if args.all else name
+        lifetime = {"expires": args.expires} if args.expires else {}
+        body = {"bucket": bucket, "readOnly": args.read_only, **lifetime}
+        _make_token(place, body, args.format)
     return 0
 
 
-def _create(args: argparse.Namespace, place: ServerPlace) -> None:
-    body = {"name": _name(args)}
-    bucket = place.server.call("POST", _PATH, body, {"project": place.project})
-    answer(args.format, bucket, f"{SCHEME}{bucket['name']} is there, for project {place.project}")
+def _tokens_path(place: ServerPlace) -> str:
+    return path_of("trainshed", "v1", "projects", place.project, "bucketTokens")
 
 
-def _adopt(args: argparse.Namespace, place: ServerPlace) -> None:
-    path = f"/trainshed/v1/buckets/{quote(_name(args), safe='')}:adopt"
-    bucket = place.server.call("POST", path, {"project": place.project})
-    answer(args.format, bucket, f"{SCHEME}{bucket['name']} belongs to project {bucket['project']}")
+def _renew_token(place: ServerPlace, token_id: str, lifetime: str | None, form: str) -> None:
+    body = {"expires": lifetime} if lifetime else {}
+    path = f"{_tokens_path(place)}/{quote(token_id, safe='')}:renew"
+    token = place.server.call("POST", path, body)
+    answer(form, token, f"token {token['id']} is good until {date_of(token['expireTime'])}")
 
 
-def _name(args: argparse.Namespace) -> str:
-    return str(args.name).removeprefix(SCHEME).rstrip("/")
-
-
-def _token(args: argparse.Namespace, place: ServerPlace) -> None:
-    path = path_of("trainshed", "v1", "projects", place.project, "bucketTokens")
-    lifetime = {"expires": args.expires} if args.expires else {}
-    if args.renew:
-        response = place.server.call("POST", f"{path}/{quote(args.renew, safe='')}:renew", lifetime)
-        answer(
-            args.format,
-            response,
-            f"token {response['id']} is good until {date_of(response['expireTime'])}",
-        )
-        return
-    bucket = ALL_BUCKETS if args.all else _name(args)
-    body = {"bucket": bucket, "readOnly": args.read_only, **lifetime}
-    grant = place.server.call("POST", path, body)
+def _make_token(place: ServerPlace, body: Json, form: str) -> None:
+    grant = place.server.call("POST", _tokens_path(place), body)
     token = {**grant, "address": bucket_address(place.server.url, grant["token"])}
-    if args.format == "text":
-        end = date_of(token["expireTime"])
-        buckets = "all your buckets" if args.all else f"{SCHEME}{bucket}"
-        note(f"token {token['id']} for {buckets}, until {end}")
-    answer(args.format, token, token["address"])
+    if form == "text":
+        bucket = body["bucket"]
+        buckets = "all your buckets" if bucket == ALL_BUCKETS else f"{SCHEME}{bucket}"
+        note(f"token {token['id']} for {buckets}, until {date_of(token['expireTime'])}")
+    answer(form, token, token["address"])
 
 
-def _list(args: argparse.Namespace, place: ServerPlace) -> None:
+def _list(place: ServerPlace, form: str) -> None:
     rows = list(pages(place.server, _PATH, "items", {"project": place.project}))
-    if args.format == "json":
+    if form == "json":
         out_json(rows)
     elif rows:
         cells = [(f"{SCHEME}{row['name']}", date_of(row.get("timeCreated"))) for row in rows]

@@ -6,18 +6,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from trainshed.cli.flags import Request
+from trainshed.cli import flags
 from trainshed.cli.terminal import DIM, answer, painted, wants_colour
-from trainshed.config import load_used_settings
-from trainshed.config.engine import engines_of
-from trainshed.engines.base import Known, NodeLocation
-from trainshed.engines.container_runtime import NO_RUNTIME
-from trainshed.engines.several import Engines
 from trainshed.model.faults import UsageFault
-from trainshed.workbench.doctor.examine import DoctorReport, examine
-from trainshed.workbench.doctor.looking import look
+
+if TYPE_CHECKING:
+    from trainshed.config import Settings
+    from trainshed.engines.base import Known
+    from trainshed.engines.several import Engines
+    from trainshed.workbench.doctor.examine import DoctorReport
 
 EXIT_FAILED: Final = 1
 EXIT_UNSEEN: Final = 2
@@ -31,20 +30,70 @@ _COLOURS: Final = {
 _WIDTH: Final = max(map(len, _COLOURS))
 
 
-def run(request: Request) -> int:
+DOCTOR_EXAMPLE = """\
+  trainshed doctor
+  trainshed doctor --data-dir /srv/trainshed --format json
+  trainshed doctor --engine cluster"""
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line of ``trainshed doctor``."""
+    parser = flags.Parser(
+        prog,
+        summary="Checks a data directory, its database and its processes against everything that "
+        "Trainshed promises, whether its server runs or not, and changes nothing. Prints each "
+        "promise with ok or FAILED, what is at fault and what to do. Exit code: 0 if all hold, 1 "
+        "if one fails, 2 if something cannot be looked at.",
+        example=DOCTOR_EXAMPLE,
+    )
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="Data directory; default: TRAINSHED_DATA_DIR"
+    )
+    parser.add_argument(
+        "--database", metavar="URL", help="The server's database; default: as in config.toml"
+    )
+    parser.add_argument(
+        "--engine",
+        metavar="NAME",
+        help="Run one small task on the nodes of this engine instead, and say what it finds: "
+        "versions, the shared folder from both sides, Python, clocks, the time to its first line",
+    )
+    flags.add_format(parser)
+    return parser
+
+
+def run(request: flags.Request) -> int:
     """Look at everything and tell it."""
+    from trainshed.config import load_used_settings
+
     args = request.args
-    flags = {"data_dir": args.data_dir, "database": args.database}
-    settings = load_used_settings(os.environ, flags)
+    settings = load_used_settings(
+        os.environ, {"data_dir": args.data_dir, "database": args.database}
+    )
     if not settings.data_dir.is_dir():
         raise UsageFault(f"there is no data directory {settings.data_dir}; --data-dir names one")
     if args.engine:
-        from trainshed.cli.admin import doctor_engine
+        from trainshed.cli.admin.doctor_engine import examine_engine
 
-        return doctor_engine.run(args, settings)
-    engines = engines_of(replace(settings, container_runtime=NO_RUNTIME, isolation=None))
-    with closing(engines):
-        report = examine(
+        return examine_engine(args.engine, settings, as_json=args.format == "json")
+    report = _examine(settings)
+    text = "\n".join(_lines(report, colour=wants_colour("auto", sys.stdout)))
+    answer(args.format, _document(report), text)
+    if "unseen" in report.words:
+        return EXIT_UNSEEN
+    return EXIT_FAILED if "FAILED" in report.words else 0
+
+
+def _examine(settings: "Settings") -> "DoctorReport":
+    from trainshed.config.engine import engines_of
+    from trainshed.engines.container_runtime import NO_RUNTIME
+    from trainshed.workbench.doctor.examine import examine
+    from trainshed.workbench.doctor.looking import look
+
+    with closing(
+        engines_of(replace(settings, container_runtime=NO_RUNTIME, isolation=None))
+    ) as engines:
+        return examine(
             partial(
                 look,
                 settings.data_dir,
@@ -54,15 +103,12 @@ def run(request: Request) -> int:
                 roots=engines.jobs,
             )
         )
-    text = "\n".join(_lines(report, colour=wants_colour("auto", sys.stdout)))
-    answer(args.format, _document(report), text)
-    if "unseen" in report.words:
-        return EXIT_UNSEEN
-    return EXIT_FAILED if "FAILED" in report.words else 0
 
 
-def _list_known(engines: Engines, *, here: bool) -> Sequence[Known]:
+def _list_known(engines: "Engines", *, here: bool) -> "Sequence[Known]":
     """What the engines of this machine, or all others, find.  Raises OSError."""
+    from trainshed.engines.base import NodeLocation
+
     lists = [
         served.engine.list_attempts()
         for served in engines.served.values()
@@ -73,7 +119,7 @@ def _list_known(engines: Engines, *, here: bool) -> Sequence[Known]:
     return [row for rows in lists for row in rows]
 
 
-def _lines(report: DoctorReport, *, colour: bool) -> Iterator[str]:
+def _lines(report: "DoctorReport", *, colour: bool) -> Iterator[str]:
     for result in report.results:
         word = painted(f"{result.word:<{_WIDTH}}", _COLOURS[result.word], on=colour)
         name = painted(f"[{result.check.name}]", DIM, on=colour)
@@ -89,7 +135,7 @@ def _lines(report: DoctorReport, *, colour: bool) -> Iterator[str]:
     yield _sum(report)
 
 
-def _sum(report: DoctorReport) -> str:
+def _sum(report: "DoctorReport") -> str:
     failed = sum(result.word == "FAILED" for result in report.results)
     unseen = sum(result.word == "unseen" for result in report.results)
     if not failed and not unseen:
@@ -99,7 +145,7 @@ def _sum(report: DoctorReport) -> str:
     return ", ".join(parts)
 
 
-def _document(report: DoctorReport) -> dict[str, Any]:
+def _document(report: "DoctorReport") -> dict[str, Any]:
     return {
         "lookedAt": report.looked_at,
         "networks": report.networks,

@@ -1,12 +1,11 @@
 """``trainshed doctor --engine NAME``: what a small task finds on the nodes of an engine."""
 
 import sys
-from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import Final
 
-from trainshed.cli.terminal import answer, out, painted, wants_colour
+from trainshed.cli.terminal import out, out_json, painted, wants_colour
 from trainshed.config import Settings
 from trainshed.config.engine import engines_of
 from trainshed.engines.base import Engine, EngineFinding
@@ -18,23 +17,18 @@ _COLOURS: Final = {"ok": "\x1b[32m", "FAILED": "\x1b[1;31m", "unseen": "\x1b[1;3
 _WIDTH: Final = max(map(len, _COLOURS))
 
 
-def run(args: Namespace, settings: Settings) -> int:
+def examine_engine(name: str, settings: Settings, *, as_json: bool) -> int:
     """Probe and tell; the exit code.  Raises UsageFault for an engine that has nothing to probe."""
     findings: list[EngineFinding] = []
-    shows = args.format != "json"
-    with suppress(KeyboardInterrupt), closing(_engine(args.engine, settings)) as engine:
+    with suppress(KeyboardInterrupt), closing(_engine(name, settings)) as engine:
         for finding in _run_probe(engine):
             findings.append(finding)
-            if shows:
+            if not as_json:
                 out("\n".join(_lines(finding)))
                 sys.stdout.flush()
     words = {_word(finding) for finding in findings}
-    if not shows:
-        answer(
-            args.format,
-            {"engine": args.engine, "checks": [_document(finding) for finding in findings]},
-            "",
-        )
+    if as_json:
+        out_json({"engine": name, "checks": [_document(finding) for finding in findings]})
     if "unseen" in words:
         return _UNSEEN
     return _UNWELL if "FAILED" in words else 0

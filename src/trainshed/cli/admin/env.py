@@ -1,6 +1,5 @@
 """``trainshed env``: the settings that point gcloud and the SDKs at a server."""
 
-import argparse
 import json
 import os
 import shlex
@@ -8,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import (
@@ -23,7 +23,6 @@ from trainshed.cli.connecting import (
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.client.collections import path_of
 from trainshed.client.faults import ServerRefusal, Unreachable
-from trainshed.client.http import Server
 from trainshed.files.server_files import ADMIN_FILE
 from trainshed.model.access import ALL_BUCKETS, PROJECT_ID
 from trainshed.model.faults import UsageFault
@@ -37,6 +36,9 @@ from trainshed.workbench.client_settings import (
     staging_bucket,
     variables,
 )
+
+if TYPE_CHECKING:
+    from trainshed.client.http import Server
 
 EXAMPLE = """\
   trainshed env --shell --url http://127.0.0.1:8080 --project demo
@@ -89,10 +91,11 @@ def parser(prog: str) -> flags.Parser:
 def run(request: flags.Request) -> int:
     """Print the settings.  Raises UsageFault where no server or no token is known."""
     args = request.args
-    args.project = args.project or project_of()
-    _check_project(args.project)
+    project = args.project or project_of()
+    _check_project(project)
     located = reach(args, os.environ)
-    target = _target(located, args)
+    bucket = args.bucket and args.bucket.removeprefix(SCHEME).rstrip("/")
+    target = _target(located, project, args.region, bucket)
     server = _server(located, target)
     if server and (args.how == "shell" or args.format == "json"):
         target = replace(target, storage=_storage(server, target))
@@ -119,7 +122,7 @@ def _check_project(project: str) -> None:
         )
 
 
-def _target(server: FoundServer, args: argparse.Namespace) -> ClientTarget:
+def _target(server: FoundServer, project: str, region: str, bucket: str | None) -> ClientTarget:
     if server.url is None:
         raise UsageFault(
             f"no server runs in {server.folder}; start one with: trainshed serve, or name "
@@ -135,9 +138,9 @@ def _target(server: FoundServer, args: argparse.Namespace) -> ClientTarget:
         url=server.url,
         grpc=running.grpc if running else None,
         bundle=server.ca,
-        project=args.project,
-        region=args.region,
-        bucket=args.bucket and args.bucket.removeprefix(SCHEME).rstrip("/"),
+        project=project,
+        region=region,
+        bucket=bucket,
         token_file=None if anonymous else server.token_file,
         token_variable=None if anonymous else server.token_variable,
     )
@@ -161,8 +164,10 @@ LIFE = "12h"
 ANSWER_S_MAX = 10.0
 
 
-def _server(located: FoundServer, target: ClientTarget) -> Server | None:
+def _server(located: FoundServer, target: ClientTarget) -> "Server | None":
     """Return a client of the server; None where it does not run, or no token for it is known."""
+    from trainshed.client.http import Server
+
     has_ended = located.running and not located.running.is_alive
     if has_ended or not (target.anonymous or located.token):
         return None  # another process may have the port by now: it gets no token
@@ -172,7 +177,7 @@ def _server(located: FoundServer, target: ClientTarget) -> Server | None:
     return Server(url=target.url, token=token, ca=located.ca, timeout_s=ANSWER_S_MAX)
 
 
-def _storage(server: Server, target: ClientTarget) -> str | None:
+def _storage(server: "Server", target: ClientTarget) -> str | None:
     """The address for storage clients; None, with a remark, where the server gives no token."""
     if target.anonymous:
         return None  # they come without a token
@@ -184,7 +189,7 @@ def _storage(server: Server, target: ClientTarget) -> str | None:
         return None
 
 
-def ensure_staging_bucket(server: Server, target: ClientTarget) -> None:
+def ensure_staging_bucket(server: "Server", target: ClientTarget) -> None:
     """Make the project's own staging bucket; say what is missing where that cannot be done.
 
     A bucket that the caller named is not made: its name may be a slip of the pen.
@@ -208,7 +213,7 @@ _BUCKETS = "/storage/v1/b"
 _WISH = {"bucket": ALL_BUCKETS, "expires": LIFE}
 
 
-def _has_bucket(server: Server, name: str) -> bool:
+def _has_bucket(server: "Server", name: str) -> bool:
     """Whether a bucket exists that the caller may use."""
     try:
         server.call("GET", f"{_BUCKETS}/{name}")

@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from trainshed.cli import flags
@@ -10,10 +10,12 @@ from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.jobs.submitted import EXIT_INTERRUPTED
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.client.faults import Json, Unreachable
-from trainshed.client.http import Server
 from trainshed.model.durations import FORM, duration_of, seconds_of
 
-#: Nobody waits longer for a checkpoint.
+if TYPE_CHECKING:
+    from trainshed.client.http import Server
+
+#: No checkpoint takes longer.
 NOTICE_S_MAX: Final = 86_400.0
 
 _SUMMARY: Final = {
@@ -106,7 +108,7 @@ def _report(place: ServerPlace, node: str, order: str, response: Json) -> None:
     note(f"take it back: {place.command(f'nodes resume {node}')}")
 
 
-def _wait(server: Server, name: str, response: Json) -> int:
+def _wait(server: "Server", name: str, response: Json) -> int:
     """Follow the node until nothing is on it; ``response`` holds it as it was seen last."""
     reported = -1
     try:
@@ -123,7 +125,7 @@ def _wait(server: Server, name: str, response: Json) -> int:
     return 0
 
 
-def _node(server: Server, name: str, last: Json) -> Json:
+def _node(server: "Server", name: str, last: Json) -> Json:
     """The node as it is now; one that its engine reports no more has nothing on it."""
     deadline = time.monotonic() + RETURN_S_MAX
     while True:

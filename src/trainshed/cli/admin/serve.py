@@ -1,283 +1,173 @@
-"""``trainshed serve``: the service in the foreground."""
+"""``trainshed serve``: the service, or a throw-away server for one command."""
 
+import argparse
 import gc
 import os
-import shlex
-import signal
-import socket
 import sys
-from collections.abc import Callable
-from copy import copy
-from pathlib import Path
-from types import FrameType
+from collections.abc import Iterator
 
-import uvicorn
+from trainshed.cli import flags
+from trainshed.cli.connecting import project_of, region_of
+from trainshed.cli.terminal import write
+from trainshed.model.faults import UsageFault
 
-from trainshed import __version__
-from trainshed.api.connections import ConnectionLimits, Connections, limits_of
-from trainshed.api.grpc_server import GrpcServer, start_grpc
-from trainshed.api.guards import check_anonymous_binding, is_loopback, wants_tls
-from trainshed.api.http_server import HttpServer, raise_descriptors
-from trainshed.app import Application, build
-from trainshed.cli.admin.serve_options import GC_THRESHOLDS
-from trainshed.cli.flags import Request
-from trainshed.cli.terminal import note, out, out_json
-from trainshed.config import Settings, load_settings
-from trainshed.files.server_files import RunningServer, forget_running, note_database, write_running
-from trainshed.model.faults import EngineFault, UsageFault
-from trainshed.observability import log_to_stderr
-from trainshed.service.auth.certificates import ServerTls
-from trainshed.service.auth.tokens import FirstToken, first_token
-from trainshed.service.ports.held import HeldPorts
-from trainshed.service.ports.listening import API, BACKLOG, GRPC, OwnPorts, ServerPorts
-from trainshed.service.ports.taken import why_taken
-from trainshed.service.upkeep.file_modes import UMASK
-from trainshed.storage.buckets import DATA_DIR_VARIABLE, data_dir
-from trainshed.store.base import StoreFault
+EXAMPLE = """\
+  trainshed serve
+  trainshed serve --run -- pytest tests/    # a throw-away server for one command
+  trainshed serve --port 0 --data-dir /srv/trainshed
+  trainshed serve --database postgresql+psycopg://trainshed@db/trainshed --host 0.0.0.0"""
 
-#: How long calls under way are waited for at the end; log streams never end by themselves.
-END_S = 2
-#: Threads switch every 5 ms by default, which is long beside a pass of the scheduler; each switch
-#: costs, and at 1 ms they were a tenth of the server's time.
-SWITCH_S = 0.003
+#: The imports that follow, and each call later, make thousands of objects and hardly a cycle; the
+#: usual 700 new objects between two looks for cycles cost a tenth of the server's time.
+GC_THRESHOLDS = (20_000, 20, 20)
+
+_RUN = "run"
+_THROW_AWAY = "throw-away"
 
 
-def run(
-    request: Request,
-    *,
-    begin: Callable[[Application], object] = id,
-    end: Callable[[Application], object] = id,
-    adjust: Callable[[Settings], Settings] = copy,
-    holds_ports: bool = True,
-) -> int:
-    """Serve until SIGTERM or Ctrl-C.
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    gc.set_threshold(*GC_THRESHOLDS)
+    parser = flags.Parser(
+        prog,
+        summary="Runs the service: gcloud's and the Vertex SDK's API, the controller and the "
+        "engines in one process. It is ready when /healthz answers; trainshed env prints how to "
+        "point clients at it.",
+        example=EXAMPLE,
+        usage=f"{prog} [flags]\n       {prog} --run [flags] -- COMMAND [ARG ...]",
+    )
+    parser.own = ()
+    parser.check = _check
+    parser.set_defaults(mode=None)
+    parser.add_argument(
+        "--run",
+        dest="mode",
+        action="store_const",
+        const=_RUN,
+        help="Start a throw-away server on free ports, run the command after -- against it as "
+        "trainshed run does, and end with its exit status",
+    )
+    parser.add_argument(
+        "--project", help="With --run: project id; default: CLOUDSDK_CORE_PROJECT, local"
+    )
+    parser.add_argument("--region", help="With --run: region (us-central1)")
+    parser.add_argument(
+        "--bucket",
+        action="append",
+        metavar="NAME",
+        help="With --run: make this bucket before the command starts; may be repeated. "
+        "PROJECT-staging is always made",
+    )
+    parser.add_argument(
+        "--offline", action="store_true", help="With --run: as the flag of trainshed run"
+    )
+    parser.add_argument(
+        "--throw-away",
+        dest="mode",
+        action="store_const",
+        const=_THROW_AWAY,
+        help=argparse.SUPPRESS,
+    )
+    parser.add_argument("--host", help="Address to listen on (127.0.0.1)")
+    parser.add_argument(
+        "--port", type=int, help="Port for HTTP (8080); 0 picks a free one, and one for gRPC"
+    )
+    parser.add_argument(
+        "--grpc-port",
+        help="Port for gRPC with TLS (8081); 0 picks a free one, none leaves gRPC out",
+    )
+    parser.add_argument("--data-dir", metavar="DIR", help="Where everything is kept")
+    parser.add_argument("--database", metavar="URL", help="SQLAlchemy URL (SQLite in DIR)")
+    parser.add_argument("--config", metavar="FILE", help="Settings (config.toml in DIR)")
+    parser.add_argument(
+        "--anonymous", action="store_true", help="Ask nobody for a token; on loopback only"
+    )
+    parser.add_argument(
+        "--insecure-http",
+        action="store_true",
+        help="Plain HTTP where other machines reach it: behind a proxy that speaks TLS",
+    )
+    parser.add_argument(
+        "--fleet-policy",
+        choices=["exact", "best-effort", "emulate"],
+        help="What a replica reserves on this machine (best-effort with GPUs, else emulate)",
+    )
+    parser.add_argument(
+        "--fake-gpus",
+        type=int,
+        metavar="N",
+        help="So many GPUs that exist in name only, instead of the machine's own: of any type "
+        "that a job asks for, and no program can compute on them",
+    )
+    parser.add_argument(
+        "--engine",
+        action="append",
+        metavar="NAME",
+        help="Run with this one of the engines of the settings; may be repeated; default: all",
+    )
+    parser.add_argument("--verbose", action="store_true", help="Log what only developers read")
+    flags.add_format(parser)
+    return parser
 
-    ``begin`` is called before the first request is answered, ``end`` after the last one.
-    ``adjust`` changes the settings that were read.  ``holds_ports``: another server is to follow
-    on the same data directory, and gets the listening sockets of this one.
-    """
+
+#: What a throw-away server chooses itself.
+_PERMANENT = ("host", "port", "grpc_port", "data_dir", "database")
+_OF_RUN = ("project", "region", "bucket", "offline")
+
+
+def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
+    """Refuse flags that do not go together."""
+    is_permanent = args.mode is None
+    for name in _OF_RUN if is_permanent else _PERMANENT:
+        if getattr(args, name):
+            flag = f"--{name.replace('_', '-')}"
+            parser.error(f"{flag} {'needs' if is_permanent else 'does not go with'} --run")
+
+
+def run(request: flags.Request) -> int:
+    """Serve, or run a command against a throw-away server; the exit status."""
+    args = request.args
+    if args.mode == _RUN:
+        return _run_command(flags.command_of("trainshed serve --run", request), args)
     if request.user_args is not None:
         raise UsageFault("a command after a bare -- needs --run: trainshed serve --run -- COMMAND")
-    os.umask(UMASK)
-    args = request.args
-    file = Path(args.config) if args.config else None
-    settings = adjust(load_settings(file, os.environ, vars(args)))
-    check_anonymous_binding(settings.host, anonymous=settings.anonymous)
-    _is_https(settings)  # refused before anything is made
-    log_to_stderr(verbose=args.verbose)
-    limits = limits_of(raise_descriptors())
-    ports = HeldPorts(settings.data_dir, os.environ) if holds_ports else OwnPorts()
-    try:
-        listener = _listen(settings, ports)
-        application = _build(settings, ports)
-        try:
-            begin(application)
-            _serve(application, listener, limits, ports, as_json=args.format == "json")
-            end(application)
-        finally:
-            application.stop()
-    except StoreFault as fault:
-        raise EngineFault(str(fault)) from fault
-    finally:
-        stay_held = ports.close()
-    if stay_held and args.format != "json":
-        out("its ports stay reserved while jobs run: connections wait for the next server")
-    return 0
+    if args.mode == _THROW_AWAY:
+        from trainshed.cli.admin.throw_away import serve_throw_away
+
+        return serve_throw_away(vars(args))
+    from trainshed.cli.admin.server import serve, set_up
+
+    return serve(set_up(vars(args)), as_json=args.format == "json")
 
 
-def _build(settings: Settings, ports: ServerPorts) -> Application:
-    try:
-        return build(settings, ports=ports)
-    except OSError as error:
-        place = f"the data directory {settings.data_dir} cannot be used"
-        reason = f"{error.filename or settings.data_dir}: {error.strerror or error}"
-        raise UsageFault(f"{place} ({reason}); --data-dir names another") from error
+def _run_command(command: tuple[str, ...], args: argparse.Namespace) -> int:
+    """Run a command, such as a test suite; its exit status.  Raises UsageFault and EngineFault."""
+    from trainshed.cli.admin.env import ensure_staging_bucket
+    from trainshed.proxy.command import check_command, end_as, held_signals, run_command
+    from trainshed.proxy.throw_away import start_server
+
+    check_command(command)
+    with start_server(tuple(_server_flags(args))) as server:
+        target = server.target(args.project or project_of(), args.region or region_of())
+        ensure_staging_bucket(server.server, target)
+        for name in dict.fromkeys(args.bucket or ()):
+            server.make_bucket(name, target.project)
+        with (
+            held_signals() as mask,
+            server.session(target, offline=args.offline, environ=os.environ) as session,
+            server.reported_failures(lambda text: write(text, sys.stderr)),
+        ):
+            environ = session.environ_on(target, server.server, server.own_variables)
+            status = run_command(command, environ, mask)
+    return end_as(status)
 
 
-def _serve(
-    application: Application,
-    listener: socket.socket,
-    limits: ConnectionLimits,
-    ports: ServerPorts,
-    *,
-    as_json: bool,
-) -> None:
-    settings = application.settings
-    tune_interpreter()
-    token = first_token(application.store, settings.data_dir)
-    tls = _tls(application)
-    grpc = _start_grpc(application, limits, tls, ports)
-    host, port = listener.getsockname()[:2]
-    scheme = "https" if _is_https(settings) else "http"
-    running = RunningServer(
-        url=f"{scheme}://{_authority(_client_host(host), port)}",
-        grpc=_authority(_client_host(host), grpc.port) if grpc else None,
-        pid=os.getpid(),
-        anonymous=settings.anonymous,
-        ca=str(tls.files.bundle) if tls else None,
-    )
-    try:
-        application.start()
-        _note_address(settings, running)
-        _print_address(application, running, token, as_json=as_json)
-        ports.say_ready()
-        _run_http(application, listener, limits, tls)
-        if not as_json:
-            _say_goodbye(application)
-    finally:
-        forget_running(settings.data_dir, os.getpid())
-        if grpc:
-            grpc.stop(END_S)
-
-
-def _note_address(settings: Settings, running: RunningServer) -> None:
-    """On a full disk the server is needed, with or without its note."""
-    try:
-        write_running(settings.data_dir, running)
-        note_database(settings.data_dir, settings.database)
-    except OSError as error:
-        reason = f"its address cannot be written to {settings.data_dir} ({error.strerror})"
-        note(f"{reason}: commands need --url {running.url}")
-
-
-def _is_https(settings: Settings) -> bool:
-    return wants_tls(settings.host, https=settings.https, insecure=settings.insecure_http)
-
-
-def _tls(application: Application) -> ServerTls | None:
-    """The certificate of both edges, where one of them has any; it is renewed in time."""
-    settings = application.settings
-    if settings.grpc_port is None and not _is_https(settings):
-        return None
-    tls = ServerTls(settings.data_dir, [settings.host, *settings.allowed_hosts])
-    application.housekeeping.add("certificates", tls.renew)
-    return tls
-
-
-def _say_goodbye(application: Application) -> None:
-    """Whoever stops the server wants to know what becomes of the jobs."""
-    living = ("ENQUEUED", "PREPARING", "RUNNING", "RESTARTING", "CANCELLING")
-    counts = application.store.counts().items()
-    running = sum(count for (_, state), count in counts if state in living)
-    left = f"{running} job(s) go on; the next trainshed serve takes them up" if running else ""
-    out(f"stopped; {left or 'no job runs'}")
-
-
-def tune_interpreter() -> None:
-    """For many short calls beside threads that think, after the server was built.
-
-    What lives by now lives on.  It is not searched for cycles first: that would be a tenth of the
-    start, and few are found.
-    """
-    sys.setswitchinterval(SWITCH_S)
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-
-
-def _run_http(
-    application: Application,
-    listener: socket.socket,
-    limits: ConnectionLimits,
-    tls: ServerTls | None,
-) -> None:
-    config = uvicorn.Config(
-        application.http,
-        ws="none",
-        log_config=None,
-        access_log=False,  # paths may carry tokens
-        server_header=False,
-        timeout_graceful_shutdown=END_S,
-        lifespan="off",
-    )
-    secured = tls if _is_https(application.settings) else None
-    context = (lambda: secured.context) if secured else None
-    server = HttpServer(config, Connections(limits), context)
-
-    def stop(_signum: int, _frame: FrameType | None) -> None:
-        """End a server that has not begun; uvicorn repeats a signal that has ended it already."""
-        server.should_exit = True
-
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, stop)
-    server.run(sockets=[listener])
-
-
-def _listen(settings: Settings, ports: ServerPorts) -> socket.socket:
-    try:
-        return ports.listen(API, settings.host, settings.port, BACKLOG)
-    except OSError as error:
-        raise _explain_listen_fault(settings, "--port", settings.port, error) from error
-
-
-def _explain_listen_fault(settings: Settings, flag: str, port: int, error: OSError) -> UsageFault:
-    place = _authority(settings.host, port)
-    reason = why_taken(error, port, settings.data_dir)
-    return UsageFault(f"cannot listen on {place}: {reason}; {flag} names another port")
-
-
-def _start_grpc(
-    application: Application, limits: ConnectionLimits, tls: ServerTls | None, ports: ServerPorts
-) -> GrpcServer | None:
-    settings = application.settings
-    if settings.grpc_port is None or tls is None:
-        return None
-    try:
-        listener = ports.listen(GRPC, settings.host, settings.grpc_port, BACKLOG)
-    except OSError as error:
-        raise _explain_listen_fault(settings, "--grpc-port", settings.grpc_port, error) from error
-    return start_grpc(
-        application.table,
-        application.around,
-        pair=lambda: tls.pair,
-        listener=listener,
-        limits=limits,
-    )
-
-
-def _client_host(host: str) -> str:
-    """The address for clients: all addresses of a machine are no address."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # printed, not bound
-
-
-def _authority(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _folder_flag(settings: Settings) -> str:
-    """Return the flag that names the data directory in a terminal without this one's variables."""
-    usual = data_dir(None, {**os.environ, DATA_DIR_VARIABLE: ""})
-    if settings.data_dir == usual:
-        return ""
-    return f" --data-dir {shlex.quote(str(settings.data_dir))}"
-
-
-def _print_address(
-    application: Application, running: RunningServer, token: FirstToken, *, as_json: bool
-) -> None:
-    settings = application.settings
-    if as_json:
-        out_json({"url": running.url, "grpc": running.grpc, "dataDir": str(settings.data_dir)})
-        return
-    lines = [f"Trainshed {__version__} serves on {running.url}"]
-    if running.grpc:
-        lines.append(f"gRPC with TLS   {running.grpc}")
-    if running.url.startswith("https:"):
-        lines.append(f"certificates    {running.ca} is what clients trust")
-    elif not is_loopback(settings.host):
-        lines.append("plain HTTP      tokens travel in the clear; a proxy in front must speak TLS")
-    lines.append(f"data            {settings.data_dir}")
-    traits = application.engine.traits
-    lines.append(f"containers      {traits.containers.description}")
-    if traits.isolation:
-        lines.append(f"isolation       {traits.isolation}")
-    if traits.network:
-        lines.append(f"network         {traits.network}")
-    if traits.leftovers:
-        lines.append(f"after a kill    processes left by a job are ended by: {traits.leftovers}")
-    if settings.anonymous:
-        lines.append("no token is asked for: everybody on this machine may submit")
-    elif token.made:
-        # a service manager keeps what is printed: no place for a secret
-        lines.append(f"admin token     made, and kept in {token.path}")
-    lines.append(f'clients         eval "$(trainshed env --shell{_folder_flag(settings)})"')
-    out("\n".join(lines))
+def _server_flags(args: argparse.Namespace) -> Iterator[str]:
+    """The flags that the server gets as they were given."""
+    for name in ("config", "fleet_policy", "fake_gpus"):
+        value = getattr(args, name)
+        if value is not None:
+            yield f"--{name.replace('_', '-')}={value}"
+    yield from (f"--engine={name}" for name in args.engine or ())
+    if args.verbose:
+        yield "--verbose"

@@ -1,24 +1,64 @@
 """``trainshed run``: a program for Google against a server, with nothing changed in it."""
 
-import argparse
 import os
 import re
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from trainshed.cli import flags
-from trainshed.cli.admin.env import own_variables
-from trainshed.cli.connecting import ServerPlace, place_of, reach
-from trainshed.cli.local.run_options import GRPC_PORT, command_of
+from trainshed.cli.connecting import FoundServer, ServerPlace, place_of, reach
 from trainshed.client.faults import Unreachable
 from trainshed.model.faults import UsageFault
-from trainshed.proxy.command import check_command, end_as, held_signals, run_command
-from trainshed.proxy.session import open_session
-from trainshed.workbench.client_settings import ClientTarget
+
+if TYPE_CHECKING:
+    from trainshed.workbench.client_settings import ClientTarget
+
+EXAMPLE = """\
+  trainshed run -- python submit.py
+  trainshed run --project demo -- gcloud ai custom-jobs list --region us-central1
+  trainshed run --offline -- pytest tests/"""
+#: Where the server's gRPC port is unless it is known.
+GRPC_PORT = 8081
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    parser = flags.Parser(
+        prog,
+        summary="Runs a program that was written for Google against a server, with nothing changed "
+        "in it: Google's names lead to the server, and its default credentials open it. Exit "
+        "status and signals are the command's; nothing stays in the shell or on disk. To run a "
+        "job on this machine: trainshed ai custom-jobs local-run, or ai-platform local train. To "
+        "submit one: trainshed ai custom-jobs create, or ai-platform jobs submit training.",
+        example=EXAMPLE,
+        usage=f"{prog} [flags] -- COMMAND [ARG ...]",
+    )
+    parser.own = ()
+    parser.add_argument(
+        "--project", help="Project id; default: CLOUDSDK_CORE_PROJECT, TRAINSHED_PROJECT, local"
+    )
+    parser.add_argument("--region", help="Region; default: CLOUDSDK_AI_REGION, us-central1")
+    parser.add_argument(
+        "--offline",
+        action="store_true",
+        help="Refuse all names that Trainshed does not serve, instead of passing them through",
+    )
+    parser.add_argument(
+        "--grpc",
+        metavar="HOST:PORT",
+        help="gRPC address of a server that is named with --url (its host, port 8081)",
+    )
+    flags.add_server_flags(parser)
+    return parser
 
 
 def run(request: flags.Request) -> int:
     """Run the command; its exit status.  Raises UsageFault, Unreachable and ServerRefusal."""
-    command = command_of("trainshed run", request)
+    from trainshed.cli.admin.env import own_variables
+    from trainshed.proxy.command import check_command, end_as, held_signals, run_command
+    from trainshed.proxy.session import open_session
+
+    command = flags.command_of("trainshed run", request)
     check_command(command)
     args = request.args
     place = place_of(args)
@@ -29,29 +69,32 @@ def run(request: flags.Request) -> int:
             f"no server answers at {place.server.url}; start one with: trainshed serve, or use a "
             "throw-away server: trainshed serve --run -- COMMAND"
         )
-    target = _target_of(args, place)
+    located = reach(args, os.environ)
+    target = _target_of(place, located, args.grpc)
     with (
         held_signals() as mask,
         open_session(target, place.server, offline=args.offline, environ=os.environ) as session,
     ):
-        own = own_variables(target, reach(args, os.environ))
+        own = own_variables(target, located)
         status = run_command(command, session.environ_on(target, place.server, own), mask)
     return end_as(status)
 
 
-def _target_of(args: argparse.Namespace, place: ServerPlace) -> ClientTarget:
-    target = reach(args, os.environ)
-    grpc = args.grpc or (target.running.grpc if target.running else _usual_grpc(place.server.url))
+def _target_of(place: ServerPlace, located: FoundServer, grpc: str | None) -> "ClientTarget":
+    from trainshed.workbench.client_settings import ClientTarget
+
+    running = located.running
+    grpc = grpc or (running.grpc if running else _usual_grpc(place.server.url))
     if grpc and not re.fullmatch(r"\S+:[0-9]{1,5}", grpc):
         raise UsageFault(f"--grpc must be HOST:PORT, got {grpc}")
     return ClientTarget(
         url=place.server.url,
         grpc=grpc,
-        bundle=target.ca,
+        bundle=located.ca,
         project=place.project,
         region=place.region,
-        token_file=target.token_file,
-        token_variable=target.token_variable,
+        token_file=located.token_file,
+        token_variable=located.token_variable,
     )
 
 

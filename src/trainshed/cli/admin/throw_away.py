@@ -12,12 +12,12 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from trainshed.app import Application
-from trainshed.cli.admin import serve
-from trainshed.cli.flags import Request
+from trainshed.cli.admin.server import serve, set_up
 from trainshed.config import Settings
 from trainshed.model.status import JobState
 from trainshed.service.auth import signing_keys
@@ -31,15 +31,18 @@ _OPEN: Final = frozenset(state for state in JobState if not state.is_final)
 _PAGE: Final = 1000
 
 
-def run(request: Request) -> int:
+def serve_throw_away(flags: Mapping[str, Any]) -> int:
     """Serve until the end of standard input."""
-    args = request.args
     with tempfile.TemporaryDirectory(
         prefix="trainshed-server-", ignore_cleanup_errors=True
     ) as folder:
-        args.data_dir, args.port, args.grpc_port, args.format = folder, 0, 0, "json"
-        return serve.run(
-            request, begin=_begin, end=_end_jobs, adjust=_allow_root_jobs, holds_ports=False
+        settings = set_up({**flags, "data_dir": folder, "port": 0, "grpc_port": 0})
+        return serve(
+            _allow_root_jobs(settings),
+            as_json=True,
+            begin=_begin,
+            end=_end_jobs,
+            holds_ports=False,
         )
 
 

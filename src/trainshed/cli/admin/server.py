@@ -1,0 +1,284 @@
+"""The server of ``trainshed serve``: the service in the foreground of one process."""
+
+import gc
+import os
+import shlex
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from trainshed import __version__
+from trainshed.api.connections import ConnectionLimits, Connections, limits_of
+from trainshed.api.grpc_server import GrpcServer, start_grpc
+from trainshed.api.guards import check_anonymous_binding, is_loopback, wants_tls
+from trainshed.api.http_server import HttpServer, raise_descriptors
+from trainshed.app import Application, build
+from trainshed.cli.admin.serve import GC_THRESHOLDS
+from trainshed.cli.terminal import note, out, out_json
+from trainshed.config import Settings, load_settings
+from trainshed.files.server_files import RunningServer, forget_running, note_database, write_running
+from trainshed.model.faults import EngineFault, UsageFault
+from trainshed.observability import log_to_stderr
+from trainshed.service.auth.certificates import ServerTls
+from trainshed.service.auth.tokens import FirstToken, first_token
+from trainshed.service.ports.held import HeldPorts
+from trainshed.service.ports.listening import API, BACKLOG, GRPC, OwnPorts, ServerPorts
+from trainshed.service.ports.taken import why_taken
+from trainshed.service.upkeep.file_modes import UMASK
+from trainshed.storage.buckets import DATA_DIR_VARIABLE, data_dir
+from trainshed.store.base import StoreFault
+
+#: How long calls under way are waited for at the end; log streams never end by themselves.
+END_S = 2
+#: Threads switch every 5 ms by default, which is long beside a pass of the scheduler; each switch
+#: costs, and at 1 ms they were a tenth of the server's time.
+SWITCH_S = 0.003
+
+
+def set_up(flags: Mapping[str, Any]) -> Settings:
+    """Prepare this process, and read the settings of a command line.  Raises UsageFault."""
+    os.umask(UMASK)
+    file = Path(flags["config"]) if flags["config"] else None
+    settings = load_settings(file, os.environ, flags)
+    log_to_stderr(verbose=flags["verbose"])
+    return settings
+
+
+def serve(
+    settings: Settings,
+    *,
+    as_json: bool,
+    begin: Callable[[Application], object] = id,
+    end: Callable[[Application], object] = id,
+    holds_ports: bool = True,
+) -> int:
+    """Serve until SIGTERM or Ctrl-C.
+
+    ``begin`` is called before the first request is answered, ``end`` after the last one.
+    ``holds_ports``: another server is to follow on the same data directory, and gets the listening
+    sockets of this one.
+    """
+    check_anonymous_binding(settings.host, anonymous=settings.anonymous)
+    _is_https(settings)  # refused before anything is made
+    limits = limits_of(raise_descriptors())
+    ports = HeldPorts(settings.data_dir, os.environ) if holds_ports else OwnPorts()
+    try:
+        listener = _listen(settings, ports)
+        application = _build(settings, ports)
+        try:
+            begin(application)
+            _serve(application, listener, limits, ports, as_json=as_json)
+            end(application)
+        finally:
+            application.stop()
+    except StoreFault as fault:
+        raise EngineFault(str(fault)) from fault
+    finally:
+        stay_held = ports.close()
+    if stay_held and not as_json:
+        out("its ports stay reserved while jobs run: connections wait for the next server")
+    return 0
+
+
+def _build(settings: Settings, ports: ServerPorts) -> Application:
+    try:
+        return build(settings, ports=ports)
+    except OSError as error:
+        place = f"the data directory {settings.data_dir} cannot be used"
+        reason = f"{error.filename or settings.data_dir}: {error.strerror or error}"
+        raise UsageFault(f"{place} ({reason}); --data-dir names another") from error
+
+
+def _serve(
+    application: Application,
+    listener: socket.socket,
+    limits: ConnectionLimits,
+    ports: ServerPorts,
+    *,
+    as_json: bool,
+) -> None:
+    settings = application.settings
+    tune_interpreter()
+    token = first_token(application.store, settings.data_dir)
+    tls = _tls(application)
+    grpc = _start_grpc(application, limits, tls, ports)
+    host, port = listener.getsockname()[:2]
+    scheme = "https" if _is_https(settings) else "http"
+    running = RunningServer(
+        url=f"{scheme}://{_authority(_client_host(host), port)}",
+        grpc=_authority(_client_host(host), grpc.port) if grpc else None,
+        pid=os.getpid(),
+        anonymous=settings.anonymous,
+        ca=str(tls.files.bundle) if tls else None,
+    )
+    try:
+        application.start()
+        _note_address(settings, running)
+        _print_address(application, running, token, as_json=as_json)
+        ports.say_ready()
+        _run_http(application, listener, limits, tls)
+        if not as_json:
+            _say_goodbye(application)
+    finally:
+        forget_running(settings.data_dir, os.getpid())
+        if grpc:
+            grpc.stop(END_S)
+
+
+def _note_address(settings: Settings, running: RunningServer) -> None:
+    """On a full disk the server is needed, with or without its note."""
+    try:
+        write_running(settings.data_dir, running)
+        note_database(settings.data_dir, settings.database)
+    except OSError as error:
+        reason = f"its address cannot be written to {settings.data_dir} ({error.strerror})"
+        note(f"{reason}: commands need --url {running.url}")
+
+
+def _is_https(settings: Settings) -> bool:
+    return wants_tls(settings.host, https=settings.https, insecure=settings.insecure_http)
+
+
+def _tls(application: Application) -> ServerTls | None:
+    """The certificate of both edges, where one of them has any; it is renewed in time."""
+    settings = application.settings
+    if settings.grpc_port is None and not _is_https(settings):
+        return None
+    tls = ServerTls(settings.data_dir, [settings.host, *settings.allowed_hosts])
+    application.housekeeping.add("certificates", tls.renew)
+    return tls
+
+
+def _say_goodbye(application: Application) -> None:
+    """Whoever stops the server wants to know what becomes of the jobs."""
+    living = ("ENQUEUED", "PREPARING", "RUNNING", "RESTARTING", "CANCELLING")
+    counts = application.store.counts().items()
+    running = sum(count for (_, state), count in counts if state in living)
+    left = f"{running} job(s) go on; the next trainshed serve takes them up" if running else ""
+    out(f"stopped; {left or 'no job runs'}")
+
+
+def tune_interpreter() -> None:
+    """For many short calls beside threads that think, after the server was built.
+
+    What lives by now lives on.  It is not searched for cycles first: that would be a tenth of the
+    start, and few are found.
+    """
+    sys.setswitchinterval(SWITCH_S)
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+
+
+def _run_http(
+    application: Application,
+    listener: socket.socket,
+    limits: ConnectionLimits,
+    tls: ServerTls | None,
+) -> None:
+    config = uvicorn.Config(
+        application.http,
+        ws="none",
+        log_config=None,
+        access_log=False,  # paths may carry tokens
+        server_header=False,
+        timeout_graceful_shutdown=END_S,
+        lifespan="off",
+    )
+    secured = tls if _is_https(application.settings) else None
+    context = (lambda: secured.context) if secured else None
+    server = HttpServer(config, Connections(limits), context)
+
+    def stop(_signum: int, _frame: FrameType | None) -> None:
+        """End a server that has not begun; uvicorn repeats a signal that has ended it already."""
+        server.should_exit = True
+
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, stop)
+    server.run(sockets=[listener])
+
+
+def _listen(settings: Settings, ports: ServerPorts) -> socket.socket:
+    try:
+        return ports.listen(API, settings.host, settings.port, BACKLOG)
+    except OSError as error:
+        raise _explain_listen_fault(settings, "--port", settings.port, error) from error
+
+
+def _explain_listen_fault(settings: Settings, flag: str, port: int, error: OSError) -> UsageFault:
+    place = _authority(settings.host, port)
+    reason = why_taken(error, port, settings.data_dir)
+    return UsageFault(f"cannot listen on {place}: {reason}; {flag} names another port")
+
+
+def _start_grpc(
+    application: Application, limits: ConnectionLimits, tls: ServerTls | None, ports: ServerPorts
+) -> GrpcServer | None:
+    settings = application.settings
+    if settings.grpc_port is None or tls is None:
+        return None
+    try:
+        listener = ports.listen(GRPC, settings.host, settings.grpc_port, BACKLOG)
+    except OSError as error:
+        raise _explain_listen_fault(settings, "--grpc-port", settings.grpc_port, error) from error
+    return start_grpc(
+        application.table,
+        application.around,
+        pair=lambda: tls.pair,
+        listener=listener,
+        limits=limits,
+    )
+
+
+def _client_host(host: str) -> str:
+    """The address for clients: all addresses of a machine are no address."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # printed, not bound
+
+
+def _authority(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _folder_flag(settings: Settings) -> str:
+    """Return the flag that names the data directory in a terminal without this one's variables."""
+    usual = data_dir(None, {**os.environ, DATA_DIR_VARIABLE: ""})
+    if settings.data_dir == usual:
+        return ""
+    return f" --data-dir {shlex.quote(str(settings.data_dir))}"
+
+
+def _print_address(
+    application: Application, running: RunningServer, token: FirstToken, *, as_json: bool
+) -> None:
+    settings = application.settings
+    if as_json:
+        out_json({"url": running.url, "grpc": running.grpc, "dataDir": str(settings.data_dir)})
+        return
+    lines = [f"Trainshed {__version__} serves on {running.url}"]
+    if running.grpc:
+        lines.append(f"gRPC with TLS   {running.grpc}")
+    if running.url.startswith("https:"):
+        lines.append(f"certificates    {running.ca} is what clients trust")
+    elif not is_loopback(settings.host):
+        lines.append("plain HTTP      tokens travel in the clear; a proxy in front must speak TLS")
+    lines.append(f"data            {settings.data_dir}")
+    traits = application.engine.traits
+    lines.append(f"containers      {traits.containers.description}")
+    if traits.isolation:
+        lines.append(f"isolation       {traits.isolation}")
+    if traits.network:
+        lines.append(f"network         {traits.network}")
+    if traits.leftovers:
+        lines.append(f"after a kill    processes left by a job are ended by: {traits.leftovers}")
+    if settings.anonymous:
+        lines.append("no token is asked for: everybody on this machine may submit")
+    elif token.made:
+        # a service manager keeps what is printed: no place for a secret
+        lines.append(f"admin token     made, and kept in {token.path}")
+    lines.append(f'clients         eval "$(trainshed env --shell{_folder_flag(settings)})"')
+    out("\n".join(lines))

@@ -1,0 +1,84 @@
+"""``trainshed tokens``: makes, lists and revokes tokens."""
+
+import argparse
+from pathlib import Path
+from typing import Any, Final
+
+from trainshed.cli import flags
+from trainshed.cli.admin.credentials import (
+    Ask,
+    add_grant_flags,
+    check_out,
+    connect,
+    grant_of,
+    print_list,
+)
+from trainshed.cli.terminal import answer, note
+
+EXAMPLE = """\
+  trainshed tokens create --project demo --role submitter --name laptop
+  trainshed tokens create --all-projects --role viewer --expires 30d --out viewer-token
+  trainshed tokens list --format json"""
+#: The columns of the list.
+_COLUMNS: Final = ("id", "name", "role", "project", "created", "expires", "last used", "revoked")
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    parser = flags.Parser(
+        prog,
+        summary="Makes, lists and revokes tokens. A running server is asked; without one, its "
+        "database is changed. A token's text is shown when it is made and never again.",
+        example=EXAMPLE,
+        usage=f"{prog} create | list | revoke ID [flags]",
+    )
+    parser.check = _check
+    parser.add_argument("action", choices=("create", "list", "revoke"), metavar="ACTION")
+    parser.add_argument("id", metavar="ID", nargs="?", help="which token to revoke")
+    parser.add_argument("--name", help="What the token is called in logs and lists")
+    parser.add_argument(
+        "--expires", metavar="TIME", help="Its life, such as 30d; default: for ever"
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", type=Path, help="Write the token to a file of mode 600 instead"
+    )
+    add_grant_flags(parser)
+    return parser
+
+
+def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
+    if (args.action == "revoke") != (args.id is not None):
+        parser.error("revoke takes the ID of a token, and nothing else does")
+    if args.expires and args.action != "create":
+        parser.error("--expires is for create")
+
+
+def run(request: flags.Request) -> int:
+    """Carry out one action."""
+    args = request.args
+    wish = grant_of(args, "name", "expires") if args.action == "create" else {}
+    with connect(args, "tokens") as ask:
+        if args.action == "create":
+            _create(ask, wish, args.out, args.format)
+        elif args.action == "list":
+            print_list(ask("GET")["tokens"], _COLUMNS, args.format)
+        else:
+            ask("DELETE", args.id)
+            answer(args.format, {"id": args.id, "revoked": True}, f"token {args.id} is revoked")
+    return 0
+
+
+def _create(ask: Ask, wish: dict[str, Any], out: Path | None, form: str) -> None:
+    from trainshed.files.server_files import write_file
+
+    check_out(out)
+    token = ask("POST", wish)
+    if out:
+        write_file(out, f"{token.pop('token')}\n".encode())
+        token["file"] = str(out)
+    if form == "text":
+        project = token["project"]
+        scope = "all projects" if project == "*" else f"project {project}"
+        expiry = f", until {token['expireTime'][:19]} UTC" if "expireTime" in token else ""
+        note(f"token {token['id']}: {token['role']}, {scope}{expiry}")
+    answer(form, token, token["file"] if out else token["token"])
