@@ -1,6 +1,6 @@
 import pytest
 
-from trainshed.cli.check.inspect_options import CATALOG_NOUNS as NOUNS
+from trainshed.cli.check.catalog import NOUNS
 from trainshed.workbench import catalog_rows
 
 
@@ -43,7 +43,7 @@ def test_editions_differ(trainshed):
     ("words", "message"),
     [
         (("machine-types", "describe", "n1-standard-3"), "did you mean n1-standard-32"),
-        (("machine-types", "describe"), "describe what?"),
+        (("machine-types", "describe"), "describe needs a NAME"),
         (("machines", "list"), "invalid choice: 'machines'"),
         (("regions", "list", "--edition", "x"), "no catalog edition 'x'"),
     ],

@@ -16,7 +16,7 @@ def machine(monkeypatch):
 
     def having(count):
         gpus = tuple(GpuDevice(uuid=f"GPU-{i}", name="Test GPU") for i in range(count))
-        monkeypatch.setattr("trainshed.cli.check.gpu_check.devices", lambda: gpus)
+        monkeypatch.setattr("trainshed.engines.local.devices.find.devices", lambda: gpus)
 
     return having
 
@@ -90,7 +90,7 @@ def test_prices_say_which_device_a_sample_is_cheaper_on(trainshed, machine, step
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--cpu-price", "0", "--gpu-price", "1"), "'0' is not a number above 0"),
+        (("--cpu-price", "0", "--gpu-price", "1"), "must be a number above 0, got '0'"),
         (("--cpu-price", "1"), "--gpu-price is missing"),
         (("--accelerator", "NVIDIA_TESLA_V100"), "this machine has Test GPU"),
     ],

@@ -106,7 +106,7 @@ def test_labels_are_set_removed_and_cleared(jobs):
         (("ai", "custom-jobs", "describe", "projects/p/jobs/1"), 2, "customJobs/C"),
         (("ai-platform", "jobs", "list", "--filter", "a=1 OR b=2"), 2, "cannot read 'OR b=2'"),
         (("ai-platform", "jobs", "list", "--filter", "a~'('"), 2, "no regular expression"),
-        (("ai-platform", "jobs", "list", "--limit", "0"), 2, "not a number of resources"),
+        (("ai-platform", "jobs", "list", "--limit", "0"), 2, "must be a whole number from 1"),
         (("jobs", "explain", "nope"), 1, "error: NOT_FOUND: project local has no job nope"),
         (("jobs", "watch", "nope"), 1, "error: NOT_FOUND: "),
         (("ai-platform", "jobs", "stream-logs", "nope"), 1, "error: NOT_FOUND: "),

@@ -443,7 +443,7 @@ def test_a_gain_smaller_than_its_interval_is_no_difference(plan, written):
         (("--what-if", "cows=3"), "gpus=1,2,4 or hosts=1,2,4 is accepted"),
         (("--target", "smiles=3"), "samples=N, epochs=N or steps=N"),
         (("--deadline", "soon"), "'soon' is not a duration"),
-        (("--budget", "0"), "'0' is not a number above 0"),
+        (("--budget", "0"), "must be a number above 0, got '0'"),
         (("--spot", "0.1"), "--checkpoint-every TIME is needed"),
         (("--machine-types", "n1-standart-32"), "(accepted: n1-standard-32, "),
         (("--measured", "calibration.toml"), "a calibration: use --calibration calibration.toml"),

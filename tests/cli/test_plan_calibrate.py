@@ -133,7 +133,7 @@ def test_what_cannot_be_known_of_a_trainer_is_a_sentence(calibrate, program, fla
         (("--runs", "B,D", "--processes", "2"), "--runs B,D needs A or C"),
         (("--step-pattern", "step ("), "is no regular expression"),
         (("--step-pattern", "step [0-9]+"), "has no group named step"),
-        (("--batch", "0"), "--batch: '0' is not a number above 0"),
+        (("--batch", "0"), "--batch: must be a number above 0, got '0'"),
         (("--precision", "fp3"), "--precision: invalid choice: 'fp3' (choose from "),
         (("--stream-gbps", "5", "--network-gbps", "1"), "--stream-gbps 5 is more than --network-g"),
         (("--out", "."), "--out .: that is no file"),

@@ -122,10 +122,13 @@ def test_the_price_is_the_region_s(trainshed):
         (("--worker-count", "5"), "no workers: give --config"),
         (("--worker-machine-type", "n1-highmem-96"), "--worker-count is missing"),
         (("--worker-gbps", "10"), "--worker-count is missing"),
-        (("--worker-count", "0", "--worker-gbps", "1"), "'0' is not a number from 1 to"),
-        (("--worker-count", "x", "--worker-gbps", "1"), "'x' is not a number from 1 to"),
-        (("--worker-count", "2", "--worker-gbps", "nan"), "'nan' is not a number from 0.001"),
-        (("--worker-count", "2", "--worker-gbps", "1e400"), "'1e400' is not a number"),
+        (
+            ("--worker-count", "0", "--worker-gbps", "1"),
+            "a whole number from 1 to 1000000, got '0'",
+        ),
+        (("--worker-count", "x", "--worker-gbps", "1"), "must be a whole number from 1 to"),
+        (("--worker-count", "2", "--worker-gbps", "nan"), "must be a number from 0.001 to"),
+        (("--worker-count", "2", "--worker-gbps", "1e400"), "must be a number from"),
         (("--worker-count", "2", "--worker-gbps", "1", "--gradient-mb", "-1"), "'-1' is not"),
         (("--worker-count", "2", "--worker-machine-type", "n9"), "knows no machine type n9"),
         (

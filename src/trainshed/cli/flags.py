@@ -6,11 +6,15 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from trainshed.cli.terminal import write
 from trainshed.model.faults import UsageFault
 from trainshed.storage.buckets import GsPaths
+
+#: The largest count that a flag may have: no cluster has as many of anything.
+COUNT_MAX: Final = 1_000_000
+_DIGITS_MAX: Final = 18
 
 #: gcloud-wide flags that mean nothing here; they are taken and named in a note.
 _IDLE_WORDS = (
@@ -239,24 +243,18 @@ def add_list_flags(parser: argparse.ArgumentParser) -> None:
         help="Comparisons that all hold, such as: state=RUNNING labels.team:vision "
         "createTime>2026-01-31 NOT displayName~^test; operators = != : ~ < <= > >=",
     )
-    parser.add_argument("--limit", metavar="N", type=_count, help="Show so many at most")
+    parser.add_argument("--limit", metavar="N", type=whole_number(1), help="Show so many at most")
     parser.add_argument(
         "--sort-by", metavar="FIELD,...", default="", help="Sort by fields; ~FIELD downwards"
     )
     parser.add_argument(
-        "--page-size", metavar="N", type=_count, help="Ask the server for so many at once"
+        "--page-size", metavar="N", type=whole_number(1), help="Ask the server for so many at once"
     )
 
 
 def list_flags_of(args: argparse.Namespace) -> ListFlags:
     """What they say."""
     return ListFlags(args.filter, args.sort_by, args.limit, args.page_size)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of resources")
-    return int(text)
 
 
 def add_client_flags(
@@ -358,14 +356,29 @@ def add_no_plan(to: argparse._ActionsContainer) -> None:
     to.add_argument("--no-plan", action="store_true", help="Say nothing of the job's plan")
 
 
+def whole_number(least: int, most: int = COUNT_MAX) -> Callable[[str], int]:
+    """For ``type`` of a flag: a whole number within bounds."""
+
+    def read(text: str) -> int:
+        is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX
+        number = int(text) if is_number else -1
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(
+                f"must be a whole number from {least} to {most}, got {text!r}"
+            )
+        return number
+
+    return read
+
+
 def above_zero(text: str) -> float:
-    """A finite number above 0: for ``type`` of a flag."""
+    """For ``type`` of a flag: a finite number above 0."""
     try:
         number = float(text)
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+        raise argparse.ArgumentTypeError(f"must be a number above 0, got {text!r}")
     return number
 
 
@@ -390,4 +403,4 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a day; write YYYY-MM-DD") from None
+        raise argparse.ArgumentTypeError(f"must be a day as YYYY-MM-DD, got {text!r}") from None

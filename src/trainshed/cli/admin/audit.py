@@ -1,6 +1,5 @@
 """``trainshed audit list``: who changed what, and what was refused to whom."""
 
-import argparse
 from typing import Any
 
 from trainshed.cli import flags
@@ -33,7 +32,11 @@ def parser(prog: str) -> flags.Parser:
         help="A time, or a duration such as 24h ago",
     )
     parser.add_argument(
-        "--limit", metavar="N", type=_limit, default=LIMIT, help=f"1 to {LIMIT_MAX} ({LIMIT})"
+        "--limit",
+        metavar="N",
+        type=flags.whole_number(1, LIMIT_MAX),
+        default=LIMIT,
+        help=f"1 to {LIMIT_MAX} ({LIMIT})",
     )
     flags.add_client_flags(parser)
     return parser
@@ -60,9 +63,3 @@ def _row(entry: Json) -> tuple[Any, ...]:
         date_of(entry["time"]), entry["status"], entry["caller"] or "-", entry["credential"] or "-",
         entry["address"], verb, entry["resource"],
     )  # fmt: skip
-
-
-def _limit(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= LIMIT_MAX:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 to {LIMIT_MAX}")
-    return int(text)

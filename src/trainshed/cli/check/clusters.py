@@ -5,17 +5,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trainshed.admission import ClusterRow, Scope
 from trainshed.cli.terminal import table
 from trainshed.model.faults import Violation
-from trainshed.service.jobs.judging import Rulebook
+
+if TYPE_CHECKING:
+    from trainshed.admission import ClusterRow
+    from trainshed.service.jobs.judging import Rulebook
 
 HEADERS = ("ROLE", "COUNT", "MACHINE TYPE", "VCPUS", "MEMORY GB", "ACCELERATORS")
 
 
-def cluster_table(rows: Sequence[ClusterRow]) -> str:
+def cluster_table(rows: "Sequence[ClusterRow]") -> str:
     """The cluster with a line a role."""
     return table(
         HEADERS,
@@ -33,7 +35,7 @@ def cluster_table(rows: Sequence[ClusterRow]) -> str:
     )
 
 
-def cluster_json(rows: Iterable[ClusterRow]) -> list[dict[str, Any]]:
+def cluster_json(rows: "Iterable[ClusterRow]") -> list[dict[str, Any]]:
     """The cluster with an object a role."""
     return [{**asdict(row), "role": row.role.value} for row in rows]
 
@@ -51,8 +53,11 @@ def violations_json(violations: Iterable[Violation]) -> list[dict[str, str]]:
     ]
 
 
-def rulebook_of(args: argparse.Namespace) -> Rulebook:
+def rulebook_of(args: argparse.Namespace) -> "Rulebook":
     """The rulebook of the flags that say what a job is judged by."""
+    from trainshed.admission import Scope
+    from trainshed.service.jobs.judging import Rulebook
+
     return Rulebook(
         today=datetime.now(tz=UTC).date(),
         asked_day=args.date,

@@ -1,39 +1,86 @@
 """``trainshed explain-env``: what one replica of a job would see, with Google's host names."""
 
-import argparse
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from trainshed.cli import flags
 from trainshed.cli.check.clusters import rulebook_of
-from trainshed.cli.check.inspect_options import ROLES
-from trainshed.cli.flags import Request
-from trainshed.cli.job_flags import submit_flags_of
-from trainshed.cli.local.run_job import host_of
+from trainshed.cli.job_flags import add_cluster_flags, submit_flags_of
 from trainshed.cli.terminal import answer
-from trainshed.launch.names import role_word
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import Program, ProgramKind, ReplicaGroup
-from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.roles import Role
-from trainshed.service.jobs.judging import accept, judge
-from trainshed.service.starts.programs import Source
-from trainshed.wire.detect import DocumentKind, kind_of
-from trainshed.workbench.documents import read_one
-from trainshed.workbench.local_run import LocalJob, prepare
-from trainshed.workbench.merging import merge_any, with_args
+from trainshed.storage.buckets import GsPaths
+
+if TYPE_CHECKING:
+    from trainshed.model.launch_plan import LaunchPlan
+    from trainshed.service.jobs.judging import Rulebook
+    from trainshed.workbench.local_run import LocalJob
 
 #: Stands for a program that the file leaves to a flag; no variable shows it.
 NO_PROGRAM = Program(kind=ProgramKind.PYTHON_PACKAGE, module="unnamed")
 NO_ENTRY_POINT = ("unnamed",)
 
+EXAMPLE = """\
+  trainshed explain-env --config config.yaml --module-name trainer.task --role worker --index 1
+  trainshed explain-env --config job.yaml --role primary --format json"""
 
-def run(request: Request) -> int:
+#: What people call a role, in either dialect; pool 2 may be two roles.
+ROLES: Mapping[str, Role] = {
+    "primary": Role.PRIMARY,
+    "master": Role.PRIMARY,
+    "chief": Role.PRIMARY,
+    "workerpool0": Role.PRIMARY,
+    "worker": Role.WORKER,
+    "workerpool1": Role.WORKER,
+    "parameter-server": Role.PARAMETER_SERVER,
+    "parameter_server": Role.PARAMETER_SERVER,
+    "ps": Role.PARAMETER_SERVER,
+    "workerpool2": Role.PARAMETER_SERVER,
+    "reducer": Role.REDUCER,
+    "evaluator": Role.EVALUATOR,
+    "workerpool3": Role.EVALUATOR,
+}
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line of ``trainshed explain-env``."""
+    parser = flags.Parser(
+        prog,
+        summary="Prints the variables that one replica of a job would see at Google: KEY=value, "
+        "JSON indented.",
+        example=EXAMPLE,
+    )
+    parser.own = ()
+    parser.add_argument("--config", metavar="FILE", required=True, help="Job file, either dialect")
+    parser.add_argument(
+        "--role",
+        choices=tuple(ROLES),
+        default="primary",
+        metavar="ROLE",
+        help=", ".join(dict.fromkeys(ROLES)),
+    )
+    parser.add_argument("--index", type=int, default=0, metavar="N", help="Number in the role")
+    flags.add_format(parser)
+    add_cluster_flags(parser, "they win over the file")
+    flags.add_run_flags(parser, dry_run=False)
+    parser.set_defaults(gs_paths=GsPaths.URI.value)
+    flags.add_catalog_flags(parser)
+    flags.add_gcloud_wide(parser)
+    return parser
+
+
+def run(request: flags.Request) -> int:
     """Print the environment of one replica."""
+    from trainshed.cli.local.run_job import host_of
+    from trainshed.workbench.local_run import prepare
+
     args, user_args = request
-    job = _job(args, user_args)
+    job = _job(args.config, submit_flags_of(args), user_args, rulebook_of(args))
     plan = prepare(job, host_of(args), for_print=True).plan
     env = replica_env(plan, _role(args.role, plan), args.index)
     text = "\n".join(f"{name}={_indent_json(value)}" for name, value in sorted(env.items()))
@@ -41,8 +88,10 @@ def run(request: Request) -> int:
     return 0
 
 
-def replica_env(plan: LaunchPlan, role: Role, index: int) -> Mapping[str, str]:
+def replica_env(plan: "LaunchPlan", role: Role, index: int) -> Mapping[str, str]:
     """The environment of one replica.  Raises UsageFault with those that there are."""
+    from trainshed.launch.names import role_word
+
     for replica in plan.replicas:
         if (replica.role, replica.index) == (role, index):
             return replica.env
@@ -57,7 +106,7 @@ def _span(count: int) -> str:
     return "0" if count == 1 else f"0 to {count - 1}"
 
 
-def _role(word: str, plan: LaunchPlan) -> Role:
+def _role(word: str, plan: "LaunchPlan") -> Role:
     """The role that a word means in this job: pool 2 has reducers or parameter servers."""
     has_reducers = any(replica.role is Role.REDUCER for replica in plan.replicas)
     return Role.REDUCER if word == "workerpool2" and has_reducers else ROLES[word]
@@ -73,13 +122,25 @@ def _indent_json(value: str) -> str:
         return value
 
 
-def _job(args: argparse.Namespace, user_args: Sequence[str] | None) -> LocalJob:
+def _job(
+    file: str,
+    submit_flags: Mapping[str, str],
+    user_args: Sequence[str] | None,
+    rulebook: "Rulebook",
+) -> "LocalJob":
     """The job of a file, judged as it would be when it runs; no program needs to be there."""
-    content = read_one(args.config).content
-    merged = merge_any(content, submit_flags_of(args), source=args.config)
+    from trainshed.service.jobs.judging import accept, judge
+    from trainshed.service.starts.programs import Source
+    from trainshed.wire.detect import DocumentKind, kind_of
+    from trainshed.workbench.documents import read_one
+    from trainshed.workbench.local_run import LocalJob
+    from trainshed.workbench.merging import merge_any, with_args
+
+    content = read_one(file).content
+    merged = merge_any(content, submit_flags, source=file)
     if kind_of(content) is DocumentKind.ML_JOB:
         merged = with_args(merged, user_args)
-    accepted = accept(judge(merged, rulebook_of(args)))
+    accepted = accept(judge(merged, rulebook))
     spec = accepted.spec
     return LocalJob(
         spec=replace(spec, groups=tuple(map(_add_program, spec.groups))),

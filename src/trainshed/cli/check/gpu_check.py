@@ -1,29 +1,22 @@
 """``trainshed gpu-check``: whether GPUs help this model, how many, and at which price.
 
 The trainer takes ``--device cpu`` or ``--device cuda``.  These are the short runs of a calibration
-on one device and the other; the local engine holds the GPUs.  A trainer whose steps nobody sees
+on one device and the other; the local engine holds the GPUs.  A trainer whose steps no hook sees
 ends with one line of JSON that has ``seconds``.
 """
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from trainshed.cli.flags import Request
-from trainshed.cli.local.run_job import host_of_job
+from trainshed.cli import flags
 from trainshed.cli.terminal import answer, note, table
-from trainshed.engines.local.devices.find import devices
 from trainshed.model.faults import EngineFault, UsageFault
-from trainshed.planning.scaling.calibration import RunKind
-from trainshed.planning.scaling.devices_compared import Prices, Rate, decision
-from trainshed.planning.scaling.steps_seen import steps_seen
-from trainshed.service.starts.programs import Source, working_folder
-from trainshed.workbench.last_lines import LastLines
-from trainshed.workbench.local_run import LocalJob
-from trainshed.workbench.plain_train import PlainJob, plain_spec, say
-from trainshed.workbench.short_runs import Bench, NoSteps, RunLimits, measure
+
+if TYPE_CHECKING:
+    from trainshed.planning.scaling.devices_compared import Prices, Rate
+    from trainshed.workbench.local_run import Host, LocalJob
 
 #: A trainer that only says at its end how long it took has so long, in seconds.
 _UNSEEN_S: Final = 600.0
@@ -31,33 +24,87 @@ _UNSEEN_S: Final = 600.0
 _NOISY: Final = 3.0
 
 
-def run(request: Request) -> int:
+EXAMPLE = """\
+  trainshed gpu-check --module-name steps --package-path examples/gpu-check -- --steps 20"""
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line of ``trainshed gpu-check``."""
+    parser = flags.Parser(
+        prog,
+        summary="Measures a trainer's steps with --device cpu and, where there are GPUs, with "
+        "--device cuda on one and on all of them, and says whether they pay. A trainer whose steps "
+        "no hook sees ends with one line of JSON that has seconds.",
+        example=EXAMPLE,
+        usage=f"{prog} --module-name MODULE [flags] [-- USER_ARGS ...]",
+    )
+    parser.own = ("module-name", "package-path")
+    parser.add_argument("--module-name", metavar="MODULE", required=True, help="Module to run")
+    parser.add_argument("--package-path", metavar="DIR", type=Path, help="Package of the module")
+    parser.add_argument(
+        "--accelerator", metavar="TYPE", help="The GPU that is meant; another is refused"
+    )
+    parser.add_argument(
+        "--cpu-price", metavar="P", type=flags.above_zero, help="An hour of a machine without GPUs"
+    )
+    parser.add_argument(
+        "--gpu-price",
+        metavar="P",
+        type=flags.above_zero,
+        help="An hour of one with a GPU, same currency",
+    )
+    parser.add_argument(
+        "--seconds",
+        metavar="S",
+        type=flags.above_zero,
+        default=15.0,
+        help="Longest time of a run's steps",
+    )
+    flags.add_format(parser)
+    flags.add_run_flags(parser, dry_run=False)
+    flags.add_gcloud_wide(parser)
+    return parser
+
+
+def run(request: flags.Request) -> int:
     """Measure and say; exit code 0 whatever the answer is.
 
     Raises UsageFault, and EngineFault when a run fails or tells neither steps nor seconds.
     """
-    if any(word.split("=")[0] == "--device" for word in request.user_args or ()):
+    from trainshed.cli.local.run_job import host_of_job
+    from trainshed.engines.local.devices.find import devices
+    from trainshed.planning.scaling.devices_compared import decision
+
+    args, user_args = request
+    if any(word.split("=")[0] == "--device" for word in user_args or ()):
         raise UsageFault("--device is what gpu-check itself gives the trainer; leave it out")
-    prices, gpus = _prices(request.args), devices()
-    _refuse_absent(request.args.accelerator, [gpu.name for gpu in gpus])
-    cpu = _rate(request, "cpu", 1, "CPU")
+    prices, gpus = _prices(args.cpu_price, args.gpu_price), devices()
+    _refuse_absent(args.accelerator, [gpu.name for gpu in gpus])
+
+    def measure_rate(device: str, count: int, name: str) -> "Rate":
+        words = (*(user_args or ()), "--device", device)
+        job = _job(args.module_name, words, args.package_path, f"gpu_check_{device}")
+        return _measure(job, host_of_job(args, job), args.seconds, device, (count, name))
+
+    cpu = measure_rate("cpu", 1, "CPU")
     counts = sorted({1, len(gpus)}) if gpus else []
-    rates = [_rate(request, "cuda", count, gpus[0].name) for count in counts]
+    rates = [measure_rate("cuda", count, gpus[0].name) for count in counts]
     if rates and any(not rate.samples for rate in (cpu, *rates)):
-        note("steps are compared, for nobody has reported how many samples they hold")
+        note("steps are compared: no run has reported how many samples a step holds")
     sentences = list(decision(cpu, rates, prices))
-    answer(request.args.format, _as_json(cpu, rates, sentences), _text(cpu, rates, sentences))
+    answer(args.format, _as_json(cpu, rates, sentences), _text(cpu, rates, sentences))
     return 0
 
 
-def _prices(args: argparse.Namespace) -> Prices | None:
-    prices = {"--cpu-price": args.cpu_price, "--gpu-price": args.gpu_price}
-    missing = [flag for flag, price in prices.items() if price is None]
-    if len(missing) == len(prices):
+def _prices(cpu: float | None, gpu: float | None) -> "Prices | None":
+    from trainshed.planning.scaling.devices_compared import Prices
+
+    if cpu is None and gpu is None:
         return None
-    if missing:
-        raise UsageFault(f"{missing[0]} is missing: prices of both machines are compared, or none")
-    return Prices(cpu=args.cpu_price, one_gpu=args.gpu_price)
+    if cpu is None or gpu is None:
+        missing = "--cpu-price" if cpu is None else "--gpu-price"
+        raise UsageFault(f"{missing} is missing: prices of both machines are compared, or none")
+    return Prices(cpu=cpu, one_gpu=gpu)
 
 
 def _refuse_absent(accelerator: str | None, names: Sequence[str]) -> None:
@@ -78,14 +125,22 @@ def _normalize_name(name: str) -> str:
     return " ".join(word for word in words if word not in {"NVIDIA", "TESLA"})
 
 
-def _rate(request: Request, device: str, count: int, name: str) -> Rate:
-    """Of so many devices.  Raises EngineFault."""
+def _measure(
+    job: "LocalJob", host: "Host", steps_s: float, device: str, devices: tuple[int, str]
+) -> "Rate":
+    """The rate of so many devices of a name.  Raises EngineFault."""
+    from trainshed.planning.scaling.calibration import RunKind
+    from trainshed.planning.scaling.devices_compared import Rate
+    from trainshed.planning.scaling.steps_seen import steps_seen
+    from trainshed.workbench.last_lines import LastLines
+    from trainshed.workbench.short_runs import Bench, NoSteps, RunLimits, measure
+
+    count, name = devices
     last_lines = LastLines()
-    job = _job(request, device)
     bench = Bench(
         job=job,
-        host=host_of_job(request.args, job),
-        limits=RunLimits(steps_s=request.args.seconds, start_s=_UNSEEN_S),
+        host=host,
+        limits=RunLimits(steps_s=steps_s, start_s=_UNSEEN_S),
         is_gpu=device == "cuda",
     )
     kind = RunKind.COMPUTE if count == 1 else RunKind.HOST
@@ -93,7 +148,12 @@ def _rate(request: Request, device: str, count: int, name: str) -> Rate:
     try:
         measurement = measure(bench, kind, count, last_lines)
     except NoSteps as fault:
-        return _read_reported_rate(last_lines, device, count, name, fault)
+        if last_lines.seconds is None:
+            raise EngineFault(
+                f"the run with --device {device} ended ({fault.message}) without steps that hooks "
+                'see, and without a line of JSON that has "seconds"'
+            ) from None
+        return Rate(name=name, count=count, seconds=last_lines.seconds)
     except EngineFault as fault:
         for line in last_lines.lines:
             note(line)
@@ -110,36 +170,27 @@ def _rate(request: Request, device: str, count: int, name: str) -> Rate:
     )
 
 
-def _read_reported_rate(
-    last_lines: LastLines, device: str, count: int, name: str, fault: NoSteps
-) -> Rate:
-    if last_lines.seconds is None:
-        raise EngineFault(
-            f"the run with --device {device} ended ({fault.message}) without steps that anybody "
-            'sees, and without a line of JSON that has "seconds"'
-        )
-    return Rate(name=name, count=count, seconds=last_lines.seconds)
+def _job(module: str, words: tuple[str, ...], package_path: Path | None, job_id: str) -> "LocalJob":
+    from trainshed.service.starts.programs import Source, working_folder
+    from trainshed.workbench.local_run import LocalJob
+    from trainshed.workbench.plain_train import PlainJob, plain_spec, say
 
-
-def _job(request: Request, device: str) -> LocalJob:
-    args, user_args = request
-    plain = PlainJob(module=args.module_name, args=(*(user_args or ()), "--device", device))
-    source = Source(folder=Path.cwd(), package_path=args.package_path)
+    source = Source(folder=Path.cwd(), package_path=package_path)
     return LocalJob(
-        spec=plain_spec(plain),
-        job_id=f"gpu_check_{device}",
+        spec=plain_spec(PlainJob(module=module, args=words)),
+        job_id=job_id,
         source=source,
-        folder=working_folder(source, args.module_name),
+        folder=working_folder(source, module),
         say=say,
     )
 
 
-def _text(cpu: Rate, gpus: Sequence[Rate], sentences: Sequence[str]) -> str:
+def _text(cpu: "Rate", gpus: "Sequence[Rate]", sentences: Sequence[str]) -> str:
     headers = ("DEVICE", "COUNT", "SECONDS", "SPEEDUP", "80 %")
     return "\n".join(["", table(headers, list(_rows(cpu, gpus))), *sentences])
 
 
-def _rows(cpu: Rate, gpus: Sequence[Rate]) -> Iterator[tuple[object, ...]]:
+def _rows(cpu: "Rate", gpus: "Sequence[Rate]") -> Iterator[tuple[object, ...]]:
     yield (cpu.name, 1, f"{cpu.seconds:.3g}", "1", "")
     for rate in gpus:
         gain = rate.times(cpu)
@@ -148,7 +199,7 @@ def _rows(cpu: Rate, gpus: Sequence[Rate]) -> Iterator[tuple[object, ...]]:
         yield (rate.name, rate.count, f"{rate.seconds:.3g}", f"{gain.point:.3g}", bounds)
 
 
-def _as_json(cpu: Rate, gpus: Sequence[Rate], sentences: Sequence[str]) -> dict[str, object]:
+def _as_json(cpu: "Rate", gpus: "Sequence[Rate]", sentences: Sequence[str]) -> dict[str, object]:
     first = gpus[0] if gpus else None
     return {
         "cpu_seconds": cpu.seconds,

@@ -2,21 +2,45 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trainshed.catalog.open import load_catalog
+from trainshed.cli import flags
 from trainshed.cli.check.clusters import cluster_json, cluster_table, rulebook_of, violations_json
 from trainshed.cli.failures import in_a_line, print_error
-from trainshed.cli.flags import Request
-from trainshed.cli.job_flags import submit_flags_of
+from trainshed.cli.job_flags import add_cluster_flags, submit_flags_of
 from trainshed.cli.terminal import out, out_json
 from trainshed.model.faults import UsageFault, Violation
-from trainshed.service.jobs.judging import JudgedDocument, Rulebook, judge
-from trainshed.workbench.documents import JobDocument, read
-from trainshed.workbench.merging import merge_any
+
+if TYPE_CHECKING:
+    from trainshed.service.jobs.judging import JudgedDocument, Rulebook
+    from trainshed.workbench.documents import JobDocument
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
+
+EXAMPLE = """\
+  trainshed validate config.yaml
+  trainshed validate --edition 2020-05 --format json jobs/*.yaml
+  trainshed validate config.yaml --worker-accelerator count=1,type=nvidia-tesla-t4"""
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line of ``trainshed validate``."""
+    parser = flags.Parser(
+        prog,
+        summary="Checks job files of either dialect against the catalog; prints every violation, "
+        "or the cluster that the job would have.",
+        example=EXAMPLE,
+        usage=f"{prog} FILE... [flags]",
+    )
+    parser.add_argument("file", metavar="FILE", nargs="+", help="YAML or JSON; - reads stdin")
+    parser.add_argument(
+        "--quota", action="store_true", help="Say too whether valid jobs are within default quota"
+    )
+    flags.add_format(parser)
+    flags.add_catalog_flags(parser)
+    add_cluster_flags(parser, "override fields of every file")
+    return parser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +53,7 @@ class ValidatedFile:
 
     file: str
     position: int | None = None
-    judgement: JudgedDocument | None = None
+    judgement: "JudgedDocument | None" = None
     unreadable: str | None = None
 
     @property
@@ -61,11 +85,11 @@ class ValidatedFile:
         return self.file if self.position is None else f"{self.file} [{self.position}]"
 
 
-def run(request: Request) -> int:
+def run(request: flags.Request) -> int:
     """Exit code 0 when all are valid, 1 when some are refused, 2 when one cannot be read."""
     args = request.args
     rulebook = rulebook_of(args)
-    answers = list(_validate(args.file, flags=submit_flags_of(args), rulebook=rulebook))
+    answers = list(_validate(args.file, submit_flags_of(args), rulebook))
     if args.format == "json":
         out_json([_as_json(answer, quota=args.quota) for answer in answers])
     else:
@@ -80,13 +104,16 @@ def _exit_code(answers: Iterable[ValidatedFile]) -> int:
 
 
 def _validate(
-    files: Iterable[str], *, flags: Mapping[str, str], rulebook: Rulebook
+    files: Iterable[str], submit_flags: Mapping[str, str], rulebook: "Rulebook"
 ) -> Iterator[ValidatedFile]:
-    """Judge every document of every file; ``flags`` override fields of each of them.
+    """Judge every document of every file; ``submit_flags`` override its fields.
 
     Faults of the command line (an unknown edition, flag or overlay) raise UsageFault; faults of a
     file become an answer, so that one broken file does not hide the others.
     """
+    from trainshed.catalog.open import load_catalog
+    from trainshed.workbench.documents import read
+
     if rulebook.edition:
         load_catalog(rulebook.edition, rulebook.overlays, rulebook.zone_snapshot)
     for file in files:
@@ -95,16 +122,22 @@ def _validate(
         except UsageFault as fault:
             yield ValidatedFile(file=file, unreadable=str(fault))
             continue
-        yield from _answers(file, documents, flags, rulebook)
+        yield from _answers(file, documents, submit_flags, rulebook)
 
 
 def _answers(
-    file: str, documents: Sequence[JobDocument], flags: Mapping[str, str], rulebook: Rulebook
+    file: str,
+    documents: "Sequence[JobDocument]",
+    submit_flags: Mapping[str, str],
+    rulebook: "Rulebook",
 ) -> Iterator[ValidatedFile]:
+    from trainshed.service.jobs.judging import judge
+    from trainshed.workbench.merging import merge_any
+
     for document in documents:
         position = document.position if len(documents) > 1 else None
         try:
-            judgement = judge(merge_any(document.content, flags, source=file), rulebook)
+            judgement = judge(merge_any(document.content, submit_flags, source=file), rulebook)
         except UsageFault as fault:
             yield ValidatedFile(file=file, position=position, unreadable=str(fault))
         else:

@@ -1,6 +1,5 @@
 """``trainshed jobs logs``: the log of a job of either dialect, as it is or until the job ends."""
 
-import argparse
 import sys
 from typing import Final
 
@@ -34,18 +33,15 @@ def parser(prog: str) -> flags.Parser:
         "--follow", "-f", action="store_true", help="Print lines as they come, until the job ends"
     )
     parser.add_argument(
-        "--tail", metavar="N", type=_tail, help=f"Begin with the last N lines, 1 to {TAIL_MAX}"
+        "--tail",
+        metavar="N",
+        type=flags.whole_number(1, TAIL_MAX),
+        help=f"Begin with the last N lines, 1 to {TAIL_MAX}",
     )
     parser.add_argument("--task-name", metavar="TASK", help="Only the lines of this replica")
     parser.add_argument("--trial", metavar="N", help="Only the lines of this trial of a tuning job")
     flags.add_client_flags(parser)
     return parser
-
-
-def _tail(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= TAIL_MAX:
-        raise argparse.ArgumentTypeError(f"must be a number from 1 to {TAIL_MAX}, got {text!r}")
-    return int(text)
 
 
 def run(request: flags.Request) -> int:

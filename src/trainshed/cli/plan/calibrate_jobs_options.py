@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from trainshed.cli import flags
-from trainshed.cli.check.inspect_options import COUNT_MAX
+from trainshed.cli.flags import COUNT_MAX
 
 EXAMPLE = """\
   {prog} job.yaml

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainshed.cli import flags
-from trainshed.cli.check.inspect_options import COUNT_MAX
+from trainshed.cli.flags import COUNT_MAX
 from trainshed.model.durations import FORM, seconds_of
 
 EXAMPLE: Final = """\

@@ -1,25 +1,108 @@
 """``trainshed reduction plan``: how many reducers, and what for."""
 
+import argparse
 from collections.abc import Iterator
 from dataclasses import asdict, fields
-from math import isclose
-from typing import Any, Final
+from math import isclose, nan
+from typing import TYPE_CHECKING, Any, Final
 
+from trainshed.cli import flags
 from trainshed.cli.check.clusters import rulebook_of
-from trainshed.cli.flags import Request
 from trainshed.cli.terminal import answer, table
-from trainshed.planning.reduction_forecast import ReductionForecast
-from trainshed.planning.sizing import ReducerOption, ReducerPlan, plan
-from trainshed.workbench.reduction_hosts import ExchangeHosts, Given, hosts_of
+
+if TYPE_CHECKING:
+    from trainshed.planning.sizing import ReducerOption, ReducerPlan
+    from trainshed.workbench.reduction_hosts import ExchangeHosts
 
 _MEGA: Final = 1e6
 #: The length of a bar that stands for twice a ring: no exchange gains more.
 _BAR_LENGTH: Final = 40
 _GAIN_MAX: Final = 2.0
+#: Beyond any network, and far from where numbers lose their meaning.
+RATE_MIN, RATE_MAX = 1e-3, 1e6
+#: Google's advice for the buckets of DistributedDataParallel (reduction_server.toml, tuning).
+GRADIENT_MB: Final = 64.0
+
+EXAMPLE = """\
+  trainshed reduction plan --config job.yaml --reducer-count 8
+  trainshed reduction plan --worker-machine-type n1-highmem-96 --worker-count 5 \\
+      --worker-accelerator count=8,type=nvidia-tesla-v100 --reducer-count 8
+  trainshed reduction plan --worker-count 8 --worker-gbps 10 --reducer-gbps 25 --format json"""
 
 
-def run(request: Request) -> int:
+def parser(prog: str) -> flags.Parser:
+    """The command line of ``trainshed reduction plan``."""
+    parser = flags.Parser(
+        prog,
+        summary="Says how many reducers match a job's workers, and how much faster than a ring "
+        "that many and fewer make the exchange of gradients.",
+        example=EXAMPLE,
+    )
+    parser.add_argument("--config", metavar="FILE", help="Job file, either dialect; flags win")
+    parser.add_argument(
+        "--gradient-mb",
+        metavar="MB",
+        type=_rate,
+        default=GRADIENT_MB,
+        help="Size of what is exchanged at once, in 1,000,000 bytes; default: 64",
+    )
+    parser.add_argument("--region", metavar="REGION", help="Region whose prices are shown")
+    _add_workers(parser)
+    _add_reducers(parser)
+    flags.add_format(parser)
+    flags.add_catalog_flags(parser)
+    return parser
+
+
+def _add_workers(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("worker hosts, in the place of the file's")
+    group.add_argument("--worker-machine-type", metavar="TYPE", help="Machine type of each")
+    group.add_argument(
+        "--worker-count",
+        metavar="N",
+        type=flags.whole_number(1),
+        help="How many, the chief included",
+    )
+    group.add_argument(
+        "--worker-accelerator",
+        metavar="count=N,type=TYPE",
+        help="Accelerators of each, such as count=8,type=nvidia-tesla-v100",
+    )
+    group.add_argument(
+        "--worker-gbps", metavar="GBIT/S", type=_rate, help="The link of each, if you know better"
+    )
+
+
+def _add_reducers(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("reducers, in the place of the file's")
+    group.add_argument(
+        "--reducer-machine-type", metavar="TYPE", help="Machine type; default: n1-highcpu-16"
+    )
+    group.add_argument(
+        "--reducer-count", metavar="N", type=flags.whole_number(1), help="How many you think of"
+    )
+    group.add_argument(
+        "--reducer-gbps", metavar="GBIT/S", type=_rate, help="The link of each, if you know better"
+    )
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = nan
+    if not RATE_MIN <= rate <= RATE_MAX:
+        raise argparse.ArgumentTypeError(
+            f"must be a number from {RATE_MIN:g} to {RATE_MAX:,.0f}, got {text!r}"
+        )
+    return rate
+
+
+def run(request: flags.Request) -> int:
     """Print the plan."""
+    from trainshed.planning.sizing import plan
+    from trainshed.workbench.reduction_hosts import Given, hosts_of
+
     args = request.args
     inputs = Given(**{field.name: getattr(args, field.name) for field in fields(Given)})
     exchange = hosts_of(inputs, rulebook_of(args))
@@ -31,7 +114,7 @@ def run(request: Request) -> int:
     return 0
 
 
-def _head(exchange: ExchangeHosts) -> Iterator[str]:
+def _head(exchange: "ExchangeHosts") -> Iterator[str]:
     hosts, price = exchange.hosts, exchange.price
     speed = f"{hosts.worker_gbps:g} Gbit/s each"
     if not isclose(hosts.workers * hosts.worker_gbps, hosts.total_gbps):
@@ -47,7 +130,7 @@ def _head(exchange: ExchangeHosts) -> Iterator[str]:
     yield f"reducers  {kind}{hosts.reducer_gbps:g} Gbit/s each{costs}"
 
 
-def _table(reducer_plan: ReducerPlan) -> str:
+def _table(reducer_plan: "ReducerPlan") -> str:
     has_price = reducer_plan.hosts.reducer_usd_hour is not None
     headers = ["REDUCERS", "GBIT/S", "SUM %", "MS", "TIMES A RING", *(["USD/HOUR"] * has_price), ""]
     return table(
@@ -56,7 +139,7 @@ def _table(reducer_plan: ReducerPlan) -> str:
     )
 
 
-def _row(reducer_plan: ReducerPlan, option: ReducerOption, *, has_price: bool) -> list[str]:
+def _row(reducer_plan: "ReducerPlan", option: "ReducerOption", *, has_price: bool) -> list[str]:
     prices = [f"{option.usd_hour or 0:.2f}"] if has_price else []
     return [
         str(option.reducers),
@@ -78,12 +161,12 @@ def _three_digits(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"  # noqa: PLR2004 - and no exponent
 
 
-def _mark(reducer_plan: ReducerPlan, option: ReducerOption) -> str:
+def _mark(reducer_plan: "ReducerPlan", option: "ReducerOption") -> str:
     marks = {"asked": reducer_plan.requested, "enough": reducer_plan.sufficient}
     return ", ".join(word for word, marked in marks.items() if marked == option)
 
 
-def _remarks(exchange: ExchangeHosts, reducer_plan: ReducerPlan) -> Iterator[str]:
+def _remarks(exchange: "ExchangeHosts", reducer_plan: "ReducerPlan") -> Iterator[str]:
     yield f"{_conclusion(exchange, reducer_plan)}."
     size = f"{reducer_plan.gradient_bytes / _MEGA:g} MB"
     yield f"MS is one exchange of {size}, SUM % what the reducers sum of it; workers sum the rest."
@@ -95,7 +178,9 @@ def _remarks(exchange: ExchangeHosts, reducer_plan: ReducerPlan) -> Iterator[str
     yield "Links alone are counted: it is less for small tensors, and on hosts that cannot keep up."
 
 
-def _conclusion(exchange: ExchangeHosts, reducer_plan: ReducerPlan) -> str:
+def _conclusion(exchange: "ExchangeHosts", reducer_plan: "ReducerPlan") -> str:
+    from trainshed.planning.reduction_forecast import ReductionForecast
+
     reducer_count = exchange.reducer_count or reducer_plan.sufficient.reducers
     prediction = ReductionForecast(
         hosts=exchange.hosts, reducers=reducer_count, machine_type=exchange.reducer_type
@@ -103,7 +188,7 @@ def _conclusion(exchange: ExchangeHosts, reducer_plan: ReducerPlan) -> str:
     return prediction.sentence
 
 
-def _as_json(exchange: ExchangeHosts, reducer_plan: ReducerPlan) -> dict[str, Any]:
+def _as_json(exchange: "ExchangeHosts", reducer_plan: "ReducerPlan") -> dict[str, Any]:
     hosts, price = exchange.hosts, exchange.price
     return {
         "workers": {
