@@ -16,11 +16,11 @@ from trainshed.model.status import JobState
 from trainshed.model.study import Metric, ParameterKind, ParameterSpec, StudySpec, TrialSpec
 from trainshed.model.trials import TrialRecord, TrialState
 from trainshed.store.opening import Store
-from trainshed.store.tables import JOBS
-from trainshed.store.writer import Transaction
 from trainshed.store.records.jobs import JobKind, JobRecord, NewJob
 from trainshed.store.records.steps import NewEvent, Step
 from trainshed.store.records.studies import NewTrial, StoredTrial, StudyStep, TrialReports
+from trainshed.store.tables import JOBS
+from trainshed.store.writer import Transaction
 
 NS_PER_S: Final = 1_000_000_000
 #: 2026-11-21T00:00:00Z
