@@ -136,7 +136,7 @@ Decision = Unknown | Waits | Runs | Recorded | Over | TakeClaim | GiveUp
 def follow(memory: Memory, facts: Facts) -> Memory:
     """Return what the next look has to know."""
     state = facts.state
-    memory = memory._replace(**_count_miss(memory, facts))
+    memory = _count_miss(memory, facts)
     if state in OVER or _is_gone(facts, memory):
         if memory.over_since_s is None:
             memory = memory._replace(over_since_s=facts.now_s)
@@ -147,16 +147,17 @@ def follow(memory: Memory, facts: Facts) -> Memory:
     return _follow_queue(memory, facts)
 
 
-def _count_miss(memory: Memory, facts: Facts) -> dict[str, int]:
+def _count_miss(memory: Memory, facts: Facts) -> Memory:
     """Count answers of a working controller that do not have a job that was submitted."""
     is_counted = not facts.number or facts.number == memory.counted_at
     if facts.is_away or not facts.is_up or is_counted:
-        return {}
+        return memory
     if facts.rows:
-        return {"missed": 0, "counted_at": facts.number}
+        return memory._replace(missed=0, counted_at=facts.number)
     is_expected = facts.outcome is not None or (facts.job and not facts.is_new)
-    is_missed = facts.is_submitted and is_expected
-    return {"missed": memory.missed + 1, "counted_at": facts.number} if is_missed else {}
+    if not facts.is_submitted or not is_expected:
+        return memory
+    return memory._replace(missed=memory.missed + 1, counted_at=facts.number)
 
 
 def _follow_queue(memory: Memory, facts: Facts) -> Memory:
