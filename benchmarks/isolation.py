@@ -38,6 +38,7 @@ from trainshed.engines.isolation.modes import (
     USERS,
 )
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.local.options import LocalOptions
 from trainshed.engines.network.choose import JobNetwork, try_network
 from trainshed.engines.network.rule import replica_address
 from trainshed.engines.supervise.record.folder import AttemptFolder
@@ -158,7 +159,9 @@ def engine_of(root: Path, setup: Setup) -> tuple[Path, LocalEngine]:
     refused = CALL_FAMILIES if setup.is_filtered else ()
     isolation = Isolation(setup.mode, uids=UIDS, hides=hides, refused_calls=refused)
     network = JobNetwork(is_own=setup.layout is not None)
-    engine = LocalEngine(root, find_gpus=tuple, isolation=isolation, network=network, pass_env=())
+    engine = LocalEngine(
+        root, LocalOptions(find_gpus=tuple, isolation=isolation, network=network, pass_env=())
+    )
     return root, engine
 
 

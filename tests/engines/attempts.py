@@ -16,6 +16,7 @@ if __name__ == "__main__":
 
 from engines.support import cluster, plan_of, wait_until
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.local.options import LocalOptions
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.log_line import SEGMENT_PATTERN, decode
 from trainshed.model.stopping import StopOrder, StopReason
@@ -30,7 +31,7 @@ ENGINES = []
 
 
 def engine_at(root, **more):
-    ENGINES.append(LocalEngine(root, **{"find_gpus": tuple, **more}))
+    ENGINES.append(LocalEngine(root, LocalOptions(**{"find_gpus": tuple, **more})))
     return ENGINES[-1]
 
 

@@ -14,6 +14,7 @@ from engines.support import DEADLINE_S, MARK
 from engines.test_limits import enforces
 from trainshed.engines.local.attempts import fence
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.local.options import LocalOptions
 from trainshed.engines.supervise.kernel.limits import ReplicaLimits
 from trainshed.model.launch_plan import Owner
 from trainshed.testing.engine_contract import ProgramContract
@@ -35,7 +36,9 @@ class LocalWorld(ShellWorld):
         return self._open(self._root.with_name("elsewhere"))
 
     def _open(self, root):
-        self._opened.append(LocalEngine(root, find_gpus=tuple, isolation=self._isolation))
+        self._opened.append(
+            LocalEngine(root, LocalOptions(find_gpus=tuple, isolation=self._isolation))
+        )
         return self._opened[-1]
 
     def close(self):

@@ -35,8 +35,7 @@ from engines.support import (
 from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.isolation.modes import SANDBOX
 from trainshed.engines.leftover_means import PID_NAMESPACE, SUBREAPER
-from trainshed.engines.local.attempts import attempt as tracked
-from trainshed.engines.local.attempts import start
+from trainshed.engines.local.attempts import proof, start
 from trainshed.engines.local.attempts import sweep as sweeping
 from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter, supervisor_argv
@@ -195,7 +194,7 @@ def test_a_supervisor_that_never_began_is_given_up_and_cannot_begin_later(
     monkeypatch.setattr(time, "time", lambda: wall() + 400 * 86_400)
     phases = [observe(engine).phase for _ in range(2)]
     assert phases == [Phase.STARTING] * 2, "a clock that is set forward ends nothing"
-    monkeypatch.setattr(tracked, "BEGIN_S_MAX", 0.0)
+    monkeypatch.setattr(proof, "BEGIN_S_MAX", 0.0)
     assert until(engine, Phase.LOST).fault == "its supervisor never began"
     assert subprocess.run(supervisor_argv(attempt.path), check=False).returncode == 0
     assert not ran.exists()

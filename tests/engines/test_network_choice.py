@@ -12,6 +12,7 @@ import pytest
 from isolation import as_user
 from trainshed.engines.isolation.modes import LANDLOCK, NONE, SANDBOX, USERS
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.local.options import LocalOptions
 from trainshed.engines.network import trial, way_out
 from trainshed.engines.network.choose import (
     JobNetwork,
@@ -133,7 +134,9 @@ def test_a_trial_that_hangs_is_said_to_have_hung(monkeypatch):
 
 
 def test_a_node_names_the_network_of_its_jobs(tmp_path):
-    engine = LocalEngine(tmp_path, find_gpus=tuple, network=JobNetwork(is_own=False, why_not=WHY))
+    engine = LocalEngine(
+        tmp_path, LocalOptions(find_gpus=tuple, network=JobNetwork(is_own=False, why_not=WHY))
+    )
     try:
         assert [node.network for node in engine.fleet()] == [f"host: {WHY}"]
         assert engine.traits.network == f"host: {WHY}"

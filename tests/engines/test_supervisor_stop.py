@@ -32,6 +32,7 @@ from engines.support import (
     wait_until,
 )
 from trainshed.engines.local.attempts import attempt as attempts
+from trainshed.engines.local.attempts import proof
 from trainshed.engines.local.attempts.fence import identity_of
 from trainshed.engines.processes import identity
 from trainshed.engines.supervise.record.folder import Order
@@ -233,6 +234,6 @@ def test_a_supervisor_that_stays_suspended_is_killed_after_its_time_and_swept(
         assert is_stopped(pid)
     engine._attempts.get(KEY).folder.give_order(Order(grace_s=0.0))
     assert observe(engine).phase is Phase.READY
-    monkeypatch.setattr(attempts, "STILL_S_MAX", 0.0)
+    monkeypatch.setattr(proof, "STILL_S_MAX", 0.0)
     until(engine, Phase.LOST)
     assert_no_survivor(mark)

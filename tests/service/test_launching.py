@@ -16,6 +16,7 @@ from trainshed.config import ImageMapping, LocalEnvironment
 from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.local import engine
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.local.options import LocalOptions
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
@@ -365,7 +366,7 @@ def place(tmp_path):
 def with_gateway(store, folder, place, mode="users", **changes):
     return Launching(
         store,
-        LocalEngine(folder / "jobs", isolation=Isolation(mode)),
+        LocalEngine(folder / "jobs", LocalOptions(isolation=Isolation(mode))),
         images=images(*MAPPED),
         buckets=Buckets(root=folder / "buckets"),
         library=folder / LIBRARY,
@@ -438,7 +439,7 @@ def test_a_container_with_a_network_of_its_own_asks_no_resolver_for_the_metadata
     runtime = DOCKER.with_walls(is_read_only=True)
     launch = Launching(
         store,
-        LocalEngine(tmp_path / "jobs", containers=runtime),
+        LocalEngine(tmp_path / "jobs", LocalOptions(containers=runtime)),
         images=images(containers=runtime),
         buckets=Buckets(root=tmp_path / "buckets"),
         library=tmp_path / LIBRARY,

@@ -16,6 +16,7 @@ from launch.builders import STUDY, TRIAL
 from service.submitting import PLACE, Desk, custom_job, images, ml_job
 from trainshed.config import ImageMapping
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.local.options import LocalOptions
 from trainshed.engines.network import addresses
 from trainshed.engines.network.choose import JobNetwork
 from trainshed.model.network import NetworkLayout
@@ -89,7 +90,7 @@ def _submit(desk, example):
 def _launching(store, folder, networks):
     return Launching(
         store,
-        LocalEngine(folder / "jobs", network=JobNetwork(is_own=networks)),
+        LocalEngine(folder / "jobs", LocalOptions(network=JobNetwork(is_own=networks))),
         images=images(ANY_IMAGE),
         buckets=Buckets(root=folder / "buckets"),
         library=folder / LIBRARY,

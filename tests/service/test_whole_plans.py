@@ -18,6 +18,7 @@ from service.submitting import DOCKER, Desk, custom_job, images, ml_job, pool
 from trainshed.config import ImageMapping, LocalEnvironment
 from trainshed.engines.container_runtime import NONE
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.local.options import LocalOptions
 from trainshed.engines.network import addresses
 from trainshed.engines.network.choose import JobNetwork
 from trainshed.model.gateway import GatewaySight
@@ -110,8 +111,10 @@ def launching(store, folder, table, setting):
         store,
         LocalEngine(
             folder / "jobs",
-            containers=DOCKER if setting.get("contained") else NONE,
-            network=JobNetwork(is_own=setting.get("networks", False)),
+            LocalOptions(
+                containers=DOCKER if setting.get("contained") else NONE,
+                network=JobNetwork(is_own=setting.get("networks", False)),
+            ),
         ),
         images=table,
         buckets=Buckets(root=folder / "buckets"),

@@ -28,7 +28,6 @@ from trainshed.engines.base import (
     ReplicaShape,
     Traits,
 )
-from trainshed.engines.container_runtime import NONE, Found
 from trainshed.engines.isolation import mounts
 from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.isolation.modes import SANDBOX
@@ -50,13 +49,12 @@ from trainshed.engines.local.devices.inventory import DeviceStatus, Inventory, l
 from trainshed.engines.local.devices.remembered import Remembered
 from trainshed.engines.local.devices.sampler import Sampler
 from trainshed.engines.local.end_watcher import EndWatcher
+from trainshed.engines.local.options import LocalOptions
 from trainshed.engines.local.port_watch import PortWatch
 from trainshed.engines.network.addresses import loopback_addresses, own_addresses
-from trainshed.engines.network.choose import JobNetwork
 from trainshed.engines.processes import peers
 from trainshed.engines.processes.identity import lives
 from trainshed.engines.processes.variables import without_secrets
-from trainshed.engines.supervise.compose import GRACE_S
 from trainshed.engines.supervise.kernel import cgroups, kill
 from trainshed.engines.supervise.leftovers import marked
 from trainshed.engines.supervise.record.folder import AttemptFolder, Order
@@ -77,75 +75,27 @@ from trainshed.model.stopping import StopOrder
 _LOG = logging.getLogger(__name__)
 
 _SWEEP_S: Final = 1.0
+_DEFAULTS: Final = LocalOptions()
 
 
 class LocalEngine:
     """Runs attempts on this machine; implements ``engines.base.Engine``."""
 
-    def __init__(  # noqa: PLR0913 - the settings of one machine, each with its default
-        self,
-        root: Path,
-        *,
-        cache_dir: Path | None = None,
-        policy: FleetPolicy | None = None,
-        slots: int | None = None,
-        gpu_alias: Mapping[str, str] | None = None,
-        find_gpus: Callable[[], Sequence[GpuDevice]] | None = None,
-        fake_gpus: int = 0,
-        gpu_wait_s: float = 60.0,
-        containers: Found = NONE,
-        buckets: Path | None = None,
-        hang_s: float | None = None,
-        hang_stacks: bool = True,
-        grace_s: float = GRACE_S,
-        processes_max: int | None = None,
-        package_bytes_max: int | None = None,
-        relax_pins: bool = False,
-        environments_bytes_max: int | None = None,
-        log_bytes_per_s_max: int | None = None,
-        log_bytes_max: int | None = None,
-        name: str = "local",
-        node_name: str | None = None,
-        isolation: Isolation | None = None,
-        pass_env: Sequence[str] | None = None,
-        network: JobNetwork = JobNetwork(is_own=False),  # noqa: B008 - a constant
-    ) -> None:
-        """Keep attempts below ``root``; ``node_name`` is this machine's host name by default.
-
-        ``buckets`` is the folder that programs see as ``gs://``; it lies beside ``root``.
-
-        A replica without a sign of progress for ``hang_s`` seconds hangs; with ``hang_stacks`` it
-        is looked at what it does.  ``fake_gpus`` stand in for the machine's own, and an attempt
-        waits ``gpu_wait_s`` seconds for GPUs that others hold.  ``grace_s`` is what processes get
-        that live on when their job is over by itself.  A replica has ``processes_max`` processes
-        and threads at most.  Lines beyond
-        ``log_bytes_per_s_max`` are dropped; a log of more than ``log_bytes_max`` says that its
-        oldest go.  A package unpacks to ``package_bytes_max`` at most; with ``relax_pins`` the
-        nearest version is taken for a pin that cannot be met.  Kept packages that no attempt
-        reads go, the longest unused first, beyond ``environments_bytes_max``.
-
-        ``isolation`` is how jobs are kept apart, by default not at all; ``pass_env`` names what
-        programs get of the server's environment besides what all get, by default all but its
-        secrets.  ``network`` says whether each attempt may have a network of its own.
-        """
-        self.name = name
+    def __init__(self, root: Path, options: LocalOptions = _DEFAULTS) -> None:
+        """Keep attempts below ``root``."""
+        self.name = options.name
         self._root = root.absolute()
-        self._cache_dir = cache_dir
-        self._policy = policy
-        self._slots = slots
-        self._gpu_alias = dict(gpu_alias or {})
-        self._fake_gpus = fake_gpus
-        self._gpu_wait_s = gpu_wait_s
-        is_real = find_gpus is None and not fake_gpus
+        self._options = options
+        is_real = options.find_gpus is None and not options.fake_gpus
         self._sampler = Sampler() if is_real else None
         self._inventory = Inventory(
             self._root,
-            find_gpus or partial(find.devices, fake_gpus),
+            options.find_gpus or partial(find.devices, options.fake_gpus),
             problem=self._problem,
             remembered=Remembered(self._root.with_name("gpus.json")) if is_real else None,
         )
-        self._runtime = containers.runtime
-        self._buckets = buckets or self._root.with_name("buckets")
+        self._buckets = options.buckets or self._root.with_name("buckets")
+        isolation, network, containers = options.isolation, options.network, options.containers
         self._networks_heard: list[Callable[[AttemptKey], object]] = []
         leftovers = self._leftovers = _leftovers_ended_by(isolation)
         self.traits = Traits(
@@ -166,27 +116,18 @@ class LocalEngine:
             has_names=isolation.has_names if isolation else mounts.allowed(),
             bridge=bridge_address(containers.runtime),
         )
-        self._hang = HangRule(after_s=hang_s, stacks=hang_stacks)
-        self._grace_s = grace_s
-        self._package_bytes_max = package_bytes_max
-        self._relax_pins = relax_pins
-        self._environments_bytes_max = environments_bytes_max
-        self._log = LogRule(log_bytes_per_s_max, log_bytes_max)
-        self._processes_max = processes_max
-        if processes_max and not _limits_processes(isolation):
+        if options.processes_max and not _limits_processes(isolation):
             _LOG.warning(
                 "limits.processes_max is not kept: this machine offers us no pids cgroup, and jobs "
                 "run as root"
             )
-        self._node_name = node_name or os.uname().nodename
+        self._node_name = options.node_name or os.uname().nodename
         self._attempts = AttemptTable(
             lambda key: TrackedAttempt(key, self._folder(key)),
             lambda attempt: attempt.observation(self._sweeper),
             is_over=lambda attempt: not attempt.is_running(),
         )
         self._swept_at = 0.0
-        self._isolation = isolation
-        self._variables = None if pass_env is None else tuple(pass_env)
         helpers = without_secrets(os.environ)
         self._sweeper = Sweeper(containers.runtime, helpers)
         self._roots = ContainerRoots(containers.runtime, helpers)
@@ -356,13 +297,14 @@ class LocalEngine:
         return None
 
     def _node(self, status: DeviceStatus) -> Node:
+        options = self._options
         return machine.node_of(
             self._node_name,
             status,
-            policy=self._policy,
-            slots=self._slots,
-            gpu_alias=self._gpu_alias,
-            isolation=self._isolation.mode if self._isolation else "",
+            policy=options.policy,
+            slots=options.slots,
+            gpu_alias=options.gpu_alias,
+            isolation=options.isolation.mode if options.isolation else "",
             leftovers=self._leftovers,
             network=self.traits.network,
         )
@@ -398,29 +340,29 @@ class LocalEngine:
     def _begin(
         self, key: AttemptKey, attempt: TrackedAttempt, plan: LaunchPlan, *, emulates: bool
     ) -> None:
-        plan = machine.bounded(plan, self._processes_max)
+        options = self._options
+        plan = machine.bounded(plan, options.processes_max)
         status = self._inventory.latest()
         preparation = Preparation(
             plan=machine.emulated(plan) if emulates else plan,
-            cache_dir=str(self._cache_dir) if self._cache_dir else None,
+            cache_dir=str(options.cache_dir) if options.cache_dir else None,
             uses_gpus=not emulates,
-            gpu_alias=self._gpu_alias,
+            gpu_alias=options.gpu_alias,
             closed_gpus=status.faulty,
-            gpu_wait_s=self._gpu_wait_s,
-            fake_gpus=self._fake_gpus,
-            package_bytes_max=self._package_bytes_max,
-            relax_pins=self._relax_pins,
-            environments_bytes_max=self._environments_bytes_max,
-            runtime=self._runtime,
-            isolation=self._isolation,
-            variables=self._variables,
+            gpu_wait_s=options.gpu_wait_s,
+            fake_gpus=options.fake_gpus,
+            package_bytes_max=options.package_bytes_max,
+            relax_pins=options.relax_pins,
+            environments_bytes_max=options.environments_bytes_max,
+            runtime=options.containers.runtime,
+            isolation=options.isolation,
+            variables=None if options.pass_env is None else tuple(options.pass_env),
         )
-        devices = () if emulates else status.devices
         starter = AttemptStarter(
-            devices=devices,
-            hang=self._hang,
-            grace_s=self._grace_s,
-            log=self._log,
+            devices=() if emulates else status.devices,
+            hang=HangRule(after_s=options.hang_s, stacks=options.hang_stacks),
+            grace_s=options.grace_s,
+            log=LogRule(options.log_bytes_per_s_max, options.log_bytes_max),
             fork=self._fork_server.fork,
         )
         attempt.child, attempt.forked = starter.begin(key, attempt.folder, preparation)

@@ -6,6 +6,7 @@ from trainshed.engines.base import EngineContext
 from trainshed.engines.isolation.choose import IsolationOptions, choose_isolation, this_machine
 from trainshed.engines.local.containers import detect
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.local.options import LocalOptions
 from trainshed.engines.network.choose import choose_network, try_network, warn_of_loopback
 from trainshed.engines.processes import variables
 from trainshed.files.caches import default_cache_dir
@@ -33,10 +34,5 @@ def make(context: EngineContext) -> LocalEngine:
             warn_of_loopback(variables.of_builders(os.environ, options.get("pass_env") or ()))
         if isolation.has_users:
             containers = containers.for_projects()
-    return LocalEngine(
-        context.jobs_dir,
-        buckets=context.buckets,
-        cache_dir=context.cache_dir,
-        containers=containers,
-        **options,
-    )
+    places = {"buckets": context.buckets, "cache_dir": context.cache_dir}
+    return LocalEngine(context.jobs_dir, LocalOptions(**places, containers=containers, **options))

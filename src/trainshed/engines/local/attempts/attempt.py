@@ -1,4 +1,7 @@
-"""What an engine remembers of one attempt, and what it can prove of it from its folder."""
+"""One attempt of this machine: reads the facts from its folder, and performs what they prove.
+
+What follows from the facts is decided in ``proof``.
+"""
 
 import json
 import logging
@@ -7,11 +10,12 @@ import signal
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from trainshed.engines.local.attempts import fence as fencing
+from trainshed.engines.local.attempts.proof import Decision, Facts, what_is_proven
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.processes import identity
 from trainshed.engines.processes.identity import Identity
@@ -30,12 +34,10 @@ _SEND_S: Final = 0.2
 #: is around each line counts as these.
 _PART_LENGTH: Final = 1 << 14
 _LINE_LENGTH: Final = 32
-#: A supervisor that has not begun after this time, and is no child of ours, is given up (fenced).
-BEGIN_S_MAX: Final = 60.0
-#: How much longer than its grace a supervisor may stand still before it is killed.
-STILL_S_MAX: Final = 30.0
 #: How often it is looked whether one stands still: there may be thousands.
 _LOOK_S: Final = 2.0
+#: Decisions after which its records are reported.
+_REPORTED: Final = frozenset({Decision.RECORDED, Decision.KILL, Decision.GIVE_UP})
 
 
 def send_order(folder: AttemptFolder, order: Mapping[str, Any]) -> bool:
@@ -128,84 +130,95 @@ class TrackedAttempt:
 
     def observation(self, sweeper: Sweeper) -> Observation:
         """What can be proven now.  Raises what reading a folder can raise."""
-        self.records.read(self.folder.records)
-        if self.records.ended is None:
-            if not self._lives():
-                return observe.with_report(self._without_supervisor(sweeper), self.folder)
-            self._end_one_that_stands_still()
-        return observe.with_report(observe.recorded(self.key, self.records), self.folder)
+        facts = self._read_facts()
+        decision = what_is_proven(facts)
+        if decision is Decision.SWEEP:
+            facts = replace(facts, is_clean=self._is_clean(sweeper))
+            decision = what_is_proven(facts)
+        return observe.with_report(self._perform(decision), self.folder)
 
-    def _end_one_that_stands_still(self) -> None:
-        """Kill a supervisor that is suspended though it was ordered to end.
+    def _read_facts(self) -> Facts:
+        self.records.read(self.folder.records)
+        if self.records.ended is not None:
+            return Facts(has_ended=True)
+        if self.is_running() or fencing.lives(self.folder, self.records.began):
+            return self._read_facts_of_living()
+        # its lock is free: what was written before it was released is all there will be
+        self.records.read(self.folder.records)
+        if self.records.ended is not None:
+            return Facts(has_ended=True)
+        if fencing.begun(self.folder, self.records) is not None:
+            return Facts(was_begun=True, has_decided=self.records.decided is not None)
+        order = self.folder.stop_order()
+        has_plan = order is None and Path(self.folder.plan).exists()
+        waited_s = self._waited_s() if has_plan and not self.was_ours else 0.0
+        return Facts(order=order, has_plan=has_plan, was_ours=self.was_ours, waited_s=waited_s)
+
+    def _read_facts_of_living(self) -> Facts:
+        """Read whether the supervisor stands still though it was ordered to end.
 
         Its time is counted from when it was seen so, by the monotonic clock.
         """
         now_s = time.monotonic()
         if now_s - self._looked_s < _LOOK_S:
-            return
+            return Facts(lives=True)
         self._looked_s = now_s
-        who = fencing.suspended(self.folder, self.records.began)
-        order = self.folder.stop_order() if who else None
-        if who is None or order is None:
+        is_suspended = fencing.suspended(self.folder, self.records.began) is not None
+        order = self.folder.stop_order() if is_suspended else None
+        if order is None:
             self._still_since_s = None
-            return
+            return Facts(lives=True)
         if self._still_since_s is None:
             self._still_since_s = now_s
-        if now_s - self._still_since_s >= order.grace_s + STILL_S_MAX:
+        return Facts(lives=True, order=order, still_s=now_s - self._still_since_s)
+
+    def _waited_s(self) -> float:
+        """How long a supervisor of another server is awaited, from the first look."""
+        if self._waits_since_s is None:
+            self._waits_since_s = time.monotonic()
+        return time.monotonic() - self._waits_since_s
+
+    def _is_clean(self, sweeper: Sweeper) -> bool:
+        began = fencing.begun(self.folder, self.records)
+        if self.records.began is None:
+            self._give_up()
+        return sweeper.is_clean(self.key, began, self.folder)
+
+    def _perform(self, decision: Decision) -> Observation:
+        """Do what was decided, and report it."""
+        if decision is Decision.KILL:
+            self._kill()
+        if decision is Decision.GIVE_UP:
+            self._give_up()
+        if decision is Decision.UNKNOWN:
+            return Observation(key=self.key, phase=Phase.UNKNOWN)
+        if decision in _REPORTED:
+            return observe.recorded(self.key, self.records)
+        return self._report_end(decision)
+
+    def _report_end(self, decision: Decision) -> Observation:
+        """Report an end that its records do not tell, and clear up after it."""
+        remove_short_name(self.folder.tmp)
+        if decision is Decision.STOPPED_EARLY:
+            return observe.ended(self.key, self.records, STOPPED_EARLY)
+        if decision is Decision.NEVER_BEGAN:
+            why = self._last_words("its supervisor never began")
+            return observe.lost(self.key, self.records, why)
+        room.release(self.folder.spare)
+        if self.records.decided is not None:
+            return observe.ended(self.key, self.records, decided_outcome(self.records.decided))
+        why = self._last_words("its supervisor was killed")
+        return observe.lost(self.key, self.records, why, observe.ran_s(self.folder))
+
+    def _kill(self) -> None:
+        who = fencing.suspended(self.folder, self.records.began)
+        if who is not None:
             _LOG.warning(
                 "the supervisor of attempt %s (process %d) is suspended and was to end: killed",
                 self.key,
                 who.pid,
             )
             identity.send(who, signal.SIGKILL)
-
-    def _lives(self) -> bool:
-        return self.is_running() or fencing.lives(self.folder, self.records.began)
-
-    def _without_supervisor(self, sweeper: Sweeper) -> Observation:
-        """Nobody holds the lock: what was written before it was released is all there will be."""
-        records = self.records
-        records.read(self.folder.records)
-        if records.ended is not None:
-            return observe.recorded(self.key, records)
-        began = fencing.begun(self.folder, records)
-        if began is None:
-            return self._never_begun()
-        if records.began is None:
-            self._give_up()
-        if not sweeper.is_clean(self.key, began, self.folder):
-            return Observation(key=self.key, phase=Phase.UNKNOWN)
-        room.release(self.folder.spare)
-        remove_short_name(self.folder.tmp)
-        if records.decided is not None:
-            return observe.ended(self.key, records, decided_outcome(records.decided))
-        why = self._last_words("its supervisor was killed")
-        return observe.lost(self.key, records, why, observe.ran_s(self.folder))
-
-    def _never_begun(self) -> Observation:
-        order = self.folder.stop_order()
-        if order is not None:
-            remove_short_name(self.folder.tmp)
-        if order is not None and order.lost:
-            why = self._last_words("its supervisor never began")
-            return observe.lost(self.key, self.records, why)
-        if order is not None:
-            return observe.ended(self.key, self.records, STOPPED_EARLY)
-        plan = Path(self.folder.plan)
-        if not plan.exists():
-            return Observation(key=self.key, phase=Phase.UNKNOWN)
-        if self.was_ours or self._has_waited():
-            self._give_up()  # the next look says so
-        return observe.recorded(self.key, self.records)
-
-    def _has_waited(self) -> bool:
-        """Whether a supervisor of another server, which was only late, would have begun.
-
-        Its time is counted from the first look, by the monotonic clock.
-        """
-        if self._waits_since_s is None:
-            self._waits_since_s = time.monotonic()
-        return time.monotonic() - self._waits_since_s >= BEGIN_S_MAX
 
     def _give_up(self) -> None:
         """A supervisor that is only late may not begin from now on."""

@@ -1,0 +1,64 @@
+"""What a server's settings say of this machine; each has the default of a test or a tool."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainshed.engines.container_runtime import NONE, Found
+from trainshed.engines.isolation.compose import Isolation
+from trainshed.engines.local.devices.gpus import GpuDevice
+from trainshed.engines.network.choose import JobNetwork
+from trainshed.engines.supervise.compose import GRACE_S
+from trainshed.model.resources import FleetPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalOptions:
+    """The settings of the local engine."""
+
+    name: str = "local"
+    node_name: str | None = None
+    """This machine's host name by default."""
+    cache_dir: Path | None = None
+    buckets: Path | None = None
+    """The folder that programs see as ``gs://``; beside that of the jobs by default."""
+
+    policy: FleetPolicy | None = None
+    """By default best effort where there are GPUs, and emulation where there are none."""
+    slots: int | None = None
+    gpu_alias: Mapping[str, str] = field(default_factory=dict)
+    find_gpus: Callable[[], Sequence[GpuDevice]] | None = None
+    """By default the driver is asked."""
+    fake_gpus: int = 0
+    """So many stand in for the machine's own."""
+    gpu_wait_s: float = 60.0
+    """How long an attempt waits for GPUs that other processes hold."""
+
+    containers: Found = NONE
+    isolation: Isolation | None = None
+    """How jobs are kept apart; by default not at all."""
+    network: JobNetwork = JobNetwork(is_own=False)  # noqa: RUF009 - a constant
+    """Whether each attempt may have a network of its own."""
+    pass_env: Sequence[str] | None = None
+    """What programs get of the server's environment besides what all get; by default all but its
+    secrets."""
+
+    hang_s: float | None = None
+    """How long a replica without a sign of progress is no hang; None: it never hangs."""
+    hang_stacks: bool = True
+    """Whether the stacks of a replica that hangs are read."""
+    grace_s: float = GRACE_S
+    """What processes get that live on when their job is over by itself."""
+    processes_max: int | None = None
+    """How many processes and threads a replica may have."""
+
+    package_bytes_max: int | None = None
+    """What a package may unpack to."""
+    relax_pins: bool = False
+    """Whether the nearest version is taken for a pin that cannot be met."""
+    environments_bytes_max: int | None = None
+    """Beyond this, installed packages that no attempt reads go, the longest unused first."""
+    log_bytes_per_s_max: int | None = None
+    """Lines beyond this are dropped."""
+    log_bytes_max: int | None = None
+    """A log of more says that its oldest lines go."""

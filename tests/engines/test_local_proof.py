@@ -1,0 +1,77 @@
+"""What can be proven of an attempt on this machine: facts to a decision."""
+
+from itertools import product
+
+import pytest
+
+from trainshed.engines.local.attempts.proof import (
+    BEGIN_S_MAX,
+    STILL_S_MAX,
+    Decision,
+    Facts,
+    what_is_proven,
+)
+from trainshed.engines.supervise.record.folder import Order
+
+ORDER = Order(grace_s=5.0, reason="cancel")
+FENCED = Order(grace_s=0.0, reason="end", lost=True)
+LATE = BEGIN_S_MAX
+
+
+@pytest.mark.parametrize(
+    ("facts", "decision"),
+    [
+        # it is launched, runs and ends
+        ({"has_plan": True, "waited_s": LATE - 1}, Decision.RECORDED),
+        ({"lives": True}, Decision.RECORDED),
+        ({"has_ended": True}, Decision.RECORDED),
+        # it was never launched, as far as this machine can tell
+        ({}, Decision.UNKNOWN),
+        ({"was_ours": True}, Decision.UNKNOWN),
+        # its supervisor never began
+        ({"has_plan": True, "waited_s": LATE}, Decision.GIVE_UP),
+        ({"has_plan": True, "was_ours": True}, Decision.GIVE_UP),
+        ({"has_plan": True, "order": FENCED}, Decision.NEVER_BEGAN),
+        ({"has_plan": True, "order": ORDER}, Decision.STOPPED_EARLY),
+        ({"order": ORDER}, Decision.STOPPED_EARLY),
+        # its supervisor is suspended
+        ({"lives": True, "still_s": 600.0}, Decision.RECORDED),
+        ({"lives": True, "order": ORDER}, Decision.RECORDED),
+        ({"lives": True, "order": ORDER, "still_s": STILL_S_MAX + 4.9}, Decision.RECORDED),
+        ({"lives": True, "order": ORDER, "still_s": STILL_S_MAX + 5.0}, Decision.KILL),
+        # its supervisor was killed
+        ({"was_begun": True}, Decision.SWEEP),
+        ({"was_begun": True, "has_decided": True}, Decision.SWEEP),
+        ({"was_begun": True, "order": ORDER}, Decision.SWEEP),
+        ({"was_begun": True, "is_clean": False}, Decision.UNKNOWN),
+        ({"was_begun": True, "is_clean": False, "has_decided": True}, Decision.UNKNOWN),
+        ({"was_begun": True, "is_clean": True}, Decision.LOST),
+        ({"was_begun": True, "is_clean": True, "order": ORDER}, Decision.LOST),
+        ({"was_begun": True, "is_clean": True, "has_decided": True}, Decision.ENDED_AS_DECIDED),
+    ],
+)
+def test_the_decision_follows_from_the_facts(facts, decision):
+    assert what_is_proven(Facts(**facts)) is decision
+
+
+OVER = {
+    Decision.ENDED_AS_DECIDED,
+    Decision.LOST,
+    Decision.NEVER_BEGAN,
+    Decision.STOPPED_EARLY,
+}
+
+
+def test_nothing_is_over_while_its_supervisor_or_what_that_left_may_live():
+    choices = {
+        "order": (None, ORDER, FENCED),
+        "has_decided": (False, True),
+        "has_plan": (False, True),
+        "was_ours": (False, True),
+        "waited_s": (0.0, LATE),
+    }
+    for values in product(*choices.values()):
+        more = dict(zip(choices, values, strict=True))
+        assert what_is_proven(Facts(lives=True, **more)) not in OVER
+        for is_clean in (None, False):
+            assert what_is_proven(Facts(was_begun=True, is_clean=is_clean, **more)) not in OVER
