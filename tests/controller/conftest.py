@@ -2,7 +2,8 @@
 
 import pytest
 
-from controller.world import World, nodes
+from controller.world import World, nodes, runs
+from trainshed.engines.base import PlacedBy
 
 
 @pytest.fixture
@@ -17,3 +18,14 @@ def make_world(tmp_path):
     yield make
     for world in worlds:
         world.close()
+
+
+@pytest.fixture
+def queue_world(make_world):
+    """A world whose engine has a queue of its own."""
+
+    def make(fleet=None, script=None, **traits):
+        script = script or runs()
+        return make_world(fleet or nodes(4), script=script, places=PlacedBy.ENGINE, **traits)
+
+    return make

@@ -229,3 +229,7 @@ def work(controller: Controller) -> None:
 def runs(seconds: float | None = None, **more):
     """A script under which every attempt runs so long."""
     return lambda _key, _plan: Script(runs_s=seconds, **more)
+
+
+def explained(world, uid):
+    return world.job(uid).job.explanation

@@ -17,8 +17,8 @@ from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.local.options import LocalOptions
 from trainshed.engines.supervise.kernel.limits import ReplicaLimits
 from trainshed.model.launch_plan import Owner
-from trainshed.testing.engine_contract import ProgramContract
 from trainshed.testing.engine_world import ShellWorld
+from trainshed.testing.program_contract import ProgramContract
 
 
 class LocalWorld(ShellWorld):

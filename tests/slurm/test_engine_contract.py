@@ -3,7 +3,7 @@
 import pytest
 
 from slurm.world import SlurmWorld
-from trainshed.testing.engine_contract import ProgramContract
+from trainshed.testing.program_contract import ProgramContract
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -5,7 +5,7 @@ import pytest
 from slurm.world import SlurmWorld
 from trainshed.model.attempt import AttemptKey, Loss, Phase
 from trainshed.model.explanation import Reason
-from trainshed.testing.engine_contract import (
+from trainshed.testing.engine_steps import (
     ended,
     eventually,
     launch,

@@ -1,35 +1,38 @@
 """What every engine must do.  Inherit a class and supply one pytest fixture, ``world``.
 
-``EngineContract`` is for every engine.  ``ProgramContract`` adds what can be seen only where real
-programs run.  What is tried, and on what, says ``engine_world``.  A test that a trait of the engine
-turns off is skipped with the names of both.
+``EngineContract`` is for every engine; ``program_contract.ProgramContract`` adds what can be seen
+only where real programs run.  What is tried, and on what, says ``engine_world``.  A test that a
+trait of the engine turns off is skipped with the names of both.
 """
 # ruff: noqa: S101, PLR2004 - tests by name, made of asserts and expected numbers
 
-import json
-import os
-import secrets
 import signal
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from itertools import pairwise
-from multiprocessing import get_context
-from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import pytest
 
-from trainshed.engines.base import Engine, Living, PlacedBy, ReplicaShape
-from trainshed.model.attempt import AttemptKey, Loss, Observation, Outcome, Phase
+from trainshed.engines.base import PlacedBy, ReplicaShape
+from trainshed.model.attempt import AttemptKey, Loss, Phase
 from trainshed.model.faults import EngineFault
-from trainshed.model.launch_plan import LaunchPlan
-from trainshed.model.resources import Claim, Demand, GroupDemand, JobDemand, Seat, SeatsOrClaim
 from trainshed.model.roles import Role
-from trainshed.model.stopping import StopOrder, StopReason
+from trainshed.testing.engine_steps import (
+    DEADLINE_S,
+    FINAL,
+    ended,
+    eventually,
+    launch,
+    launched,
+    living,
+    new_key,
+    order,
+    ready,
+    run,
+    until,
+)
 from trainshed.testing.engine_world import (
     DEAF,
     MISSING,
@@ -40,104 +43,9 @@ from trainshed.testing.engine_world import (
     World,
 )
 
-_T = TypeVar("_T")
-
-DEADLINE_S: Final = 60.0
 #: Less than the grace of the orders here, and enough for a slow machine.
 _PROMPTLY_S: Final = 20.0
-_RUNNING_S_MAX: Final = 600.0
-_FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
 _TERMINATED: Final = 128 + signal.SIGTERM
-#: What programs behind walls get, whatever the umask of the server.
-_STRICTEST_UMASK: Final = "0077"
-
-
-def new_key() -> AttemptKey:
-    """The first attempt of a job that no other test has: leftovers are found by it."""
-    return AttemptKey(secrets.randbits(60), 1)
-
-
-def order(grace_s: float = 60.0) -> StopOrder:
-    """An order to end because the job was cancelled."""
-    return StopOrder(grace_s=grace_s, reason=StopReason.CANCEL, message="It was cancelled.")
-
-
-def eventually(look: Callable[[], _T], what: str) -> _T:
-    """The first answer that is not false or empty."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not (answer := look()):
-        assert time.monotonic() < deadline, f"waited too long until {what}"
-        time.sleep(0.005)
-    return answer
-
-
-def until(engine: Engine, key: AttemptKey, *phases: Phase) -> Observation:
-    """The first observation of one of these phases."""
-    return eventually(
-        lambda: [
-            observation for observation in engine.observe([key]) if observation.phase in phases
-        ],
-        f"{key} is {phases}",
-    )[0]
-
-
-def launch(world: World, engine: Engine, key: AttemptKey, *programs: FakeProgram) -> None:
-    """Launch an attempt, on the first node or into the engine's own queue."""
-    plan = world.plan(key, *programs)
-    engine.launch(key, replace(plan, attempt=key.attempt), place_of(engine, plan))
-
-
-def place_of(engine: Engine, plan: LaunchPlan) -> SeatsOrClaim:
-    """Seats on the engine's first node, or a claim where it places by itself."""
-    if engine.traits.places is PlacedBy.ENGINE:
-        return claim_of(engine.name, plan)
-    node = engine.fleet()[0].name
-    return [Seat(role=replica.role, index=replica.index, node=node) for replica in plan.replicas]
-
-
-def claim_of(engine: str, plan: LaunchPlan) -> Claim:
-    """A claim on a place for every replica, the smallest there is."""
-    counts = Counter(replica.role for replica in plan.replicas)
-    groups = tuple(
-        GroupDemand(role=role, count=count, each=Demand(vcpus=1)) for role, count in counts.items()
-    )
-    demand = JobDemand(region=None, groups=groups)
-    return Claim(engine=engine, demand=demand, running_s_max=_RUNNING_S_MAX)
-
-
-def ended(engine: Engine, key: AttemptKey) -> Outcome:
-    """How an attempt ended, once it has."""
-    observation = until(engine, key, *_FINAL)
-    assert (observation.phase, observation.fault) == (Phase.ENDED, None)
-    assert observation.outcome is not None
-    return observation.outcome
-
-
-def living(engine: Engine, key: AttemptKey) -> Sequence[Living]:
-    """What the engine finds of an attempt that lives."""
-    return [
-        part for attempt in engine.list_attempts() if attempt.key == key for part in attempt.living
-    ]
-
-
-def launched(world: World, *programs: FakeProgram) -> tuple[Engine, AttemptKey]:
-    """A new attempt that was launched."""
-    engine, key = world.engine(), new_key()
-    launch(world, engine, key, *programs)
-    return engine, key
-
-
-def run(world: World, *programs: FakeProgram) -> Outcome:
-    """How a new attempt ended."""
-    return ended(*launched(world, *programs))
-
-
-def ready(world: World, *programs: FakeProgram) -> tuple[Engine, AttemptKey]:
-    """A new attempt all of whose programs run."""
-    engine, key = launched(world, *programs)
-    until(engine, key, Phase.READY)
-    eventually(lambda: world.started(key) == len(programs), "all programs run")
-    return engine, key
 
 
 class EngineContract:
@@ -286,7 +194,7 @@ class EngineContract:
         except EngineFault as fault:  # it may be known at once
             why = str(fault)
         else:
-            observation = until(engine, key, *_FINAL)
+            observation = until(engine, key, *FINAL)
             assert (observation.phase, observation.task_names) == (Phase.ENDED, ())
             assert observation.outcome is not None
             assert observation.outcome.exit_code == 1
@@ -299,14 +207,14 @@ class EngineContract:
     def test_what_is_lost_is_gone_and_stays_so(self, world: World) -> None:
         engine, key = ready(world, WAITS, WAITS)
         world.lose(key)
-        observation = until(engine, key, *_FINAL)
+        observation = until(engine, key, *FINAL)
         assert (observation.phase, observation.outcome) == (Phase.LOST, None)
         assert observation.fault
         assert observation.loss in {None, Loss.INFRA}
         assert living(engine, key) == []
         engine.stop(key, order(0.0))
         launch(world, world.engine(), key, WAITS, WAITS)
-        assert until(engine, key, *_FINAL).phase is Phase.LOST
+        assert until(engine, key, *FINAL).phase is Phase.LOST
         assert world.started(key) == 2
 
     def test_what_waits_in_a_queue_says_why_and_then_where_it_is(self, queue: QueueWorld) -> None:
@@ -363,7 +271,7 @@ class EngineContract:
         engine, key = ready(queue, WAITS, WAITS)
         queue.evict(key)
         for server in (engine, queue.engine()):
-            observation = until(server, key, *_FINAL)
+            observation = until(server, key, *FINAL)
             assert (observation.phase, observation.loss, observation.outcome) == (
                 Phase.LOST,
                 Loss.MAINTENANCE,
@@ -507,127 +415,3 @@ class EngineContract:
         assert set(threading.enumerate()) <= before
         engine.close()
         assert world.engine().observe([key])[0].phase is Phase.READY
-
-
-#: A program that goes on when all three of its gang have started, and one that says when.
-_ALL_STARTED: Final = "while [ $(wc -l < $STARTED) -lt 3 ]; do sleep 0.02; done; sleep 0.2"
-_ENDS: Final = 'touch "$STARTED.over"'
-_SAVES: Final = 'while [ ! -e "$STARTED.over" ]; do sleep 0.02; done; sleep 0.3'
-
-
-class ProgramContract(EngineContract):
-    """What holds where programs really run."""
-
-    def test_a_program_finds_what_its_plan_says_and_no_secret(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("TRAINSHED_TOKEN", "hush")
-        monkeypatch.setenv("UNSET", "leaks")
-        code = (
-            'echo "$KIT|$0|$1|$2|$#"; pwd; readlink /proc/self/fd/0; umask; echo "$UNSET"\n'
-            'env | grep -c hush; echo "$TRAINSHED_JOB|$TRAINSHED_ATTEMPT|$TRAINSHED_TASK"'
-        )
-        engine, key = world.engine(), AttemptKey(new_key().uid, 3)
-        plan = world.plan(key, FakeProgram())
-        work = engine.sight(key, [ReplicaShape(Role.PRIMARY, 0)]).work
-        Path(work).mkdir(parents=True)
-        argv = ("/bin/sh", "-c", code, "a b", "'\"$KIT\\", "")
-        env = {**plan.primary.env, "KIT": "as 'it' is\n=$HOME"}
-        replica = replace(plan.primary, argv=argv, env=env)
-        plan = replace(plan, replicas=(replica,), cwd=work, unset_env=("UNSET",))
-        engine.launch(key, plan, place_of(engine, plan))
-        assert ended(engine, key).exit_code == 0
-        mask = os.umask(0)
-        os.umask(mask)
-        first, second, *paths, umask, unset, secrets, contract = _texts(world, key)
-        assert [first, second] == ["as 'it' is", "=$HOME|a b|'\"$KIT\\||2"]
-        assert paths == [work, "/dev/null"]
-        assert umask in {f"{mask:04o}", _STRICTEST_UMASK}
-        assert [unset, secrets, contract] == ["", "0", f"{key}|3|primary-0"]
-
-    @pytest.mark.parametrize(
-        ("role", "code"),
-        [
-            *((role, 0) for role in (Role.PARAMETER_SERVER, Role.EVALUATOR, Role.REDUCER)),
-            (Role.PARAMETER_SERVER, 7),
-        ],
-    )
-    def test_who_fails_first_or_the_primary_decides_and_those_who_wait_are_stopped(
-        self, world: World, role: Role, code: int
-    ) -> None:
-        """A worker that has ended with 0 before has done its part."""
-        primary = FakeProgram(code=_ALL_STARTED, waits=bool(code))
-        outcome = run(
-            world, primary, FakeProgram(exit_code=code), FakeProgram(waits=True, role=role)
-        )
-        assert (outcome.exit_code, outcome.interrupted) == (code, False)
-        assert ("worker-0" if code else "primary-0") in outcome.message
-        assert [replica.stopped_by_us for replica in outcome.replicas] == [bool(code), False, True]
-
-    def test_who_still_saves_when_the_primary_has_ended_gets_its_time(self, world: World) -> None:
-        """A second at least: on a machine that stood still meanwhile it is tried again."""
-
-        def has_saved() -> bool:
-            outcome = run(world, FakeProgram(code=_ENDS), FakeProgram(code=_SAVES))
-            assert (outcome.exit_code, outcome.interrupted) == (0, False)
-            return not outcome.replicas[1].stopped_by_us
-
-        eventually(has_saved, "a worker ends by itself")
-
-    @pytest.mark.parametrize("is_lost", [False, True])
-    def test_nothing_is_left_whatever_it_has_forked(self, world: World, *, is_lost: bool) -> None:
-        daemon = "(trap '' TERM; setsid sh -c 'setsid sleep 600 & echo ready; wait' &)"
-        engine, key = ready(world, FakeProgram(waits=True, code=daemon))
-        eventually(lambda: "ready" in _texts(world, key), "the daemon runs")
-        if is_lost:
-            world.lose(key)
-        else:
-            engine.stop(key, order(0.2))
-        until(engine, key, *_FINAL)
-        assert living(engine, key) == []
-
-    def test_a_notice_says_why_and_until_when_before_the_signal(self, world: World) -> None:
-        """What a replica then says is kept as all that it says."""
-        code = "trap 'cat \"$TRAINSHED_NOTICE_FILE\"; echo; seq 10000; exit 0' TERM"
-        engine, key = ready(world, FakeProgram(waits=True, code=code))
-        before = time.time()
-        engine.stop(key, order(40.0))
-        assert ended(engine, key).interrupted
-        first, *last = _texts(world, key)
-        assert last == [str(number) for number in range(1, 10_001)]
-        notice = json.loads(first)
-        assert (notice["reason"], notice["message"]) == ("cancel", "It was cancelled.")
-        assert before + 39.0 < notice["until"] < time.time() + 41.0
-
-    def test_every_line_is_kept_once_and_in_order(self, world: World) -> None:
-        """Also those of the last instant; stamps ascend over the attempts of a job."""
-        engine, first = world.engine(), new_key()
-        expected, stamps = [str(number) for number in range(1, 10_001)], list[int]()
-        for key in (first, AttemptKey(first.uid, 2)):
-            launch(world, engine, key, FakeProgram(code="seq 10000; printf 'a\\377b' >&2"))
-            assert ended(engine, key).exit_code == 0
-            assert _texts(world, key) == expected
-            assert _texts(world, key, "stderr") == ["a\ufffdb"]
-            stamps += [line.stamp_ns for line in world.lines(key)]
-        assert all(earlier < later for earlier, later in pairwise(stamps))
-
-    def test_a_launch_that_is_killed_anywhere_starts_it_once(self, world: World) -> None:
-        engine, key = world.engine(), new_key()
-        for pause_s in (0.0, 0.001, 0.003, 0.01, 0.03):
-            server = get_context("fork").Process(
-                target=launch, args=(world, world.engine(), key, WAITS)
-            )
-            server.start()
-            time.sleep(pause_s)
-            server.kill()
-            server.join()
-        launch(world, engine, key, WAITS)
-        until(engine, key, Phase.READY)
-        world.finish(key)
-        assert ended(engine, key).exit_code == 0
-        assert world.started(key) == 1
-
-
-def _texts(world: World, key: AttemptKey, stream: str = "stdout") -> Sequence[str]:
-    lines = [line for line in world.lines(key) if line.task_name == "primary-0"]
-    return [line.text for line in lines if line.stream == stream]

@@ -1,0 +1,113 @@
+"""What tests of engines do and wait for: launch an attempt, and see it ready or ended."""
+# ruff: noqa: S101 - of tests
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from trainshed.engines.base import Engine, Living, PlacedBy
+from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase
+from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.resources import Claim, Demand, GroupDemand, JobDemand, Seat, SeatsOrClaim
+from trainshed.model.stopping import StopOrder, StopReason
+from trainshed.testing.engine_world import (
+    FakeProgram,
+    World,
+)
+
+_T = TypeVar("_T")
+
+DEADLINE_S: Final = 60.0
+_RUNNING_S_MAX: Final = 600.0
+FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
+
+
+def new_key() -> AttemptKey:
+    """The first attempt of a job that no other test has: leftovers are found by it."""
+    return AttemptKey(secrets.randbits(60), 1)
+
+
+def order(grace_s: float = 60.0) -> StopOrder:
+    """An order to end because the job was cancelled."""
+    return StopOrder(grace_s=grace_s, reason=StopReason.CANCEL, message="It was cancelled.")
+
+
+def eventually(look: Callable[[], _T], what: str) -> _T:
+    """The first answer that is not false or empty."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not (answer := look()):
+        assert time.monotonic() < deadline, f"waited too long until {what}"
+        time.sleep(0.005)
+    return answer
+
+
+def until(engine: Engine, key: AttemptKey, *phases: Phase) -> Observation:
+    """The first observation of one of these phases."""
+    return eventually(
+        lambda: [
+            observation for observation in engine.observe([key]) if observation.phase in phases
+        ],
+        f"{key} is {phases}",
+    )[0]
+
+
+def launch(world: World, engine: Engine, key: AttemptKey, *programs: FakeProgram) -> None:
+    """Launch an attempt, on the first node or into the engine's own queue."""
+    plan = world.plan(key, *programs)
+    engine.launch(key, replace(plan, attempt=key.attempt), place_of(engine, plan))
+
+
+def place_of(engine: Engine, plan: LaunchPlan) -> SeatsOrClaim:
+    """Seats on the engine's first node, or a claim where it places by itself."""
+    if engine.traits.places is PlacedBy.ENGINE:
+        return claim_of(engine.name, plan)
+    node = engine.fleet()[0].name
+    return [Seat(role=replica.role, index=replica.index, node=node) for replica in plan.replicas]
+
+
+def claim_of(engine: str, plan: LaunchPlan) -> Claim:
+    """A claim on a place for every replica, the smallest there is."""
+    counts = Counter(replica.role for replica in plan.replicas)
+    groups = tuple(
+        GroupDemand(role=role, count=count, each=Demand(vcpus=1)) for role, count in counts.items()
+    )
+    demand = JobDemand(region=None, groups=groups)
+    return Claim(engine=engine, demand=demand, running_s_max=_RUNNING_S_MAX)
+
+
+def ended(engine: Engine, key: AttemptKey) -> Outcome:
+    """How an attempt ended, once it has."""
+    observation = until(engine, key, *FINAL)
+    assert (observation.phase, observation.fault) == (Phase.ENDED, None)
+    assert observation.outcome is not None
+    return observation.outcome
+
+
+def living(engine: Engine, key: AttemptKey) -> Sequence[Living]:
+    """What the engine finds of an attempt that lives."""
+    return [
+        part for attempt in engine.list_attempts() if attempt.key == key for part in attempt.living
+    ]
+
+
+def launched(world: World, *programs: FakeProgram) -> tuple[Engine, AttemptKey]:
+    """A new attempt that was launched."""
+    engine, key = world.engine(), new_key()
+    launch(world, engine, key, *programs)
+    return engine, key
+
+
+def run(world: World, *programs: FakeProgram) -> Outcome:
+    """How a new attempt ended."""
+    return ended(*launched(world, *programs))
+
+
+def ready(world: World, *programs: FakeProgram) -> tuple[Engine, AttemptKey]:
+    """A new attempt all of whose programs run."""
+    engine, key = launched(world, *programs)
+    until(engine, key, Phase.READY)
+    eventually(lambda: world.started(key) == len(programs), "all programs run")
+    return engine, key

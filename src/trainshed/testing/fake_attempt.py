@@ -1,0 +1,218 @@
+"""An attempt that runs nothing: its replicas begin, report and end as its script says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from trainshed.model.attempt import (
+    SIGNAL_BASE,
+    AttemptKey,
+    Hang,
+    Loss,
+    Measured,
+    Observation,
+    Outcome,
+    Phase,
+    ReplicaExit,
+    Report,
+)
+from trainshed.model.explanation import Explanation
+from trainshed.model.reduction_report import ReductionReport
+from trainshed.model.resources import Seat
+from trainshed.model.step_times import StepTimes
+from trainshed.model.stopping import StopOrder
+
+_SIGKILL: Final = 9
+_SIGTERM: Final = 15
+_NEVER: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What becomes of an attempt.  Times are seconds from its launch; never if None."""
+
+    ready_s: float = 0.0
+    runs_s: float | None = 0.0
+    """From ready to the end."""
+    exit_code: int = 0
+    signal: int | None = None
+    """What its primary ends by, in place of an exit code."""
+    oom: bool = False
+    """Whether that was because memory ran out."""
+    fault: str | None = None
+    """Why ``launch`` refuses it for ever."""
+    refused: Explanation | None = None
+    """Why ``launch`` does not take it now."""
+    queue_s: float = 0.0
+    """How long the engine's own queue lets it wait, though there is room."""
+    waits: Explanation | None = None
+    """What it says meanwhile."""
+    message: str = ""
+    notice_s: float | None = 0.0
+    """From a notice to the end of all replicas; None: they have to be killed."""
+    reports: tuple[tuple[float, Report], ...] = ()
+    """(seconds after ready, report), in the order of time; those after the end never come."""
+    reduction: ReductionReport | None = None
+    """What its workers say of their exchanges, once it is over."""
+    steps: StepTimes | None = None
+    """What its primary says of its steps, once it has ended."""
+    search_note: str = ""
+    """What was found where reports are looked for (``model.attempt.Measured``)."""
+
+
+@dataclass(slots=True)
+class FakeAttempt:
+    """A started attempt.  ``now`` is always the engine's clock; nothing is waited for."""
+
+    key: AttemptKey
+    script: Script
+    replicas: Sequence[tuple[Seat, str]]
+    """With their names; the first one decides."""
+    began: float
+    placed: tuple[Seat, ...] = ()
+    """Where the engine's own queue has placed it."""
+    ended: Observation | None = None
+    _ready: Observation | None = None
+    _hung: tuple[Hang, ...] = ()
+    _noticed_at: float | None = None
+    _kill_at: float = field(default=_NEVER)
+    _over_at: float = field(default=_NEVER)
+
+    def look(self, now: float) -> Observation:
+        """What is known of one that has not ended yet."""
+        if self._ready is not None and self.script.runs_s is None and self._noticed_at is None:
+            return self._ready
+        if now >= min(self._own_end, self._ordered_end):
+            if self._own_end < self._ordered_end:
+                number = self.script.signal
+                code = SIGNAL_BASE + number if number else self.script.exit_code
+                return self.end(self._own_end, code, signal=number, oom=self.script.oom)
+            return self._end_by_order(now)
+        if now - self.began < self.script.ready_s:
+            return Observation(key=self.key, phase=Phase.STARTING)
+        if self._ready is None:
+            names = tuple(name for _, name in self.replicas)
+            self._ready = Observation(
+                key=self.key, phase=Phase.READY, task_names=names, hung=self._hung
+            )
+        return self._ready
+
+    def measured(self, now: float, after: int) -> Measured:
+        """What it has reported by now, or by its end; a mark is a number of reports."""
+        until = min(now, self._over_at, self._own_end, self._ordered_end)
+        all_of_it, ready = self.script.reports, self.began + self.script.ready_s
+        mark = after
+        while mark < len(all_of_it) and ready + all_of_it[mark][0] <= until:
+            mark += 1
+        reports = tuple(report for _, report in all_of_it[after:mark])
+        return Measured(mark=mark, reports=reports, found=self.script.search_note)
+
+    def stop(self, now: float, order: StopOrder) -> None:
+        """Give it notice; a second order never gives it more time."""
+        if self._noticed_at is None:
+            self._noticed_at = now
+        self._kill_at = min(self._kill_at, now + order.grace_s)
+
+    def hang(self, hung: tuple[Hang, ...]) -> None:
+        """Let these replicas hang, and no others."""
+        self._hung, self._ready = hung, None
+
+    def end(self, now: float, exit_code: int, **how: Any) -> Observation:
+        """End of itself; ``how`` are fields of the primary's exit."""
+        first, *rest = self._exits(now)
+        code = None if how.get("signal") else exit_code
+        exits = (first._replace(exit_code=code, **how), *rest)
+        self._over_at = now
+        return self._over(exit_code, exits)
+
+    def lose(self, now: float, ran_s: float | None, loss: Loss | None = None) -> Observation:
+        """Vanish without a record, as a machine does that loses its power."""
+        self._over_at = now
+        self.ended = Observation(
+            key=self.key,
+            phase=Phase.LOST,
+            fault=lost_by(loss, self.replicas[0][0].node),
+            ran_s=ran_s,
+            loss=loss,
+            reduction=self.script.reduction,
+        )
+        return self.ended
+
+    @property
+    def _own_end(self) -> float:
+        runs_s = self.script.runs_s
+        return _NEVER if runs_s is None else self.began + self.script.ready_s + runs_s
+
+    @property
+    def _ordered_end(self) -> float:
+        if self._noticed_at is None:
+            return _NEVER
+        notice_s = self.script.notice_s
+        return (
+            self._kill_at if notice_s is None else min(self._kill_at, self._noticed_at + notice_s)
+        )
+
+    def _end_by_order(self, now: float) -> Observation:
+        """Its end by order; those that have not honoured the notice were killed."""
+        since = now if self._noticed_at is None else self._noticed_at
+        notice_s = self.script.notice_s
+        killed = notice_s is None or since + notice_s > self._ordered_end
+        signum = _SIGKILL if killed else _SIGTERM
+        how: dict[str, Any] = {
+            "exit_code": None,
+            "signal": signum,
+            "stopped_by_us": True,
+            "killed": killed,
+            "notice_s": self._ordered_end - since,
+        }
+        exits = tuple(replica._replace(**how) for replica in self._exits(now))
+        self._over_at = self._ordered_end
+        return self._over(SIGNAL_BASE + _SIGTERM, exits, interrupted=True)
+
+    def _exits(self, now: float) -> tuple[ReplicaExit, ...]:
+        return tuple(
+            ReplicaExit(
+                role=seat.role,
+                index=seat.index,
+                task_name=name,
+                exit_code=0,
+                signal=None,
+                seconds=now - self.began,
+                stopped_by_us=False,
+            )
+            for seat, name in self.replicas
+        )
+
+    def _over(
+        self, exit_code: int, exits: tuple[ReplicaExit, ...], *, interrupted: bool = False
+    ) -> Observation:
+        text = self.script.message or f"the job ended with {exit_code}"
+        outcome = Outcome(
+            exit_code=exit_code,
+            replicas=exits,
+            message=text,
+            last_words=text,
+            interrupted=interrupted,
+        )
+        self.ended = Observation(
+            key=self.key,
+            phase=Phase.ENDED,
+            outcome=outcome,
+            reduction=self.script.reduction,
+            steps=self.script.steps,
+        )
+        return self.ended
+
+
+def lost_by(loss: Loss | None, node: str) -> str:
+    """Why an attempt was lost, for people."""
+    why = {Loss.MAINTENANCE: f"{node} is drained", Loss.LIMIT: "its time on the cluster was over"}
+    return why.get(loss, "the machine was lost") if loss else "the machine was lost"
+
+
+def never_started(key: AttemptKey) -> Observation:
+    """What is known of an attempt that was stopped before it was launched."""
+    outcome = Outcome(
+        exit_code=SIGNAL_BASE + _SIGTERM, replicas=(), message="stopped early", interrupted=True
+    )
+    return Observation(key=key, phase=Phase.ENDED, outcome=outcome)
