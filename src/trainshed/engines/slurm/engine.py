@@ -279,7 +279,7 @@ class SlurmEngine:
         return SlurmAttempt(key, self._spool.folder(key), self.name, late_s)
 
     def _bad_nodes(self) -> frozenset[str]:
-        """Nodes that Slurm cannot reach: what runs on them nobody knows."""
+        """Nodes that Slurm cannot reach: what runs on them is not known."""
         rows = self._poller.cluster.nodes
         silent = {"*", "NOT_RESPONDING", "NO_RESPOND"}
         return frozenset(row.name for row in rows if silent.intersection(row.state))
@@ -334,6 +334,6 @@ def _may_begin(attempt: SlurmAttempt) -> bool:
     """Tell whether a job may begin an attempt of which Slurm says nothing."""
     if attempt.submitted is None:
         return False
-    # Slurm has refused it, or nobody lived to submit it: with the claim taken it never begins
+    # Slurm refused it, or its server was killed before: with the claim taken it never begins
     is_none = not attempt.job and attempt.is_settled()
     return not (is_none and spool.take_claim(attempt.folder))

@@ -82,7 +82,7 @@ class Poller:
 
     @property
     def is_started(self) -> bool:
-        """Whether somebody wants to hear from Slurm again and again."""
+        """Whether Slurm is asked again and again."""
         return self._thread is not None
 
     def follow(self) -> None:
@@ -119,7 +119,7 @@ class Poller:
             try:
                 self._round()
             except Exception:  # noqa: BLE001 - the next look may succeed
-                _LOG.exception("a look at Slurm failed")
+                _LOG.exception("polling Slurm failed")
             self._wake.wait(TICK_S)
             self._wake.clear()
 
@@ -133,12 +133,12 @@ class Poller:
             self._ask()
 
     def _run_work(self) -> bool:
-        """Whether something moves; what cannot be done now keeps nobody from asking Slurm."""
+        """Whether something moves; Slurm is asked also when the work fails."""
         try:
             moves = self._work()
         except Exception:  # noqa: BLE001 - the next try may succeed
             if not self._work_fails:
-                _LOG.exception("what follows from Slurm's answers cannot be done")
+                _LOG.exception("cannot act on Slurm's last answer")
             self._work_fails = True
             return False
         self._work_fails = False

@@ -157,7 +157,7 @@ class Submitter:
         return {script.BATCH_NAME: script.BATCH, "command": command}
 
     def _find_job(self, key: AttemptKey) -> str:
-        """The number of a job that was submitted before, by whom did not live to write it down."""
+        """Find the job that a killed server has submitted without writing its number down."""
         rows = self._queue.jobs(script.job_name(self._installation, key.uid))
         return next((row.id for row in rows if row.comment == str(key)), "")
 
@@ -260,7 +260,7 @@ class Submitter:
 
 
 def _try_lock(path: str) -> int | None:
-    """A descriptor that holds the lock of this name; None: somebody else has it."""
+    """A descriptor that holds the lock of this name; None: another process holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with suppress(BlockingIOError, FileNotFoundError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

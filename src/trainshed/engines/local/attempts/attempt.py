@@ -111,7 +111,7 @@ class TrackedAttempt:
             return True
 
     def may_begin(self) -> bool:
-        """Whether nobody has begun it or ordered its end.  Raises OSError or ValueError."""
+        """Whether it has neither begun nor an order to end.  Raises OSError or ValueError."""
         self.records.read(self.folder.records)
         if self.records.began is not None or self.is_running():
             return False
