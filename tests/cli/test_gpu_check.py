@@ -43,7 +43,7 @@ def test_without_a_gpu_the_answer_is_the_cpus_figure_and_what_it_is_worth(
 
 @pytest.mark.parametrize(
     ("gpu_seconds", "message"),
-    [(2.0, "less than 3 times as much"), (5.0, "A GPU does not pay: it is 1.2 times")],
+    [(2.0, "less than 3 times as much"), (5.0, "A GPU is not worth its price: it is 1.2 times")],
 )
 def test_with_a_gpu_the_answer_says_whether_it_pays(
     trainshed, machine, steps, gpu_seconds, message

@@ -222,7 +222,7 @@ def test_a_local_run_hears_what_one_machine_means_and_ends_with_what_came_of_it(
     words = ("ai", "custom-jobs", "local-run", "--config", written("job.json", job))
     run = trainshed(*words)
     assert run.code == 0, run.err
-    assert "a single worker host exchanges gradients with nobody" in run.err
+    assert "a single worker host exchanges no gradients" in run.err
     assert "Workers and reducers are on one machine" in run.err
     assert run.out.splitlines()[-1] == (
         "Reduction: 1.43 times a ring of the same links; predicted 1.50 "

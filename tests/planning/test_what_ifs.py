@@ -174,7 +174,7 @@ def test_what_cannot_be_known_is_refused_by_the_name_of_its_field(fields, field)
 def test_a_model_that_was_measured_on_one_accelerator_is_not_held_by_two():
     plan = planned(8, 16, model_parallel=2)
     assert plan.refused.field == "model-parallel"
-    assert "1 accelerator trained when it was measured" in plan.refused.message
+    assert "1 accelerator trained in the measurement" in plan.refused.message
     assert plan.refused.accepted.startswith("1; or")
 
 
@@ -197,7 +197,7 @@ def test_what_no_host_may_carry_is_refused_and_not_in_the_usual_list():
 def test_hosts_that_were_not_measured_are_refused_by_name():
     other = replace(HOST, machine_type="n1-standard-8", accelerator="NVIDIA_TESLA_T4")
     option = planned(8, kinds=(other,), reducers=0).options[-1]
-    message = "measured was NVIDIA_TESLA_V100 of n1-standard-32, not NVIDIA_TESLA_T4 of n1-standard"
+    message = "NVIDIA_TESLA_V100 of n1-standard-32 was measured, not NVIDIA_TESLA_T4 of n1-standard"
     assert option.answer.message.startswith(message)
 
 

@@ -36,7 +36,7 @@ SEVEN = (
 )
 ONE = (
     "1 reducer of n1-highcpu-16 carries 32 Gbit/s, the workers 100; a single worker host "
-    "exchanges gradients with nobody: reducers never help it."
+    "exchanges no gradients: reducers cannot help it."
 )
 
 

@@ -252,7 +252,7 @@ def test_every_check_has_its_breach():
         (with_folder(JobState.SUCCEEDED, is_held=True), "over-has-no-process", "supervisor"),
         (snapshot(JobState.QUEUED, processes=(process(),)), "newest-attempt-alone", "waits"),
         (snapshot(JobState.FAILED, row=job(JobState.FAILED, has_error=False)), "over-has-an-end",
-         "waits without an explanation"),
+         "does not say why"),
         (snapshot(row=job(end_ns=5)), "over-has-an-end", "is not over"),
         (snapshot(JobState.QUEUED, row=job(JobState.QUEUED, holds=True)), "active-holds-places",
          "waits and holds"),

@@ -1,1 +1,1 @@
-"""What a job would cost and gain: the sizing of reducers and what they save."""
+"""Predicts the time and the cost of jobs on other clusters, and sizes reducers."""

@@ -1,8 +1,7 @@
-"""What a job's reductions have come to, beside what was predicted for them.
+"""Compares the achieved gain of a job's reducers with two predictions.
 
-There are two predictions.  One is for the links as the workers measured them: it says how well
-reducers and workers did.  The other is for the catalog's machines: it was reported at submit, and
-may be about other links than the job has found.
+One is for the links as the workers measured them, and shows how well reducers and workers did.  The
+other is for the catalog's machines: it was reported at submit, and may assume other links.
 """
 
 from dataclasses import dataclass
@@ -15,13 +14,13 @@ from trainshed.planning.exchange import Links, gain
 SAME = 0.05
 #: How well links are measured, as a factor.
 MEASURED_WITHIN = 1.1
-#: No link is slower, Mbit/s; what is, was not measured.
+#: The slowest possible link, Mbit/s; a lower value was not measured.
 RATE_MIN = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Achieved:
-    """Gains are times a ring of the same links; None where there is nothing to compare with."""
+    """Gains are multiples of a ring on the same links; None without a comparison."""
 
     report: ReductionReport
     gain: float | None
@@ -32,7 +31,7 @@ class Achieved:
 
     @property
     def sentence(self) -> str:
-        """All of it in a line, for a job's summary."""
+        """The comparison in one line, for a job's summary."""
         report = self.report
         reducers = count_noun(report.reducers, "reducer")
         rounds = count_noun(report.rounds, "round")
@@ -63,7 +62,7 @@ class Achieved:
 
     @property
     def numbers(self) -> dict[str, object]:
-        """The same for programs."""
+        """The comparison as numbers."""
         return {
             "gain": _rounded(self.gain),
             "predicted": _rounded(self.predicted),

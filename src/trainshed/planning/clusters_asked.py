@@ -1,4 +1,4 @@
-"""Which clusters a question is about: the job's own, and those of its what-ifs."""
+"""Lists the clusters of a question: the job's own, and those of its what-ifs."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,33 +31,33 @@ class Helpers:
     gbps: float = 0.0
     count: int = 0
     named: str = ""
-    """What a job's file calls their count."""
+    """The name of their count in the job's file."""
 
     def machines(self, count: int) -> tuple[Machines, ...]:
-        """So many of them, as they are paid for."""
+        """Return this many of them, for prices."""
         return (Machines(count=count, machine_type=self.machine_type),) if count else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob:
-    """A job as its file has it, or as its calibration knows it."""
+    """A job by its file, or by its calibration."""
 
     host: HostKind
     per_host: int
     """Accelerators of each host."""
     hosts: int = 0
-    """0 where no file says how many."""
+    """0 if no file gives the count."""
     reducers: Helpers
     servers: Helpers = field(default_factory=Helpers)
     fitting: tuple[int, ...] = ()
     """How many accelerators a host may carry; empty: any number."""
     others: tuple[Machines, ...] = ()
-    """What else is paid for: an evaluator."""
+    """Other machines to pay for: an evaluator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What was asked about a job."""
+    """A question about a job."""
 
     accelerators: tuple[int, ...] = ()
     hosts: tuple[int, ...] = ()
@@ -66,7 +66,7 @@ class Question:
     fitting: Mapping[HostKind, tuple[int, ...]] = field(default_factory=dict)
     """How many accelerators each of them may carry."""
     reducers: int | None = None
-    """None: as many as are worth it."""
+    """None: as many as are worth their price."""
     servers: int | None = None
     """None: as the job has."""
     batch: BatchRule = BatchRule.KEEP_LOCAL
@@ -80,7 +80,7 @@ class Question:
 def clusters(
     job: PlannedJob, question: Question, calibrations: Sequence[Calibration]
 ) -> Iterator[WhatIf]:
-    """Every cluster that is asked about, the job's own among them."""
+    """Return every cluster of the question, with the job's own."""
     for kind in dict.fromkeys((job.host, *question.kinds)):
         for what_if in _of_kind(job, question, calibrations, kind):
             n = what_if.cluster.accelerators
@@ -116,13 +116,13 @@ def _of_kind(
 
 
 def _unmeasured(calibrations: Sequence[Calibration], kind: HostKind) -> NoPrediction | None:
-    """What was asked, and what was measured; None where nothing was."""
+    """Return why a kind of host was not measured; None without any measurement."""
     measured = dict.fromkeys(called(calibration.host) for calibration in calibrations)
     if not measured:
         return None
     return NoPrediction(
         field="calibration",
-        message=f"measured was {' and '.join(measured)}, not {called(kind)}",
+        message=f"{' and '.join(measured)} was measured, not {called(kind)}",
         accepted=f"{' or '.join(measured)}; or {MEASURE}",
     )
 
@@ -186,7 +186,7 @@ def _what_if(
 
 
 def _servers(job: PlannedJob, question: Question) -> int:
-    """Parameter servers as they are asked for, else as the job has them."""
+    """Return the requested parameter servers, else the job's."""
     return job.servers.count if question.servers is None else question.servers
 
 
@@ -204,7 +204,7 @@ def _machines(job: PlannedJob, cluster: Cluster) -> tuple[Machines, ...]:
 
 
 def global_batch(job: PlannedJob, calibration: Calibration) -> float:
-    """Samples of a step of the job; of the smallest that was measured where no file says it."""
+    """Return the samples of a step of the job; without a file, of the smallest measured one."""
     counts = [run.accelerators for run in calibration.runs] or [1]
     accelerators = job.hosts * job.per_host or min(counts)
     return accelerators * calibration.training.batch_per_accelerator
@@ -242,7 +242,7 @@ def _refused(
     if n % copies:
         return NoPrediction(
             field="gpus",
-            message=f"{n} is no multiple of the {copies} accelerators that hold one model",
+            message=f"{n} is not a multiple of the {copies} accelerators that hold one model",
             accepted=f"multiples of {copies}",
         )
     if batch > question.largest_batch:
@@ -258,14 +258,14 @@ def _refused(
 
 
 def _unheld(calibration: Calibration | None, copies: int) -> NoPrediction | None:
-    """Why one copy of the model on so many accelerators is not what was measured."""
+    """Return why a copy of the model on so many accelerators was not measured."""
     counts = {run.accelerators for run in timed(calibration.runs)} if calibration else set()
     least = min(counts, default=copies)
     if least % copies == 0:
         return None
     return NoPrediction(
         field="model-parallel",
-        message=f"{count_noun(least, 'accelerator')} trained when it was measured, which is no "
+        message=f"{count_noun(least, 'accelerator')} trained in the measurement, which is not a "
         f"multiple of the {copies} that hold one model",
         accepted=f"{_divisors(least)}; or a calibration whose runs have multiples of {copies}",
     )
@@ -276,7 +276,7 @@ def _divisors(count: int) -> str:
 
 
 def _unfitting(cluster: Cluster, fitting: tuple[int, ...]) -> NoPrediction | None:
-    """Why no host may carry so many, where the catalog knows them."""
+    """Return why a host of the catalog cannot have this many accelerators."""
     per_host = cluster.accelerators // cluster.hosts
     if not fitting or per_host in fitting:
         return None
@@ -311,7 +311,7 @@ def _unserved(
 
 
 def matching_reducers(job: PlannedJob, cluster: Cluster) -> int:
-    """The fewest reducers that match the workers; 0 where a link is unknown."""
+    """Return the fewest reducers that match the workers; 0 if a link is unknown."""
     reducer_gbps, host_gbps = job.reducers.gbps, cluster.host.network_gbps
     return (
         reducers_needed(cluster.hosts * host_gbps, reducer_gbps)
@@ -321,7 +321,7 @@ def matching_reducers(job: PlannedJob, cluster: Cluster) -> int:
 
 
 def with_reducers(job: PlannedJob, what_if: WhatIf) -> Iterator[WhatIf]:
-    """The same cluster with reducers, from some to as many as match its workers."""
+    """Yield the cluster with reducers, up to as many as match its workers."""
     cluster, calibration = what_if.cluster, what_if.calibration
     enough = matching_reducers(job, cluster)
     can = calibration and calibration.training.strategy in _REDUCED and not cluster.reducers

@@ -1,4 +1,4 @@
-"""The time that one exchange of gradients takes over given links, by ring or by reducers.
+"""Computes the time of one exchange of gradients over given links, by ring or by reducers.
 
 Only links count: each carries its rate in both directions at once, and every host sums as fast as
 its link brings (docs/sources/reduction.md 3.5).  A worker that sums shares of the tensor receives
@@ -16,7 +16,7 @@ _GIGA = 1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """The links of an exchange, Gbit/s each way.  Raises ValueError for what no link can be.
+    """The links of an exchange, Gbit/s each way.  Raises ValueError for impossible rates.
 
     Reducers need not be alike: each sums in proportion to its link, so that they count as one.
     """
@@ -25,21 +25,23 @@ class Links:
     """Worker hosts: replicas on one host sum among themselves first (docs/sources/reduction.md 4).
     """
     worker_gbps: float
-    """Of the slowest worker: all of them wait for it."""
+    """The rate of the slowest worker, for which all wait."""
     reducers_gbps: float = 0.0
-    """Of all reducers together; 0 without any."""
+    """The rate of all reducers together; 0 without any."""
 
     def __post_init__(self) -> None:
-        """Refuse what would divide by zero, or give a time that is no number."""
+        """Raise ValueError for rates that would give no finite time."""
         if self.workers < 1 or not 0 < self.worker_gbps < math.inf:
-            raise ValueError(f"an exchange needs workers with links that carry something: {self}")
+            raise ValueError(f"an exchange needs workers with links above 0 Gbit/s, got {self}")
         if not 0 <= self.reducers_gbps < math.inf:
-            raise ValueError(f"reducers cannot carry {self.reducers_gbps} Gbit/s")
+            raise ValueError(
+                f"the rate of reducers must be 0 Gbit/s or more, got {self.reducers_gbps}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeSplit:
-    """Who sums which share of a tensor, and how long that takes."""
+    """The shares of a tensor that workers and reducers sum, and the time of the exchange."""
 
     seconds_per_gbit: float
     worker_share: float

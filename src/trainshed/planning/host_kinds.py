@@ -23,10 +23,10 @@ def kind_of(group: ReplicaGroup, catalog: Catalog) -> HostKind:
 
 
 def counts_of(kind: HostKind, catalog: Catalog) -> tuple[int, ...]:
-    """How many of its accelerators a host may carry; empty where nobody says: any number.
+    """Return the accelerator counts that a host may have; empty: any number.
 
-    It is what admission says (``Catalog.fitting_counts``), for a cluster that is refused at submit
-    is none to recommend.
+    These are admission's counts (``Catalog.fitting_counts``): a cluster that is refused at submit
+    is not recommended.
     """
     machine = catalog.known_machines.get(kind.machine_type)
     accelerator = catalog.accelerator(kind.accelerator)
@@ -34,9 +34,9 @@ def counts_of(kind: HostKind, catalog: Catalog) -> tuple[int, ...]:
 
 
 def counts_known(kind: HostKind) -> tuple[int, ...]:
-    """The same of a measured host, without the rest of the catalog: that takes 0.1 s to read.
+    """Return the counts of a measured host, without reading the whole catalog, which takes 0.1 s.
 
-    What was measured is possible, however odd.
+    Every measured count is possible.
     """
     machine = known_machines().get(kind.machine_type)
     count_lists = (

@@ -1,4 +1,4 @@
-"""A job that ran beside what its calibration says of it."""
+"""Compares a finished job with the prediction of its calibration."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,16 +29,16 @@ class JobOutcome:
     """The kind of question that was answered (``reach.Reach``)."""
     goodput: float | None = None
     price: HourPrice | None = None
-    """Of all its machines."""
+    """The price of all its machines."""
 
     @property
     def took_s(self) -> float:
-        """As long as its steps usually take, times their count."""
+        """The median seconds of its steps, times their count."""
         return self.run.steps * self.run.step_s
 
     @property
     def is_inside(self) -> bool:
-        """Whether the interval has held it."""
+        """Whether the measured time lies in the predicted interval."""
         return self.predicted_s.holds(self.took_s)
 
     @property
@@ -58,7 +58,7 @@ class JobOutcome:
 
     @property
     def numbers(self) -> dict[str, object]:
-        """The same for programs."""
+        """The comparison as numbers."""
         predicted = self.predicted_s
         return {
             "job": self.job,
@@ -88,7 +88,7 @@ def outcome_of(
     goodput: float | None = None,
     price: HourPrice | None = None,
 ) -> JobOutcome | NoPrediction:
-    """What was to be expected of a run before it was made, and what it came to."""
+    """Compare a run with the prediction made without it."""
     cluster = Cluster(host=calibration.host, accelerators=run.accelerators, hosts=run.hosts)
     batch = run.batch_per_accelerator or None
     prediction = predict(calibration, cluster, batch_per_accelerator=batch)
@@ -104,7 +104,7 @@ def outcome_of(
 
 
 def score(outcomes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """How many of several jobs (``JobOutcome.numbers``) their intervals have held, by class."""
+    """Yield how many jobs (``JobOutcome.numbers``) lie in their intervals, by class."""
     if len(outcomes) > 1:
         yield f"{_held(outcomes)} of {len(outcomes)} jobs inside their 80 % intervals."
     by_class: dict[str, list[Mapping[str, Any]]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""The plan of a job: every cluster asked about, what each would do, and which stand out."""
+"""Makes the plan of a job: the predictions for every cluster, and the recommended ones."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,10 +31,10 @@ from trainshed.planning.what_ifs import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanWishes:
-    """What decides among options."""
+    """The criteria among options."""
 
     worth: float = 0.5
-    """More throughput for each doubling of price, so that it pays."""
+    """The gain of throughput for a doubling of price that is worth it."""
     limits: PlanLimits = field(default_factory=PlanLimits)
     prices: PriceList = field(default_factory=PriceList)
     interruptions: Interruptions | None = None
@@ -48,15 +48,15 @@ class JobPlan:
     options: tuple[ClusterOption, ...]
     marks: OptionMarks
     own: ClusterOption
-    """What is said first: the job as it is, else the knee."""
+    """The option in the first line: the job as it is, else the knee."""
     reduced: ClusterOption | None = None
-    """The same with reducers, where they make a difference."""
+    """That option with reducers, if they make a difference."""
     warnings: tuple[str, ...] = ()
-    """What to mind of all of it, said in the first line."""
+    """Warnings on the whole plan, for the first line."""
 
     @property
     def refused(self) -> NoPrediction | None:
-        """Why there is no plan: nothing of it could be predicted, or what was wished for."""
+        """Why there is no plan: nothing could be predicted, or no option meets the limits."""
         requested = [option for option in self.options if option.what_if.is_asked] or self.options
         if any(option.prediction for option in requested):
             return self._unmet()
@@ -65,7 +65,7 @@ class JobPlan:
 
     @property
     def unpriced(self) -> tuple[str, ...]:
-        """Which machines have no price, once each."""
+        """The machines without a price, without duplicates."""
         prices = self.wishes.prices
         machine_sets = (option.what_if.machines for option in self.options if option.prediction)
         return tuple(
@@ -85,13 +85,13 @@ class JobPlan:
         field = "deadline" if limits.deadline_s < float("inf") else "budget"
         return NoPrediction(
             field=field,
-            message="none of these clusters is sure to meet it: "
-            "the pessimistic end of each interval lies beyond",
+            message="none of these clusters meets it for certain: "
+            "the pessimistic end of each interval is beyond it",
             accepted="a later deadline, a larger budget, or other what-ifs",
         )
 
     def notes(self, option: ClusterOption) -> Iterator[str]:
-        """What to mind of an option."""
+        """Yield remarks on an option."""
         yield from self.marks.of(option)
         if isinstance(option.answer, NoPrediction):
             yield _refusal(option.answer)
@@ -110,7 +110,7 @@ class JobPlan:
 
     @property
     def fewer(self) -> ClusterOption | None:
-        """Fewer accelerators that are sure to be faster and cost less, with reducers or without."""
+        """Return the option with fewer accelerators that is surely faster and cheaper, or None."""
         own, best = self.own, self.reduced or self.own
         candidates = [
             option
@@ -123,7 +123,7 @@ class JobPlan:
 
     @property
     def unmarked(self) -> str:
-        """Why nothing stands out, though something is predicted; empty where something does."""
+        """Why no option is recommended; empty if one is."""
         idle = [
             option for option in self.options if option.prediction and _is_idle(self.job, option)
         ]
@@ -167,7 +167,7 @@ def plan_of(
     work: TrainingWork,
     wishes: PlanWishes,
 ) -> JobPlan:
-    """Weigh every cluster that is asked about."""
+    """Predict every cluster of the question and choose the recommended ones."""
     options: list[ClusterOption] = []
     what_ifs = list(clusters(job, question, calibrations))
     requested = {what_if.cluster for what_if in what_ifs}
@@ -193,7 +193,7 @@ def plan_of(
 
 
 def _find_improvement(own: ClusterOption, options: Sequence[ClusterOption]) -> ClusterOption | None:
-    """The same cluster with reducers, or more of them, where that is sure to be faster."""
+    """Return the cluster with reducers, or with more, if that is surely faster."""
     plain = replace(own.cluster, reducers=0, reducer_gbps=0.0)
     more = [
         option
@@ -205,7 +205,7 @@ def _find_improvement(own: ClusterOption, options: Sequence[ClusterOption]) -> C
 
 
 def _is_idle(job: PlannedJob, option: ClusterOption) -> bool:
-    """Whether some of its reducers have nothing to do."""
+    """Whether some of its reducers are idle."""
     return option.cluster.reducers > matching_reducers(job, option.cluster) > 0
 
 
@@ -216,7 +216,7 @@ def _weigh_what_if(what_if: WhatIf, work: TrainingWork, wishes: PlanWishes) -> C
 def _add_reducers(
     job: PlannedJob, option: ClusterOption, work: TrainingWork, wishes: PlanWishes
 ) -> ClusterOption | None:
-    """The same cluster with reducers, where that is sure to be faster."""
+    """Return the cluster with reducers, if that is surely faster."""
     if not option.prediction:
         return None
     variants = (

@@ -1,4 +1,4 @@
-"""A job that ran as a run of its trainer: what it teaches of the next job of that kind."""
+"""Turns a finished job into a run of its trainer's calibration."""
 
 import hashlib
 import json
@@ -15,27 +15,27 @@ from trainshed.planning.scaling.calibration import Run, RunKind
 from trainshed.planning.scaling.cluster import HostKind
 from trainshed.planning.scaling.training import Training
 
-#: Jobs with these are not compared: what stands beside the hosts is a part of their speed.
+#: Jobs with these roles are not compared, because the roles change the speed of the hosts.
 HELPS: Final = (Role.REDUCER, Role.PARAMETER_SERVER)
-#: Of a parameter's gradient, where no hook has counted its bytes.
+#: Bytes of a parameter's gradient, if no hook has counted them.
 _BYTES: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRun:
-    """One job that is over."""
+    """One finished job."""
 
     training: Training
     host: HostKind
     run: Run
     key: str
-    """Of its trainer and machines, then of its model: jobs of one key teach each other."""
+    """The key of its trainer, machines and model: jobs of one key share a calibration."""
 
 
 def job_run(spec: JobSpec, steps: Mapping[str, Any], catalog: Catalog, date: str) -> JobRun | None:
-    """A job by what its steps came to (``StepsAchieved.numbers``).
+    """Make the run of a job from the figures of its steps (``StepsAchieved.numbers``).
 
-    None where its hosts are not alike, or parameter servers or reducers stand beside them.
+    None if its hosts differ, or if it has parameter servers or reducers.
     """
     groups = trainers_of(spec)
     kinds = {kind_of(group, catalog) for group in groups}
@@ -75,7 +75,7 @@ def _run(steps: Mapping[str, Any], hosts: int, per_host: int, date: str) -> Run:
 
 
 def _rounded(batch: float) -> float:
-    """A batch is the same one in every job, whatever its clock has rounded."""
+    """Round a batch, so that it is equal in every job."""
     return float(f"{batch:.4g}")
 
 

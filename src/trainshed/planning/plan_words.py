@@ -1,4 +1,4 @@
-"""A plan in words: one sentence for the job, then what stands out among the what-ifs.
+"""Formats a plan: one sentence for the job, then the recommended what-ifs.
 
 ``16 GPUs: 11.2 times one (9.8 to 12.0), 4.1 h, 212 USD; limited by links between hosts; 8 reducers
 would make it 13.0 times for 4 USD more``
@@ -15,7 +15,7 @@ from trainshed.planning.scaling.prediction import NoPrediction, Prediction
 from trainshed.planning.what_ifs import ClusterOption, PlanLimits
 
 _UNITS = ((2 * 86_400.0, 86_400.0, "days"), (5_400.0, 3_600.0, "h"), (90.0, 60.0, "min"))
-#: Less than a tenth of a minute is said in seconds; of a price, cents.
+#: Prices below this have cents.
 _CENTS_BELOW = 10.0
 _CENTS = 0.1
 _LARGE = 100.0
@@ -69,7 +69,7 @@ def money(amount: float, currency: str) -> str:
 
 
 def price_words(plan: JobPlan, option: ClusterOption) -> str:
-    """The cost of an option; accelerator-hours where no price is known, and why."""
+    """Format the cost of an option; without a price its accelerator-hours, and the reason."""
     if option.cost and option.hour:
         return money(option.cost.point, option.hour.currency)
     if option.accelerator_hours:
@@ -80,7 +80,7 @@ def price_words(plan: JobPlan, option: ClusterOption) -> str:
 
 
 def head(plan: JobPlan, *, says_fewer: bool = True) -> str:
-    """The job in a sentence; ``says_fewer``: that fewer accelerators would do, if they would."""
+    """Describe the job in a sentence; ``says_fewer``: mention if fewer accelerators suffice."""
     option = plan.own
     name = noun(option.cluster.host.accelerator, option.cluster.accelerators)
     if isinstance(option.answer, NoPrediction):
@@ -130,7 +130,7 @@ def _bounds(option: ClusterOption) -> str:
 
 
 def bounds(option: ClusterOption) -> str:
-    """No gain, and a gain in proportion, where there is no point; empty where there is one."""
+    """Format the bounds (no gain, linear gain) if there is no prediction; else empty."""
     answer = option.answer
     if not isinstance(answer, NoPrediction):
         return ""
@@ -142,7 +142,7 @@ def bounds(option: ClusterOption) -> str:
 
 
 def _fewer(plan: JobPlan, option: ClusterOption) -> str:
-    """What is worth more than reducers: not so many hosts."""
+    """Describe the option with fewer hosts, which is better than reducers."""
     name = noun(option.cluster.host.accelerator, option.cluster.accelerators)
     time = lasting(option.time_s.point) if option.time_s else ""
     return f"{name} would take {time}, {price_words(plan, option)}"
@@ -160,7 +160,7 @@ def _with_reducers(base: ClusterOption, reduced: ClusterOption, prediction: Pred
 
 
 def recommendations(plan: JobPlan) -> Iterator[str]:
-    """What stands out, a line each."""
+    """Yield a line for each recommended option."""
     marks = plan.marks
     named = {"fastest": marks.fastest, "cheapest": marks.cheapest, "knee": marks.knee}
     for name, option in named.items():
@@ -199,7 +199,7 @@ def _name_cluster(plan: JobPlan, option: ClusterOption) -> str:
 
 
 def remarks(plan: JobPlan) -> Iterator[str]:
-    """What the figures are, and where they are from."""
+    """Yield remarks on the figures and their sources."""
     if not any(option.prediction for option in plan.options):
         return
     yield from (f"Of larger or other clusters: {warning}." for warning in _others_warnings(plan))
@@ -214,7 +214,7 @@ def remarks(plan: JobPlan) -> Iterator[str]:
 
 
 def _others_warnings(plan: JobPlan) -> Iterator[str]:
-    """What is said of other clusters, and not of the job's own with another count."""
+    """Return the warnings on other clusters that the job's own do not have."""
     options = [plan.own, *plan.options]
     kinds: set[str] = set()
     for option in options:

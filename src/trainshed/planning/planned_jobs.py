@@ -1,4 +1,4 @@
-"""A job as the planner knows it: the hosts that train, what stands beside them, their links."""
+"""Describes a job for the planner: training hosts, helpers beside them, links."""
 
 from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.machines import recommended_reducer
@@ -14,7 +14,7 @@ _TRAINS = (Role.PRIMARY, Role.WORKER)
 
 
 def trainers_of(spec: JobSpec) -> list[ReplicaGroup]:
-    """The hosts that train: those with accelerators, where some have any."""
+    """Return the training hosts: those with accelerators, if any has some."""
     groups = _trainers(spec)
     return [group for group in groups if group.accelerator] or groups
 
@@ -25,15 +25,15 @@ def _trainers(spec: JobSpec) -> list[ReplicaGroup]:
 
 
 def planned_job(spec: JobSpec, catalog: Catalog) -> PlannedJob | NoPrediction:
-    """The planned job of an expanded spec that names machines; why there is none."""
+    """Return the planned job of an expanded spec with machines, or why there is none."""
     workers = [group for group in trainers_of(spec) if group.machine_type]
     kinds = [kind_of(group, catalog) for group in workers]
     if not kinds:
-        return _refused("no host that trains is named", "a machine type")
+        return _refused("no training host is named", "a machine type")
     if any(kind != kinds[0] for kind in kinds):
         names = " and ".join(dict.fromkeys(_words(kind) for kind in kinds))
         return _refused(
-            f"the hosts that train are not alike: {names}",
+            f"the training hosts differ: {names}",
             "one machine type with the same accelerators for all of them",
         )
     evaluator = spec.group(Role.EVALUATOR)

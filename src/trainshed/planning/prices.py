@@ -1,7 +1,7 @@
-"""What an hour of a cluster costs: by the catalog's list, or by its owner's own figures.
+"""Computes the price of a cluster's hour, by the catalog's list or by its owner's prices.
 
-Own figures win, and currencies never meet: where they are in another one than the catalog's, what
-they do not price has no price.  Nothing is converted, for rates of exchange are nobody's fact here.
+The owner's prices have priority, and currencies are not converted: if the owner's currency is not
+the catalog's, machines without an owner's price have none.
 """
 
 import math
@@ -33,7 +33,7 @@ _FORM: Final = "per_hour, or watts with per_kwh and bought_for with years"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
-    """Machines that are alike, and what is attached to each."""
+    """Machines of one type with equal accelerators."""
 
     count: int
     machine_type: str
@@ -43,12 +43,12 @@ class Machines:
 
 
 def machines_of(spec: JobSpec) -> Sequence[Machines]:
-    """All that a job is paid for."""
+    """Return all machines of a job."""
     return [paid_for(group) for group in spec.groups]
 
 
 def paid_for(group: ReplicaGroup) -> Machines:
-    """What a group of an expanded spec is paid for."""
+    """Return the machines of a group of an expanded spec."""
     return Machines(
         count=group.count,
         machine_type=group.machine_type or "",
@@ -59,18 +59,18 @@ def paid_for(group: ReplicaGroup) -> Machines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HourPrice:
-    """Of all machines of a cluster."""
+    """The price of an hour of all machines of a cluster."""
 
     amount: float
     currency: str
     dates: tuple[str, ...]
-    """Of the lists that it is from."""
+    """The dates of its price lists."""
     sources: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPrices:
-    """An owner's figures, by machine type; whatever is attached is in them."""
+    """An owner's prices by machine type, accelerators included."""
 
     source: str
     currency: str
@@ -81,14 +81,14 @@ class OwnPrices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceList:
-    """Where prices are looked up."""
+    """The sources of prices."""
 
     own: OwnPrices | None = None
     region: str | None = None
     spot: bool = False
 
     def of(self, cluster: Iterable[Machines]) -> HourPrice | None:
-        """An hour of all of them; None where one has no price."""
+        """Return the price of an hour of all machines; None if one has no price."""
         prices = [self._of(machines) for machines in cluster if machines.count]
         hourly = [price for price in prices if price]
         if not hourly or len(hourly) < len(prices):
@@ -101,12 +101,12 @@ class PriceList:
         )
 
     def lacking(self, cluster: Iterable[Machines]) -> Iterator[str]:
-        """Which of its machines have no price, and what would give them one."""
+        """Yield the machines without a price, and how to give them one."""
         for machines in cluster:
             if machines.count and self._of(machines) is None:
                 name, own = machines.machine_type, self.own
                 if self.spot and own and name in own.per_hour:
-                    yield f"no spot_per_hour of {name} stands in {own.source}"
+                    yield f"{own.source} has no spot_per_hour of {name}"
                 else:
                     yield f"no price of {name} is known" if name else "no price is known"
 
@@ -156,7 +156,7 @@ def _short_name(enum_name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interruptions:
-    """Spot machines are taken away: how often, and what that costs."""
+    """The rate of interruptions of spot machines, and their cost."""
 
     per_machine_hour: float
     checkpoint_every_s: float
@@ -171,16 +171,16 @@ class Interruptions:
 
 
 def own_prices(text: str, source: str) -> OwnPrices:
-    """The prices of a file.  Raises UsageFault with the field that is wrong."""
+    """Read the prices of a file.  Raises UsageFault with the field at fault."""
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageFault(f"{source} is no TOML: {error}") from None
+        raise UsageFault(f"{source} is not valid TOML: {error}") from None
     _only(document, {"currency", "date", "machine"}, source)
     currency = _currency(document, source)
     rows = document.get("machine")
     if not isinstance(rows, list) or not rows:
-        raise UsageFault(f"{source}: no [[machine]]; each has a name, and {_FORM}")
+        raise UsageFault(f"{source}: [[machine]] is missing; each needs a name, and {_FORM}")
     rates = [_row(row, number, currency, source) for number, row in enumerate(rows, 1)]
     return OwnPrices(
         source=source,
@@ -192,28 +192,28 @@ def own_prices(text: str, source: str) -> OwnPrices:
 
 
 def _currency(document: Mapping[str, Any], source: str) -> str:
-    currency, accepted = document.get("currency"), "a name such as USD or EUR is accepted"
+    currency, accepted = document.get("currency"), "a name such as USD or EUR"
     if currency is None:
-        raise UsageFault(f"{source}: currency is missing; {accepted}")
+        raise UsageFault(f"{source}: currency is missing; it must be {accepted}")
     if not isinstance(currency, str) or not currency.isalpha():
-        raise UsageFault(f"{source}: currency {currency!r}; {accepted}")
+        raise UsageFault(f"{source}: currency must be {accepted}, got {currency!r}")
     return currency
 
 
 def _day(value: Any, source: str) -> str:
-    """Of the prices: a date of TOML, or a text like one; empty where none is given."""
+    """Return the date of the prices, a TOML date or a text; empty if none is given."""
     if value is None:
         return ""
     with suppress(ValueError):
         return date.fromisoformat(f"{value}"[:_DAY_LENGTH]).isoformat()
-    raise UsageFault(f"{source}: date {value!r}; a day such as 2026-11-01 is accepted")
+    raise UsageFault(f"{source}: date must be a day such as 2026-11-01, got {value!r}")
 
 
 def _by_name(rows: Iterable[tuple[str, float]], source: str) -> dict[str, float]:
     prices: dict[str, float] = {}
     for name, value in rows:
         if name in prices:
-            raise UsageFault(f"{source}: machine {name} is there twice; one price is accepted")
+            raise UsageFault(f"{source}: machine {name} is there twice; remove one")
         prices[name] = value
     return prices
 
@@ -221,7 +221,7 @@ def _by_name(rows: Iterable[tuple[str, float]], source: str) -> dict[str, float]
 def _row(row: Any, number: int, currency: str, source: str) -> tuple[str, float, float | None]:
     name = row.get("name") if isinstance(row, dict) else None
     if not isinstance(name, str) or not name:
-        raise UsageFault(f"{source}: machine {number} has no name: the machine type that it is of")
+        raise UsageFault(f"{source}: machine {number} has no name; it must be a machine type")
     where = f"{source}: machine {name}"
     if row.get("currency", currency) != currency:
         raise UsageFault(
@@ -236,7 +236,7 @@ def _row(row: Any, number: int, currency: str, source: str) -> tuple[str, float,
 
 
 def _hour(values: Mapping[str, float], where: str) -> float:
-    """Rent, or energy and what the machine loses of its value in an hour of use."""
+    """Return the rent, or the energy and the depreciation of an hour of use."""
     columns = set(values) - {"spot_per_hour"}
     if columns == _PER_HOUR:
         return values["per_hour"]
@@ -245,7 +245,7 @@ def _hour(values: Mapping[str, float], where: str) -> float:
     if not parts or not is_whole or ("use" in columns and _BOUGHT not in parts):
         raise UsageFault(f"{where}: {', '.join(sorted(columns)) or 'no price'}; it has {_FORM}")
     if (use := values.get("use", 1.0)) > 1:
-        raise UsageFault(f"{where}: use {use:g}: the share of hours that it works, up to 1")
+        raise UsageFault(f"{where}: use must be a share of hours up to 1, got {use:g}")
     amount = 0.0
     if _ENERGY in parts:
         amount += values["watts"] / _WATTS * values["per_kwh"]
@@ -257,17 +257,17 @@ def _hour(values: Mapping[str, float], where: str) -> float:
 def _positive(value: Any, where: str) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not value > 0:
-        raise UsageFault(f"{where} {value!r}: a number above 0 is accepted; nothing costs nothing")
+        raise UsageFault(f"{where} must be a number above 0, got {value!r}")
     if not _LEAST <= value <= _MOST:
         raise UsageFault(
-            f"{where} {_format_number(value)}: a number from {_LEAST:g} to {_MOST:g} is accepted"
+            f"{where} must be from {_LEAST:g} to {_MOST:g}, got {_format_number(value)}"
         )
     return float(value)
 
 
 def _format_number(value: float) -> str:
-    """Short, however long a file has written it."""
-    return f"{value:g}" if abs(value) <= sys.float_info.max else "without an end"
+    """Format a number briefly."""
+    return f"{value:g}" if abs(value) <= sys.float_info.max else "infinity"
 
 
 def _only(table: Mapping[str, Any], columns: Iterable[str], where: str) -> None:

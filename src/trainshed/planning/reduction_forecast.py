@@ -1,7 +1,7 @@
-"""What reducers are worth to a job, in numbers and in a sentence.
+"""Predicts the gain of a job's reducers, in numbers and in a sentence.
 
-Whoever reads that reducers are too few also reads what the right number would gain, and whoever
-cannot gain at all hears that.
+The sentence names the right number of reducers if there are too few, and tells if reducers cannot
+help.
 """
 
 from dataclasses import dataclass
@@ -23,21 +23,21 @@ ONE_MACHINE: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class ReductionForecast:
-    """What is predicted for a job that asks for reducers."""
+    """The prediction for a job with reducers."""
 
     hosts: Hosts
     reducers: int
     machine_type: str = ""
-    """Of the reducers; empty where only their links are known."""
+    """The reducers' machine type; empty if only their links are known."""
 
     @cached_property
     def plan(self) -> ReducerPlan:
-        """The asked number among others."""
+        """The requested number of reducers among others."""
         return plan(self.hosts, self.reducers, GRADIENT_BYTES)
 
     @property
     def requested(self) -> ReducerOption:
-        """What was asked for."""
+        """The requested number of reducers."""
         return next(option for option in self.plan.options if option.reducers == self.reducers)
 
     @property
@@ -47,12 +47,12 @@ class ReductionForecast:
 
     @property
     def is_warning(self) -> bool:
-        """Whether the job would better ask for something else."""
+        """Whether another number of reducers would be better."""
         return self.is_short or not self.hosts.helps
 
     @property
     def sentence(self) -> str:
-        """Both sides' bandwidth, what would suffice, and what is gained; without a full stop."""
+        """The bandwidths, the sufficient number and the gain; without a full stop."""
         many = self.reducers != 1
         of_type = f" of {self.machine_type}" if self.machine_type else ""
         text = (
@@ -66,7 +66,7 @@ class ReductionForecast:
 
     def _gain(self) -> str:
         if self.hosts.workers == 1:
-            return "; a single worker host exchanges gradients with nobody: reducers never help it"
+            return "; a single worker host exchanges no gradients: reducers cannot help it"
         if not self.hosts.helps:
             least = WORKERS_MIN
             return f"; two worker hosts exchange as fast by a ring: reducers help from {least} on"
@@ -80,7 +80,7 @@ class ReductionForecast:
 
     @property
     def numbers(self) -> dict[str, object]:
-        """The same for programs."""
+        """The prediction as numbers."""
         return {
             "gain": round(self.requested.gain, 3),
             "reducers": self.reducers,
@@ -89,7 +89,7 @@ class ReductionForecast:
 
 
 def advice_here(spec: JobSpec, forecast: ReductionForecast | None) -> tuple[str, ...]:
-    """What is said to a job with reducers that runs on one machine, a sentence each."""
+    """Return the sentences for a job with reducers on one machine."""
     if spec.group(Role.REDUCER) is None:
         return ()
     return (*((f"{forecast.sentence}.",) if forecast and forecast.is_warning else ()), ONE_MACHINE)

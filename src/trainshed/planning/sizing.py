@@ -1,4 +1,4 @@
-"""How many reducers a job's workers need, what other numbers of them gain, and their cost.
+"""Sizes reducers: how many a job's workers need, the gain of other numbers, and the cost.
 
 The rule is Google's: the reducers' links carry together at least what the workers' do
 (docs/sources/catalog.md, seed001).  Beside it stands the model of ``exchange``, which says what a
@@ -29,7 +29,7 @@ class Hosts:
     reducer_gbps: float
     """The link of one reducer."""
     reducer_usd_hour: float | None = None
-    """What one reducer costs; None where nobody knows."""
+    """The price of one reducer; None if unknown."""
 
     @property
     def sufficient(self) -> int:
@@ -63,7 +63,7 @@ class Hosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReducerOption:
-    """One number of reducers: what they carry, who sums what, what comes of it."""
+    """One number of reducers: their bandwidth, their share of the sum, and the gain."""
 
     reducers: int
     total_gbps: float

@@ -1,4 +1,4 @@
-"""Whether a calibration is of a job's training: of its module, its framework, its machines."""
+"""Checks that a calibration belongs to a job's module, framework and machines."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +14,7 @@ _MODULE: Final = "-m"
 
 
 def misfit(calibration: Calibration, framework: str) -> str:
-    """Why it is of another stack than a job's image; empty where both may be one."""
+    """Return why the stack differs from the job's image; empty if it may be the same."""
     stack, names = calibration.training.stack, _STACKS.get(framework, ())
     if not stack or not names or any(name in stack.lower() for name in names):
         return ""
@@ -34,7 +34,7 @@ def _module(program: Program) -> str:
 
 
 def other_module(calibration: Calibration, module: str) -> str:
-    """Why it is of another module; empty where one of them is not known, or they are the same."""
+    """Return why the module differs; empty if one is unknown, or they are the same."""
     measured = calibration.training.model
     if not measured or not module or _called(measured, module) == _called(module, measured):
         return ""
@@ -48,7 +48,7 @@ def _called(name: str, beside: str) -> str:
 
 
 def other_training(calibration: Calibration, spec: JobSpec, steps: Mapping[str, Any]) -> str:
-    """Why a job that ran is of another training, or on other machines; empty where it fits.
+    """Return why a finished job differs in training or machines; empty if it fits.
 
     ``steps``: what it reported of them, its stack among that.
     """

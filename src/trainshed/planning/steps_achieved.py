@@ -1,4 +1,4 @@
-"""What the steps of an attempt came to: for a job's story, and for the next plan of its kind."""
+"""Statistics of an attempt's steps, for its job's events and for calibrations."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,7 +7,7 @@ from trainshed.model.step_times import StepTimes
 from trainshed.planning.scaling.input_bound import WAITS
 from trainshed.planning.scaling.steps_seen import StepsSeen, steps_seen
 
-#: Of fewer steps than this nothing is said.
+#: The fewest steps for statistics.
 STEPS_MIN: Final = 10
 WHAT_HELPS: Final = "more loader workers, cached data or more hosts would help"
 
@@ -19,11 +19,11 @@ class StepsAchieved:
     times: StepTimes
     statistics: StepsSeen
     ran_s: float
-    """How long the replica ran; 0 where nobody knows."""
+    """Seconds that the replica ran; 0 if unknown."""
 
     @property
     def samples_per_s(self) -> float:
-        """Of this replica; 0 where nobody counted samples."""
+        """The rate of this replica; 0 if samples were not counted."""
         return (
             self.times.samples / self.times.steps / self.statistics.step_s
             if self.times.steps
@@ -43,7 +43,7 @@ class StepsAchieved:
 
     @property
     def sentence(self) -> str:
-        """All of it in a line, for a job's summary."""
+        """The statistics in one line, for a job's summary."""
         statistics = self.statistics
         spread = (
             f"{_ms(statistics.step_s)} ms each ({_ms(statistics.p10_s)} to {_ms(statistics.p90_s)})"
@@ -61,7 +61,7 @@ class StepsAchieved:
 
     @property
     def numbers(self) -> dict[str, object]:
-        """The same for programs."""
+        """The statistics as numbers."""
         goodput = self.goodput
         return {
             "steps": self.times.steps,
@@ -79,7 +79,7 @@ class StepsAchieved:
 
 
 def steps_achieved(times: StepTimes, ran_s: float = 0.0) -> StepsAchieved | None:
-    """What a report of steps came to; None where it has too few of them."""
+    """Return the statistics of a report; None with too few steps."""
     statistics = steps_seen(times)
     if statistics is None or times.steps < STEPS_MIN:
         return None

@@ -1,4 +1,4 @@
-"""When a study will be over, and what it will have cost: from the trials that are."""
+"""Predicts the end and the cost of a study from its finished trials."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Final
 
 from trainshed.planning.scaling.interval import Interval
 
-#: Of fewer trials nothing is concluded.
+#: The fewest finished trials for a prediction.
 TRIALS_MIN: Final = 3
 #: Four fifths of normal values lie within so many deviations.
 _DEVIATIONS: Final = 1.2816
@@ -27,7 +27,7 @@ class StudySoFar:
 
     @property
     def left(self) -> int:
-        """Trials that are not over, those that run among them."""
+        """Unfinished trials, running ones included."""
         return max(0, self.trials_max - len(self.lasted_s))
 
 
@@ -40,7 +40,7 @@ class StudyEnd:
 
 
 def study_end(study: StudySoFar) -> StudyEnd | None:
-    """What is to be expected; None while too few trials are over, and when none is left."""
+    """Predict the end; None while too few trials are finished, and when none is left."""
     if len(study.lasted_s) < TRIALS_MIN or not study.left:
         return None
     at_once = max(1, min(study.parallel, study.left))

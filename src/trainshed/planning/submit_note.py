@@ -1,6 +1,6 @@
-"""What is worth a word when a job is submitted: one note, or none.
+"""Makes the planner's note on a submitted job, if there is something to improve.
 
-A note never keeps a job from running, and says nothing of a job that is as good as any other.
+A note never refuses a job.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,9 +16,9 @@ from trainshed.planning.scaling.input_bound import InputBound, seen_in
 from trainshed.planning.scaling.prediction import Binding, Prediction
 from trainshed.planning.what_ifs import ClusterOption, TrainingWork
 
-#: Of a job that gets less than this of its accelerators something is said.
+#: Jobs with a lower efficiency get a note.
 LOW_EFFICIENCY: Final = 0.5
-#: Another cluster is worth a word where it costs so many times less and takes hardly longer.
+#: Another cluster is noted if it costs this many times less and takes hardly longer.
 CHEAPER: Final = 2.0
 LONGER: Final = 1.1
 _STEPS: Final = 1000
@@ -26,7 +26,7 @@ _STEPS: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitNote:
-    """What is said, in words and in numbers."""
+    """The note as text and as numbers."""
 
     message: str
     """A sentence or several, with full stops."""
@@ -34,9 +34,9 @@ class SubmitNote:
 
 
 def submit_note(calibration: Calibration, job: PlannedJob, prices: PriceList) -> SubmitNote | None:
-    """What a job should know before it runs; None where nothing is worth it.
+    """Return the note on a job; None if there is nothing to improve.
 
-    What its reducers are worth is said by whoever judges the job (``reduction_forecast``).
+    The gain of its reducers is not in it: the judgement of the job has it (``reduction_forecast``).
     """
     if not job.hosts:
         return None
@@ -88,7 +88,7 @@ class Cheaper:
 
 
 def cheaper(plan: JobPlan) -> Cheaper | None:
-    """The cheapest that is sure to cost far less, where it takes hardly longer."""
+    """Return the cheapest cluster that surely costs far less and takes hardly longer."""
     candidates = [candidate for option in plan.options if (candidate := _beside(plan.own, option))]
     return max(candidates, key=lambda candidate: candidate.less, default=None)
 

@@ -1,7 +1,6 @@
-"""What other clusters would do for a job: what each is predicted to take, and which are worth it.
+"""Predicts other clusters for a job, and recommends some.
 
-Nothing is recommended whose gain is smaller than what is not known of it: an option stands out from
-another only where the other's point lies outside its interval.
+An option is recommended over another only if the other's point lies outside of its interval.
 """
 
 import math
@@ -24,7 +23,7 @@ MEASURE = "measure: trainshed plan calibrate"
 
 
 class BatchRule(StrEnum):
-    """What stays the same when the number of accelerators changes."""
+    """The batch that is kept when the number of accelerators changes."""
 
     KEEP_LOCAL = "keep-local"
     KEEP_GLOBAL = "keep-global"
@@ -32,7 +31,7 @@ class BatchRule(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingWork:
-    """What is to be done."""
+    """The amount of training."""
 
     samples: float
     global_batch: float
@@ -40,7 +39,7 @@ class TrainingWork:
     words: str
     """As ``for 90 epochs``."""
     critical_batch: float = 0.0
-    """Larger batches than this need more samples for the same quality; 0 where nobody knows."""
+    """Larger batches than this need more samples for the same quality; 0 if unknown."""
 
     def samples_at(self, batch: float) -> float:
         """Samples that another batch needs."""
@@ -52,11 +51,11 @@ class TrainingWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """One cluster that is thought of."""
+    """One cluster of a plan."""
 
     cluster: Cluster
     machines: tuple[Machines, ...]
-    """All that is paid for."""
+    """All machines, for prices."""
     calibration: Calibration | None = None
     """Of this kind of host; None where it was not measured."""
     posterior: Posterior | None = None
@@ -64,18 +63,18 @@ class WhatIf:
     batch_per_accelerator: float = 0.0
     """0: as it was measured."""
     refused: NoPrediction | None = None
-    """Why it is not asked at all."""
+    """Why it cannot be predicted."""
     unmeasured: NoPrediction | None = None
-    """Why no calibration speaks for its hosts, where there are some."""
+    """Why no calibration fits its hosts, if there are calibrations."""
     is_own: bool = False
     """Whether this is the job as its file has it."""
     is_asked: bool = False
-    """Whether somebody named its count."""
+    """Whether the user named its count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOption:
-    """What a cluster would do, how long, and for how much."""
+    """The prediction for a cluster: throughput, time and cost."""
 
     what_if: WhatIf
     answer: Prediction | NoPrediction
@@ -91,7 +90,7 @@ class ClusterOption:
 
     @property
     def machine_type(self) -> str:
-        """What the hosts that train are called; empty where nobody has named them."""
+        """The machine type of the training hosts; empty if unknown."""
         return self.what_if.machines[0].machine_type
 
     @property
@@ -107,7 +106,7 @@ class ClusterOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanLimits:
-    """What must hold at an interval's pessimistic end."""
+    """Limits that must hold at an interval's pessimistic end."""
 
     deadline_s: float = math.inf
     budget: float = math.inf
@@ -126,7 +125,7 @@ class PlanLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionMarks:
-    """Which options stand out."""
+    """The recommended options."""
 
     fastest: ClusterOption | None = None
     cheapest: ClusterOption | None = None
@@ -148,7 +147,7 @@ def weigh(
     prices: PriceList,
     interruptions: Interruptions | None = None,
 ) -> ClusterOption:
-    """What one cluster would do."""
+    """Predict one cluster."""
     answer = _answer(what_if)
     machines = sum(group.count for group in what_if.machines)
     longer = interruptions.times(machines) if interruptions else 1.0
@@ -207,12 +206,12 @@ def marks_of(options: Sequence[ClusterOption], *, worth: float, limits: PlanLimi
 
 
 def comparable(options: Sequence[ClusterOption]) -> Sequence[ClusterOption]:
-    """Those with a cost, where some have one: money and hours never meet."""
+    """Return the options with a cost if any has one: money and hours are not compared."""
     return [option for option in options if option.cost] or options
 
 
 def faster(one: ClusterOption, other: ClusterOption) -> bool:
-    """Whether ``one`` is sure to be faster than ``other``."""
+    """Whether ``one`` is surely faster than ``other``."""
     if one.time_s is None or other.time_s is None:
         return False
     return one.time_s.high < other.time_s.point
@@ -239,7 +238,7 @@ def _spent(option: ClusterOption) -> float:
 
 
 def _fastest(options: Sequence[ClusterOption]) -> ClusterOption | None:
-    """The fewest machines of which no more are sure to be faster."""
+    """Return the smallest option such that no larger one is surely faster."""
     fastest = None
     for option in options:
         if fastest is None or faster(option, fastest):
@@ -248,7 +247,7 @@ def _fastest(options: Sequence[ClusterOption]) -> ClusterOption | None:
 
 
 def _cheapest(options: Sequence[ClusterOption]) -> ClusterOption | None:
-    """The one that spends least; the quickest of those that spend the same."""
+    """Return the cheapest option; of equal ones the fastest."""
     least = min(options, key=_spent, default=None)
     if least is None or least.spent is None:
         return least
@@ -278,7 +277,7 @@ def _returns(smaller: ClusterOption, larger: ClusterOption) -> float:
 
 
 def best_of(variants: Iterable[ClusterOption], base: ClusterOption) -> ClusterOption | None:
-    """Of variants of a cluster the one that spends least, if it is sure to be faster."""
+    """Return the cheapest variant of a cluster, if it is surely faster."""
     better = [variant for variant in variants if faster(variant, base)]
     return min(better, key=_spent, default=None)
 
@@ -290,7 +289,7 @@ def pays(variant: ClusterOption, base: ClusterOption) -> bool:
 
 
 def on_host(calibrations: Sequence[Calibration], host: HostKind) -> Calibration | None:
-    """The calibration that says something of a kind of host; None where none does.
+    """Return the calibration that fits a kind of host; None without one.
 
     Of other hosts with the same accelerator links are taken from their data sheet (``predict``).
     """

@@ -62,7 +62,7 @@ def list_of_named(message: str, item: Mapping[Any, Any]) -> str:
     return f"a list, such as [{{{name_field}: {name}, ...}}]" if isinstance(value, Mapping) else ""
 
 
-#: Messages of whose list some people make an object with a name or a number for each element.
+#: Messages whose list users sometimes write as an object with a name or a number per element.
 _NUMBERED: Final = frozenset({"WorkerPoolSpec"})
 
 

@@ -1,4 +1,4 @@
-"""What becomes of every field of a dialect: honoured, noted or refused.
+"""The status of every field of a dialect: honoured, noted or refused.
 
 Each dialect has a ``coverage.toml``: a table a message, a row a field, read as
 ``status [output]: sentence``.  ``output`` marks fields that only the server writes; they are read
@@ -18,7 +18,7 @@ EVERY = "*"
 
 
 class FieldStatus(enum.Enum):
-    """What becomes of a field's value."""
+    """The treatment of a field's value."""
 
     HONOURED = "honoured"
     NOTED = "noted"

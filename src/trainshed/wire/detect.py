@@ -1,4 +1,4 @@
-"""Finds out by its shape what a document is, and reads it."""
+"""Detects the kind of a document by its keys, and parses it."""
 
 import enum
 from collections.abc import Callable, Mapping
@@ -42,12 +42,12 @@ PARSE: Final[Mapping[DocumentKind, Callable[[Mapping[str, Any]], Parsed]]] = {
     DocumentKind.CUSTOM_JOB_SPEC: aiplatform_v1.custom_job_spec,
 }
 
-#: What was looked for, as a refusal says it.
+#: The keys of each kind, for refusals.
 ACCEPTED: Final = ", ".join(f"{keys[0]} ({kind.value})" for kind, keys in KEYS.items())
 
 
 def parse(document: Any) -> Parsed:
-    """Read a document of either dialect; one that is no job has no spec and one violation."""
+    """Parse a document of either dialect; one that is not a job has no spec and one violation."""
     kind = kind_of(document)
     if isinstance(kind, Violation):
         return Parsed(spec=None, violations=(kind,), words=_model_words)
@@ -55,7 +55,7 @@ def parse(document: Any) -> Parsed:
 
 
 def kind_of(document: Any) -> DocumentKind | Violation:
-    """What a document is, or why it is nothing that is known here."""
+    """Return the kind of a document, or the violation of one that is not a job."""
     if not isinstance(document, Mapping):
         message = f"a job must be an object of fields, not {described(document)}"
         return Violation(field="", rule="not-a-job", message=message, accepted=ACCEPTED)
@@ -100,7 +100,7 @@ def _no_job(document: Mapping[Any, Any]) -> Violation:
     job_keys = [key for keys in KEYS.values() for key in keys]
     near = ((str(key), nearest_name(str(key), job_keys)) for key in document)
     key, meant = next(((key, meant) for key, meant in near if meant), ("", None))
-    message = "this is no job: it has none of the keys that a job begins with"
+    message = "this is not a job: it has none of the keys that a job begins with"
     message += f"; did you mean {meant} instead of {key}?" if meant else ""
     return Violation(field=key, rule="not-a-job", message=message, accepted=ACCEPTED)
 
@@ -108,8 +108,8 @@ def _no_job(document: Mapping[Any, Any]) -> Violation:
 def _refuse_wrapped(key: str, kind: DocumentKind) -> Violation:
     """Refuse a document that has a level above the job."""
     message = (
-        f"this is no job: {key} is no key of one, and {kind.value} is below it; take the line "
-        f"{key} out, and indent what is below it one level less"
+        f"this is not a job: {key} is not a key of one, and {kind.value} is below it; take the "
+        f"line {key} out, and indent what is below it one level less"
     )
     return Violation(field=key, rule="not-a-job", message=message, accepted=ACCEPTED)
 

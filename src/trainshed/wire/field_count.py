@@ -1,4 +1,4 @@
-"""How many fields a protobuf message has, before any of them is made.
+"""Counts the fields of a protobuf message before it is parsed.
 
 Two bytes on the wire can be an object of a hundred in memory, and protobuf's own parser has no
 limit but bytes.  The wire format is protobuf.dev/programming-guides/encoding.

@@ -1,4 +1,4 @@
-"""The field tables: what each message of a dialect may hold.
+"""The field tables: the fields of each message of a dialect.
 
 They are read from ``generated/fields.json``, which is derived from the descriptors; a test holds
 the two together.  The descriptors themselves would need protobuf, whose import alone takes longer
@@ -47,7 +47,7 @@ class FieldInfo:
     is_repeated: bool = False
     oneof: str = ""
     refused: str = ""
-    """Why the field is refused; empty for one that is not."""
+    """Why the field is refused; empty for an accepted one."""
     is_output: bool = False
     """Only the server writes it; a request's value is read over."""
     value: "FieldInfo | None" = None

@@ -1,7 +1,7 @@
-"""From a caller's JSON value to its normal form, with every fault on the way.
+"""Converts a caller's JSON value to its normal form, and collects every fault.
 
-protobuf's own JSON reader stops at the first fault and cannot name the place in the caller's words;
-this one goes on, so that a refusal has all of them at once.  It takes what Google's clients send
+The JSON reader of protobuf stops at the first fault and cannot name the caller's field; this one
+continues, so that a refusal has all faults at once.  It takes what Google's clients send
 (docs/sources/vertex.md 9.3): both key cases, enums as names or numbers, numbers as texts or
 doubles, nulls, empty messages.
 """
@@ -49,10 +49,10 @@ DEPTH_MAX: Final = 100
 #: How much of a caller's text a message repeats.
 SHOWN_MAX: Final = 80
 
-#: So often a document is read anew after its fields were moved to where they were meant.
+#: How often a document is read again after misplaced fields were moved.
 ROUNDS_MAX: Final = 4
 
-#: So many unknown fields get a hint: each is compared with all names there are.
+#: How many unknown fields get a hint: each is compared with all names.
 HINTS_MAX: Final = 100
 
 #: Alternatives whose conflict has a rule of its own.
@@ -61,7 +61,7 @@ RULE_OF_ONEOF: Final = {"task": "container-xor-python"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NormalForm:
-    """The normal form, and what was wrong on the way.  Faulty values are absent from the form."""
+    """The normal form and the violations.  Faulty values are absent from the form."""
 
     value: dict[str, Any]
     violations: tuple[Violation, ...]
@@ -215,7 +215,7 @@ class _MessageReader:
         else:
             return self._wrong(field, item, where, "", ", ".join(_usable_names(info)))
         names = _usable_names(info)
-        message = f"{described(item)} is no value of {field.json_name}"
+        message = f"{described(item)} is not a value of {field.json_name}"
         if isinstance(item, str) and len(self.violations) < HINTS_MAX:
             synonym = VALUES.get(letters_of(item[:SHOWN_MAX]), "")
             message += hint(synonym if synonym in info.names else item[:SHOWN_MAX], names)

@@ -28,7 +28,7 @@ CREATE_TIME: Final = "create_time"
 MATCHING: Final = frozenset({"=", "!=", ":"})
 ORDERED: Final = frozenset(get_args(Operator)) - {":"}
 
-#: What no job fulfils, such as a state that no job here is ever in.
+#: A filter that no job matches, such as a state that no job here has.
 NOTHING: Final = Not(AllOf())
 
 _NAMES_ONE = re.compile(r"[^*]+")
@@ -61,16 +61,15 @@ class Restriction(NamedTuple):
 
 
 class Unfit(Exception):
-    """A comparison that means nothing."""
+    """An invalid comparison."""
 
     def __init__(self, accepted: str) -> None:
-        """Keep what would have been right."""
         super().__init__(accepted)
         self.accepted = accepted
 
 
 def meaning(written: Restriction, words: FilterWords) -> Filter:
-    """What a comparison means.  Raises Unfit."""
+    """Return the filter of a comparison.  Raises Unfit."""
     name = _field(written.field, words)
     if name == LABELS:
         return _label(written)

@@ -1,8 +1,7 @@
-"""Finds the place of a misplaced or misspelled field, and makes the document as it was meant.
+"""Finds the right place of a misplaced or misspelled field, and corrects the document.
 
-A document whose author forgot to indent breaks many rules by one mistake.  The mistake is reported
-at its place; everything else is judged in the document as it was meant, so that nothing is reported
-that only follows from the mistake.
+A missing indentation breaks many rules by one mistake.  The mistake is reported at its place, and
+all else is judged in the corrected document, so that its consequences are not reported.
 """
 
 import re
@@ -20,7 +19,7 @@ BODIES: Final = {("TrainingPipeline", "trainingTaskInputs"): "CustomJobSpec"}
 #: Messages that are documents of their own and belong in a larger one: its name, and the field.
 OUTER: Final = {"CustomJobSpec": ("CustomJob", "jobSpec")}
 
-#: So many places are named of a field that could stand at several.
+#: How many possible places of a field a message names.
 PLACES_MAX: Final = 4
 
 #: A place in a document: keys, and positions in lists.
@@ -29,13 +28,13 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A value that was written at one place and meant for another."""
+    """A value at the wrong place, and the right place."""
 
     source: Path
     target: Path
     item: Any = None
     is_guess: bool
-    """Whether the key is none that exists: the nearest one is assumed."""
+    """Whether the key does not exist, and the nearest one is assumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

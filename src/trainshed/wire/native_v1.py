@@ -1,8 +1,7 @@
-"""Our own API below ``/trainshed/v1``: why a job waits, lines of its log, trials of a study.
+"""Documents of the native API below ``/trainshed/v1``: explanations, log lines, trials.
 
-Google's documents lack some of the trials: Vertex's do not say which were stopped early, those of
-ml v1 neither why one has no result nor what the running ones have measured
-(docs/sources/vertex.md 7.1 and 8).  A client of ours reads it again.
+Google's documents of trials are incomplete: Vertex's lack early stops, those of ml v1 the reasons
+of missing results and the measurements of running trials (docs/sources/vertex.md 7.1 and 8).
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a document became: the model's spec, what was wrong, and how its author writes names."""
+"""The result of parsing a document: spec, violations, and the spelling of its keys."""
 
 import difflib
 import json
@@ -83,7 +83,7 @@ Words = Callable[[FieldPath], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A note for the author of a document, at a dotted wire path; no fault."""
+    """A note for the user at a dotted wire path, not a fault."""
 
     field: str
     message: str
@@ -119,7 +119,7 @@ def compact(value: Any) -> str:
 
 
 def without(violations: Iterable[Violation], reported: Iterable[Violation]) -> Iterator[Violation]:
-    """The violations at fields of which nothing is known yet: one cause is reported once.
+    """Return the violations at fields without another violation, so that a cause is reported once.
 
     A list that has an element which cannot be read, and an object that has an unknown field, are
     not judged besides.

@@ -1,4 +1,4 @@
-"""Single values: what a caller may write for each kind of field, and its one normal form.
+"""Parses single values of each kind of field into their normal form.
 
 The normal form is ours.  64-bit numbers are texts and 32-bit numbers are numbers, as protobuf's
 JSON has them (docs/sources/vertex.md 9.3); durations and times stay as they are written.

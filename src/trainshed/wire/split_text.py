@@ -1,7 +1,6 @@
-"""A string that was given where a list is wanted, and reached the server as a list of letters.
+"""Detects a string given in place of a list, which arrived as a list of letters.
 
-Python programs do it: ``list("python train.py")`` is what a client makes of a string in the place
-of a list.  The job could only fail.
+Python clients convert such a string by ``list("python train.py")``.  The job could only fail.
 """
 
 import re

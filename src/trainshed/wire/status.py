@@ -1,4 +1,4 @@
-"""What both dialects say alike: why a job waits or ended, its labels, why a call is refused."""
+"""Texts and documents that both dialects share: states, reasons, labels, errors."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ STATE: Final[Mapping[JobState, str]] = {
     JobState.RESTARTING: "RUNNING",
 }
 
-#: Clients take a cancelled pipeline without an error for a good one (docs/sources/vertex.md 1.7),
-#: so an ending whose cause nobody recorded has one too.
+#: Clients report a cancelled pipeline without an error as successful (docs/sources/vertex.md 1.7),
+#: so an end without a recorded cause gets an error too.
 UNRECORDED: Final[Mapping[JobState, JobError]] = {
     JobState.FAILED: JobError(code=Code.INTERNAL.number, message="The job failed."),
     JobState.CANCELLED: JobError(code=Code.CANCELLED.number, message="The job was cancelled."),
@@ -29,7 +29,7 @@ UNRECORDED: Final[Mapping[JobState, JobError]] = {
 def states_of(words: Mapping[JobState, str]) -> dict[str, JobState]:
     """The state that a dialect's word means in a filter; one that stands for two means the first.
 
-    Whoever evaluates the filter knows which states clients cannot tell apart.
+    The evaluation of the filter treats states alike that clients cannot distinguish.
     """
     states: dict[str, JobState] = {}
     for state, word in words.items():

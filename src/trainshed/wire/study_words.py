@@ -1,4 +1,4 @@
-"""What both dialects say alike in a study: algorithms, goals, scales, bounds, values."""
+"""Parts of a study that both dialects share: algorithms, goals, scales, bounds, values."""
 
 from collections.abc import Iterable, Mapping
 from math import isfinite

@@ -1,4 +1,4 @@
-"""Words that people know from gcloud's flags or the other dialect, and the fields that have them.
+"""Words from gcloud's flags or the other dialect, and the fields that they mean.
 
 Letters lead astray: ``psType`` is written like ``masterType``, ``moduleName`` like no field.
 """
@@ -134,7 +134,7 @@ PHRASES: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     **{(message, key): _flag("region") for message in _VERTEX for key in ("region", "location")},
 }
 
-#: Messages in whose place people write the value of one field: the field.
+#: Messages in whose place users write the value of one field, and that field.
 ALONE: Final[Mapping[str, str]] = {
     "AcceleratorConfig": "type",
     "ContainerSpec": "imageUri",
@@ -154,7 +154,7 @@ VALUES: Final[Mapping[str, str]] = {
     "preemptible": "SPOT",
 }
 
-#: Lists of named objects that people write as one object: the fields of the name and of the value.
+#: Lists of named objects that users write as one object: the fields of the name and of the value.
 NAMED: Final[Mapping[str, tuple[str, str]]] = {
     "EnvVar": ("name", "value"),
     "ParameterSpec": ("parameterName", ""),

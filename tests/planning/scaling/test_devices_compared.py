@@ -38,7 +38,7 @@ def test_prices_choose_a_count(one_gpu, line):
 
 def test_where_intervals_reach_over_the_price_nothing_is_told():
     lines = list(decision(CPU, [gpus(0.1)], Prices(cpu=1.0, one_gpu=10.0)))
-    assert "That is no difference that can be told." in lines
+    assert "That difference is within the uncertainty." in lines
 
 
 def test_without_a_gpu_nothing_is_said_of_one():
@@ -48,7 +48,7 @@ def test_without_a_gpu_nothing_is_said_of_one():
 
 def test_a_gpu_that_is_hardly_faster_does_not_pay():
     (line,) = decision(CPU, [gpus(0.9)])
-    assert line.startswith("A GPU does not pay: it is 1.11 (")
+    assert line.startswith("A GPU is not worth its price: it is 1.11 (")
 
 
 def test_a_trainer_s_own_line_has_no_interval():

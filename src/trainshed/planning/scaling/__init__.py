@@ -1,5 +1,5 @@
-"""How long a training step takes on more accelerators than were measured, and what binds it.
+"""Predicts the time of a training step on more accelerators, and its bottleneck.
 
-Pure: values in, values out, the standard library only.  The equations are in
+Pure functions of values, with the standard library only.  The equations are in
 docs/sources/planner.md 3; links and reducers are ``planning.exchange``'s.
 """

@@ -1,4 +1,4 @@
-"""What was measured of one training on one kind of host: the short runs, and what follows.
+"""The measurements of one training on one kind of host: short runs, and fitted values.
 
 The file of it is read and written by ``planning.scaling.calibration_file``
 (docs/sources/planner.md 9).
@@ -22,7 +22,7 @@ class RunKind(StrEnum):
     LINK = "E"
     TWO_HOSTS = "F"
     JOB = "job"
-    """A whole job that ran later: its steps calibrate as well."""
+    """A whole job that ran later, whose steps are measurements as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,29 +40,29 @@ class Run:
     step_s_p10: float = 0.0
     step_s_p90: float = 0.0
     samples_per_s: float = 0.0
-    """Of B: what one host's input pipeline delivers."""
+    """Run B: samples/s of one host's input pipeline."""
     link_bytes: float = 0.0
-    """Of E: goodput one way, bytes/s."""
+    """Run E: goodput one way, bytes/s."""
     latency_s: float = 0.0
-    """Of E."""
+    """Run E: latency in seconds."""
     wait_share: float = 0.0
-    """Share of a step in which it waited for its input; of A, C, F, job."""
+    """Share of a step spent waiting for input; of runs A, C, F and jobs."""
     date: str = ""
     load: float = 0.0
     """Other load on the machine while it ran, in processors."""
     noisy: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what would divide by zero."""
+        """Raise ValueError for counts that would divide by zero."""
         if not 1 <= self.hosts <= self.accelerators:
             raise ValueError(
-                f"{self.accelerators} accelerators on {self.hosts} hosts: each has one or more"
+                f"each host must have an accelerator, got {self.accelerators} on {self.hosts} hosts"
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """What the runs say of this training on these hosts; a name that is absent is a default's.
+    """Fitted values of this training on these hosts; absent names have their defaults.
 
     Names: ``compute_s``, ``mu``, ``gamma``, ``sigma``, ``delta``, ``inside``, ``network``,
     ``sync`` (the last three are multipliers, 1 on the average), ``input_per_s``, ``alpha_s``.
@@ -70,19 +70,19 @@ class Fitted:
 
     values: Mapping[str, float] = field(default_factory=dict)
     residual: float = 0.0
-    """Of the logarithm of a step's time, over the runs."""
+    """The standard deviation of the logarithm of a step's time, over the runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """One training on one kind of host.  Without runs it is what data sheets say."""
+    """One training on one kind of host.  Without runs it has the values of data sheets."""
 
     training: Training
     host: HostKind
     runs: tuple[Run, ...] = ()
     fitted: Fitted = field(default_factory=Fitted)
     trainer_digest: str = ""
-    """SHA-256 of the trainer's files; another trainer is not planned with this."""
+    """SHA-256 of the trainer's files; the calibration is not used for another trainer."""
     date: str = ""
 
     def of(self, kind: RunKind) -> tuple[Run, ...]:

@@ -1,7 +1,7 @@
 """The file of a calibration: TOML, schema 1 (docs/sources/planner.md 9).
 
-Strict: what is no calibration is refused with the name of the field, and nothing is guessed.  Its
-runs are what counts: ``[fit]`` is written for people, and made anew of the runs when it is read.
+Reading is strict: an invalid field is refused by its name.  Only the runs are read: ``[fit]`` is
+written for users and computed again from the runs.
 """
 
 import tomllib
@@ -16,19 +16,17 @@ from trainshed.planning.scaling.fitting import calibrated
 from trainshed.planning.scaling.training import Strategy, Training
 
 SCHEMA: Final = 1
-_HEAD: Final = (
-    "# What short runs said of one training on one kind of host (trainshed plan calibrate)."
-)
-#: Runs of more than this are no file of ours.
+_HEAD: Final = "# Short runs of one training on one kind of host (trainshed plan calibrate)."
+#: The most runs of a file.
 _RUNS_MAX: Final = 64
-#: What is not 0 lies between these, of whatever unit: nobody has measured anything else.
+#: Values other than 0 must lie between these, in any unit.
 _LEAST, _MOST, _COUNT_MOST = 1e-9, 1e18, 10**9
-#: Types as a file's reader calls them.
+#: Names of types in messages.
 _CALLED: Final = {str: "a text", bool: "true or false"}
 
 
 def written(calibration: Calibration) -> str:
-    """The text of the file."""
+    """Write a calibration as text."""
     return "\n".join(_lines(calibration)) + "\n"
 
 
@@ -67,7 +65,7 @@ def _text(value: Any) -> str:
 
 
 def _escaped(text: str) -> str:
-    sound = text.encode("utf-8", "replace").decode()  # half a character is none
+    sound = text.encode("utf-8", "replace").decode()  # lone surrogates become question marks
     plain = sound.replace("\\", "\\\\").replace('"', '\\"')
     return "".join(
         character if character.isprintable() else f"\\U{ord(character):08X}" for character in plain
@@ -75,19 +73,19 @@ def _escaped(text: str) -> str:
 
 
 def read(text: str) -> Calibration:
-    """The calibration of a text.  Raises ValueError with a sentence that names the field."""
+    """Read the calibration of a text.  Raises ValueError with the field at fault."""
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ValueError(f"it is no TOML: {error}") from None
+        raise ValueError(f"it is not valid TOML: {error}") from None
     if document.get("schema") != SCHEMA:
         schema = document.get("schema", "none")
-        raise ValueError(f"schema is {schema!r}; calibrations of schema {SCHEMA} are read")
+        raise ValueError(f"schema must be {SCHEMA}, got {schema!r}")
     _only(document, {"schema", "date", "trainer_digest", "training", "host", "run", "fit"}, "it")
     training = _value(Training, document.get("training"), "training")
     runs = document.get("run", [])
     if not isinstance(runs, list) or len(runs) > _RUNS_MAX:
-        raise ValueError(f"run: up to {_RUNS_MAX} tables [[run]] are read")
+        raise ValueError(f"run must be at most {_RUNS_MAX} tables [[run]]")
     calibration = calibrated(
         training,
         _value(HostKind, document.get("host"), "host"),
@@ -117,18 +115,18 @@ def _field(kind: Any, value: Any, where: str) -> Any:
     if kind is int:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _COUNT_MOST:
             raise ValueError(
-                f"{where} is a whole number up to {_COUNT_MOST}, not {shorten_repr(value)}"
+                f"{where} must be a whole number up to {_COUNT_MOST}, got {shorten_repr(value)}"
             )
         return value
     if kind in {RunKind, Strategy}:
         accepted = [member.value for member in kind]
         if value not in accepted:
             raise ValueError(
-                f"{where} is {shorten_repr(value)}; one of {', '.join(accepted)} is accepted"
+                f"{where} must be one of {', '.join(accepted)}, got {shorten_repr(value)}"
             )
         return kind(value)
     if not isinstance(value, kind):
-        raise ValueError(f"{where} is {_CALLED[kind]}, not {shorten_repr(value)}")  # noqa: TRY004 - a file's
+        raise ValueError(f"{where} must be {_CALLED[kind]}, got {shorten_repr(value)}")  # noqa: TRY004 - a file's
     return value
 
 
@@ -137,12 +135,12 @@ def _number(value: Any, where: str) -> float:
     if is_number and (value == 0 or _LEAST <= value <= _MOST):
         return float(value)
     accepted = f"0, or between {_LEAST:g} and {_MOST:g}"
-    raise ValueError(f"{where} is a number: {accepted}, not {shorten_repr(value)}")
+    raise ValueError(f"{where} must be a number ({accepted}), got {shorten_repr(value)}")
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{where}: a table is expected")  # noqa: TRY004 - a file's
+        raise ValueError(f"{where} must be a table")  # noqa: TRY004 - a file's
     return value
 
 

@@ -1,4 +1,4 @@
-"""On what it is trained: hosts of one kind, their links, and what stands beside them."""
+"""Clusters for training: hosts of one kind, their links, and helpers beside them."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ _GIGA = 1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostKind:
-    """One kind of host, as its data sheet has it: rates are nominal, not what software gets.
+    """One kind of host by its data sheet: rates are nominal, software gets less.
 
     Raises ValueError for one without accelerators.
     """
@@ -26,12 +26,12 @@ class HostKind:
     network: str = "tcp"
     """``tcp``, ``rdma``, ``dcn`` or ``none``."""
     network_gbps: float = 0.0
-    """Nominal, one way, all adapters of a host; 0 where nobody knows."""
+    """Nominal, one way, all adapters of a host; 0 if unknown."""
 
     def __post_init__(self) -> None:
-        """Refuse a host that trains nothing."""
+        """Raise ValueError for a host without accelerators."""
         if self.per_host < 1:
-            raise ValueError(f"per_host is 1 or more, not {self.per_host}")
+            raise ValueError(f"per_host must be 1 or more, got {self.per_host}")
 
     @property
     def network_bytes(self) -> float:
@@ -41,7 +41,7 @@ class HostKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """What is asked for.  Raises ValueError for what cannot be."""
+    """A cluster.  Raises ValueError for impossible counts."""
 
     host: HostKind
     accelerators: int
@@ -56,9 +56,11 @@ class Cluster:
     server_gbps: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse clusters without anybody in them."""
+        """Raise ValueError for an empty cluster."""
         if self.hosts < 1 or self.accelerators < self.hosts:
-            raise ValueError(f"{self.accelerators} accelerators on {self.hosts} hosts: none is 0")
+            raise ValueError(
+                f"a cluster needs accelerators and hosts, got {self.accelerators} and {self.hosts}"
+            )
 
     @property
     def per_host(self) -> float:

@@ -1,4 +1,4 @@
-"""A curve that somebody measured: a monotone fit of it, its efficiency, and the steps that offend.
+"""Fits a measured curve: a monotone model, its efficiency, and implausible steps.
 
 The fit is of seconds for a sample of one accelerator: s (1 + a [n > n0] + b log2(n / n0)), a loss
 that comes with the first neighbour and one with each doubling.  It never gains more than in
@@ -14,7 +14,7 @@ from typing import Final
 from trainshed.planning.scaling.least_squares import Vector, least_squares
 from trainshed.planning.scaling.tables import Point, Series
 
-#: A step that gains this much more than in proportion is no rounding.
+#: A step that gains this much more than in proportion is not a rounding error.
 _NOISE: Final = 1.01
 #: No job has more accelerators.
 _MOST: Final = 1 << 20
@@ -61,7 +61,7 @@ class FittedPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingCurve:
-    """A measured curve and what is to be said of it."""
+    """A measured curve with its fit and warnings."""
 
     series: Series
     fit: Fit
@@ -71,7 +71,7 @@ class ScalingCurve:
 
 
 def curve_of(series: Series) -> ScalingCurve:
-    """The fit of a measured curve, with its offending steps."""
+    """Fit a measured curve and list its implausible steps."""
     points = series.points
     fit = _fit(points)
     fitted_points = tuple(

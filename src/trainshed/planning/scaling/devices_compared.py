@@ -1,4 +1,4 @@
-"""Whether a GPU pays for a model: rates that were measured on a CPU and on GPUs, and prices."""
+"""Compares measured rates and prices of CPU and GPUs, to tell if a GPU is worth its price."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -22,12 +22,12 @@ class Rate:
     seconds: float
     """Of a step, or of the steps that the program timed itself."""
     samples: float = 0.0
-    """Of one device in that time; 0 where nobody knows."""
+    """Samples of one device in that time; 0 if unknown."""
     uncertainty: float | None = None
-    """Half the 95 % interval of the seconds, as a share of them; None where nobody knows."""
+    """Half the 95 % interval of the seconds, as a share of them; None if unknown."""
 
     def times(self, base: "Rate") -> Interval:
-        """How many times as fast it is: in samples where both tell them, else in steps."""
+        """Return how many times as fast it is: in samples if both have them, else in steps."""
         samples = self.samples / base.samples if self.samples and base.samples else 1.0
         point = self.count * samples * base.seconds / (base.count * self.seconds)
         half = math.hypot(self.uncertainty or 0.0, base.uncertainty or 0.0) * _OF_95
@@ -36,18 +36,18 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """What an hour costs of a machine without GPUs, and of one with so many."""
+    """The prices of an hour of a machine without GPUs, and of one with some."""
 
     cpu: float
     one_gpu: float
 
     def of(self, count: int) -> float:
-        """An hour of a machine with ``count`` GPUs: each further one costs what the first adds."""
+        """Return the price of an hour with ``count`` GPUs: each costs as much as the first adds."""
         return self.cpu + count * max(0.0, self.one_gpu - self.cpu)
 
 
 def decision(cpu: Rate, gpus: Sequence[Rate], prices: Prices | None = None) -> Iterator[str]:
-    """What the rates say, a sentence each."""
+    """Yield the conclusions, a sentence each."""
     if not gpus:
         yield (
             "This machine has no GPU, so this says what the CPU needs and nothing about a GPU. "
@@ -58,13 +58,13 @@ def decision(cpu: Rate, gpus: Sequence[Rate], prices: Prices | None = None) -> I
     gain = one.times(cpu)
     if gain.point < WORTH_IT:
         yield (
-            f"A GPU does not pay: it is {_times(gain, one, cpu)} times as fast as the CPU, and a "
-            f"GPU machine that is worth it is at least {WORTH_IT:g} times as fast."
+            f"A GPU is not worth its price: it is {_times(gain, one, cpu)} times as fast as the "
+            f"CPU, and a GPU machine that is worth it is at least {WORTH_IT:g} times as fast."
         )
     else:
         yield (
-            f"A GPU pays where its machine costs less than {_times(gain, one, cpu)} times as much: "
-            "it is that many times as fast."
+            "A GPU is worth its price if its machine costs less than "
+            f"{_times(gain, one, cpu)} times as much: it is that many times as fast."
         )
     for several in more:
         yield _several(several, one, cpu)
@@ -81,13 +81,13 @@ def _times(gain: Interval, one: Rate, base: Rate) -> str:
 def _several(several: Rate, one: Rate, cpu: Rate) -> str:
     return (
         f"{several.count} GPUs are {_times(several.times(one), several, one)} times as fast as "
-        f"one, and pay where their machine costs less than "
+        f"one, and worth their price if their machine costs less than "
         f"{_times(several.times(cpu), several, cpu)} times as much as the CPU's."
     )
 
 
 def _compare_prices(cpu: Rate, gpus: Sequence[Rate], prices: Prices) -> Iterator[str]:
-    """What a sample costs beside the CPU's, of each count that was measured."""
+    """Yield the price of a sample against the CPU's, for each measured count."""
     best = 0
     least = 1.0
     for rate in gpus:
@@ -102,7 +102,7 @@ def _compare_prices(cpu: Rate, gpus: Sequence[Rate], prices: Prices) -> Iterator
         if share.high < least:
             best, least = rate.count, share.point
         elif share.low < 1.0 < share.high:
-            yield "That is no difference that can be told."
+            yield "That difference is within the uncertainty."
     yield (
         f"By these prices {best} GPUs are cheapest."
         if best > 1

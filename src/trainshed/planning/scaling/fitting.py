@@ -1,10 +1,10 @@
-"""From short runs to what is special about one job: seconds of compute, and multipliers of rates.
+"""Fits short runs: the seconds of compute of one job, and multipliers of its rates.
 
-Few runs cannot fix eight unknowns, so each starts at its default with a width (a prior) that says
-how far jobs were seen to lie from it (docs/sources/planner.md 3); what the runs do not tell stays
-there.  What no unknown explains is a drift that grows with the doublings inside a host and of
-hosts: it is carried on to larger clusters (``posterior``), so that the measured points count for
-more than the equations near them.
+Few runs cannot determine eight unknowns.  So each starts at its default with a width (a prior), the
+spread seen among jobs (docs/sources/planner.md 3), and stays there unless the runs say otherwise.
+The remaining error is a drift that grows with the doublings inside a host and of hosts.  It is
+extrapolated to larger clusters (``posterior``), so that near measured points these count more than
+the equations.
 """
 
 import math
@@ -42,13 +42,13 @@ UNKNOWNS = {
 #: that exchange in another way; and how many such jobs weigh as much as the defaults.
 _OF_HOSTS = ("inside", "network", "sync", "delta")
 _SAME_STACK, _OTHER_KIND, _NO_OTHERS = 40.0, 0.03, 20.0
-#: Each job alone was drawn to the defaults by about half; what several say is drawn back.
+#: The fit of each job alone was pulled to the defaults by about half; several jobs correct that.
 _DRAWN = 2.0
 #: Deviations between the 10th and the 90th percentile, and of a median over those of one value.
 _TENTHS, _MEDIAN = 2.56, 1.25
-#: A run on a busy machine is that many times less sure.
+#: The factor by which a run on a busy machine is less certain.
 _NOISY = 3.0
-#: What a step would take without its wait is known within a tenth.
+#: The time of a step without its wait is known within a tenth.
 _WAITED = 0.1
 #: A probe's link carries what the job's does within a tenth; its latency within a factor of two.
 _PROBE, _PROBE_LATENCY = 0.1, 0.7
@@ -56,7 +56,7 @@ _PROBE, _PROBE_LATENCY = 0.1, 0.7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogMeasurement:
-    """One thing that was measured, as a logarithm, and how sure it is."""
+    """The logarithm of one measurement, and its uncertainty."""
 
     run: Run
     what: str
@@ -87,7 +87,7 @@ class HostTraining:
         return parts.seconds(rates.overlap)
 
     def expected(self, observation: LogMeasurement, values: Mapping[str, float]) -> float:
-        """What the values make of something that was measured; a logarithm."""
+        """Return the logarithm that the values predict for a measurement."""
         run = observation.run
         cluster = Cluster(host=self.host, accelerators=run.accelerators, hosts=run.hosts)
         parts, rates = self.parts(cluster, values, run.batch_per_accelerator)
@@ -136,12 +136,12 @@ def timed(runs: Iterable[Run]) -> list[Run]:
 
 
 def waits(run: Run) -> bool:
-    """Whether a run's steps waited for their input: then it shows what the input delivers."""
+    """Whether a run's steps waited for input, so that it shows the input's rate."""
     return run.kind in TIMED and WAITS <= run.wait_share < 1
 
 
 def seen_in(runs: Iterable[Run], noise: float) -> list[LogMeasurement]:
-    """What runs measured, one by one."""
+    """Return the measurements of runs."""
     return [
         one
         for run in runs
@@ -150,7 +150,7 @@ def seen_in(runs: Iterable[Run], noise: float) -> list[LogMeasurement]:
 
 
 def spread_of(constants: Parameters, observations: Sequence[LogMeasurement]) -> Matrix:
-    """The covariance of what was measured, given the unknowns: noise and drift."""
+    """Return the covariance of measurements, given the unknowns: noise and drift."""
     return [
         [drift(constants, a, b) + a.noise**2 * (i == j) for j, b in enumerate(observations)]
         for i, a in enumerate(observations)
@@ -158,7 +158,7 @@ def spread_of(constants: Parameters, observations: Sequence[LogMeasurement]) -> 
 
 
 def drift(constants: Parameters, a: LogMeasurement, b: LogMeasurement) -> float:
-    """What two steps share that no equation explains; probes of a link share nothing."""
+    """Return the covariance of two steps' drift; probes of a link have none."""
     if not a.what == b.what == "step":
         return 0.0
     return shared_drift(constants, _place(a.run), _place(b.run))
@@ -215,7 +215,7 @@ def _list_link_observations(run: Run, noise: float) -> list[LogMeasurement]:
 
 
 def _shared_with(job: HostTraining, others: Sequence[Calibration]) -> dict[str, float]:
-    """Factors of the defaults that other jobs on these hosts have; more so those of this stack."""
+    """Return factors of the defaults by other jobs on these hosts, weighted by stack."""
     weights, sums = 0.0, dict.fromkeys(_OF_HOSTS, 0.0)
     for other in others:
         usual = usual_values(job.constants, other.training, other.host)
@@ -228,7 +228,7 @@ def _shared_with(job: HostTraining, others: Sequence[Calibration]) -> dict[str, 
 
 
 def _weight(training: Training, other: Training) -> float:
-    """How much another job says: more of the same stack, little if it exchanges otherwise."""
+    """Return the weight of another job: high for the same stack, low for another exchange."""
     alike = training.strategy is other.strategy
     alike &= bool(training.gradient_bytes) == bool(other.gradient_bytes)
     of_stack = 1.0 + _SAME_STACK * (training.stack == other.stack)

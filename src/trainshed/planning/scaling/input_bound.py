@@ -1,7 +1,7 @@
-"""Whether a host can feed its accelerators, and what becomes of a job where it cannot.
+"""Tells whether a host's input pipeline can feed its accelerators.
 
-A host's pipeline delivers so many samples/s (R_in) however many accelerators wait for them: more
-accelerators a host do not raise it, more hosts do.
+A pipeline delivers a number of samples/s (R_in) for any number of accelerators: only more hosts
+raise it.
 """
 
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from typing import Final
 from trainshed.planning.scaling.calibration import Run
 from trainshed.planning.scaling.step import INPUT_OVERLAP, smooth_maximum
 
-#: What real data cost even where the host is quick enough: copies to the accelerators.
+#: The cost of real data on a fast host: copies to the accelerators.
 COPIES: Final = 0.99
-#: Input that takes this share of a step leaves it no room.
+#: Input that takes this share of a step is the bottleneck.
 FULL: Final = 0.9
 #: Real data make a step slower by this: a tenth of the throughput is lost to the input.
 SLOWER: Final = 1 / FULL - 1
@@ -22,7 +22,7 @@ WAITS: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputBound:
-    """A job that waits for its input, and by what that was seen."""
+    """A job that waits for its input, and the evidence."""
 
     evidence: str
     help: str = "more loader workers, data cached on the host, or more hosts"

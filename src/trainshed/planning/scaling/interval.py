@@ -1,11 +1,11 @@
-"""A figure that is not known exactly."""
+"""Figures with 80 % intervals."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A point and the two ends between which the truth lies in 80 of 100 cases."""
+    """A point and its 80 % interval."""
 
     low: float
     point: float

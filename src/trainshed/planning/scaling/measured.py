@@ -1,4 +1,4 @@
-"""A curve that somebody measured as a calibration: each of its counts is a run of the job."""
+"""Turns a measured curve into a calibration: each of its counts is a run of the job."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -45,7 +45,7 @@ def calibration_of(
     if training is None:
         return NoPrediction(
             field="strategy",
-            message=f"series {series.id} exchanges by {series.strategy}, which nobody knows",
+            message=f"series {series.id} exchanges by {series.strategy}, which is unknown",
             accepted=", ".join(STRATEGIES),
         )
     runs = [
@@ -63,7 +63,7 @@ def calibration_of(
 
 
 def doubts(calibration: Calibration) -> tuple[str, ...]:
-    """What looks as if batch and rate were in two units."""
+    """Yield warnings of batches and rates that seem to be in two units."""
     return tuple(
         f"a step of {run.step_s:.3g} s on {run.accelerators}: "
         "is the batch in the unit that the rate counts?"

@@ -1,7 +1,7 @@
-"""What is known of a training before anything of it was measured: defaults, and how sure they are.
+"""Defaults of an unmeasured training, and their uncertainty.
 
 They were fitted to published measurements (``benchmarks/scaling/``) by ``scripts/fit_scaling.py``,
-which writes the file read here.  Shares are of nominal rates: nobody gets what a data sheet says.
+which writes the file read here.  Shares are of nominal rates, which software does not reach.
 """
 
 import tomllib
@@ -38,7 +38,7 @@ def parameters() -> Parameters:
 def parameters_from(document: Mapping[str, object]) -> Parameters:
     """The fit of a document.  Raises ValueError for one of another schema."""
     if document.get("schema") != SCHEMA:
-        raise ValueError(f"parameters of schema {document.get('schema')}: {SCHEMA} is read")
+        raise ValueError(f"the schema of parameters must be {SCHEMA}, got {document.get('schema')}")
     return Parameters(
         date=str(document["date"]),
         defaults=_numbers(document["defaults"]),
@@ -59,5 +59,5 @@ def _ends(value: Any) -> tuple[float, float]:
 
 def _table(value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise ValueError(f"a table is expected, not {value!r}")  # noqa: TRY004 - a file's
+        raise ValueError(f"parameters must be a table, got {value!r}")  # noqa: TRY004 - a file's
     return value

@@ -1,8 +1,8 @@
-"""What runs say of clusters that were not measured: the step to expect, and how far it may lie off.
+"""Predicts the step on unmeasured clusters from runs, with its spread.
 
-The unknowns and the drift of ``fitting`` are normal in logarithms, near enough: what was missed at
-the measured clusters is carried on as far as they share their drift, and the spread is what the
-unknowns and the drift could still do there.
+The unknowns and the drift of ``fitting`` are about normal in logarithms.  The error at measured
+clusters is extrapolated by the covariance of the drift; the spread is the remaining variance of the
+unknowns and the drift.
 """
 
 import math
@@ -38,7 +38,7 @@ Logarithm = Callable[[Mapping[str, float]], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posterior:
-    """A calibrated job, ready to be asked about clusters."""
+    """A calibrated job, for predictions of clusters."""
 
     job: HostTraining
     values: Mapping[str, float]
@@ -51,7 +51,7 @@ class Posterior:
     """Triangle of the covariance of what was measured, the unknowns' part included."""
 
     def step(self, cluster: Cluster, batch: float) -> float:
-        """Seconds to expect: the equations', corrected by what they missed of what was seen."""
+        """Return the expected seconds: the equations', corrected by their error at measurements."""
         parts, rates = self.job.parts(cluster, self.values, batch)
         correction = math.exp(dot(self._shared(cluster), self.carried))
         fed = parts.fed(rates.overlap) * correction
@@ -81,7 +81,7 @@ class Posterior:
 
 
 def posterior(calibration: Calibration, constants: Parameters) -> Posterior:
-    """What a calibration's runs say; it must hold a compute."""
+    """Make the posterior of a calibration, which must have a compute time."""
     job = HostTraining(constants=constants, training=calibration.training, host=calibration.host)
     values = {**job.usual(1.0), **calibration.fitted.values}
     observations = seen_in(calibration.runs, constants.priors["noise"])

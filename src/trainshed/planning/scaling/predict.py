@@ -1,6 +1,6 @@
-"""What a job will do on a cluster: its step, with an interval, and what binds; or why not.
+"""Predicts a job's step on a cluster with an interval and the bottleneck, or tells why not.
 
-How far a point may lie off is ``reach``'s; what is refused is docs/sources/planner.md 6.
+``reach`` gives the interval; docs/sources/planner.md 6 tells what is refused.
 """
 
 import math
@@ -17,9 +17,9 @@ from trainshed.planning.scaling.reach import factors
 from trainshed.planning.scaling.step import Rates, StepParts
 from trainshed.planning.scaling.training import Strategy, Training
 
-#: Beyond so many times what was measured a point is marked, and beyond the last it is refused.
+#: Predictions beyond this multiple of the measured counts are marked, beyond the last refused.
 _FAR_ACCELERATORS, _FAR_HOSTS, _TOO_FAR = 8, 4, 64
-#: A step that loses less than this to everything else is bound by its compute.
+#: A step that loses less than this to everything else is compute-bound.
 _LOSS = 0.2
 _MEASURE = "measure it: trainshed plan calibrate"
 
@@ -31,10 +31,10 @@ def predict(
     batch_per_accelerator: float | None = None,
     posterior: Posterior | None = None,
 ) -> Prediction | NoPrediction:
-    """What the calibrated job does on a cluster, or why nothing is said of it.
+    """Predict the calibrated job on a cluster, or return why that is impossible.
 
-    ``batch_per_accelerator`` is the training's where none is given; ``posterior``: what the
-    calibration says, where somebody asks it about many clusters.
+    ``batch_per_accelerator`` defaults to the training's; callers with many clusters make
+    ``posterior`` once.
     """
     refused = _refused(calibration, cluster, batch_per_accelerator)
     if refused:
@@ -95,7 +95,7 @@ def _refused(
     if batch is not None and not 0 < batch < math.inf:
         return NoPrediction(
             field="batch_per_accelerator",
-            message=f"a step trains on some samples, not {batch:g}",
+            message=f"a step must have more than 0 samples, got {batch:g}",
             accepted="a number of samples above 0",
         )
     if "compute_s" not in calibration.fitted.values or not timed(calibration.runs):
@@ -107,14 +107,14 @@ def _refused(
     if _computes_otherwise(calibration.host, cluster.host):
         return NoPrediction(
             field="machine_type",
-            message=f"measured was {_called(calibration.host)}, not {_called(cluster.host)}",
+            message=f"{_called(calibration.host)} was measured, not {_called(cluster.host)}",
             accepted=f"{_called(calibration.host)}; or {_MEASURE}",
         )
     return _unknown_exchange(calibration, cluster) or _too_far(calibration, cluster)
 
 
 def _unknown_exchange(calibration: Calibration, cluster: Cluster) -> NoPrediction | None:
-    """Several hosts of a job of which nobody knows how much a step exchanges between them."""
+    """Refuse several hosts if the bytes that a step exchanges are unknown."""
     training = calibration.training
     if training.parameters or training.gradient_bytes or cluster.hosts == 1:
         return None
@@ -122,14 +122,14 @@ def _unknown_exchange(calibration: Calibration, cluster: Cluster) -> NoPredictio
         return None
     return NoPrediction(
         field="gradient_bytes",
-        message="how many bytes a step exchanges between hosts is not known",
+        message="the bytes that a step exchanges between hosts are unknown",
         accepted="a calibration with --params, or one that has seen several hosts",
         samples_per_s=_bounds(calibration, cluster),
     )
 
 
 def _computes_otherwise(measured: HostKind, host: HostKind) -> bool:
-    """Another accelerator; of processors, which are as fast as their host, another machine."""
+    """Whether the accelerator differs, or for CPUs the machine type."""
     if measured.accelerator in {"", "CPU"}:
         return (measured.accelerator, measured.machine_type) != (
             host.accelerator,
@@ -201,12 +201,12 @@ def _warnings(calibration: Calibration, cluster: Cluster) -> tuple[str, ...]:
         per_host = math.ceil(cluster.per_host)
         warnings.append(f"assumes that the host can feed {per_host} accelerators")
     if cluster.hosts > 1 and not cluster.host.network_gbps and _largest(calibration)[1] == 1:
-        warnings.append("nobody said how fast the network between hosts is: 10 Gbit/s are assumed")
+        warnings.append("the speed of the network between hosts is unknown: 10 Gbit/s are assumed")
     if _whole_variable(calibration.training, cluster):
         megabytes = calibration.training.largest * _bytes_each(calibration.training) / 1e6
         warnings.append(f"one server holds the largest variable whole: {megabytes:.0f} MB a step")
     if cluster.host != calibration.host:
-        warnings.append("links of hosts that were not measured are taken from their data sheet")
+        warnings.append("links of unmeasured hosts are taken from their data sheet")
     if any(run.noisy for run in calibration.runs):
         warnings.append("the machine did other work while it was measured")
     return tuple(warnings)

@@ -1,4 +1,4 @@
-"""What is said of one cluster: figures with their intervals, what binds, or why nothing is said."""
+"""Predictions for one cluster: figures with intervals and the bottleneck, or the refusal."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +8,7 @@ from trainshed.planning.scaling.interval import Interval
 
 
 class Binding(StrEnum):
-    """What keeps a job from being faster."""
+    """The bottleneck of a job."""
 
     COMPUTE = "compute"
     INPUT = "input"
@@ -39,12 +39,12 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoPrediction:
-    """Why no point is given; bounds where some can be."""
+    """Why there is no prediction; bounds if possible."""
 
     field: str
     """The caller's field, as ``gpus``, ``hosts``, ``calibration``, ``strategy``."""
     message: str
     accepted: str
-    """What would be accepted, or which command would measure it."""
+    """The accepted values, or the command that would measure it."""
     samples_per_s: tuple[float, float] | None = None
     """No gain and linear, where one count is known."""

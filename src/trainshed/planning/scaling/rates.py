@@ -1,8 +1,8 @@
-"""What software gets out of a kind of host: nominal rates times shares, as far as they are known.
+"""Effective rates of software on a kind of host: nominal rates times shares.
 
-A share belongs to the software as much as to the machine: of one adapter for eight accelerators
-one stack uses a tenth and another a quarter.  So each job has multipliers of its own, which its
-short runs find.
+A share depends on the software as well as on the machine: of one adapter for eight accelerators one
+stack uses a tenth and another a quarter.  So each job has multipliers of its own, which its short
+runs determine.
 """
 
 import math
@@ -14,8 +14,8 @@ from trainshed.planning.scaling.parameters import Parameters
 from trainshed.planning.scaling.step import Rates
 from trainshed.planning.scaling.training import Strategy, Training
 
-#: Nobody said how fast the links are: the slowest kind inside a host, a common one between them,
-#: and between pods 25 Gbit/s for each of their accelerators.
+#: Defaults for unknown links: the slowest kind inside a host, a common one between hosts, and
+#: between pods 25 Gbit/s for each of their accelerators.
 UNKNOWN_INSIDE_BYTES = 12e9
 UNKNOWN_NETWORK_BYTES = 1.25e9
 UNKNOWN_POD_BYTES = 3.125e9
@@ -67,7 +67,7 @@ def rates_of(
 
 
 def usual_values(constants: Parameters, training: Training, host: HostKind) -> dict[str, float]:
-    """What a job's values are before anything of it was measured; its compute is unknown."""
+    """Return the values of an unmeasured job; its compute is unknown."""
     return {
         "inside": 1.0,
         "network": 1.0,
@@ -80,7 +80,7 @@ def usual_values(constants: Parameters, training: Training, host: HostKind) -> d
 
 
 def network_bytes(host: HostKind) -> float:
-    """The nominal rate of a host's link, or a common one where nobody knows it."""
+    """Return the nominal rate of a host's link, or a common one if it is unknown."""
     unknown = UNKNOWN_POD_BYTES * host.per_host if host.network == "dcn" else UNKNOWN_NETWORK_BYTES
     return host.network_bytes or unknown
 

@@ -1,8 +1,7 @@
-"""How sure a prediction is: the kind of question that it answers, and the errors seen for that.
+"""Gives the interval of a prediction by the kind of its extrapolation.
 
-The spread of the unknowns (``posterior``) says how far a step may lie off, and the published
-curves by how many spreads it did, above and below: errors are one-sided, for a job is more often
-slower than foreseen than faster.
+The spread of the unknowns (``posterior``) is scaled by the errors of published curves, separately
+above and below, because jobs are more often slower than predicted than faster.
 """
 
 import math
@@ -28,7 +27,7 @@ _REPEATED = (0.98, 1.03)
 
 
 class Extrapolation(StrEnum):
-    """From what is known to what is asked."""
+    """Kinds of extrapolation from measured counts."""
 
     BETWEEN = "between measured counts"
     SERVERS = "parameter servers"
@@ -44,7 +43,7 @@ class Extrapolation(StrEnum):
 def factors(
     posterior: Posterior, calibration: Calibration, cluster: Cluster, batch: float
 ) -> Interval:
-    """Between which factors of the predicted time the measured one lies in 80 of 100 cases."""
+    """Return the factors of the predicted time that bound the 80 % interval."""
     measured = {(run.accelerators, run.hosts) for run in timed(calibration.runs)}
     target = (cluster.accelerators, cluster.hosts)
     reach = reach_of(calibration.training, calibration.host, measured, target)

@@ -1,4 +1,4 @@
-"""The steps of a run in figures: medians without the warm-up, and how sure they are."""
+"""Statistics of a run's steps: medians without the warm-up, and their uncertainty."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ class StepsSeen:
     """The steady steps of a run."""
 
     steps: int
-    """How many of them the figures are made of."""
+    """How many steady steps there are."""
     warm_up: int
     """How many came before."""
     step_s: float
@@ -25,7 +25,7 @@ class StepsSeen:
     p10_s: float
     p90_s: float
     wait_share: float
-    """Of their time, what they waited for input."""
+    """The share of their time spent waiting for input."""
 
     @property
     def uncertainty(self) -> float:

@@ -1,9 +1,8 @@
 """Tables of what was measured: curves, results, pairs, and cards of models and systems.
 
-A pair is a job with made-up and with real data.  The published tables of ``benchmarks/scaling``
-(columns: its README) and a user's own are read by this one reader: TOML text in, values out.  What
-is wrong with a row is a sentence that names the row and the column; a row with a fault is left
-out, and the others are read.
+A pair is a job with synthetic and with real data.  One reader takes the published tables of
+``benchmarks/scaling`` (columns: its README) and a user's own: TOML text in, values out.  A fault
+names the row and the column; faulty rows are left out, and the others are read.
 """
 
 import tomllib
@@ -105,7 +104,7 @@ class ModelCard:
     name: str
     params: float
     largest: float = 0.0
-    """Of its largest variable; 0 where nobody knows."""
+    """The parameters of its largest variable; 0 if unknown."""
     dense: bool = True
     """Whether each step sends a gradient for each parameter."""
     src: str = ""
@@ -165,7 +164,7 @@ def measured(text: str, name: str = "the table") -> tuple[Series, ...]:
     if tables.faults:
         raise UsageFault("; ".join(tables.faults))
     if not tables.series:
-        raise UsageFault(f"{name} holds no [[series]]: each has an id and points")
+        raise UsageFault(f"{name} has no [[series]]; each needs an id and points")
     return tables.series
 
 
@@ -195,7 +194,7 @@ def _rows(name: str, text: str, faults: list[str]) -> Iterator[tuple[str, str, M
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        faults.append(f"{name} is no TOML: {error}")
+        faults.append(f"{name} is not valid TOML: {error}")
         return
     for kind, rows in document.items():
         if kind in _NOTES:
@@ -243,7 +242,7 @@ def _flag(value: Any) -> str | None:
 
 
 def _is_number(value: Any) -> bool:
-    """Of a size that somebody may have measured, in whatever unit."""
+    """Whether a number has a plausible size, in any unit."""
     is_one = isinstance(value, int | float) and not isinstance(value, bool)
     return is_one and (value == 0 or _LEAST <= abs(value) <= _MOST)
 
@@ -299,7 +298,7 @@ def _faults_of(kind: str, where: str, row: Mapping[str, Any]) -> Iterator[str]:
         if name not in checks:
             yield f"{where}: there is no column {name}; there are {_join_names(checks)}"
         elif accepted := checks[name](value):
-            yield f"{where}: {name} is {accepted}, not {shorten_repr(value)}"
+            yield f"{where}: {name} must be {accepted}, got {shorten_repr(value)}"
     if kind == "series" and _points(row.get("points")) is None:
         yield from _faults_of_points(where, row)
 
@@ -322,12 +321,12 @@ def _faults_of_points(where: str, row: Mapping[str, Any]) -> Iterator[str]:
 def _faults_of_point(where: str, point: list[Any]) -> Iterator[str]:
     accelerators, hosts, throughput = point
     if accepted := _count(accelerators):
-        yield f"{where}: points: accelerators are {accepted}, not {shorten_repr(accelerators)}"
+        yield f"{where}: points: accelerators must be {accepted}, got {shorten_repr(accelerators)}"
     elif _count(hosts) or hosts > accelerators:
         accepted = f"1 to {accelerators}, one for each accelerator at most"
-        yield f"{where}: points: hosts are {accepted}, not {shorten_repr(hosts)}"
+        yield f"{where}: points: hosts must be {accepted}, got {shorten_repr(hosts)}"
     if accepted := _positive(throughput):
-        yield f"{where}: points: throughput is {accepted}, not {shorten_repr(throughput)}"
+        yield f"{where}: points: throughput must be {accepted}, got {shorten_repr(throughput)}"
 
 
 def _beside(where: str, before: list[Any], after: list[Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What is trained: the part of a job that decides how it scales, wherever it runs."""
+"""A training: the part of a job that decides how it scales, independent of machines."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,13 +29,13 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """A model, its batch and its software stack.  Raises ValueError for what no training can be."""
+    """A model, its batch and its software stack.  Raises ValueError for impossible values."""
 
     model: str = ""
     parameters: float = 0.0
-    """Count of trained parameters; 0 where nobody knows."""
+    """Count of trained parameters; 0 if unknown."""
     largest: float = 0.0
-    """Count of parameters of the largest variable; 0 where nobody knows."""
+    """Count of parameters of the largest variable; 0 if unknown."""
     gradient_bytes: float = 0.0
     """Bytes that a step exchanges for each replica (M); 0 where nothing travels."""
     batch_per_accelerator: float = 1.0
@@ -50,10 +50,12 @@ class Training:
     """Whether workers go on without each other (parameter servers only)."""
 
     def __post_init__(self) -> None:
-        """Refuse what would divide by zero, and what there is not."""
+        """Raise ValueError for impossible values."""
         if self.batch_per_accelerator <= 0:
-            raise ValueError(f"a step trains on some samples, not {self.batch_per_accelerator}")
+            raise ValueError(
+                f"a step must have more than 0 samples, got {self.batch_per_accelerator}"
+            )
         if self.asynchronous and self.strategy not in {Strategy.PS_DISTRIBUTED, Strategy.PS_NAIVE}:
             raise ValueError(f"workers of strategy {self.strategy} wait for each other")
         if min(self.parameters, self.largest, self.gradient_bytes) < 0:
-            raise ValueError(f"sizes of a model are not negative: {self}")
+            raise ValueError(f"sizes of a model must be 0 or more, got {self}")

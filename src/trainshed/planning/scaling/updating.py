@@ -1,4 +1,4 @@
-"""A calibration learns from jobs that ran: newer runs count, and older ones fade.
+"""Updates a calibration by finished jobs: newer runs count more than older ones.
 
 Each job's steps become a run of kind ``job``.  Runs of the same cluster are blended into one, so a
 calibration does not grow with the jobs that it has seen.
@@ -12,19 +12,19 @@ from typing import Final
 from trainshed.planning.scaling.calibration import Calibration, Run, RunKind
 from trainshed.planning.scaling.fitting import calibrated
 
-#: What all that was known of a cluster weighs beside its newest job.
+#: The weight of all earlier jobs on a cluster beside the newest one.
 FORGETTING: Final = 0.7
 #: Runs of jobs: so many are fitted in a tenth of a second of pure Python, 64 in five times that.
 JOBS_MAX: Final = 12
 
 
 def updated(calibration: Calibration, run: Run) -> Calibration:
-    """The same training after another job of it.  Raises ValueError for a run without a step.
+    """Add a job to a calibration.  Raises ValueError for a run without a step.
 
     Clusters and batches of the newest jobs are remembered; what short runs measured is never lost.
     """
     if run.kind is not RunKind.JOB or not 0 < run.step_s < math.inf:
-        raise ValueError(f"a job's run has a step's time, not {run.step_s}")
+        raise ValueError(f"a job's run must have a step's time above 0, got {run.step_s}")
     before = [earlier for earlier in calibration.runs if _is_like(calibration, earlier, run)]
     others = _limit_runs([earlier for earlier in calibration.runs if earlier not in before])
     newest = _blend(before[-1], run) if before else run
@@ -62,7 +62,7 @@ def _blend(old: Run, new: Run) -> Run:
         step_s=_between(old.step_s, new.step_s, share),
         step_s_p10=min(_between(old.step_s_p10, new.step_s_p10, share), *both),
         step_s_p90=max(_between(old.step_s_p90, new.step_s_p90, share), *both),
-        # without end it would fade to what no file holds
+        # without a limit the weight would become smaller than a file's least value
         wait_share=round(share * old.wait_share + (1 - share) * new.wait_share, 6),
     )
 

@@ -1,6 +1,6 @@
-"""Models: as they are uploaded or asked for by a pipeline, and as their clients read them.
+"""Parses models of uploads and pipelines, and renders them for clients.
 
-A model is its document and a folder of artifacts; nothing is copied, and nothing serves it.
+A model is its document and a folder of artifacts; nothing is copied, and models are not served.
 """
 
 import json
@@ -23,7 +23,7 @@ from trainshed.wire.times import rfc3339
 MODEL_ID: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 PARENT: Final = re.compile(r"projects/[^/]+/locations/[^/]+/models/([^/@]+)(?:@[^/@]+)?")
 DEFAULT: Final = "default"
-#: A registry is no store of files: the artifacts lie in a bucket.
+#: A registry stores no files: the artifacts are in a bucket.
 DOCUMENT_BYTES_MAX: Final = 65536
 
 _UPLOADED: Final = "type.googleapis.com/google.cloud.aiplatform.v1.UploadModelResponse"
@@ -32,7 +32,7 @@ _METADATA: Final = "type.googleapis.com/google.cloud.aiplatform.v1.UploadModelOp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDraft:
-    """A version of a model that is wanted.  ``parent`` is the id of the model that has others."""
+    """A requested version of a model.  ``parent`` is the id of an existing model."""
 
     document: str
     model_id: str = ""
@@ -45,7 +45,7 @@ class ModelDraft:
 
 
 def upload_request(document: Mapping[str, Any]) -> tuple[ModelDraft, tuple[Violation, ...]]:
-    """Read an UploadModelRequest; the draft is of use where there are no violations."""
+    """Parse an UploadModelRequest; the draft is valid only without violations."""
     reading = read(table("aiplatform_v1"), "UploadModelRequest", document)
     violations = (
         *reading.violations,
@@ -60,13 +60,13 @@ def _gaps(document: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[Vio
         yield Violation(
             field=as_written(document, "model.displayName"),
             rule="display-name",
-            message="a model has a display name",
+            message="a model must have a display name",
             accepted="1 to 128 characters",
         )
 
 
 def model_of_pipeline(spec: JobSpec) -> ModelDraft | None:
-    """The model that a pipeline asks for: the folder is the one that AIP_MODEL_DIR names."""
+    """Return the model of a pipeline, whose folder is AIP_MODEL_DIR."""
     around = json.loads(spec.envelope)
     model = around.get("modelToUpload")
     if not model:
@@ -86,20 +86,20 @@ def _draft(value: Mapping[str, Any], model: Mapping[str, Any]) -> ModelDraft:
 
 
 def misnamed(document: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[Violation]:
-    """A model's id, and the name of its parent, that no model can have."""
+    """Yield violations of an invalid model id or parent name."""
     model_id, parent = value.get("modelId", ""), value.get("parentModel", "")
     if model_id and not MODEL_ID.fullmatch(model_id):
         yield Violation(
             field=as_written(document, "modelId"),
             rule="model",
-            message=f"{model_id[:80]!r} is no id of a model",
+            message=f"{model_id[:80]!r} is not a valid model id",
             accepted="a letter, then up to 62 of a-z, 0-9, _ and -",
         )
     if parent and not PARENT.fullmatch(parent):
         yield Violation(
             field=as_written(document, "parentModel"),
             rule="model",
-            message=f"{parent[:80]!r} is no name of a model",
+            message=f"{parent[:80]!r} is not a valid name of a model",
             accepted="projects/PROJECT/locations/LOCATION/models/MODEL",
         )
 

@@ -1,7 +1,7 @@
-"""The job documents of ``aiplatform/v1`` to the model.
+"""Parses the job documents of ``aiplatform/v1``.
 
-All of them hold a CustomJobSpec, which becomes the spec's ``request`` because CLUSTER_SPEC shows it
-to the program.  What stands around it is kept in ``envelope``, to be echoed.  A worker
+All of them have a CustomJobSpec, which becomes the spec's ``request`` because CLUSTER_SPEC shows it
+to the program.  The rest of the document is kept in ``envelope`` and echoed.  A worker
 pool's position is its role.  Sources: docs/sources/gcloud.md 5 and 6, docs/sources/vertex.md 4
 and 8.
 """
@@ -170,7 +170,7 @@ def _has_faulty_values(gap: Violation, faulty: Collection[str]) -> bool:
 
 
 def _is_of_study(violation: Violation) -> bool:
-    """Whether a part of the study is missing for it; an unknown key may have meant one."""
+    """Whether the violation is a missing part of the study, which an unknown key may have meant."""
     key, _, below = str(violation.field).partition(".")
     is_unknown = violation.rule == "unknown-field" and not below
     return is_unknown or snake(key) in STUDY_KEYS
@@ -245,7 +245,7 @@ def _scheduling(value: Json) -> Scheduling:
 def _region(value: Any) -> tuple[str | None, tuple[Violation, ...]]:
     if value is None or isinstance(value, str):
         return value, ()
-    message = f"region is a text, not {described(value)}"
+    message = f"region must be a text, not {described(value)}"
     accepted = "a region, such as us-central1"
     return None, (Violation(field="region", rule="wrong-type", message=message, accepted=accepted),)
 
@@ -264,14 +264,14 @@ def _too_many_pools(document: Json, value: Json, prefix: str) -> tuple[Violation
         Violation(
             field=as_written(document, f"{prefix}workerPoolSpecs[{POOLS_MAX}]"),
             rule="worker-pools",
-            message=f"a job has at most {POOLS_MAX} worker pools, not {count}",
+            message=f"a job must have at most {POOLS_MAX} worker pools, not {count}",
             accepted="primary, workers, parameter servers or reducers, and evaluators, in order",
         ),
     )
 
 
 def _not_inputs(at: str, inputs: Any) -> Violation:
-    message = f"trainingTaskInputs is a CustomJobSpec, not {described(inputs)}"
+    message = f"trainingTaskInputs must be a CustomJobSpec, not {described(inputs)}"
     accepted = "an object with workerPoolSpecs"
     return Violation(field=at, rule="wrong-type", message=message, accepted=accepted)
 
@@ -284,7 +284,7 @@ def _other_task(document: Json, value: Json) -> tuple[Violation, ...]:
         Violation(
             field=as_written(document, "trainingTaskDefinition"),
             rule="unsupported-field",
-            message=f"only custom training runs here, not {definition}",
+            message=f"trainingTaskDefinition must be a custom training, got {definition}",
             accepted="gs://google-cloud-aiplatform/schema/trainingjob/definition/"
             "custom_task_1.0.0.yaml",
         ),

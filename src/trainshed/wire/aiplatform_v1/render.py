@@ -1,8 +1,8 @@
-"""Jobs of the model as resources of ``aiplatform/v1``: the caller's document and what was observed.
+"""Renders jobs as resources of ``aiplatform/v1``: the caller's document with the job's state.
 
-The document comes back whole: its CustomJobSpec from the spec's ``request``, all around it from the
-``envelope``.  What deletes a resource is answered with an operation, which is over by then: the
-clients insist on ``done`` together with a ``response`` (docs/sources/vertex.md 4.2).
+The document is returned whole: its CustomJobSpec from the spec's ``request``, the rest from the
+``envelope``.  A deletion returns a finished operation: clients require ``done`` together with a
+``response`` (docs/sources/vertex.md 4.2).
 
 The service also makes documents of a caller's: of a pipeline's job, and of a trial's job.
 """
@@ -71,7 +71,7 @@ def _envelope(job: Job) -> dict[str, Any]:
 
 
 def _waiting_labels(job: Job) -> dict[str, str]:
-    """Why a job waits, and where in the queue: this dialect has no better place for it."""
+    """Return labels with a waiting job's reason and queue position: the dialect has no field."""
     if not job.status.state.waits:
         return {}
     reason, position = job.explanation and job.explanation.reason, job.status.queue_position
@@ -118,7 +118,7 @@ def deletion(name: str, time: datetime) -> dict[str, Any]:
 
 #: What Google calls the job of a pipeline.
 CHILD_NAME: Final = "{pipeline}-custom-job"
-#: Whoever looks for a trial's job by itself finds its study.
+#: The label by which a client finds the study of a trial's job.
 STUDY_LABEL: Final = "trainshed-study"
 TRIAL_LABEL: Final = "trainshed-trial"
 
@@ -159,9 +159,9 @@ def _new_envelope(spec: JobSpec, name: str, *keys: str, **fields: Any) -> str:
 
 
 def _in_own_folder(request: str, number: str) -> str:
-    """What the trial's job shows as its output directory (docs/sources/vertex.md 8).
+    """Set the output directory that the trial's job shows (docs/sources/vertex.md 8).
 
-    Where results go is ``launch``'s business: it puts the trial's folder under the study's.
+    ``launch`` decides where results go: into the trial's folder below the study's.
     """
     document: dict[str, Any] = json.loads(request)
     base = document.get("baseOutputDirectory", {}).get("outputUriPrefix")

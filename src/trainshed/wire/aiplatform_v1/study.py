@@ -1,4 +1,4 @@
-"""A HyperparameterTuningJob's study to the model's (docs/sources/vertex.md 8)."""
+"""Parses the study of a HyperparameterTuningJob (docs/sources/vertex.md 8)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -120,7 +120,7 @@ def _median(value: Json) -> MedianRule:
 
 
 def _convex(value: Json) -> ConvexRule:
-    """The convex rule.  No most steps, and no name, are how protobuf says that none is given."""
+    """Return the convex rule.  In protobuf 0 steps and an empty name mean absent."""
     return ConvexRule(
         step_count_max=_whole(value.get("maxStepCount")) or None,
         step_count_min=_whole(value.get("minStepCount")),
@@ -143,7 +143,7 @@ STOPPING: Final[Mapping[str, Callable[[Json], StoppingRule]]] = {
 }
 
 
-#: Which measurement of a trial counts; none said is the last one.
+#: Which measurement of a trial counts; the default is the last one.
 SELECTION: Final[Mapping[str, Selection]] = {
     "MEASUREMENT_SELECTION_TYPE_UNSPECIFIED": Selection.LAST,
     "LAST_MEASUREMENT": Selection.LAST,
@@ -178,7 +178,7 @@ def study_of(job: Json) -> StudySpec:
 
 
 def missing_values(job: Json) -> Iterator[Violation]:
-    """The parameters of a tuning job that say no values; conditional ones included."""
+    """Yield violations of parameters without values, conditional ones included."""
     for index, parameter in enumerate(job.get("studySpec", {}).get("parameters", ())):
         yield from _missing_values(parameter, f"studySpec.parameters[{index}]")
 

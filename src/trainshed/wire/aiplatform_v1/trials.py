@@ -1,4 +1,4 @@
-"""Trials of a study as the Trials of a HyperparameterTuningJob, and back.
+"""Converts trials to the Trials of a HyperparameterTuningJob, and back.
 
 Their fields are in docs/sources/vertex.md 8.  Clients read them in the tuning job and call for no
 trial alone (docs/sources/vertex.md 4.5), so none has a name.
@@ -16,12 +16,11 @@ from trainshed.wire.times import rfc3339, time_of
 
 Json = Mapping[str, Any]
 
-#: What of a study is read: the rest is how it goes on, which another server may say in words that
-#: are not known here.
+#: The fields of a study that are read; another server may use unknown values in the others.
 SEARCH: Final = frozenset({"metrics", "parameters"})
 
 
-#: Another server may have states that are not known here.
+#: Another server may use unknown states.
 STATES: Final = {state.value: state for state in TrialState}
 
 

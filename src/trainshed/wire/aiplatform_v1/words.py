@@ -1,6 +1,6 @@
-"""What a Vertex job document calls the model's fields: total, so that no refusal lacks words.
+"""Names of the model's fields in Vertex job documents: every field has one, for refusals.
 
-Also what filters of its lists call them (docs/sources/vertex.md 8, end).
+Also their names in list filters (docs/sources/vertex.md 8, end).
 """
 
 from collections.abc import Mapping
@@ -184,12 +184,12 @@ def caller_words(path: FieldPath, *, spec: JobSpec, prefix: str) -> str:
 
 
 def _kind(spec: JobSpec, role: Role) -> ProgramKind:
-    """The kind of a group's program; a group that has none is taken for a container."""
+    """Return the kind of a group's program; a group without one counts as a container."""
     group = spec.group(role)
     return group.program.kind if group and group.program else ProgramKind.CONTAINER
 
 
-#: This dialect's word for every state, behind its prefix.
+#: This dialect's name of every state, after its prefix.
 STATE: Final[Mapping[JobState, str]] = {**ML_STATE, JobState.PREPARING: "PENDING"}
 
 #: States of the dialect that no job here is ever in; all but PAUSED are of jobs only.
@@ -227,15 +227,15 @@ MODELS_FILTERS: Final = FilterWords(
 
 
 def jobs_filter(text: str) -> Filter:
-    """The meaning of a filter of custom or tuning jobs.  Raises Refusal (INVALID_ARGUMENT)."""
+    """Parse a filter of custom or tuning jobs.  Raises Refusal (INVALID_ARGUMENT)."""
     return read_filter(text, JOBS_FILTERS)
 
 
 def pipelines_filter(text: str) -> Filter:
-    """The meaning of a filter of training pipelines.  Raises Refusal (INVALID_ARGUMENT)."""
+    """Parse a filter of training pipelines.  Raises Refusal (INVALID_ARGUMENT)."""
     return read_filter(text, PIPELINES_FILTERS)
 
 
 def models_filter(text: str) -> Filter:
-    """The meaning of a filter of models.  Raises Refusal (INVALID_ARGUMENT)."""
+    """Parse a filter of models.  Raises Refusal (INVALID_ARGUMENT)."""
     return read_filter(text, MODELS_FILTERS)

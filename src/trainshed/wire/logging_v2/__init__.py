@@ -1,1 +1,1 @@
-"""Cloud Logging: what reads its entries (``entries:list``) and what programs write to it."""
+"""Cloud Logging: reading entries (``entries:list``), and writes of programs."""

@@ -18,7 +18,7 @@ _FIELDS: Final = ("resourceNames", "projectIds", "filter", "orderBy", "pageSize"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntriesQuery:
-    """What is asked of one project's log; ``filter`` and ``page_token`` are still texts."""
+    """A query of one project's log; ``filter`` and ``page_token`` are not parsed yet."""
 
     filter: str
     descending: bool = False
@@ -39,7 +39,12 @@ def parse(document: Any) -> tuple[str, EntriesQuery]:
             _refuse(name[:100], "unknown-field", why, ", ".join(_FIELDS))
     order = " ".join(_text(document, "orderBy").split())
     if order not in _ORDERS:
-        _refuse("orderBy", "unknown-value", f"{order[:100]!r} is no order", "timestamp asc|desc")
+        _refuse(
+            "orderBy",
+            "unknown-value",
+            f"it must be an order, got {order[:100]!r}",
+            "timestamp asc|desc",
+        )
     query = EntriesQuery(
         filter=_text(document, "filter"),
         descending=_ORDERS[order],
@@ -66,7 +71,7 @@ def _texts(document: Mapping[str, Any], field: str) -> list[str]:
     value = document.get(field)
     texts = [] if value is None else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        _refuse(field, "wrong-type", "it is no list of texts", "a list of texts")
+        _refuse(field, "wrong-type", "it must be a list of texts", "a list of texts")
     return texts
 
 
@@ -74,18 +79,21 @@ def _text(document: Mapping[str, Any], field: str) -> str:
     value = document.get(field)
     text = "" if value is None else value
     if not isinstance(text, str):
-        _refuse(field, "wrong-type", "it is no text", "a text")
+        _refuse(field, "wrong-type", "it must be a text", "a text")
     return text
 
 
 def _page_size(value: Any) -> int:
-    """As Google does: 0 is the default, and more than there may be is as much as there may be."""
+    """Parse the page size as Google does: 0 is the default, larger values become the most."""
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= 10:  # noqa: PLR2004
         value = int(value)
     size = 0 if value is None else value
     if type(size) is not int or not 0 <= size <= _INT32_MAX:
         _refuse(
-            "pageSize", "wrong-type", f"{str(value)[:100]!r} is no size", f"1 to {PAGE_SIZE_MAX}"
+            "pageSize",
+            "wrong-type",
+            f"must be a size, got {str(value)[:100]!r}",
+            f"1 to {PAGE_SIZE_MAX}",
         )
     return min(size, PAGE_SIZE_MAX) or _PAGE_SIZE
 

@@ -1,7 +1,7 @@
 """Finds what a reader of files may skip for a filter: jobs, trials, times, lines by their bytes.
 
-Everything here lets at least as much through as the filter itself: an entry that was not skipped is
-still compared as a whole.  Without this, a word in a million lines means a million parsed lines.
+Every condition here passes at least what the filter passes: an entry that was not skipped is still
+compared as a whole.  Without this, a search of a million lines would parse a million lines.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Regular expressions of filters, by RE2: their time grows with the text alone.
 
-Python's ``re`` may take longer than the world lasts for a caller's expression, so there is no way
-without RE2 (decision 0075).
+Python's ``re`` may take exponential time for a caller's expression, so RE2 is required (decision
+0075).
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def compile_expression(pattern: str) -> Callable[[str], bool]:
 
 
 def _encode(text: str) -> bytes:
-    """A log may hold halves of characters, which no UTF-8 has."""
+    """Encode a text; a log may have lone surrogates, which UTF-8 lacks."""
     return text.encode("utf-8", "replace")
 
 

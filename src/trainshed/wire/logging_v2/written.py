@@ -24,7 +24,7 @@ _DIAGNOSTIC: Final = "logging.googleapis.com/diagnostic"
 
 
 class WrittenLine(NamedTuple):
-    """One line, and how grave it is."""
+    """One line and its severity."""
 
     text: str
     severity: str
@@ -35,10 +35,10 @@ class UnreadEntries(Exception):
 
 
 class TooManyEntries(UnreadEntries):
-    """There are more than are taken at once; fewer in a request are taken."""
+    """The request has too many entries; a smaller one is accepted."""
 
     def __init__(self, what: str) -> None:
-        """``what`` says what there is too much of."""
+        """``what`` names the exceeded limit."""
         super().__init__(f"{what}; write fewer entries in a request")
 
 

@@ -37,7 +37,7 @@ def lines_of_message(data: bytes) -> list[WrittenLine]:
         message = _message("WriteLogEntriesRequest", data)
         document = MessageToDict(message, descriptor_pool=_pool())
     except (DecodeError, JsonError, ValueError, TypeError) as error:
-        raise UnreadEntries(f"The request is no WriteLogEntriesRequest: {error}") from None
+        raise UnreadEntries(f"The request is not a valid WriteLogEntriesRequest: {error}") from None
     return lines_of(document.get("entries"))
 
 

@@ -1,4 +1,4 @@
-"""A Job document of ``ml/v1`` to the model, and patches of one.
+"""Parses Job documents of ``ml/v1``, and patches of them.
 
 Four families of fields become the replica groups.  Sources: docs/sources/gcloud.md 3,
 docs/sources/vertex.md 7.1.
@@ -47,10 +47,10 @@ Json = Mapping[str, Any]
 def groups_of(
     training: Json, unread_counts: frozenset[str] = frozenset()
 ) -> tuple[ReplicaGroup, ...]:
-    """The groups that the caller spoke of.
+    """Return the groups of the document.
 
     A group exists if its type, its configuration or a count was given; the master also if there is
-    a program, or nobody else would bring one.  A given type with no count is a count of 0, as the
+    a program, or no other group has one.  A given type with no count is a count of 0, as the
     service counts (docs/sources/vertex.md 7.1), and is kept for the rules to see.
     ``unread_counts`` are the families whose count was given and cannot be read: one replica stands
     for them, so that what else is wrong with them is reported too.
@@ -116,7 +116,7 @@ def _program(training: Json, config: Json) -> Program | None:
 
 
 def _kind(image: str | None, training: Json, config: Json) -> ProgramKind:
-    """Google's own images run a module, as runtime versions do; others start as they are."""
+    """Return the kind: Google's images run a module as runtime versions do, others a container."""
     has_module = training.get("pythonModule") and not config.get("containerCommand")
     if not image or (has_module and prebuilt_image(image)):
         return ProgramKind.PYTHON_PACKAGE
@@ -128,7 +128,7 @@ STARTING: Final = ("containerCommand", "containerArgs")
 
 
 def misfits(training: Json, document: Json) -> Iterator[Violation]:
-    """The containers that are given args twice, or say how to start an image that is not named."""
+    """Yield violations of containers with args given twice, or a command without an image."""
     has_master_image = bool(training.get("masterConfig", {}).get("imageUri"))
     for family in dict.fromkeys(FAMILY.values()):
         config = training.get(f"{family}Config", {})
@@ -157,7 +157,7 @@ def _without_image(path: str, names: list[str]) -> Violation:
 SCALE_TIER: Final = "trainingInput.scaleTier"
 
 
-#: Jobs that are no training jobs: nothing else of them is judged.
+#: Fields of other kinds of jobs: nothing else of them is judged.
 OTHER_JOBS: Final = frozenset({"prediction_input", "explanation_input"})
 
 
@@ -193,15 +193,15 @@ def _study(
 
 
 def _is_tier_unread(document: Mapping[str, Any], violations: Iterable[Violation]) -> bool:
-    """Whether the tier has a value that is none."""
+    """Whether the tier has an invalid value."""
     path = as_written(document, SCALE_TIER)
     return any(violation.field == path for violation in violations)
 
 
 def _likely_tier(spec: JobSpec) -> ScaleTier | None:
-    """What was meant by a tier that cannot be read: machines of one's own go with CUSTOM only.
+    """Guess an unreadable tier: CUSTOM if machines are named.
 
-    Any other guess would refuse each of them too, for a reason that is not the caller's.
+    Another guess would also refuse each machine, for a mistake that the caller did not make.
     """
     return ScaleTier.CUSTOM if any(group.machine_type for group in spec.groups) else None
 
@@ -251,7 +251,7 @@ class Patch:
 
 
 def patch_of(document: Any, update_mask: str) -> Patch:
-    """Read a patch.  Without a mask, what the document holds is meant.
+    """Parse a patch.  Without a mask all fields of the document count.
 
     Raises Refusal (INVALID_ARGUMENT) for a path that cannot be changed and for malformed values.
     """

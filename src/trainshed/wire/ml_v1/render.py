@@ -1,6 +1,6 @@
-"""A job of the model as a Job of ``ml/v1``: the caller's document and what was observed.
+"""Renders a job as a Job of ``ml/v1``: the caller's document with the job's state.
 
-Clients depend on more than the schema says: ``etag`` is padded base64, or gcloud crashes;
+Clients depend on more than the schema: ``etag`` is padded base64, or gcloud crashes;
 ``endTime`` is set with every final state, or log streaming never ends (docs/sources/gcloud.md 2 and
 10.3).
 """
@@ -16,7 +16,7 @@ from trainshed.wire.ml_v1.trials import study_output
 from trainshed.wire.status import STATE, ending, waiting, with_labels
 from trainshed.wire.times import rfc3339
 
-#: What ``describe --summarize`` prints of a job that has run: nothing is billed here.
+#: The ML units that ``describe --summarize`` prints: nothing is billed.
 TRAINING_OUTPUT: Final = {"consumedMLUnits": 0.0}
 
 
@@ -44,7 +44,7 @@ def _outputs(job: Job, trials: Sequence[TrialView]) -> dict[str, Any]:
 
 
 def _training_output(job: Job, trials: Sequence[TrialView]) -> dict[str, Any]:
-    """What came of the job; nothing before it runs, or has trials that will."""
+    """Return the training output; empty before the job runs or has trials."""
     if not (job.status.start_time or trials):
         return {}
     study = job.spec.study
@@ -53,7 +53,7 @@ def _training_output(job: Job, trials: Sequence[TrialView]) -> dict[str, Any]:
 
 
 def _message(job: Job) -> str | None:
-    """Why the job failed or was cancelled; while it waits, why it does."""
+    """Return why the job failed, was cancelled or waits."""
     error = ending(job.status)
     if error:
         return error.message

@@ -1,4 +1,4 @@
-"""A HyperparameterSpec of ``ml/v1`` to the model's study (docs/sources/vertex.md 7.1)."""
+"""Parses the study of a HyperparameterSpec of ``ml/v1`` (docs/sources/vertex.md 7.1)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -43,7 +43,7 @@ def study_of(value: Json | None) -> StudySpec | None:
 
 
 def missing_types(value: Json | None, document: Json) -> Iterator[Violation]:
-    """The parameters that say no type, which the service refuses too."""
+    """Yield violations of parameters without a type, which Google refuses too."""
     for path, parameter in _params(value):
         if not _has_type(parameter):
             yield Violation(
@@ -55,9 +55,9 @@ def missing_types(value: Json | None, document: Json) -> Iterator[Violation]:
 
 
 def misplaced(value: Json | None, document: Json) -> Iterator[Violation]:
-    """What parameters say that their type does not have: it would change nothing.
+    """Yield violations of fields that a parameter's type does not have.
 
-    Zeros and empty lists say nothing: programs that write every field write them.
+    Zeros and empty lists are ignored: programs that write every field write them.
     """
     for path, parameter in _params(value):
         kind = parameter.get("type")
@@ -81,7 +81,7 @@ def _has_type(value: Json) -> bool:
 
 
 def _parameter(value: Json) -> ParameterSpec:
-    """What the type does not have is left out, whatever the document says of it."""
+    """Return a parameter without the fields that its type does not have."""
     kind = ParameterKind(value["type"])
     values = {
         ParameterKind.CATEGORICAL: tuple(value.get("categoricalValues", ())),

@@ -1,4 +1,4 @@
-"""Trials of a study as the HyperparameterOutputs of a Job, and back.
+"""Converts trials to the HyperparameterOutputs of a Job, and back.
 
 Their fields are in docs/sources/vertex.md 7.1.  gcloud sorts them itself
 (docs/sources/gcloud.md 3.3).  Programs take the first for the best one, so it is.
@@ -17,7 +17,7 @@ from trainshed.wire.times import rfc3339, time_of
 
 Json = Mapping[str, Any]
 
-#: What a trial is called whose job has ended while the study has yet to say what came of it.
+#: The state of a trial whose job has ended and which the study has not evaluated yet.
 UNSETTLED: Final[Mapping[TrialState, str]] = {
     TrialState.ACTIVE: STATE[JobState.RUNNING],
     TrialState.STOPPING: STATE[JobState.CANCELLING],
@@ -37,9 +37,9 @@ TRIAL_STATES: Final[Mapping[str, TrialState]] = {
 
 
 def study_output(study: StudySpec, trials: Sequence[TrialView]) -> dict[str, Any]:
-    """The part of a TrainingOutput that only a tuning job has.
+    """Return the part of a TrainingOutput that only a tuning job has.
 
-    With no trials it says nothing of their number: the caller may not have asked for them.
+    Without trials their number is left out, because the caller may not have requested them.
     """
     metric = study.metrics[0]
     output = {"isHyperparameterTuningJob": True, "hyperparameterMetricTag": metric.metric_id}

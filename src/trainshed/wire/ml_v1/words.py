@@ -1,8 +1,8 @@
-"""What a Job document calls the model's fields: total, so that no refusal is left without words.
+"""Names of the model's fields in Job documents: every field has one, for refusals.
 
-A study has one metric and no condition here, and ends with its last trial.  What the dialect
-cannot say is the whole HyperparameterSpec's matter.
-Filters of ``jobs.list`` (``jobId:census* AND state:FAILED``) have their words here too.
+In this dialect a study has one metric and no conditions, and ends with its last trial.  Fields that
+it lacks have the name of the whole HyperparameterSpec.  Also names in filters of ``jobs.list``
+(``jobId:census* AND state:FAILED``).
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Words of the Cloud Storage JSON API: uploads, ranges, resources and errors, no I/O.
+"""Documents of the Cloud Storage JSON API: uploads, ranges, resources and errors, no I/O.
 
-Source: the JSON API's reference, and what gcloud, google-cloud-storage and gcsfs were seen to send.
+Source: the JSON API's reference, and requests of gcloud, google-cloud-storage and gcsfs.
 """

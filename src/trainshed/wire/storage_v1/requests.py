@@ -1,4 +1,4 @@
-"""What a request of the storage API says, and the body that refuses one that cannot be read."""
+"""Parses requests of the storage API, and renders the error of a malformed one."""
 
 import base64
 import binascii
@@ -29,7 +29,7 @@ REASONS = {
 
 
 class BadStorageRequest(Exception):
-    """The caller's mistake; the message is for the caller."""
+    """A malformed request; the message is for the caller."""
 
 
 def error_json(code: int, message: str) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def object_list_json(
     return page | {key: value for key, value in fields.items() if value}
 
 
-#: Where a bucket is said to be: clients check the form, and nothing here depends on it.
+#: The location of every bucket; clients check its form only.
 PLACE = {"location": "US", "locationType": "multi-region"}
 
 
@@ -93,7 +93,7 @@ def layout_json(name: str) -> dict[str, Any]:
 
 
 def bucket_json(name: str, number: str, created: datetime, base: str) -> dict[str, Any]:
-    """A bucket.  ``number`` is its project's; empty where it belongs to nobody."""
+    """Render a bucket.  ``number`` is its project's; empty if it has no project."""
     document = {
         "kind": "storage#bucket",
         "id": name,
@@ -113,7 +113,7 @@ def bucket_json(name: str, number: str, created: datetime, base: str) -> dict[st
 
 
 def public_bucket_json(name: str) -> dict[str, Any]:
-    """A bucket of which anybody may know only that it is there."""
+    """Render a public bucket, of which callers may know only that it exists."""
     return {"kind": "storage#bucket", "id": name, "name": name, **PLACE}
 
 
